@@ -1,0 +1,33 @@
+/*
+ * Clocks. Latencies are differences of the monotonic clock; capture times are realtime
+ * (CLOCK_REALTIME, ns since the Unix epoch). Kernel receive stamps are realtime and are
+ * turned monotonic with an offset read at the same wake-up (clock_offset_ns), so that a
+ * step of the wall clock enters no latency.
+ *
+ * Any thread. Tests put a simulated clock in place with clock_replace before other threads
+ * start.
+ */
+#ifndef CONVOLVD_CORE_CLOCK_H
+#define CONVOLVD_CORE_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_SECOND INT64_C(1000000000)
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_US INT64_C(1000)
+
+int64_t clock_monotonic_ns(void);
+int64_t clock_realtime_ns(void);
+
+/* realtime − monotonic, read between two monotonic reads that lie close together. */
+int64_t clock_offset_ns(void);
+
+struct clock_functions {
+    int64_t (*monotonic_ns)(void);
+    int64_t (*realtime_ns)(void);
+};
+
+/* NULL puts the system's clocks back. */
+void clock_replace(const struct clock_functions *functions);
+
+#endif

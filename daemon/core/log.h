@@ -1,0 +1,43 @@
+/*
+ * Log: one line per event to stderr. Under systemd (JOURNAL_STREAM set) lines carry the
+ * <N> priority prefix journald reads; on a terminal they carry a readable level. Never
+ * called per block on the loop, and never in an audio callback; what may repeat goes
+ * through log_limited, which says how many lines it swallowed.
+ *
+ * Any thread: each line is one write(2).
+ */
+#ifndef CONVOLVD_CORE_LOG_H
+#define CONVOLVD_CORE_LOG_H
+
+#include <stdint.h>
+
+/* syslog(3) numbers, so that a level is its own journald priority. */
+enum log_level {
+    LOG_LEVEL_ERROR = 3,
+    LOG_LEVEL_WARNING = 4,
+    LOG_LEVEL_NOTICE = 5,
+    LOG_LEVEL_INFO = 6,
+    LOG_LEVEL_DEBUG = 7,
+};
+
+/* Lines above this level are not written. Default LOG_LEVEL_INFO. */
+void log_set_level(enum log_level level);
+
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warning(...) log_line(LOG_LEVEL_WARNING, __VA_ARGS__)
+#define log_notice(...) log_line(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_info(...) log_line(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
+
+/* At most one line per `interval_ns` for this limiter; owned by one thread. Start zeroed. */
+struct log_limit {
+    int64_t next_ns;
+    uint64_t swallowed;
+};
+
+void log_limited(struct log_limit *limit, int64_t interval_ns, enum log_level level,
+                 const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+#endif

@@ -1,0 +1,26 @@
+/* SPSC ring: the part that allocates; see spsc.h. */
+#include "core/spsc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/error.h"
+
+int spsc_open(struct spsc *ring, size_t capacity)
+{
+    size_t slots = 2;
+    while (slots < capacity)
+        slots *= 2;
+    memset(ring, 0, sizeof *ring);
+    ring->slots = calloc(slots, sizeof *ring->slots);
+    if (ring->slots == NULL)
+        return ERROR_MEMORY;
+    ring->mask = slots - 1;
+    return 0;
+}
+
+void spsc_close(struct spsc *ring)
+{
+    free(ring->slots);
+    ring->slots = NULL;
+}

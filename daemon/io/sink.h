@@ -1,0 +1,109 @@
+/*
+ * The sink interface: where results go. One file a protocol; adding one is a file and a row
+ * in sink_table (io/sinks.c). `put` runs on the loop thread and never blocks or allocates: a
+ * sink that cannot take a block now drops it under a name (or hands it to its own thread).
+ *
+ * Ledger per sink: frames put = delivered + each named drop + in flight inside the sink.
+ */
+#ifndef CONVOLVD_IO_SINK_H
+#define CONVOLVD_IO_SINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "signal/format.h"
+#include "stream/result.h"
+
+#define DROP_TABLE(X)                                                                              \
+    X(SOCKET, "socket")         /* the kernel would not take it (send buffer full) */              \
+    X(UNREACHABLE, "unreachable") /* the kernel said no (ECONNREFUSED, ENETUNREACH …) */           \
+    X(QUEUE, "queue")           /* the writer thread is behind */                                  \
+    X(PAUSED, "paused")         /* `min free` reached */                                           \
+    X(DISK, "disk")             /* a write failed */                                               \
+    X(STOPPED, "stopped")
+
+enum drop {
+#define X(name, text) DROP_##name,
+    DROP_TABLE(X)
+#undef X
+    DROPS,
+};
+
+const char *drop_name(enum drop drop);
+
+struct sink_ledger {
+    uint64_t frames;          /* put */
+    uint64_t delivered;
+    uint64_t pending;         /* inside the sink at this instant */
+    uint64_t dropped[DROPS];
+    uint64_t packets, bytes;  /* sent or written */
+    uint64_t saturated;       /* samples clipped by integer conversion */
+};
+
+/* What the sidecar and the SDP say of the stream. Immutable while the sink lives. */
+struct sink_stream {
+    const char *name;
+    double rate_hz;           /* of the output */
+    uint32_t channels;        /* floats of an output frame */
+    const char *const *units; /* [channels] */
+    double delay_frames;
+    bool aligned;
+    uint32_t taps_longest;
+    const char *taps_hash;    /* of all filters used, in order */
+    const char *config_hash;
+    const char *device, *driver;
+    bool loss_detectable;
+    /* raw input recording */
+    struct sample_format input_format;
+    uint32_t input_channels;
+    double input_rate_hz;
+    const struct channel_scale *input_scales; /* [input_channels] */
+};
+
+struct sink_options {
+    const char *name;
+    struct sink_stream stream;
+    struct sample_format format;  /* on the wire or in the file */
+    double full_scale;            /* value of the integer code 2^(bits-1) [unit]; 1 for float */
+    bool raw;                     /* record the input, not the output */
+    /* rtp */
+    const char *address;          /* "host:port" */
+    const char *interface;
+    uint32_t payload_type, ttl, mtu; /* mtu: bytes of the IP packet, 0: 1500 */
+    bool ssrc_set;
+    uint32_t ssrc;
+    const char *sdp_path;         /* NULL: none */
+    uint64_t send_buffer_bytes;
+    /* recording */
+    const char *path;             /* directory/prefix: files are PREFIX-<UTC of first frame>-<nnnn>.<ext> when rotating, else the path itself */
+    const char *container;        /* "wav" (RF64 past 4 GiB), "w64", "rf64" */
+    int64_t rotate_ns;            /* 0: never; files are cut at exact frames: round(rotate · rate) */
+    uint64_t rotate_bytes;        /* 0: never */
+    uint32_t keep;                /* files, 0: all */
+    uint64_t min_free_bytes;
+    int64_t flush_ns;             /* file readable up to the last flush after a kill; 0: 1 s */
+    uint64_t queue_bytes;         /* between loop and writer thread, 0: 64 MiB */
+};
+
+struct sink;
+
+struct sink_ops {
+    const char *name;             /* the config's `type = NAME` */
+    const char *sentence;
+    /* Worker thread. */
+    int (*open)(const struct sink_options *options, uv_loop_t *loop, struct sink **out, struct problem *problem);
+    /* Loop thread. Copies what it keeps. Returns the monotonic time at which the last byte was handed over. */
+    int64_t (*put)(struct sink *sink, const struct result *result);
+    /* Loop thread, after the results of one wake-up: send what was gathered (sendmmsg). May be NULL. */
+    void (*flush)(struct sink *sink);
+    /* Loop thread: finish (flush files, write sidecars) within the deadline, then call closed once. */
+    void (*close)(struct sink *sink, int64_t deadline_ns, void (*closed)(void *context), void *context);
+    void (*ledger)(const struct sink *sink, struct sink_ledger *ledger);
+};
+
+const struct sink_ops *sink_find(const char *name);
+const struct sink_ops *sink_at(int index);
+
+#endif

@@ -1,0 +1,128 @@
+/*
+ * The source interface: a protocol or file that yields packets to one stream. One file a
+ * protocol; adding one is a file and a row in source_table (io/sources.c). A source runs on
+ * the loop thread (slow files have a reader thread of their own and hand over by SPSC).
+ *
+ * Call order: open (worker thread: resolve, bind, allocate) → start (loop) → [stop (loop)] →
+ * close (loop; asynchronous uv closes finish before `closed` is called).
+ */
+#ifndef CONVOLVD_IO_SOURCE_H
+#define CONVOLVD_IO_SOURCE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "signal/format.h"
+#include "signal/waveform.h"
+#include "stream/packet.h"
+
+/* Why a datagram was not accepted; the ledger "datagrams read = accepted + each of these + held" holds at every instant. */
+#define REJECT_TABLE(X)                                                                            \
+    X(MALFORMED, "malformed")               /* not what the protocol says a packet is */           \
+    X(VERSION, "version")                   /* RTP version other than 2 */                         \
+    X(PAYLOAD_TYPE, "payload type")                                                                \
+    X(SIZE, "size")                         /* payload is not a whole number of frames */          \
+    X(SSRC, "ssrc")                         /* another sender than the learnt or pinned one */     \
+    X(ADDRESS, "address")                   /* not from the allowed or learnt address */           \
+    X(PROBATION, "probation")               /* a source not yet proven (RFC 3550 A.1) */           \
+    X(JUMP, "unconfirmed jump")             /* a jump that the next packet did not confirm */      \
+    X(TRUNCATED, "truncated")               /* longer than the receive buffer */                   \
+    X(DUPLICATE, "duplicate")                                                                      \
+    X(LATE, "late")                                                                                \
+    X(OUT_OF_WINDOW, "out of window")                                                              \
+    X(REFUSED, "refused")
+
+enum reject {
+#define X(name, text) REJECT_##name,
+    REJECT_TABLE(X)
+#undef X
+    REJECTS,
+};
+
+const char *reject_name(enum reject reject);
+
+struct source_ledger {
+    uint64_t datagrams;       /* read from the socket (files: chunks) */
+    uint64_t accepted;
+    uint64_t held;            /* at this instant: waiting for confirmation (0 or 1) */
+    uint64_t rejected[REJECTS];
+    uint64_t kernel_drops;    /* SO_RXQ_OVFL, stands apart */
+    uint64_t senders;         /* SSRC changes accepted */
+    uint32_t ssrc;            /* RTP: the sender followed */
+    uint64_t buffer_bytes;    /* receive buffer as read back */
+    bool loss_detectable;
+};
+
+/* What a source may call: implemented by the stream's owner, loop thread. */
+struct source_host {
+    void *context;
+    /* Every packet goes here; the payload is copied before it returns. */
+    enum verdict (*put)(void *context, const struct packet *packet);
+    /* Frames that can be put now without losing any (back-pressure for files). */
+    uint64_t (*room)(void *context);
+    /* The source has come to its end (file played once): the stream flushes its tail. */
+    void (*ended)(void *context);
+    /* The socket dropped `datagrams` more (SO_RXQ_OVFL advanced), just before the next put. */
+    void (*socket_drops)(void *context, uint64_t datagrams);
+};
+
+enum source_mode { SOURCE_CONTINUOUS, SOURCE_RECORD };
+
+/* Proven by the configuration; each protocol reads what concerns it. Strings outlive the source. */
+struct source_options {
+    const char *stream;           /* the stream's name, for messages */
+    double rate_hz;
+    uint32_t channels;
+    struct sample_format format;
+    uint32_t frame_bytes;
+    enum source_mode mode;
+    /* network */
+    const char *address;          /* "[host]:port", "239.1.2.3:5004", "[ff15::1]:5004"; "*:5004" for any */
+    const char *interface;        /* for multicast; NULL: the kernel's choice */
+    const char *allow;            /* sender address to accept; NULL: any */
+    uint32_t payload_type;        /* RTP, 0…127 */
+    bool ssrc_pinned;
+    uint32_t ssrc;
+    uint64_t receive_buffer_bytes;
+    int64_t reorder_ns;           /* reorder window */
+    int64_t max_gap_ns;
+    int64_t max_dropout_ns;       /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
+    int64_t max_misorder_ns;      /* MAX_MISORDER as a time, 10 ms */
+    bool sequence_big_endian;     /* UDP with 64-bit sequence numbers */
+    uint32_t work_per_wake;       /* datagrams, 0: 256 */
+    /* files */
+    const char *path;
+    bool loop;
+    bool paced;                   /* in real time; else as fast as back-pressure lets */
+    /* generator */
+    struct waveform_spec waveform;
+    uint64_t length_frames;       /* 0: endless */
+};
+
+struct source;
+
+struct source_ops {
+    const char *name;             /* the config's `source = NAME` */
+    const char *sentence;
+    bool live;                    /* samples come whether we are ready or not */
+    bool loss_detectable;
+    int (*open)(const struct source_options *options, uv_loop_t *loop,
+                const struct source_host *host, struct source **out, struct problem *problem);
+    int (*start)(struct source *source, struct problem *problem);
+    /* The ring has room again (files and generators waiting under back-pressure). May be NULL. */
+    void (*resume)(struct source *source);
+    /* No put after this returns. */
+    void (*stop)(struct source *source);
+    void (*close)(struct source *source, void (*closed)(void *context), void *context);
+    void (*ledger)(const struct source *source, struct source_ledger *ledger);
+    /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has none. */
+    uint16_t (*port)(const struct source *source);
+};
+
+/* By name; NULL when unknown. source_at(i): the table in order, NULL past the end. */
+const struct source_ops *source_find(const char *name);
+const struct source_ops *source_at(int index);
+
+#endif

@@ -1,0 +1,64 @@
+/*
+ * Test signals, computed sample by sample from their definition and frame number alone, so
+ * that frame n is the same whoever asks and in whatever pieces: the daemon's generator, the
+ * rig, the tests and the matched filter's replica use this one source. Seeded; identical on
+ * every machine up to libm's last bit.
+ *
+ * Pure functions over an immutable waveform object; any thread.
+ */
+#ifndef CONVOLVD_SIGNAL_WAVEFORM_H
+#define CONVOLVD_SIGNAL_WAVEFORM_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+
+enum waveform_kind {
+    WAVEFORM_SINE,
+    WAVEFORM_CHIRP,       /* linear from frequency to frequency_end over length, then repeated every period */
+    WAVEFORM_NOISE,       /* white, Gaussian, sigma = amplitude; independent per channel */
+    WAVEFORM_IMPULSES,    /* one sample of amplitude every period */
+    WAVEFORM_DC,
+    WAVEFORM_BURST_RECT,  /* EN 13477-2: carrier with a rectangular envelope, once every period */
+    WAVEFORM_BURST_TRIANGLE,
+    WAVEFORM_BURST_SINE2, /* sin² envelope */
+    WAVEFORM_AE,          /* acoustic emission: random arrivals, decaying bursts, per-channel delays */
+    WAVEFORM_COUNTER,     /* the frame number modulo 2^15, in LSB of 16 bits: for placing tests */
+};
+
+struct waveform_spec {
+    enum waveform_kind kind;
+    double rate_hz;          /* > 0 */
+    uint32_t channels;       /* 1…1024 */
+    double amplitude;        /* peak (noise: sigma), in the same unit as full scale */
+    double frequency_hz;     /* sine, chirp start, carrier; 0 < f < rate/2 */
+    double frequency_end_hz; /* chirp */
+    double length_s;         /* chirp sweep, burst duration */
+    double period_s;         /* repetition; 0: none (once) */
+    double phase_rad;
+    double channel_phase_rad;/* added per channel number (sine) */
+    double channel_delay_s;  /* added per channel number (bursts, impulses, chirp) */
+    double offset;           /* DC added to every kind */
+    double noise;            /* sigma of white noise added to every kind */
+    uint64_t seed;
+    /* AE model */
+    double arrivals_per_s;   /* Poisson; AE */
+    double rise_s, decay_s;  /* burst envelope */
+};
+
+struct waveform;
+
+/* A spec with usable defaults for `kind`: 1 kHz… see waveform.c; rate and channels are set by the caller. */
+void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind);
+
+/* "sine", "chirp", "noise", "impulses", "dc", "burst-rect", "burst-triangle", "burst-sine2", "ae", "counter". */
+int waveform_kind_parse(const char *name, enum waveform_kind *kind);
+const char *waveform_kind_name(enum waveform_kind kind);
+
+int waveform_create(const struct waveform_spec *spec, struct waveform **out, struct problem *problem);
+void waveform_free(struct waveform *waveform);
+
+/* Frames [first, first + frames), interleaved [frames][channels]. Never allocates. */
+void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames, double *values);
+
+#endif

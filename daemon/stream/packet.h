@@ -1,0 +1,94 @@
+/*
+ * What a source hands to a stream: a run of frames and the place it belongs to. Sources prove
+ * the fields (a payload holds exactly `frames` frames); the stream trusts them.
+ */
+#ifndef CONVOLVD_STREAM_PACKET_H
+#define CONVOLVD_STREAM_PACKET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Why frames of a result are not what the user asked for. Names are used in headers, sidecars and tables. */
+#define INVALID_TABLE(X)                                                                           \
+    X(SETTLING, "settling")       /* S-1 frames at the start of an epoch */                        \
+    X(TAIL, "tail")               /* S-1 frames after its end */                                   \
+    X(NETWORK, "network")         /* a gap: lost on the way */                                     \
+    X(SOCKET, "socket")           /* a gap: lost in the receive buffer */                          \
+    X(LATE, "late")               /* a gap: came after the reorder window */                       \
+    X(OVERLOAD, "overload")       /* a gap or shed blocks: not processed in time */                \
+    X(NONFINITE, "non-finite")    /* NaN or infinity in the input */                               \
+    X(FILTER_CHANGE, "filter change")                                                              \
+    X(DEVICE, "device")           /* the device failed */                                          \
+    X(UPSTREAM, "upstream")       /* more ranges than the upstream result could list */
+
+enum invalid_cause {
+#define X(name, text) INVALID_##name,
+    INVALID_TABLE(X)
+#undef X
+    INVALID_CAUSES,
+};
+
+const char *invalid_cause_name(enum invalid_cause cause);
+
+/* Frames [from, until) of a numbering, with their cause. Ranges of different causes may overlap. */
+struct invalid_range {
+    uint64_t from, until;
+    enum invalid_cause cause;
+};
+
+/* What a capture time rests on. */
+#define CLOCK_TABLE(X)                                                                             \
+    X(RECEIVE, "receive")     /* receive times smoothed by a robust line */                        \
+    X(SOURCE, "source")       /* given by the rig or the file */                                   \
+    X(DECLARED, "declared")   /* a recording without times: start of replay + n / rate */          \
+    X(CONVERTER, "converter") /* time stamps of the converter (ADC) */
+
+enum clock_source {
+#define X(name, text) CLOCK_SOURCE_##name,
+    CLOCK_TABLE(X)
+#undef X
+    CLOCK_SOURCES,
+};
+
+const char *clock_source_name(enum clock_source source);
+
+enum packet_flags {
+    PACKET_DISCONTINUITY = 1, /* begins a new epoch at this packet */
+    PACKET_RECORD = 2,        /* begins a new record (a new epoch with a record number) */
+    PACKET_LAST = 4,          /* ends the epoch: the tail follows */
+    PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
+    PACKET_LATE = 16,         /* came after its place was given up; counted only */
+};
+
+struct packet {
+    uint64_t place;          /* frame number of the first frame, in the source's 64-bit numbering */
+    uint32_t frames;
+    uint32_t flags;          /* enum packet_flags */
+    const uint8_t *payload;  /* frames · frame_bytes bytes, the wire's format */
+    int64_t receive_ns;      /* monotonic: when it reached the kernel (or was produced) */
+    int64_t receive_realtime_ns;
+    int64_t capture_ns;      /* realtime of the first frame when PACKET_CAPTURE */
+    enum clock_source clock;
+    int64_t clock_error_ns;  /* bound, when PACKET_CAPTURE */
+    const struct invalid_range *invalid; /* in the same numbering as place; chains */
+    uint32_t invalid_count;
+};
+
+/* What became of a packet: the source counts it under the same name. */
+#define VERDICT_TABLE(X)                                                                           \
+    X(ACCEPTED, "accepted")           /* at least one frame was new */                             \
+    X(DUPLICATE, "duplicate")         /* every frame was there already */                          \
+    X(LATE, "late")                   /* every frame's place had been given up */                  \
+    X(OUT_OF_WINDOW, "out of window") /* beyond what the ring can hold */                          \
+    X(REFUSED, "refused")             /* the stream is stopping */
+
+enum verdict {
+#define X(name, text) VERDICT_##name,
+    VERDICT_TABLE(X)
+#undef X
+    VERDICTS,
+};
+
+const char *verdict_name(enum verdict verdict);
+
+#endif
