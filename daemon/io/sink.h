@@ -85,6 +85,9 @@ struct sink_options {
     uint64_t min_free_bytes;
     int64_t flush_ns;             /* file readable up to the last flush after a kill; 0: 1 s */
     uint64_t queue_bytes;         /* between loop and writer thread, 0: 64 MiB */
+    /* Loop thread: called when room() has grown after it had been too small. May be NULL. */
+    void (*room_again)(void *context);
+    void *room_context;
 };
 
 struct sink;
@@ -96,6 +99,9 @@ struct sink_ops {
     int (*open)(const struct sink_options *options, uv_loop_t *loop, struct sink **out, struct problem *problem);
     /* Loop thread. Copies what it keeps. Returns the monotonic time at which the last byte was handed over. */
     int64_t (*put)(struct sink *sink, const struct result *result);
+    /* Loop thread: frames that can be put now without a drop; streams that are not live wait for it
+     * (back-pressure). NULL: no limit known. */
+    uint64_t (*room)(const struct sink *sink);
     /* Loop thread, after the results of one wake-up: send what was gathered (sendmmsg). May be NULL. */
     void (*flush)(struct sink *sink);
     /* Loop thread: finish (flush files, write sidecars) within the deadline, then call closed once. */

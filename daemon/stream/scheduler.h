@@ -1,0 +1,42 @@
+/*
+ * Scheduler: brings ready blocks of all streams of one engine into batches and completed
+ * batches back to their streams. A batch is decided when it closes: the most urgent stream
+ * first, then others while the batch's expected device time stays under half the shortest
+ * block period of any live stream (kernels are not preempted), so a saturating stream cannot
+ * make a modest one late. Runs once per loop iteration that brought something; owns the one
+ * timerfd for reorder windows and idle flushes.
+ *
+ * Loop thread.
+ */
+#ifndef CONVOLVD_STREAM_SCHEDULER_H
+#define CONVOLVD_STREAM_SCHEDULER_H
+
+#include <uv.h>
+
+#include "convolve/engine.h"
+#include "stream/stream.h"
+
+struct scheduler;
+
+/* engine_options.wake for the engine that scheduler_open will get: DEVICE thread, signals the loop. The
+ * doorbell exists before the engine does. */
+struct doorbell;
+int doorbell_open(uv_loop_t *loop, struct doorbell **out);
+void doorbell_ring(void *doorbell);
+void doorbell_close(struct doorbell *doorbell); /* LOOP; frees itself after uv's close */
+
+int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *doorbell,
+                   struct scheduler **out, struct problem *problem);
+void scheduler_close(struct scheduler *scheduler); /* frees itself after uv's closes; nothing in flight */
+
+int scheduler_add(struct scheduler *scheduler, struct stream *stream);
+/* No work of it may be in flight or ready (stream_drained, or abandoned). */
+void scheduler_remove(struct scheduler *scheduler, struct stream *stream);
+
+/* Something was put: run at the end of this loop iteration. */
+void scheduler_kick(struct scheduler *scheduler);
+
+/* Called on the loop after results were delivered and rings have room again: sources resume. */
+void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *context), void *context);
+
+#endif

@@ -1,0 +1,152 @@
+/*
+ * A stream: places the packets of one source in its input ring, decides which blocks are
+ * complete, keeps epochs, gaps, invalid ranges, times and ledgers, fills batches when the
+ * scheduler asks, and hands results to its ports in frame order.
+ *
+ * One line of ring positions carries all epochs: an epoch's frame n lies at position
+ * base + n, and between two epochs lie enough absent frames for the tail of the one and the
+ * zero history of the other. Nothing is allocated, locked or logged per block.
+ *
+ * Made on a worker thread (stream_open), then owned by the loop thread. Knows nothing of
+ * OpenCL or of protocols.
+ */
+#ifndef CONVOLVD_STREAM_STREAM_H
+#define CONVOLVD_STREAM_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "convolve/engine.h"
+#include "core/histogram.h"
+#include "stream/packet.h"
+#include "stream/result.h"
+
+struct stream;
+
+struct stream_options {
+    const char *name;              /* outlives the stream */
+    double rate_hz;
+    uint32_t channels;             /* of the input */
+    struct sample_format format;
+    uint32_t frame_bytes;
+    bool live;                     /* the source does not wait: overload sheds blocks */
+    bool records;                  /* record mode: results carry record numbers */
+    bool tail;                     /* the S-1 tail frames follow an epoch's end */
+    bool align;                    /* apply the delay to frame numbers and times */
+    double delay_frames;           /* of this stream's filters */
+    double upstream_delay_frames;  /* of the chain before it */
+    int64_t reorder_ns;            /* how long a missing frame is awaited */
+    int64_t idle_flush_ns;         /* silence after which a partial block is processed; 0: never */
+    int64_t deadline_ns;           /* last frame received → handed over; 0: one block period (at least 1 ms) */
+    uint64_t ring_frames_min;      /* 0: by rule (history, reorder window, batches in flight, 0.5 s or 8 blocks) */
+    uint32_t batches_in_flight;    /* for the rule */
+};
+
+/* Where results go; loop thread. */
+struct result_port {
+    void *context;
+    void (*put)(void *context, const struct result *result);
+    void (*flush)(void *context);              /* after all results of one wake-up; may be NULL */
+    uint64_t (*room)(void *context);           /* frames it can take now; NULL: any number */
+    bool raw;                                  /* wants RESULT_RAW input instead of results */
+};
+
+/* WORKER. The plan stays the caller's; it must outlive the stream's last batch. */
+int stream_open(struct engine *engine, const struct stream_options *options, struct plan *plan,
+                struct stream **out, struct problem *problem);
+/* WORKER or LOOP; nothing may be in flight. NULL is fine. */
+void stream_close(struct stream *stream);
+
+/* ---- LOOP --------------------------------------------------------------------------------- */
+
+/* At most 16 ports; before the first packet. */
+int stream_add_port(struct stream *stream, const struct result_port *port);
+
+enum verdict stream_put(struct stream *stream, const struct packet *packet);
+uint64_t stream_room(const struct stream *stream);
+/* The source ended: close the epoch, its tail follows. */
+void stream_end(struct stream *stream);
+/* `datagrams` were dropped by the socket before the next packet. */
+void stream_socket_drops(struct stream *stream, uint64_t datagrams);
+/* Everything received has been processed, tail included, and handed to the ports. */
+bool stream_drained(const struct stream *stream);
+
+/* From output frame `frame` of the current epoch on, `plan` (same inputs, hop and output floats, and no more
+ * history than the ring was made for) is used; `retired` is called when the old plan is no longer in any batch.
+ * ERROR_ARGUMENT when the frame has already been submitted or an exchange is pending. */
+int stream_exchange(struct stream *stream, struct plan *plan, uint64_t frame, double delay_frames,
+                    void (*retired)(void *context, struct plan *old), void *context);
+/* First output frame of the current epoch not yet submitted: the earliest a change can take. */
+uint64_t stream_next_frame(const struct stream *stream);
+
+/* ---- for the scheduler ---------------------------------------------------------------------- */
+
+/* Gives up on missing frames and flushes idle partial blocks whose time has come. */
+void stream_tick(struct stream *stream, int64_t now_ns);
+/* When stream_tick has to run next (monotonic), INT64_MAX: not needed. */
+int64_t stream_next_tick_ns(const struct stream *stream);
+/* Deadline of the oldest work ready to be submitted; INT64_MAX: none ready. */
+int64_t stream_ready_deadline_ns(const struct stream *stream);
+/* Adds ready work to the batch, at most `budget_ns` of expected device time but at least one block when `first`.
+ * Returns the expected device time added (0: nothing added). */
+int64_t stream_fill(struct stream *stream, struct batch *batch, int64_t budget_ns, bool first);
+/* A completed batch's item of this stream: hands the results to the ports. */
+void stream_complete(struct stream *stream, const struct batch *batch, const struct batch_item *item);
+/* After the ports of all streams were flushed: closes the egress stage of what was completed. */
+void stream_flushed(struct stream *stream, int64_t now_ns);
+void stream_flush_ports(struct stream *stream);
+double stream_block_period_ns(const struct stream *stream);
+bool stream_is_live(const struct stream *stream);
+const char *stream_name(const struct stream *stream);
+
+/* ---- what is known ---------------------------------------------------------------------------- */
+
+#define SHED_TABLE(X)                                                                              \
+    X(OVERLOAD, "overload") /* ring full: oldest blocks given up */                                \
+    X(DEVICE, "device")     /* the device failed the batch */                                      \
+    X(ALIGNED, "aligned")   /* before the first aligned frame */                                   \
+    X(STOPPED, "stopped")   /* the second SIGTERM */
+
+enum shed {
+#define X(name, text) SHED_##name,
+    SHED_TABLE(X)
+#undef X
+    SHEDS,
+};
+
+const char *shed_name(enum shed shed);
+
+struct channel_levels {
+    uint64_t frames;       /* present frames seen */
+    double sum, sum_squares, peak;
+    uint64_t overload, nonfinite;
+};
+
+struct stream_stats {
+    /* ledger 2: timeline_in = received + awaited + gap[…] */
+    uint64_t timeline_in, received, awaited;
+    uint64_t gap[INVALID_CAUSES];      /* NETWORK, SOCKET, LATE, OVERLOAD used */
+    /* ledger 3: timeline_out = out + waiting + submitted + shed[…] */
+    uint64_t timeline_out, waiting, submitted, out;
+    uint64_t shed[SHEDS];
+    uint64_t epochs, records;
+    uint64_t invalid[INVALID_CAUSES];  /* output frames flagged, by cause */
+    uint64_t invalid_frames;           /* output frames flagged at all */
+    int64_t last_gap_realtime_ns;      /* 0: none */
+    uint64_t last_frame;               /* newest frame received, in its epoch */
+    int64_t last_frame_ns;             /* monotonic */
+    double rate_hz, rate_ppm, jitter_ns; /* measured */
+    bool rate_known;
+    double load, load_worst;
+    double fill;                       /* of the ring, 0…1 */
+    uint64_t blocks, batches, deadline_misses;
+    double delay_frames;               /* with upstream */
+    uint32_t channels;
+    const struct channel_levels *levels; /* [channels] */
+    const struct histogram *stages;    /* [STAGES] */
+    const struct histogram *total;     /* last frame received → handed over */
+};
+
+void stream_stats(const struct stream *stream, struct stream_stats *stats);
+
+#endif
