@@ -29,12 +29,16 @@ struct taps {
     double *im;                /* [count], NULL for real taps */
     double delay_frames;       /* output frame n answers input up to n; the wave is this much earlier */
     enum delay_source delay_source;
+    double file_rate_hz;       /* the rate a WAV file names; 0: not from a file, or it names none */
     char hash[TAPS_HASH_TEXT]; /* SHA-256 of the file, or of the designed taps' bytes (re then im, LE doubles), hex */
 };
 
 /* A taps object with zeroed taps. Returns 0 or ERROR_MEMORY / ERROR_ARGUMENT. */
 int taps_create(uint32_t count, bool complex_taps, struct taps **out, struct problem *problem);
 void taps_free(struct taps *taps); /* NULL is fine */
+
+/* Frees an array of taps as taps_load and filter_make return it; NULL is fine. */
+void taps_sets_free(struct taps **sets, uint32_t count);
 
 /* Sets hash from the taps' bytes. */
 void taps_hash(struct taps *taps);

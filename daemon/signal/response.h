@@ -1,0 +1,52 @@
+/*
+ * The frequency response of taps, measured on a dense grid: what a design is judged by, and
+ * what `--design` prints. Gains are amplitudes of exp(j 2 pi f n); real taps are measured over
+ * 0 … Nyquist, complex taps over both signs.
+ *
+ * Worker threads; pure functions.
+ */
+#ifndef CONVOLVD_SIGNAL_RESPONSE_H
+#define CONVOLVD_SIGNAL_RESPONSE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "signal/taps.h"
+
+/* Bands to judge by, in Hz, 0 … Nyquist. Empty ranges (from ≥ until) are not judged. */
+struct response_bands {
+    double reference_hz;           /* where gain counts as 0 dB; NaN: the peak */
+    double pass_from_hz[2], pass_until_hz[2];
+    double stop_from_hz[2], stop_until_hz[2];
+    double edge_hz[2];             /* asked -6 dB points, ascending; NaN: none */
+};
+
+struct response {
+    double rate_hz;
+    uint32_t grid;          /* points over the whole circle */
+    double reference_hz, reference_gain;
+    double peak_hz, peak_gain;
+    double minimum_gain;    /* over 0 … Nyquist */
+    double edge_low_hz, edge_high_hz; /* -6 dB (half the reference) crossings around the reference; NaN: none */
+    double edge_db[2];      /* gain at the asked edges against the reference; NaN: none asked */
+    double ripple_db;       /* largest deviation from the reference in the pass-bands; NaN: none */
+    double attenuation_db;  /* smallest in the stop-bands (complex: negative frequencies included); NaN: none */
+    double image_db;        /* complex taps: pass-band (or peak) gain over the largest at the mirrored
+                             * frequencies; NaN: real taps */
+    double noise_gain;      /* sqrt(sum |h|²): RMS out per RMS of white noise in */
+};
+
+/* `bands` may be NULL: nothing is judged, the peak is the reference. Returns 0 or ERROR_MEMORY. */
+int response_measure(const struct taps *taps, double rate_hz, const struct response_bands *bands,
+                     struct response *out, struct problem *problem);
+
+/* |H(f)| by the definition, one frequency (either sign). */
+double response_at(const struct taps *taps, double frequency_hz, double rate_hz);
+
+/* Magnitudes at k·rate/points, k = 0 … points-1 (upper half: negative frequencies), points a power
+ * of two ≥ S. Free with free(). */
+int response_grid(const struct taps *taps, uint32_t points, double **magnitudes,
+                  struct problem *problem);
+
+#endif
