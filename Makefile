@@ -10,27 +10,41 @@ SANITIZER ?=
 PREFIX    ?= /usr/local
 DESTDIR   ?=
 PYTHON    ?= /usr/bin/python3
+JOBS      ?= $(shell nproc)
+FUZZ_SECONDS ?= 20
+# V=1 shows the commands.
+V         ?=
+Q         ?= $(if $(V),,@)
 comma     := ,
-BUILD     := build/$(notdir $(firstword $(CC)))$(if $(SANITIZER),-$(subst $(comma),-,$(SANITIZER)))$(if $(MUTANT),-mutant-$(MUTANT))
+BUILD     := build/$(notdir $(firstword $(CC)))$(if $(SANITIZER),-$(subst $(comma),-,$(SANITIZER)))
+
+# Everything a plain Debian 12 lacks; `make deps` installs it. The one list of packages.
+PACKAGES  := gcc libc6-dev pkgconf python3 \
+             ocl-icd-opencl-dev opencl-c-headers pocl-opencl-icd \
+             libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev
+PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
+             ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+             clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck
 
 LIBS      := OpenCL libuv inih sndfile jansson nettle cairo
-CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
-CFLAGS    := -std=c17 -O2 -g -fno-omit-frame-pointer -fno-math-errno -pthread -MMD -MP \
+CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
+             -I. -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
+CFLAGS    := -std=c17 -O2 -g -fno-omit-frame-pointer -fno-math-errno -pthread \
              -Wall -Wextra -Wshadow -Wvla -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes \
              -Wformat=2 -Wundef -Wcast-align -Wwrite-strings -Werror=implicit-function-declaration
 WERROR    ?= 1
 ifeq ($(WERROR),1)
 CFLAGS    += -Werror
 endif
-LDFLAGS   := -pthread $(EXTRA_LDFLAGS)
+LDFLAGS   := -pthread -Wl,--as-needed $(EXTRA_LDFLAGS)
 ifneq ($(SANITIZER),)
 CFLAGS    += -fsanitize=$(SANITIZER) -fno-sanitize-recover=undefined -O1
 LDFLAGS   += -fsanitize=$(SANITIZER)
 endif
 
-# Everything below needs the libraries; `deps` must be able to run before they are there.
-PKG_CFLAGS = $(shell pkg-config --cflags $(LIBS) 2>/dev/null)
-PKG_LIBS   = $(shell pkg-config --libs $(LIBS) 2>/dev/null) -lliquid -lm
+# Asked for once, and only when a recipe needs them: `deps` runs before pkg-config is there.
+PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(LIBS)))$(PKG_CFLAGS)
+PKG_LIBS   = $(eval PKG_LIBS := $(shell pkg-config --libs $(LIBS)) -lliquid -lm)$(PKG_LIBS)
 
 DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*/*.c))
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o) $(BUILD)/kernels.o
@@ -38,27 +52,36 @@ CLIENT_SRC := $(wildcard clients/lib/*.c)
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.o)
 # clients/tools/convolv-rig.c is a program; the other files there serve several of them.
 TOOL_SRC   := $(wildcard clients/tools/convolv-*.c)
-TOOL_COMMON_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(TOOL_SRC),$(wildcard clients/tools/*.c)))
+TOOL_COMMON_SRC := $(filter-out $(TOOL_SRC),$(wildcard clients/tools/*.c))
+TOOL_COMMON_OBJ := $(TOOL_COMMON_SRC:%.c=$(BUILD)/%.o)
 TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
 UNIT_SRC   := $(wildcard tests/unit/test_*.c)
-UNIT_OBJ   := $(UNIT_SRC:%.c=$(BUILD)/%.o)
 UNIT       := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
-UNIT_COMMON_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c)))
+UNIT_COMMON_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
+UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
+# Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
+SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/test_*.sh tests/property/test_*.py))
 BENCH_SRC  := $(wildcard bench/bench_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
+BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
+BENCH_COMMON_OBJ := $(BENCH_COMMON_SRC:%.c=$(BUILD)/%.o)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
-KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/published/*.cl)
+KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
+ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
+              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(FUZZ_SRC)
+ALL_HEADERS := $(wildcard daemon/*/*.h clients/*/*.h kernels/*.h tests/unit/*.h bench/*.h)
+LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
 all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS)
 
 help:
-	@sed -n 's/^#: //p' $(MAKEFILE_LIST)
+	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
 
 #: make                  build the daemon, the tools and the client library
 #: make demo             install what is missing, build, show real work, end by itself
-#: make check            install what is missing, build, pass every test
+#: make check            install what is missing, build, pass every test, plain and sanitized
 #: make bench            throughput and latency beside FFTW, in one run
 #: make mutants          break each contract on purpose; every break must be caught
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
@@ -67,18 +90,20 @@ help:
 #: make deps             install missing packages (apt); quiet when complete
 #: make install          into PREFIX (default /usr/local) under DESTDIR
 #: make compile_commands.json
+#: make clean            remove build/
 #: SANITIZER=address,undefined | thread   builds and tests under sanitizers
+#: CC=clang, V=1 (show commands), JOBS=N, WERROR=0
 
 # ---- the daemon -------------------------------------------------------------------------
 
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -c $< -o $@
+	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # The kernels travel in the binary: one table of {name, text}, see daemon/device/kernels.h.
 $(BUILD)/kernels.S: $(KERNEL_SRC) daemon/device/embed.sh Makefile
 	@mkdir -p $(@D)
-	$(Q)sh daemon/device/embed.sh $(KERNEL_SRC) > $@
+	$(Q)sh daemon/device/embed.sh $(KERNEL_SRC) > $@.part && mv $@.part $@
 
 $(BUILD)/kernels.o: $(BUILD)/kernels.S
 	$(Q)$(CC) -c $< -o $@
@@ -90,21 +115,148 @@ $(BUILD)/convolvd: $(BUILD)/daemon/main.o $(BUILD)/libdaemon.a
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 $(BUILD)/libconvolv.a: $(CLIENT_OBJ)
+	@mkdir -p $(@D)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
+$(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
+# ---- packages ---------------------------------------------------------------------------
+
+# Installs with apt what is missing; lists are refreshed only when there are none or the
+# first attempt fails (a mirror that has moved on).
+.PHONY: deps
+deps:
+	@command -v dpkg-query >/dev/null || { echo "deps: not a Debian system; needed: $(PACKAGES) $(PACKAGES_TEST)" >&2; exit 0; }; \
+	have=" $$(dpkg-query -W -f '$${db:Status-Status} $${Package}\n' $(PACKAGES) $(PACKAGES_TEST) 2>/dev/null \
+	          | sed -n 's/^installed //p' | tr '\n' ' ')"; \
+	missing=; for package in $(PACKAGES) $(PACKAGES_TEST); do \
+	    case "$$have" in *" $$package "*) ;; *) missing="$$missing $$package";; esac; done; \
+	[ -n "$$missing" ] || exit 0; \
+	if [ "$$(id -u)" = 0 ]; then as_root=; \
+	elif command -v sudo >/dev/null; then as_root=sudo; \
+	else echo "deps: run as root: apt-get install$$missing" >&2; exit 1; fi; \
+	echo "deps: installing$$missing"; mkdir -p build; \
+	install="$$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends$$missing"; \
+	set -- /var/lib/apt/lists/*_Packages*; \
+	{ [ -e "$$1" ] && $$install; } >build/deps.log 2>&1 \
+	|| { $$as_root apt-get update -q && $$install; } >>build/deps.log 2>&1 \
+	|| { tail -20 build/deps.log >&2; echo "deps: apt-get failed; see build/deps.log" >&2; exit 1; }
 
 # ---- tests ------------------------------------------------------------------------------
 
-$(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_COMMON_OBJ) $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
+$(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lcmocka -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lfftw3 -lcmocka -o $@
 
--include $(wildcard Makefile.d/*.mk)
+# Everything tests/run needs of one build.
+.PHONY: testables
+testables: all $(UNIT)
+
+# Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
+CHECK_SANITIZERS := $(if $(SANITIZER),$(SANITIZER),none address,undefined)
+CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)
+
+.PHONY: check check-only
+check: deps
+	+@$(MAKE) --no-print-directory check-only
+
+check-only:
+	+@for sanitizer in $(if $(SANITIZER),$(SANITIZER),"" address$(comma)undefined); do \
+	    $(MAKE) --no-print-directory -j$(JOBS) SANITIZER="$$sanitizer" testables || exit 1; done
+	@$(PYTHON) tests/run $(CHECK_ARGS) $(CHECK_BUILDS:%=--build %) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
+
+# Each mutant breaks one contract in a copy of the tree; the tests named for it must fail.
+.PHONY: mutants
+mutants: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) testables
+	@$(PYTHON) tests/mutants/run --jobs $(JOBS) $(MUTANTS_ARGS)
+
+FUZZ_BUILD := CC=clang SANITIZER=fuzzer-no-link,address,undefined
+.PHONY: fuzz fuzzers
+fuzz: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) $(FUZZ_BUILD) fuzzers
+	@$(PYTHON) tests/fuzz/run --seconds $(FUZZ_SECONDS) --build build/clang-fuzzer-no-link-address-undefined $(FUZZ_SRC:tests/fuzz/%.c=%)
+
+fuzzers: $(FUZZ)
+
+$(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(PKG_LIBS) -o $@
+
+# ---- bench and demo ---------------------------------------------------------------------
+
+.PHONY: bench benches demo
+bench: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) all benches
+	@CONVOLVD_BUILD=$(BUILD) sh bench/run $(BENCH)
+
+benches: $(BENCH)
+
+$(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lfftw3f -lfftw3 -o $@
+
+demo: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) all
+	@CONVOLVD_BUILD=$(BUILD) $(PYTHON) tests/e2e/demo.py
+
+# ---- gates ------------------------------------------------------------------------------
+
+TIDY := $(ALL_SRC:%.c=build/tidy/%.ok)
+.PHONY: tidy format
+tidy: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) -k tidy-files build/tidy/cppcheck.ok
+
+.PHONY: tidy-files
+tidy-files: $(TIDY)
+build/tidy/%.ok: %.c .clang-tidy $(ALL_HEADERS)
+	@mkdir -p $(@D)
+	$(Q)clang-tidy --quiet $< -- $(CPPFLAGS) $(PKG_CFLAGS) -std=c17 2>$@.log || { cat $@.log >&2; exit 1; }
+	@touch $@
+
+# constParameter*: signatures are set by tables of functions. The others: cppcheck cannot see
+# callers in other files, nor the macros of system headers.
+build/tidy/cppcheck.ok: $(ALL_SRC) $(ALL_HEADERS) Makefile
+	@mkdir -p $(@D)
+	$(Q)cppcheck --quiet -j $(JOBS) --std=c11 --error-exitcode=1 --inline-suppr \
+	    --enable=warning,performance,portability --suppress=missingIncludeSystem \
+	    --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -DCONVOLVD_VERSION='"$(VERSION)"' \
+	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC)
+	@touch $@
+
+format:
+	clang-format -i $(ALL_SRC) $(filter-out kernels/%,$(ALL_HEADERS))
+
+compile_commands.json: Makefile $(ALL_SRC)
+	$(Q)printf '%s\n' '$(subst ','\'',$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS))' $(ALL_SRC) | $(PYTHON) -c 'import json, os, sys; \
+	    command, *files = sys.stdin.read().splitlines(); \
+	    print(json.dumps([{"directory": os.getcwd(), "file": f, "command": command + " -c " + f} for f in files], indent=1))' > $@
+
+# ---- install ----------------------------------------------------------------------------
+
+MAN := $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5
+
+$(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5: $(BUILD)/convolvd
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/convolvd --man $(basename $(@F)) > $@.part && mv $@.part $@
+
+.PHONY: install
+install: all $(MAN)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
+	    $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
+	install $(BUILD)/convolvd $(TOOLS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(BUILD)/libconvolv.a $(DESTDIR)$(PREFIX)/lib
+	install -m 644 clients/lib/convolv.h $(DESTDIR)$(PREFIX)/include
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
+	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
+	install -m 644 $(BUILD)/man/convolvd.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 644 $(BUILD)/man/convolvd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5
+	install -m 644 $(wildcard config/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
 
 .PHONY: clean
 clean:
 	rm -rf build
 
--include $(DAEMON_OBJ:.o=.d) $(CLIENT_OBJ:.o=.d) $(TOOL_SRC:%.c=$(BUILD)/%.d) $(UNIT_OBJ:.o=.d) $(BUILD)/daemon/main.d
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+"""Writes the seed inputs of one fuzzer into a folder:  seeds.py NAME FOLDER
+
+A seed is a valid input, so that the fuzzer starts behind the first checks. A fuzzer without a
+row here starts from a few bytes.
+"""
+import glob
+import io
+import os
+import struct
+import sys
+import wave
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def config():
+    for path in sorted(glob.glob(os.path.join(ROOT, "config", "*.conf"))):
+        with open(path, "rb") as file:
+            yield file.read()
+    yield b"[stream a]\nsource = rtp\naddress = 127.0.0.1:5004\nrate = 500 kHz\nchannels = 4\n" \
+          b"format = s16be\nfull scale = 10 V\nblock = 512\nfilter = f\n[filter f]\ntype = band-pass\n" \
+          b"low = 95 kHz\nhigh = 190 kHz\n[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:5006\n"
+
+
+def wav(channels, width):
+    buffer = io.BytesIO()
+    with wave.open(buffer, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(width)
+        file.setframerate(48000)
+        file.writeframes(bytes(range(48)) * channels)
+    return buffer.getvalue()
+
+
+def npy(dtype, shape, body, version=(1, 0)):
+    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    length = struct.calcsize("<H" if version[0] == 1 else "<I")
+    header += " " * (63 - (8 + length + len(header)) % 64) + "\n"
+    return b"\x93NUMPY" + bytes(version) + struct.pack("<H" if length == 2 else "<I", len(header)) \
+        + header.encode() + body
+
+
+def taps():
+    yield wav(1, 2)
+    yield wav(2, 3)
+    yield npy("<f4", "(3,)", struct.pack("<3f", 0.25, 0.5, 0.25))
+    yield npy(">f8", "(2, 2)", struct.pack(">4d", 1, 2, 3, 4), (2, 0))
+    yield npy("<c16", "(2,)", struct.pack("<4d", 1, 2, 3, 4), (3, 0))
+    yield b"# low-pass\n0.25\n0.5\n0.25\n"
+    yield b"1 0\n0 -1\n\n0.5 0.5\n"
+
+
+def rtp_packet(sequence, stamp, payload, marker=False, extension=b"", csrc=0, padding=0):
+    first = 0x80 | (0x20 if padding else 0) | (0x10 if extension else 0) | csrc
+    packet = struct.pack(">BBHII", first, (0x80 if marker else 0) | 96, sequence & 0xFFFF,
+                         stamp & 0xFFFFFFFF, 0x1234)
+    packet += b"\0" * (4 * csrc)
+    if extension:
+        packet += struct.pack(">HH", 0xBEDE, len(extension) // 4) + extension
+    packet += payload
+    if padding:
+        packet += b"\0" * (padding - 1) + bytes([padding])
+    return packet
+
+
+def rtp():
+    yield rtp_packet(1, 0, b"\x01\x02" * 32)
+    yield rtp_packet(0xFFFF, 0xFFFFFFF0, b"\x01\x02" * 32, marker=True)
+    yield rtp_packet(2, 32, b"\x01\x02" * 32, extension=b"\x17" + b"\0" * 8 + b"\0" * 3)
+    yield rtp_packet(3, 64, b"\x01\x02" * 32, csrc=2, padding=4)
+    # Several datagrams, each behind its length: for fuzzers of the sequence logic.
+    for lengths in ((1, 2, 3, 4, 5), (1, 3, 2, 60000, 60001), (65534, 65535, 0, 1, 1)):
+        yield b"".join(struct.pack("<H", 76) + rtp_packet(n, 32 * n, b"\x01\x02" * 32) for n in lengths)
+
+
+def headerless():
+    yield b"\x01\x02\x03\x04" * 16
+    for order in "<>":
+        yield b"".join(struct.pack(order + "Q", n) + b"\x01\x02\x03\x04" * 8 for n in (0, 1, 2))
+
+
+SEEDS = {"config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+         "sequence": rtp}
+
+
+def main():
+    name, folder = sys.argv[1], sys.argv[2]
+    makers = [maker for key, maker in SEEDS.items() if key in name]
+    seeds = [seed for maker in makers for seed in maker()] or [b"\0", b"0 1 2 3\n"]
+    for number, seed in enumerate(seeds):
+        with open(os.path.join(folder, f"seed-{number:02}"), "wb") as file:
+            file.write(seed)
+
+
+if __name__ == "__main__":
+    main()
