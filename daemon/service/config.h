@@ -119,7 +119,7 @@ struct config_stream {
     bool align;                     /* the delay is applied to frame numbers and times */
     int64_t idle_flush_ns;          /* a silent source's partial block is processed after this */
     int64_t deadline_ns;            /* last frame received → result handed out; later counts as a miss */
-    uint64_t buffer_frames;         /* extra frames of the input ring beyond what the plan needs */
+    uint64_t ring_frames;           /* stream_options.ring_frames_min; 0: by rule */
 };
 
 struct config_sink {

@@ -1,0 +1,379 @@
+/*
+ * Quantities: see quantity.h. Digits are gathered as text, scaled by moving the decimal
+ * exponent, and turned into a double once, by strtod, which rounds correctly; integers never
+ * pass through a double.
+ */
+#include "core/quantity.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+    DIGITS_MAX = 18,    /* significant digits that fit 64 bits whatever they are */
+    EXPONENT_MAX = 200, /* with digits and unit, a double still holds it */
+    QUOTE_BYTES = 48,   /* how much of a bad text a message repeats */
+};
+
+struct unit {
+    const char *name;
+    enum dimension dimension;
+    uint64_t factor;
+    int exponent;
+};
+
+/* The first row of each dimension and size is the one that messages print. */
+static const struct unit units[] = {
+    {"Hz", DIMENSION_FREQUENCY, 1, 0},
+    {"kHz", DIMENSION_FREQUENCY, 1, 3},
+    {"MHz", DIMENSION_FREQUENCY, 1, 6},
+    {"GHz", DIMENSION_FREQUENCY, 1, 9},
+    {"S/s", DIMENSION_FREQUENCY, 1, 0},
+    {"kS/s", DIMENSION_FREQUENCY, 1, 3},
+    {"MS/s", DIMENSION_FREQUENCY, 1, 6},
+    {"GS/s", DIMENSION_FREQUENCY, 1, 9},
+    {"/s", DIMENSION_FREQUENCY, 1, 0},
+    {"s", DIMENSION_TIME, 1, 0},
+    {"ms", DIMENSION_TIME, 1, -3},
+    {"us", DIMENSION_TIME, 1, -6},
+    {"µs", DIMENSION_TIME, 1, -6}, /* U+00B5 micro sign */
+    {"μs", DIMENSION_TIME, 1, -6}, /* U+03BC Greek mu */
+    {"ns", DIMENSION_TIME, 1, -9},
+    {"min", DIMENSION_TIME, 60, 0},
+    {"h", DIMENSION_TIME, 3600, 0},
+    {"d", DIMENSION_TIME, 86400, 0},
+    {"sec", DIMENSION_TIME, 1, 0},
+    {"hour", DIMENSION_TIME, 3600, 0},
+    {"hours", DIMENSION_TIME, 3600, 0},
+    {"day", DIMENSION_TIME, 86400, 0},
+    {"days", DIMENSION_TIME, 86400, 0},
+    {"B", DIMENSION_MEMORY, 1, 0},
+    {"KiB", DIMENSION_MEMORY, UINT64_C(1) << 10, 0},
+    {"MiB", DIMENSION_MEMORY, UINT64_C(1) << 20, 0},
+    {"GiB", DIMENSION_MEMORY, UINT64_C(1) << 30, 0},
+    {"TiB", DIMENSION_MEMORY, UINT64_C(1) << 40, 0},
+    {"kB", DIMENSION_MEMORY, 1, 3},
+    {"MB", DIMENSION_MEMORY, 1, 6},
+    {"GB", DIMENSION_MEMORY, 1, 9},
+    {"TB", DIMENSION_MEMORY, 1, 12},
+    {"bytes", DIMENSION_MEMORY, 1, 0},
+    {"dB", DIMENSION_DECIBEL, 1, 0},
+    {"%", DIMENSION_RATIO, 1, -2},
+    {"frames", DIMENSION_FRAMES, 1, 0},
+    {"frame", DIMENSION_FRAMES, 1, 0},
+    {"samples", DIMENSION_FRAMES, 1, 0},
+    {"deg", DIMENSION_ANGLE, 1, 0},
+    {"°", DIMENSION_ANGLE, 1, 0},
+};
+
+enum { UNITS = sizeof units / sizeof units[0] };
+
+const char *dimension_words(enum dimension dimension)
+{
+    static const char *const words[] = {
+#define X(name, text, example) text,
+        DIMENSION_TABLE(X)
+#undef X
+    };
+    assert((unsigned)dimension < DIMENSIONS);
+    return words[dimension];
+}
+
+const char *dimension_example(enum dimension dimension)
+{
+    static const char *const examples[] = {
+#define X(name, text, example) example,
+        DIMENSION_TABLE(X)
+#undef X
+    };
+    assert((unsigned)dimension < DIMENSIONS);
+    return examples[dimension];
+}
+
+/* ---- reading ------------------------------------------------------------------------------ */
+
+/* What is left of a number while its characters pass by. */
+struct number {
+    bool negative;
+    uint64_t digits;
+    unsigned significant; /* digits in `digits`, leading zeros apart */
+    int exponent;
+    bool any; /* at least one digit */
+    bool too_long;
+};
+
+static void number_digit(struct number *number, int digit, bool fraction)
+{
+    number->any = true;
+    if (number->significant == 0 && digit == 0) {
+        if (fraction)
+            number->exponent--;
+        return;
+    }
+    if (number->significant == DIGITS_MAX) {
+        /* Zeros beyond the last digit change nothing but the exponent. */
+        if (digit != 0)
+            number->too_long = true;
+        else if (!fraction)
+            number->exponent++;
+        return;
+    }
+    number->digits = number->digits * 10 + (uint64_t)digit;
+    number->significant++;
+    if (fraction)
+        number->exponent--;
+}
+
+/* Reads sign, digits, point and exponent; returns the first character after them. */
+static const char *number_read(const char *text, struct number *number)
+{
+    const char *at = text;
+    *number = (struct number){0};
+    if (*at == '+' || *at == '-')
+        number->negative = *at++ == '-';
+    for (bool fraction = false;; at++) {
+        if (isdigit((unsigned char)*at)) {
+            number_digit(number, *at - '0', fraction);
+        } else if (*at == '.' && !fraction) {
+            fraction = true;
+        } else {
+            break;
+        }
+    }
+    /* An exponent only when digits follow: the E of a unit must stay one. */
+    if ((*at == 'e' || *at == 'E') && number->any) {
+        const char *power = at + 1;
+        bool down = *power == '-';
+        if (*power == '+' || *power == '-')
+            power++;
+        if (isdigit((unsigned char)*power)) {
+            int value = 0;
+            for (; isdigit((unsigned char)*power); power++)
+                value = value > 10000 ? value : value * 10 + (*power - '0');
+            number->exponent += down ? -value : value;
+            at = power;
+        }
+    }
+    return at;
+}
+
+static const struct unit *unit_find(const char *name)
+{
+    for (int i = 0; i < UNITS; i++)
+        if (strcmp(units[i].name, name) == 0)
+            return &units[i];
+    return NULL;
+}
+
+/* The unit that was probably meant: another spelling, the expected dimension first. */
+static const struct unit *unit_guess(const char *name, enum dimension expect)
+{
+    for (int i = 0; i < UNITS; i++)
+        if (strcasecmp(units[i].name, name) == 0 && units[i].dimension == expect)
+            return &units[i];
+    for (int i = 0; i < UNITS; i++)
+        if (strcasecmp(units[i].name, name) == 0)
+            return &units[i];
+    return NULL;
+}
+
+static bool unit_plausible(const char *name)
+{
+    if (strlen(name) >= QUANTITY_UNIT_BYTES || isdigit((unsigned char)name[0]))
+        return false;
+    for (const char *at = name; *at != '\0'; at++)
+        if (!isalnum((unsigned char)*at) && strchr("/^_%*", *at) == NULL &&
+            (unsigned char)*at < 0x80)
+            return false;
+    return true;
+}
+
+int quantity_parse(const char *text, enum dimension expect, struct quantity *quantity,
+                   struct problem *problem)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1]))
+        length--;
+    if (length == 0)
+        return problem_set(problem, ERROR_FORMAT, "the value is empty; write %s, as in %s",
+                           dimension_words(expect), dimension_example(expect));
+
+    struct number number;
+    const char *rest = number_read(text, &number);
+    int number_length = (int)(rest - text);
+    if (!number.any)
+        return problem_set(problem, ERROR_FORMAT, "`%.*s` is not a number; write %s, as in %s",
+                           length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, text,
+                           dimension_words(expect), dimension_example(expect));
+    if (number.too_long)
+        return problem_set(problem, ERROR_FORMAT,
+                           "the number has more than %d significant digits; write fewer",
+                           DIGITS_MAX);
+    if (number.exponent > EXPONENT_MAX || number.exponent < -EXPONENT_MAX)
+        return problem_set(problem, ERROR_FORMAT,
+                           "the number is too large or too small for any setting; write %s, as in %s",
+                           dimension_words(expect), dimension_example(expect));
+
+    while (isspace((unsigned char)*rest))
+        rest++;
+    size_t unit_length = length - (size_t)(rest - text);
+    char unit[QUOTE_BYTES + 1];
+    snprintf(unit, sizeof unit, "%.*s", unit_length < QUOTE_BYTES ? (int)unit_length : QUOTE_BYTES,
+             rest);
+    if (unit[0] == ',')
+        return problem_set(problem, ERROR_FORMAT,
+                           "`%.*s` has a comma; write decimals with a point, as in 1.5",
+                           length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, text);
+
+    *quantity = (struct quantity){
+        .dimension = DIMENSION_NUMBER,
+        .negative = number.negative && number.digits != 0,
+        .digits = number.digits,
+        .factor = 1,
+        .exponent = number.digits == 0 ? 0 : number.exponent,
+    };
+    if (unit[0] == '\0')
+        return 0;
+    const struct unit *row = unit_find(unit);
+    if (row == NULL) {
+        const struct unit *guess = unit_guess(unit, expect);
+        /* An amplitude may have any unit; where none is expected it is a misspelling. */
+        if (expect != DIMENSION_AMPLITUDE && guess != NULL)
+            return problem_set(problem, ERROR_FORMAT, "`%s` is not a unit; write %.*s %s", unit,
+                               number_length < QUOTE_BYTES ? number_length : QUOTE_BYTES, text,
+                               guess->name);
+        if (!unit_plausible(unit) || expect != DIMENSION_AMPLITUDE)
+            return problem_set(problem, ERROR_FORMAT, "`%s` is not a unit; write %s, as in %s",
+                               unit, dimension_words(expect), dimension_example(expect));
+        quantity->dimension = DIMENSION_AMPLITUDE;
+    } else {
+        quantity->dimension = row->dimension;
+        quantity->factor = row->factor;
+        quantity->exponent += number.digits == 0 ? 0 : row->exponent;
+    }
+    snprintf(quantity->unit, sizeof quantity->unit, "%.*s", QUANTITY_UNIT_BYTES - 1, unit);
+    return 0;
+}
+
+/* ---- values ------------------------------------------------------------------------------- */
+
+double quantity_value(const struct quantity *quantity)
+{
+    unsigned __int128 product = (unsigned __int128)quantity->digits * quantity->factor;
+    char text[64];
+    char *at = text + sizeof text;
+    at -= 16;
+    snprintf(at, 16, "e%d", quantity->exponent);
+    do {
+        *--at = (char)('0' + (int)(product % 10));
+        product /= 10;
+    } while (product != 0);
+    if (quantity->negative)
+        *--at = '-';
+    return strtod(at, NULL);
+}
+
+int quantity_integer(const struct quantity *quantity, int scale, int64_t *value)
+{
+    unsigned __int128 product = (unsigned __int128)quantity->digits * quantity->factor;
+    int exponent = quantity->exponent + scale;
+    for (; product != 0 && exponent < 0; exponent++) {
+        if (product % 10 != 0)
+            return ERROR_FORMAT;
+        product /= 10;
+    }
+    for (; product != 0 && exponent > 0; exponent--) {
+        if (product > INT64_MAX)
+            return ERROR_LIMIT;
+        product *= 10;
+    }
+    if (product > INT64_MAX)
+        return ERROR_LIMIT;
+    *value = quantity->negative ? -(int64_t)product : (int64_t)product;
+    return 0;
+}
+
+/* ---- amplitudes' units -------------------------------------------------------------------- */
+
+struct prefix {
+    const char *text;
+    int exponent;
+};
+
+static const struct prefix prefixes[] = {
+    {"", 0},   {"n", -9}, {"u", -6}, {"µ", -6}, /* U+00B5 */
+    {"μ", -6},                                  /* U+03BC */
+    {"m", -3}, {"k", 3},  {"M", 6},  {"G", 9},
+};
+
+enum { PREFIXES = sizeof prefixes / sizeof prefixes[0] };
+
+bool quantity_unit_exponent(const char *from, const char *to, int *exponent)
+{
+    for (int i = 0; i < PREFIXES; i++) {
+        size_t from_length = strlen(prefixes[i].text);
+        if (strncmp(from, prefixes[i].text, from_length) != 0 || from[from_length] == '\0')
+            continue;
+        for (int k = 0; k < PREFIXES; k++) {
+            size_t to_length = strlen(prefixes[k].text);
+            if (strncmp(to, prefixes[k].text, to_length) == 0 &&
+                strcmp(from + from_length, to + to_length) == 0) {
+                *exponent = prefixes[i].exponent - prefixes[k].exponent;
+                return true;
+            }
+        }
+    }
+    *exponent = 0;
+    return strcmp(from, to) == 0;
+}
+
+/* ---- for people --------------------------------------------------------------------------- */
+
+const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
+{
+    static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz",  "d",   "h",   "min", "s", "ms",
+                                        "us",  "ns",  "TiB", "GiB", "MiB", "KiB", "B"};
+    const struct unit *best = NULL;
+    for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
+        const struct unit *row = unit_find(shown[i]);
+        if (row->dimension != dimension)
+            continue;
+        best = row;
+        /* The largest unit that leaves at least 1; two of minutes, hours and days, so that 90 s stays 90 s. */
+        double size = (double)row->factor * pow(10, row->exponent);
+        double least = row->dimension == DIMENSION_TIME && row->factor > 1 ? 2 * size : size;
+        if (fabs(value) >= least * (1 - 1e-9))
+            break;
+    }
+    if (value == 0 && dimension == DIMENSION_TIME)
+        best = unit_find("s");
+    switch (dimension) {
+    case DIMENSION_DECIBEL:
+        snprintf(text, bytes, "%.4g dB", value);
+        break;
+    case DIMENSION_RATIO:
+        snprintf(text, bytes, "%.4g %%", value * 100);
+        break;
+    case DIMENSION_FRAMES:
+        snprintf(text, bytes, "%.15g frame%s", value, value == 1 ? "" : "s");
+        break;
+    case DIMENSION_ANGLE:
+        snprintf(text, bytes, "%.4g deg", value);
+        break;
+    default:
+        if (best == NULL) {
+            snprintf(text, bytes, "%.6g", value);
+        } else {
+            double shown_value = value / ((double)best->factor * pow(10, best->exponent));
+            snprintf(text, bytes, fabs(shown_value) < 1e4 ? "%.4g %s" : "%.0f %s", shown_value,
+                     best->name);
+        }
+    }
+    return text;
+}
