@@ -104,7 +104,8 @@ struct sink_ops {
     uint64_t (*room)(const struct sink *sink);
     /* Loop thread, after the results of one wake-up: send what was gathered (sendmmsg). May be NULL. */
     void (*flush)(struct sink *sink);
-    /* Loop thread: finish (flush files, write sidecars) within the deadline, then call closed once. */
+    /* Loop thread: finish (flush files, write sidecars) within the deadline, then call closed once. Inside
+     * `closed` the sink still answers `ledger`, with its final counts; it is freed when `closed` returns. */
     void (*close)(struct sink *sink, int64_t deadline_ns, void (*closed)(void *context), void *context);
     void (*ledger)(const struct sink *sink, struct sink_ledger *ledger);
 };
