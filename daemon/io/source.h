@@ -97,7 +97,8 @@ struct source_options {
     bool loop;
     bool paced;                   /* in real time; else as fast as back-pressure lets */
     /* generator */
-    struct waveform_spec waveform;
+    struct waveform_spec waveform;        /* amplitudes in the unit of `scales` */
+    const struct channel_scale *scales;   /* [channels]; NULL: amplitudes are fractions of full scale */
     uint64_t length_frames;       /* 0: endless */
 };
 
