@@ -1,0 +1,31 @@
+/*
+ * What the files of libconvolv share and its users do not see. Prefix convolv__.
+ */
+#ifndef CONVOLV_INTERNAL_H
+#define CONVOLV_INTERNAL_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "convolv.h"
+
+/* Fills `problem` (may be NULL) and returns `error`. */
+int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+struct convolv__address {
+    struct sockaddr_storage storage;
+    socklen_t bytes;
+    int family; /* AF_INET or AF_INET6 */
+};
+
+/* "host:port", "[v6]:port", "*:port" (any address: for receivers). */
+int convolv__resolve(const char *text, bool receiver, struct convolv__address *address,
+                     struct convolv_problem *problem);
+
+bool convolv__is_multicast(const struct convolv__address *address);
+
+/* Interface number of a name; 0 for NULL or "". */
+int convolv__interface(const char *name, unsigned *number, struct convolv_problem *problem);
+
+#endif
