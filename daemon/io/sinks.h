@@ -1,0 +1,10 @@
+/* The rows of the table of sinks (sinks.c): one for each protocol or kind of file. */
+#ifndef CONVOLVD_IO_SINKS_H
+#define CONVOLVD_IO_SINKS_H
+
+#include "io/sink.h"
+
+extern const struct sink_ops sink_rtp;
+extern const struct sink_ops sink_recording;
+
+#endif

@@ -1,0 +1,38 @@
+/*
+ * The table of sources, and the words of their ledger. A new protocol adds its row here.
+ * Constant data, any thread.
+ */
+#include "io/sources.h"
+
+#include <stddef.h>
+#include <string.h>
+
+static const struct source_ops *const sources[] = {
+    &source_rtp, &source_udp, &source_udp_sequence, &source_file, &source_generator,
+};
+
+enum { SOURCES = sizeof sources / sizeof sources[0] };
+
+const struct source_ops *source_at(int index)
+{
+    return index >= 0 && index < SOURCES ? sources[index] : NULL;
+}
+
+const struct source_ops *source_find(const char *name)
+{
+    for (int i = 0; i < SOURCES; i++) {
+        if (strcmp(sources[i]->name, name) == 0)
+            return sources[i];
+    }
+    return NULL;
+}
+
+const char *reject_name(enum reject reject)
+{
+    static const char *const names[] = {
+#define X(name, text) [REJECT_##name] = text,
+        REJECT_TABLE(X)
+#undef X
+    };
+    return (unsigned)reject < REJECTS ? names[(unsigned)reject] : "?";
+}

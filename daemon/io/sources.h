@@ -1,0 +1,16 @@
+/*
+ * The rows of the table of sources (sources.c): one for each protocol or kind of file. A chain
+ * (`source = stream NAME`) is wired by the service and is no row.
+ */
+#ifndef CONVOLVD_IO_SOURCES_H
+#define CONVOLVD_IO_SOURCES_H
+
+#include "io/source.h"
+
+extern const struct source_ops source_rtp;
+extern const struct source_ops source_udp;          /* headerless */
+extern const struct source_ops source_udp_sequence; /* 64-bit sequence numbers */
+extern const struct source_ops source_file;
+extern const struct source_ops source_generator;
+
+#endif

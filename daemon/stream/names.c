@@ -1,0 +1,51 @@
+/*
+ * The words of the stream tables (packet.h, result.h), for status, sidecars and messages.
+ * Constant data, any thread. A value outside its table answers "?".
+ */
+#include <stddef.h>
+
+#include "stream/packet.h"
+#include "stream/result.h"
+
+#define NAME_OF(table, value)                                                                      \
+    ((unsigned)(value) < sizeof(table) / sizeof((table)[0]) ? (table)[(unsigned)(value)] : "?")
+
+const char *invalid_cause_name(enum invalid_cause cause)
+{
+    static const char *const names[] = {
+#define X(name, text) [INVALID_##name] = text,
+        INVALID_TABLE(X)
+#undef X
+    };
+    return NAME_OF(names, cause);
+}
+
+const char *clock_source_name(enum clock_source source)
+{
+    static const char *const names[] = {
+#define X(name, text) [CLOCK_SOURCE_##name] = text,
+        CLOCK_TABLE(X)
+#undef X
+    };
+    return NAME_OF(names, source);
+}
+
+const char *verdict_name(enum verdict verdict)
+{
+    static const char *const names[] = {
+#define X(name, text) [VERDICT_##name] = text,
+        VERDICT_TABLE(X)
+#undef X
+    };
+    return NAME_OF(names, verdict);
+}
+
+const char *stage_name(enum stage stage)
+{
+    static const char *const names[] = {
+#define X(name, text) [STAGE_##name] = text,
+        STAGE_TABLE(X)
+#undef X
+    };
+    return NAME_OF(names, stage);
+}
