@@ -49,7 +49,9 @@ PKG_LIBS   = $(eval PKG_LIBS := $(shell pkg-config --libs $(LIBS)) -lliquid -lm)
 DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*/*.c))
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o) $(BUILD)/kernels.o
 CLIENT_SRC := $(wildcard clients/lib/*.c)
-CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.o)
+# libconvolv links alone: it holds the wire code it shares with the daemon.
+CLIENT_SHARED := daemon/io/rtp_wire.c daemon/signal/format.c
+CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.o) $(CLIENT_SHARED:%.c=$(BUILD)/%.o)
 # clients/tools/convolv-rig.c is a program; the other files there serve several of them.
 TOOL_SRC   := $(wildcard clients/tools/convolv-*.c)
 TOOL_COMMON_SRC := $(filter-out $(TOOL_SRC),$(wildcard clients/tools/*.c))
@@ -114,9 +116,11 @@ $(BUILD)/libdaemon.a: $(DAEMON_OBJ)
 $(BUILD)/convolvd: $(BUILD)/daemon/main.o $(BUILD)/libdaemon.a
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
+# One object in which only convolv_* is visible, so that users' names never clash with ours.
 $(BUILD)/libconvolv.a: $(CLIENT_OBJ)
 	@mkdir -p $(@D)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)ld -r -o $(BUILD)/convolv.o $^ && objcopy -w -G 'convolv_*' $(BUILD)/convolv.o
+	$(Q)rm -f $@ && ar rcs $@ $(BUILD)/convolv.o
 
 $(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
