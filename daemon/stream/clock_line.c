@@ -1,0 +1,138 @@
+/* Clock line: see clock_line.h. */
+#include "stream/clock_line.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+
+enum { FIRST_SLOT_MS = 50, LAST_SLOT_MS = 4000 };
+
+void clock_line_reset(struct clock_line *line, double rate_hz)
+{
+    memset(line, 0, sizeof *line);
+    line->rate_hz = rate_hz;
+    line->slot_ns = FIRST_SLOT_MS * NS_PER_MS;
+}
+
+/* Frames since the origin as nominal time; exact enough in double for centuries of frames. */
+static double nominal_ns(const struct clock_line *line, double frame)
+{
+    return (frame - (double)line->frame0) * 1e9 / line->rate_hz;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+    qsort(values, (size_t)count, sizeof *values, compare_doubles);
+    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
+}
+
+static void fit(struct clock_line *line)
+{
+    double slopes[CLOCK_LINE_SLOTS * (CLOCK_LINE_SLOTS - 1) / 2];
+    double values[CLOCK_LINE_SLOTS];
+    int pairs = 0;
+    for (int i = 0; i < line->count; i++) {
+        for (int j = i + 1; j < line->count; j++) {
+            double span_ns = nominal_ns(line, (double)line->slots[j].frame) -
+                             nominal_ns(line, (double)line->slots[i].frame);
+            if (span_ns > 0)
+                slopes[pairs++] =
+                    (line->slots[j].residual_ns - line->slots[i].residual_ns) / span_ns;
+        }
+    }
+    line->slope = line->count >= 3 && pairs > 0 ? median(slopes, pairs) : 0.0;
+    for (int i = 0; i < line->count; i++)
+        values[i] = line->slots[i].residual_ns -
+                    line->slope * nominal_ns(line, (double)line->slots[i].frame);
+    line->intercept_ns = median(values, line->count);
+    double worst_ns = 0;
+    for (int i = 0; i < line->count; i++) {
+        double off_ns = fabs(line->slots[i].residual_ns - line->intercept_ns -
+                             line->slope * nominal_ns(line, (double)line->slots[i].frame));
+        worst_ns = fmax(worst_ns, off_ns);
+    }
+    line->bound_ns = worst_ns;
+    for (int i = 0; i < line->count; i++)
+        values[i] = line->slots[i].spread_ns;
+    line->jitter_ns = median(values, line->count);
+}
+
+static void close_slot(struct clock_line *line)
+{
+    if (line->count == CLOCK_LINE_SLOTS) {
+        if (line->slot_ns < LAST_SLOT_MS * NS_PER_MS) {
+            for (int i = 0; i < CLOCK_LINE_SLOTS / 2; i++) {
+                const struct clock_slot *a = &line->slots[2 * i];
+                const struct clock_slot *b = &line->slots[2 * i + 1];
+                struct clock_slot merged = a->residual_ns <= b->residual_ns ? *a : *b;
+                merged.spread_ns = fmax(a->spread_ns, b->spread_ns);
+                line->slots[i] = merged;
+            }
+            line->count = CLOCK_LINE_SLOTS / 2;
+            line->slot_ns *= 2;
+        } else {
+            memmove(line->slots, line->slots + 1, (CLOCK_LINE_SLOTS - 1) * sizeof line->slots[0]);
+            line->count--;
+        }
+    }
+    line->slots[line->count++] = line->open;
+    fit(line);
+}
+
+void clock_line_add(struct clock_line *line, uint64_t frame_end, int64_t receive_ns)
+{
+    if (!line->started) {
+        line->started = true;
+        line->frame0 = frame_end;
+        line->time0_ns = receive_ns;
+        line->open_until_ns = receive_ns + line->slot_ns;
+        line->open = (struct clock_slot){.frame = frame_end};
+        return;
+    }
+    double residual_ns =
+        (double)(receive_ns - line->time0_ns) - nominal_ns(line, (double)frame_end);
+    if (receive_ns >= line->open_until_ns) {
+        close_slot(line);
+        line->open = (struct clock_slot){.frame = frame_end, .residual_ns = residual_ns};
+        line->open_until_ns = receive_ns + line->slot_ns;
+        return;
+    }
+    double largest_ns = fmax(line->open.residual_ns + line->open.spread_ns, residual_ns);
+    if (residual_ns < line->open.residual_ns) {
+        line->open.residual_ns = residual_ns;
+        line->open.frame = frame_end;
+    }
+    line->open.spread_ns = largest_ns - line->open.residual_ns;
+}
+
+int64_t clock_line_time_ns(const struct clock_line *line, double frame)
+{
+    double at_ns = nominal_ns(line, frame);
+    double residual_ns = line->count > 0 ? line->intercept_ns + line->slope * at_ns
+                                         : line->open.residual_ns;
+    return line->time0_ns + (int64_t)llround(at_ns + residual_ns);
+}
+
+int64_t clock_line_error_ns(const struct clock_line *line)
+{
+    double bound_ns = line->count > 0 ? line->bound_ns + line->jitter_ns : line->open.spread_ns;
+    return (int64_t)bound_ns + NS_PER_US;
+}
+
+bool clock_line_rate(const struct clock_line *line, double *rate_hz, double *ppm)
+{
+    if (line->count < 3)
+        return false;
+    *rate_hz = line->rate_hz / (1.0 + line->slope);
+    *ppm = (*rate_hz / line->rate_hz - 1.0) * 1e6;
+    return true;
+}

@@ -1,0 +1,56 @@
+/*
+ * Clock line: the robust straight line through the receive times of a stream's packets. It
+ * turns frame numbers into times, and its slope is the source's true rate.
+ *
+ * A packet is late by the network, never early; so the line runs through the *least* delayed
+ * packets: time is cut into slots, each keeps its least residual against the nominal rate, and
+ * the slope is the median of the slopes between all pairs of slots (Theil 1950, Sen 1968), which
+ * ignores up to 29 % of bad slots. When all slots are filled, neighbours merge and the slots
+ * grow, from 50 ms up to 4 s each, so the line is usable at once and gets better for two minutes.
+ *
+ * Times are monotonic; frames are the source's numbering. One owner; never allocates.
+ */
+#ifndef CONVOLVD_STREAM_CLOCK_LINE_H
+#define CONVOLVD_STREAM_CLOCK_LINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { CLOCK_LINE_SLOTS = 32 };
+
+struct clock_slot {
+    uint64_t frame;      /* of the least delayed packet */
+    double residual_ns;  /* receive − nominal time of that frame */
+    double spread_ns;    /* largest − least residual in the slot */
+};
+
+struct clock_line {
+    double rate_hz;      /* nominal */
+    uint64_t frame0;     /* origin */
+    int64_t time0_ns;
+    bool started;
+    struct clock_slot slots[CLOCK_LINE_SLOTS];
+    int count;           /* closed slots */
+    struct clock_slot open;
+    int64_t open_until_ns, slot_ns;
+    double slope;        /* ns of residual per ns of nominal time */
+    double intercept_ns; /* residual at frame0 */
+    double bound_ns, jitter_ns;
+};
+
+void clock_line_reset(struct clock_line *line, double rate_hz);
+
+/* The frame before `frame_end` was complete when its packet was received: its last frame reached the kernel at
+ * receive_ns. frame_end = number of the first frame after the packet. */
+void clock_line_add(struct clock_line *line, uint64_t frame_end, int64_t receive_ns);
+
+/* Monotonic time of a frame: when it was captured, as far as receive times tell. */
+int64_t clock_line_time_ns(const struct clock_line *line, double frame);
+
+/* Half-width within which the line is trusted [ns]: the network's constant least delay is not in it. */
+int64_t clock_line_error_ns(const struct clock_line *line);
+
+/* Measured rate; ppm against nominal. False while fewer than three slots are closed. */
+bool clock_line_rate(const struct clock_line *line, double *rate_hz, double *ppm);
+
+#endif

@@ -1,0 +1,498 @@
+/*
+ * Ingest: packets into the ring. A payload goes where its frame number says and nowhere
+ * else; what is missing is awaited for the reorder window, then given up as a gap with a
+ * cause. Owns the first two ledgers' stream side: every frame that enters the timeline is
+ * received, awaited or a gap, and the counters move where that happens.
+ *
+ * Loop thread; nothing here allocates, locks or logs.
+ */
+#include "stream/internal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/clock.h"
+
+/* ---- presence bits ------------------------------------------------------------------------ */
+
+/* Sets or clears the bits of positions [from, until), word by word; at most one lap. */
+static void mark(struct stream *s, uint64_t from, uint64_t until, bool present)
+{
+    uint32_t mask = s->ring->frames - 1;
+    while (from < until) {
+        uint32_t slot = (uint32_t)(from & mask);
+        uint32_t bit = slot % 32;
+        uint64_t run = 32 - bit;
+        if (run > until - from)
+            run = until - from;
+        uint32_t bits = (run == 32 ? UINT32_MAX : ((UINT32_C(1) << run) - 1)) << bit;
+        if (present)
+            s->ring->present[slot / 32] |= bits;
+        else
+            s->ring->present[slot / 32] &= ~bits;
+        from += run;
+    }
+}
+
+/* First position in [from, until) whose bit equals `present`; `until` when there is none. */
+static uint64_t find(const struct stream *s, uint64_t from, uint64_t until, bool present)
+{
+    uint32_t mask = s->ring->frames - 1;
+    while (from < until) {
+        uint32_t slot = (uint32_t)(from & mask);
+        uint32_t word = s->ring->present[slot / 32];
+        word = (present ? word : ~word) >> (slot % 32);
+        if (word != 0) {
+            uint64_t found = from + (uint64_t)__builtin_ctz(word);
+            return found < until ? found : until;
+        }
+        from += 32 - slot % 32;
+    }
+    return until;
+}
+
+/* Positions below `until` get valid bits: absent, until a packet says otherwise. */
+void stream_clear_until(struct stream *s, uint64_t until)
+{
+    if (until > s->cleared_until) {
+        mark(s, s->cleared_until, until, false);
+        s->cleared_until = until;
+    }
+}
+
+static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
+{
+    uint32_t frame_bytes = s->ring->frame_bytes;
+    uint64_t slot = position & (s->ring->frames - 1);
+    uint64_t first = s->ring->frames - slot;
+    if (first > frames)
+        first = frames;
+    memcpy(s->ring->bytes + slot * frame_bytes, payload, first * frame_bytes);
+    memcpy(s->ring->bytes, payload + first * frame_bytes, (frames - first) * frame_bytes);
+}
+
+/* Wire code of zero for absent frames: what a recording of the raw input shows there. */
+static void copy_in_silence(struct stream *s, uint64_t position, uint64_t frames)
+{
+    const struct sample_format *format = &s->options.format;
+    uint8_t code[4];
+    sample_encode(format, 0.0, code);
+    uint32_t mask = s->ring->frames - 1;
+    for (uint64_t i = 0; i < frames; i++) {
+        uint8_t *frame = s->ring->bytes + ((position + i) & mask) * s->ring->frame_bytes;
+        for (uint32_t channel = 0; channel < s->options.channels; channel++)
+            memcpy(frame + channel * format->bytes, code, format->bytes);
+    }
+}
+
+/* ---- holes -------------------------------------------------------------------------------- */
+
+static struct hole *first_hole(struct stream *s)
+{
+    return s->hole_first == s->hole_next ? NULL : &s->holes[s->hole_first % HOLES_MAX];
+}
+
+/* Blames `frames` missing frames on a cause and says which; socket drops and refusals are known, the rest is network. */
+static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+{
+    struct {
+        uint64_t *debt;
+        enum invalid_cause cause;
+    } known[] = {{&s->overload_debt, INVALID_OVERLOAD}, {&s->socket_debt, INVALID_SOCKET}};
+    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
+    for (int i = 0; i < 2; i++) {
+        uint64_t part = *known[i].debt < until - from ? *known[i].debt : until - from;
+        if (part == 0)
+            continue;
+        *known[i].debt -= part;
+        s->stats.gap[known[i].cause] += part;
+        s->stats.awaited -= part;
+        ranges_add(&e->invalid, from, from + part + s->taps_longest - 1, known[i].cause);
+        from += part;
+    }
+    if (from < until) {
+        s->stats.gap[INVALID_NETWORK] += until - from;
+        s->stats.awaited -= until - from;
+        ranges_add(&e->invalid, from, until + s->taps_longest - 1, INVALID_NETWORK);
+        s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
+    }
+}
+
+/* Gives up what is still missing of the oldest hole. */
+static void give_up_hole(struct stream *s, struct epoch *e)
+{
+    struct hole *hole = first_hole(s);
+    uint64_t until = e->base + hole->until;
+    uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
+    while ((position = find(s, position, until, false)) < until) {
+        uint64_t end = find(s, position, until, true);
+        count_gap(s, e, position - e->base, end - e->base);
+        copy_in_silence(s, position, end - position);
+        if (end > e->absent_until)
+            e->absent_until = end;
+        position = end;
+    }
+    s->hole_first++;
+}
+
+static void note_ready(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
+                       int64_t now_ns)
+{
+    for (uint64_t block = from / s->hop; (block + 1) * s->hop <= until; block++)
+        block_times_of(s, e, block)->ready_ns = now_ns;
+}
+
+/* Moves `settled` over everything that is present or given up. */
+static void settle(struct stream *s, struct epoch *e)
+{
+    uint64_t settled = e->head;
+    struct hole *hole;
+    while ((hole = first_hole(s)) != NULL) {
+        uint64_t until = e->base + hole->until;
+        uint64_t missing = find(s, e->base + hole->from, until, false);
+        if (missing < until) {
+            hole->from = missing - e->base;
+            settled = hole->from;
+            break;
+        }
+        s->hole_first++;
+    }
+    if (settled > e->settled) {
+        uint64_t from = e->settled;
+        e->settled = settled;
+        if (from / s->hop != settled / s->hop)
+            note_ready(s, e, from, settled, clock_monotonic_ns());
+        if (s->has_raw && (settled - e->raw_delivered >= s->hop || e->ended))
+            stream_deliver_raw(s, e, settled);
+    }
+}
+
+static void give_up_all(struct stream *s, struct epoch *e)
+{
+    while (first_hole(s) != NULL)
+        give_up_hole(s, e);
+    settle(s, e);
+}
+
+/* ---- epochs ------------------------------------------------------------------------------- */
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
+{
+    e->ended = true;
+    give_up_all(s, e);
+    if (s->has_raw)
+        stream_deliver_raw(s, e, e->head);
+    uint64_t tail = s->options.tail && e->head > 0 ? s->taps_longest - 1 : 0;
+    e->output_end = e->head + tail;
+    e->ended_ns = now_ns;
+    ranges_add(&e->invalid, e->head, e->head + s->taps_longest - 1, INVALID_TAIL);
+    s->stats.timeline_out += tail;
+    s->stats.waiting += tail;
+    /* Blocks beyond the last whole one never get frames of their own: they were complete when the epoch ended. */
+    for (uint64_t block = e->head / s->hop; block * s->hop < e->output_end; block++) {
+        struct block_times *times = block_times_of(s, e, block);
+        bool has_frames = block * s->hop < e->head;
+        times->ready_ns = now_ns;
+        if (!has_frames)
+            times->first_ns = times->last_ns = now_ns;
+        if (block - e->head / s->hop >= s->times_mask)
+            break;
+    }
+}
+
+/* Where the next epoch's frame 0 goes: beyond the tail and one silent history. */
+static uint64_t next_base(const struct stream *s)
+{
+    if (s->epoch_first == s->epoch_next && s->stats.epochs == 0)
+        return round_up(s->history, s->hop);
+    const struct epoch *e = &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
+    return round_up(e->base, s->hop) + round_up(e->head + s->taps_longest - 1, s->hop) +
+           round_up(s->history, s->hop) + s->hop;
+}
+
+/* Output time stamps go on by the time that has passed, and never run into the tail before. */
+static uint64_t next_timeline(const struct stream *s, const struct packet *packet)
+{
+    if (s->stats.epochs == 0)
+        return 0;
+    const struct epoch *last = &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
+    uint64_t least = last->timeline_base + last->output_end;
+    uint64_t elapsed = 0;
+    if (!(packet->flags & PACKET_DISCONTINUITY) && packet->place > last->place_base) {
+        elapsed = packet->place - last->place_base; /* the source's own count */
+    } else {
+        double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->place_base);
+        double now_ns = (double)packet->receive_ns - packet->frames * 1e9 / s->options.rate_hz;
+        if (now_ns > begun_ns)
+            elapsed = (uint64_t)llround((now_ns - begun_ns) * s->options.rate_hz / 1e9);
+    }
+    uint64_t wanted = last->timeline_base + elapsed;
+    return wanted > least ? wanted : least;
+}
+
+/* NULL when the ring or the list of epochs has no room. */
+static struct epoch *begin_epoch(struct stream *s, const struct packet *packet)
+{
+    if (s->epoch_next - s->epoch_first == EPOCHS_MAX)
+        return NULL;
+    uint64_t base = next_base(s);
+    if (!stream_make_room(s, base + packet->frames))
+        return NULL;
+    uint64_t timeline_base = next_timeline(s, packet);
+    struct epoch *e = epoch_at(s, s->epoch_next);
+    *e = (struct epoch){
+        .number = s->stats.epochs,
+        .base = base,
+        .place_base = packet->place,
+        .timeline_base = timeline_base,
+        .absent_until = base,
+        .clock = CLOCK_SOURCE_RECEIVE,
+    };
+    if (s->options.records)
+        e->record = s->stats.records++;
+    s->epoch_next++;
+    s->stats.epochs++;
+    stream_clear_until(s, base);
+    if (packet->flags & PACKET_DISCONTINUITY || s->stats.epochs == 1)
+        clock_line_reset(&s->line, s->options.rate_hz);
+    ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
+    s->hole_first = s->hole_next;
+    s->begin_flags = 0;
+    return e;
+}
+
+/* ---- placing ------------------------------------------------------------------------------ */
+
+/* Blocks the head moves into begin with this packet, also those that lie wholly in a hole. */
+static void note_receive(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
+                         int64_t receive_ns, uint64_t old_head)
+{
+    uint64_t reach = from < old_head ? from : old_head;
+    for (uint64_t block = reach / s->hop; block * s->hop < until; block++) {
+        struct block_times *times = block_times_of(s, e, block);
+        if (old_head <= block * s->hop) {
+            times->first_ns = times->last_ns = receive_ns;
+        } else if (from < (block + 1) * s->hop) {
+            if (receive_ns < times->first_ns)
+                times->first_ns = receive_ns;
+            if (receive_ns > times->last_ns)
+                times->last_ns = receive_ns;
+        }
+    }
+}
+
+/* Frames [from, until) of the epoch, some of which may be there already or given up. Returns the frames that were new. */
+static uint64_t place_frames(struct stream *s, struct epoch *e, const struct packet *packet,
+                             uint64_t from, uint64_t until, uint64_t *late)
+{
+    uint64_t placed = 0;
+    *late = 0;
+    uint64_t position = e->base + from;
+    uint64_t end = e->base + until;
+    while ((position = find(s, position, end, false)) < end) {
+        uint64_t run_end = find(s, position, end, true);
+        uint64_t settled = e->base + e->settled;
+        if (position < settled) {
+            if (run_end > settled)
+                run_end = settled;
+            *late += run_end - position;
+        } else {
+            uint64_t offset = position - e->base - from;
+            copy_in(s, position, packet->payload + offset * s->ring->frame_bytes,
+                    run_end - position);
+            mark(s, position, run_end, true);
+            placed += run_end - position;
+        }
+        position = run_end;
+    }
+    return placed;
+}
+
+/*
+ * Frames came after they had been given up as lost: the gap's cause was lateness. Each missing frame is
+ * moved once: what is moved leaves the list of gaps, so a late duplicate moves nothing.
+ */
+static void reattribute_late(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+{
+    for (uint32_t i = 0; i < GAPS_MAX; i++) {
+        struct gap *gap = &s->gaps[i];
+        uint64_t a = from > gap->from ? from : gap->from;
+        uint64_t b = until < gap->until ? until : gap->until;
+        if (gap->epoch != e->number || a >= b)
+            continue;
+        s->stats.gap[INVALID_NETWORK] -= b - a;
+        s->stats.gap[INVALID_LATE] += b - a;
+        if (b + s->taps_longest - 1 > e->delivered)
+            ranges_add(&e->invalid, a, b + s->taps_longest - 1, INVALID_LATE);
+        struct gap right = {gap->epoch, b, gap->until};
+        gap->until = a;
+        if (right.from < right.until)
+            s->gaps[s->gap_next++ % GAPS_MAX] = right;
+    }
+}
+
+static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
+{
+    for (uint32_t i = 0; i < packet->invalid_count; i++) {
+        const struct invalid_range *range = &packet->invalid[i];
+        if (range->until <= e->place_base)
+            continue;
+        uint64_t from = range->from > e->place_base ? range->from - e->place_base : 0;
+        ranges_add(&e->invalid, from, range->until - e->place_base + s->taps_longest - 1,
+                   range->cause);
+    }
+}
+
+static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
+{
+    uint32_t flags = packet->flags | s->begin_flags;
+    struct epoch *e = epoch_open(s);
+    bool jump = e != NULL && packet->place > e->place_base + e->head &&
+                packet->place - e->place_base - e->head > s->jump_max;
+    if (e != NULL && !jump && !(flags & (PACKET_DISCONTINUITY | PACKET_RECORD)))
+        return e;
+    if (e != NULL)
+        stream_end_epoch(s, e, packet->receive_ns);
+    struct packet beginning = *packet;
+    beginning.flags = flags | (jump ? PACKET_DISCONTINUITY : 0);
+    e = begin_epoch(s, &beginning);
+    if (e == NULL)
+        s->begin_flags = beginning.flags & (PACKET_DISCONTINUITY | PACKET_RECORD);
+    return e;
+}
+
+enum verdict stream_put(struct stream *s, const struct packet *packet)
+{
+    assert(packet->frames > 0);
+    if (s->stopping)
+        return VERDICT_REFUSED;
+    struct epoch *e = epoch_for(s, packet);
+    if (e == NULL)
+        return VERDICT_OUT_OF_WINDOW;
+    if (packet->place < e->place_base)
+        return VERDICT_LATE; /* from before the epoch: never part of its timeline */
+
+    uint64_t from = packet->place - e->place_base;
+    uint64_t until = from + packet->frames;
+    if (until > e->head && !stream_make_room(s, e->base + until)) {
+        s->overload_debt += packet->frames;
+        return VERDICT_OUT_OF_WINDOW;
+    }
+    s->offset_ns = packet->receive_realtime_ns - packet->receive_ns;
+    s->last_receive_ns = packet->receive_ns;
+    s->packet_frames = packet->frames;
+
+    uint64_t old_head = e->head;
+    if (until > old_head) {
+        stream_clear_until(s, e->base + until);
+        if (from > old_head) {
+            if (s->hole_next - s->hole_first == HOLES_MAX)
+                give_up_hole(s, e);
+            s->holes[s->hole_next++ % HOLES_MAX] =
+                (struct hole){old_head, from, packet->receive_ns};
+        }
+        uint64_t grown = until - old_head;
+        s->stats.timeline_in += grown;
+        s->stats.awaited += grown;
+        s->stats.timeline_out += grown;
+        s->stats.waiting += grown;
+        e->head = until;
+    }
+    if (e->head > from && packet->flags & PACKET_CAPTURE && until > old_head) {
+        e->capture_known = true;
+        e->capture_frame = from;
+        e->capture_ns = packet->capture_ns;
+        e->capture_error_ns = packet->clock_error_ns;
+        e->clock = packet->clock;
+    }
+    uint64_t late;
+    uint64_t placed = place_frames(s, e, packet, from, until, &late);
+    s->stats.awaited -= placed;
+    s->stats.received += placed;
+    if (late > 0)
+        reattribute_late(s, e, from, until);
+    if (placed > 0) {
+        clock_line_add(&s->line, packet->place + packet->frames, packet->receive_ns);
+        note_receive(s, e, from, until, packet->receive_ns, old_head);
+        if (packet->invalid_count > 0)
+            inherit_ranges(s, e, packet);
+        settle(s, e);
+    }
+    if (packet->flags & PACKET_LAST)
+        stream_end_epoch(s, e, packet->receive_ns);
+    return placed > 0 ? VERDICT_ACCEPTED : late > 0 ? VERDICT_LATE : VERDICT_DUPLICATE;
+}
+
+uint64_t stream_room(const struct stream *s)
+{
+    /* A new epoch may begin with the next packet: count the silence it would need. */
+    struct stream *mutable = (struct stream *)s;
+    const struct epoch *e = epoch_open(mutable);
+    uint64_t next = e != NULL ? e->base + e->head : next_base(s);
+    uint64_t limit = stream_low(s) + s->ring->frames;
+    return limit > next ? limit - next : 0;
+}
+
+void stream_end(struct stream *s)
+{
+    struct epoch *e = epoch_open(s);
+    if (e != NULL)
+        stream_end_epoch(s, e, clock_monotonic_ns());
+}
+
+void stream_socket_drops(struct stream *s, uint64_t datagrams)
+{
+    s->socket_debt += datagrams * s->packet_frames;
+}
+
+/* ---- time --------------------------------------------------------------------------------- */
+
+void stream_tick(struct stream *s, int64_t now_ns)
+{
+    struct epoch *e = epoch_open(s);
+    if (e == NULL)
+        return;
+    struct hole *hole;
+    bool given_up = false;
+    while ((hole = first_hole(s)) != NULL && now_ns - hole->seen_ns >= s->options.reorder_ns) {
+        give_up_hole(s, e);
+        given_up = true;
+    }
+    if (given_up)
+        settle(s, e);
+    bool idle = s->options.idle_flush_ns > 0 && e->head > e->submitted &&
+                e->flush_until < e->head &&
+                now_ns - s->last_receive_ns >= s->options.idle_flush_ns;
+    if (idle) {
+        give_up_all(s, e);
+        e->flush_until = e->head;
+        if (s->has_raw)
+            stream_deliver_raw(s, e, e->head);
+        if (e->head % s->hop != 0)
+            block_times_of(s, e, e->head / s->hop)->ready_ns = now_ns;
+    }
+}
+
+int64_t stream_next_tick_ns(const struct stream *s)
+{
+    struct stream *mutable = (struct stream *)s;
+    const struct epoch *e = epoch_open(mutable);
+    if (e == NULL)
+        return INT64_MAX;
+    int64_t next_ns = INT64_MAX;
+    const struct hole *hole = first_hole(mutable);
+    if (hole != NULL)
+        next_ns = hole->seen_ns + s->options.reorder_ns;
+    if (s->options.idle_flush_ns > 0 && e->head > e->submitted && e->flush_until < e->head) {
+        int64_t idle_ns = s->last_receive_ns + s->options.idle_flush_ns;
+        if (idle_ns < next_ns)
+            next_ns = idle_ns;
+    }
+    return next_ns;
+}

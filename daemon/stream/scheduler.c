@@ -1,0 +1,316 @@
+/* Scheduler: see scheduler.h. */
+#include "stream/scheduler.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+enum { STREAMS_MAX = 256 };
+
+/* A batch that has nothing to make way for may still not keep a result back for long. */
+static const int64_t alone_budget_ns = 20 * NS_PER_MS;
+static const int64_t least_budget_ns = 200 * NS_PER_US;
+
+struct doorbell {
+    uv_async_t async;
+    struct scheduler *scheduler;
+};
+
+struct scheduler {
+    uv_loop_t *loop;
+    struct engine *engine;
+    struct doorbell *doorbell;
+    struct stream *streams[STREAMS_MAX];
+    int count;
+    uint32_t depth;            /* batches submitted at once: one computes while the next is queued */
+    int64_t budget_ns;
+    bool dirty;
+    uv_check_t check;          /* end of the loop iteration: everything that came is in the rings */
+    uv_idle_t idle;            /* keeps the iteration going when dirty was set outside of polling */
+    uv_poll_t timer;           /* timerfd: uv_timer is too coarse for a reorder window */
+    int timer_fd;
+    int64_t armed_ns;
+    int closing;
+    void (*progress)(void *context);
+    void *progress_context;
+};
+
+/* ---- doorbell ---------------------------------------------------------------------------------- */
+
+static void on_doorbell(uv_async_t *async)
+{
+    struct doorbell *doorbell = async->data;
+    if (doorbell->scheduler != NULL)
+        scheduler_kick(doorbell->scheduler);
+}
+
+int doorbell_open(uv_loop_t *loop, struct doorbell **out)
+{
+    struct doorbell *doorbell = calloc(1, sizeof *doorbell);
+    if (doorbell == NULL)
+        return ERROR_MEMORY;
+    if (uv_async_init(loop, &doorbell->async, on_doorbell) != 0) {
+        free(doorbell);
+        return ERROR_SYSTEM;
+    }
+    doorbell->async.data = doorbell;
+    *out = doorbell;
+    return 0;
+}
+
+void doorbell_ring(void *doorbell)
+{
+    uv_async_send(&((struct doorbell *)doorbell)->async);
+}
+
+static void on_doorbell_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void doorbell_close(struct doorbell *doorbell)
+{
+    if (doorbell != NULL)
+        uv_close((uv_handle_t *)&doorbell->async, on_doorbell_closed);
+}
+
+/* ---- one round ---------------------------------------------------------------------------------- */
+
+static bool take_completed(struct scheduler *scheduler)
+{
+    bool any = false;
+    struct batch *batch;
+    while ((batch = engine_completed(scheduler->engine)) != NULL) {
+        for (uint32_t i = 0; i < batch->count; i++) {
+            if (batch->items[i].owner != NULL)
+                stream_complete(batch->items[i].owner, batch, &batch->items[i]);
+        }
+        engine_batch_release(scheduler->engine, batch);
+        any = true;
+    }
+    if (!any)
+        return false;
+    for (int i = 0; i < scheduler->count; i++)
+        stream_flush_ports(scheduler->streams[i]);
+    int64_t now_ns = clock_monotonic_ns();
+    for (int i = 0; i < scheduler->count; i++)
+        stream_flushed(scheduler->streams[i], now_ns);
+    return true;
+}
+
+/* The most urgent stream that is not yet marked; -1 when none has ready work. */
+static int most_urgent(const struct scheduler *scheduler, const bool *done)
+{
+    int best = -1;
+    int64_t best_ns = INT64_MAX;
+    for (int i = 0; i < scheduler->count; i++) {
+        if (done[i])
+            continue;
+        int64_t deadline_ns = stream_ready_deadline_ns(scheduler->streams[i]);
+        if (deadline_ns < best_ns) {
+            best_ns = deadline_ns;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static bool submit_one(struct scheduler *scheduler)
+{
+    bool done[STREAMS_MAX] = {false};
+    int next = most_urgent(scheduler, done);
+    if (next < 0)
+        return false;
+    struct batch *batch = engine_batch_take(scheduler->engine);
+    if (batch == NULL)
+        return false;
+    int64_t left_ns = scheduler->budget_ns;
+    for (bool first = true; next >= 0 && left_ns > 0; next = most_urgent(scheduler, done)) {
+        int64_t taken_ns = stream_fill(scheduler->streams[next], batch, left_ns, first);
+        left_ns -= taken_ns;
+        done[next] = true;
+        first = first && taken_ns == 0;
+    }
+    if (batch->count == 0) {
+        engine_batch_release(scheduler->engine, batch);
+        return false;
+    }
+    engine_submit(scheduler->engine, batch);
+    return true;
+}
+
+static void arm_timer(struct scheduler *scheduler)
+{
+    int64_t next_ns = INT64_MAX;
+    for (int i = 0; i < scheduler->count; i++) {
+        int64_t tick_ns = stream_next_tick_ns(scheduler->streams[i]);
+        if (tick_ns < next_ns)
+            next_ns = tick_ns;
+    }
+    if (next_ns == scheduler->armed_ns)
+        return;
+    scheduler->armed_ns = next_ns;
+    struct itimerspec when = {0};
+    if (next_ns != INT64_MAX) {
+        /* A time in the past fires at once; zero would disarm. */
+        int64_t at_ns = next_ns > 0 ? next_ns : 1;
+        when.it_value.tv_sec = at_ns / NS_PER_SECOND;
+        when.it_value.tv_nsec = at_ns % NS_PER_SECOND;
+    }
+    timerfd_settime(scheduler->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+}
+
+static void run(struct scheduler *scheduler)
+{
+    scheduler->dirty = false;
+    bool progress = take_completed(scheduler);
+    int64_t now_ns = clock_monotonic_ns();
+    for (int i = 0; i < scheduler->count; i++) {
+        if (stream_next_tick_ns(scheduler->streams[i]) <= now_ns)
+            stream_tick(scheduler->streams[i], now_ns);
+    }
+    while (engine_in_flight(scheduler->engine) < scheduler->depth && submit_one(scheduler))
+        progress = true;
+    if (progress && scheduler->progress != NULL)
+        scheduler->progress(scheduler->progress_context);
+    arm_timer(scheduler);
+    if (!scheduler->dirty)
+        uv_idle_stop(&scheduler->idle);
+}
+
+static void on_check(uv_check_t *check)
+{
+    struct scheduler *scheduler = check->data;
+    if (scheduler->dirty)
+        run(scheduler);
+}
+
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* its being active is enough: the loop does not sleep */
+}
+
+static void on_timer(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct scheduler *scheduler = poll->data;
+    uint64_t expirations;
+    ssize_t bytes = read(scheduler->timer_fd, &expirations, sizeof expirations);
+    (void)bytes; /* EAGAIN after the timer was set anew: nothing expired */
+    scheduler->armed_ns = 0;
+    scheduler_kick(scheduler);
+}
+
+void scheduler_kick(struct scheduler *scheduler)
+{
+    if (!scheduler->dirty) {
+        scheduler->dirty = true;
+        uv_idle_start(&scheduler->idle, on_idle);
+    }
+}
+
+void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *context),
+                           void *context)
+{
+    scheduler->progress = progress;
+    scheduler->progress_context = context;
+}
+
+/* ---- streams -------------------------------------------------------------------------------------- */
+
+/* Half the shortest block period of the live streams, so that a launch never makes the next block late. */
+static void set_budget(struct scheduler *scheduler)
+{
+    double shortest_ns = (double)(2 * alone_budget_ns);
+    bool shared = scheduler->count > 1;
+    for (int i = 0; i < scheduler->count; i++) {
+        const struct stream *stream = scheduler->streams[i];
+        double period_ns = stream_block_period_ns(stream);
+        if (shared && stream_is_live(stream) && period_ns < shortest_ns)
+            shortest_ns = period_ns;
+    }
+    scheduler->budget_ns = (int64_t)(shortest_ns / 2);
+    if (scheduler->budget_ns < least_budget_ns)
+        scheduler->budget_ns = least_budget_ns;
+}
+
+int scheduler_add(struct scheduler *scheduler, struct stream *stream)
+{
+    if (scheduler->count == STREAMS_MAX)
+        return ERROR_FULL;
+    scheduler->streams[scheduler->count++] = stream;
+    set_budget(scheduler);
+    scheduler_kick(scheduler);
+    return 0;
+}
+
+void scheduler_remove(struct scheduler *scheduler, struct stream *stream)
+{
+    for (int i = 0; i < scheduler->count; i++) {
+        if (scheduler->streams[i] == stream) {
+            scheduler->count--;
+            memmove(&scheduler->streams[i], &scheduler->streams[i + 1],
+                    (size_t)(scheduler->count - i) * sizeof(struct stream *));
+            break;
+        }
+    }
+    set_budget(scheduler);
+}
+
+/* ---- life -------------------------------------------------------------------------------------------- */
+
+int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *doorbell,
+                   struct scheduler **out, struct problem *problem)
+{
+    struct scheduler *scheduler = calloc(1, sizeof *scheduler);
+    if (scheduler == NULL)
+        return problem_set(problem, ERROR_MEMORY, "scheduler: out of memory");
+    scheduler->loop = loop;
+    scheduler->engine = engine;
+    scheduler->doorbell = doorbell;
+    scheduler->depth = engine_device(engine)->gpu ? 3 : 2;
+    scheduler->armed_ns = INT64_MAX;
+    scheduler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+    if (scheduler->timer_fd < 0) {
+        int error = problem_set(problem, ERROR_SYSTEM, "timerfd: %s", strerror(errno));
+        free(scheduler);
+        return error;
+    }
+    uv_check_init(loop, &scheduler->check);
+    uv_idle_init(loop, &scheduler->idle);
+    uv_poll_init(loop, &scheduler->timer, scheduler->timer_fd);
+    scheduler->check.data = scheduler->idle.data = scheduler->timer.data = scheduler;
+    uv_check_start(&scheduler->check, on_check);
+    uv_poll_start(&scheduler->timer, UV_READABLE, on_timer);
+    doorbell->scheduler = scheduler;
+    set_budget(scheduler);
+    *out = scheduler;
+    return 0;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct scheduler *scheduler = handle->data;
+    if (--scheduler->closing == 0) {
+        close(scheduler->timer_fd);
+        free(scheduler);
+    }
+}
+
+void scheduler_close(struct scheduler *scheduler)
+{
+    if (scheduler == NULL)
+        return;
+    assert(engine_in_flight(scheduler->engine) == 0);
+    scheduler->doorbell->scheduler = NULL;
+    scheduler->closing = 3;
+    uv_close((uv_handle_t *)&scheduler->check, on_closed);
+    uv_close((uv_handle_t *)&scheduler->idle, on_closed);
+    uv_close((uv_handle_t *)&scheduler->timer, on_closed);
+}
