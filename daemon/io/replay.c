@@ -1,0 +1,396 @@
+/*
+ * Replay: see replay.h. The loop thread owns everything but what stands under "shared"; the
+ * producer thread touches only chunks it took from the free ring. Neither side ever waits for
+ * the other with a lock: the producer sleeps on a semaphore that counts free chunks, the loop
+ * is rung by uv_async.
+ */
+#include "io/replay.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/spsc.h"
+
+enum {
+    CHUNK_BYTES = 256 * 1024,
+    CHUNKS = 8,
+    CHUNKS_PER_WAKE = 2, /* unpaced: then other sources and sinks have their turn */
+};
+
+/* Pacing grid: short beside any block, long beside a wake-up's cost. */
+static const int64_t tick_ns = 1 * NS_PER_MS;
+
+struct chunk {
+    uint8_t *payload;
+    uint32_t frames;
+    bool last; /* nothing follows */
+};
+
+struct source {
+    /* immutable after open */
+    struct replay_spec spec;
+    struct source_host host;
+    uv_loop_t *loop;
+
+    /* loop thread */
+    bool started, running, pumping, no_thread;
+    struct chunk *current; /* partly handed over */
+    uint32_t used;         /* frames of it already put */
+    uint64_t place;        /* next frame */
+    int64_t start_ns, start_realtime_ns;
+    uv_async_t doorbell;
+    uv_poll_t timer;
+    uv_idle_t more; /* unpaced: run again in the next loop iteration */
+    int timer_fd;
+    int open_handles;
+    void (*closed)(void *context);
+    void *closed_context;
+    struct source_ledger ledger;
+
+    /* shared */
+    struct chunk chunks[CHUNKS];
+    struct spsc free_ring;  /* loop → producer */
+    struct spsc ready_ring; /* producer → loop */
+    sem_t free_count;
+    atomic_bool quit, finished;
+    pthread_t producer;
+};
+
+uint32_t replay_chunk_frames(uint32_t frame_bytes)
+{
+    uint32_t frames = CHUNK_BYTES / frame_bytes;
+    return frames > 0 ? frames : 1;
+}
+
+/* ---- producer thread -------------------------------------------------------------------- */
+
+static void *produce(void *argument)
+{
+    struct source *s = argument;
+    for (bool last = false; !last;) {
+        while (sem_wait(&s->free_count) != 0 && errno == EINTR)
+            continue;
+        if (atomic_load(&s->quit))
+            break;
+        struct chunk *chunk = spsc_pop(&s->free_ring);
+        assert(chunk != NULL);
+        chunk->frames = s->spec.fill(s->spec.context, chunk->payload, s->spec.chunk_frames);
+        chunk->last = last = chunk->frames < s->spec.chunk_frames;
+        bool pushed = spsc_push(&s->ready_ring, chunk);
+        assert(pushed); /* the ring holds every chunk there is */
+        (void)pushed;
+        uv_async_send(&s->doorbell);
+    }
+    atomic_store(&s->finished, true);
+    uv_async_send(&s->doorbell);
+    return NULL;
+}
+
+/* ---- handing over ----------------------------------------------------------------------- */
+
+static enum reject reject_of(enum verdict verdict)
+{
+    switch (verdict) {
+    case VERDICT_DUPLICATE:
+        return REJECT_DUPLICATE;
+    case VERDICT_LATE:
+        return REJECT_LATE;
+    case VERDICT_OUT_OF_WINDOW:
+        return REJECT_OUT_OF_WINDOW;
+    default:
+        return REJECT_REFUSED;
+    }
+}
+
+/* False when the stream takes no more. */
+static bool put(struct source *s, uint32_t frames)
+{
+    long double elapsed_ns = (long double)s->place * 1e9L / (long double)s->spec.rate_hz;
+    struct packet packet = {
+        .place = s->place,
+        .frames = frames,
+        .flags = PACKET_CAPTURE,
+        .payload = s->current->payload + (size_t)s->used * s->spec.frame_bytes,
+        .receive_ns = clock_monotonic_ns(),
+        .capture_ns = s->start_realtime_ns + (int64_t)elapsed_ns,
+        .clock = CLOCK_SOURCE_DECLARED,
+    };
+    packet.receive_realtime_ns = clock_realtime_ns();
+    s->ledger.datagrams++;
+    enum verdict verdict = s->host.put(s->host.context, &packet);
+    if (verdict == VERDICT_ACCEPTED)
+        s->ledger.accepted++;
+    else
+        s->ledger.rejected[reject_of(verdict)]++;
+    s->used += frames;
+    s->place += frames;
+    return verdict != VERDICT_REFUSED;
+}
+
+/* Frames that may go now: by the clock, or by the share of one wake-up. */
+static uint64_t allowance(const struct source *s)
+{
+    if (!s->spec.paced)
+        return (uint64_t)CHUNKS_PER_WAKE * s->spec.chunk_frames;
+    long double elapsed_ns = (long double)(clock_monotonic_ns() - s->start_ns);
+    uint64_t due = (uint64_t)(elapsed_ns * (long double)s->spec.rate_hz / 1e9L);
+    return due > s->place ? due - s->place : 0;
+}
+
+static void pump_idle(uv_idle_t *idle);
+
+/* The chunk to hand over from, or NULL when the producer is behind. */
+static struct chunk *current_chunk(struct source *s)
+{
+    if (s->current != NULL && s->used == s->current->frames && !s->current->last) {
+        spsc_push(&s->free_ring, s->current);
+        sem_post(&s->free_count);
+        s->current = NULL;
+    }
+    if (s->current == NULL) {
+        s->current = spsc_pop(&s->ready_ring);
+        s->used = 0;
+    }
+    return s->current;
+}
+
+/*
+ * Hands over what may go. What stops it says who calls next: an empty allowance the timer (or,
+ * unpaced, the next loop iteration), no chunk the producer's doorbell, no room replay_resume.
+ */
+static void pump(struct source *s)
+{
+    if (!s->running || s->pumping)
+        return;
+    s->pumping = true;
+    uint64_t allowed = allowance(s);
+    bool at_end = false, waiting = false;
+    while (s->running && allowed > 0 && !waiting && !at_end) {
+        const struct chunk *chunk = current_chunk(s);
+        if (chunk == NULL) {
+            waiting = true;
+        } else if (s->used == chunk->frames) {
+            at_end = true;
+        } else {
+            uint64_t frames = chunk->frames - s->used, room = s->host.room(s->host.context);
+            frames = frames < allowed ? frames : allowed;
+            frames = frames < room ? frames : room;
+            waiting = frames == 0;
+            if (frames > 0 && !put(s, (uint32_t)frames))
+                replay_stop(s);
+            allowed -= frames;
+        }
+    }
+    s->pumping = false;
+    if (!s->running)
+        return;
+    if (at_end) {
+        replay_stop(s);
+        s->host.ended(s->host.context); /* last: it may close this source */
+    } else if (!s->spec.paced && !waiting) {
+        uv_idle_start(&s->more, pump_idle);
+    } else if (!s->spec.paced) {
+        uv_idle_stop(&s->more);
+    }
+}
+
+static void pump_idle(uv_idle_t *idle)
+{
+    pump(idle->data);
+}
+
+static void pump_timer(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct source *s = poll->data;
+    uint64_t ticks;
+    ssize_t count = read(s->timer_fd, &ticks, sizeof ticks);
+    (void)count; /* how many ticks were missed does not matter: the clock says what is due */
+    pump(s);
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+static void destroy(struct source *s)
+{
+    for (int i = 0; i < CHUNKS; i++)
+        free(s->chunks[i].payload);
+    spsc_close(&s->free_ring);
+    spsc_close(&s->ready_ring);
+    sem_destroy(&s->free_count);
+    if (s->timer_fd >= 0)
+        close(s->timer_fd);
+    s->spec.release(s->spec.context);
+    free(s);
+}
+
+int replay_open(const struct replay_spec *spec, uv_loop_t *loop, const struct source_host *host,
+                struct source **out, struct problem *problem)
+{
+    assert(spec->frame_bytes > 0 && spec->chunk_frames > 0 && spec->rate_hz > 0.0);
+    struct source *s = calloc(1, sizeof *s);
+    if (s == NULL) {
+        spec->release(spec->context);
+        return problem_set(problem, ERROR_MEMORY, "out of memory for the source of stream %s",
+                           spec->stream);
+    }
+    s->spec = *spec;
+    s->host = *host;
+    s->loop = loop;
+    s->timer_fd = -1;
+    s->ledger.loss_detectable = true;
+    sem_init(&s->free_count, 0, 0);
+    int status = spsc_open(&s->free_ring, CHUNKS);
+    if (status == 0)
+        status = spsc_open(&s->ready_ring, CHUNKS);
+    for (int i = 0; i < CHUNKS && status == 0; i++) {
+        s->chunks[i].payload = malloc((size_t)spec->chunk_frames * spec->frame_bytes);
+        if (s->chunks[i].payload == NULL)
+            status = ERROR_MEMORY;
+    }
+    if (status != 0) {
+        destroy(s);
+        return problem_set(problem, status, "out of memory for the source of stream %s",
+                           spec->stream);
+    }
+    if (spec->paced) {
+        s->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        if (s->timer_fd < 0) {
+            destroy(s);
+            return problem_set(problem, ERROR_SYSTEM, "stream %s: no timer: %s", spec->stream,
+                               strerror(errno));
+        }
+    }
+    *out = s;
+    return 0;
+}
+
+static void ring_doorbell(uv_async_t *doorbell);
+
+int replay_start(struct source *s, struct problem *problem)
+{
+    assert(!s->started);
+    /* Handles first: the thread rings the doorbell. */
+    uv_async_init(s->loop, &s->doorbell, ring_doorbell);
+    s->doorbell.data = s;
+    uv_idle_init(s->loop, &s->more);
+    s->more.data = s;
+    s->open_handles = 2;
+    if (s->spec.paced) {
+        struct itimerspec every = {
+            .it_interval = {.tv_nsec = tick_ns},
+            .it_value = {.tv_nsec = tick_ns},
+        };
+        uv_poll_init(s->loop, &s->timer, s->timer_fd);
+        s->timer.data = s;
+        s->open_handles++;
+        timerfd_settime(s->timer_fd, 0, &every, NULL);
+        uv_poll_start(&s->timer, UV_READABLE, pump_timer);
+    }
+    s->started = true;
+    for (int i = 0; i < CHUNKS; i++) {
+        spsc_push(&s->free_ring, &s->chunks[i]);
+        sem_post(&s->free_count);
+    }
+
+    /* Signals belong to the loop's thread. */
+    sigset_t all, previous;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous);
+    int error = pthread_create(&s->producer, NULL, produce, s);
+    pthread_sigmask(SIG_SETMASK, &previous, NULL);
+    if (error != 0) {
+        atomic_store(&s->finished, true);
+        s->no_thread = true;
+        replay_stop(s);
+        return problem_set(problem, ERROR_SYSTEM, "stream %s: no thread for its source: %s",
+                           s->spec.stream, strerror(error));
+    }
+    s->start_ns = clock_monotonic_ns();
+    s->start_realtime_ns = clock_realtime_ns();
+    s->running = true;
+    return 0;
+}
+
+void replay_resume(struct source *s)
+{
+    pump(s);
+}
+
+void replay_stop(struct source *s)
+{
+    s->running = false;
+    if (!s->started)
+        return;
+    uv_idle_stop(&s->more);
+    if (s->spec.paced)
+        uv_poll_stop(&s->timer);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct source *s = handle->data;
+    if (--s->open_handles > 0)
+        return;
+    void (*closed)(void *context) = s->closed;
+    void *context = s->closed_context;
+    destroy(s);
+    closed(context);
+}
+
+/* The producer has left its function: take it in and close what is left. */
+static void finish_closing(struct source *s)
+{
+    if (!s->no_thread)
+        pthread_join(s->producer, NULL);
+    uv_close((uv_handle_t *)&s->doorbell, handle_closed);
+    uv_close((uv_handle_t *)&s->more, handle_closed);
+    if (s->spec.paced)
+        uv_close((uv_handle_t *)&s->timer, handle_closed);
+}
+
+static void ring_doorbell(uv_async_t *doorbell)
+{
+    struct source *s = doorbell->data;
+    if (s->closed == NULL)
+        pump(s);
+    else if (atomic_load(&s->finished) && !uv_is_closing((uv_handle_t *)doorbell))
+        finish_closing(s);
+}
+
+void replay_close(struct source *s, void (*closed)(void *context), void *context)
+{
+    replay_stop(s);
+    if (!s->started) {
+        destroy(s);
+        closed(context);
+        return;
+    }
+    s->closed = closed;
+    s->closed_context = context;
+    atomic_store(&s->quit, true);
+    sem_post(&s->free_count);
+    if (atomic_load(&s->finished))
+        finish_closing(s);
+}
+
+void replay_ledger(const struct source *s, struct source_ledger *ledger)
+{
+    *ledger = s->ledger;
+}
+
+uint16_t replay_port(const struct source *s)
+{
+    (void)s;
+    return 0;
+}

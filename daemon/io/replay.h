@@ -1,0 +1,49 @@
+/*
+ * Replay: the part that the sources `file` and `generator` share. A producer thread of its own
+ * fills chunks ahead of time; the loop hands them to the stream, either in real time (a timerfd,
+ * never more frames than the clock says are due) or as fast as the stream has room. Frames are
+ * contiguous from 0 and none is ever dropped: without room the replay waits.
+ *
+ *     producer: free ──► fill ──► ready        loop: ready ──► host->put ──► free
+ *
+ * This file defines struct source for both; generator.c and recording_source.c bring the `fill`.
+ */
+#ifndef CONVOLVD_IO_REPLAY_H
+#define CONVOLVD_IO_REPLAY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "io/source.h"
+
+struct replay_spec {
+    const char *stream;    /* for messages */
+    double rate_hz;        /* of the frames, for pacing and capture times */
+    uint32_t frame_bytes;
+    bool paced;
+    uint32_t chunk_frames; /* the most `fill` is asked for: replay_chunk_frames(frame_bytes) */
+    /* Producer thread: writes up to `frames` frames and returns how many; fewer are the last ones. */
+    uint32_t (*fill)(void *context, uint8_t *payload, uint32_t frames);
+    /* The context is no longer used; loop thread, or the thread of a failed replay_open. */
+    void (*release)(void *context);
+    void *context;
+};
+
+/* Frames of a chunk of about 256 KiB, at least 1. */
+uint32_t replay_chunk_frames(uint32_t frame_bytes);
+
+/* Takes over spec->context: also when it fails, `release` has been or will be called. */
+int replay_open(const struct replay_spec *spec, uv_loop_t *loop, const struct source_host *host,
+                struct source **out, struct problem *problem);
+
+/* The rows of struct source_ops, as documented there. */
+int replay_start(struct source *source, struct problem *problem);
+void replay_resume(struct source *source);
+void replay_stop(struct source *source);
+void replay_close(struct source *source, void (*closed)(void *context), void *context);
+void replay_ledger(const struct source *source, struct source_ledger *ledger);
+uint16_t replay_port(const struct source *source);
+
+#endif
