@@ -153,6 +153,8 @@ struct config_world {
     bool (*readable)(const char *path);
     /* True when a recording sink with these options could be opened (rate, container, format). */
     int (*recordable)(const struct sink_options *options, struct problem *problem);
+    /* As getenv. */
+    const char *(*environment)(const char *name);
 };
 
 /*
