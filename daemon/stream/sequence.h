@@ -6,13 +6,26 @@
  * and loss, 32-bit time stamps are extended to 64 bits around the newest place.
  *
  * Rules:
- * - A step of at most the reorder window forward of the newest place is accepted at once.
+ * - The first packet of a sender is held until the next in order proves it; then both count,
+ *   so a clean start loses nothing. One that is not followed in order is replaced.
+ * - A step of at most the reorder window (and always one of two packets) forward of the newest
+ *   place is accepted at once, provided that the sequence numbers can explain it: each packet
+ *   lost held at least one frame.
  * - A larger jump forward (up to max_gap), a jump beyond it, or a jump backwards past
  *   max_misorder is held until the next packet of the same sender continues it; then both are
- *   accepted: as a gap up to max_gap, as a discontinuity beyond or backwards. A packet that
- *   continues the old place instead makes the held one an unconfirmed jump. So one forged packet
- *   never moves the stream.
- * - Within reach backwards a packet is a reordered one (place before the newest).
+ *   accepted: as a gap up to max_gap and max_dropout, as a discontinuity beyond or backwards.
+ *   A packet that continues the old place instead makes the held one an unconfirmed jump,
+ *   unless it brought the newest place so near that the held one follows by the rule above.
+ *   So one forged packet never moves the stream.
+ * - Within reach backwards (the larger of max_misorder, the reorder window and two packets) a
+ *   packet is a reordered one (place before the newest); it does not decide about a held one.
+ * - Record mode: the marker on the next packet in order begins a record at once; a jump that
+ *   lost packets do not explain begins one when it is confirmed.
+ * - A packet that belongs to the run of numbers before the last discontinuity is late.
+ *
+ * Places continue over gaps, and over forward jumps of a sender whose sequence numbers go on
+ * (time stamps are then extended with the time that has passed); PACKET_DISCONTINUITY says that
+ * the numbering begins anew. Places start at 2^32, so that a reordered one is never negative.
  *
  * Pure state machine, no clock, no sockets: driven by the arguments alone. One owner.
  */
@@ -22,49 +35,68 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define SEQUENCE_ORIGIN (UINT64_C(1) << 32)
+
 struct sequence_options {
     double rate_hz;
-    uint32_t timestamp_bits;   /* 32 (RTP) or 0: place = sequence · frames (64-bit sequence framings) */
-    uint32_t sequence_bits;    /* 16 or 64 */
+    uint32_t timestamp_bits; /* 32 (RTP) or 0: sequence · frames (64-bit sequence framings) */
+    uint32_t sequence_bits;  /* 16 or 64 */
     int64_t reorder_ns, max_gap_ns, max_dropout_ns, max_misorder_ns;
-    bool records;              /* record mode: a confirmed jump or the marker starts a record */
+    bool records; /* record mode: a confirmed jump or the marker starts a record */
 };
 
 struct sequence_packet {
-    uint64_t sequence;         /* as on the wire */
-    uint64_t timestamp;        /* as on the wire; frames */
-    uint32_t frames;
+    uint64_t sequence;  /* as on the wire */
+    uint64_t timestamp; /* as on the wire; frames */
+    uint32_t frames;    /* > 0 */
     bool marker;
-    int64_t receive_ns;        /* monotonic */
+    int64_t receive_ns; /* monotonic */
 };
 
 enum sequence_verdict {
-    SEQUENCE_ACCEPT,           /* at `place`; flags say what begins with it */
-    SEQUENCE_HOLD,             /* keep a copy: the next call decides (see `held`) */
-    SEQUENCE_PROBATION,        /* the sender is not proven yet: drop this one, counted */
+    SEQUENCE_ACCEPT,    /* at `place`; flags say what begins with it */
+    SEQUENCE_HOLD,      /* keep a copy: a later call decides (see `held`) */
+    SEQUENCE_DUPLICATE, /* of the packet that is held: drop it */
+    SEQUENCE_LATE,      /* from before the last discontinuity: drop it */
+};
+
+/* What becomes of the packet held before this call. */
+enum sequence_held {
+    HELD_NONE,          /* there is none, or it stays */
+    HELD_RELEASE,       /* deliver it before this one */
+    HELD_RELEASE_AFTER, /* deliver it after this one */
+    HELD_REJECT,
 };
 
 struct sequence_step {
     enum sequence_verdict verdict;
-    uint64_t place;            /* 64-bit frame number of this packet */
-    uint32_t flags;            /* PACKET_DISCONTINUITY, PACKET_RECORD */
-    /* The packet held before this call, if any: */
-    enum { HELD_NONE, HELD_RELEASE, HELD_REJECT } held;
-    uint64_t held_place;       /* HELD_RELEASE: deliver it first, at this place */
+    uint64_t place; /* ACCEPT: 64-bit frame number of this packet */
+    uint32_t flags; /* PACKET_DISCONTINUITY, PACKET_RECORD */
+    enum sequence_held held;
+    uint64_t held_place; /* HELD_RELEASE, HELD_RELEASE_AFTER */
     uint32_t held_flags;
+    bool held_unproven; /* HELD_REJECT: it was the first of a sender, not a jump */
+};
+
+/* The newest packet of one run of numbers. */
+struct sequence_newest {
+    uint64_t sequence; /* as on the wire */
+    uint64_t place;    /* of its first frame */
+    uint32_t frames;
+    int64_t receive_ns;
 };
 
 struct sequence {
     struct sequence_options options;
     bool started;
-    uint64_t newest_sequence;  /* extended */
-    uint64_t newest_place;     /* first frame after the newest packet */
-    double frames_per_packet;  /* smoothed */
+    struct sequence_newest newest;
+    double frames_per_packet; /* smoothed */
     bool holding;
     struct sequence_packet held;
-    uint64_t held_extended_sequence, held_extended_place;
-    uint32_t probation;        /* packets still to be seen in order */
-    uint64_t lost_packets;     /* by sequence number, reordered ones given back */
+    uint64_t held_place;
+    uint32_t held_flags;
+    bool has_previous; /* before the last discontinuity, while reordered packets may come */
+    struct sequence_newest previous;
 };
 
 void sequence_reset(struct sequence *sequence, const struct sequence_options *options);
