@@ -59,7 +59,7 @@ struct replica_spec {
     enum replica_window window;
     double tukey_alpha;     /* tapered fraction, 0 … 1; tukey only, default 0.25 */
     /* chirp: sin(2 pi (start t + (stop - start) t² / (2 length))) */
-    double start_hz, stop_hz; /* 0 ≤ f ≤ Nyquist; either may be the higher */
+    double start_hz, stop_hz; /* 0 < f < Nyquist; either may be the higher */
     double length_s;
     /* codes: chip k is code[k]·sin(2 pi carrier t), with two of the three below given (the third
      * follows) or all three agreeing; carrier_hz = 0 and cycles_per_chip = 0: the bare chips */

@@ -247,7 +247,12 @@ int response_measure(const struct taps *taps, double rate_hz, const struct respo
                      struct response *out, struct problem *problem)
 {
     *out = (struct response){
-        .rate_hz = rate_hz, .ripple_db = NAN, .attenuation_db = NAN, .image_db = NAN};
+        .rate_hz = rate_hz,
+        .bands = bands != NULL ? *bands
+                               : (struct response_bands){.reference_hz = NAN, .edge_hz = {NAN, NAN}},
+        .ripple_db = NAN,
+        .attenuation_db = NAN,
+        .image_db = NAN};
     struct grid g = {.points = grid_points(taps->count), .two_sided = taps->im != NULL};
     int error = response_grid(taps, g.points, &g.magnitude, problem);
     if (error != 0)

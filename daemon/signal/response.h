@@ -25,6 +25,7 @@ struct response_bands {
 struct response {
     double rate_hz;
     uint32_t grid;          /* points over the whole circle */
+    struct response_bands bands; /* what was judged; empty bands and NaN edges when nothing was */
     double reference_hz, reference_gain;
     double peak_hz, peak_gain;
     double minimum_gain;    /* over 0 … Nyquist */
