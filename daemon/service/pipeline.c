@@ -1,0 +1,431 @@
+/* Pipeline: one stream made whole; see pipeline.h. */
+#include "service/pipeline.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "service/stream_filters.h"
+
+enum { BATCHES_DEFAULT = 6 }; /* engine_options.batches when the configuration leaves it open */
+
+static const struct pipeline *root_of(const struct pipeline *pipeline)
+{
+    while (pipeline->upstream != NULL)
+        pipeline = pipeline->upstream;
+    return pipeline;
+}
+
+static bool in_records(const struct pipeline *pipeline)
+{
+    return root_of(pipeline)->stream_config->source.mode == SOURCE_RECORD;
+}
+
+/* ---- what the source calls ------------------------------------------------------------------ */
+
+static enum verdict host_put(void *context, const struct packet *packet)
+{
+    struct pipeline *pipeline = context;
+    enum verdict verdict = stream_put(pipeline->stream, packet);
+    scheduler_kick(pipeline->scheduler);
+    return verdict;
+}
+
+static uint64_t host_room(void *context)
+{
+    const struct pipeline *pipeline = context;
+    return stream_room(pipeline->stream);
+}
+
+static void host_ended(void *context)
+{
+    struct pipeline *pipeline = context;
+    if (pipeline->ended)
+        return;
+    pipeline->ended = true;
+    stream_end(pipeline->stream);
+    scheduler_kick(pipeline->scheduler);
+    pipeline->changed(pipeline->context);
+}
+
+static void host_socket_drops(void *context, uint64_t datagrams)
+{
+    struct pipeline *pipeline = context;
+    stream_socket_drops(pipeline->stream, datagrams);
+}
+
+/* ---- what the stream calls ------------------------------------------------------------------ */
+
+static void sink_put(void *context, const struct result *result)
+{
+    struct pipeline_sink *sink = context;
+    if (sink->sink != NULL)
+        sink->ops->put(sink->sink, result);
+}
+
+static void sink_flush(void *context)
+{
+    struct pipeline_sink *sink = context;
+    if (sink->sink != NULL)
+        sink->ops->flush(sink->sink);
+}
+
+static uint64_t sink_room(void *context)
+{
+    struct pipeline_sink *sink = context;
+    if (sink->sink == NULL)
+        return UINT64_MAX;
+    struct sink_ledger ledger;
+    sink->ops->ledger(sink->sink, &ledger);
+    /* The writer's own thread frees the room: nothing on the loop would tell. */
+    struct pipeline *pipeline = sink->pipeline;
+    if (ledger.pending > sink->room_frames / 2 && !pipeline->starved) {
+        pipeline->starved = true;
+        pipeline->changed(pipeline->context);
+    }
+    return ledger.pending < sink->room_frames ? sink->room_frames - ledger.pending : 0;
+}
+
+static void chain_put(void *context, const struct result *result)
+{
+    struct pipeline *pipeline = context;
+    struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+    stream_put(pipeline->stream, &packet);
+    scheduler_kick(pipeline->scheduler);
+}
+
+static uint64_t chain_room(void *context)
+{
+    const struct pipeline *pipeline = context;
+    return stream_room(pipeline->stream);
+}
+
+/* ---- prepare: worker thread ------------------------------------------------------------------ */
+
+static int prepare_plan(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    struct stream_filters filters;
+    int error = stream_filters_make(pipeline->config, config, &filters, problem);
+    if (error < 0)
+        return error;
+    struct plan_spec spec = {
+        .inputs = config->source.channels,
+        .format = config->source.format,
+        .scales = config->scales,
+        .taps = (const struct taps *const *)filters.taps,
+        .taps_count = filters.count,
+        .edges = filters.edges,
+        .edge_count = config->edge_count,
+        .outputs = config->outputs,
+        .outputs_count = config->output_count,
+        .hop = config->hop_frames,
+        .blocks_max = config->blocks_max,
+        .fft = config->fft,
+        .variant = pipeline->variant != NULL ? pipeline->variant : config->variant,
+    };
+    error = plan_prepare(pipeline->engine, &spec, &pipeline->plan, problem);
+    if (error < 0) {
+        problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
+                       config->name);
+    } else {
+        pipeline->delay_frames = filters.delay_frames;
+        pipeline->taps_hash = filters.hash;
+        filters.hash = NULL;
+    }
+    stream_filters_free(&filters);
+    return error;
+}
+
+/* Frames of the ring when the user asks for a `buffer`, never less than the plan needs; else the
+ * stream's own rule (0). */
+static uint64_t ring_frames(const struct pipeline *pipeline, uint32_t batches)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    if (config->ring_frames == 0)
+        return 0;
+    const struct plan_info *info = plan_info(pipeline->plan);
+    uint64_t reorder = (uint64_t)ceil((double)config->source.reorder_ns * config->source.rate_hz / 1e9);
+    uint64_t in_flight = (uint64_t)(batches + config->blocks_max + 1) * info->hop;
+    /* History twice over: between two epochs lie the tail of one and the silence before the other. */
+    uint64_t needed = 3 * (uint64_t)info->history_frames + 2 * reorder + in_flight + 4 * (uint64_t)info->hop;
+    return config->ring_frames > needed ? config->ring_frames : needed;
+}
+
+static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    const struct pipeline *upstream = pipeline->upstream;
+    if (upstream != NULL && !upstream->stream_config->align)
+        pipeline->upstream_delay_frames = upstream->delay_frames + upstream->upstream_delay_frames;
+    uint32_t batches = pipeline->config->device.batches;
+    if (batches == 0)
+        batches = BATCHES_DEFAULT;
+    struct stream_options options = {
+        .name = config->name,
+        .rate_hz = config->source.rate_hz,
+        .channels = config->source.channels,
+        .format = config->source.format,
+        .frame_bytes = config->source.frame_bytes,
+        .live = config->live,
+        .records = in_records(pipeline),
+        .tail = config->tail,
+        .align = config->align,
+        .delay_frames = pipeline->delay_frames,
+        .upstream_delay_frames = pipeline->upstream_delay_frames,
+        .reorder_ns = upstream != NULL ? 0 : config->source.reorder_ns,
+        .idle_flush_ns = config->idle_flush_ns,
+        .deadline_ns = config->deadline_ns,
+        .ring_frames_min = ring_frames(pipeline, batches),
+        .batches_in_flight = batches + config->blocks_max,
+    };
+    return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
+}
+
+static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    const struct plan_info *info = plan_info(pipeline->plan);
+    const struct device_info *device = engine_device(pipeline->engine);
+    sink->ops = sink_find(sink->config->type);
+    assert(sink->ops != NULL); /* the configuration has proven the name */
+    sink->options = sink->config->options;
+    sink->options.stream = (struct sink_stream){
+        .name = config->name,
+        .rate_hz = config->source.rate_hz,
+        .channels = info->output_floats,
+        .units = config->units,
+        .delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames,
+        .aligned = config->align,
+        .taps_longest = info->taps_longest,
+        .taps_hash = pipeline->taps_hash,
+        .config_hash = pipeline->config->hash,
+        .device = device->name,
+        .driver = device->driver,
+        .loss_detectable = config->loss_detectable,
+        .input_format = config->source.format,
+        .input_channels = config->source.channels,
+        .input_rate_hz = config->source.rate_hz,
+        .input_scales = config->scales,
+    };
+    /* Half of the queue, counted in floats: the other half takes what is on its way. */
+    uint64_t queue_bytes = sink->options.queue_bytes > 0 ? sink->options.queue_bytes : UINT64_C(64) << 20;
+    sink->room_frames = queue_bytes / (2 * sizeof(float) * info->output_floats);
+    int error = sink->ops->open(&sink->options, pipeline->loop, &sink->sink, problem);
+    if (error < 0)
+        problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
+                       sink->config->place.line, sink->config->name);
+    return error;
+}
+
+static int prepare_sinks(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config *config = pipeline->config;
+    pipeline->sinks = calloc(config->sink_count > 0 ? config->sink_count : 1, sizeof *pipeline->sinks);
+    if (pipeline->sinks == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the sinks");
+    for (uint32_t i = 0; i < config->sink_count; i++) {
+        if (&config->streams[config->sinks[i].stream] != pipeline->stream_config)
+            continue;
+        struct pipeline_sink *sink = &pipeline->sinks[pipeline->sink_count++];
+        *sink = (struct pipeline_sink){.config = &config->sinks[i], .pipeline = pipeline};
+        int error = prepare_sink(pipeline, sink, problem);
+        if (error < 0)
+            return error;
+    }
+    return 0;
+}
+
+static int prepare_source(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    if (pipeline->upstream != NULL)
+        return 0;
+    const struct source_host host = {.context = pipeline,
+                                     .put = host_put,
+                                     .room = host_room,
+                                     .ended = host_ended,
+                                     .socket_drops = host_socket_drops};
+    pipeline->source_ops = source_find(config->source_type);
+    assert(pipeline->source_ops != NULL); /* the configuration has proven the name */
+    int error = pipeline->source_ops->open(&config->source, pipeline->loop, &host, &pipeline->source,
+                                           problem);
+    if (error < 0)
+        problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
+                       config->name);
+    return error;
+}
+
+int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
+{
+    int error;
+    pipeline->chain.records = in_records(pipeline);
+    if ((error = prepare_plan(pipeline, problem)) < 0)
+        return error;
+    if ((error = prepare_stream(pipeline, problem)) < 0)
+        return error;
+    if ((error = prepare_sinks(pipeline, problem)) < 0)
+        return error;
+    return prepare_source(pipeline, problem);
+}
+
+/* ---- run: loop thread -------------------------------------------------------------------------- */
+
+static int connect_port(struct pipeline *pipeline, const struct result_port *port,
+                        struct problem *problem)
+{
+    if (stream_add_port(pipeline->stream, port) == 0)
+        return 0;
+    const struct config_stream *config = pipeline->stream_config;
+    return problem_set(problem, ERROR_LIMIT,
+                       "%s:%u: stream %s has too many sinks and streams that read it; give it at most 16",
+                       config->place.file, config->place.line, config->name);
+}
+
+int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, struct problem *problem)
+{
+    bool live = pipeline->stream_config->live;
+    pipeline->scheduler = scheduler;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        struct result_port port = {
+            .context = sink,
+            .put = sink_put,
+            .flush = sink->ops->flush != NULL ? sink_flush : NULL,
+            /* A source that waits must not overrun a writer; a live one drops under a name. */
+            .room = live ? NULL : sink_room,
+            .raw = sink->options.raw,
+        };
+        int error = connect_port(pipeline, &port, problem);
+        if (error < 0)
+            return error;
+    }
+    if (pipeline->upstream != NULL) {
+        struct result_port port = {.context = pipeline,
+                                   .put = chain_put,
+                                   .room = live ? NULL : chain_room};
+        int error = connect_port(pipeline->upstream, &port, problem);
+        if (error < 0)
+            return error;
+    }
+    int error = scheduler_add(scheduler, pipeline->stream);
+    if (error < 0)
+        return problem_set(problem, error, "stream %s: the scheduler takes no more streams",
+                           pipeline->stream_config->name);
+    pipeline->scheduled = true;
+    return 0;
+}
+
+int pipeline_start(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    if (pipeline->source == NULL)
+        return 0;
+    int error = pipeline->source_ops->start(pipeline->source, problem);
+    if (error < 0)
+        return problem_prefix(problem, error, "%s:%u: stream %s", config->place.file,
+                              config->place.line, config->name);
+    pipeline->source_started = true;
+    if (pipeline->source_ops->port != NULL && pipeline->source_ops->port(pipeline->source) != 0)
+        log_info("stream %s: receiving on port %u", config->name,
+                 pipeline->source_ops->port(pipeline->source));
+    return 0;
+}
+
+void pipeline_resume(struct pipeline *pipeline)
+{
+    if (pipeline->source_started && !pipeline->ended && pipeline->source_ops->resume != NULL)
+        pipeline->source_ops->resume(pipeline->source);
+}
+
+void pipeline_stop(struct pipeline *pipeline)
+{
+    if (pipeline->source_started) {
+        pipeline->source_started = false;
+        pipeline->source_ops->stop(pipeline->source);
+    }
+    if (pipeline->ended || pipeline->stream == NULL)
+        return;
+    pipeline->ended = true;
+    stream_end(pipeline->stream);
+    if (pipeline->scheduled)
+        scheduler_kick(pipeline->scheduler);
+}
+
+bool pipeline_drained(const struct pipeline *pipeline)
+{
+    return pipeline->ended && stream_drained(pipeline->stream);
+}
+
+/* ---- close: loop thread --------------------------------------------------------------------------- */
+
+static void sink_closed(void *context)
+{
+    struct pipeline_sink *sink = context;
+    struct pipeline *pipeline = sink->pipeline;
+    sink->ops->ledger(sink->sink, &sink->ledger);
+    sink->sink = NULL;
+    pipeline->closing--;
+    pipeline->changed(pipeline->context);
+}
+
+void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        if (sink->sink == NULL)
+            continue;
+        pipeline->closing++;
+        sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);
+    }
+}
+
+static void source_closed(void *context)
+{
+    struct pipeline *pipeline = context;
+    pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
+    pipeline->source = NULL;
+    pipeline->closing--;
+    pipeline->changed(pipeline->context);
+}
+
+void pipeline_close_source(struct pipeline *pipeline)
+{
+    if (pipeline->source == NULL)
+        return;
+    if (pipeline->source_started) {
+        pipeline->source_started = false;
+        pipeline->source_ops->stop(pipeline->source);
+    }
+    pipeline->closing++;
+    pipeline->source_ops->close(pipeline->source, source_closed, pipeline);
+}
+
+bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger)
+{
+    if (pipeline->source != NULL)
+        pipeline->source_ops->ledger(pipeline->source, ledger);
+    else
+        *ledger = pipeline->source_ledger;
+    return pipeline->upstream == NULL;
+}
+
+void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger)
+{
+    if (sink->sink != NULL)
+        sink->ops->ledger(sink->sink, ledger);
+    else
+        *ledger = sink->ledger;
+}
+
+void pipeline_free(struct pipeline *pipeline)
+{
+    assert(pipeline->source == NULL && pipeline->closing == 0);
+    stream_close(pipeline->stream);
+    plan_close(pipeline->plan);
+    free(pipeline->taps_hash);
+    free(pipeline->sinks);
+}

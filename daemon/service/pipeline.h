@@ -1,0 +1,101 @@
+/*
+ * Pipeline: one stream of the configuration made whole and kept together: its source (or the
+ * stream it reads), filters, plan, stream and sinks.
+ *
+ *     source ──► stream ──► plan on the engine ──► ports ──► sinks
+ *        ▲                                           └─────► streams that read this one
+ *        └── room, resume (back-pressure)
+ *
+ * pipeline_prepare does all that takes time (files, designs, programs, sockets) on a worker
+ * thread; everything else runs on the loop. A pipeline that could not be prepared is closed
+ * like any other.
+ */
+#ifndef CONVOLVD_SERVICE_PIPELINE_H
+#define CONVOLVD_SERVICE_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "convolve/engine.h"
+#include "core/error.h"
+#include "io/sink.h"
+#include "io/source.h"
+#include "service/chain.h"
+#include "service/config.h"
+#include "stream/scheduler.h"
+#include "stream/stream.h"
+
+struct pipeline;
+
+struct pipeline_sink {
+    const struct config_sink *config;
+    const struct sink_ops *ops;
+    struct sink_options options;  /* lives as long as the sink */
+    struct sink *sink;            /* NULL once closed */
+    struct sink_ledger ledger;    /* the last one, when closed */
+    uint64_t room_frames;         /* what a writer may have waiting before the stream is held back */
+    struct pipeline *pipeline;
+};
+
+struct pipeline {
+    /* set by the owner before pipeline_prepare, then immutable */
+    const struct config *config;
+    const struct config_stream *stream_config;
+    struct pipeline *upstream;    /* NULL: a source of its own */
+    uv_loop_t *loop;
+    struct engine *engine;
+    const char *variant;          /* overrides the configuration's; NULL: not */
+    /* LOOP: something of this pipeline closed or ended. */
+    void (*changed)(void *context);
+    void *context;
+
+    /* worker thread in pipeline_prepare, then immutable */
+    struct plan *plan;
+    struct stream *stream;
+    double delay_frames;          /* of this stream's filters */
+    double upstream_delay_frames; /* of the chain before, unless it was applied there */
+    char *taps_hash;              /* of all taps used, joined by commas */
+    const struct source_ops *source_ops;
+    struct source *source;        /* NULL once closed */
+    struct pipeline_sink *sinks;
+    uint32_t sink_count;
+
+    /* loop thread */
+    struct scheduler *scheduler;  /* set by pipeline_connect */
+    bool scheduled, source_started;
+    bool ended;                   /* nothing more will be put: the source ended or was stopped */
+    bool starved;                 /* a sink without room held the stream back: look again soon */
+    uint32_t closing;             /* closes not finished */
+    struct source_ledger source_ledger; /* the last one, when closed */
+    struct chain chain;           /* of the results this stream reads */
+};
+
+/* WORKER; the upstream is prepared. 0 or an error with its sentence. */
+int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
+
+/* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources (pipeline_start). */
+int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, struct problem *problem);
+int pipeline_start(struct pipeline *pipeline, struct problem *problem);
+
+/* LOOP. The source may go on: results were delivered. */
+void pipeline_resume(struct pipeline *pipeline);
+
+/* LOOP. No more input: stops the source and closes the epoch, so that its tail follows. Twice is fine. */
+void pipeline_stop(struct pipeline *pipeline);
+
+/* LOOP. Nothing more comes, and everything received has been handed to the sinks. */
+bool pipeline_drained(const struct pipeline *pipeline);
+
+/* LOOP. Close the sinks, the source; `closing` counts down and `changed` is called after each. */
+void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns);
+void pipeline_close_source(struct pipeline *pipeline);
+
+/* LOOP. The ledgers at this instant, or the last ones of what is closed. False: a chain has no source. */
+bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger);
+void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger);
+
+/* No loop runs any more and sources and sinks are closed: frees stream, plan and texts. */
+void pipeline_free(struct pipeline *pipeline);
+
+#endif

@@ -1,0 +1,501 @@
+/* Service: the daemon's life; see service.h. */
+#include "service/service.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "service/pipeline.h"
+#include "service/status.h"
+
+enum phase {
+    PHASE_PREPARING,       /* a worker makes engine and pipelines */
+    PHASE_RUNNING,
+    PHASE_DRAINING,        /* sources stopped; what was received is processed */
+    PHASE_CLOSING_SINKS,
+    PHASE_CLOSING_SOURCES, /* the table has been printed */
+    PHASE_STOPPED,         /* every handle is closing: the loop ends by itself */
+};
+
+/* How often a drain, or a stream held back by a slow writer, is looked at. */
+enum { TICK_MS = 5 };
+
+/* After the drain's deadline the sinks get this long to close their files. */
+static const int64_t close_grace_ns = NS_PER_SECOND;
+
+struct signal_row {
+    int number;
+    void (*handle)(uv_signal_t *handle, int number);
+};
+
+enum { SIGNALS = 4 };
+
+struct service {
+    /* immutable once running */
+    const struct service_options *options;
+    const struct config *config;
+    struct engine *engine;
+    struct doorbell *doorbell;
+    struct scheduler *scheduler;
+    struct pipeline *pipelines; /* [config->stream_count] */
+    int64_t started_ns;
+
+    /* worker thread while preparing, then the loop's */
+    uint32_t prepared;          /* pipelines that pipeline_prepare has seen, the failing one too */
+    int error;                  /* why the run fails */
+    struct problem problem;
+
+    /* loop thread */
+    uv_loop_t loop;
+    uv_signal_t signals[SIGNALS];
+    uv_async_t changed;         /* something ended or closed: advance */
+    uv_timer_t tick;
+    uv_work_t work;
+    enum phase phase;
+    bool stopping;              /* a signal asked for it */
+    bool abandoned;             /* the drain did not end in time */
+    bool connected;
+    int64_t deadline_ns;        /* of the drain; INT64_MAX: none */
+};
+
+static const char *const phase_names[] = {
+    [PHASE_PREPARING] = "preparing",       [PHASE_RUNNING] = "running",
+    [PHASE_DRAINING] = "stopping",         [PHASE_CLOSING_SINKS] = "stopping",
+    [PHASE_CLOSING_SOURCES] = "stopped",   [PHASE_STOPPED] = "stopped",
+};
+
+/* ---- table ------------------------------------------------------------------------------------ */
+
+static void print_status(const struct service *service, bool table)
+{
+    const struct status_source source = {
+        .pipelines = service->pipelines,
+        .count = service->config->stream_count,
+        .engine = service->engine,
+        .state = phase_names[service->phase],
+        .started_ns = service->started_ns,
+    };
+    if (table) {
+        status_print(&source, stdout);
+        fflush(stdout);
+    }
+    const char *path = service->options->status_json != NULL ? service->options->status_json
+                                                              : service->config->daemon.status_json;
+    struct problem problem;
+    if (path != NULL && status_write_json(&source, path, &problem) < 0)
+        log_warning("%s", problem.text);
+}
+
+/* A run that never came to work has nothing to show. */
+static void print_last_status(const struct service *service)
+{
+    if (service->connected && service->error == 0)
+        print_status(service, service->config->daemon.status_on_exit);
+}
+
+/* ---- prepare: worker thread ----------------------------------------------------------------------- */
+
+static int open_engine(struct service *service)
+{
+    const struct config *config = service->config;
+    bool live = false;
+    for (uint32_t i = 0; i < config->stream_count; i++)
+        live = live || config->streams[i].live;
+    int threads = config->device.threads;
+    /* A CPU device would take every core; the loop that empties the sockets needs one. */
+    if (threads == 0 && live && uv_available_parallelism() > 1)
+        threads = (int)uv_available_parallelism() - 1;
+    const char *kernels_dir = service->options->kernels_dir;
+    const struct engine_options options = {
+        .device = config->device.device,
+        .cpu_threads = threads,
+        .kernels_dir = kernels_dir != NULL ? kernels_dir : config->device.kernels_dir,
+        .cache_dir = config->device.cache_dir,
+        .batches = config->device.batches,
+        .depth = config->device.depth,
+        .input_bytes = config->device.input_bytes,
+        .spectrum_bytes = config->device.spectrum_bytes,
+        .state_bytes = config->device.state_bytes,
+        .batch_output_floats = config->device.batch_output_floats,
+        .wake = doorbell_ring,
+        .wake_context = service->doorbell,
+    };
+    return engine_open(&options, &service->engine, &service->problem);
+}
+
+static void prepare(uv_work_t *work)
+{
+    struct service *service = work->data;
+    service->error = open_engine(service);
+    /* A chain's stream stands after the one it reads. */
+    for (uint32_t i = 0; i < service->config->stream_count && service->error == 0; i++) {
+        service->pipelines[i].engine = service->engine;
+        service->prepared = i + 1;
+        service->error = pipeline_prepare(&service->pipelines[i], &service->problem);
+    }
+}
+
+/* ---- phases: loop thread -------------------------------------------------------------------------- */
+
+static void start_tick(struct service *service);
+
+static void close_sinks(struct service *service)
+{
+    service->phase = PHASE_CLOSING_SINKS;
+    int64_t deadline_ns = clock_monotonic_ns() + close_grace_ns;
+    if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
+        service->deadline_ns = deadline_ns;
+    for (uint32_t i = 0; i < service->prepared; i++)
+        pipeline_close_sinks(&service->pipelines[i], service->deadline_ns);
+    start_tick(service);
+    uv_async_send(&service->changed);
+}
+
+/* Ends without undoing anything: a device or a disk hangs, and what it holds may not be freed. */
+static void leave(const struct service *service)
+{
+    print_last_status(service);
+    log_warning("stopped with work left over; the table counts it as waiting, submitted or in flight");
+    _exit(service->error == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static void close_sources(struct service *service)
+{
+    if (service->abandoned)
+        leave(service);
+    /* Sources go last, so that the table can ask them. */
+    print_last_status(service);
+    service->phase = PHASE_CLOSING_SOURCES;
+    for (uint32_t i = 0; i < service->prepared; i++)
+        pipeline_close_source(&service->pipelines[i]);
+    uv_async_send(&service->changed);
+}
+
+static void close_handles(struct service *service)
+{
+    service->phase = PHASE_STOPPED;
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        if (service->pipelines[i].scheduled)
+            scheduler_remove(service->scheduler, service->pipelines[i].stream);
+        service->pipelines[i].scheduled = false;
+    }
+    scheduler_close(service->scheduler);
+    doorbell_close(service->doorbell);
+    for (int i = 0; i < SIGNALS; i++)
+        uv_close((uv_handle_t *)&service->signals[i], NULL);
+    uv_close((uv_handle_t *)&service->changed, NULL);
+    uv_close((uv_handle_t *)&service->tick, NULL);
+}
+
+/* deadline_ns INT64_MAX: a run that ends by itself takes the time its files take. */
+static void drain(struct service *service, int64_t deadline_ns)
+{
+    service->phase = PHASE_DRAINING;
+    service->deadline_ns = deadline_ns;
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        if (service->pipelines[i].upstream == NULL)
+            pipeline_stop(&service->pipelines[i]);
+    }
+    start_tick(service);
+    uv_async_send(&service->changed);
+}
+
+static bool all_ended(const struct service *service)
+{
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        if (service->pipelines[i].upstream == NULL && !service->pipelines[i].ended)
+            return false;
+    }
+    return true;
+}
+
+/* A chain's stream ends when the one it reads has handed everything on. */
+static bool all_drained(struct service *service)
+{
+    bool drained = true;
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        struct pipeline *pipeline = &service->pipelines[i];
+        if (pipeline->upstream != NULL && pipeline_drained(pipeline->upstream))
+            pipeline_stop(pipeline);
+        drained = drained && pipeline_drained(pipeline);
+    }
+    return drained;
+}
+
+static uint32_t still_closing(const struct service *service)
+{
+    uint32_t closing = 0;
+    for (uint32_t i = 0; i < service->prepared; i++)
+        closing += service->pipelines[i].closing;
+    return closing;
+}
+
+static void give_up(struct service *service)
+{
+    service->abandoned = true;
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        if (!pipeline_drained(&service->pipelines[i]))
+            log_warning("stream %s: not processed to its end within the drain timeout; raise `drain timeout` "
+                        "in [daemon] if its last frames matter",
+                        service->pipelines[i].stream_config->name);
+    }
+    close_sinks(service);
+}
+
+static void advance(struct service *service)
+{
+    bool late = clock_monotonic_ns() > service->deadline_ns;
+    switch (service->phase) {
+    case PHASE_RUNNING:
+        if (all_ended(service)) {
+            log_info("every source has come to its end");
+            drain(service, INT64_MAX);
+        }
+        break;
+    case PHASE_DRAINING:
+        if (all_drained(service))
+            close_sinks(service);
+        else if (late)
+            give_up(service);
+        break;
+    case PHASE_CLOSING_SINKS:
+        if (still_closing(service) == 0)
+            close_sources(service);
+        else if (late)
+            leave(service);
+        break;
+    case PHASE_CLOSING_SOURCES:
+        if (still_closing(service) == 0)
+            close_handles(service);
+        break;
+    case PHASE_PREPARING:
+    case PHASE_STOPPED:
+        break;
+    }
+}
+
+static void on_changed(uv_async_t *async)
+{
+    struct service *service = async->data;
+    bool starved = false;
+    for (uint32_t i = 0; i < service->prepared; i++)
+        starved = starved || service->pipelines[i].starved;
+    if (starved)
+        start_tick(service);
+    advance(service);
+}
+
+/* Pipelines tell of an end, a close or a lack of room here; also from within their own calls. */
+static void pipeline_changed(void *context)
+{
+    struct service *service = context;
+    if (service->phase != PHASE_STOPPED)
+        uv_async_send(&service->changed);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct service *service = timer->data;
+    bool starved = false;
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        starved = starved || service->pipelines[i].starved;
+        service->pipelines[i].starved = false;
+    }
+    if (starved || service->phase == PHASE_DRAINING)
+        scheduler_kick(service->scheduler);
+    else if (service->phase == PHASE_RUNNING)
+        uv_timer_stop(timer);
+    advance(service);
+}
+
+static void start_tick(struct service *service)
+{
+    if (!uv_is_active((uv_handle_t *)&service->tick))
+        uv_timer_start(&service->tick, on_tick, TICK_MS, TICK_MS);
+}
+
+static void on_progress(void *context)
+{
+    struct service *service = context;
+    for (uint32_t i = 0; i < service->prepared; i++)
+        pipeline_resume(&service->pipelines[i]);
+    if (service->phase == PHASE_DRAINING)
+        uv_async_send(&service->changed);
+}
+
+/* ---- start: loop thread ------------------------------------------------------------------------------ */
+
+static int connect_all(struct service *service)
+{
+    int error = scheduler_open(&service->loop, service->engine, service->doorbell, &service->scheduler,
+                               &service->problem);
+    if (error < 0)
+        return error;
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        error = pipeline_connect(&service->pipelines[i], service->scheduler, &service->problem);
+        if (error < 0)
+            return error;
+    }
+    scheduler_on_progress(service->scheduler, on_progress, service);
+    service->connected = true;
+    return 0;
+}
+
+static int start_all(struct service *service)
+{
+    for (uint32_t i = 0; i < service->prepared; i++) {
+        int error = pipeline_start(&service->pipelines[i], &service->problem);
+        if (error < 0)
+            return error;
+    }
+    return 0;
+}
+
+static void on_prepared(uv_work_t *work, int status)
+{
+    struct service *service = work->data;
+    (void)status; /* nobody cancels it */
+    if (service->error == 0 && !service->stopping)
+        service->error = connect_all(service);
+    if (service->error != 0 || service->stopping) {
+        close_sinks(service);
+        return;
+    }
+    service->phase = PHASE_RUNNING;
+    service->error = start_all(service);
+    if (service->error != 0) {
+        drain(service, clock_monotonic_ns() + service->config->daemon.drain_ns);
+        return;
+    }
+    const struct device_info *device = engine_device(service->engine);
+    log_notice("running: %u stream%s on %s (%s)", service->config->stream_count,
+               service->config->stream_count == 1 ? "" : "s", device->name, device->platform);
+    uv_async_send(&service->changed); /* a short file may have ended already */
+}
+
+/* ---- signals ---------------------------------------------------------------------------------------- */
+
+static void on_stop(uv_signal_t *handle, int number)
+{
+    struct service *service = handle->data;
+    if (service->stopping) {
+        log_warning("second signal: leaving at once");
+        _exit(128 + number);
+    }
+    service->stopping = true;
+    log_notice("signal %d: stopping", number);
+    int64_t deadline_ns = clock_monotonic_ns() + service->config->daemon.drain_ns;
+    if (service->phase == PHASE_RUNNING)
+        drain(service, deadline_ns);
+    else if (service->phase == PHASE_DRAINING)
+        service->deadline_ns = deadline_ns;
+}
+
+static void on_status(uv_signal_t *handle, int number)
+{
+    const struct service *service = handle->data;
+    (void)number;
+    if (service->connected)
+        print_status(service, true);
+    else
+        log_info("still preparing: nothing to show yet");
+}
+
+static const struct signal_row signal_table[SIGNALS] = {
+    {SIGTERM, on_stop},
+    {SIGINT, on_stop},
+    {SIGHUP, on_stop}, /* the terminal is gone: files and tails are finished all the same */
+    {SIGUSR1, on_status},
+};
+
+/* ---- life ------------------------------------------------------------------------------------------- */
+
+static int open_pipelines(struct service *service)
+{
+    const struct config *config = service->config;
+    service->pipelines = calloc(config->stream_count, sizeof *service->pipelines);
+    if (service->pipelines == NULL)
+        return ERROR_MEMORY;
+    for (uint32_t i = 0; i < config->stream_count; i++) {
+        const struct config_stream *stream = &config->streams[i];
+        assert(stream->upstream < (int)i);
+        service->pipelines[i] = (struct pipeline){
+            .config = config,
+            .stream_config = stream,
+            .upstream = stream->upstream >= 0 ? &service->pipelines[stream->upstream] : NULL,
+            .loop = &service->loop,
+            .variant = service->options->variant,
+            .changed = pipeline_changed,
+            .context = service,
+        };
+    }
+    return 0;
+}
+
+static void open_handles(struct service *service)
+{
+    for (int i = 0; i < SIGNALS; i++) {
+        uv_signal_init(&service->loop, &service->signals[i]);
+        service->signals[i].data = service;
+        uv_signal_start(&service->signals[i], signal_table[i].handle, signal_table[i].number);
+    }
+    uv_async_init(&service->loop, &service->changed, on_changed);
+    uv_timer_init(&service->loop, &service->tick);
+    service->changed.data = service->tick.data = service->work.data = service;
+}
+
+int service_run(const struct service_options *options, struct problem *problem)
+{
+    if (options->config->stream_count == 0)
+        return problem_set(problem, ERROR_CONFIG,
+                           "%s: no stream; add a section [stream NAME] (convolvd --help-config)",
+                           options->config->path);
+    struct service *service = calloc(1, sizeof *service);
+    if (service == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    service->options = options;
+    service->config = options->config;
+    service->deadline_ns = INT64_MAX;
+    service->started_ns = clock_monotonic_ns();
+    int error = open_pipelines(service);
+    if (error < 0) {
+        problem_set(problem, error, "out of memory");
+        goto free_service;
+    }
+    if (uv_loop_init(&service->loop) != 0) {
+        error = problem_set(problem, ERROR_SYSTEM, "no event loop; raise the limit of open files (ulimit -n)");
+        goto free_pipelines;
+    }
+    error = doorbell_open(&service->loop, &service->doorbell);
+    if (error < 0) {
+        problem_set(problem, error, "no wake-up handle; raise the limit of open files (ulimit -n)");
+        goto close_loop;
+    }
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
+    open_handles(service);
+    uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
+    uv_run(&service->loop, UV_RUN_DEFAULT);
+    assert(service->phase == PHASE_STOPPED);
+
+    for (uint32_t i = service->prepared; i-- > 0;)
+        pipeline_free(&service->pipelines[i]);
+    engine_close(service->engine);
+    error = service->error;
+    if (error < 0 && problem != NULL)
+        *problem = service->problem;
+
+close_loop:;
+    int closed = uv_loop_close(&service->loop);
+    assert(closed == 0);
+    (void)closed;
+free_pipelines:
+    free(service->pipelines);
+free_service:
+    free(service);
+    return error;
+}

@@ -1,0 +1,29 @@
+/*
+ * Status: everything that is known of the running daemon at one instant, as a table for
+ * people and as JSON for programs. Gathers; counts nothing itself.
+ *
+ * Loop thread (or after the loop has ended); allocates, so never per block.
+ */
+#ifndef CONVOLVD_SERVICE_STATUS_H
+#define CONVOLVD_SERVICE_STATUS_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/error.h"
+#include "service/pipeline.h"
+
+struct status_source {
+    const struct pipeline *pipelines; /* [count], prepared */
+    uint32_t count;
+    const struct engine *engine;
+    const char *state;                /* "running", "stopping", "stopped" */
+    int64_t started_ns;               /* monotonic */
+};
+
+void status_print(const struct status_source *source, FILE *out);
+
+/* Written whole or not at all (a new file renamed over the old one). 0 or an error with its sentence. */
+int status_write_json(const struct status_source *source, const char *path, struct problem *problem);
+
+#endif

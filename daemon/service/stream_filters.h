@@ -1,0 +1,35 @@
+/*
+ * The filters of one stream: makes the taps its edges name and brings them to one delay, so
+ * that all outputs of the stream stay aligned to the sample.
+ *
+ * Worker threads; pure functions.
+ */
+#ifndef CONVOLVD_SERVICE_STREAM_FILTERS_H
+#define CONVOLVD_SERVICE_STREAM_FILTERS_H
+
+#include <stdint.h>
+
+#include "convolve/engine.h"
+#include "core/error.h"
+#include "service/config.h"
+#include "signal/taps.h"
+
+struct stream_filters {
+    struct taps **taps;       /* [count], those that some edge uses */
+    uint32_t count;
+    struct edge *edges;       /* [edge_count] of the stream, naming taps above */
+    double delay_frames;      /* shared by all edges */
+    char *hash;               /* of all taps in order, joined by commas */
+};
+
+/*
+ * Filters whose delays differ by whole frames get leading zeros up to the longest delay (with a log
+ * line); ERROR_CONFIG when the difference is not whole, or a file has too few sets of taps.
+ */
+int stream_filters_make(const struct config *config, const struct config_stream *stream,
+                        struct stream_filters *out, struct problem *problem);
+
+/* A zeroed struct is fine. */
+void stream_filters_free(struct stream_filters *filters);
+
+#endif
