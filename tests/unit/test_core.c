@@ -1,186 +1,252 @@
-/* The ground floor: SPSC ring, histogram, ranges, errors. */
-#include <math.h>
+/*
+ * The ground floor: histogram, SPSC ring, errors, clocks, random numbers. Each oracle is the
+ * definition: a sorted list for quantiles, a counter for the ring.
+ */
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "core/histogram.h"
 #include "core/random.h"
 #include "core/spsc.h"
-#include "stream/ranges.h"
 
-/* ---- histogram: quantiles against a sorted list ------------------------------------------------ */
+/* ---- histogram --------------------------------------------------------------------------- */
 
-static int compare(const void *a, const void *b)
+static void histogram_quantile_of_one_value(void **state)
 {
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
+    (void)state;
+    static const int64_t values[] = {0,    1,     31,      32,         63,            64,           65,
+                                     1000, 65535, 1234567, 1000000000, 1000000000000, 1099511627775};
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        struct histogram histogram;
+        histogram_reset(&histogram);
+        histogram_record(&histogram, values[i]);
+        /* The only value is its own maximum, so every quantile is exact. */
+        assert_int_equal(histogram_quantile(&histogram, 0.5), values[i]);
+        assert_int_equal(histogram_quantile(&histogram, 1), values[i]);
+        /* With a larger one beside it, the lower half is right within 1/32. */
+        histogram_record(&histogram, 2 * values[i] + 100);
+        int64_t got = histogram_quantile(&histogram, 0.5);
+        if (got < values[i] || got > values[i] + values[i] / 32)
+            fail_msg("median of {%lld, larger}: %lld", (long long)values[i], (long long)got);
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
-static void test_histogram_quantiles(void **state)
+static void histogram_quantiles_of_many(void **state)
 {
     (void)state;
     enum { COUNT = 20000 };
     static int64_t values[COUNT];
-    static struct histogram histogram;
-    struct random_state random = {3};
+    struct random_state random = {20};
+    struct histogram histogram, half, merged;
     histogram_reset(&histogram);
+    histogram_reset(&half);
+    histogram_reset(&merged);
+    int64_t sum_ns = 0;
     for (int i = 0; i < COUNT; i++) {
-        values[i] = (int64_t)exp(random_unit(&random) * 25); /* 1 ns … 72 s */
+        values[i] = (int64_t)(random_u64(&random) >> (24 + random_below(&random, 40)));
+        sum_ns += values[i];
         histogram_record(&histogram, values[i]);
+        histogram_record(i % 2 ? &half : &merged, values[i]);
     }
-    qsort(values, COUNT, sizeof values[0], compare);
-    static const double quantiles[] = {0, 0.01, 0.5, 0.9, 0.99, 0.999, 1};
-    for (size_t i = 0; i < sizeof quantiles / sizeof quantiles[0]; i++) {
-        int rank = (int)ceil(quantiles[i] * COUNT);
-        int64_t want = values[rank > 0 ? rank - 1 : 0];
-        int64_t got = histogram_quantile(&histogram, quantiles[i]);
-        assert_true(got >= want);
-        assert_true((double)got <= (double)want * (1 + 1.0 / 32) + 1);
-    }
-    assert_int_equal(histogram_quantile(&histogram, 1), values[COUNT - 1]);
+    histogram_merge(&merged, &half);
+    qsort(values, COUNT, sizeof *values, by_value);
     assert_int_equal(histogram.count, COUNT);
+    assert_int_equal(histogram.sum_ns, sum_ns);
+    assert_int_equal(histogram.max_ns, values[COUNT - 1]);
+    assert_memory_equal(&merged, &histogram, sizeof merged);
+    static const double quantiles[] = {0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1};
+    for (size_t i = 0; i < sizeof quantiles / sizeof *quantiles; i++) {
+        int rank = (int)(quantiles[i] * COUNT + 0.999999);
+        int64_t exact = values[rank > 0 ? rank - 1 : 0];
+        int64_t got = histogram_quantile(&histogram, quantiles[i]);
+        if (got < exact || got > exact + exact / 32)
+            fail_msg("quantile %g: %lld, exact %lld", quantiles[i], (long long)got, (long long)exact);
+    }
 }
 
-static void test_histogram_edges(void **state)
+static void histogram_edges(void **state)
 {
     (void)state;
-    static struct histogram histogram, other;
+    struct histogram histogram;
     histogram_reset(&histogram);
-    assert_int_equal(histogram_quantile(&histogram, 0.5), 0);
+    assert_int_equal(histogram_quantile(&histogram, 0.99), 0);
     histogram_record(&histogram, -5);
     assert_int_equal(histogram_quantile(&histogram, 1), 0);
-    histogram_record(&histogram, INT64_MAX); /* beyond the last bin: counted, max exact */
-    assert_true(histogram_quantile(&histogram, 1) > INT64_C(1) << 35);
+    /* Beyond the last bin: counted there, the maximum exact. */
+    histogram_record(&histogram, INT64_MAX);
     assert_int_equal(histogram.max_ns, INT64_MAX);
-    histogram_reset(&other);
-    histogram_record(&other, 7);
-    histogram_merge(&histogram, &other);
-    assert_int_equal(histogram.count, 3);
-    for (int64_t value = 0; value < 64; value++) { /* small durations are exact */
-        histogram_reset(&other);
-        histogram_record(&other, value);
-        histogram_record(&other, 1000);
-        assert_int_equal(histogram_quantile(&other, 0.5), value);
+    assert_int_equal(histogram.count, 2);
+    assert_int_equal(histogram.bins[HISTOGRAM_BINS - 1], 1);
+}
+
+/* ---- SPSC ring --------------------------------------------------------------------------- */
+
+static void spsc_is_a_bounded_queue(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t asked, holds;
+    } cases[] = {{0, 2}, {1, 2}, {2, 2}, {3, 4}, {64, 64}, {65, 128}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct spsc ring;
+        assert_int_equal(spsc_open(&ring, cases[i].asked), 0);
+        assert_null(spsc_pop(&ring));
+        /* Several rounds, so that the indices wrap. */
+        for (uintptr_t round = 0; round < 5; round++) {
+            for (uintptr_t n = 1; n <= cases[i].holds; n++)
+                assert_true(spsc_push(&ring, (void *)(round * 1000 + n)));
+            assert_false(spsc_push(&ring, &ring));
+            for (uintptr_t n = 1; n <= cases[i].holds; n++)
+                assert_ptr_equal(spsc_pop(&ring), (void *)(round * 1000 + n));
+            assert_null(spsc_pop(&ring));
+        }
+        spsc_close(&ring);
     }
 }
 
-/* ---- SPSC ring: every item once, in order, across two threads -------------------------------------- */
+enum { HANDED_OVER = 200000 };
 
-enum { ITEMS = 200000 };
-
-static void *produce(void *context)
+static void *produce(void *argument)
 {
-    struct spsc *ring = context;
-    for (uintptr_t i = 1; i <= ITEMS; i++) {
-        while (!spsc_push(ring, (void *)i))
+    struct spsc *ring = argument;
+    for (uintptr_t n = 1; n <= HANDED_OVER; n++)
+        while (!spsc_push(ring, (void *)n))
             sched_yield();
-    }
     return NULL;
 }
 
-static void test_spsc_two_threads(void **state)
+static void spsc_between_two_threads(void **state)
 {
     (void)state;
     struct spsc ring;
-    assert_int_equal(spsc_open(&ring, 5), 0); /* rounded up to 8 */
+    assert_int_equal(spsc_open(&ring, 16), 0);
     pthread_t producer;
     assert_int_equal(pthread_create(&producer, NULL, produce, &ring), 0);
-    for (uintptr_t want = 1; want <= ITEMS; want++) {
+    for (uintptr_t n = 1; n <= HANDED_OVER; n++) {
         void *item;
         while ((item = spsc_pop(&ring)) == NULL)
             sched_yield();
-        assert_int_equal((uintptr_t)item, want);
+        if (item != (void *)n)
+            fail_msg("item %lu came as %lu", (unsigned long)n, (unsigned long)(uintptr_t)item);
     }
-    pthread_join(producer, NULL);
+    assert_int_equal(pthread_join(producer, NULL), 0);
     assert_null(spsc_pop(&ring));
-    for (uintptr_t i = 1; i <= 8; i++)
-        assert_true(spsc_push(&ring, (void *)i));
-    assert_false(spsc_push(&ring, (void *)9)); /* full says so */
     spsc_close(&ring);
 }
 
-/* ---- ranges against a map of frames ------------------------------------------------------------------ */
+/* ---- errors, clocks, random numbers -------------------------------------------------------- */
 
-static void test_ranges_never_flag_less(void **state)
+static void errors_have_names_and_sentences(void **state)
 {
     (void)state;
-    enum { FRAMES = 4096 };
-    for (uint64_t seed = 1; seed < 40; seed++) {
-        struct random_state random = {seed};
-        static struct ranges ranges;
-        static uint8_t map[INVALID_CAUSES][FRAMES];
-        memset(&ranges, 0, sizeof ranges);
-        memset(map, 0, sizeof map);
-        bool overflowed = false;
-        for (int i = 0; i < (seed % 2 ? 60 : 900); i++) {
-            uint64_t from = random_below(&random, FRAMES - 40);
-            uint64_t until = from + random_below(&random, seed % 2 ? 40 : 3);
-            enum invalid_cause cause = random_below(&random, 3);
-            ranges_add(&ranges, from, until, cause);
-            memset(&map[cause][from], 1, until - from);
-            overflowed = overflowed || ranges.count == RANGES_MAX;
-            assert_true(ranges.count <= RANGES_MAX);
-        }
-        static uint8_t got[INVALID_CAUSES][FRAMES];
-        memset(got, 0, sizeof got);
-        struct invalid_range clipped[RANGES_MAX];
-        uint32_t count = ranges_clip(&ranges, 100, FRAMES - 100, clipped, RANGES_MAX);
-        for (uint32_t i = 0; i < count; i++)
-            memset(&got[clipped[i].cause][clipped[i].from], 1, clipped[i].until - clipped[i].from);
-        uint64_t any = 0;
-        for (int n = 100; n < FRAMES - 100; n++) {
-            bool flagged = false;
-            for (int cause = 0; cause < 3; cause++) {
-                assert_true(got[cause][n] >= map[cause][n]);
-                if (!overflowed)
-                    assert_int_equal(got[cause][n], map[cause][n]);
-                flagged = flagged || got[cause][n];
-            }
-            any += flagged;
-        }
-        assert_int_equal(ranges_union(clipped, count), any);
-        /* too small a list covers the rest, never drops it */
-        struct invalid_range few[2];
-        uint32_t kept = ranges_clip(&ranges, 0, FRAMES, few, 2);
-        uint64_t reach = 0;
-        for (uint32_t i = 0; i < kept; i++)
-            reach = few[i].until > reach ? few[i].until : reach;
-        uint64_t last = 0;
-        for (uint32_t i = 0; i < ranges.count; i++)
-            last = ranges.list[i].until > last ? ranges.list[i].until : last;
-        assert_int_equal(reach, last);
+    static const int errors[] = {
+#define X(name, value, sentence) ERROR_##name,
+        ERROR_TABLE(X)
+#undef X
+    };
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        assert_true(errors[i] < 0);
+        assert_string_not_equal(error_name(errors[i]), "?");
+        assert_true(strlen(error_sentence(errors[i])) > 5);
     }
+    assert_string_equal(error_name(ERROR_CONFIG), "CONFIG");
+    assert_string_equal(error_name(-1000), "?");
 }
 
-static void test_errors_have_names_and_sentences(void **state)
+static void problem_text_is_terminated_and_prefixed(void **state)
 {
     (void)state;
-    assert_string_equal(error_name(ERROR_NO_DEVICE), "NO_DEVICE");
-    assert_string_equal(error_name(0), "NONE");
-    assert_string_equal(error_name(-9999), "?");
     struct problem problem;
-    assert_int_equal(problem_set(&problem, ERROR_FULL, "%d of %d", 3, 3), ERROR_FULL);
-    problem_prefix(&problem, ERROR_FULL, "stream %s", "a");
-    assert_string_equal(problem.text, "stream a: 3 of 3");
-    assert_int_equal(problem_set(NULL, ERROR_FULL, "nobody reads this"), ERROR_FULL);
+    assert_int_equal(problem_set(&problem, ERROR_LIMIT, "%d taps", 5), ERROR_LIMIT);
+    assert_string_equal(problem.text, "5 taps");
+    assert_int_equal(problem_prefix(&problem, ERROR_CONFIG, "filter %s", "bp"), ERROR_CONFIG);
+    assert_string_equal(problem.text, "filter bp: 5 taps");
+    char longer[2 * sizeof problem.text];
+    memset(longer, 'x', sizeof longer - 1);
+    longer[sizeof longer - 1] = 0;
+    problem_set(&problem, ERROR_LIMIT, "%s", longer);
+    assert_int_equal(strlen(problem.text), sizeof problem.text - 1);
+    problem_prefix(&problem, ERROR_LIMIT, "p");
+    assert_memory_equal(problem.text, "p: x", 4);
+    assert_int_equal(strlen(problem.text), sizeof problem.text - 1);
+    assert_int_equal(problem_set(NULL, ERROR_FULL, "no one reads this"), ERROR_FULL);
+    assert_int_equal(problem_prefix(NULL, ERROR_FULL, "nor this"), ERROR_FULL);
+}
+
+static int64_t simulated_ns;
+
+static int64_t simulated_monotonic_ns(void)
+{
+    return simulated_ns += 100;
+}
+
+static int64_t simulated_realtime_ns(void)
+{
+    return simulated_ns + 50 + 7 * NS_PER_SECOND;
+}
+
+static void clock_offset_is_realtime_less_monotonic(void **state)
+{
+    (void)state;
+    static const struct clock_functions simulated = {simulated_monotonic_ns, simulated_realtime_ns};
+    clock_replace(&simulated);
+    int64_t offset_ns = clock_offset_ns();
+    clock_replace(NULL);
+    assert_int_equal(offset_ns, 7 * NS_PER_SECOND);
+    int64_t before_ns = clock_monotonic_ns();
+    assert_true(clock_monotonic_ns() >= before_ns);
+    int64_t error_ns = clock_realtime_ns() - clock_monotonic_ns() - clock_offset_ns();
+    assert_true(llabs(error_ns) < 50 * NS_PER_MS);
+}
+
+static void random_numbers_are_seeded_and_bounded(void **state)
+{
+    (void)state;
+    /* The first outputs of splitmix64 from 0, as published with the algorithm. */
+    struct random_state random = {0};
+    assert_true(random_u64(&random) == UINT64_C(0xE220A8397B1DCDAF));
+    assert_true(random_u64(&random) == UINT64_C(0x6E789E6AA1B965F4));
+    double sum = 0, squares = 0;
+    enum { COUNT = 100000 };
+    for (int i = 0; i < COUNT; i++) {
+        double unit = random_unit(&random);
+        assert_true(unit >= 0 && unit < 1);
+        assert_true(random_below(&random, 7) < 7);
+        double normal = random_normal(&random);
+        sum += normal;
+        squares += normal * normal;
+    }
+    /* Five standard errors of the mean and of the variance. */
+    assert_true(sum / COUNT < 5 / 316.2 && sum / COUNT > -5 / 316.2);
+    assert_true(squares / COUNT > 1 - 5 * 1.4143 / 316.2 && squares / COUNT < 1 + 5 * 1.4143 / 316.2);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_histogram_quantiles),
-        cmocka_unit_test(test_histogram_edges),
-        cmocka_unit_test(test_spsc_two_threads),
-        cmocka_unit_test(test_ranges_never_flag_less),
-        cmocka_unit_test(test_errors_have_names_and_sentences),
+        cmocka_unit_test(histogram_quantile_of_one_value),
+        cmocka_unit_test(histogram_quantiles_of_many),
+        cmocka_unit_test(histogram_edges),
+        cmocka_unit_test(spsc_is_a_bounded_queue),
+        cmocka_unit_test(spsc_between_two_threads),
+        cmocka_unit_test(errors_have_names_and_sentences),
+        cmocka_unit_test(problem_text_is_terminated_and_prefixed),
+        cmocka_unit_test(clock_offset_is_realtime_less_monotonic),
+        cmocka_unit_test(random_numbers_are_seeded_and_bounded),
     };
-    return cmocka_run_group_tests_name("core", tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
