@@ -1,0 +1,347 @@
+/*
+ * Sequence: see sequence.h for the rules. A packet is first measured against the newest one
+ * (how many packets and how many frames it lies ahead), then judged, then committed when it
+ * moves the newest place. Nothing here fails and nothing is trusted: each field of a packet
+ * may be hostile, and every difference is taken modulo the width of its counter.
+ *
+ * One owner; no clock of its own.
+ */
+#include "stream/sequence.h"
+
+#include <string.h>
+
+#include "stream/packet.h"
+
+enum { PACKETS_MIN = 2 }; /* a step of so many packets is never too large, whatever the times say */
+
+/* Farther than any limit reaches, and far from overflow. */
+#define FAR_FRAMES (INT64_C(1) << 62)
+
+enum kind {
+    FORWARD,   /* accepted, becomes the newest */
+    REORDERED, /* accepted, before the newest */
+    JUMP,      /* has to be confirmed */
+};
+
+struct judged {
+    enum kind kind;
+    uint64_t place;
+    uint32_t flags;
+};
+
+/* Where a packet lies against the newest: `packets` 1 and `frames` 0 for the next in order. */
+struct distance {
+    int64_t packets;
+    int64_t frames; /* from the end of the newest to the start of this one */
+};
+
+void sequence_reset(struct sequence *s, const struct sequence_options *options)
+{
+    memset(s, 0, sizeof *s);
+    s->options = *options;
+}
+
+/* ---- measuring -------------------------------------------------------------------------- */
+
+/* At most half the range of a time stamp, so that ahead and behind stay apart. */
+static int64_t frames_of_ns(const struct sequence *s, int64_t ns)
+{
+    double frames = (double)ns * s->options.rate_hz / 1e9;
+    double limit = s->options.timestamp_bits != 0 ? 0x1p30 : 0x1p60;
+    return frames > limit ? (int64_t)limit : frames > 0 ? (int64_t)frames : 0;
+}
+
+static int64_t at_least_packets(const struct sequence *s, int64_t frames)
+{
+    int64_t least = (int64_t)(PACKETS_MIN * s->frames_per_packet);
+    return frames > least ? frames : least;
+}
+
+static int64_t window_frames(const struct sequence *s)
+{
+    return at_least_packets(s, frames_of_ns(s, s->options.reorder_ns));
+}
+
+static int64_t reach_ns(const struct sequence *s)
+{
+    return s->options.max_misorder_ns > s->options.reorder_ns ? s->options.max_misorder_ns
+                                                              : s->options.reorder_ns;
+}
+
+static int64_t reach_frames(const struct sequence *s)
+{
+    return at_least_packets(s, frames_of_ns(s, reach_ns(s)));
+}
+
+static uint64_t sequence_mask(const struct sequence *s)
+{
+    return s->options.sequence_bits < 64 ? (UINT64_C(1) << s->options.sequence_bits) - 1
+                                         : UINT64_MAX;
+}
+
+static bool is_next(const struct sequence *s, uint64_t sequence, uint64_t after)
+{
+    return ((sequence - after - 1) & sequence_mask(s)) == 0;
+}
+
+/* The difference of two sequence numbers that is nearest to `expected`. */
+static int64_t sequence_step(const struct sequence *s, uint64_t from, uint64_t to, int64_t expected)
+{
+    uint64_t mask = sequence_mask(s);
+    uint64_t off = (to - from - (uint64_t)expected) & mask;
+    uint64_t half = (mask >> 1) + 1;
+    if (off >= half)
+        off -= mask + 1; /* 0 for 64 bits: already modulo 2^64 */
+    return (int64_t)((uint64_t)expected + off);
+}
+
+static struct distance measure(const struct sequence *s, const struct sequence_newest *newest,
+                               const struct sequence_packet *packet)
+{
+    struct distance distance;
+    if (s->options.timestamp_bits != 0) {
+        uint32_t end = (uint32_t)(newest->place + newest->frames);
+        distance.frames = (int32_t)((uint32_t)packet->timestamp - end);
+        /* 16 bits of sequence number wrap within a second: the time stamp says which lap it is. */
+        double expected = 1.0 + (double)distance.frames / s->frames_per_packet;
+        distance.packets = sequence_step(s, newest->sequence, packet->sequence, (int64_t)expected);
+        return distance;
+    }
+    /* No time stamp: packets have one size, save short ones. */
+    distance.packets = sequence_step(s, newest->sequence, packet->sequence, 0);
+    int64_t size = newest->frames > packet->frames ? newest->frames : packet->frames;
+    int64_t between = distance.packets > 0 ? distance.packets - 1 : distance.packets;
+    if (between > FAR_FRAMES / size)
+        distance.frames = FAR_FRAMES;
+    else if (between < -(FAR_FRAMES / size))
+        distance.frames = -FAR_FRAMES;
+    else
+        distance.frames = between * size - (distance.packets > 0 ? 0 : newest->frames);
+    return distance;
+}
+
+/* The place a numbering begins at. */
+static uint64_t origin_of(const struct sequence *s, const struct sequence_packet *packet)
+{
+    if (s->options.timestamp_bits != 0)
+        return SEQUENCE_ORIGIN + (uint32_t)packet->timestamp;
+    return SEQUENCE_ORIGIN + (packet->sequence * packet->frames & ((UINT64_C(1) << 62) - 1));
+}
+
+/* ---- judging ---------------------------------------------------------------------------- */
+
+/* Forward of the newest, with no more packets lost than frames: each lost one held a frame. */
+static bool explained_forward(const struct distance *distance)
+{
+    return distance->frames >= 0 && distance->packets >= 1 &&
+           distance->packets - 1 <= distance->frames;
+}
+
+/* The lost packets, had they the usual size, are what is missing. */
+static bool explained_by_loss(const struct sequence *s, const struct distance *distance)
+{
+    double lost = (double)(distance->packets - 1);
+    double missing = (double)distance->frames - lost * s->frames_per_packet;
+    return lost > 0 && missing < s->frames_per_packet && missing > -s->frames_per_packet;
+}
+
+/* Starts at or before the newest packet's start, by as many packets as frames allow. */
+static bool explained_backward(const struct sequence_newest *newest,
+                               const struct distance *distance, int64_t reach)
+{
+    int64_t back = -distance->frames - (int64_t)newest->frames;
+    if (back < 0 || back > reach || distance->packets > 0)
+        return false;
+    int64_t packets = -distance->packets;
+    return packets <= back && (packets == 0) == (back == 0);
+}
+
+/* In order, but its time stamp lags a little: the sender's clock is not counted in samples. */
+static bool overlaps(const struct sequence_newest *newest, const struct sequence_packet *packet,
+                     const struct distance *distance)
+{
+    return distance->packets == 1 && distance->frames < 0 &&
+           -distance->frames < (int64_t)newest->frames &&
+           -distance->frames < (int64_t)packet->frames;
+}
+
+static int64_t elapsed_frames(const struct sequence *s, const struct sequence_packet *packet)
+{
+    double ns = (double)packet->receive_ns - (double)s->newest.receive_ns;
+    double frames = ns * s->options.rate_hz / 1e9;
+    return frames > 0x1p60 ? INT64_C(1) << 60 : frames > 0 ? (int64_t)frames : 0;
+}
+
+/* A jump, as what it will count when it is confirmed. */
+static struct judged judge_jump(const struct sequence *s, const struct sequence_packet *packet,
+                                const struct distance *distance, bool ambiguous)
+{
+    uint64_t end = s->newest.place + s->newest.frames;
+    bool records = s->options.records;
+    bool gap =
+        !ambiguous && explained_forward(distance) &&
+        distance->frames <= frames_of_ns(s, s->options.max_gap_ns) &&
+        (double)(distance->packets - 1) * s->frames_per_packet <=
+            (double)frames_of_ns(s, s->options.max_dropout_ns) + PACKETS_MIN * s->frames_per_packet;
+    if (gap && (!records || (!packet->marker && explained_by_loss(s, distance))))
+        return (struct judged){JUMP, end + (uint64_t)distance->frames, 0};
+
+    /* Time stamps may have wrapped since: the nearest to where time says the stream is now. */
+    int64_t frames = distance->frames;
+    if (s->options.timestamp_bits != 0 && !gap) {
+        int64_t elapsed = elapsed_frames(s, packet);
+        frames =
+            elapsed + (int32_t)((uint32_t)packet->timestamp - (uint32_t)end - (uint32_t)elapsed);
+    }
+    bool onward = frames >= 0 && frames < FAR_FRAMES && end < 2 * (uint64_t)FAR_FRAMES;
+    struct judged judged = {JUMP, onward ? end + (uint64_t)frames : origin_of(s, packet),
+                            records ? PACKET_RECORD : PACKET_DISCONTINUITY};
+    /* A record of a sender that went on counting keeps the numbering. */
+    if (!onward || !(gap || is_next(s, packet->sequence, s->newest.sequence)))
+        judged.flags |= PACKET_DISCONTINUITY;
+    return judged;
+}
+
+static struct judged judge(const struct sequence *s, const struct sequence_packet *packet)
+{
+    struct distance distance = measure(s, &s->newest, packet);
+    bool records = s->options.records;
+    bool next = is_next(s, packet->sequence, s->newest.sequence);
+    /* After half a lap of silence a time stamp alone no longer says ahead or behind. */
+    bool ambiguous = s->options.timestamp_bits != 0 && elapsed_frames(s, packet) > INT32_MAX;
+
+    if (records && packet->marker && next) {
+        struct judged judged = judge_jump(s, packet, &distance, ambiguous);
+        judged.kind = FORWARD;
+        return judged;
+    }
+    uint64_t place = s->newest.place + s->newest.frames + (uint64_t)distance.frames;
+    bool skipped = records && next && distance.frames > 0; /* nothing lost: the sender's own jump */
+    if (!ambiguous && !skipped && explained_forward(&distance) &&
+        distance.frames <= window_frames(s))
+        return (struct judged){FORWARD, place, records && packet->marker ? PACKET_RECORD : 0};
+    if (!ambiguous && overlaps(&s->newest, packet, &distance))
+        return (struct judged){FORWARD, place, 0};
+    if (!ambiguous && explained_backward(&s->newest, &distance, reach_frames(s)))
+        return (struct judged){REORDERED, place, 0};
+    return judge_jump(s, packet, &distance, ambiguous);
+}
+
+/* Reordered across the last discontinuity: near the newest of the run before it. */
+static bool is_of_previous(const struct sequence *s, const struct sequence_packet *packet)
+{
+    if (!s->has_previous || packet->receive_ns - s->previous.receive_ns > 2 * reach_ns(s))
+        return false;
+    struct distance distance = measure(s, &s->previous, packet);
+    return explained_backward(&s->previous, &distance, reach_frames(s)) ||
+           (explained_forward(&distance) && distance.frames <= window_frames(s));
+}
+
+/* ---- the state -------------------------------------------------------------------------- */
+
+static void hold(struct sequence *s, const struct sequence_packet *packet, struct judged judged)
+{
+    s->holding = true;
+    s->held = *packet;
+    s->held_place = judged.place;
+    s->held_flags = judged.flags;
+}
+
+/* Makes the packet the newest. */
+static void commit(struct sequence *s, const struct sequence_packet *packet, uint64_t place,
+                   uint32_t flags)
+{
+    if (flags & (PACKET_DISCONTINUITY | PACKET_RECORD)) {
+        s->previous = s->newest;
+        s->has_previous = s->started;
+    }
+    if (!s->started)
+        s->frames_per_packet = packet->frames;
+    else
+        s->frames_per_packet += (packet->frames - s->frames_per_packet) / 16;
+    s->started = true;
+    s->newest =
+        (struct sequence_newest){packet->sequence, place, packet->frames, packet->receive_ns};
+}
+
+static void release_held(struct sequence *s, struct sequence_step *step)
+{
+    commit(s, &s->held, s->held_place, s->held_flags);
+    s->holding = false;
+    step->held = HELD_RELEASE;
+    step->held_place = s->held_place;
+    step->held_flags = s->held_flags;
+}
+
+static bool same(const struct sequence_packet *a, const struct sequence_packet *b)
+{
+    return a->sequence == b->sequence && a->timestamp == b->timestamp && a->frames == b->frames;
+}
+
+/* True when the packet proves the held one. */
+static bool confirms_held(const struct sequence *s, const struct sequence_packet *packet)
+{
+    if (!is_next(s, packet->sequence, s->held.sequence))
+        return false;
+    if (!s->started || s->options.timestamp_bits == 0)
+        return true;
+    return (uint32_t)packet->timestamp == (uint32_t)(s->held.timestamp + s->held.frames) ||
+           (s->options.records && packet->marker);
+}
+
+/* The newest has moved while a jump was held: it follows now, or it never happened. */
+static void decide_held(struct sequence *s, struct sequence_step *step)
+{
+    struct judged judged = judge(s, &s->held);
+    s->holding = false;
+    if (judged.kind == JUMP) {
+        step->held = HELD_REJECT;
+        return;
+    }
+    if (judged.kind == FORWARD)
+        commit(s, &s->held, judged.place, judged.flags);
+    step->held = HELD_RELEASE_AFTER;
+    step->held_place = judged.place;
+    step->held_flags = judged.flags;
+}
+
+struct sequence_step sequence_next(struct sequence *s, const struct sequence_packet *packet)
+{
+    struct sequence_step step = {.verdict = SEQUENCE_HOLD};
+    if (s->holding && same(packet, &s->held)) {
+        step.verdict = SEQUENCE_DUPLICATE;
+        return step;
+    }
+    if (s->holding && confirms_held(s, packet))
+        release_held(s, &step);
+    if (!s->started) {
+        if (s->holding) {
+            step.held = HELD_REJECT;
+            step.held_unproven = true;
+        }
+        uint32_t flags = s->options.records ? PACKET_RECORD : 0;
+        hold(s, packet, (struct judged){JUMP, origin_of(s, packet), flags});
+        return step;
+    }
+
+    struct judged judged = judge(s, packet);
+    if (judged.kind == JUMP && is_of_previous(s, packet)) {
+        step.verdict = SEQUENCE_LATE;
+        return step;
+    }
+    if (judged.kind == JUMP) {
+        if (s->holding)
+            step.held = HELD_REJECT;
+        hold(s, packet, judged);
+        return step;
+    }
+    step.verdict = SEQUENCE_ACCEPT;
+    step.place = judged.place;
+    step.flags = judged.flags;
+    if (judged.kind == FORWARD) {
+        commit(s, packet, judged.place, judged.flags);
+        if (s->holding)
+            decide_held(s, &step);
+    }
+    return step;
+}
