@@ -1,0 +1,163 @@
+/* Arguments: one table; see arguments.h. */
+#include "service/arguments.h"
+
+#include <stddef.h>
+#include <string.h>
+
+enum { NO_COMMAND = -1 };
+
+struct option_row {
+    const char *name;      /* with its dashes */
+    const char *letter;    /* the short form, or NULL */
+    const char *value;     /* what its value is called, or NULL: it has none */
+    size_t text;           /* offset of the const char * it sets; (size_t)-1: none */
+    size_t flag;           /* offset of the bool it sets; (size_t)-1: none */
+    int command;           /* enum command it chooses, or NO_COMMAND */
+    const char *shown;     /* as help and manual show it */
+    const char *sentence;
+};
+
+#define NONE ((size_t)-1)
+#define AT(field) offsetof(struct arguments, field)
+
+/* clang-format off */
+static const struct option_row table[] = {
+    {"--config", "-c", "FILE", AT(config_path), NONE, NO_COMMAND, "-c, --config FILE",
+     "Read this configuration (and conf.d/*.conf beside it). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
+    {"--check", NULL, "FILE", AT(config_path), NONE, COMMAND_CHECK, "--check FILE",
+     "Say everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 when it is right, 1 when not. Touches no device and no socket."},
+    {"--help-config", NULL, NULL, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
+     "Describe every section and key of the configuration."},
+    {"--design", NULL, "NAME", AT(design_name), NONE, COMMAND_DESIGN, "--design NAME",
+     "Print the filter of that name: taps, response, delay, ripple, attenuation, noise floor."},
+    {"--out", NULL, "FILE", AT(out_path), NONE, NO_COMMAND, "--out FILE",
+     "With --design: write the taps (.txt, .npy) or a plot (.png, .svg) to this file."},
+    {"--list-devices", NULL, NULL, NONE, NONE, COMMAND_LIST_DEVICES, "--list-devices",
+     "List the OpenCL devices; `device` in [device] takes their number or a part of their name."},
+    {"--list-variants", NULL, NULL, NONE, NONE, COMMAND_LIST_VARIANTS, "--list-variants",
+     "List the ways to compute a plan, in the order in which they are tried."},
+    {"--kernels", NULL, "DIR", AT(kernels_dir), NONE, NO_COMMAND, "--kernels DIR",
+     "Use OpenCL kernels from this folder in place of the built-in ones of the same name."},
+    {"--variant", NULL, "NAME", AT(variant), NONE, NO_COMMAND, "--variant NAME",
+     "Compute every stream with this variant, whatever the configuration says."},
+    {"--status-json", NULL, "FILE", AT(status_json), NONE, NO_COMMAND, "--status-json FILE",
+     "Write the status as JSON to this file on SIGUSR1 and when stopping."},
+    {"--verbose", "-v", NULL, NONE, AT(verbose), NO_COMMAND, "-v, --verbose",
+     "Log details as well."},
+    {"--quiet", "-q", NULL, NONE, AT(quiet), NO_COMMAND, "-q, --quiet",
+     "Log warnings and errors only."},
+    {"--man", NULL, "PAGE", AT(man_page), NONE, COMMAND_MAN, "--man PAGE",
+     "Print the manual page `convolvd` or `convolvd.conf` as roff."},
+    {"--help", "-h", NULL, NONE, NONE, COMMAND_HELP, "-h, --help",
+     "Print this text."},
+    {"--version", "-V", NULL, NONE, NONE, COMMAND_VERSION, "-V, --version",
+     "Print the version."},
+};
+/* clang-format on */
+
+enum { ROWS = sizeof table / sizeof *table };
+
+/* The row of an argument; *value is set to what follows "=". */
+static const struct option_row *find(const char *argument, const char **value)
+{
+    const char *equals = strncmp(argument, "--", 2) == 0 ? strchr(argument, '=') : NULL;
+    size_t length = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
+    *value = equals != NULL ? equals + 1 : NULL;
+    for (size_t i = 0; i < ROWS; i++) {
+        if (strlen(table[i].name) == length && memcmp(argument, table[i].name, length) == 0)
+            return &table[i];
+        if (table[i].letter != NULL && strcmp(argument, table[i].letter) == 0)
+            return &table[i];
+    }
+    return NULL;
+}
+
+static void take(struct arguments *out, const struct option_row *row, const char *value)
+{
+    if (row->text != NONE)
+        *(const char **)(void *)((char *)out + row->text) = value;
+    if (row->flag != NONE)
+        *(bool *)(void *)((char *)out + row->flag) = true;
+    if (row->command != NO_COMMAND)
+        out->command = (enum command)row->command;
+}
+
+int arguments_parse(int argc, char **argv, struct arguments *out, struct problem *problem)
+{
+    *out = (struct arguments){.command = COMMAND_RUN};
+    for (int i = 1; i < argc; i++) {
+        const char *argument = argv[i];
+        if (argument[0] != '-') {
+            if (out->config_path != NULL)
+                return problem_set(problem, ERROR_ARGUMENT,
+                                   "%s: a second configuration after %s; put fragments into conf.d/ beside "
+                                   "the first",
+                                   argument, out->config_path);
+            out->config_path = argument;
+            continue;
+        }
+        const char *value;
+        const struct option_row *row = find(argument, &value);
+        if (row == NULL)
+            return problem_set(problem, ERROR_ARGUMENT, "%s: no such option; see convolvd --help",
+                               argument);
+        if (row->value == NULL && value != NULL)
+            return problem_set(problem, ERROR_ARGUMENT, "%s: takes no value; write %s", argument,
+                               row->name);
+        if (row->value != NULL && value == NULL) {
+            if (i + 1 == argc)
+                return problem_set(problem, ERROR_ARGUMENT, "%s: its value is missing; write %s %s",
+                                   argument, row->name, row->value);
+            value = argv[++i];
+        }
+        take(out, row, value);
+    }
+    if (out->out_path != NULL && out->command != COMMAND_DESIGN)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--out goes with --design; results of streams go to a [sink NAME]");
+    return 0;
+}
+
+/* The sentence in lines of at most `columns`, each after `indent` spaces but for the first. */
+static void print_wrapped(FILE *out, const char *sentence, int indent, int columns)
+{
+    int column = indent;
+    for (const char *word = sentence; *word != '\0';) {
+        int length = (int)strcspn(word, " ");
+        if (column > indent && column + 1 + length > columns) {
+            fprintf(out, "\n%*s", indent, "");
+            column = indent;
+        } else if (column > indent) {
+            fputc(' ', out);
+            column++;
+        }
+        fprintf(out, "%.*s", length, word);
+        column += length;
+        word += length + (word[length] == ' ');
+    }
+    fputc('\n', out);
+}
+
+void arguments_print_help(FILE *out)
+{
+    fputs("usage: convolvd [OPTION]... [FILE]\n"
+          "\n"
+          "Filters streams of samples from measuring devices with long FIR filters, in real time,\n"
+          "on an OpenCL device. SIGTERM stops it after the last frames have been processed (a second\n"
+          "one at once), SIGUSR1 prints the state of every stream.\n\n",
+          out);
+    enum { INDENT = 24, COLUMNS = 96 };
+    for (size_t i = 0; i < ROWS; i++) {
+        fprintf(out, "  %-*s", INDENT - 2, table[i].shown);
+        print_wrapped(out, table[i].sentence, INDENT, COLUMNS);
+    }
+}
+
+const struct manual_option *arguments_manual(unsigned *count)
+{
+    static struct manual_option rows[ROWS];
+    for (size_t i = 0; i < ROWS; i++)
+        rows[i] = (struct manual_option){.option = table[i].shown, .sentence = table[i].sentence};
+    *count = ROWS;
+    return rows;
+}
