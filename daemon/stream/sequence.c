@@ -294,12 +294,11 @@ static void decide_held(struct sequence *s, struct sequence_step *step)
 {
     struct judged judged = judge(s, &s->held);
     s->holding = false;
-    if (judged.kind == JUMP) {
+    if (judged.kind != FORWARD) {
         step->held = HELD_REJECT;
         return;
     }
-    if (judged.kind == FORWARD)
-        commit(s, &s->held, judged.place, judged.flags);
+    commit(s, &s->held, judged.place, judged.flags);
     step->held = HELD_RELEASE_AFTER;
     step->held_place = judged.place;
     step->held_flags = judged.flags;
