@@ -365,8 +365,7 @@ static enum verdict put(int epoch, uint64_t first, uint32_t frames, uint64_t pla
 /* Ticks, submits what is ready and completes up to `complete` batches. */
 static void turn(int complete)
 {
-    if (stream_next_tick_ns(world->stream) <= world->now_ns)
-        stream_tick(world->stream, world->now_ns);
+    stream_tick(world->stream, world->now_ns); /* called too early it must do nothing */
     check_ledgers();
     while (stream_ready_deadline_ns(world->stream) != INT64_MAX) {
         struct batch *batch = engine_batch_take(&world->engine);
@@ -546,6 +545,24 @@ static void test_late_and_duplicate(void **state)
     stream_end(world->stream);
     drain();
     check_epoch(0, 300 + TAPS - 1, world->plan.taps, 0);
+    world_close();
+}
+
+static void test_overlapping_packets(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    world_open(&options);
+    assert_int_equal(put(0, 0, 100, 0, 0), VERDICT_ACCEPTED);
+    assert_int_equal(put(0, 50, 100, 50, 0), VERDICT_ACCEPTED); /* its second half is new */
+    put(0, 200, 50, 200, 0);
+    assert_int_equal(put(0, 140, 80, 140, 0), VERDICT_ACCEPTED); /* fills the hole from both sides */
+    stream_end(world->stream);
+    drain();
+    check_epoch(0, 250 + TAPS - 1, world->plan.taps, 0);
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.received, 250);
     world_close();
 }
 
@@ -874,6 +891,7 @@ int main(void)
         cmocka_unit_test(test_gap_is_flagged_and_counted),
         cmocka_unit_test(test_reordered_within_window),
         cmocka_unit_test(test_late_and_duplicate),
+        cmocka_unit_test(test_overlapping_packets),
         cmocka_unit_test(test_socket_loss_is_told_apart),
         cmocka_unit_test(test_discontinuity_begins_an_epoch),
         cmocka_unit_test(test_records_are_convolved_alone),
