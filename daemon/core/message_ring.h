@@ -1,0 +1,54 @@
+/*
+ * Message ring: messages of any length from one producing thread to one consuming thread, in
+ * memory taken once. Like spsc.h it never blocks, allocates or calls the kernel; waking the
+ * other side is the caller's affair.
+ *
+ *     head (consumer) ──► [length|message][length|message][skip … to the end] ◄── tail (producer)
+ *
+ * Positions are byte counts that never wrap; a message is never split: where it does not fit
+ * before the end of the memory, the rest is skipped.
+ */
+#ifndef CONVOLVD_CORE_MESSAGE_RING_H
+#define CONVOLVD_CORE_MESSAGE_RING_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MESSAGE_ALIGNMENT = 64, /* of every message, and of what it takes */
+    MESSAGE_OVERHEAD = 2 * MESSAGE_ALIGNMENT, /* at most this beyond its own bytes */
+};
+
+struct message_ring {
+    uint8_t *bytes;
+    uint64_t capacity;          /* a multiple of MESSAGE_ALIGNMENT */
+    alignas(64) _Atomic uint64_t head;
+    uint64_t head_next;         /* consumer: where `release` puts head */
+    alignas(64) _Atomic uint64_t tail;
+    uint64_t tail_next;         /* producer: where `commit` puts tail */
+};
+
+/* capacity_bytes: rounded up to a multiple of MESSAGE_ALIGNMENT; touched only when used. Returns 0 or
+ * ERROR_MEMORY. */
+int message_ring_open(struct message_ring *ring, uint64_t capacity_bytes);
+void message_ring_close(struct message_ring *ring); /* a zeroed ring is fine */
+
+/* The longest message that is sure to fit once the ring is empty. */
+uint64_t message_ring_longest(const struct message_ring *ring);
+
+/* Producer: memory for a message of `bytes`, or NULL when there is no room. Valid until commit. */
+void *message_ring_reserve(struct message_ring *ring, uint64_t bytes);
+/* Producer: hands over the message reserved last. */
+void message_ring_commit(struct message_ring *ring);
+
+/* Consumer: the oldest message, or NULL. Valid until release. */
+void *message_ring_peek(struct message_ring *ring, uint64_t *bytes);
+void message_ring_release(struct message_ring *ring);
+
+/* Bytes not in use, headers and skips not deducted. Either thread; the other one may be changing it. */
+uint64_t message_ring_unused(const struct message_ring *ring);
+
+#endif
