@@ -498,7 +498,10 @@ static int pair_sidelobe(const struct replica_spec *spec, double rate_hz, uint32
         return error;
     struct chips chips;
     code_prove(spec, rate_hz, &chips, problem);
-    error = autocorrelation_add(sets[0], chips.carrier_hz > 0, points, correlation, problem);
+    error = autocorrelation_add(sets[0], false, points, correlation, problem);
+    /* What real filters give is the real part; the envelope of the sum has the chip's own tails. */
+    for (uint32_t m = 0; !spec->analytic && m < points; m++)
+        correlation[2 * (size_t)m + 1] = 0;
     double peak = lag_magnitude(correlation, points, 0), worst = 0;
     for (uint32_t m = (uint32_t)pulse_frames(1 / chips.rate_hz, rate_hz); m < sets[0]->count; m++)
         worst = fmax(worst, lag_magnitude(correlation, points, m));
