@@ -1,0 +1,31 @@
+/*
+ * What a rig sends: a recording (libsndfile) or a generated signal, as normalised samples by frame.
+ *
+ * One owner.
+ */
+#ifndef CONVOLV_TOOLS_RIG_SIGNAL_H
+#define CONVOLV_TOOLS_RIG_SIGNAL_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+#include "signal/waveform.h"
+
+struct rig_signal;
+
+/* Samples are divided by full_scale, so that an amplitude of full_scale is code 1.0. */
+int rig_signal_generate(const struct waveform_spec *spec, double full_scale, struct rig_signal **out,
+                        struct problem *problem);
+
+/* A recording, `repeat` times over (0: without end). Integer files hold fractions of full scale already: 1. */
+int rig_signal_load(const char *path, double full_scale, uint64_t repeat, struct rig_signal **out,
+                    struct problem *problem);
+void rig_signal_close(struct rig_signal *signal); /* NULL is fine */
+
+uint32_t rig_signal_channels(const struct rig_signal *signal);
+double rig_signal_rate_hz(const struct rig_signal *signal);
+
+/* The next `frames` frames, interleaved; fewer only at the end of a recording. */
+uint64_t rig_signal_read(struct rig_signal *signal, uint64_t frames, double *values);
+
+#endif
