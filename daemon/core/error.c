@@ -1,6 +1,9 @@
 /* Errors: see error.h. */
 #include "core/error.h"
 
+#undef problem_set /* see the end of error.h */
+#undef problem_prefix
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

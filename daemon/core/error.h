@@ -54,4 +54,11 @@ int problem_set(struct problem *problem, enum error error, const char *format, .
 int problem_prefix(struct problem *problem, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* clang's analyser looks at one file at a time: it has to be told that both return the error they are given,
+ * or it follows paths on which a failure counts as success. */
+#ifdef __clang_analyzer__
+#define problem_set(problem, error, ...) (problem_set(problem, error, __VA_ARGS__), (int)(error))
+#define problem_prefix(problem, error, ...) (problem_prefix(problem, error, __VA_ARGS__), (int)(error))
+#endif
+
 #endif

@@ -36,6 +36,7 @@ static int make_one(const struct config_filter *filter, double rate_hz, struct m
                               filter->place.line, filter->name);
     if (measure.warning[0] != '\0')
         log_warning("filter %s: %s", filter->name, measure.warning);
+    assert(made->count > 0);
     made->index = malloc(made->count * sizeof *made->index);
     if (made->index == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the taps of filter %s", filter->name);
@@ -98,6 +99,7 @@ static int delayed(struct taps **taps, uint32_t zeros, struct problem *problem)
 static int share_delay(const struct config_stream *stream, struct stream_filters *filters,
                        struct problem *problem)
 {
+    assert(filters->count > 0 && filters->taps[0] != NULL);
     double longest = filters->taps[0]->delay_frames;
     for (uint32_t t = 1; t < filters->count; t++)
         longest = fmax(longest, filters->taps[t]->delay_frames);
