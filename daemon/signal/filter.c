@@ -55,7 +55,11 @@ bool filter_is_complex(const struct filter_spec *spec)
 
 void filter_defaults(struct filter_spec *spec, enum filter_type type)
 {
-    *spec = (struct filter_spec){.type = type, .gain = 1, .delay_frames = NAN, .delay_s = NAN};
+    *spec = (struct filter_spec){.type = type,
+                                 .gain = 1,
+                                 .delay_frames = NAN,
+                                 .delay_s = NAN,
+                                 .replica.tukey_alpha = 0.25};
 }
 
 /* The parts with what follows from type, path and analytic. */

@@ -15,7 +15,6 @@
 #define TWO_PI 6.283185307179586476925286766559
 
 enum { GOLAY_ORDER_MAX = 16 };
-#define TUKEY_ALPHA_DEFAULT 0.25
 
 static const struct {
     uint32_t length;
@@ -261,10 +260,8 @@ static int chirp_make(const struct replica_spec *spec, double rate_hz, struct ta
  * alpha (Harris 1978). */
 static double window_at(const struct replica_spec *spec, uint32_t n, uint32_t count)
 {
-    double alpha = spec->window == REPLICA_WINDOW_HANN ? 1
-                   : spec->tukey_alpha != 0            ? spec->tukey_alpha
-                                                       : TUKEY_ALPHA_DEFAULT;
-    if (spec->window == REPLICA_WINDOW_NONE || count < 3)
+    double alpha = spec->window == REPLICA_WINDOW_HANN ? 1 : spec->tukey_alpha;
+    if (spec->window == REPLICA_WINDOW_NONE || alpha == 0 || count < 3)
         return 1;
     double place = n / (double)(count - 1);
     double rim = fmin(place, 1 - place) / (alpha / 2);

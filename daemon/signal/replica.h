@@ -57,7 +57,7 @@ struct replica_spec {
     enum replica_kind kind;
     enum normalise normalise;
     enum replica_window window;
-    double tukey_alpha;     /* tapered fraction, 0 … 1; tukey only, default 0.25 */
+    double tukey_alpha;     /* tapered fraction, 0 … 1; tukey only, filter_defaults sets 0.25 */
     /* chirp: sin(2 pi (start t + (stop - start) t² / (2 length))) */
     double start_hz, stop_hz; /* 0 < f < Nyquist; either may be the higher */
     double length_s;

@@ -60,4 +60,12 @@ int taps_load(const char *path, struct taps ***sets, uint32_t *count, struct pro
 int taps_load_memory(const char *name, const void *data, uint64_t bytes, struct taps ***sets,
                      uint32_t *count, struct problem *problem);
 
+/*
+ * Writes one or several sets of taps that have one length. The name decides: .npy (version 1.0, little-endian
+ * float64 or complex128, shape (S) or (C, S)), anything else text (one set only; 17 digits, so that reading it
+ * back gives the same taps). `comment` (may be NULL) stands at the top of text, each line after "# ".
+ */
+int taps_write(const char *path, struct taps *const *sets, uint32_t count, const char *comment,
+               struct problem *problem);
+
 #endif
