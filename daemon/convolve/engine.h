@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "device/info.h"
 #include "signal/format.h"
 #include "signal/taps.h"
 
@@ -31,16 +32,6 @@ struct engine;
 struct plan;
 
 /* ---- devices ---------------------------------------------------------------------------- */
-
-struct device_info {
-    char name[128];     /* CL_DEVICE_NAME */
-    char platform[64];  /* CL_PLATFORM_NAME */
-    char driver[64];    /* CL_DRIVER_VERSION */
-    char version[64];   /* CL_DEVICE_VERSION */
-    bool gpu;
-    uint32_t compute_units;
-    uint64_t memory_bytes, local_bytes, allocation_max_bytes;
-};
 
 /* Lists devices: returns how many there are (infos filled up to `capacity`), or ERROR_NO_DEVICE with a
  * sentence that names the package to install. `cpu_threads` > 0 limits PoCL's threads and must be

@@ -1,0 +1,20 @@
+/*
+ * Handles for the tests: the engine behaves as on another device, or wrongly on purpose.
+ * All zero in the daemon; set before engine_open by one thread.
+ */
+#ifndef CONVOLVD_CONVOLVE_HOOKS_H
+#define CONVOLVD_CONVOLVE_HOOKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine_hooks {
+    bool gpu_shape;            /* work-groups with barriers, one float a lane, also on a CPU */
+    uint64_t local_bytes;      /* local memory for transforms, 0: the device's */
+    const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
+                                  see it */
+};
+
+extern struct engine_hooks engine_hooks;
+
+#endif

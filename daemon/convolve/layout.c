@@ -1,0 +1,173 @@
+/*
+ * Geometry: which N, how many partitions, how much state. The rule that chooses N counts
+ * operations; measured wisdom can replace it.
+ *
+ * Pure functions, worker threads.
+ */
+#include "convolve/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint32_t power_of_two(uint64_t least)
+{
+    uint64_t value = FFT_MIN;
+    while (value < least)
+        value *= 2;
+    return value > FFT_MAX ? 0 : (uint32_t)value;
+}
+
+/* Blocks a partition spans at this N: floor((N - L + 1) / L). */
+static uint32_t partition_blocks(uint32_t fft, uint32_t hop)
+{
+    return fft + 1 < 2 * hop ? 0 : (fft - hop + 1) / hop;
+}
+
+/* Flops per block, input and output: two transforms of Q points and the products. */
+static double block_cost(uint32_t fft, uint32_t partitions)
+{
+    const double q = fft / 2.0;
+    return 2 * 4.5 * q * log2(q) + 8.0 * q * partitions;
+}
+
+static uint32_t partition_count(uint32_t fft, uint32_t hop, uint32_t taps)
+{
+    if ((uint64_t)hop + taps - 1 <= fft)
+        return 1;
+    const uint64_t span = (uint64_t)partition_blocks(fft, hop) * hop;
+    return span == 0 ? 0 : (uint32_t)((taps + span - 1) / span);
+}
+
+/* Bytes of the delay lines when every input keeps what the filter needs. */
+static double delay_line_bytes(const struct plan_spec *spec, uint32_t fft, uint32_t partitions)
+{
+    const double step = partitions > 1 ? partition_blocks(fft, spec->hop) : 1;
+    return ((partitions - 1) * step + spec->blocks_max) * fft * sizeof(float) * spec->inputs;
+}
+
+/* The cheapest N for partitions whose state stays within a quarter of the arena; 0: there is none.
+ */
+static uint32_t partitioned_fft(const struct engine *engine, const struct plan_spec *spec,
+                                uint32_t taps)
+{
+    uint32_t best = 0;
+    double best_cost = 0;
+    for (uint32_t fft = FFT_MIN; fft <= FFT_MAX; fft *= 2) {
+        const uint32_t partitions = partition_count(fft, spec->hop, taps);
+        if (partitions == 0 || (best != 0 && delay_line_bytes(spec, fft, partitions) >
+                                                 (double)engine->state.bytes / 4))
+            continue;
+        const double cost = block_cost(fft, partitions);
+        if (best == 0 || cost < best_cost) {
+            best = fft;
+            best_cost = cost;
+        }
+        if (partitions == 1)
+            break;
+    }
+    return best;
+}
+
+/* Why a variant of one launch cannot do these edges; NULL: it can. */
+static const char *edges_objection(const struct plan_spec *spec)
+{
+    uint8_t inputs[CHANNELS_MAX] = {0}, outputs[CHANNELS_MAX] = {0};
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        if (inputs[spec->edges[e].input]++)
+            return "an input has several edges";
+        if (outputs[spec->edges[e].output]++)
+            return "an output has several edges";
+    }
+    for (uint32_t o = 0; o < spec->outputs_count; o++)
+        if (!outputs[o])
+            return "an output has no edge";
+    return NULL;
+}
+
+static bool any_complex(const struct plan_spec *spec)
+{
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        if (spec->taps[spec->edges[e].taps]->im != NULL &&
+            spec->outputs[spec->edges[e].output] != OUTPUT_REAL)
+            return true;
+    return false;
+}
+
+static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
+                      const struct variant *variant, bool by_name, struct layout *layout,
+                      struct problem *problem)
+{
+    const uint32_t taps = layout->taps_longest;
+    const uint32_t whole = power_of_two((uint64_t)spec->hop + taps - 1);
+    if (spec->fft != 0) {
+        layout->fft = spec->fft;
+    } else if (variant->partitions) {
+        layout->fft = partitioned_fft(engine, spec, taps);
+    } else {
+        const uint32_t cheaper = partitioned_fft(engine, spec, taps);
+        layout->fft = whole;
+        if (whole != 0 && !by_name && cheaper != 0 && cheaper < whole &&
+            block_cost(cheaper, partition_count(cheaper, spec->hop, taps)) <
+                0.7 * block_cost(whole, 1))
+            return problem_set(problem, ERROR_UNSUPPORTED, "%s: partitions cost less than N = %u",
+                               variant->name, whole);
+    }
+    if (layout->fft == 0)
+        return problem_set(
+            problem, ERROR_LIMIT,
+            "%s: blocks of %u frames with %u taps need a transform longer than %d points; "
+            "use shorter blocks",
+            variant->name, spec->hop, taps, FFT_MAX);
+    layout->partitions = partition_count(layout->fft, spec->hop, taps);
+    if (layout->partitions == 0)
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: fft = %u is too short for blocks of %u frames; use at least %u",
+                           variant->name, layout->fft, spec->hop,
+                           power_of_two(2 * (uint64_t)spec->hop));
+    if (layout->partitions > 1 && !variant->partitions)
+        return problem_set(
+            problem, ERROR_UNSUPPORTED,
+            "%s: %u taps and blocks of %u frames do not fit N = %u; use fft = %u or the "
+            "variant \"general\"",
+            variant->name, taps, spec->hop, layout->fft, whole);
+    return 0;
+}
+
+int layout_make(const struct engine *engine, const struct plan_spec *spec,
+                const struct variant *variant, bool by_name, struct layout *layout,
+                struct problem *problem)
+{
+    memset(layout, 0, sizeof *layout);
+    layout->variant = variant;
+    layout->taps_longest = 1;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        if (spec->taps[spec->edges[e].taps]->count > layout->taps_longest)
+            layout->taps_longest = spec->taps[spec->edges[e].taps]->count;
+
+    const char *objection = variant->one_launch ? edges_objection(spec) : NULL;
+    if (objection != NULL)
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
+                           variant->name, objection);
+    int error = choose_fft(engine, spec, variant, by_name, layout, problem);
+    if (error < 0)
+        return error;
+
+    const uint64_t transform_bytes = (uint64_t)layout->fft * sizeof(float);
+    layout->scratch =
+        transform_bytes <= engine->local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
+    layout->planes = 1;
+    if (variant->one_launch && any_complex(spec) &&
+        (layout->scratch == SCRATCH_GLOBAL || 2 * transform_bytes <= engine->local_budget_bytes))
+        layout->planes = 2;
+    if (layout->partitions > 1) {
+        layout->partition_blocks = partition_blocks(layout->fft, spec->hop);
+        layout->partition_taps = layout->partition_blocks * spec->hop;
+    } else {
+        layout->partition_blocks = 1;
+        layout->partition_taps = layout->taps_longest;
+    }
+    layout->history_blocks = (layout->partitions - 1) * layout->partition_blocks;
+    if (variant->overlap_add)
+        layout->tail_blocks = (spec->hop + layout->partition_taps - 2) / spec->hop;
+    return 0;
+}

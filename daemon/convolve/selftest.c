@@ -1,0 +1,270 @@
+/*
+ * The self-test: before its first use a plan convolves a fixed noise block in its own
+ * sample format, read from a ring as a stream's would be, and is compared with the
+ * definition in double. What it measures on the way is the plan's first cost.
+ *
+ * Worker threads, holding engine->workers; the device thread runs the batches.
+ */
+#include "convolve/internal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/random.h"
+#include "signal/reference.h"
+
+/* The test reads at most this much ring; longer filters are tested on their first partitions. */
+static const uint64_t ring_bytes_max = UINT64_C(32) << 20;
+/* Multiplications in double that the comparison may take: below a tenth of a second. */
+static const uint64_t products_max = UINT64_C(1) << 26;
+
+struct trial {
+    struct plan *plan;
+    const struct plan_spec *spec;
+    struct ring *ring;
+    uint64_t frames;      /* in the ring from position 0 */
+    uint64_t epoch_block; /* of the item */
+    uint32_t blocks;
+    double *values; /* [frames][inputs], physical */
+    float *got;
+    double *want;
+};
+
+/* Random codes are white noise; floats are drawn from (-1, 1). */
+static void fill_noise(const struct trial *trial)
+{
+    const struct sample_format *format = &trial->spec->format;
+    struct random_state random = {UINT64_C(0xC0117013D)};
+    const uint64_t samples = trial->frames * trial->spec->inputs;
+    for (uint64_t i = 0; i < samples; i++) {
+        uint8_t *wire = trial->ring->bytes + i * format->bytes;
+        if (format->kind == SAMPLE_FLOAT) {
+            sample_encode(format, 2 * random_unit(&random) - 1, wire);
+        } else {
+            const uint64_t bits = random_u64(&random);
+            memcpy(wire, &bits, format->bytes);
+        }
+    }
+    for (uint64_t n = 0; n < trial->frames; n++)
+        trial->ring->present[n / 32] |= 1u << (n % 32);
+    sample_decode_block(format, trial->ring->bytes, trial->frames, trial->spec->inputs,
+                        trial->values);
+    for (uint32_t c = 0; c < trial->spec->inputs; c++) {
+        const double factor = channel_scale_factor(&trial->spec->scales[c]);
+        for (uint64_t n = 0; n < trial->frames; n++) {
+            double *value = &trial->values[n * trial->spec->inputs + c];
+            *value = *value * factor - trial->spec->scales[c].offset;
+        }
+    }
+}
+
+/* Has the device thread compute `blocks` blocks into the worker's slot; duration in *ns. */
+static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct problem *problem)
+{
+    struct plan *plan = trial->plan;
+    struct engine *engine = plan->engine;
+    struct batch *batch = &engine->slots[engine->slot_count].batch;
+    const struct batch_item item = {
+        .plan = plan,
+        .ring = trial->ring,
+        .position = trial->epoch_block * plan->hop,
+        .epoch_block = trial->epoch_block,
+        .blocks = blocks,
+        .write_until = blocks * plan->hop,
+        .fresh_until = trial->frames,
+    };
+    batch->count = 0;
+    struct slot *slot = (struct slot *)batch;
+    slot->samples_used = slot->reports_used = 0;
+    slot->rows_reserved = 0;
+    int error = engine_batch_add(engine, batch, &item);
+    if (error < 0)
+        return problem_set(problem, ERROR_LIMIT, "the self-test does not fit a batch");
+    error = engine_request(engine, REQUEST_RUN, problem);
+    *ns = batch->completed_ns - batch->started_ns;
+    return error;
+}
+
+/* sum over taps of h[k]·x[n - k] for one input. */
+static double dot(const struct trial *trial, const double *h, uint32_t taps, uint32_t input,
+                  uint64_t n)
+{
+    const uint32_t inputs = trial->spec->inputs;
+    const double *x = trial->values + n * inputs + input;
+    const uint64_t count = n + 1 < taps ? n + 1 : taps;
+    double sum = 0;
+    for (uint64_t k = 0; k < count; k++)
+        sum += h[k] * x[-(int64_t)(k * inputs)];
+    return sum;
+}
+
+/* What bounds the error of one output: the sum over its edges of gain · max|H| · the input's size.
+ */
+static void output_bound(const struct trial *trial, const double *peaks, uint32_t output,
+                         double *x2, double *x_max)
+{
+    const struct plan_spec *spec = trial->spec;
+    *x2 = *x_max = 0;
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        if (spec->edges[e].output != output)
+            continue;
+        double squares = 0, most = 0;
+        for (uint64_t n = 0; n < trial->frames; n++) {
+            const double value = trial->values[n * spec->inputs + spec->edges[e].input];
+            squares += value * value;
+            most = fmax(most, fabs(value));
+        }
+        const double gain = fabs((double)spec->edges[e].gain) * peaks[spec->edges[e].taps];
+        *x2 += gain * sqrt(squares / (double)trial->frames);
+        *x_max += gain * most;
+    }
+}
+
+static void output_value(const struct trial *trial, uint32_t output, uint64_t n, double value[2])
+{
+    const struct plan_spec *spec = trial->spec;
+    value[0] = value[1] = 0;
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const struct edge *edge = &spec->edges[e];
+        if (edge->output != output)
+            continue;
+        const struct taps *taps = spec->taps[edge->taps];
+        value[0] += (double)edge->gain * dot(trial, taps->re, taps->count, edge->input, n);
+        if (taps->im != NULL && spec->outputs[output] != OUTPUT_REAL)
+            value[1] += (double)edge->gain * dot(trial, taps->im, taps->count, edge->input, n);
+    }
+}
+
+/* Compares frames spread evenly over the item, as many as there is time for. */
+static int compare(struct trial *trial, const double *peaks, const float *samples,
+                   struct problem *problem)
+{
+    struct plan *plan = trial->plan;
+    const struct plan_spec *spec = trial->spec;
+    const uint64_t frames = (uint64_t)trial->blocks * plan->hop;
+    uint64_t products = 1;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        products += spec->taps[spec->edges[e].taps]->count *
+                    (spec->taps[spec->edges[e].taps]->im ? 2u : 1u);
+    uint64_t checked = products_max / products;
+    checked = checked < 16 ? 16 : checked;
+    checked = checked > frames ? frames : checked;
+
+    uint32_t place = 0;
+    for (uint32_t o = 0; o < spec->outputs_count; o++) {
+        size_t count = 0;
+        for (uint64_t i = 0; i < checked; i++) {
+            const uint64_t t = checked == 1 ? 0 : i * (frames - 1) / (checked - 1);
+            const float *frame = samples + t * plan->info.output_floats + place;
+            double value[2];
+            output_value(trial, o, trial->epoch_block * plan->hop + t, value);
+            trial->got[count] = frame[0];
+            trial->want[count++] =
+                spec->outputs[o] == OUTPUT_ENVELOPE ? hypot(value[0], value[1]) : value[0];
+            if (spec->outputs[o] == OUTPUT_COMPLEX) {
+                trial->got[count] = frame[1];
+                trial->want[count++] = value[1];
+            }
+        }
+        double x2, x_max;
+        output_bound(trial, peaks, o, &x2, &x_max);
+        struct error_bound bound;
+        const bool good = error_bound_check(trial->got, 1, trial->want, count,
+                                            x2 * sqrt((double)checked), x_max, 1, &bound);
+        const double relative = bound.limit2 > 0 ? bound.e2 / bound.limit2 * 1e-6 : 0;
+        if (!(relative <= plan->info.self_test_error))
+            plan->info.self_test_error = relative;
+        if (!good)
+            return problem_set(
+                problem, ERROR_ACCURACY,
+                "variant %s (N = %u, %u partitions) on %s misses the error bound on output %u: "
+                "%.2g of 1e-06 (largest error %.2g of %.2g); it is not used",
+                plan->info.variant, plan->info.fft, plan->info.partitions,
+                engine_device(plan->engine)->name, o, relative, bound.e_max, bound.limit_max);
+        place += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
+    }
+    return 0;
+}
+
+static int measure(struct trial *trial, struct problem *problem)
+{
+    struct plan *plan = trial->plan;
+    int64_t ns, one_ns = INT64_MAX, all_ns = INT64_MAX;
+    /* The first run of a kernel compiles it; the later ones are timed. */
+    int error = run(trial, 1, &ns, problem);
+    for (int i = 0; error == 0 && i < 2; i++) {
+        error = run(trial, 1, &ns, problem);
+        one_ns = ns < one_ns ? ns : one_ns;
+    }
+    for (int i = 0; error == 0 && i < 2; i++) {
+        error = run(trial, trial->blocks, &ns, problem);
+        all_ns = ns < all_ns ? ns : all_ns;
+    }
+    if (error < 0)
+        return error;
+    int64_t block_ps = 0;
+    if (trial->blocks > 1 && all_ns > one_ns)
+        block_ps = (all_ns - one_ns) * 1000 / (trial->blocks - 1);
+    const int64_t base_ns = one_ns - block_ps / 1000;
+    atomic_store(&plan->cost_block_ps, block_ps > 1000 ? block_ps : 1000);
+    atomic_store(&plan->cost_base_ns, base_ns > 1000 ? base_ns : 1000);
+    return 0;
+}
+
+static void choose_blocks(struct trial *trial)
+{
+    const struct plan *plan = trial->plan;
+    const struct layout *layout = &plan->layout;
+    const uint64_t hop = plan->hop, frame_bytes = trial->spec->inputs * trial->spec->format.bytes;
+    trial->blocks = plan->blocks_max < 4 ? plan->blocks_max : 4;
+    while (trial->blocks > 1 &&
+           trial->blocks * hop * plan->info.output_floats > plan->engine->slot_samples)
+        trial->blocks--;
+    uint64_t before = layout->history_blocks + layout->tail_blocks;
+    const uint64_t settled = (layout->taps_longest - 1 + hop - 1) / hop;
+    before = before > settled ? before : settled;
+    const uint64_t most = ring_bytes_max / (hop * frame_bytes);
+    if (before + trial->blocks > most)
+        before = most > trial->blocks ? most - trial->blocks : 0;
+    trial->epoch_block = before;
+    trial->frames = (before + trial->blocks) * hop;
+}
+
+int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem)
+{
+    struct engine *engine = plan->engine;
+    struct trial trial = {.plan = plan, .spec = spec};
+    choose_blocks(&trial);
+    double *peaks = calloc(spec->taps_count, sizeof *peaks);
+    const uint64_t checked_max = 2 * (uint64_t)trial.blocks * plan->hop;
+    trial.values = malloc(trial.frames * spec->inputs * sizeof *trial.values);
+    trial.got = malloc(checked_max * sizeof *trial.got);
+    trial.want = malloc(checked_max * sizeof *trial.want);
+    int error = 0;
+    if (peaks == NULL || trial.values == NULL || trial.got == NULL || trial.want == NULL)
+        error = problem_set(problem, ERROR_MEMORY, "out of memory for a self-test");
+    if (error == 0)
+        error = ring_take(engine, trial.frames, spec->inputs * spec->format.bytes, &trial.ring,
+                          problem);
+    if (error == 0) {
+        for (uint32_t t = 0; t < spec->taps_count; t++)
+            peaks[t] =
+                taps_peak_response(spec->taps[t]->re, spec->taps[t]->im, spec->taps[t]->count);
+        fill_noise(&trial);
+        plan->info.self_test_error = 0;
+        error = measure(&trial, problem);
+        if (error == 0)
+            error = compare(&trial, peaks, engine->slots[engine->slot_count].batch.items[0].samples,
+                            problem);
+    }
+    ring_give(engine, trial.ring);
+    free(peaks);
+    free(trial.values);
+    free(trial.got);
+    free(trial.want);
+    return error;
+}

@@ -1,0 +1,201 @@
+/*
+ * The device thread: the only one that enqueues on the device's queue. It sleeps on one
+ * eventfd that LOOP rings for a submission, a driver's callback for a completion and a
+ * worker for a request; rings coalesce, so at each waking it looks at everything.
+ *
+ * Batches complete in the order they were launched: the queue is in order.
+ */
+#include "convolve/internal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+
+static void ring_doorbell(int doorbell)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(doorbell, &one, sizeof one);
+    (void)written; /* only fails when the counter is full: then it is ringing anyway */
+}
+
+/* A thread of the driver's. */
+static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
+{
+    (void)event;
+    struct slot *slot = context;
+    const int doorbell = slot->engine->doorbell;
+    slot->done_ns = clock_monotonic_ns();
+    atomic_store_explicit(&slot->done, status == CL_COMPLETE ? 1 : -1, memory_order_release);
+    ring_doorbell(doorbell);
+}
+
+static void request_finish(struct engine *engine, int error)
+{
+    pthread_mutex_lock(&engine->request_mutex);
+    engine->request_error = error;
+    engine->request_finished = true;
+    pthread_cond_broadcast(&engine->request_done);
+    pthread_mutex_unlock(&engine->request_mutex);
+}
+
+static void finish(struct engine *engine, struct slot *slot, int status)
+{
+    struct batch *batch = &slot->batch;
+    if (slot->event != NULL)
+        clReleaseEvent(slot->event);
+    slot->event = NULL;
+    batch->status = status;
+    batch->completed_ns = slot->done_ns;
+    if (status == BATCH_OK) {
+        int64_t from = slot->device_from_ns;
+        if (engine->last_completed_ns > from)
+            from = engine->last_completed_ns;
+        plan_cost_learn(batch, batch->completed_ns - from);
+    } else {
+        for (uint32_t i = 0; i < batch->count; i++)
+            batch->items[i].plan->cache.valid = false;
+    }
+    engine->last_completed_ns = batch->completed_ns;
+    if (slot->worker) {
+        request_finish(engine, status == BATCH_OK ? 0 : ERROR_DEVICE);
+        return;
+    }
+    bool pushed = spsc_push(&engine->completed, batch);
+    assert(pushed);
+    (void)pushed;
+    if (engine->wake != NULL)
+        engine->wake(engine->wake_context);
+}
+
+static void launch(struct engine *engine, struct slot *slot)
+{
+    atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
+    slot->event = NULL;
+    slot->batch.started_ns = slot->device_from_ns = clock_monotonic_ns();
+    int error = batch_launch(engine, slot);
+    cl_int code = CL_SUCCESS;
+    if (error == 0 && slot->event != NULL)
+        code = clSetEventCallback(slot->event, CL_COMPLETE, batch_done, slot);
+    if (error < 0 || code != CL_SUCCESS) {
+        /* Whatever was enqueued must not write when the slot is used again. */
+        clFinish(engine->queue);
+        if (code != CL_SUCCESS)
+            log_error("clSetEventCallback: %s", opencl_error_name(code));
+        slot->done_ns = clock_monotonic_ns();
+        atomic_store_explicit(&slot->done, -1, memory_order_relaxed);
+    } else if (slot->event == NULL) { /* nothing to compute */
+        slot->done_ns = clock_monotonic_ns();
+        atomic_store_explicit(&slot->done, 1, memory_order_relaxed);
+    } else {
+        clFlush(engine->queue);
+    }
+    engine->running[engine->running_count++] = slot;
+}
+
+/* Hands back what has completed, oldest first. */
+static void drain(struct engine *engine)
+{
+    uint32_t finished = 0;
+    while (finished < engine->running_count) {
+        struct slot *slot = engine->running[finished];
+        int done = atomic_load_explicit(&slot->done, memory_order_acquire);
+        if (done == 0)
+            break;
+        finished++;
+        finish(engine, slot, done > 0 ? BATCH_OK : BATCH_FAILED);
+    }
+    if (finished > 0) {
+        engine->running_count -= finished;
+        memmove(engine->running, engine->running + finished,
+                engine->running_count * sizeof engine->running[0]);
+    }
+}
+
+/* Context, queues, programs and buffers go and come back; spectra and rings are copied from host
+ * memory. */
+static int reset(struct engine *engine)
+{
+    bool had[KERNELS][SCRATCHES];
+    for (int id = 0; id < KERNELS; id++)
+        for (int scratch = 0; scratch < SCRATCHES; scratch++)
+            had[id][scratch] = engine->kernels[id][scratch] != NULL;
+    device_destroy(engine);
+    int error = device_create(engine, &engine->request_problem);
+    for (int id = 0; id < KERNELS; id++)
+        for (int scratch = 0; scratch < SCRATCHES; scratch++)
+            if (error == 0 && had[id][scratch])
+                error = device_kernel(engine, id, scratch, &engine->request_problem);
+    for (int i = 0; i < PLANS_MAX; i++)
+        if (engine->plans[i] != NULL)
+            engine->plans[i]->cache.valid = false;
+    return error;
+}
+
+static void take_request(struct engine *engine)
+{
+    pthread_mutex_lock(&engine->request_mutex);
+    enum request_kind kind = engine->request_taken ? REQUEST_NONE : engine->request;
+    if (kind != REQUEST_NONE)
+        engine->request_taken = true;
+    pthread_mutex_unlock(&engine->request_mutex);
+    switch (kind) {
+    case REQUEST_NONE:
+        break;
+    case REQUEST_RUN:
+        launch(engine, &engine->slots[engine->slot_count]);
+        break;
+    case REQUEST_RESET:
+        assert(engine->running_count == 0);
+        request_finish(engine, reset(engine));
+        break;
+    }
+}
+
+int engine_request(struct engine *engine, enum request_kind kind, struct problem *problem)
+{
+    pthread_mutex_lock(&engine->request_mutex);
+    engine->request = kind;
+    engine->request_taken = engine->request_finished = false;
+    engine->request_error = 0;
+    problem_set(&engine->request_problem, ERROR_DEVICE, "the device reported an error");
+    ring_doorbell(engine->doorbell);
+    while (!engine->request_finished)
+        pthread_cond_wait(&engine->request_done, &engine->request_mutex);
+    engine->request = REQUEST_NONE;
+    int error = engine->request_error;
+    if (error < 0 && problem != NULL)
+        *problem = engine->request_problem;
+    pthread_mutex_unlock(&engine->request_mutex);
+    return error;
+}
+
+void *engine_thread(void *argument)
+{
+    struct engine *engine = argument;
+    for (;;) {
+        uint64_t rings;
+        ssize_t got = read(engine->doorbell, &rings, sizeof rings);
+        assert(got == sizeof rings || errno == EINTR);
+        (void)got;
+        bool again;
+        do {
+            drain(engine);
+            take_request(engine);
+            struct batch *batch;
+            while (engine->running_count < engine->depth &&
+                   (batch = spsc_pop(&engine->submitted)) != NULL)
+                launch(engine, (struct slot *)batch);
+            /* A batch that is done already made room, and may have rung before we slept. */
+            again = engine->running_count > 0 &&
+                    atomic_load_explicit(&engine->running[0]->done, memory_order_acquire) != 0;
+        } while (again);
+        if (atomic_load_explicit(&engine->stopping, memory_order_acquire) &&
+            engine->running_count == 0)
+            return NULL;
+    }
+}

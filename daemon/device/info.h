@@ -1,0 +1,20 @@
+/*
+ * What is known of an OpenCL device, for lists, logs and sidecars. Knows no OpenCL.
+ */
+#ifndef CONVOLVD_DEVICE_INFO_H
+#define CONVOLVD_DEVICE_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct device_info {
+    char name[128];    /* CL_DEVICE_NAME */
+    char platform[64]; /* CL_PLATFORM_NAME */
+    char driver[64];   /* CL_DRIVER_VERSION */
+    char version[64];  /* CL_DEVICE_VERSION */
+    bool gpu;
+    uint32_t compute_units;
+    uint64_t memory_bytes, local_bytes, allocation_max_bytes;
+};
+
+#endif

@@ -1,0 +1,193 @@
+/*
+ * Discovery of OpenCL devices and the names of OpenCL errors, see opencl.h. No state but the
+ * environment variable PoCL reads at its first call.
+ */
+#include "device/opencl.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void trim(char *text)
+{
+    size_t length = strlen(text), start = strspn(text, " \t");
+    memmove(text, text + start, length - start + 1);
+    length -= start;
+    while (length > 0 && (text[length - 1] == ' ' || text[length - 1] == '\n'))
+        text[--length] = '\0';
+}
+
+/* Drivers answer with an error when the buffer is short, so ask for the size first. */
+static void device_text(cl_device_id device, cl_device_info what, char *text, size_t capacity)
+{
+    char buffer[1024] = "";
+    if (clGetDeviceInfo(device, what, sizeof buffer - 1, buffer, NULL) != CL_SUCCESS)
+        buffer[0] = '\0';
+    trim(buffer);
+    snprintf(text, capacity, "%.*s", (int)capacity - 1, buffer);
+}
+
+static void describe(cl_platform_id platform, cl_device_id device, struct device_info *info)
+{
+    memset(info, 0, sizeof *info);
+    char name[1024] = "";
+    if (clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name - 1, name, NULL) == CL_SUCCESS)
+        snprintf(info->platform, sizeof info->platform, "%.*s", (int)sizeof info->platform - 1,
+                 name);
+    device_text(device, CL_DEVICE_NAME, info->name, sizeof info->name);
+    device_text(device, CL_DRIVER_VERSION, info->driver, sizeof info->driver);
+    device_text(device, CL_DEVICE_VERSION, info->version, sizeof info->version);
+    cl_device_type type = 0;
+    cl_uint units = 0;
+    cl_ulong memory = 0, local = 0, allocation = 0;
+    clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof allocation, &allocation, NULL);
+    info->gpu = (type & CL_DEVICE_TYPE_GPU) != 0 && (type & CL_DEVICE_TYPE_CPU) == 0;
+    info->compute_units = units;
+    info->memory_bytes = memory;
+    info->local_bytes = local;
+    info->allocation_max_bytes = allocation;
+}
+
+int devices_find(struct device_found *found, int capacity, int cpu_threads, struct problem *problem)
+{
+    if (cpu_threads > 0) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", cpu_threads);
+        setenv("POCL_MAX_PTHREAD_COUNT", text, 1);
+    }
+    cl_platform_id platforms[16];
+    cl_uint platform_count = 0;
+    cl_int code = clGetPlatformIDs(16, platforms, &platform_count);
+    int count = 0;
+    for (cl_uint p = 0; code == CL_SUCCESS && p < platform_count && p < 16; p++) {
+        cl_device_id ids[DEVICES_MAX];
+        cl_uint id_count = 0;
+        if (clGetDeviceIDs(platforms[p], CL_DEVICE_TYPE_ALL, DEVICES_MAX, ids, &id_count) !=
+            CL_SUCCESS)
+            continue;
+        for (cl_uint d = 0; d < id_count && d < DEVICES_MAX; d++, count++) {
+            if (count >= capacity)
+                continue;
+            found[count].platform = platforms[p];
+            found[count].device = ids[d];
+            describe(platforms[p], ids[d], &found[count].info);
+        }
+    }
+    if (count == 0)
+        return problem_set(problem, ERROR_NO_DEVICE,
+                           "no OpenCL device: install pocl-opencl-icd (for the CPU) or your GPU "
+                           "vendor's OpenCL driver");
+    return count;
+}
+
+static bool contains(const char *text, const char *part)
+{
+    return strcasestr(text, part) != NULL;
+}
+
+int device_select(const char *name, int cpu_threads, struct device_found *out,
+                  struct problem *problem)
+{
+    struct device_found found[DEVICES_MAX];
+    int count = devices_find(found, DEVICES_MAX, cpu_threads, problem);
+    if (count < 0)
+        return count;
+    if (count > DEVICES_MAX)
+        count = DEVICES_MAX;
+
+    bool any = name == NULL || strcmp(name, "auto") == 0;
+    bool want_gpu = any || strcmp(name, "gpu") == 0, want_cpu = any || strcmp(name, "cpu") == 0;
+    int chosen = -1;
+    if (want_gpu || want_cpu) {
+        for (int i = 0; want_gpu && i < count; i++)
+            if (found[i].info.gpu &&
+                (chosen < 0 || found[i].info.compute_units > found[chosen].info.compute_units))
+                chosen = i;
+        for (int i = 0; want_cpu && chosen < 0 && i < count; i++)
+            if (!found[i].info.gpu)
+                chosen = i;
+    } else {
+        char *end;
+        long index = strtol(name, &end, 10);
+        if (*name != '\0' && *end == '\0' && index >= 0 && index < count)
+            chosen = (int)index;
+        for (int i = 0; chosen < 0 && *name != '\0' && i < count; i++)
+            if (contains(found[i].info.name, name) || contains(found[i].info.platform, name))
+                chosen = i;
+    }
+    if (chosen >= 0) {
+        *out = found[chosen];
+        return 0;
+    }
+    char list[320] = "";
+    for (int i = 0; i < count; i++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%d: %s", i > 0 ? "; " : "", i,
+                 found[i].info.name);
+    }
+    return problem_set(problem, ERROR_NO_DEVICE,
+                       "no OpenCL device \"%.64s\"; choose \"auto\" or one of those present: %s",
+                       name, list);
+}
+
+/* The codes a driver is known to answer with. */
+static const struct {
+    cl_int code;
+    const char *name;
+} error_names[] = {
+#define NAME(code)                                                                                 \
+    {                                                                                              \
+        code, #code                                                                                \
+    }
+    NAME(CL_DEVICE_NOT_FOUND),
+    NAME(CL_DEVICE_NOT_AVAILABLE),
+    NAME(CL_COMPILER_NOT_AVAILABLE),
+    NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+    NAME(CL_OUT_OF_RESOURCES),
+    NAME(CL_OUT_OF_HOST_MEMORY),
+    NAME(CL_PROFILING_INFO_NOT_AVAILABLE),
+    NAME(CL_BUILD_PROGRAM_FAILURE),
+    NAME(CL_MAP_FAILURE),
+    NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+    NAME(CL_INVALID_VALUE),
+    NAME(CL_INVALID_DEVICE),
+    NAME(CL_INVALID_CONTEXT),
+    NAME(CL_INVALID_COMMAND_QUEUE),
+    NAME(CL_INVALID_MEM_OBJECT),
+    NAME(CL_INVALID_BINARY),
+    NAME(CL_INVALID_BUILD_OPTIONS),
+    NAME(CL_INVALID_PROGRAM),
+    NAME(CL_INVALID_PROGRAM_EXECUTABLE),
+    NAME(CL_INVALID_KERNEL_NAME),
+    NAME(CL_INVALID_KERNEL),
+    NAME(CL_INVALID_ARG_INDEX),
+    NAME(CL_INVALID_ARG_VALUE),
+    NAME(CL_INVALID_ARG_SIZE),
+    NAME(CL_INVALID_KERNEL_ARGS),
+    NAME(CL_INVALID_WORK_DIMENSION),
+    NAME(CL_INVALID_WORK_GROUP_SIZE),
+    NAME(CL_INVALID_WORK_ITEM_SIZE),
+    NAME(CL_INVALID_EVENT),
+    NAME(CL_INVALID_OPERATION),
+    NAME(CL_INVALID_BUFFER_SIZE),
+    NAME(CL_INVALID_GLOBAL_WORK_SIZE),
+#undef NAME
+};
+
+const char *opencl_error_name(cl_int code)
+{
+    for (size_t i = 0; i < sizeof error_names / sizeof error_names[0]; i++)
+        if (error_names[i].code == code)
+            return error_names[i].name;
+    return "OpenCL error";
+}
+
+int opencl_problem(struct problem *problem, cl_int code, const char *what)
+{
+    return problem_set(problem, ERROR_DEVICE, "%s: %s (%d)", what, opencl_error_name(code),
+                       (int)code);
+}

@@ -1,0 +1,183 @@
+/*
+ * Building programs and the cache of binaries, see program.h.
+ */
+#include "device/program.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <nettle/sha2.h>
+
+#include "core/log.h"
+#include "device/kernels.h"
+
+/* No relaxed math: the error bound counts on it. */
+static const char common_options[] = "-cl-std=CL1.2";
+
+enum { BINARY_MAX_BYTES = 64 << 20, PATH_BYTES = 4096, HASH_TEXT = 2 * SHA256_DIGEST_SIZE + 1 };
+
+static const char file_mark[8] = "CVBIN1\n";
+
+static void hash_text(struct sha256_ctx *sha, const char *text)
+{
+    sha256_update(sha, strlen(text) + 1, (const uint8_t *)text);
+}
+
+static void cache_key(const struct program_request *request, const char *source,
+                      const char *options, char key[HASH_TEXT])
+{
+    struct sha256_ctx sha;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_init(&sha);
+    hash_text(&sha, source);
+    hash_text(&sha, options);
+    hash_text(&sha, request->info->platform);
+    hash_text(&sha, request->info->name);
+    hash_text(&sha, request->info->driver);
+    hash_text(&sha, request->info->version);
+    sha256_digest(&sha, sizeof digest, digest);
+    for (int i = 0; i < SHA256_DIGEST_SIZE; i++)
+        snprintf(key + 2 * i, 3, "%02x", digest[i]);
+}
+
+static bool cache_path(const struct program_request *request, const char *key, const char *suffix,
+                       char path[PATH_BYTES])
+{
+    return snprintf(path, PATH_BYTES, "%s/%s%s", request->cache_dir, key, suffix) < PATH_BYTES;
+}
+
+/* A cache file is a mark, the digest of the binary, the binary. NULL when it is not whole. */
+static uint8_t *cache_read(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rbe");
+    if (file == NULL)
+        return NULL;
+    struct stat status;
+    uint8_t *data = NULL, digest[SHA256_DIGEST_SIZE], head[sizeof file_mark + SHA256_DIGEST_SIZE];
+    bool good = fstat(fileno(file), &status) == 0 && status.st_size > (off_t)sizeof head &&
+                status.st_size <= BINARY_MAX_BYTES && fread(head, sizeof head, 1, file) == 1 &&
+                memcmp(head, file_mark, sizeof file_mark) == 0;
+    if (good) {
+        *bytes = (size_t)status.st_size - sizeof head;
+        data = malloc(*bytes);
+        good = data != NULL && fread(data, *bytes, 1, file) == 1;
+    }
+    if (good) {
+        struct sha256_ctx sha;
+        sha256_init(&sha);
+        sha256_update(&sha, *bytes, data);
+        sha256_digest(&sha, sizeof digest, digest);
+        good = memcmp(digest, head + sizeof file_mark, sizeof digest) == 0;
+    }
+    fclose(file);
+    if (!good) {
+        free(data);
+        return NULL;
+    }
+    return data;
+}
+
+/* Written beside and renamed, so that a reader finds all of it or nothing. */
+static void cache_write(const struct program_request *request, const char *key, cl_program program)
+{
+    size_t bytes = 0;
+    if (clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof bytes, &bytes, NULL) !=
+            CL_SUCCESS ||
+        bytes == 0 || bytes > BINARY_MAX_BYTES)
+        return;
+    uint8_t *data = malloc(bytes), digest[SHA256_DIGEST_SIZE];
+    char path[PATH_BYTES], part[PATH_BYTES], suffix[32];
+    snprintf(suffix, sizeof suffix, ".%ld.part", (long)getpid());
+    if (data == NULL || !cache_path(request, key, "", path) ||
+        !cache_path(request, key, suffix, part) ||
+        clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS) {
+        free(data);
+        return;
+    }
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    sha256_update(&sha, bytes, data);
+    sha256_digest(&sha, sizeof digest, digest);
+    mkdir(request->cache_dir, 0755);
+    FILE *file = fopen(part, "wbe");
+    if (file == NULL) {
+        log_warning("%s: %s; kernels are compiled at every start", part, strerror(errno));
+        free(data);
+        return;
+    }
+    bool good = fwrite(file_mark, sizeof file_mark, 1, file) == 1 &&
+                fwrite(digest, sizeof digest, 1, file) == 1 && fwrite(data, bytes, 1, file) == 1;
+    good = fclose(file) == 0 && good;
+    if (!good || rename(part, path) != 0)
+        unlink(part);
+    free(data);
+}
+
+static int build_problem(const struct program_request *request, cl_program program, cl_int code,
+                         struct problem *problem)
+{
+    size_t bytes = 0;
+    char *text = NULL;
+    if (clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) ==
+            CL_SUCCESS &&
+        bytes > 0 && (text = calloc(1, bytes + 1)) != NULL)
+        clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
+    log_error("%s does not build on %s (%s):\n%s", request->file, request->info->name,
+              opencl_error_name(code), text != NULL ? text : "");
+    problem_set(problem, ERROR_PROGRAM, "%s does not build on %s: %.300s", request->file,
+                request->info->name, text != NULL ? text : opencl_error_name(code));
+    free(text);
+    return ERROR_PROGRAM;
+}
+
+int program_build(const struct program_request *request, cl_program *out, struct problem *problem)
+{
+    char *source = NULL, options[512], key[HASH_TEXT], path[PATH_BYTES];
+    int error = kernel_source(request->kernels_dir, request->file, &source, problem);
+    if (error < 0)
+        return error;
+    snprintf(options, sizeof options, "%s %s", common_options, request->options);
+    cache_key(request, source, options, key);
+
+    cl_int code = CL_SUCCESS, status = CL_SUCCESS;
+    cl_program program = NULL;
+    if (request->cache_dir != NULL && cache_path(request, key, "", path)) {
+        size_t bytes = 0;
+        uint8_t *binary = cache_read(path, &bytes);
+        const uint8_t *binaries = binary;
+        if (binary != NULL)
+            program = clCreateProgramWithBinary(request->context, 1, &request->device, &bytes,
+                                                &binaries, &status, &code);
+        if (program != NULL &&
+            (code != CL_SUCCESS || status != CL_SUCCESS ||
+             clBuildProgram(program, 1, &request->device, options, NULL, NULL) != CL_SUCCESS)) {
+            clReleaseProgram(program);
+            program = NULL;
+        }
+        free(binary);
+        if (program != NULL) {
+            free(source);
+            *out = program;
+            return 0;
+        }
+    }
+    program = clCreateProgramWithSource(request->context, 1, (const char **)&source, NULL, &code);
+    free(source);
+    if (program == NULL)
+        return opencl_problem(problem, code, "clCreateProgramWithSource");
+    code = clBuildProgram(program, 1, &request->device, options, NULL, NULL);
+    if (code != CL_SUCCESS) {
+        error = build_problem(request, program, code, problem);
+        clReleaseProgram(program);
+        return error;
+    }
+    if (request->cache_dir != NULL)
+        cache_write(request, key, program);
+    *out = program;
+    return 0;
+}

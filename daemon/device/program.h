@@ -1,0 +1,27 @@
+/*
+ * Programs: kernel sources built for one device, remembered as binaries in a directory under
+ * the hash of everything they depend on (source, options, device, driver). A damaged or
+ * foreign file in the cache costs a build and nothing else.
+ *
+ * Worker threads; one caller at a time per context.
+ */
+#ifndef CONVOLVD_DEVICE_PROGRAM_H
+#define CONVOLVD_DEVICE_PROGRAM_H
+
+#include "device/opencl.h"
+
+struct program_request {
+    cl_context context;
+    cl_device_id device;
+    const struct device_info *info;
+    const char *kernels_dir; /* NULL: the embedded files */
+    const char *cache_dir;   /* NULL: none */
+    const char *file;        /* "fused.cl" */
+    const char *options;     /* -D … */
+};
+
+/* Returns 0, ERROR_PROGRAM with the head of the compiler's log (all of it goes to the log), or the
+ * errors of kernel_source. */
+int program_build(const struct program_request *request, cl_program *out, struct problem *problem);
+
+#endif

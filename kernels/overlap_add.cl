@@ -1,0 +1,46 @@
+/*
+ * overlap_add: the gathering of tails. Earlier launches left N raw frames of every block in
+ * a ring of planes; frame t of block k is the sum of plane k - d at t + d·L, the oldest
+ * first, so that the order never depends on how blocks were batched.
+ */
+#include "arguments.clh"
+
+/* Frame n of a plane, which lies there as the transform left it. */
+inline float plane_frame(__global const float *plane, uint n, uint log_points)
+{
+    const uint points = 1u << log_points, q = points * LANES;
+    const uint second = n >= q, m = n - second * q;
+    return plane[(m & (points - 1)) * 2 * LANES + second * LANES + (m >> log_points)];
+}
+
+__kernel void overlap_add_gather(ARGUMENTS)
+{
+    GROUP;
+    (void)table;
+    const uint hop = row->hop, q = points * LANES;
+    const uint age = row->age + min(k, ~row->age); /* saturates */
+    const uint here = (row->plane_slot + k) % row->plane_slots;
+    __global const float *planes_base = state + row->planes;
+    __global float *frames = output + row->output + (ulong)k * hop * row->stride;
+    for (uint t = ITEM; t < hop; t += ITEMS) {
+        if (k * hop + t < row->write_from || k * hop + t >= row->write_until)
+            continue;
+        const uint oldest = min((row->plane_reach - 1 - min(t, row->plane_reach - 1)) / hop, age);
+        for (uint component = 0; component < row->components; component++) {
+            float sum = 0.0f;
+            for (uint d = oldest + 1; d-- > 0;) {
+                const uint slot = here >= d ? here - d : here + row->plane_slots - d;
+                __global const float *plane =
+                    planes_base + ((ulong)slot * row->components + component) * 2 * q;
+                const uint n = t + d * hop;
+                if (n < row->plane_reach)
+                    sum += plane_frame(plane, n, log_points);
+            }
+            __global float *place = frames + (ulong)t * row->stride;
+            if (row->components == 1)
+                frame_write_alone(place, row->form, sum);
+            else
+                frame_write(place, row->form, component, sum);
+        }
+    }
+}

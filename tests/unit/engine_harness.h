@@ -1,0 +1,108 @@
+/*
+ * What the engine's tests share: an engine on the device under test, streams driven through
+ * engine.h as the daemon drives them, and the comparison with the definition in double.
+ *
+ * The device comes from CONVOLVD_TEST_DEVICE (default "cpu"); CONVOLVD_TEST_SHAPE=gpu builds
+ * the kernels as for a GPU, with barriers, whatever the device.
+ */
+#ifndef CONVOLVD_TESTS_ENGINE_HARNESS_H
+#define CONVOLVD_TESTS_ENGINE_HARNESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "convolve/engine.h"
+#include "core/random.h"
+
+/* ---- the engine ------------------------------------------------------------------------- */
+
+/* With guards; fails the test when it cannot be opened. */
+struct engine *harness_engine(void);
+
+/* Asserts that every guard zone is whole, then closes. */
+void harness_engine_close(struct engine *engine);
+
+/* Waits for the next completed batch; fails the test after a minute. */
+struct batch *harness_wait(struct engine *engine);
+
+/* ---- signals and filters ----------------------------------------------------------------- */
+
+/* A signal as wire bytes and as the values those bytes mean. */
+struct test_signal {
+    struct sample_format format;
+    uint32_t inputs;
+    uint64_t frames;
+    uint8_t *bytes;
+    double *values;  /* [inputs][frames], physical; absent frames are 0 */
+    uint8_t *absent; /* [frames], NULL: none */
+    struct channel_scale *scales;
+};
+
+/* White noise in full scale of `format` ("s16be" …). */
+struct test_signal *signal_noise(const char *format, uint32_t inputs, uint64_t frames,
+                                 uint64_t seed);
+/* Takes values from a function of (input, frame), coded in f32le. */
+struct test_signal *signal_from(uint32_t inputs, uint64_t frames,
+                                double (*value)(uint32_t input, uint64_t frame));
+/* Computes `values` again from bytes, scales and `absent`. */
+void signal_decode(struct test_signal *signal);
+void signal_absent(struct test_signal *signal, uint64_t from, uint64_t until);
+void signal_free(struct test_signal *signal);
+
+/* Noise taps of unit energy. */
+struct taps *taps_noise(uint32_t count, bool complex_taps, uint64_t seed);
+
+/* ---- plans -------------------------------------------------------------------------------- */
+
+enum { TEST_CHANNELS_MAX = 128, TEST_EDGES_MAX = 256 };
+
+/* A plan's specification with the memory it points to. */
+struct test_plan {
+    struct plan_spec spec;
+    struct channel_scale scales[TEST_CHANNELS_MAX];
+    struct taps *taps[TEST_CHANNELS_MAX];
+    struct edge edges[TEST_EDGES_MAX];
+    enum output_form outputs[TEST_CHANNELS_MAX];
+    struct plan *plan;
+};
+
+/* One edge per channel, each with taps of its own. */
+void test_plan_diagonal(struct test_plan *plan, const struct test_signal *signal, uint32_t hop,
+                        uint32_t taps, bool complex_taps, enum output_form form);
+/* Copies the signal's scales and prepares; fails the test when it cannot be prepared. */
+void test_plan_prepare(struct engine *engine, struct test_plan *plan,
+                       const struct test_signal *signal);
+void test_plan_free(struct test_plan *plan);
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+struct test_run {
+    float *samples;               /* [frames][output_floats] */
+    struct block_report *reports; /* [blocks][inputs] */
+    uint64_t frames, blocks;
+};
+
+struct run_options {
+    uint32_t blocks; /* per item; 0: random splits from seed */
+    uint64_t seed;
+    uint64_t ring_offset;        /* ring position of frame 0 */
+    bool reset;                  /* engine_reset before every second batch */
+    struct test_plan *neighbour; /* its plan shares every batch, on a stream of its own */
+    const struct test_signal *neighbour_signal;
+};
+
+/* The whole signal through the plan, from the start of an epoch. Frames beyond the last whole block
+ * are not run. */
+struct test_run run_plan(struct engine *engine, struct test_plan *plan,
+                         const struct test_signal *signal, const struct run_options *options);
+void test_run_free(struct test_run *run);
+
+/*
+ * Compares output frames [from, until) with the definition in double; fails the test with `label`
+ * when the error bound is missed. Returns the largest relative error.
+ */
+double expect_convolution(const char *label, const struct test_plan *plan,
+                          const struct test_signal *signal, const struct test_run *run,
+                          uint64_t from, uint64_t until);
+
+#endif
