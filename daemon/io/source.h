@@ -46,12 +46,13 @@ const char *reject_name(enum reject reject);
 struct source_ledger {
     uint64_t datagrams;       /* read from the socket (files: chunks) */
     uint64_t accepted;
-    uint64_t held;            /* at this instant: waiting for confirmation (0 or 1) */
+    uint64_t held;            /* at this instant: waiting for confirmation */
     uint64_t rejected[REJECTS];
     uint64_t kernel_drops;    /* SO_RXQ_OVFL, stands apart */
     uint64_t senders;         /* SSRC changes accepted */
     uint32_t ssrc;            /* RTP: the sender followed */
-    uint64_t buffer_bytes;    /* receive buffer as read back */
+    uint64_t buffer_bytes;    /* receive buffer as granted (the kernel reports twice this) */
+    uint64_t clock_steps;     /* steps of the wall clock seen in receive times */
     bool loss_detectable;
 };
 

@@ -1,0 +1,110 @@
+/* Network source: see network_source.h. Opened on a worker, then loop thread. */
+#include "io/network_source.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/socket.h"
+
+struct source {
+    uv_loop_t *loop;
+    struct ingest *ingest;
+    struct receiver *receiver;
+    uint64_t buffer_bytes;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+static void datagram(void *context, const struct received *received)
+{
+    ingest_datagram(context, received);
+}
+
+static void drops(void *context, uint64_t datagrams)
+{
+    ingest_drops(context, datagrams);
+}
+
+int network_source_open(const struct ingest_protocol *protocol,
+                        const struct source_options *options, uv_loop_t *loop,
+                        const struct source_host *host, struct source **out,
+                        struct problem *problem)
+{
+    struct source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a source");
+    source->loop = loop;
+    struct socket_receive_options wanted = {
+        .stream = options->stream,
+        .address = options->address,
+        .interface = options->interface,
+        .buffer_bytes = options->receive_buffer_bytes,
+        .bytes_per_second = options->rate_hz * options->frame_bytes,
+    };
+    int fd;
+    int error = ingest_open(protocol, options, host, &source->ingest, problem);
+    if (error != 0)
+        goto no_ingest;
+    error = socket_open_receive(&wanted, &fd, &source->buffer_bytes, problem);
+    if (error != 0)
+        goto no_receiver;
+    error = receiver_open(&(struct receiver_options){.stream = options->stream,
+                                                     .fd = fd,
+                                                     .work_per_wake = options->work_per_wake,
+                                                     .context = source->ingest,
+                                                     .datagram = datagram,
+                                                     .drops = drops},
+                          &source->receiver, problem);
+    if (error != 0)
+        goto no_receiver;
+    *out = source;
+    return 0;
+
+no_receiver:
+    ingest_close(source->ingest);
+no_ingest:
+    free(source);
+    return error;
+}
+
+int network_source_start(struct source *source, struct problem *problem)
+{
+    return receiver_start(source->receiver, source->loop, problem);
+}
+
+void network_source_stop(struct source *source)
+{
+    receiver_stop(source->receiver);
+    ingest_stop(source->ingest);
+}
+
+static void receiver_closed(void *context)
+{
+    struct source *source = context;
+    void (*closed)(void *) = source->closed;
+    void *closed_context = source->closed_context;
+    ingest_close(source->ingest);
+    free(source);
+    if (closed != NULL)
+        closed(closed_context);
+}
+
+void network_source_close(struct source *source, void (*closed)(void *context), void *context)
+{
+    source->closed = closed;
+    source->closed_context = context;
+    network_source_stop(source);
+    receiver_close(source->receiver, receiver_closed, source);
+}
+
+void network_source_ledger(const struct source *source, struct source_ledger *ledger)
+{
+    ingest_ledger(source->ingest, ledger);
+    ledger->buffer_bytes = source->buffer_bytes;
+    ledger->clock_steps = receiver_clock_steps(source->receiver);
+}
+
+uint16_t network_source_port(const struct source *source)
+{
+    return receiver_port(source->receiver);
+}
