@@ -12,7 +12,7 @@
 struct made {
     struct taps **sets;
     uint32_t count;
-    int32_t *index; /* [count] of the set among the taps used; -1: not used */
+    uint32_t *place; /* [count] of the set among the taps used, counted from 1; 0: not used */
 };
 
 static void made_free(struct made *made, uint32_t filters)
@@ -21,7 +21,7 @@ static void made_free(struct made *made, uint32_t filters)
         for (uint32_t s = 0; made[f].sets != NULL && s < made[f].count; s++)
             taps_free(made[f].sets[s]); /* those taken over are NULL here */
         free(made[f].sets);
-        free(made[f].index);
+        free(made[f].place);
     }
     free(made);
 }
@@ -37,11 +37,9 @@ static int make_one(const struct config_filter *filter, double rate_hz, struct m
     if (measure.warning[0] != '\0')
         log_warning("filter %s: %s", filter->name, measure.warning);
     assert(made->count > 0);
-    made->index = malloc(made->count * sizeof *made->index);
-    if (made->index == NULL)
+    made->place = calloc(made->count, sizeof *made->place);
+    if (made->place == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the taps of filter %s", filter->name);
-    for (uint32_t s = 0; s < made->count; s++)
-        made->index[s] = -1;
     return 0;
 }
 
@@ -65,14 +63,14 @@ static int make_used(const struct config *config, const struct config_stream *st
                                "%u channels; write one channel for all, or one for each",
                                stream->place.file, stream->place.line, stream->name, filter->name,
                                edge->input + 1u, one->count);
-        if (one->index[set] < 0) {
-            one->index[set] = (int32_t)out->count;
+        if (one->place[set] == 0) {
             out->taps[out->count++] = one->sets[set];
+            one->place[set] = out->count;
             one->sets[set] = NULL; /* the stream's from here on */
         }
         out->edges[e] = (struct edge){.input = edge->input,
                                       .output = edge->output,
-                                      .taps = (uint16_t)one->index[set],
+                                      .taps = (uint16_t)(one->place[set] - 1),
                                       .gain = edge->gain};
     }
     return 0;
