@@ -174,7 +174,7 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_ALIGN] = {"align", SECTION_STREAM, VALUE_BOOLEAN, .fallback = "no",
         .sentence = "Whether the filter's delay is taken out of frame numbers and time stamps; it is reported either way."},
     [KEY_VARIANT] = {"variant", SECTION_STREAM, VALUE_TEXT, .fallback_words = "the first that can",
-        .sentence = "The way of computing to use, by its name in the table of variants; for comparisons."},
+        .sentence = "The way of computing to use, by its name in `convolvd --list-variants`; for comparisons."},
     [KEY_FFT] = {"fft", SECTION_STREAM, VALUE_COUNT, .minimum = 64, .maximum = 1048576, .fallback_words = "chosen by rule",
         .sentence = "FFT length, a power of two larger than the block; for comparisons."},
 
