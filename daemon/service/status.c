@@ -74,7 +74,7 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
     fprintf(out, "  epochs        %" PRIu64 ", records %" PRIu64 "\n", stats->epochs, stats->records);
 }
 
-static void print_quality(const struct stream_stats *stats, FILE *out)
+static void print_quality(const struct stream_stats *stats, bool live, FILE *out)
 {
     char when[40];
     uint64_t gaps = 0;
@@ -100,8 +100,11 @@ static void print_quality(const struct stream_stats *stats, FILE *out)
     }
     fprintf(out, "\n  load          %.1f %% now, %.1f %% worst; buffer %.1f %% full\n", 100 * stats->load,
             100 * stats->load_worst, 100 * stats->fill);
-    fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches, %" PRIu64 " past the deadline\n",
-            stats->blocks, stats->batches, stats->deadline_misses);
+    fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches", stats->blocks, stats->batches);
+    if (live)
+        fprintf(out, ", %" PRIu64 " past the deadline\n", stats->deadline_misses);
+    else
+        fprintf(out, "; no deadline, the source waits\n");
 }
 
 static void print_channels(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
@@ -177,7 +180,8 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         print_part(out, "pending", ledger.pending);
         for (int drop = 0; drop < DROPS; drop++)
             print_part(out, drop_name(drop), ledger.dropped[drop]);
-        fprintf(out, "; %" PRIu64 " packets, %" PRIu64 " bytes", ledger.packets, ledger.bytes);
+        fprintf(out, "; %" PRIu64 " %s, %" PRIu64 " bytes", ledger.packets,
+                strcmp(sink->config->type, "rtp") == 0 ? "packets" : "files", ledger.bytes);
         if (ledger.saturated > 0)
             fprintf(out, "; %" PRIu64 " samples saturated", ledger.saturated);
         fprintf(out, "\n");
@@ -196,7 +200,7 @@ void status_print(const struct status_source *source, FILE *out)
         struct stream_stats stats;
         stream_stats(pipeline->stream, &stats);
         print_head(pipeline, &stats, out);
-        print_quality(&stats, out);
+        print_quality(&stats, pipeline->stream_config->live, out);
         print_channels(pipeline, &stats, out);
         print_latency(&stats, out);
         print_ledgers(pipeline, &stats, out);

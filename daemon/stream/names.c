@@ -6,6 +6,7 @@
 
 #include "stream/packet.h"
 #include "stream/result.h"
+#include "stream/stream.h"
 
 #define NAME_OF(table, value)                                                                      \
     ((unsigned)(value) < sizeof(table) / sizeof((table)[0]) ? (table)[(unsigned)(value)] : "?")
@@ -48,4 +49,14 @@ const char *stage_name(enum stage stage)
 #undef X
     };
     return NAME_OF(names, stage);
+}
+
+const char *shed_name(enum shed shed)
+{
+    static const char *const names[] = {
+#define X(name, text) [SHED_##name] = text,
+        SHED_TABLE(X)
+#undef X
+    };
+    return NAME_OF(names, shed);
 }
