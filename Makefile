@@ -63,7 +63,7 @@ UNIT_COMMON_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/test_*.sh tests/property/test_*.py))
-BENCH_SRC  := $(wildcard bench/bench_*.c)
+BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
 BENCH_COMMON_OBJ := $(BENCH_COMMON_SRC:%.c=$(BUILD)/%.o)
@@ -84,7 +84,7 @@ help:
 #: make                  build the daemon, the tools and the client library
 #: make demo             install what is missing, build, show real work, end by itself
 #: make check            install what is missing, build, pass every test, plain and sanitized
-#: make bench            throughput and latency beside FFTW, in one run
+#: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
 #: make mutants          break each contract on purpose; every break must be caught
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
 #: make tidy             clang-tidy and cppcheck
@@ -193,13 +193,20 @@ $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 .PHONY: bench benches demo
 bench: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) all benches
-	@CONVOLVD_BUILD=$(BUILD) sh bench/run $(BENCH)
+	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
 
 benches: $(BENCH)
 
+# FFTW, the peer to compare with, belongs to the benches alone; without it they say so. They are
+# built for this machine, so that the peers' own loops use all of it, as FFTW does.
+FFTW_CFLAGS = $(eval FFTW_CFLAGS := $(shell pkg-config --exists fftw3f && echo -DBENCH_FFTW=1))$(FFTW_CFLAGS)
+FFTW_LIBS   = $(eval FFTW_LIBS := $(shell pkg-config --silence-errors --libs fftw3f))$(FFTW_LIBS)
+$(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
+$(BUILD)/bench/%.o: CFLAGS += -O3 -march=native
+
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lfftw3f -lfftw3 -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(FFTW_LIBS) -o $@
 
 demo: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) all
