@@ -11,7 +11,7 @@
 #include "service/stream_filters.h"
 
 /* Guesses for a CPU that nobody has measured yet; the daemon measures its device at start. */
-#define DEVICE_FLOPS      2e9
+#define DEVICE_FLOPS      4e9
 #define LAUNCH_S          50e-6
 #define PACKET_S          2e-6
 #define SECONDS_A_DAY     86400.0
@@ -157,8 +157,9 @@ static void print_source(const struct config *config, const struct config_stream
     double bytes = source->rate_hz * source->frame_bytes;
     fprintf(out, "  input            %.0f bytes/s of samples\n", bytes);
     if (stream->live && source->receive_buffer_bytes > 0)
-        fprintf(out, "  receive buffer   %.3g ms at this rate, if the kernel grants it\n",
-                (double)source->receive_buffer_bytes / bytes * 1e3);
+        fprintf(out, "  receive buffer   %s at this rate, if the kernel grants it\n",
+                quantity_print(DIMENSION_TIME, (double)source->receive_buffer_bytes / bytes, rate,
+                               sizeof rate));
 }
 
 static const char *loss_sentence(const struct config_stream *stream)
@@ -194,8 +195,10 @@ static void print_latency(const struct config_stream *stream, const struct check
     fprintf(out, "                   egress      %-10s estimated\n",
             time_text(plan->egress_s, text, sizeof text));
     double total = plan->accumulate_s + plan->device_s + plan->egress_s;
-    fprintf(out, "                   together    %-10s and up to %s more after a loss\n",
-            time_text(total, text, sizeof text), time_text(window, more, sizeof more));
+    fprintf(out, "                   together    %s", time_text(total, text, sizeof text));
+    if (window > 0)
+        fprintf(out, ", and up to %s more after a loss", time_text(window, more, sizeof more));
+    fputc('\n', out);
     if (plan->device_s > plan->accumulate_s)
         fprintf(out, "                   (the device needs longer than a block lasts by this estimate: a "
                      "longer `block` or a GPU would help)\n");
@@ -231,9 +234,9 @@ static void print_outputs(const struct config *config, const struct config_strea
     }
     if (filters > shown)
         fprintf(out, " and %u more", filters - shown);
-    fprintf(out, "; longest %u taps\n  outputs          %u channel%s (%u edges) in %s\n",
+    fprintf(out, "; longest %u taps\n  outputs          %u channel%s (%u edge%s) in %s\n",
             plan->taps_longest, stream->output_floats, stream->output_floats == 1 ? "" : "s",
-            stream->edge_count, stream->units[0]);
+            stream->edge_count, stream->edge_count == 1 ? "" : "s", stream->units[0]);
 }
 
 /* ---- proving the filters -------------------------------------------------------------------- */
@@ -301,8 +304,10 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         fprintf(out, "\n");
     }
     if (all)
-        fprintf(out, "%s is valid: %u streams, %u filters, %u sinks; configuration %.12s\n", config->path,
-                config->stream_count, config->filter_count, config->sink_count, config->hash);
+        fprintf(out, "%s is valid: %u stream%s, %u filter%s, %u sink%s; configuration %.12s\n",
+                config->path, config->stream_count, config->stream_count == 1 ? "" : "s",
+                config->filter_count, config->filter_count == 1 ? "" : "s", config->sink_count,
+                config->sink_count == 1 ? "" : "s", config->hash);
     free(plans);
     free(good);
     return all ? 0 : ERROR_CONFIG;
