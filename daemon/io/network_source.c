@@ -11,6 +11,9 @@ struct source {
     struct ingest *ingest;
     struct receiver *receiver;
     uint64_t buffer_bytes;
+    uint64_t clock_steps; /* once the receiver is gone */
+    bool started;
+    uv_timer_t closer; /* gives a source that never started an asynchronous close, too */
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -69,6 +72,7 @@ no_ingest:
 
 int network_source_start(struct source *source, struct problem *problem)
 {
+    source->started = true;
     return receiver_start(source->receiver, source->loop, problem);
 }
 
@@ -78,15 +82,31 @@ void network_source_stop(struct source *source)
     ingest_stop(source->ingest);
 }
 
+/* Inside `closed` the source still answers `ledger`. */
+static void finish(struct source *source)
+{
+    if (source->closed != NULL)
+        source->closed(source->closed_context);
+    ingest_close(source->ingest);
+    free(source);
+}
+
+static void closer_closed(uv_handle_t *handle)
+{
+    finish(handle->data);
+}
+
 static void receiver_closed(void *context)
 {
     struct source *source = context;
-    void (*closed)(void *) = source->closed;
-    void *closed_context = source->closed_context;
-    ingest_close(source->ingest);
-    free(source);
-    if (closed != NULL)
-        closed(closed_context);
+    source->receiver = NULL;
+    if (source->started) {
+        finish(source);
+        return;
+    }
+    uv_timer_init(source->loop, &source->closer);
+    source->closer.data = source;
+    uv_close((uv_handle_t *)&source->closer, closer_closed);
 }
 
 void network_source_close(struct source *source, void (*closed)(void *context), void *context)
@@ -94,6 +114,7 @@ void network_source_close(struct source *source, void (*closed)(void *context), 
     source->closed = closed;
     source->closed_context = context;
     network_source_stop(source);
+    source->clock_steps = receiver_clock_steps(source->receiver);
     receiver_close(source->receiver, receiver_closed, source);
 }
 
@@ -101,10 +122,11 @@ void network_source_ledger(const struct source *source, struct source_ledger *le
 {
     ingest_ledger(source->ingest, ledger);
     ledger->buffer_bytes = source->buffer_bytes;
-    ledger->clock_steps = receiver_clock_steps(source->receiver);
+    ledger->clock_steps =
+        source->receiver != NULL ? receiver_clock_steps(source->receiver) : source->clock_steps;
 }
 
 uint16_t network_source_port(const struct source *source)
 {
-    return receiver_port(source->receiver);
+    return source->receiver != NULL ? receiver_port(source->receiver) : 0;
 }
