@@ -48,7 +48,7 @@ struct sink {
     uv_loop_t *loop;
     int fd;
     uint32_t frame_bytes, packet_frames;
-    float factor;              /* unit → normalised */
+    double factor;             /* unit → normalised */
     char address[SOCKET_TEXT]; /* for messages */
 
     /* the ring: slots [first, next) wait to be sent */
@@ -387,7 +387,7 @@ static int rtp_open(const struct sink_options *options, uv_loop_t *loop, struct 
     s->options = *options;
     s->loop = loop;
     s->fd = -1;
-    s->factor = options->format.kind == SAMPLE_FLOAT ? 1.0f : (float)(1 / options->full_scale);
+    s->factor = options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale;
     /* A start that nobody can guess, as RFC 3550 section 5.1 asks. */
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
     if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)

@@ -166,19 +166,19 @@ bool sample_encode(const struct sample_format *format, double value, uint8_t *wi
     return encode(*format, value, wire);
 }
 
-/* The product of two floats is exact in double, so the value is rounded once, to the code. */
+/* In double, so that the factor is exact to far below the last bit of 32-bit codes. */
 static inline __attribute__((always_inline)) uint64_t
-encode_all(struct sample_format format, const float *values, size_t count, float factor,
+encode_all(struct sample_format format, const float *values, size_t count, double factor,
            uint8_t *wire)
 {
     uint64_t saturated = 0;
     for (size_t i = 0; i < count; i++)
-        saturated += encode(format, (double)values[i] * (double)factor, wire + i * format.bytes);
+        saturated += encode(format, (double)values[i] * factor, wire + i * format.bytes);
     return saturated;
 }
 
 uint64_t sample_encode_block(const struct sample_format *format, const float *values, size_t count,
-                             float factor, uint8_t *wire)
+                             double factor, uint8_t *wire)
 {
     assert(sample_format_valid(format));
     static const struct sample_format s16le = {SAMPLE_SIGNED, 2, 16, false, false};
@@ -190,11 +190,11 @@ uint64_t sample_encode_block(const struct sample_format *format, const float *va
     static const struct sample_format f32be = {SAMPLE_FLOAT, 4, 32, true, false};
 
     if (format->kind == SAMPLE_FLOAT && !format->big_endian) {
-        if (factor == 1.0f) {
+        if (factor == 1.0) {
             memcpy(wire, values, count * sizeof *values);
         } else {
             for (size_t i = 0; i < count; i++) {
-                float product = values[i] * factor;
+                float product = (float)((double)values[i] * factor);
                 memcpy(wire + 4 * i, &product, sizeof product);
             }
         }

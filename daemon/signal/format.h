@@ -66,6 +66,6 @@ bool sample_encode(const struct sample_format *format, double value, uint8_t *wi
 /* Encodes `count` float samples, each multiplied by `factor` (normalised units per input unit).
  * Returns how many saturated. Fast paths for the formats sinks use. */
 uint64_t sample_encode_block(const struct sample_format *format, const float *values, size_t count,
-                             float factor, uint8_t *wire);
+                             double factor, uint8_t *wire);
 
 #endif
