@@ -210,7 +210,7 @@ $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 
 demo: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) all
-	@CONVOLVD_BUILD=$(BUILD) $(PYTHON) tests/e2e/demo.py
+	@$(PYTHON) clients/demo.py $(BUILD)
 
 # ---- gates ------------------------------------------------------------------------------
 

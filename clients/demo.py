@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+"""make demo: a simulated four-sensor rig → UDP → convolvd → UDP → tap, checked and timed.
+
+    clients/demo.py BUILD_FOLDER [SECONDS]
+
+What the rig will send is written down first; numpy convolves it in double with the taps that
+`convolvd --design` prints; the tap then compares every frame it receives with that, by frame
+number. Everything runs on loopback, in a folder of its own, and ends with this program.
+"""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+
+RATE_HZ = 500_000
+SENSORS = 4
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIG = os.path.join(os.path.dirname(HERE), "config", "demo.conf")
+
+RIG = ["--format", "L16", "--channels", str(SENSORS), "--rate", str(RATE_HZ), "--signal", "ae",
+       "--amplitude", "0.4", "--frequency", "150 kHz", "--arrivals", "40", "--rise", "20 us",
+       "--decay", "150 us", "--channel-delay", "35 us", "--noise", "0.002", "--seed", "13477"]
+
+
+def say(text):
+    print(text, flush=True)
+
+
+def convolve(signal_in, taps):
+    """Linear convolution in double, tail included; checked at random frames by direct sums."""
+    frames = len(signal_in) + len(taps) - 1
+    size = 1 << (frames - 1).bit_length()
+    out = numpy.fft.ifft(numpy.fft.fft(signal_in, size) * numpy.fft.fft(taps, size))[:frames]
+    chosen = numpy.random.default_rng(1).integers(len(taps), len(signal_in), 20)
+    for n in chosen:
+        direct = numpy.dot(taps[::-1], signal_in[n - len(taps) + 1:n + 1])
+        assert abs(direct - out[n]) < 1e-12 * numpy.abs(taps).sum(), "the reference disagrees with itself"
+    return out
+
+
+def reference(sent, band, pulse):
+    """[frames][12] as config/demo.conf orders them. All outputs of a stream share one delay, the
+    longest: the band-pass answers after (S-1)/2 frames by itself, the matched filter after S-1."""
+    later = len(pulse) - 1 - (len(band) - 1) // 2
+    assert later >= 0
+    band = numpy.concatenate([numpy.zeros(later), band])
+    expected = numpy.zeros((len(sent) + max(len(band), len(pulse)) - 1, 3 * SENSORS))
+    for sensor in range(SENSORS):
+        one = convolve(sent[:, sensor], band).real
+        two = convolve(sent[:, sensor], pulse)
+        expected[:len(one), 3 * sensor] = one
+        expected[:len(two), 3 * sensor + 1] = two.real
+        expected[:len(two), 3 * sensor + 2] = numpy.abs(two)
+    return expected
+
+
+def peak_gain(taps):
+    return numpy.abs(numpy.fft.fft(taps, 1 << 16)).max()
+
+
+class Demo:
+    def __init__(self, build, seconds):
+        self.build = os.path.abspath(build)
+        self.seconds = seconds
+        self.folder = tempfile.mkdtemp(prefix="convolvd-demo-")
+        self.config = shutil.copy(CONFIG, self.folder)
+        self.processes = []
+
+    def program(self, name):
+        return os.path.join(self.build, name)
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def start(self, command, **more):
+        process = subprocess.Popen(command, cwd=self.folder, start_new_session=True, **more)
+        self.processes.append(process)
+        return process
+
+    def close(self):
+        for process in self.processes:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def design(self, name):
+        subprocess.run([self.program("convolvd"), "--config", self.config, "--design", name, "--out",
+                        self.path(name + ".npy")], check=True, cwd=self.folder,
+                       stdout=subprocess.DEVNULL)
+        return numpy.load(self.path(name + ".npy")).reshape(-1)
+
+    def prepare(self):
+        say(f"1  rig: {SENSORS} sensors at {RATE_HZ / 1e6:g} MHz, 16 bits, acoustic emission, "
+            f"{self.seconds:g} s; writing down what it will send")
+        subprocess.run([self.program("convolv-rig"), "--to", "127.0.0.1:9", *RIG, "--seconds",
+                        str(self.seconds), "--flat-out", "--quiet", "--write",
+                        self.path("sent.npy")], check=True, cwd=self.folder)
+        sent = numpy.load(self.path("sent.npy")).astype(float).reshape(-1, SENSORS)
+        band, pulse = self.design("band"), self.design("pulse")
+        say(f"2  filters: band-pass of {len(band)} taps, complex matched filter of {len(pulse)} taps; "
+            "convolving in double for comparison")
+        numpy.save(self.path("expected.npy"), reference(sent, band, pulse))
+        gain = max(peak_gain(band), peak_gain(pulse))
+        self.input_norm = gain * numpy.sqrt((sent ** 2).sum(axis=0)).max()
+        self.input_peak = gain * numpy.abs(sent).max()
+        self.frames = len(sent)
+
+    def run(self):
+        say("3  daemon: starting convolvd with config/demo.conf")
+        log = open(self.path("daemon.log"), "w+", encoding="utf-8")
+        daemon = self.start([self.program("convolvd"), "--config", self.config, "--status-json",
+                             self.path("status.json")], stdout=subprocess.PIPE, stderr=log, text=True)
+        deadline = time.monotonic() + 60
+        while "running:" not in open(self.path("daemon.log"), encoding="utf-8").read():
+            if daemon.poll() is not None or time.monotonic() > deadline:
+                sys.exit("the daemon did not start:\n" + open(self.path("daemon.log"), encoding="utf-8").read())
+            time.sleep(0.05)
+        say("   " + [line.strip() for line in open(self.path("daemon.log"), encoding="utf-8")
+                     if "running:" in line][0])
+        say("4  streaming: rig → UDP → convolvd → UDP → tap, in real time\n")
+        tap = self.start([self.program("convolv-tap"), "--sdp", self.path("results.sdp"), "--expect",
+                          self.path("expected.npy"), "--input-norm", repr(self.input_norm),
+                          "--input-peak", repr(self.input_peak), "--until-end", "--timeout", "20 s",
+                          "--ledger", self.path("tap.json")])
+        time.sleep(0.3)
+        rig = self.start([self.program("convolv-rig"), "--to", "127.0.0.1:5004", *RIG, "--seconds",
+                          str(self.seconds), "--ledger", self.path("rig.json"), "--quiet"])
+        rig.wait(timeout=self.seconds + 30)
+        time.sleep(0.3)
+        daemon.send_signal(signal.SIGTERM)  # drains: the tail of the signal follows, then the table
+        table, _ = daemon.communicate(timeout=30)
+        tap.wait(timeout=30)
+        say("\n5  the daemon's own table\n")
+        say(table)
+        return daemon.returncode, tap.returncode
+
+    def summary(self, daemon_status, tap_status):
+        with open(self.path("rig.json"), encoding="utf-8") as file:
+            rig = json.load(file)
+        good = daemon_status == 0 and tap_status == 0
+        say("demo: " + ("passed" if good else "FAILED") + f", {self.frames} frames × {SENSORS} sensors sent, "
+            f"{3 * SENSORS} filtered channels received and compared with the reference by frame number"
+            + ("" if good else f" (daemon {daemon_status}, tap {tap_status}, rig {json.dumps(rig)[:300]})"))
+        return 0 if good else 1
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    demo = Demo(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 8.0)
+    try:
+        demo.prepare()
+        return demo.summary(*demo.run())
+    finally:
+        demo.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
