@@ -263,18 +263,20 @@ static void print_table(FILE *out, const struct taps *taps, const struct respons
     }
 }
 
-static void print_taps(FILE *out, struct taps *const *sets, uint32_t count, bool all)
+static void print_taps(FILE *out, struct taps *const *sets, uint32_t count, uint32_t shown)
 {
     const struct taps *taps = sets[0];
+    if (shown == 0)
+        return;
     fputs("#\n", out);
     if (count > 1) {
         fprintf(out, "# %u sets of taps; --out FILE.npy writes them\n", count);
         return;
     }
     for (uint32_t n = 0; n < taps->count; n++) {
-        if (!all && n == TAPS_SHOWN && taps->count > TAPS_SHOWN + 1) {
+        if (n == shown) {
             fprintf(out, "# %u more; --out FILE.txt, or a pipe, gets them all\n",
-                    taps->count - TAPS_SHOWN);
+                    taps->count - shown);
             return;
         }
         if (taps->im != NULL)
@@ -346,8 +348,8 @@ static int report_set(FILE *out, const struct design_subject *s, const struct ta
     return 0;
 }
 
-int design_report(const struct design_subject *subject, const char *out_path, bool all_taps,
-                  FILE *out, struct problem *problem)
+int design_report(const struct design_subject *subject, const char *out_path,
+                  uint32_t taps_shown, FILE *out, struct problem *problem)
 {
     enum out_kind kind = out_kind(out_path);
     if (kind == OUT_UNKNOWN)
@@ -376,7 +378,7 @@ int design_report(const struct design_subject *subject, const char *out_path, bo
     if (error == 0 && kind != OUT_NONE)
         row(out, "written", "%s", out_path);
     if (error == 0 && kind != OUT_TAPS)
-        print_taps(out, sets, count, all_taps);
+        print_taps(out, sets, count, taps_shown);
     taps_sets_free(sets, count);
     if (error == 0 && (fflush(out) != 0 || ferror(out)))
         error = problem_set(problem, ERROR_SYSTEM, "the report could not be printed: %s",
@@ -441,13 +443,13 @@ int design_report_config(const struct config *config, const char *filter_name,
                            "write a stream with `filter = %s`",
                            filter_name);
     uint32_t filter = (uint32_t)found, printed = 0;
-    bool all_taps = !isatty(fileno(out));
+    uint32_t taps_shown = isatty(fileno(out)) ? TAPS_SHOWN : TAPS_MAX;
     for (uint32_t i = 0; i < config->stream_count; i++) {
         if (!stream_uses(&config->streams[i], filter) || rate_known(config, filter, i))
             continue;
         struct design_subject subject = subject_of(config, filter, &config->streams[i]);
-        int error = design_report(&subject, printed == 0 ? out_path : NULL, all_taps && printed == 0,
-                                  out, problem);
+        int error = design_report(&subject, printed == 0 ? out_path : NULL,
+                                  printed == 0 ? taps_shown : 0, out, problem);
         if (error != 0)
             return error;
         printed++;
@@ -456,5 +458,5 @@ int design_report_config(const struct config *config, const char *filter_name,
         return 0;
     struct design_subject subject = subject_of(config, filter, &config->streams[0]);
     subject.stream_name = NULL;
-    return design_report(&subject, out_path, all_taps, out, problem);
+    return design_report(&subject, out_path, taps_shown, out, problem);
 }
