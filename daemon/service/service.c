@@ -2,9 +2,12 @@
 #include "service/service.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -28,12 +31,12 @@ enum { TICK_MS = 5 };
 /* After the drain's deadline the sinks get this long to close their files. */
 static const int64_t close_grace_ns = NS_PER_SECOND;
 
+struct service;
+
 struct signal_row {
     int number;
-    void (*handle)(uv_signal_t *handle, int number);
+    void (*handle)(struct service *service, int number);
 };
-
-enum { SIGNALS = 4 };
 
 struct service {
     /* immutable once running */
@@ -52,7 +55,8 @@ struct service {
 
     /* loop thread */
     uv_loop_t loop;
-    uv_signal_t signals[SIGNALS];
+    uv_poll_t signals;          /* a signalfd: see open_signals */
+    int signal_fd;
     uv_async_t changed;         /* something ended or closed: advance */
     uv_timer_t tick;
     uv_work_t work;
@@ -186,8 +190,7 @@ static void close_handles(struct service *service)
     }
     scheduler_close(service->scheduler);
     doorbell_close(service->doorbell);
-    for (int i = 0; i < SIGNALS; i++)
-        uv_close((uv_handle_t *)&service->signals[i], NULL);
+    uv_close((uv_handle_t *)&service->signals, NULL);
     uv_close((uv_handle_t *)&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
 }
@@ -380,15 +383,14 @@ static void on_prepared(uv_work_t *work, int status)
 
 /* ---- signals ---------------------------------------------------------------------------------------- */
 
-static void on_stop(uv_signal_t *handle, int number)
+static void on_stop(struct service *service, int number)
 {
-    struct service *service = handle->data;
     if (service->stopping) {
         log_warning("second signal: leaving at once");
         _exit(128 + number);
     }
     service->stopping = true;
-    log_notice("signal %d: stopping", number);
+    log_notice("%s: stopping", strsignal(number));
     int64_t deadline_ns = clock_monotonic_ns() + service->config->daemon.drain_ns;
     if (service->phase == PHASE_RUNNING)
         drain(service, deadline_ns);
@@ -396,9 +398,8 @@ static void on_stop(uv_signal_t *handle, int number)
         service->deadline_ns = deadline_ns;
 }
 
-static void on_status(uv_signal_t *handle, int number)
+static void on_status(struct service *service, int number)
 {
-    const struct service *service = handle->data;
     (void)number;
     if (service->connected)
         print_status(service, true);
@@ -406,12 +407,68 @@ static void on_status(uv_signal_t *handle, int number)
         log_info("still preparing: nothing to show yet");
 }
 
-static const struct signal_row signal_table[SIGNALS] = {
+static const struct signal_row signal_table[] = {
     {SIGTERM, on_stop},
     {SIGINT, on_stop},
     {SIGHUP, on_stop}, /* the terminal is gone: files and tails are finished all the same */
     {SIGUSR1, on_status},
 };
+
+enum { SIGNALS = sizeof signal_table / sizeof *signal_table };
+
+static void on_signals(uv_poll_t *poll, int status, int events)
+{
+    struct service *service = poll->data;
+    (void)status;
+    (void)events;
+    struct signalfd_siginfo info;
+    while (read(service->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        for (int i = 0; i < SIGNALS; i++) {
+            if (signal_table[i].number == (int)info.ssi_signo)
+                signal_table[i].handle(service, signal_table[i].number);
+        }
+    }
+}
+
+static void fill_set(sigset_t *set)
+{
+    sigemptyset(set);
+    for (int i = 0; i < SIGNALS; i++)
+        sigaddset(set, signal_table[i].number);
+}
+
+/*
+ * A signalfd and not handlers: the compiler inside a CPU driver (LLVM) installs handlers of its own
+ * for these signals when it first builds a kernel. Blocked before any other thread is made, so that all
+ * inherit it.
+ */
+static int open_signals(struct service *service, struct problem *problem)
+{
+    sigset_t set;
+    fill_set(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
+    service->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (service->signal_fd < 0)
+        return problem_set(problem, ERROR_SYSTEM, "no signalfd: %s; raise the limit of open files (ulimit -n)",
+                           strerror(errno));
+    return 0;
+}
+
+/* From here on a signal ends the process by default, should a driver hang while it is closed. Twice is
+ * fine. */
+static void close_signals(struct service *service)
+{
+    sigset_t set;
+    if (service->signal_fd < 0)
+        return;
+    fill_set(&set);
+    close(service->signal_fd);
+    service->signal_fd = -1;
+    for (int i = 0; i < SIGNALS; i++)
+        signal(signal_table[i].number, SIG_DFL);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
@@ -439,11 +496,9 @@ static int open_pipelines(struct service *service)
 
 static void open_handles(struct service *service)
 {
-    for (int i = 0; i < SIGNALS; i++) {
-        uv_signal_init(&service->loop, &service->signals[i]);
-        service->signals[i].data = service;
-        uv_signal_start(&service->signals[i], signal_table[i].handle, signal_table[i].number);
-    }
+    uv_poll_init(&service->loop, &service->signals, service->signal_fd);
+    service->signals.data = service;
+    uv_poll_start(&service->signals, UV_READABLE, on_signals);
     uv_async_init(&service->loop, &service->changed, on_changed);
     uv_timer_init(&service->loop, &service->tick);
     service->changed.data = service->tick.data = service->work.data = service;
@@ -467,20 +522,23 @@ int service_run(const struct service_options *options, struct problem *problem)
         problem_set(problem, error, "out of memory");
         goto free_service;
     }
+    error = open_signals(service, problem);
+    if (error < 0)
+        goto free_pipelines;
     if (uv_loop_init(&service->loop) != 0) {
         error = problem_set(problem, ERROR_SYSTEM, "no event loop; raise the limit of open files (ulimit -n)");
-        goto free_pipelines;
+        goto close_signals;
     }
     error = doorbell_open(&service->loop, &service->doorbell);
     if (error < 0) {
         problem_set(problem, error, "no wake-up handle; raise the limit of open files (ulimit -n)");
         goto close_loop;
     }
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
     open_handles(service);
     uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
     uv_run(&service->loop, UV_RUN_DEFAULT);
     assert(service->phase == PHASE_STOPPED);
+    close_signals(service);
 
     for (uint32_t i = service->prepared; i-- > 0;)
         pipeline_free(&service->pipelines[i]);
@@ -493,6 +551,8 @@ close_loop:;
     int closed = uv_loop_close(&service->loop);
     assert(closed == 0);
     (void)closed;
+close_signals:
+    close_signals(service);
 free_pipelines:
     free(service->pipelines);
 free_service:

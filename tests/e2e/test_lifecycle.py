@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+"""The daemon's life: it ends by itself, drains on SIGTERM, leaves on a second signal, shows its
+table, and says why it cannot start. Chains end with their last tail."""
+import os
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import (Daemon, assert_ledgers, assert_within_bound, read_recording, response_peak, run, sink_of,
+                     stream_of, wait_for)
+
+TAPS_1 = np.hanning(31) / np.hanning(31).sum()
+TAPS_2 = np.array([0.5, -0.25, 1.0, 0.125, 0.75])
+
+
+def generator(name, extra, filter_name="smooth"):
+    return f"[stream {name}]\nsource = generator\nrate = 100 kHz\nchannels = 2\nformat = f32le\n" \
+           f"waveform = noise\namplitude = 0.25\nblock = 256\nfilter = {filter_name}\n{extra}\n"
+
+
+def filters(folder):
+    np.save(os.path.join(folder, "one.npy"), TAPS_1)
+    np.save(os.path.join(folder, "two.npy"), TAPS_2)
+    return f"[filter smooth]\ntype = file\npath = {folder}/one.npy\n" \
+           f"[filter rough]\ntype = file\npath = {folder}/two.npy\ndelay = 2 frames\n"
+
+
+def recording(name, stream, folder):
+    return f"[sink {name}]\ntype = recording\nstream = {stream}\npath = {folder}/{name}.wav\n"
+
+
+class Lifecycle(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+
+    def test_a_finite_source_ends_the_run(self):
+        config = generator("s", "pace = fast\nduration = 100000 frames") + filters(self.folder) \
+            + recording("rec", "s", self.folder)
+        with Daemon(config, folder=self.folder, wait=False) as daemon:
+            self.assertEqual(daemon.wait_end(), 0)
+            status = daemon.read_status()
+            assert_ledgers(status)
+            stream = stream_of(status, "s")
+            self.assertEqual(stream["frames_in"]["received"], 100000)
+            # The whole linear convolution: S - 1 tail frames follow.
+            self.assertEqual(stream["frames_out"]["out"], 100000 + len(TAPS_1) - 1)
+            self.assertEqual(sink_of(status, "rec")["delivered"], 100000 + len(TAPS_1) - 1)
+            self.assertEqual(sum(sink_of(status, "rec")["dropped"].values()), 0)
+            self.assertEqual(stream["invalid"]["settling"], len(TAPS_1) - 1)
+            self.assertEqual(stream["invalid"]["tail"], len(TAPS_1) - 1)
+            self.assertEqual(status["state"], "stopping")
+            self.assertIn("stream s: 2 channels at 100000 Hz", daemon.table)
+            self.assertIn("frames out    100030 = out 100030\n", daemon.table)
+            self.assertEqual(len(read_recording(f"{self.folder}/rec.wav")), 100030)
+
+    def test_sigterm_drains_and_flushes_the_tail(self):
+        config = generator("s", "pace = realtime") + filters(self.folder) + recording("rec", "s", self.folder)
+        with Daemon(config, folder=self.folder) as daemon:
+            wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["out"] > 20000, "a fifth of a second")
+            running = daemon.read_status()
+            assert_ledgers(running)
+            self.assertEqual(running["state"], "running")
+            self.assertIn("convolvd 0.1.0: running", daemon.table)
+            started = time.monotonic()
+            status = daemon.stop()
+            self.assertLess(time.monotonic() - started, 5)
+            assert_ledgers(status)
+            stream = stream_of(status, "s")
+            self.assertEqual(stream["frames_out"]["out"], stream["frames_in"]["received"] + len(TAPS_1) - 1)
+            self.assertEqual(stream["frames_out"]["waiting"] + stream["frames_out"]["submitted"], 0)
+            self.assertEqual(sink_of(status, "rec")["delivered"], stream["frames_out"]["out"])
+            # A real clock drives the generator: its measured rate is the nominal one.
+            self.assertLess(abs(stream.get("rate_ppm", 0)), 5000)
+            for stage in ("accumulate", "ingest", "wait", "device", "egress", "total"):
+                histogram = stream["latency_ns"][stage]
+                self.assertGreater(histogram["count"], 0)
+                values = [histogram[name] for name in ("p50", "p90", "p99", "p99.9", "max")]
+                self.assertEqual(values, sorted(values))
+
+    def test_a_second_signal_leaves_at_once(self):
+        config = generator("s", "pace = realtime") + filters(self.folder)
+        with Daemon(config, folder=self.folder) as daemon:
+            # Held still, so that both signals are waiting when it looks.
+            daemon.signal(signal.SIGSTOP)
+            daemon.signal(signal.SIGTERM)
+            daemon.signal(signal.SIGINT)
+            started = time.monotonic()
+            daemon.signal(signal.SIGCONT)
+            self.assertIn(daemon.wait_end(), (128 + signal.SIGTERM, 128 + signal.SIGINT))
+            self.assertLess(time.monotonic() - started, 2)
+            self.assertIn("leaving at once", daemon.log)
+
+    def test_a_drain_that_cannot_end_is_bounded(self):
+        # Work for minutes: a ring full of frames before a filter far too long for its block.
+        np.save(os.path.join(self.folder, "long.npy"), np.random.default_rng(1).normal(size=1 << 17))
+        config = "[daemon]\ndrain timeout = 200 ms\n" \
+            + generator("s", "pace = fast\nbuffer = 4000000 frames\nbatch blocks = 1", "long") \
+            .replace("block = 256", "block = 64") \
+            + f"[filter long]\ntype = file\npath = {self.folder}/long.npy\ndelay = 0 frames\n"
+        with Daemon(config, folder=self.folder) as daemon:
+            wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["waiting"] > 3000000, "a backlog")
+            started = time.monotonic()
+            status = daemon.stop()
+            self.assertLess(time.monotonic() - started, 5)
+            assert_ledgers(status)
+            self.assertGreater(stream_of(status, "s")["frames_out"]["waiting"], 0)
+            self.assertIn("raise `drain timeout`", daemon.log)
+
+    def test_sigterm_while_preparing(self):
+        config = generator("s", "pace = realtime") + filters(self.folder)
+        with Daemon(config, folder=self.folder, wait=False) as daemon:
+            time.sleep(0.05)
+            # Before its handlers stand, the signal ends it by default.
+            daemon.signal(signal.SIGTERM)
+            self.assertIn(daemon.wait_end(), (0, -signal.SIGTERM))
+
+    def test_a_chain_adds_up(self):
+        config = generator("a", "pace = fast\nduration = 20000 frames") \
+            + "[stream b]\nsource = stream a\nblock = 100\nfilter = rough\n" + filters(self.folder) \
+            + recording("ra", "a", self.folder) + recording("rb", "b", self.folder)
+        with Daemon(config, folder=self.folder, wait=False) as daemon:
+            self.assertEqual(daemon.wait_end(), 0)
+            status = daemon.read_status()
+            assert_ledgers(status)
+            a, b = stream_of(status, "a"), stream_of(status, "b")
+            self.assertEqual(a["frames_out"]["out"], 20000 + 30)
+            self.assertEqual(b["frames_in"]["received"], 20000 + 30)
+            self.assertEqual(b["frames_out"]["out"], 20000 + 30 + 4)
+            self.assertEqual((a["delay_frames"], b["delay_frames"]), (15, 17))
+            # Settling and tail of the first reach S - 1 further in the second.
+            self.assertEqual(b["invalid"]["settling"], 30 + 4)
+            self.assertEqual(b["invalid"]["tail"], 30 + 4)
+            got_a, got_b = (read_recording(f"{self.folder}/r{name}.wav").astype(np.float64) for name in "ab")
+            for channel in range(2):
+                x = got_a[:, channel]
+                assert_within_bound(got_b[:, channel], np.convolve(x, TAPS_2), x, response_peak(TAPS_2))
+
+    def test_what_keeps_it_from_starting_is_said(self):
+        config = generator("s", "pace = fast") + filters(self.folder)
+        path = os.path.join(self.folder, "bad.conf")
+        for text, says in (
+                (config + "[device]\ndevice = no such device\n", "no such device"),
+                (config + "[device]\ndevice = cpu\n[stream t]\nsource = generator\nrate = 1 MHz\nfilter = gone\n",
+                 "bad.conf:23: error: "),
+        ):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            code, _, log = run("convolvd", "--config", path)
+            self.assertEqual(code, 1, log)
+            self.assertIn(says, log)
+        code, _, log = run("convolvd", "--config", os.path.join(self.folder, "none.conf"))
+        self.assertEqual(code, 1)
+        self.assertIn("none.conf", log)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
