@@ -112,24 +112,34 @@ class Demo:
         self.input_peak = gain * numpy.abs(sent).max()
         self.frames = len(sent)
 
+    def read(self, name):
+        with open(self.path(name), encoding="utf-8") as file:
+            return file.read()
+
+    def wait_for(self, log, word, process):
+        """The line of a log in which the word appears."""
+        deadline = time.monotonic() + 60
+        while True:
+            for line in self.read(log).splitlines():
+                if word in line:
+                    return line.strip()
+            if process.poll() is not None or time.monotonic() > deadline:
+                sys.exit(f"no line with “{word}” in {log}:\n" + self.read(log))
+            time.sleep(0.05)
+
     def run(self):
         say("3  daemon: starting convolvd with config/demo.conf")
-        log = open(self.path("daemon.log"), "w+", encoding="utf-8")
+        log = open(self.path("daemon.log"), "w", encoding="utf-8")
         daemon = self.start([self.program("convolvd"), "--config", self.config, "--status-json",
                              self.path("status.json")], stdout=subprocess.PIPE, stderr=log, text=True)
-        deadline = time.monotonic() + 60
-        while "running:" not in open(self.path("daemon.log"), encoding="utf-8").read():
-            if daemon.poll() is not None or time.monotonic() > deadline:
-                sys.exit("the daemon did not start:\n" + open(self.path("daemon.log"), encoding="utf-8").read())
-            time.sleep(0.05)
-        say("   " + [line.strip() for line in open(self.path("daemon.log"), encoding="utf-8")
-                     if "running:" in line][0])
+        say("   " + self.wait_for("daemon.log", "running:", daemon))
         say("4  streaming: rig → UDP → convolvd → UDP → tap, in real time\n")
+        report = open(self.path("tap.log"), "w", encoding="utf-8")
         tap = self.start([self.program("convolv-tap"), "--sdp", self.path("results.sdp"), "--expect",
                           self.path("expected.npy"), "--input-norm", repr(self.input_norm),
                           "--input-peak", repr(self.input_peak), "--until-end", "--timeout", "20 s",
-                          "--ledger", self.path("tap.json")])
-        time.sleep(0.3)
+                          "--ledger", self.path("tap.json")], stdout=report, stderr=subprocess.STDOUT)
+        self.wait_for("tap.log", "listening on", tap)
         rig = self.start([self.program("convolv-rig"), "--to", "127.0.0.1:5004", *RIG, "--seconds",
                           str(self.seconds), "--ledger", self.path("rig.json"), "--quiet"])
         rig.wait(timeout=self.seconds + 30)
@@ -137,13 +147,13 @@ class Demo:
         daemon.send_signal(signal.SIGTERM)  # drains: the tail of the signal follows, then the table
         table, _ = daemon.communicate(timeout=30)
         tap.wait(timeout=30)
-        say("\n5  the daemon's own table\n")
+        say(self.read("tap.log"))
+        say("5  the daemon's own table\n")
         say(table)
         return daemon.returncode, tap.returncode
 
     def summary(self, daemon_status, tap_status):
-        with open(self.path("rig.json"), encoding="utf-8") as file:
-            rig = json.load(file)
+        rig = json.loads(self.read("rig.json"))
         good = daemon_status == 0 and tap_status == 0
         say("demo: " + ("passed" if good else "FAILED") + f", {self.frames} frames × {SENSORS} sensors sent, "
             f"{3 * SENSORS} filtered channels received and compared with the reference by frame number"
