@@ -90,8 +90,8 @@ static void draw_axes(cairo_t *cr, const struct panel *p)
     cairo_set_line_width(cr, 1);
     cairo_set_font_size(cr, 13);
     double step = tick_step((p->x_max - p->x_min) / p->x_unit, 10);
-    for (double k = ceil(p->x_min / p->x_unit / step - 1e-9); k * step * p->x_unit <= p->x_max * (1 + 1e-9);
-         k++) {
+    for (double k = ceil(p->x_min / p->x_unit / step - 1e-9);
+         k * step * p->x_unit <= p->x_max * (1 + 1e-9); k++) {
         double x = floor(to_x(p, k * step * p->x_unit)) + 0.5;
         set_colour(cr, faint);
         line(cr, x, p->top, x, p->bottom);
@@ -120,7 +120,8 @@ static void draw_axes(cairo_t *cr, const struct panel *p)
     text_at(cr, p->left, p->top - 9, ALIGN_LEFT, p->y_label);
 }
 
-/* The curve value[0 … count-1] over x[i] = x_first + i·x_step. Each pixel column gets the range it covers. */
+/* The curve value[0 … count-1] over x[i] = x_first + i·x_step. Each pixel column gets the range it
+ * covers. */
 static void draw_curve(cairo_t *cr, const struct panel *p, const double *value, size_t count,
                        double x_first, double x_step, struct colour colour)
 {
@@ -201,7 +202,8 @@ static double axis_unit(double largest, const char *const names[4], int *which)
     return table[i];
 }
 
-/* ---- the panels -------------------------------------------------------------------------------------- */
+/* ---- the panels
+ * -------------------------------------------------------------------------------------- */
 
 static int draw_magnitude(cairo_t *cr, const struct design_picture *picture,
                           struct problem *problem)
@@ -230,7 +232,10 @@ static int draw_magnitude(cairo_t *cr, const struct design_picture *picture,
 
     double top_db = 20 * log10(fmax(r->peak_gain, 1e-20));
     double reach = isnan(r->attenuation_db) ? 80 : fmin(fmax(r->attenuation_db + 30, 40), 200);
-    struct panel p = {.left = 80, .right = WIDTH - 30, .top = 100, .bottom = 420,
+    struct panel p = {.left = 80,
+                      .right = WIDTH - 30,
+                      .top = 100,
+                      .bottom = 420,
                       .x_min = two_sided ? -picture->rate_hz / 2 : 0,
                       .x_max = picture->rate_hz / 2,
                       .y_max = 10 * ceil((top_db + 3) / 10),
@@ -260,8 +265,8 @@ static int draw_impulse(cairo_t *cr, const struct design_picture *picture, struc
     static const char *const labels[] = {"time [us]", "time [ms]", "time [s]", "time [ks]"};
     static const char *const units[] = {"us", "ms", "s", "ks"};
     static const char *const names[] = {"real", "imaginary", "magnitude"};
-    static const struct colour colours[] = {{0.12, 0.38, 0.68}, {0.85, 0.45, 0.10},
-                                            {0.55, 0.57, 0.60}};
+    static const struct colour colours[] = {
+        {0.12, 0.38, 0.68}, {0.85, 0.45, 0.10}, {0.55, 0.57, 0.60}};
     const struct taps *taps = picture->taps;
     double largest = 0, *magnitude = malloc(taps->count * sizeof *magnitude);
     if (magnitude == NULL)
@@ -273,9 +278,15 @@ static int draw_impulse(cairo_t *cr, const struct design_picture *picture, struc
     if (largest == 0)
         largest = 1;
     double step = 1 / picture->rate_hz;
-    struct panel p = {.left = 80, .right = WIDTH - 30, .top = 510, .bottom = HEIGHT - 60,
-                      .x_min = 0, .x_max = fmax(taps->count - 1.0, 1) * step,
-                      .y_min = -1.08 * largest, .y_max = 1.08 * largest, .y_unit = 1,
+    struct panel p = {.left = 80,
+                      .right = WIDTH - 30,
+                      .top = 510,
+                      .bottom = HEIGHT - 60,
+                      .x_min = 0,
+                      .x_max = fmax(taps->count - 1.0, 1) * step,
+                      .y_min = -1.08 * largest,
+                      .y_max = 1.08 * largest,
+                      .y_unit = 1,
                       .y_label = "impulse response"};
     int which;
     p.x_unit = axis_unit(p.x_max, labels, &which);

@@ -15,7 +15,7 @@
 
 enum { TABLE_STEPS = 32, POINTS_MAX = 80, TAPS_SHOWN = 8, NUMBER_TEXT = 48 };
 
-/* ---- numbers for people --------------------------------------------------------------------- */
+/* ---- numbers for people ------------------------------------------------------------------ */
 
 /* "95 kHz", "254 us": six digits and the prefix that suits. */
 static const char *si(double value, const char *unit, char text[NUMBER_TEXT])
@@ -23,7 +23,8 @@ static const char *si(double value, const char *unit, char text[NUMBER_TEXT])
     static const struct {
         double factor;
         const char *prefix;
-    } prefixes[] = {{1e9, "G"}, {1e6, "M"}, {1e3, "k"}, {1, ""}, {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}};
+    } prefixes[] = {{1e9, "G"},  {1e6, "M"},  {1e3, "k"}, {1, ""},
+                    {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}};
     size_t last = sizeof prefixes / sizeof prefixes[0] - 1, i = 0;
     if (value == 0 || !isfinite(value))
         i = 3;
@@ -66,7 +67,8 @@ __attribute__((format(printf, 3, 4))) static void row(FILE *out, const char *lab
     va_end(arguments);
 }
 
-/* ---- the parts of the report ---------------------------------------------------------------------- */
+/* ---- the parts of the report
+ * ---------------------------------------------------------------------- */
 
 static const char *delay_reason(enum delay_source source)
 {
@@ -112,9 +114,9 @@ static void print_bands(FILE *out, const char *label, const double from_hz[2],
     for (int i = 0; i < 2; i++) {
         if (!(from_hz[i] < until_hz[i]))
             continue;
-        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s to %s",
-                                 used > 0 ? " and " : "", si(from_hz[i], "Hz", from),
-                                 si(until_hz[i], "Hz", until));
+        used +=
+            (size_t)snprintf(text + used, sizeof text - used, "%s%s to %s", used > 0 ? " and " : "",
+                             si(from_hz[i], "Hz", from), si(until_hz[i], "Hz", until));
     }
     if (used > 0)
         row(out, label, "%s: %s %s", text, quality, db(value_db, from));
@@ -152,7 +154,8 @@ static void print_response(FILE *out, const struct response *r)
         db(decibel(r->noise_gain), level));
 }
 
-/* Quantisation noise of the stream's format, LSB / sqrt(12), through the filter; once per distinct scale. */
+/* Quantisation noise of the stream's format, LSB / sqrt(12), through the filter; once per distinct
+ * scale. */
 static void print_noise_floor(FILE *out, const struct design_subject *s, double noise_gain)
 {
     char format[24], label[32];
@@ -196,7 +199,8 @@ static void print_matched(FILE *out, const struct matched_measure *m, double rat
             db(m->pair_sidelobe_db, level));
 }
 
-/* ---- the table of the response ----------------------------------------------------------------------- */
+/* ---- the table of the response
+ * ----------------------------------------------------------------------- */
 
 struct point {
     double hz;
@@ -217,8 +221,8 @@ static int collect_points(const struct response *r, bool two_sided, struct point
     double nyquist = r->rate_hz / 2;
     for (int k = two_sided ? -TABLE_STEPS / 2 : 0; k <= (two_sided ? TABLE_STEPS / 2 : TABLE_STEPS);
          k++)
-        points[count++] = (struct point){nyquist * k / (two_sided ? TABLE_STEPS / 2 : TABLE_STEPS),
-                                         NULL};
+        points[count++] =
+            (struct point){nyquist * k / (two_sided ? TABLE_STEPS / 2 : TABLE_STEPS), NULL};
     const struct response_bands *b = &r->bands;
     for (int i = 0; i < 2; i++) {
         if (b->pass_from_hz[i] < b->pass_until_hz[i]) {
@@ -286,7 +290,8 @@ static void print_taps(FILE *out, struct taps *const *sets, uint32_t count, uint
     }
 }
 
-/* ---- files ------------------------------------------------------------------------------------------- */
+/* ---- files
+ * ------------------------------------------------------------------------------------------- */
 
 enum out_kind { OUT_NONE, OUT_TAPS, OUT_PLOT, OUT_UNKNOWN };
 
@@ -331,7 +336,8 @@ static int write_taps(const struct design_subject *s, struct taps *const *sets, 
     return taps_write(path, sets, count, comment, problem);
 }
 
-/* ---- the whole ---------------------------------------------------------------------------------------- */
+/* ---- the whole
+ * ---------------------------------------------------------------------------------------- */
 
 static int report_set(FILE *out, const struct design_subject *s, const struct taps *taps,
                       uint32_t set, uint32_t sets, const struct filter_measure *measure)
@@ -348,8 +354,8 @@ static int report_set(FILE *out, const struct design_subject *s, const struct ta
     return 0;
 }
 
-int design_report(const struct design_subject *subject, const char *out_path,
-                  uint32_t taps_shown, FILE *out, struct problem *problem)
+int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
+                  FILE *out, struct problem *problem)
 {
     enum out_kind kind = out_kind(out_path);
     if (kind == OUT_UNKNOWN)
@@ -431,8 +437,8 @@ static struct design_subject subject_of(const struct config *config, uint32_t fi
                                    .channels = stream->source.channels};
 }
 
-int design_report_config(const struct config *config, const char *filter_name,
-                         const char *out_path, FILE *out, struct problem *problem)
+int design_report_config(const struct config *config, const char *filter_name, const char *out_path,
+                         FILE *out, struct problem *problem)
 {
     int found = config_find_filter(config, filter_name);
     if (found < 0)

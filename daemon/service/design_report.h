@@ -20,7 +20,7 @@
 /* The filter and the stream it stands in. */
 struct design_subject {
     const char *filter_name;
-    const char *stream_name;            /* NULL: no stream uses it */
+    const char *stream_name; /* NULL: no stream uses it */
     const struct filter_spec *spec;
     double rate_hz;
     struct sample_format format;        /* of the stream's input */
@@ -29,19 +29,22 @@ struct design_subject {
 };
 
 /*
- * Makes the filter, prints the report to `out` and, when `out_path` is not NULL, writes the file its name says:
- * .txt, .npy, .png or .svg. Every line but the taps begins with "# ", so that the output is itself a taps
- * file; at most `taps_shown` of them are listed. Returns 0 or the error of the filter or of the file.
+ * Makes the filter, prints the report to `out` and, when `out_path` is not NULL, writes the file
+ * its name says: .txt, .npy, .png or .svg. Every line but the taps begins with "# ", so that the
+ * output is itself a taps file; at most `taps_shown` of them are listed. Returns 0 or the error of
+ * the filter or of the file.
  */
-int design_report(const struct design_subject *subject, const char *out_path,
-                  uint32_t taps_shown, FILE *out, struct problem *problem);
+int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
+                  FILE *out, struct problem *problem);
 
 /*
- * The same for a filter of a configuration, by name: once per stream whose rate differs among those that use it
- * (`out_path` takes the first, and only its taps are listed: all of them, on a terminal a few). A filter that no stream uses is designed for the rate of the first stream.
- * ERROR_CONFIG names the filters that exist.
+ * The same for a filter of a configuration, by name: once per stream whose rate differs among those
+ * that use it
+ * (`out_path` takes the first, and only its taps are listed: all of them, on a terminal a few). A
+ * filter that no stream uses is designed for the rate of the first stream. ERROR_CONFIG names the
+ * filters that exist.
  */
-int design_report_config(const struct config *config, const char *filter_name,
-                         const char *out_path, FILE *out, struct problem *problem);
+int design_report_config(const struct config *config, const char *filter_name, const char *out_path,
+                         FILE *out, struct problem *problem);
 
 #endif

@@ -16,13 +16,13 @@
 #include "signal/prototype.h"
 
 #define EDGE_TOLERANCE_DB 0.1
-#define HALF_DB (-6.020599913279624) /* amplitude one half */
+#define HALF_DB           (-6.020599913279624) /* amplitude one half */
 
 static const struct band_traits {
     const char *name;
-    bool low, high;   /* which edges the band has */
-    bool odd_only;    /* an even symmetric filter has a zero at Nyquist */
-    bool inverted;    /* the stop-band lies between the edges */
+    bool low, high; /* which edges the band has */
+    bool odd_only;  /* an even symmetric filter has a zero at Nyquist */
+    bool inverted;  /* the stop-band lies between the edges */
 } bands[] = {
     [BAND_LOWPASS] = {"low-pass", false, true, false, false},
     [BAND_HIGHPASS] = {"high-pass", true, false, true, false},
@@ -40,7 +40,7 @@ const char *design_method_name(int method)
     return method >= 0 && method < DESIGN_METHODS ? names[method] : NULL;
 }
 
-/* ---- the request, proven --------------------------------------------------------------------- */
+/* ---- the request, proven ----------------------------------------------------------------- */
 
 /* The edges as asked, and how wide a transition they leave room for. */
 struct request {
@@ -58,10 +58,11 @@ static int edge_check(const char *key, double hz, double nyquist_hz, struct prob
                            "%.9g Hz (half the rate)",
                            key, nyquist_hz);
     if (hz >= nyquist_hz)
-        return problem_set(problem, ERROR_CONFIG,
-                           "%s: %.9g Hz is not below half the rate (Nyquist, %.9g Hz); write a lower "
-                           "frequency or raise the stream's rate",
-                           key, hz, nyquist_hz);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "%s: %.9g Hz is not below half the rate (Nyquist, %.9g Hz); write a lower "
+            "frequency or raise the stream's rate",
+            key, hz, nyquist_hz);
     return 0;
 }
 
@@ -88,8 +89,8 @@ static int request_edges(const struct design_spec *spec, double nyquist_hz, stru
             return problem_set(problem, ERROR_CONFIG,
                                "low: %.9g Hz is not below `high` (%.9g Hz); exchange them",
                                r->low_hz, r->high_hz);
-        r->transition_max_hz = fmin(fmin(2 * r->low_hz, 2 * (nyquist_hz - r->high_hz)),
-                                    r->high_hz - r->low_hz);
+        r->transition_max_hz =
+            fmin(fmin(2 * r->low_hz, 2 * (nyquist_hz - r->high_hz)), r->high_hz - r->low_hz);
         return 0;
     }
     double own = traits->low ? spec->low_hz : spec->high_hz;
@@ -124,27 +125,29 @@ static int length_check(const struct design_spec *spec, struct problem *problem)
                            "identity",
                            spec->taps);
     if (spec->taps != 0 && spec->taps % 2 == 0 && traits->odd_only)
-        return problem_set(problem, ERROR_CONFIG,
-                           "taps: a %s of even length is not possible (symmetric taps of even "
-                           "length have a zero at half the rate, inside the pass-band); write %u or "
-                           "%u",
-                           traits->name, spec->taps - 1, spec->taps + 1);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "taps: a %s of even length is not possible (symmetric taps of even "
+            "length have a zero at half the rate, inside the pass-band); write %u or "
+            "%u",
+            traits->name, spec->taps - 1, spec->taps + 1);
     if (spec->taps > DESIGN_REMEZ_TAPS_MAX && spec->method == DESIGN_REMEZ)
-        return problem_set(problem, ERROR_CONFIG,
-                           "taps: method = remez solves up to %d taps, %u are asked; write method = "
-                           "kaiser",
-                           DESIGN_REMEZ_TAPS_MAX, spec->taps);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "taps: method = remez solves up to %d taps, %u are asked; write method = "
+            "kaiser",
+            DESIGN_REMEZ_TAPS_MAX, spec->taps);
     return 0;
 }
 
 static int quality_check(const struct design_spec *spec, struct problem *problem)
 {
     double attenuation = spec->attenuation_db, ripple = spec->ripple_db;
-    if (attenuation != 0 && !(attenuation >= DESIGN_ATTENUATION_DB_MIN &&
-                              attenuation <= DESIGN_ATTENUATION_DB_MAX))
+    if (attenuation != 0 &&
+        !(attenuation >= DESIGN_ATTENUATION_DB_MIN && attenuation <= DESIGN_ATTENUATION_DB_MAX))
         return problem_set(problem, ERROR_CONFIG,
-                           "attenuation: %.9g dB is out of range; write %d dB to %d dB", attenuation,
-                           DESIGN_ATTENUATION_DB_MIN, DESIGN_ATTENUATION_DB_MAX);
+                           "attenuation: %.9g dB is out of range; write %d dB to %d dB",
+                           attenuation, DESIGN_ATTENUATION_DB_MIN, DESIGN_ATTENUATION_DB_MAX);
     if (ripple != 0 && !(ripple >= 1e-7 && ripple <= 6))
         return problem_set(problem, ERROR_CONFIG,
                            "ripple: %.9g dB is out of range; write 0.0000001 dB to 6 dB", ripple);
@@ -173,10 +176,11 @@ static int request_prove(const struct design_spec *spec, double rate_hz, struct 
                            "transition: must be above 0 Hz; at most %.9g Hz fits these edges",
                            r->transition_max_hz);
     if (spec->transition_hz > r->transition_max_hz * (1 + 1e-12))
-        return problem_set(problem, ERROR_CONFIG,
-                           "transition: %.9g Hz around these edges reaches past 0 Hz, half the rate "
-                           "or the other edge; write at most %.9g Hz",
-                           spec->transition_hz, r->transition_max_hz);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "transition: %.9g Hz around these edges reaches past 0 Hz, half the rate "
+            "or the other edge; write at most %.9g Hz",
+            spec->transition_hz, r->transition_max_hz);
     if (r->transition_hz == 0 && spec->taps == 0)
         r->transition_hz = r->transition_max_hz / 4;
     return 0;
@@ -196,8 +200,7 @@ static double design_attenuation_db(const struct design_spec *spec)
     return fmax(stop, -20 * log10(deviation));
 }
 
-static uint64_t length_for(const struct design_spec *spec, double attenuation_db,
-                           double transition)
+static uint64_t length_for(const struct design_spec *spec, double attenuation_db, double transition)
 {
     double taps = spec->method == DESIGN_REMEZ
                       ? prototype_remez_length(attenuation_db, transition)
@@ -228,17 +231,18 @@ int design_check(const struct design_spec *spec, double rate_hz, struct problem 
     return 0;
 }
 
-/* ---- taps ---------------------------------------------------------------------------------- */
+/* ---- taps -------------------------------------------------------------------------------- */
 
 /* What one attempt aims at. */
 struct attempt {
     uint32_t taps;
     double attenuation_db; /* of the window */
     double transition_hz;
-    double stretch;        /* remez: factor on the estimated length or transition */
+    double stretch; /* remez: factor on the estimated length or transition */
 };
 
-/* The prototype on normalised frequencies: of the band itself, or the low-pass of an analytic band-pass. */
+/* The prototype on normalised frequencies: of the band itself, or the low-pass of an analytic
+ * band-pass. */
 static struct prototype prototype_of(const struct design_spec *spec, const struct request *r,
                                      const struct attempt *attempt, double rate_hz)
 {
@@ -373,9 +377,9 @@ static int refuse(const struct design_spec *spec, const struct request *r,
                   struct problem *problem)
 {
     const char *band = bands[r->band].name, *method = design_method_name(spec->method);
-    uint64_t enough = length_for(spec, design_attenuation_db(spec) + 1,
-                                 (r->transition_hz != 0 ? r->transition_hz : r->transition_max_hz) /
-                                     rate_hz);
+    uint64_t enough =
+        length_for(spec, design_attenuation_db(spec) + 1,
+                   (r->transition_hz != 0 ? r->transition_hz : r->transition_max_hz) / rate_hz);
     if (!edges_hit(response)) {
         int i = fabs(response->edge_db[0] - HALF_DB) > EDGE_TOLERANCE_DB ? 0 : 1;
         return problem_set(
@@ -397,8 +401,7 @@ static int refuse(const struct design_spec *spec, const struct request *r,
                        "transition, or less attenuation%s",
                        method, band, attempt->taps,
                        spec->attenuation_db != 0 ? spec->attenuation_db : DESIGN_ATTENUATION_DB,
-                       response->attenuation_db, attempt->transition_hz,
-                       (unsigned long long)enough,
+                       response->attenuation_db, attempt->transition_hz, (unsigned long long)enough,
                        spec->method == DESIGN_REMEZ ? ", or method = kaiser" : "");
 }
 
@@ -416,18 +419,18 @@ static int attempt_plan(const struct design_spec *spec, const struct request *r,
                                 : prototype_kaiser_transition(attempt->attenuation_db, spec->taps);
         attempt->transition_hz = transition * attempt->stretch * rate_hz;
         if (attempt->transition_hz > r->transition_max_hz)
-            return problem_set(problem, ERROR_CONFIG,
-                               "taps: %u taps with %.4g dB attenuation need a transition of %.6g Hz, "
-                               "and these edges leave room for %.6g Hz; write taps = %llu or more, "
-                               "or less attenuation",
-                               spec->taps, attempt->attenuation_db, attempt->transition_hz,
-                               r->transition_max_hz,
-                               (unsigned long long)length_for(spec, attempt->attenuation_db,
-                                                              r->transition_max_hz / rate_hz));
+            return problem_set(
+                problem, ERROR_CONFIG,
+                "taps: %u taps with %.4g dB attenuation need a transition of %.6g Hz, "
+                "and these edges leave room for %.6g Hz; write taps = %llu or more, "
+                "or less attenuation",
+                spec->taps, attempt->attenuation_db, attempt->transition_hz, r->transition_max_hz,
+                (unsigned long long)length_for(spec, attempt->attenuation_db,
+                                               r->transition_max_hz / rate_hz));
         return 0;
     }
-    uint64_t taps = length_for(spec, attempt->attenuation_db,
-                               r->transition_hz / attempt->stretch / rate_hz);
+    uint64_t taps =
+        length_for(spec, attempt->attenuation_db, r->transition_hz / attempt->stretch / rate_hz);
     uint64_t most = spec->method == DESIGN_REMEZ ? DESIGN_REMEZ_TAPS_MAX : TAPS_MAX;
     attempt->taps = (uint32_t)(taps < most ? taps : most - (most % 2 == 0));
     return 0;
@@ -444,7 +447,8 @@ int design_make(const struct design_spec *spec, double rate_hz, struct taps **ou
     error = request_prove(spec, rate_hz, &r, problem);
     assert(error == 0);
 
-    /* Length and transition both given and nothing said about attenuation: as much as they allow. */
+    /* Length and transition both given and nothing said about attenuation: as much as they allow.
+     */
     bool attenuation_asked =
         spec->attenuation_db != 0 || spec->taps == 0 || spec->transition_hz == 0;
     struct attempt attempt = {.attenuation_db = design_attenuation_db(spec), .stretch = 1};

@@ -44,7 +44,7 @@ enum design_method {
 const char *design_method_name(int method);
 
 enum {
-    DESIGN_REMEZ_TAPS_MAX = 1001,   /* what liquid-dsp 1.5 solves; longer designs come back as NaN */
+    DESIGN_REMEZ_TAPS_MAX = 1001, /* what liquid-dsp 1.5 solves; longer designs come back as NaN */
     DESIGN_ATTENUATION_DB_MIN = 10, /* below, the window is no window */
     DESIGN_ATTENUATION_DB_MAX = 180,
     DESIGN_ATTENUATION_DB = 60, /* when nothing is asked */
@@ -54,19 +54,19 @@ enum {
 struct design_spec {
     enum band_type band;
     enum design_method method;
-    double cutoff_hz;      /* low-pass, high-pass: the -6 dB edge */
-    double low_hz;         /* band-pass, band-stop: lower -6 dB edge; high-pass: the same as cutoff_hz */
-    double high_hz;        /* band-pass, band-stop: upper -6 dB edge; low-pass: the same as cutoff_hz */
-    double transition_hz;  /* full width of the transition, the edge in its middle; not given and no taps:
-                            * a quarter of the room that the edges leave */
+    double cutoff_hz; /* low-pass, high-pass: the -6 dB edge */
+    double low_hz;    /* band-pass, band-stop: lower -6 dB edge; high-pass: the same as cutoff_hz */
+    double high_hz;   /* band-pass, band-stop: upper -6 dB edge; low-pass: the same as cutoff_hz */
+    double transition_hz;  /* full width of the transition, the edge in its middle; not given and no
+                            * taps: a quarter of the room that the edges leave */
     double attenuation_db; /* stop-band, > 0; default DESIGN_ATTENUATION_DB */
     double ripple_db;      /* largest deviation from the centre gain in the pass-band, > 0 */
     uint32_t taps;         /* length S; default: what transition and attenuation need, made odd */
     bool analytic;         /* band-pass only */
 };
 
-/* Ranges and combinations, without designing (microseconds): 0, or ERROR_CONFIG with a sentence that
- * begins with the key at fault. */
+/* Ranges and combinations, without designing (microseconds): 0, or ERROR_CONFIG with a sentence
+ * that begins with the key at fault. */
 int design_check(const struct design_spec *spec, double rate_hz, struct problem *problem);
 
 /* Designs and measures. ERROR_CONFIG: design_check's; ERROR_ACCURACY: asked against achieved;

@@ -18,6 +18,7 @@ static const struct filter_kind {
     enum band_type band;
     enum replica_kind replica;
 } kinds[FILTER_TYPES] = {
+    /* clang-format off */
 #define X(id, text) [FILTER_##id].name = text,
     FILTER_TYPE_TABLE(X)
 #undef X
@@ -31,6 +32,7 @@ static const struct filter_kind {
     [FILTER_GOLAY].source = SOURCE_REPLICA,   [FILTER_GOLAY].replica = REPLICA_GOLAY,
     [FILTER_REPLICA].source = SOURCE_REPLICA, [FILTER_REPLICA].replica = REPLICA_FILE,
     [FILTER_IDENTITY].source = SOURCE_IDENTITY,
+    /* clang-format on */
 };
 
 const char *filter_type_name(int type)
@@ -55,11 +57,8 @@ bool filter_is_complex(const struct filter_spec *spec)
 
 void filter_defaults(struct filter_spec *spec, enum filter_type type)
 {
-    *spec = (struct filter_spec){.type = type,
-                                 .gain = 1,
-                                 .delay_frames = NAN,
-                                 .delay_s = NAN,
-                                 .replica.tukey_alpha = 0.25};
+    *spec = (struct filter_spec){
+        .type = type, .gain = 1, .delay_frames = NAN, .delay_s = NAN, .replica.tukey_alpha = 0.25};
 }
 
 /* The parts with what follows from type, path and analytic. */
@@ -118,17 +117,18 @@ int filter_check(const struct filter_spec *spec, double rate_hz, struct problem 
         break;
     }
     if (spec->analytic)
-        return problem_set(problem, ERROR_CONFIG,
-                           "analytic: type = %s takes its taps as they are; save complex taps in the "
-                           "file, or leave `analytic` out",
-                           kinds[spec->type].name);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "analytic: type = %s takes its taps as they are; save complex taps in the "
+            "file, or leave `analytic` out",
+            kinds[spec->type].name);
     if (kinds[spec->type].source == SOURCE_FILE && (spec->path == NULL || spec->path[0] == '\0'))
         return problem_set(problem, ERROR_CONFIG,
                            "path: type = file needs the file with the taps; write path = FILE");
     return 0;
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------ */
 
 /* One set in an array of its own. */
 static int single(struct taps *taps, struct taps ***sets, uint32_t *count, struct problem *problem)
@@ -239,9 +239,8 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
     for (uint32_t i = 0; i < *count; i++)
         apply_gain_and_delay(spec, rate_hz, (*sets)[i]);
     if (measure != NULL && filter_type_is_design(spec->type))
-        *measure = (struct filter_measure){.response = designed,
-                                           .matched = {NAN, NAN, NAN, NAN},
-                                           .analytic = spec->analytic};
+        *measure = (struct filter_measure){
+            .response = designed, .matched = {NAN, NAN, NAN, NAN}, .analytic = spec->analytic};
     else if (measure != NULL)
         error = filter_measure_set(spec, rate_hz, (*sets)[0], measure, problem);
     if (error != 0) {
@@ -252,7 +251,7 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
     return error;
 }
 
-/* ---- measuring --------------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------- */
 
 static bool all_zero(const struct taps *taps)
 {
@@ -268,9 +267,10 @@ static void set_warning(double rate_hz, const struct taps *taps, struct filter_m
     if (all_zero(taps))
         snprintf(measure->warning, room, "every tap is 0: the output will be silence");
     else if (taps->delay_source == DELAY_ASSUMED)
-        snprintf(measure->warning, room,
-                 "the taps are not symmetric, so their delay is unknown and taken as 0 frames; write "
-                 "`delay` (in frames or as a time) if time stamps matter");
+        snprintf(
+            measure->warning, room,
+            "the taps are not symmetric, so their delay is unknown and taken as 0 frames; write "
+            "`delay` (in frames or as a time) if time stamps matter");
     else if (taps->file_rate_hz > 0 && fabs(taps->file_rate_hz - rate_hz) > 1e-3 * rate_hz)
         snprintf(measure->warning, room,
                  "the file says its taps are for %.9g Hz and the stream runs at %.9g Hz: every "
@@ -281,8 +281,8 @@ static void set_warning(double rate_hz, const struct taps *taps, struct filter_m
 int filter_measure_set(const struct filter_spec *spec, double rate_hz, const struct taps *taps,
                        struct filter_measure *measure, struct problem *problem)
 {
-    *measure = (struct filter_measure){.matched = {NAN, NAN, NAN, NAN},
-                                       .analytic = taps->im != NULL};
+    *measure =
+        (struct filter_measure){.matched = {NAN, NAN, NAN, NAN}, .analytic = taps->im != NULL};
     set_warning(rate_hz, taps, measure);
     int error;
     if (filter_type_is_design(spec->type)) {

@@ -53,11 +53,11 @@ bool filter_type_is_design(enum filter_type type);
  */
 struct filter_spec {
     enum filter_type type;
-    const char *path;         /* file, replica; borrowed */
-    bool analytic;            /* bandpass, chirp, barker, golay, replica */
-    double gain;              /* factor on all taps, default 1; not 0 */
-    double delay_frames;      /* `delay` in frames; NaN: not given */
-    double delay_s;           /* `delay` as a time; NaN: not given */
+    const char *path;    /* file, replica; borrowed */
+    bool analytic;       /* bandpass, chirp, barker, golay, replica */
+    double gain;         /* factor on all taps, default 1; not 0 */
+    double delay_frames; /* `delay` in frames; NaN: not given */
+    double delay_s;      /* `delay` as a time; NaN: not given */
     struct design_spec design;
     struct replica_spec replica;
 };
@@ -72,14 +72,14 @@ struct filter_measure {
     char warning[320];              /* "" or one sentence for the log and the report */
 };
 
-/* Ranges and combinations, without files and without designing: 0 or ERROR_CONFIG; the sentence begins
- * with the key at fault and a colon. */
+/* Ranges and combinations, without files and without designing: 0 or ERROR_CONFIG; the sentence
+ * begins with the key at fault and a colon. */
 int filter_check(const struct filter_spec *spec, double rate_hz, struct problem *problem);
 
 /*
  * Makes the taps for a stream of rate_hz. *count is 1 (shared by all channels), or the number of
- * channels of the file. All sets have one delay. `measure` (may be NULL) describes the first set; further ones: filter_measure_set. Log its
- * warning. Free with taps_sets_free.
+ * channels of the file. All sets have one delay. `measure` (may be NULL) describes the first set;
+ * further ones: filter_measure_set. Log its warning. Free with taps_sets_free.
  */
 int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,
                 uint32_t *count, struct filter_measure *measure, struct problem *problem);
@@ -88,8 +88,8 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
 int filter_measure_set(const struct filter_spec *spec, double rate_hz, const struct taps *taps,
                        struct filter_measure *measure, struct problem *problem);
 
-/* True when the filter's output is complex (envelope, complex and real outputs differ). Files: false
- * here, known only once read. */
+/* True when the filter's output is complex (envelope, complex and real outputs differ). Files:
+ * false here, known only once read. */
 bool filter_is_complex(const struct filter_spec *spec);
 
 #endif

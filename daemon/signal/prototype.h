@@ -16,7 +16,7 @@
 /* One or two edges divide 0 … 0.5 into pass- and stop-bands. */
 struct prototype {
     uint32_t taps;
-    double low, high;      /* -6 dB points; used when has_low, has_high */
+    double low, high; /* -6 dB points; used when has_low, has_high */
     bool has_low, has_high;
     bool inverted;         /* stop-band between low and high instead of outside */
     double reference;      /* where the gain is exactly 1 */
@@ -30,8 +30,8 @@ int prototype_kaiser(const struct prototype *prototype, double *h, struct proble
 /* h[taps] by Parks–McClellan. ERROR_UNSUPPORTED when liquid-dsp does not solve it. */
 int prototype_remez(const struct prototype *prototype, double *h, struct problem *problem);
 
-/* Kaiser's fits (1974): length for attenuation and transition, and either from the others. Lengths are
- * not rounded. */
+/* Kaiser's fits (1974): length for attenuation and transition, and either from the others. Lengths
+ * are not rounded. */
 double prototype_kaiser_length(double attenuation_db, double transition);
 double prototype_kaiser_transition(double attenuation_db, uint32_t taps);
 double prototype_kaiser_attenuation(uint32_t taps, double transition);

@@ -44,8 +44,8 @@ static void add_band(struct remez_bands *b, double from, double until, bool pass
     b->count++;
 }
 
-/* Pass- and stop-bands half a transition away from the cut-offs, weighted alike: unequal weights push
- * the -6 dB points out of the middle of the transition. False: a band is empty. */
+/* Pass- and stop-bands half a transition away from the cut-offs, weighted alike: unequal weights
+ * push the -6 dB points out of the middle of the transition. False: a band is empty. */
 static bool set_bands(const struct prototype *p, double low, double high, double transition,
                       struct remez_bands *b)
 {
@@ -72,14 +72,15 @@ static bool set_bands(const struct prototype *p, double low, double high, double
 static bool solve(const struct prototype *p, const struct remez_bands *b, float *taps, double *h)
 {
     struct remez_bands bands = *b; /* liquid takes pointers to non-const */
-    int status = firdespm_run(p->taps, bands.count, bands.edges, bands.desired, bands.weights,
-                              NULL, LIQUID_FIRDESPM_BANDPASS, taps);
+    int status = firdespm_run(p->taps, bands.count, bands.edges, bands.desired, bands.weights, NULL,
+                              LIQUID_FIRDESPM_BANDPASS, taps);
     if (status != LIQUID_OK)
         return false;
     for (uint32_t n = 0; n < p->taps; n++) {
         if (!isfinite(taps[n]))
             return false;
-        h[n] = ((double)taps[n] + (double)taps[p->taps - 1 - n]) / 2; /* symmetric to the last bit */
+        h[n] =
+            ((double)taps[n] + (double)taps[p->taps - 1 - n]) / 2; /* symmetric to the last bit */
     }
     double gain = prototype_amplitude(h, p->taps, p->reference);
     if (!(fabs(gain) > 1e-3))
@@ -91,10 +92,11 @@ static bool solve(const struct prototype *p, const struct remez_bands *b, float 
 
 static int refuse_remez(const struct prototype *p, struct problem *problem)
 {
-    return problem_set(problem, ERROR_UNSUPPORTED,
-                       "method: Parks-McClellan does not converge for %u taps with this band; write "
-                       "method = kaiser",
-                       p->taps);
+    return problem_set(
+        problem, ERROR_UNSUPPORTED,
+        "method: Parks-McClellan does not converge for %u taps with this band; write "
+        "method = kaiser",
+        p->taps);
 }
 
 int prototype_remez(const struct prototype *p, double *h, struct problem *problem)
@@ -120,8 +122,8 @@ int prototype_remez(const struct prototype *p, double *h, struct problem *proble
         low = fmin(fmax(low, p->low - limit), p->low + limit);
         high = fmin(fmax(high, p->high - limit), p->high + limit);
         /* keep the asked pass- and stop-bands covered although the middle has moved */
-        double moved = fmax(p->has_low ? fabs(low - p->low) : 0,
-                            p->has_high ? fabs(high - p->high) : 0);
+        double moved =
+            fmax(p->has_low ? fabs(low - p->low) : 0, p->has_high ? fabs(high - p->high) : 0);
         transition = p->transition - 2 * moved;
     }
     free(taps);

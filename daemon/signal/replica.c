@@ -20,7 +20,7 @@ static const struct {
     uint32_t length;
     const char *signs;
 } barker_codes[] = {
-    {2, "+-"},      {3, "++-"},         {4, "++-+"},          {5, "+++-+"},
+    {2, "+-"},      {3, "++-"},          {4, "++-+"},           {5, "+++-+"},
     {7, "+++--+-"}, {11, "+++---+--+-"}, {13, "+++++--++-+-+"},
 };
 
@@ -44,7 +44,7 @@ const char *normalise_name(int normalise)
     return normalise >= 0 && normalise < NORMALISES ? names[normalise] : NULL;
 }
 
-/* ---- the request, proven ---------------------------------------------------------------------- */
+/* ---- the request, proven ----------------------------------------------------------------- */
 
 /* A code's chips and their clock. */
 struct chips {
@@ -171,8 +171,9 @@ int replica_check(const struct replica_spec *spec, double rate_hz, struct proble
     assert(rate_hz > 0);
     struct chips chips;
     if (!(spec->tukey_alpha >= 0 && spec->tukey_alpha <= 1))
-        return problem_set(problem, ERROR_CONFIG,
-                           "window: the tapered part of a Tukey window is a fraction; write 0 to 1");
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "window: the tapered part of a Tukey window is a fraction; write 0 to 1");
     switch (spec->kind) {
     case REPLICA_CHIRP:
         return chirp_check(spec, rate_hz, problem);
@@ -188,7 +189,8 @@ int replica_check(const struct replica_spec *spec, double rate_hz, struct proble
     return 0;
 }
 
-/* ---- replicas ------------------------------------------------------------------------------------ */
+/* ---- replicas
+ * ------------------------------------------------------------------------------------ */
 
 /* chips[count] of +1 and -1. */
 static void code_fill(const struct replica_spec *spec, uint32_t count, int8_t *code)
@@ -200,8 +202,8 @@ static void code_fill(const struct replica_spec *spec, uint32_t count, int8_t *c
                     code[k] = barker_codes[i].signs[k] == '+' ? 1 : -1;
         return;
     }
-    /* a' = a|b, b' = a|-b. The first half of either is a; so only the last step tells them apart, and
-     * chip k of a is (-1)^(number of adjacent ones in k's binary digits). */
+    /* a' = a|b, b' = a|-b. The first half of either is a; so only the last step tells them apart,
+     * and chip k of a is (-1)^(number of adjacent ones in k's binary digits). */
     for (uint32_t k = 0; k < count; k++) {
         int ones = __builtin_popcount(k & (k >> 1));
         bool second_half = k >= count / 2;
@@ -287,8 +289,9 @@ static void keep_positive(double *spectrum, uint32_t points)
     }
 }
 
-/* im = Hilbert transform of re. The circle is long enough that what wraps around is as small as what the
- * cut to S frames leaves out; at zero lag the quadrature of re and im is exact all the same. */
+/* im = Hilbert transform of re. The circle is long enough that what wraps around is as small as
+ * what the cut to S frames leaves out; at zero lag the quadrature of re and im is exact all the
+ * same. */
 static int make_analytic(struct taps *s, struct problem *problem)
 {
     uint32_t points = fft_points(4 * (uint64_t)s->count);
@@ -363,10 +366,11 @@ int replica_make(const struct replica_spec *spec, double rate_hz, struct taps **
     return error;
 }
 
-/* ---- matched filters ------------------------------------------------------------------------------- */
+/* ---- matched filters
+ * ------------------------------------------------------------------------------- */
 
-/* What to divide by. Amplitude: the filter's answer to the real pulse at zero lag, sum conj(s) Re(s), so that
- * an echo a·Re(s) peaks at a. */
+/* What to divide by. Amplitude: the filter's answer to the real pulse at zero lag, sum conj(s)
+ * Re(s), so that an echo a·Re(s) peaks at a. */
 static double normaliser(enum normalise normalise, const struct taps *s)
 {
     double square_re = 0, square_im = 0, cross = 0;
@@ -415,10 +419,12 @@ int replica_matched(const struct replica_spec *spec, double rate_hz, struct taps
     return 0;
 }
 
-/* ---- what the pulse looks like behind its filter -------------------------------------------------------- */
+/* ---- what the pulse looks like behind its filter
+ * -------------------------------------------------------- */
 
-/* Adds the autocorrelation behind matched taps h, as complex values on a circle: conj(S) · Re-pulse's spectrum.
- * Real taps with a carrier give their analytic signal, so that the magnitude is the envelope. */
+/* Adds the autocorrelation behind matched taps h, as complex values on a circle: conj(S) ·
+ * Re-pulse's spectrum. Real taps with a carrier give their analytic signal, so that the magnitude
+ * is the envelope. */
 static int autocorrelation_add(const struct taps *h, bool envelope, uint32_t points, double *sum,
                                struct problem *problem)
 {
@@ -464,8 +470,8 @@ static double lag_magnitude(const double *correlation, uint32_t points, int64_t 
 }
 
 /* Width and sidelobes of one side (direction ±1), peak at lag 0. */
-static void measure_side(const double *correlation, uint32_t points, uint32_t frames,
-                         int direction, double *half_width, double *null_frames, double *sidelobe)
+static void measure_side(const double *correlation, uint32_t points, uint32_t frames, int direction,
+                         double *half_width, double *null_frames, double *sidelobe)
 {
     double peak = lag_magnitude(correlation, points, 0), last = peak;
     *half_width = NAN;
@@ -528,8 +534,8 @@ int replica_measure(const struct replica_spec *spec, double rate_hz, const struc
         measure->sidelobe_db = worst > 0 ? -20 * log10(worst) : NAN;
     }
     if (error == 0 && spec->kind == REPLICA_GOLAY)
-        error = pair_sidelobe(spec, rate_hz, points, correlation, &measure->pair_sidelobe_db,
-                              problem);
+        error =
+            pair_sidelobe(spec, rate_hz, points, correlation, &measure->pair_sidelobe_db, problem);
     free(correlation);
     return error;
 }

@@ -37,7 +37,7 @@ enum replica_window {
 };
 
 #define NORMALISE_TABLE(X)                                                                         \
-    X(AMPLITUDE, "amplitude") /* an echo a·s peaks at exactly a */                                 \
+    X(AMPLITUDE, "amplitude") /* an echo a·s peaks at exactly a */                                \
     X(ENERGY, "energy")       /* white noise of RMS 1 comes out with RMS 1 */                      \
     X(NONE, "none")
 
@@ -57,7 +57,7 @@ struct replica_spec {
     enum replica_kind kind;
     enum normalise normalise;
     enum replica_window window;
-    double tukey_alpha;     /* tapered fraction, 0 … 1; tukey only, filter_defaults sets 0.25 */
+    double tukey_alpha; /* tapered fraction, 0 … 1; tukey only, filter_defaults sets 0.25 */
     /* chirp: sin(2 pi (start t + (stop - start) t² / (2 length))) */
     double start_hz, stop_hz; /* 0 < f < Nyquist; either may be the higher */
     double length_s;
@@ -71,7 +71,8 @@ struct replica_spec {
     bool analytic;
 };
 
-/* Ranges and combinations, without reading files: 0 or ERROR_CONFIG; begins with the key at fault. */
+/* Ranges and combinations, without reading files: 0 or ERROR_CONFIG; begins with the key at fault.
+ */
 int replica_check(const struct replica_spec *spec, double rate_hz, struct problem *problem);
 
 /* The replica s itself (one set, or one per channel of the file), delay 0. */
@@ -84,10 +85,10 @@ int replica_matched(const struct replica_spec *spec, double rate_hz, struct taps
 
 /* What the autocorrelation of the pulse looks like behind its matched filter. */
 struct matched_measure {
-    double mainlobe_frames; /* full width at -6 dB of the envelope */
+    double mainlobe_frames;            /* full width at -6 dB of the envelope */
     double mainlobe_first_null_frames; /* half width up to the first minimum */
-    double sidelobe_db;     /* highest sidelobe under the peak, > 0; NaN: none */
-    double pair_sidelobe_db;/* Golay: the same after a and b are added; NaN otherwise */
+    double sidelobe_db;                /* highest sidelobe under the peak, > 0; NaN: none */
+    double pair_sidelobe_db;           /* Golay: the same after a and b are added; NaN otherwise */
 };
 int replica_measure(const struct replica_spec *spec, double rate_hz, const struct taps *matched,
                     struct matched_measure *measure, struct problem *problem);

@@ -59,8 +59,8 @@ no_memory:
     return problem_set(problem, ERROR_MEMORY, "no memory for a response on %u points", points);
 }
 
-/* At least 8 points per tap, 4 for very long taps: the parabola then finds a ripple's top within 0.02 dB
- * (0.1 dB), on the side that makes attenuation look smaller. */
+/* At least 8 points per tap, 4 for very long taps: the parabola then finds a ripple's top within
+ * 0.02 dB (0.1 dB), on the side that makes attenuation look smaller. */
 static uint32_t grid_points(uint32_t taps)
 {
     uint64_t wanted = (taps > 1 << 18 ? 4 : 8) * (uint64_t)taps;
@@ -76,8 +76,8 @@ static double grid_at(const struct grid *g, int64_t k)
     return g->magnitude[(k % points + points) % points];
 }
 
-/* Top (sign +1) or bottom (-1) of the parabola through k-1, k, k+1 when k is a local extremum, else the
- * grid's own value. Near a zero |H| is no parabola; the result is never below 0. */
+/* Top (sign +1) or bottom (-1) of the parabola through k-1, k, k+1 when k is a local extremum, else
+ * the grid's own value. Near a zero |H| is no parabola; the result is never below 0. */
 static double extremum_at(const struct grid *g, int64_t k, double sign)
 {
     double left = grid_at(g, k - 1), here = grid_at(g, k), right = grid_at(g, k + 1);
@@ -140,7 +140,8 @@ static double crossing_between(const struct grid *g, const struct taps *taps, do
     return f;
 }
 
-/* The first crossing of `level` from grid point k in steps of `direction`, within Nyquist; NaN: none. */
+/* The first crossing of `level` from grid point k in steps of `direction`, within Nyquist; NaN:
+ * none. */
 static double crossing_from(const struct grid *g, const struct taps *taps, double rate_hz,
                             int64_t k, int direction, double level)
 {
@@ -246,13 +247,14 @@ static void judge_image(const struct grid *g, const struct taps *taps, struct re
 int response_measure(const struct taps *taps, double rate_hz, const struct response_bands *bands,
                      struct response *out, struct problem *problem)
 {
-    *out = (struct response){
-        .rate_hz = rate_hz,
-        .bands = bands != NULL ? *bands
-                               : (struct response_bands){.reference_hz = NAN, .edge_hz = {NAN, NAN}},
-        .ripple_db = NAN,
-        .attenuation_db = NAN,
-        .image_db = NAN};
+    *out =
+        (struct response){.rate_hz = rate_hz,
+                          .bands = bands != NULL ? *bands
+                                                 : (struct response_bands){.reference_hz = NAN,
+                                                                           .edge_hz = {NAN, NAN}},
+                          .ripple_db = NAN,
+                          .attenuation_db = NAN,
+                          .image_db = NAN};
     struct grid g = {.points = grid_points(taps->count), .two_sided = taps->im != NULL};
     int error = response_grid(taps, g.points, &g.magnitude, problem);
     if (error != 0)

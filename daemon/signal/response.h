@@ -16,26 +16,26 @@
 
 /* Bands to judge by, in Hz, 0 … Nyquist. Empty ranges (from ≥ until) are not judged. */
 struct response_bands {
-    double reference_hz;           /* where gain counts as 0 dB; NaN: the peak */
+    double reference_hz; /* where gain counts as 0 dB; NaN: the peak */
     double pass_from_hz[2], pass_until_hz[2];
     double stop_from_hz[2], stop_until_hz[2];
-    double edge_hz[2];             /* asked -6 dB points, ascending; NaN: none */
+    double edge_hz[2]; /* asked -6 dB points, ascending; NaN: none */
 };
 
 struct response {
     double rate_hz;
-    uint32_t grid;          /* points over the whole circle */
+    uint32_t grid;               /* points over the whole circle */
     struct response_bands bands; /* what was judged; empty bands and NaN edges when nothing was */
     double reference_hz, reference_gain;
     double peak_hz, peak_gain;
-    double minimum_gain;    /* over 0 … Nyquist */
-    double edge_low_hz, edge_high_hz; /* -6 dB (half the reference) crossings around the reference; NaN: none */
-    double edge_db[2];      /* gain at the asked edges against the reference; NaN: none asked */
-    double ripple_db;       /* largest deviation from the reference in the pass-bands; NaN: none */
-    double attenuation_db;  /* smallest in the stop-bands (complex: negative frequencies included); NaN: none */
-    double image_db;        /* complex taps: pass-band (or peak) gain over the largest at the mirrored
-                             * frequencies; NaN: real taps */
-    double noise_gain;      /* sqrt(sum |h|²): RMS out per RMS of white noise in */
+    double minimum_gain;              /* over 0 … Nyquist */
+    double edge_low_hz, edge_high_hz; /* where half the reference is crossed; NaN: nowhere */
+    double edge_db[2];     /* gain at the asked edges against the reference; NaN: none asked */
+    double ripple_db;      /* largest deviation from the reference in the pass-bands; NaN: none */
+    double attenuation_db; /* smallest in the stop-bands, negative ones included; NaN: none */
+    double image_db;   /* complex taps: pass-band (or peak) gain over the largest at the mirrored
+                        * frequencies; NaN: real taps */
+    double noise_gain; /* sqrt(sum |h|²): RMS out per RMS of white noise in */
 };
 
 /* `bands` may be NULL: nothing is judged, the peak is the reference. Returns 0 or ERROR_MEMORY. */

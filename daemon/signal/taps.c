@@ -94,8 +94,8 @@ double taps_symmetry_delay(const struct taps *taps)
 {
     double largest = 0;
     for (uint32_t n = 0; n < taps->count; n++)
-        largest = fmax(largest, taps->im == NULL ? fabs(taps->re[n])
-                                                 : hypot(taps->re[n], taps->im[n]));
+        largest =
+            fmax(largest, taps->im == NULL ? fabs(taps->re[n]) : hypot(taps->re[n], taps->im[n]));
     double within = 1e-9 * largest;
     double re_even = asymmetry(taps->re, taps->count, 1);
     double re_odd = asymmetry(taps->re, taps->count, -1);
@@ -106,8 +106,8 @@ double taps_symmetry_delay(const struct taps *taps)
         double im_even = asymmetry(taps->im, taps->count, 1);
         double im_odd = asymmetry(taps->im, taps->count, -1);
         /* even/even and odd/odd are (anti)symmetric, even/odd and odd/even (anti)Hermitian */
-        symmetric = (re_even <= within || re_odd <= within) &&
-                    (im_even <= within || im_odd <= within);
+        symmetric =
+            (re_even <= within || re_odd <= within) && (im_even <= within || im_odd <= within);
     }
     return symmetric ? (taps->count - 1) / 2.0 : -1;
 }

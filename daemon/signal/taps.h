@@ -24,13 +24,13 @@ enum delay_source {
 };
 
 struct taps {
-    uint32_t count;            /* S, 1…TAPS_MAX */
-    double *re;                /* [count] */
-    double *im;                /* [count], NULL for real taps */
-    double delay_frames;       /* output frame n answers input up to n; the wave is this much earlier */
+    uint32_t count;      /* S, 1…TAPS_MAX */
+    double *re;          /* [count] */
+    double *im;          /* [count], NULL for real taps */
+    double delay_frames; /* output frame n answers input up to n; the wave is this much earlier */
     enum delay_source delay_source;
     double file_rate_hz;       /* the rate a WAV file names; 0: not from a file, or it names none */
-    char hash[TAPS_HASH_TEXT]; /* SHA-256 of the file, or of the designed taps' bytes (re then im, LE doubles), hex */
+    char hash[TAPS_HASH_TEXT]; /* SHA-256, hex: of the file, or of the taps (re then im, LE) */
 };
 
 /* A taps object with zeroed taps. Returns 0 or ERROR_MEMORY / ERROR_ARGUMENT. */
@@ -43,16 +43,20 @@ void taps_sets_free(struct taps **sets, uint32_t count);
 /* Sets hash from the taps' bytes. */
 void taps_hash(struct taps *taps);
 
-/* (S-1)/2 when the taps are symmetric or antisymmetric (complex: Hermitian too) within 1e-9 of the largest, else -1. */
+/* (S-1)/2 when the taps are symmetric or antisymmetric (complex: Hermitian too) within 1e-9 of the
+ * largest, else -1. */
 double taps_symmetry_delay(const struct taps *taps);
 
 /*
  * Loads a file by its content type:
- *   WAV/W64/RF64/FLAC (libsndfile): one set of taps per channel of the file;
- *   .npy (versions 1–3; float32/64, complex64/128, little or big endian, C or Fortran order; shape (S) or (C, S));
- *   text: one tap a line, `re` or `re im`; '#' starts a comment; blank lines are skipped.
- * On success *sets is an array of *count taps (free each and the array). Every tap is finite.
- * Errors name file and line/byte and say what to do. Hostile input safe (fuzzed).
+ *
+ *   - WAV, W64, RF64, FLAC (libsndfile): one set of taps per channel of the file.
+ *   - .npy (versions 1–3; float32/64, complex64/128, either byte order, C or Fortran order; shape
+ *     (S) or (C, S)).
+ *   - Text: one tap a line, `re` or `re im`; '#' starts a comment; blank lines are skipped.
+ *
+ * On success *sets is an array of *count taps (taps_sets_free). Every tap is finite. Errors name
+ * file and line and say what to do. Hostile input safe (fuzzed).
  */
 int taps_load(const char *path, struct taps ***sets, uint32_t *count, struct problem *problem);
 
@@ -61,9 +65,10 @@ int taps_load_memory(const char *name, const void *data, uint64_t bytes, struct 
                      uint32_t *count, struct problem *problem);
 
 /*
- * Writes one or several sets of taps that have one length. The name decides: .npy (version 1.0, little-endian
- * float64 or complex128, shape (S) or (C, S)), anything else text (one set only; 17 digits, so that reading it
- * back gives the same taps). `comment` (may be NULL) stands at the top of text, each line after "# ".
+ * Writes one or several sets of taps that have one length. The name decides: .npy (version 1.0,
+ * little-endian float64 or complex128, shape (S) or (C, S)), anything else text (one set only; 17
+ * digits, so that reading it back gives the same taps). `comment` (may be NULL) stands at the top
+ * of text, each line after "# ".
  */
 int taps_write(const char *path, struct taps *const *sets, uint32_t count, const char *comment,
                struct problem *problem);

@@ -25,10 +25,10 @@
 #include <sndfile.h>
 
 enum {
-    SETS_MAX = 1024,           /* as many as a stream has channels */
-    FILE_BYTES_MAX = 1 << 29,  /* 2^20 complex128 taps for 32 channels; more is no filter */
-    VALUES_MAX = 1 << 26,      /* numbers in all sets together: 512 MiB */
-    TEXT_LINE_MAX = 256,       /* two numbers need 50 bytes */
+    SETS_MAX = 1024,          /* as many as a stream has channels */
+    FILE_BYTES_MAX = 1 << 29, /* 2^20 complex128 taps for 32 channels; more is no filter */
+    VALUES_MAX = 1 << 26,     /* numbers in all sets together: 512 MiB */
+    TEXT_LINE_MAX = 256,      /* two numbers need 50 bytes */
     NPY_HEADER_MAX = 4096,
 };
 
@@ -86,7 +86,7 @@ static int sets_check_finite(const struct reading *r)
     return 0;
 }
 
-/* ---- WAV, W64, RF64, FLAC: libsndfile over memory ----------------------------------------- */
+/* ---- WAV, W64, RF64, FLAC: libsndfile over memory ---------------------------------------- */
 
 struct cursor {
     const uint8_t *data;
@@ -182,7 +182,7 @@ static int sound_load(struct reading *r)
     return error;
 }
 
-/* ---- .npy (NumPy enhancement proposal 1) ---------------------------------------------------- */
+/* ---- .npy (NumPy enhancement proposal 1) ------------------------------------------------- */
 
 struct npy_header {
     bool complex_values, big_endian, fortran_order;
@@ -356,7 +356,7 @@ static int npy_load(struct reading *r)
     return 0;
 }
 
-/* ---- text --------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------- */
 
 /* One line's numbers. */
 struct text_line {
@@ -379,8 +379,8 @@ static int text_parse_line(const struct reading *r, const uint8_t *at, size_t le
     const uint8_t *comment = memchr(at, '#', length);
     if (comment != NULL)
         length = (size_t)(comment - at);
-    while (length > 0 && (at[length - 1] == ' ' || at[length - 1] == '\t' ||
-                          at[length - 1] == '\r'))
+    while (length > 0 &&
+           (at[length - 1] == ' ' || at[length - 1] == '\t' || at[length - 1] == '\r'))
         length--;
     if (length >= TEXT_LINE_MAX)
         return text_error(r, number, "the line is too long for a tap");
@@ -454,7 +454,7 @@ static int text_load(struct reading *r)
     return error != 0 ? error : text_walk(r, &taps, &numbers);
 }
 
-/* ---- which ---------------------------------------------------------------------------------- */
+/* ---- which ------------------------------------------------------------------------------- */
 
 struct file_type {
     const char *suffix, *magic;
@@ -462,9 +462,8 @@ struct file_type {
 };
 
 static const struct file_type file_types[] = {
-    {".wav", "RIFF", sound_load},        {".wav", "RIFX", sound_load},
-    {".rf64", "RF64", sound_load},       {".w64", "riff", sound_load},
-    {".flac", "fLaC", sound_load},       {".npy", "\x93NUMPY", npy_load},
+    {".wav", "RIFF", sound_load}, {".wav", "RIFX", sound_load},  {".rf64", "RF64", sound_load},
+    {".w64", "riff", sound_load}, {".flac", "fLaC", sound_load}, {".npy", "\x93NUMPY", npy_load},
 };
 
 static bool ends_with(const char *name, const char *suffix)
@@ -555,8 +554,8 @@ int taps_load(const char *path, struct taps ***sets, uint32_t *count, struct pro
         goto done;
     }
     if (!S_ISREG(status.st_mode)) {
-        error = problem_set(problem, ERROR_NO_FILE, "%s is not a regular file; name a taps file",
-                            path);
+        error =
+            problem_set(problem, ERROR_NO_FILE, "%s is not a regular file; name a taps file", path);
         goto done;
     }
     if (status.st_size > FILE_BYTES_MAX) {

@@ -29,9 +29,9 @@ static void write_npy(FILE *file, struct taps *const *sets, uint32_t count)
         snprintf(shape, sizeof shape, "(%u,)", sets[0]->count);
     else
         snprintf(shape, sizeof shape, "(%u, %u)", count, sets[0]->count);
-    int length = snprintf(header, sizeof header,
-                          "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
-                          complex_taps ? "<c16" : "<f8", shape);
+    int length =
+        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
+                 complex_taps ? "<c16" : "<f8", shape);
     while ((10 + length + 1) % 64 != 0)
         header[length++] = ' ';
     header[length++] = '\n';

@@ -38,14 +38,15 @@ struct given {
     const char *name;
     double rate_hz;
     struct design_spec spec;
-    double transition_hz; /* to judge by */
+    double transition_hz;             /* to judge by */
     double attenuation_db, ripple_db; /* promised */
-    uint32_t taps;        /* expected, 0: whatever odd */
+    uint32_t taps;                    /* expected, 0: whatever odd */
 };
 
 #define KAISER .method = DESIGN_KAISER
-#define REMEZ .method = DESIGN_REMEZ
+#define REMEZ  .method = DESIGN_REMEZ
 
+/* clang-format off */
 static const struct given designs[] = {
     {"low-pass", 500e3,
      {.band = BAND_LOWPASS, KAISER, .cutoff_hz = 50e3, .transition_hz = 10e3,
@@ -103,6 +104,7 @@ static const struct given designs[] = {
      {.band = BAND_BANDSTOP, REMEZ, .low_hz = 95e3, .high_hz = 150e3, .transition_hz = 10e3,
       .attenuation_db = 60}, 10e3, 60, 0.03, 0},
 };
+/* clang-format on */
 
 /* 1: the frequency passes, -1: it must not, 0: transition. Negative frequencies pass nothing. */
 static int passes(const struct given *g, double hz)
@@ -194,8 +196,12 @@ static void test_designs(void **state)
 static void test_analytic(void **state)
 {
     (void)state;
-    struct design_spec spec = {.band = BAND_BANDPASS, KAISER, .low_hz = 95e3, .high_hz = 150e3,
-                               .taps = 255, .attenuation_db = 80};
+    struct design_spec spec = {.band = BAND_BANDPASS,
+                               KAISER,
+                               .low_hz = 95e3,
+                               .high_hz = 150e3,
+                               .taps = 255,
+                               .attenuation_db = 80};
     struct taps *real, *analytic;
     struct response response;
     assert_int_equal(design_make(&spec, 500e3, &real, NULL, NULL), 0);
@@ -205,8 +211,8 @@ static void test_analytic(void **state)
         for (uint32_t at = 300; at < 310; at++) {
             double complex y = 0;
             for (uint32_t k = 0; k < analytic->count; k++)
-                y += (analytic->re[k] + I * analytic->im[k]) *
-                     0.7 * sin(TWO_PI * hz / 500e3 * (at - k) + 0.3);
+                y += (analytic->re[k] + I * analytic->im[k]) * 0.7 *
+                     sin(TWO_PI * hz / 500e3 * (at - k) + 0.3);
             if (fabs(cabs(y) - 0.7) > 0.7 * 3e-4)
                 fail_msg("envelope %.6f at %.0f Hz", cabs(y), hz);
         }
@@ -227,12 +233,12 @@ static void test_window(void **state)
 {
     (void)state;
     /* numpy.kaiser(7, 5.65326), numpy.kaiser(8, 8.6) */
-    static const double seven[] = {0.020388000239333876, 0.2773527130048801, 0.7466517788883148,
-                                   1.0, 0.7466517788883148, 0.2773527130048801,
-                                   0.020388000239333876};
-    static const double eight[] = {0.0013325139979024198, 0.09113651292826536, 0.45964377459338085,
-                                   0.9204615832581574, 0.9204615832581574, 0.45964377459338085,
-                                   0.09113651292826536, 0.0013325139979024198};
+    static const double seven[] = {
+        0.020388000239333876, 0.2773527130048801, 0.7466517788883148,  1.0,
+        0.7466517788883148,   0.2773527130048801, 0.020388000239333876};
+    static const double eight[] = {0.0013325139979024198, 0.09113651292826536,  0.45964377459338085,
+                                   0.9204615832581574,    0.9204615832581574,   0.45964377459338085,
+                                   0.09113651292826536,   0.0013325139979024198};
     double w[8];
     design_kaiser_window(w, 7, 5.65326);
     for (int n = 0; n < 7; n++)
@@ -250,6 +256,7 @@ static void test_window(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         struct design_spec spec;
         int error;
@@ -297,6 +304,7 @@ static void test_refusals(void **state)
         {{.band = BAND_LOWPASS, REMEZ, .cutoff_hz = 50e3, .transition_hz = 10e3,
           .attenuation_db = 180}, ERROR_ACCURACY, {"asked 180 dB", "achieved", "kaiser"}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct taps *taps = (struct taps *)-1;
         struct problem problem = {0};
@@ -321,8 +329,13 @@ static void test_refusals(void **state)
 static void test_advice(void **state)
 {
     (void)state;
-    struct design_spec spec = {.band = BAND_BANDPASS, KAISER, .low_hz = 95e3, .high_hz = 150e3,
-                               .taps = 101, .transition_hz = 5e3, .attenuation_db = 60};
+    struct design_spec spec = {.band = BAND_BANDPASS,
+                               KAISER,
+                               .low_hz = 95e3,
+                               .high_hz = 150e3,
+                               .taps = 101,
+                               .transition_hz = 5e3,
+                               .attenuation_db = 60};
     struct taps *taps;
     struct problem problem;
     assert_int_equal(design_make(&spec, 500e3, &taps, NULL, &problem), ERROR_ACCURACY);

@@ -48,7 +48,8 @@ static struct config *load(void)
 {
     struct config *config;
     struct config_errors errors = {0};
-    if (config_load_text("test.conf", config_text, strlen(config_text), NULL, &config, &errors) != 0) {
+    if (config_load_text("test.conf", config_text, strlen(config_text), NULL, &config, &errors) !=
+        0) {
         config_errors_print(&errors, stderr);
         fail_msg("the test's own configuration does not load");
     }
@@ -57,8 +58,8 @@ static struct config *load(void)
 }
 
 /* The report as one string; free it. */
-static char *report(const struct config *config, const char *name, const char *out_path,
-                    int expect, struct problem *problem)
+static char *report(const struct config *config, const char *name, const char *out_path, int expect,
+                    struct problem *problem)
 {
     FILE *out = tmpfile();
     assert_non_null(out);
@@ -78,6 +79,7 @@ static void test_words(void **state)
 {
     (void)state;
     struct config *config = load();
+    /* clang-format off */
     static const struct {
         const char *filter;
         const char *words[12];
@@ -90,6 +92,7 @@ static void test_words(void **state)
         {"bp", {"slow, 400 kHz", "f32le has no fixed step"}},
         {"spare", {"none uses it", "mainlobe", "sidelobe", "a and b added", "over 2"}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct problem problem = {0};
         char *text = report(config, table[i].filter, NULL, 0, &problem);
@@ -110,8 +113,8 @@ static void test_files_hold_the_taps(void **state)
     uint32_t count;
     struct problem problem = {0};
     int filter = config_find_filter(config, "bp");
-    assert_int_equal(filter_make(&config->filters[filter].spec, 500e3, &expect, &count, NULL,
-                                 &problem), 0);
+    assert_int_equal(
+        filter_make(&config->filters[filter].spec, 500e3, &expect, &count, NULL, &problem), 0);
     static const char *const names[] = {"taps.txt", "taps.npy", NULL};
     for (int i = 0; i < 3; i++) {
         char path[128] = "report";
@@ -169,6 +172,7 @@ static void test_plots(void **state)
 {
     (void)state;
     struct config *config = load();
+    /* clang-format off */
     static const struct {
         const char *filter, *name, *begins;
     } table[] = {{"bp", "plot.png", "\x89PNG\r\n"}, {"spare", "plot.svg", "<?xml"}};
@@ -202,6 +206,7 @@ static void test_refusals(void **state)
         {"bp", "/nowhere/at/all.png", ERROR_SYSTEM, "/nowhere/at/all.png"},
         {"bp", "/nowhere/at/all.svg", ERROR_SYSTEM, "/nowhere/at/all.svg"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct problem problem = {0};
         free(report(config, table[i].filter, table[i].out, table[i].error, &problem));

@@ -59,8 +59,8 @@ static void test_types(void **state)
         double delay_frames;
         bool complex_taps;
     } table[] = {
-        {&lowpass, 101, 50, false},  {&bandpass, 255, 127, true}, {&chirp, 100, 99, false},
-        {&barker, 130, 129, true},   {&identity, 1, 0, false},
+        {&lowpass, 101, 50, false}, {&bandpass, 255, 127, true}, {&chirp, 100, 99, false},
+        {&barker, 130, 129, true},  {&identity, 1, 0, false},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         const char *name = filter_type_name(table[i].spec->type);
@@ -93,6 +93,7 @@ static void test_delays(void **state)
     char symmetric[128], other[128];
     file(symmetric, "symmetric.txt", "1\n2\n3\n2\n1\n");
     file(other, "other.txt", "1\n2\n3\n");
+    /* clang-format off */
     static const struct {
         bool symmetric;
         double delay_frames, delay_s; /* asked */
@@ -106,6 +107,7 @@ static void test_delays(void **state)
         {false, 0, NAN, 0, DELAY_CONFIG, ""},
         {false, NAN, NAN, 0, DELAY_ASSUMED, "write `delay`"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct filter_spec spec;
         filter_defaults(&spec, FILTER_FILE);
@@ -125,7 +127,7 @@ static void test_delays(void **state)
     }
 }
 
-/* One channel symmetric and one not: all channels share one delay, so none is assumed to be known. */
+/* One channel symmetric and one not: all channels share one delay, so it counts as unknown. */
 static void test_channels_share_one_delay(void **state)
 {
     (void)state;
@@ -294,9 +296,12 @@ static int remove_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types),    cmocka_unit_test(test_delays),
-        cmocka_unit_test(test_channels_share_one_delay), cmocka_unit_test(test_gain),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_response),
+        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_delays),
+        cmocka_unit_test(test_channels_share_one_delay),
+        cmocka_unit_test(test_gain),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_response),
     };
     return cmocka_run_group_tests_name("filter", tests, make_directory, remove_directory);
 }

@@ -51,6 +51,7 @@ static double complex convolve_at(const struct taps *h, const double *x, int64_t
     .kind = REPLICA_BARKER, .barker_length = 13, .carrier_hz = 200e3, .cycles_per_chip = 4
 #define GOLAY .kind = REPLICA_GOLAY, .golay_order = 4, .carrier_hz = 250e3, .chip_rate_hz = 62.5e3
 
+/* clang-format off */
 static const struct {
     const char *name;
     struct replica_spec spec;
@@ -70,6 +71,7 @@ static const struct {
     {"Barker 13, analytic", {BARKER13, .analytic = true}, 260},
     {"Golay b, analytic", {GOLAY, .golay_b = true, .analytic = true}, 256},
 };
+/* clang-format on */
 
 static void test_echo_peaks_at_its_amplitude(void **state)
 {
@@ -164,8 +166,8 @@ static void test_barker(void **state)
     (void)state;
     static const uint32_t lengths[] = {2, 3, 4, 5, 7, 11, 13};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
-        struct replica_spec spec = {.kind = REPLICA_BARKER, .barker_length = lengths[i],
-                                    .chip_rate_hz = RATE_HZ};
+        struct replica_spec spec = {
+            .kind = REPLICA_BARKER, .barker_length = lengths[i], .chip_rate_hz = RATE_HZ};
         struct taps *s = make(&spec, false);
         assert_int_equal(s->count, lengths[i]);
         for (uint32_t lag = 0; lag < s->count; lag++) {
@@ -185,7 +187,8 @@ static void test_golay(void **state)
     (void)state;
     for (uint32_t order = 1; order <= 9; order++) {
         for (int carrier = 0; carrier < 2; carrier++) {
-            struct replica_spec spec = {.kind = REPLICA_GOLAY, .golay_order = order,
+            struct replica_spec spec = {.kind = REPLICA_GOLAY,
+                                        .golay_order = order,
                                         .chip_rate_hz = 125e3,
                                         .carrier_hz = carrier ? 125e3 : 0};
             struct taps *a = make(&spec, false);
@@ -216,7 +219,8 @@ static void test_windows(void **state)
     static const double tukey5[] = {0, 1, 1, 1, 0}; /* alpha 0.5: flat from 0.25 to 0.75 */
     const double *expects[] = {hann5, tukey5};
     for (int w = 0; w < 2; w++) {
-        struct replica_spec spec = {.kind = REPLICA_BARKER, .barker_length = 5,
+        struct replica_spec spec = {.kind = REPLICA_BARKER,
+                                    .barker_length = 5,
                                     .chip_rate_hz = RATE_HZ,
                                     .window = w == 0 ? REPLICA_WINDOW_HANN : REPLICA_WINDOW_TUKEY,
                                     .tukey_alpha = 0.5};
@@ -230,6 +234,7 @@ static void test_windows(void **state)
 static void test_measure(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         const char *name;
         struct replica_spec spec;
@@ -246,6 +251,7 @@ static void test_measure(void **state)
          1.207 / 200e3 * RATE_HZ, 0.5, 13.3, 0.8, 0},
         {"Golay", {GOLAY}, 16, 2, 9, 4, 200},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct taps *h = make(&table[i].spec, true);
         struct matched_measure m;
@@ -289,6 +295,7 @@ static void test_file(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         struct replica_spec spec;
         const char *words[2];
@@ -315,6 +322,7 @@ static void test_refusals(void **state)
         {{.kind = REPLICA_FILE}, {"path:"}},
         {{CHIRP, .window = REPLICA_WINDOW_TUKEY, .tukey_alpha = 1.5}, {"window:"}},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct problem problem = {0};
         if (replica_check(&table[i].spec, RATE_HZ, &problem) != ERROR_CONFIG)

@@ -41,11 +41,12 @@ static void put_le(struct bytes *b, uint64_t value, unsigned width)
         put(b, &(uint8_t){(uint8_t)(value >> (8 * i))}, 1);
 }
 
-/* ---- text ------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------- */
 
 static void test_text(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         const char *text;
         uint32_t count;
@@ -72,6 +73,7 @@ static void test_text(void **state)
         {"1e999\n", 0, false, {0}, {0}, "given:1: the tap is not a finite number"},
         {",1\n", 0, false, {0}, {0}, "not a number"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct taps **sets = (struct taps **)-1;
         uint32_t count = 99;
@@ -130,7 +132,7 @@ static void test_longest(void **state)
     free(text);
 }
 
-/* ---- .npy ------------------------------------------------------------------------------------ */
+/* ---- .npy -------------------------------------------------------------------------------- */
 
 static void npy_begin(struct bytes *b, unsigned version, const char *dictionary)
 {
@@ -163,6 +165,7 @@ static void put_float(struct bytes *b, double value, unsigned width, bool big_en
 static void test_npy(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         const char *dictionary;
         unsigned version, width;
@@ -184,6 +187,7 @@ static void test_npy(void **state)
         {"{\"descr\": \">c8\", \"fortran_order\": False, \"shape\": (1,3)}", 1, 4, true, 1, 3,
          {1, 3, 5}, {1, 3, 5}, -2},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct bytes b;
         npy_begin(&b, table[i].version, table[i].dictionary);
@@ -209,6 +213,7 @@ static void test_npy(void **state)
 static void test_npy_refused(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         const char *dictionary;
         unsigned version, data_bytes;
@@ -231,6 +236,7 @@ static void test_npy_refused(void **state)
         {"{'descr': '<f8', 'shape': (1,), }", 1, 8, "fortran_order"},
         {"{'descr': '<f8', 'fortran_order': False, 'shape': (1,), }", 4, 8, "version"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct bytes b;
         npy_begin(&b, table[i].version, table[i].dictionary);
@@ -263,7 +269,7 @@ static void test_npy_refused(void **state)
     }
 }
 
-/* ---- WAV ------------------------------------------------------------------------------------- */
+/* ---- WAV --------------------------------------------------------------------------------- */
 
 static void wav_begin(struct bytes *b, unsigned format, unsigned channels, unsigned bits,
                       uint32_t data_bytes)
@@ -320,7 +326,8 @@ static void test_wav(void **state)
     assert_non_null(strstr(problem.text, ".wav"));
 }
 
-/* ---- files, hashes, symmetry --------------------------------------------------------------------- */
+/* ---- files, hashes, symmetry
+ * --------------------------------------------------------------------- */
 
 static void test_files(void **state)
 {
@@ -361,6 +368,7 @@ static void test_hash(void **state)
 static void test_symmetry(void **state)
 {
     (void)state;
+    /* clang-format off */
     static const struct {
         uint32_t count;
         bool complex_taps;
@@ -376,6 +384,7 @@ static void test_symmetry(void **state)
         {3, true, {1, 2, 1}, {3, 4, 3}, 1},
         {3, true, {1, 2, 1}, {3, 4, 5}, -1},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct taps *taps;
         assert_int_equal(taps_create(table[i].count, table[i].complex_taps, &taps, NULL), 0);
@@ -402,11 +411,11 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),   cmocka_unit_test(test_nul_in_text),
-        cmocka_unit_test(test_longest), cmocka_unit_test(test_npy),
+        cmocka_unit_test(test_text),        cmocka_unit_test(test_nul_in_text),
+        cmocka_unit_test(test_longest),     cmocka_unit_test(test_npy),
         cmocka_unit_test(test_npy_refused), cmocka_unit_test(test_wav),
-        cmocka_unit_test(test_files),  cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_symmetry), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_files),       cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_symmetry),    cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests_name("taps", tests, NULL, NULL);
 }
