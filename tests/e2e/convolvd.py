@@ -1,0 +1,331 @@
+"""Drives the built programs for the tests: a daemon on loopback, a rig that sends to it, a tap
+that receives from it, and the arithmetic their results are held against.
+
+Nothing here aligns, scales or searches: frame n of a result is compared with frame n of the
+definition y[n] = sum h[k] x[n-k], under the error bound of the design. The three ledgers are
+checked as identities whenever a status is read.
+
+The build under test is $CONVOLVD_BUILD (default build/gcc).
+"""
+import json
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import wave
+
+import numpy as np
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("CONVOLVD_BUILD", os.path.join(ROOT, "build", "gcc")))
+SANITIZED = bool(os.environ.get("CONVOLVD_SANITIZED"))
+PATIENCE_S = 120 if SANITIZED else 30
+DEVICE = os.environ.get("CONVOLVD_TEST_DEVICE", "cpu")
+
+_ports_given = set()
+
+
+def free_port():
+    """A UDP port nobody is bound to, even (RTP) and never given twice."""
+    while True:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port % 2 == 0 and port not in _ports_given:
+            _ports_given.add(port)
+            return port
+
+
+def temporary():
+    return tempfile.TemporaryDirectory(prefix="convolvd-e2e-")
+
+
+def wait_for(condition, what, seconds=None):
+    deadline = time.monotonic() + (seconds or PATIENCE_S)
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited in vain for {what}")
+        time.sleep(0.02)
+
+
+# ---- the definition ---------------------------------------------------------------------------
+
+def convolve(x, h):
+    """Linear convolution in double, x of shape (frames, channels), h of shape (taps,) or one
+    column per channel; frames + taps - 1 frames come out."""
+    x = np.asarray(x, dtype=np.float64)
+    h = np.asarray(h)
+    h = h.reshape(len(h), -1)
+    columns = []
+    for c in range(x.shape[1]):
+        taps = h[:, c if h.shape[1] > 1 else 0]
+        if len(taps) * len(x) <= 1 << 24:
+            columns.append(np.convolve(x[:, c], taps))
+        else:
+            n = 1 << (len(x) + len(taps) - 2).bit_length()
+            y = np.fft.ifft(np.fft.fft(x[:, c], n) * np.fft.fft(taps, n))[:len(x) + len(taps) - 1]
+            columns.append(y if np.iscomplexobj(taps) else y.real)
+    return np.stack(columns, axis=1)
+
+
+def peak_response(h):
+    """max |H(f)| on a dense grid, over all columns."""
+    h = np.asarray(h)
+    h = h.reshape(len(h), -1)
+    return float(np.abs(np.fft.fft(h, 8 * max(64, len(h)), axis=0)).max())
+
+
+def bound(want, x, h, lsb=0.0):
+    """The design's bound on (||e||_2, max|e|); lsb of an integer output in physical units."""
+    gain = peak_response(h)
+    norm = 1e-6 * max(np.linalg.norm(want), gain * np.linalg.norm(x)) + lsb / 2 * np.sqrt(want.size)
+    peak = 5e-6 * max(np.abs(want).max(initial=0), gain * np.abs(x).max(initial=0)) + lsb / 2
+    return norm, peak
+
+
+def assert_within(got, want, x, h, lsb=0.0, what="result"):
+    assert got.shape == want.shape, f"{what}: shape {got.shape}, expected {want.shape}"
+    assert not np.isnan(got).any(), f"{what}: {np.isnan(got).any(axis=1).sum()} frames never came"
+    limit2, limit_max = bound(want, x, h, lsb)
+    error = got - want
+    e2, e_max = float(np.linalg.norm(error)), float(np.abs(error).max(initial=0))
+    worst = np.unravel_index(int(np.abs(error).argmax()), error.shape) if error.size else None
+    assert e2 <= limit2 and e_max <= limit_max, (
+        f"{what}: ||e||2 {e2:.3g} (allowed {limit2:.3g}), max|e| {e_max:.3g} at {worst} (allowed {limit_max:.3g})")
+    return e2, e_max
+
+
+def runs(mask):
+    """[from, until) runs of True."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], np.asarray(mask, dtype=np.int8), [0]))))
+    return [(int(a), int(b)) for a, b in zip(edges[::2], edges[1::2])]
+
+
+# ---- files ------------------------------------------------------------------------------------
+
+def write_wav16(path, rate, codes):
+    """Codes of shape (frames, channels), int16."""
+    with wave.open(path, "wb") as out:
+        out.setnchannels(codes.shape[1])
+        out.setsampwidth(2)
+        out.setframerate(rate)
+        out.writeframes(codes.astype("<i2").tobytes())
+
+
+def noise_codes(seed, frames, channels, amplitude=0.25):
+    random = np.random.default_rng(seed)
+    return np.clip(np.round(random.normal(0, amplitude * 32768, (frames, channels))), -32768, 32767).astype(np.int16)
+
+
+def random_taps(seed, count, complex_taps=False):
+    random = np.random.default_rng(seed)
+    h = random.normal(0, 1, count)
+    if complex_taps:
+        h = h + 1j * random.normal(0, 1, count)
+    return h / np.abs(h).sum()
+
+
+def load_json(path):
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+# ---- programs ---------------------------------------------------------------------------------
+
+class Process:
+    """A program with its output collected line by line."""
+
+    def __init__(self, name, arguments, environment=None):
+        self.name = name
+        self.lines = []
+        self.process = subprocess.Popen([os.path.join(BUILD, name), *map(str, arguments)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        env={**os.environ, **(environment or {})})
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
+
+    def output(self):
+        return "\n".join(self.lines)
+
+    def said(self, text):
+        return any(text in line for line in list(self.lines))
+
+    def wait_said(self, text, seconds=None):
+        def condition():
+            if self.said(text):
+                return True
+            if self.process.poll() is not None:
+                self.reader.join(5)
+                if self.said(text):
+                    return True
+                raise AssertionError(f"{self.name} ended with {self.process.returncode} before '{text}':\n{self.output()}")
+            return False
+        try:
+            wait_for(condition, f"'{text}' from {self.name}", seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.output()}") from None
+
+    def wait(self, seconds=None):
+        try:
+            code = self.process.wait(seconds or PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.name} did not end:\n{self.output()}") from None
+        self.reader.join(5)
+        return code
+
+    def signal(self, number):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.reader.join(5)
+        self.process.stdout.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+def check_ledgers(status):
+    """The identities of the three ledgers, of every stream at one instant."""
+    for stream in status["streams"]:
+        name = stream["name"]
+        datagrams = stream.get("datagrams")
+        if datagrams is not None:
+            assert datagrams["read"] == datagrams["accepted"] + datagrams["held"] + sum(datagrams["rejected"].values()), \
+                f"{name}: datagrams do not add up: {datagrams}"
+        inward = stream["frames_in"]
+        assert inward["timeline"] == inward["received"] + inward["awaited"] + sum(inward["gap"].values()), \
+            f"{name}: frames in do not add up: {inward}"
+        outward = stream["frames_out"]
+        assert outward["timeline"] == (outward["out"] + outward["waiting"] + outward["submitted"]
+                                       + sum(outward["shed"].values())), f"{name}: frames out do not add up: {outward}"
+        for sink in stream["sinks"]:
+            assert sink["frames"] == sink["delivered"] + sink["pending"] + sum(sink["dropped"].values()), \
+                f"{name}: sink {sink['name']} does not add up: {sink}"
+            if sink["type"] == "rtp":
+                assert sink["frames"] == outward["out"], f"{name}: out and put differ: {outward} {sink}"
+    return status
+
+
+class Daemon(Process):
+    """convolvd with a configuration; ready when the constructor returns."""
+
+    def __init__(self, folder, config, *arguments, wait=True):
+        self.path = os.path.join(folder, "convolvd.conf")
+        self.status_path = os.path.join(folder, "status.json")
+        with open(self.path, "w", encoding="utf-8") as file:
+            if "[device]" not in config:
+                file.write(f"[device]\ndevice = {DEVICE}\n\n")
+            file.write(config)
+        super().__init__("convolvd", ["--config", self.path, "--status-json", self.status_path, *arguments],
+                         {"RUNTIME_DIRECTORY": folder})
+        if wait:
+            try:
+                self.wait_said("running:", 4 * PATIENCE_S)
+            except AssertionError:
+                self.kill()
+                raise
+
+    def status(self):
+        """The status now, its ledgers checked."""
+        try:
+            before = os.stat(self.status_path).st_ino
+        except FileNotFoundError:
+            before = None
+
+        def written():
+            assert self.process.poll() is None, f"convolvd ended:\n{self.output()}"
+            try:
+                return os.stat(self.status_path).st_ino != before
+            except FileNotFoundError:
+                return False
+        # Keep the old file's inode in use: a new one must differ.
+        keep = open(self.status_path, encoding="utf-8") if before is not None else None
+        try:
+            self.signal(signal.SIGUSR1)
+            try:
+                wait_for(written, "the status file")
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{self.output()}") from None
+        finally:
+            if keep is not None:
+                keep.close()
+        return check_ledgers(load_json(self.status_path))
+
+    def stream(self, name=None):
+        streams = self.status()["streams"]
+        return next(s for s in streams if name is None or s["name"] == name)
+
+    def stop(self, number=signal.SIGTERM):
+        """Drains; returns the last status, its ledgers checked."""
+        self.signal(number)
+        code = self.wait()
+        assert code == 0, f"convolvd ended with {code}:\n{self.output()}"
+        return check_ledgers(load_json(self.status_path))
+
+
+class Tap(Process):
+    """convolv-tap; listens when the constructor returns."""
+
+    def __init__(self, folder, port, *arguments, channels=1, rate=48000, name="tap", write=True):
+        self.ledger_path = os.path.join(folder, f"{name}.json")
+        self.npy_path = os.path.join(folder, f"{name}.npy")
+        extra = ["--write", self.npy_path] if write else []
+        super().__init__("convolv-tap", ["--listen", f"127.0.0.1:{port}", "--channels", channels, "--rate", rate,
+                                         "--ledger", self.ledger_path, *extra, *arguments])
+        try:
+            self.wait_said("listening")
+        except AssertionError:
+            self.kill()
+            raise
+
+    def finish(self, code=0, number=None):
+        """Waits for its end (or asks for it), checks the exit status, returns the ledger."""
+        if number is not None:
+            self.signal(number)
+        got = self.wait()
+        assert code is None or got == code, f"convolv-tap ended with {got}:\n{self.output()}"
+        ledger = load_json(self.ledger_path)
+        assert ledger["datagrams"] == ledger["accepted"] + sum(ledger["rejected"].values())
+        return ledger
+
+    def frames(self, epoch=0, first_epoch=0):
+        """What came of an epoch, (frames, channels); frames that never came are NaN."""
+        path = self.npy_path if epoch == first_epoch else self.npy_path.replace(".npy", f"-epoch{epoch}.npy")
+        return np.load(path)
+
+
+def rig(folder, port, *arguments, name="rig", code=0):
+    """Runs convolv-rig to its end; returns the ledger of its (only) rig."""
+    ledger_path = os.path.join(folder, f"{name}.json")
+    result = subprocess.run([os.path.join(BUILD, "convolv-rig"), "--to", f"127.0.0.1:{port}", "--ledger", ledger_path,
+                             *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                            timeout=4 * PATIENCE_S, check=False)
+    assert result.returncode == code, f"convolv-rig ended with {result.returncode}:\n{result.stdout}{result.stderr}"
+    ledger = load_json(ledger_path)["rigs"][0]
+    assert ledger["datagrams_built"] == ledger["datagrams_gone"] + ledger["datagrams_dropped"]
+    assert ledger["failed"] == 0
+    return ledger
+
+
+def flagged(ledger, epoch, frames):
+    """Mask of the frames of an epoch that lie in an invalid range of the tap's ledger."""
+    mask = np.zeros(frames, dtype=bool)
+    for piece in ledger["invalid"]:
+        if piece["epoch"] == epoch:
+            mask[piece["from"]:piece["until"]] = True
+    return mask
