@@ -107,13 +107,16 @@ static bool build_format(struct build *build, struct config_stream *stream,
     }
     const struct value *bits = value_of(section, KEY_BITS);
     if (bits != NULL) {
-        if (bits->integer > 8 * format->bytes ||
-            (format->kind == SAMPLE_FLOAT && bits->integer != 32)) {
+        bool is_float = format->kind == SAMPLE_FLOAT;
+        if (is_float && bits->integer != 32) {
             config_error(build->errors, place_of(section, KEY_BITS),
-                         "%lld bits do not fit a sample of %d%s bits; write a wider `format` or at most "
-                         "%d bits",
-                         (long long)bits->integer, 8 * format->bytes,
-                         format->kind == SAMPLE_FLOAT ? " float" : "", 8 * format->bytes);
+                         "float samples always have 32 bits; remove `bits`, or write an integer `format`");
+            return false;
+        }
+        if (bits->integer > 8 * format->bytes) {
+            config_error(build->errors, place_of(section, KEY_BITS),
+                         "%lld bits do not fit a sample of %d; write at most %d, or a wider `format`",
+                         (long long)bits->integer, 8 * format->bytes, 8 * format->bytes);
             return false;
         }
         format->bits = (uint8_t)bits->integer;
