@@ -418,7 +418,7 @@ static int attempt_plan(const struct design_spec *spec, const struct request *r,
                                 ? prototype_remez_transition(attempt->attenuation_db, spec->taps)
                                 : prototype_kaiser_transition(attempt->attenuation_db, spec->taps);
         attempt->transition_hz = transition * attempt->stretch * rate_hz;
-        if (attempt->transition_hz > r->transition_max_hz)
+        if (attempt->transition_hz > r->transition_max_hz * (1 + 1e-9))
             return problem_set(
                 problem, ERROR_CONFIG,
                 "taps: %u taps with %.4g dB attenuation need a transition of %.6g Hz, "
@@ -447,14 +447,15 @@ int design_make(const struct design_spec *spec, double rate_hz, struct taps **ou
     error = request_prove(spec, rate_hz, &r, problem);
     assert(error == 0);
 
-    /* Length and transition both given and nothing said about attenuation: as much as they allow.
-     */
-    bool attenuation_asked =
-        spec->attenuation_db != 0 || spec->taps == 0 || spec->transition_hz == 0;
+    /* A length is given and nothing said about attenuation: what is usual, or as much as fits. */
+    bool attenuation_asked = spec->attenuation_db != 0 || spec->taps == 0;
     struct attempt attempt = {.attenuation_db = design_attenuation_db(spec), .stretch = 1};
-    if (!attenuation_asked)
-        attempt.attenuation_db =
-            prototype_kaiser_attenuation(spec->taps, spec->transition_hz / rate_hz);
+    if (!attenuation_asked) {
+        double room_hz = r.transition_hz != 0 ? r.transition_hz : r.transition_max_hz;
+        double fits_db = prototype_kaiser_attenuation(spec->taps, room_hz / rate_hz);
+        if (r.transition_hz != 0 || fits_db < attempt.attenuation_db)
+            attempt.attenuation_db = fits_db;
+    }
 
     /* Kaiser's formulas are fits and two edges add their ripples: ask for a little more until the
      * measurement agrees. A window is asked for attenuation; Parks-McClellan gets more taps, or a

@@ -59,7 +59,7 @@ struct design_spec {
     double high_hz;   /* band-pass, band-stop: upper -6 dB edge; low-pass: the same as cutoff_hz */
     double transition_hz;  /* full width of the transition, the edge in its middle; not given and no
                             * taps: a quarter of the room that the edges leave */
-    double attenuation_db; /* stop-band, > 0; default DESIGN_ATTENUATION_DB */
+    double attenuation_db; /* stop-band, > 0; default 60 dB, or less where `taps` leaves no room */
     double ripple_db;      /* largest deviation from the centre gain in the pass-band, > 0 */
     uint32_t taps;         /* length S; default: what transition and attenuation need, made odd */
     bool analytic;         /* band-pass only */
