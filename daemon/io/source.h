@@ -117,7 +117,7 @@ struct source_ops {
     void (*resume)(struct source *source);
     /* No put after this returns. */
     void (*stop)(struct source *source);
-    /* Inside `closed` the source still answers `ledger`; it is freed when `closed` returns. */
+    /* Its last ledger is read before; the source is gone when `closed` is called. */
     void (*close)(struct source *source, void (*closed)(void *context), void *context);
     void (*ledger)(const struct source *source, struct source_ledger *ledger);
     /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has none. */

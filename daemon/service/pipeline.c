@@ -386,7 +386,6 @@ void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
 static void source_closed(void *context)
 {
     struct pipeline *pipeline = context;
-    pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
     pipeline->source = NULL;
     pipeline->closing--;
     pipeline->changed(pipeline->context);
@@ -400,6 +399,8 @@ void pipeline_close_source(struct pipeline *pipeline)
         pipeline->source_started = false;
         pipeline->source_ops->stop(pipeline->source);
     }
+    /* Stopped, it counts nothing more. */
+    pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
     pipeline->closing++;
     pipeline->source_ops->close(pipeline->source, source_closed, pipeline);
 }
