@@ -149,7 +149,11 @@ deps:
 
 # ---- tests ------------------------------------------------------------------------------
 
-$(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(UNIT_COMMON_OBJ) $(LIBDAEMON)
+# What several tests share; an archive, so that a test with an engine of its own gets no other.
+$(BUILD)/libunit.a: $(UNIT_COMMON_OBJ)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libunit.a $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lfftw3 -lcmocka -o $@
 
