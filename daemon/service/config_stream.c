@@ -327,6 +327,9 @@ static void build_generator(struct build *build, struct config_stream *stream,
         waveform->amplitude *= full_scale;
         waveform->noise *= full_scale;
     }
+    /* Slow streams cannot carry the default tones. */
+    waveform->frequency_hz = fmin(waveform->frequency_hz, waveform->rate_hz / 8);
+    waveform->frequency_end_hz = fmin(waveform->frequency_end_hz, waveform->rate_hz / 4);
     set_amplitude(build, stream, section, KEY_AMPLITUDE, &waveform->amplitude);
     set_amplitude(build, stream, section, KEY_DC, &waveform->offset);
     set_amplitude(build, stream, section, KEY_NOISE, &waveform->noise);

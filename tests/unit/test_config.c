@@ -1,0 +1,625 @@
+/*
+ * The configuration beyond single keys: combinations that cannot be, each with its line and
+ * words; what a valid text becomes, field by field; fragments, the hash, and hostile text.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config_samples.h"
+
+/* Parts that the cases below are put together from. S: 7 lines, 500 kHz. */
+#define STREAM "[stream a]\nsource = generator\nrate = 500 kHz\nchannels = 2\nfull scale = 10 V\n"
+#define FILTER "[filter f]\ntype = identity\n"
+#define SINK   "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n"
+#define RTP    "[stream a]\nsource = rtp\naddress = 239.1.2.3:5004\nrate = 500 kHz\n"
+
+/* ---- combinations ----------------------------------------------------------------------------- */
+
+static const struct combination {
+    const char *text;
+    unsigned line;
+    bool warning;
+    const char *words;
+} combinations[] = {
+    /* filters against rates */
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", 14, false,
+     "`high = 300 kHz` is not below half the rate of stream a (Nyquist: 250 kHz at 500 kHz); write a "
+     "frequency below 250 kHz"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = highpass\nlow = 260 kHz\n", 13, false,
+     "`low = 260 kHz`"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 250 kHz\n", 13, false,
+     "`cutoff = 250 kHz`"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = chirp\nstart = 1 kHz\nlength = 1 ms\nstop = 251 kHz\n",
+     15, false, "`stop = 251 kHz`"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = barker\ncode = 13\ncarrier = 1 MHz\nchip rate = 5 kHz\n",
+     14, false, "`carrier = 1 MHz`"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nhigh = 50 kHz\nlow = 100 kHz\n", 14, false,
+     "low"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = highpass\ncutoff = 50 kHz\ntaps = 100\n", 14, false,
+     "taps"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 50 kHz\nmethod = remez\ntaps = 2000\n",
+     15, false, "taps"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = golay\norder = 4\n", 11, false, "carrier"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = file\npath = missing.npy\n", 13, false,
+     "`missing.npy` cannot be read"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = identity\ndelay = 3 s\n", 13, false, "delay"},
+    {STREAM "filter = f\n" SINK
+            "[filter f]\ntype = chirp\nstart = 1 kHz\nstop = 9 kHz\nlength = 1 ms\ntaper = 10 %\n", 16, false,
+     "`taper` belongs to `window = tukey`"},
+    /* names */
+    {STREAM "filter = ff\n" SINK FILTER, 6, false, "a filter ff that nobody defined; write f"},
+    {STREAM "filter = bandpass\n" SINK FILTER, 6, false, "add a section [filter bandpass]"},
+    {STREAM "bank = f, g, f\n" SINK FILTER, 6, false, "a filter g that nobody defined"},
+    {STREAM "route = 1 -> f -> 1\nroute = 2 -> g -> 1\n" SINK FILTER, 7, false, "filter g"},
+    {STREAM "filter = f\n" SINK FILTER "[filter unused]\ntype = identity\n", 13, true,
+     "no stream uses filter unused"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = aa\naddress = 127.0.0.1:1\n", 11, false,
+     "sink s names a stream aa that nobody defined; write a"},
+    {STREAM "filter = f\n" FILTER, 1, true, "nothing receives the results of stream a"},
+    {"[stream b]\nsource = stream c\nfilter = f\n" STREAM "filter = f\n" FILTER SINK, 2, false,
+     "stream b names a stream c that nobody defined"},
+    /* one destination, one address */
+    {STREAM "filter = f\n" FILTER SINK "[sink t]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n", 16,
+     false, "sinks s and t have one destination, `127.0.0.1:6000`"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = [ff15:0::1]:6000\n"
+            "[sink t]\ntype = rtp\nstream = a\naddress = [ff15::0:1]:6000\n", 16, false, "one destination"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = x.wav\n"
+            "[sink t]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\n", 16, false,
+     "sinks s and t have one destination, `x.wav`"},
+    {RTP "filter = f\n" FILTER SINK "[stream b]\nsource = udp\nrate = 1 kHz\nfilter = f\n"
+         "address = 239.1.2.3:5004\n", 16, false, "streams a and b are both bound to `239.1.2.3:5004`"},
+    {RTP "filter = f\n" FILTER SINK "[stream b]\nsource = udp\nrate = 1 kHz\nfilter = f\naddress = *:5004\n",
+     16, false, "both bound to `*:5004`"},
+    {RTP "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 239.1.2.3:5004\n", 11, true,
+     "sends to the address that stream a receives from"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = *:5004\n", 12, false,
+     "is no destination"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:0\n", 12, false,
+     "is no destination"},
+    /* chains */
+    {"[stream a]\nsource = stream a\nfilter = f\n" FILTER, 2, false, "stream a reads its own output;"},
+    {"[stream a]\nsource = stream b\nfilter = f\n[stream b]\nsource = stream c\nfilter = f\n"
+     "[stream c]\nsource = stream b\nfilter = f\n" FILTER, 5, false, "reads its own output through others"},
+    /* recordings */
+    {"[stream a]\nsource = generator\nrate = 48000.5 Hz\nfilter = f\n" FILTER
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n", 7, false,
+     "holds rates in whole Hz up to 2147483647 Hz, not 48000.5 Hz"},
+    {"[stream a]\nsource = generator\nrate = 5 GHz\nfilter = f\n" FILTER
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\ncontainer = w64\n", 11, false, "whole Hz up to"},
+    {"[stream a]\nsource = generator\nrate = 100 MHz\nchannels = 16\nfilter = f\n" FILTER
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n", 8, false, "bytes a second"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = refused.wav\n", 9, false,
+     "the writer refuses"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = x.wav\nformat = s16be\n", 13,
+     false, "recordings hold samples little-endian; write s16le"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = x.wav\nkeep = 3\n", 13, false,
+     "write `rotate` too"},
+    {STREAM "filter = f\n" FILTER
+            "[sink s]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\nformat = s16\n", 14, false,
+     "remove `format`"},
+    {"[stream a]\nsource = file\npath = missing.wav\nfilter = f\n" FILTER SINK, 3, false,
+     "missing.wav cannot be read"},
+    {"[stream a]\nsource = file\npath = empty.wav\nfilter = f\n" FILTER SINK, 3, true, "holds no frames"},
+    /* RTP */
+    {RTP "payload type = 0\nfilter = f\n" FILTER SINK, 5, false, "write one of 96 … 127"},
+    {RTP "payload type = 72\nfilter = f\n" FILTER SINK, 5, false, "collides with RTCP"},
+    {RTP "payload type = 10\nfilter = f\n" FILTER SINK, 5, false, "L16 with 2 channels at 44.1 kHz"},
+    {STREAM "filter = f\n" FILTER SINK "payload type = 11\n", 13, false, "L16 with 1 channel at 44.1 kHz"},
+    {STREAM "filter = f\n" FILTER SINK "format = s16le\n", 13, false, "big-endian; write s16be"},
+    {STREAM "filter = f\n" FILTER SINK "format = u8\n", 13, false, "cannot carry results"},
+    {"[stream a]\nsource = generator\nrate = 1 kHz\nchannels = 500\nfilter = f\n" FILTER SINK, 8, false,
+     "does not fit packets of 1500 with their headers; write mtu = 2112 or more"},
+    {RTP "reorder = 20 ms\nfilter = f\n" FILTER SINK, 5, false, "write max misorder = 20 ms or more"},
+    {RTP "allow = rig.local\nfilter = f\n" FILTER SINK, 5, false, "is not a numeric address"},
+    /* channels and lists */
+    {STREAM "filter = f\noffset = 1 V, 2 V, 3 V\n" FILTER SINK, 7, false,
+     "`offset` lists 3 values for 2 channels; write one for all or one for each"},
+    {STREAM "filter = f, f, f\n" FILTER SINK, 6, false, "`filter` lists 3 filters for 2 channels"},
+    {STREAM "filter = f\noutput = real, envelope, real\n" FILTER SINK, 7, false,
+     "`output` lists 3 values for 2 outputs"},
+    {STREAM "filter = f\nbank = f, f\n" FILTER SINK, 7, false, "has both `filter` (line 6) and `bank`"},
+    {STREAM FILTER SINK, 1, false, "stream a has no filter"},
+    {STREAM "route = 3 -> f -> 1\n" FILTER SINK, 6, false, "reads channel 3, but stream a has 2"},
+    {STREAM "route = 1 -> f -> 1\nroute = 1 -> f -> 3\n" FILTER SINK, 6, false, "no route leads to output 2"},
+    {STREAM "route = 0 -> f -> 1\n" FILTER SINK, 6, false, "counted from 1"},
+    {STREAM "route = 1 -> f 3 Hz -> 1\n" FILTER SINK, 6, false, "cannot be the gain of a route"},
+    {STREAM "filter = f\nunit = Pa\n" FILTER SINK, 5, false,
+     "`full scale = 10 V` is in V, but the unit here is Pa"},
+    {STREAM "filter = f\noutput = envelope\n" FILTER SINK, 7, true, "write `analytic = yes` in the filter"},
+    {"[stream a]\nsource = generator\nrate = 1 MHz\nchannels = 2\nunit = V, Pa\nroute = 1 -> f -> 1\n"
+     "route = 2 -> f -> 1\n" FILTER SINK, 1, true, "adds channels in V and in Pa"},
+    /* samples */
+    {STREAM "filter = f\nformat = s16\nbits = 17\n" FILTER SINK, 8, false, "17 bits do not fit a sample of 16"},
+    {STREAM "filter = f\nformat = s16\njustify = left\n" FILTER SINK, 8, false, "needs `bits` below the 16"},
+    /* blocks */
+    {STREAM "filter = f\nblock = 2 s\n" FILTER SINK, 7, false,
+     "`block = 2 s` is 1000000 frames at 500 kHz; write 2 us … 1.049 s"},
+    {STREAM "filter = f\nblock = 1 us\n" FILTER SINK, 7, false, "`block = 1 us` is 0 frames"},
+    {STREAM "filter = f\nfft = 1000\n" FILTER SINK, 7, false, "is not a power of two"},
+    {STREAM "filter = f\nfft = 1024\n" FILTER SINK, 7, false, "write at least 2048"},
+    {STREAM "filter = f\nbuffer = 1000 s\n" FILTER SINK, 7, false, "more than the `input memory`"},
+    /* the generator */
+    {STREAM "filter = f\nfrequency = 300 kHz\n" FILTER SINK, 7, false, "half the rate"},
+    {STREAM "filter = f\namplitude = 1 Pa\n" FILTER SINK, 7, false, "the unit here is V"},
+    /* the rest */
+    {"[device]\nbatches = 2\ndepth = 3\n" STREAM "filter = f\n" FILTER SINK, 3, false, "write at most 2"},
+    {"[device]\nkernels = missing\n" STREAM "filter = f\n" FILTER SINK, 2, false, "cannot be read"},
+    {"[daemon]\n", 0, false, "there is no [stream NAME] section"},
+    {"", 0, false, "there is no [stream NAME] section"},
+    /* lines */
+    {"rate = 1\n" STREAM "filter = f\n" FILTER SINK, 1, false, "stands before the first heading"},
+    {STREAM "filter = f\nthis is no setting\n" FILTER SINK, 7, false, "has no =; write key = value"},
+    {STREAM "filter = f\n= 3\n" FILTER SINK, 7, false, "no key before its ="},
+    {STREAM "filter = f\nblock = 64\nblock = 128\n" FILTER SINK, 8, false, "was given in line 7 already"},
+    {STREAM "filter = f\n[stream a]\n" FILTER SINK, 7, false, "[stream a] was begun in line 1 already"},
+    {STREAM "filter = f\n[stream]\n" FILTER SINK, 7, false, "[stream] needs a name; write [stream NAME]"},
+    {STREAM "filter = f\n[daemon x]\n" FILTER SINK, 7, false, "takes no name; write [daemon]"},
+    {STREAM "filter = f\n[stream x/y]\n" FILTER SINK, 7, false, "is not a name"},
+    {STREAM "filter = f\n[fliter g]\n" FILTER SINK, 7, false, "write [filter NAME]"},
+    {STREAM "filter = f\n[whatever]\n" FILTER SINK, 7, false, "[whatever] is not a section"},
+    {STREAM "filter = f\n[sink t\n" FILTER SINK, 7, false, "is not a heading"},
+    {STREAM "filter = f\n[sink t] x\n" FILTER SINK, 7, false, "is not a heading"},
+    {STREAM "filter = f\nattenuation = 3 dB\n" FILTER SINK, 7, false,
+     "write `attenuation` into a [filter NAME] section"},
+    {STREAM "filter = f\nblock = 1\x01\n" FILTER SINK, 7, false, "not UTF-8 text"},
+    {STREAM "filter = f\nblock = \xff\n" FILTER SINK, 7, false, "not UTF-8 text"},
+    {STREAM "filter = f\nunit = \xc0\x80\n" FILTER SINK, 7, false, "not UTF-8 text"},
+};
+
+static void each_impossible_combination_is_one_message(void **state)
+{
+    (void)state;
+    unsigned failures = 0;
+    for (size_t i = 0; i < sizeof combinations / sizeof combinations[0]; i++) {
+        const struct combination *c = &combinations[i];
+        struct config *config;
+        struct config_errors errors;
+        int status = sample_load(c->text, &config, &errors);
+        unsigned wanted_errors = c->warning ? 0 : 1;
+        if (status != (c->warning ? 0 : ERROR_CONFIG) || errors.errors != wanted_errors ||
+            !sample_message(&errors, c->line, c->warning, c->words)) {
+            char *messages = sample_messages(&errors);
+            print_error("case %zu: not just one %s at line %u with \"%s\":\n%s---\n%s", i,
+                        c->warning ? "warning" : "error", c->line, c->words, c->text, messages);
+            free(messages);
+            failures++;
+        }
+        config_free(config);
+        config_errors_free(&errors);
+    }
+    assert_int_equal(failures, 0);
+}
+
+/* All that is wrong in one text, in the order of its lines. */
+static void all_errors_come_in_one_run(void **state)
+{
+    (void)state;
+    static const char text[] = "[daemon]\n"
+                               "log level = inform\n"     /* 2 */
+                               "colour = red\n"           /* 3 */
+                               "[stream a]\n"
+                               "source = rtp\n"
+                               "address = 239.1.2.3\n"    /* 6 */
+                               "rate = 5 Mhz\n"           /* 7 */
+                               "reorder = 200 Hz\n"       /* 8 */
+                               "max_gap = 1 s\n"          /* 9 */
+                               "filter = nobody\n"        /* 10 */
+                               "[stream b]\n"
+                               "source = generator\n"
+                               "rate = 100 kHz\n"
+                               "block = 100 s\n"          /* 14 */
+                               "filter = band\n"
+                               "[filter band]\n"
+                               "type = bandpass\n"
+                               "low = 20 kHz\n"
+                               "high = 60 kHz\n"          /* 19 */
+                               "[sink s]\n"
+                               "type = rtp\n"
+                               "stream = c\n"             /* 22 */
+                               "address = 127.0.0.1:99999\n" /* 23 */
+                               "[sink t]\n"               /* 24: needs stream */
+                               "type = recording\n"
+                               "path = x.wav\n";
+    static const unsigned lines[] = {2, 3, 6, 7, 8, 9, 10, 14, 19, 22, 23, 24};
+    struct config *config;
+    struct config_errors errors;
+    assert_int_equal(sample_load(text, &config, &errors), ERROR_CONFIG);
+    unsigned at = 0;
+    for (unsigned i = 0; i < errors.count; i++) {
+        if (errors.messages[i].warning)
+            continue;
+        if (at >= sizeof lines / sizeof lines[0] || errors.messages[i].line != lines[at]) {
+            char *messages = sample_messages(&errors);
+            fail_msg("message %u is not of line %u:\n%s", at, lines[at], messages);
+        }
+        at++;
+    }
+    assert_int_equal(at, sizeof lines / sizeof lines[0]);
+    config_errors_free(&errors);
+}
+
+/* ---- what a valid text becomes ------------------------------------------------------------------ */
+
+static struct config *load_good(const char *text)
+{
+    struct config *config;
+    struct config_errors errors;
+    if (sample_load(text, &config, &errors) != 0) {
+        char *messages = sample_messages(&errors);
+        fail_msg("refused:\n%s", messages);
+    }
+    config_errors_free(&errors);
+    return config;
+}
+
+static void values_arrive_typed(void **state)
+{
+    (void)state;
+    struct config *config = load_good(
+        "[daemon]\nlog level = debug\ndrain timeout = 1.5 s\nstatus on exit = off\n"
+        "[device]\ndevice = H100\nthreads = 3\ninput memory = 1 GiB\nbatch memory = 1 MiB\n"
+        "[stream ae]\nsource = rtp\naddress = [ff15::1]:5004\ninterface = eth1\nrate = 5 MHz\n"
+        "channels = 4\nformat = s16\nbits = 14\njustify = left\nfull scale = 10 V, 10 V, 5 V, 5 V\n"
+        "unit = mV\noffset = 10 mV\npreamp = 34 dB\nblock = 200 us\nreorder = 0.5 ms\n"
+        "payload type = 100\nssrc = 0x10\nmode = record\nmax gap = 2 s\nreceive buffer = 8 MiB\n"
+        "filter = bp, bp, id, id\noutput = envelope, complex, real, real\ntail = no\nalign = yes\n"
+        "[filter bp]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nattenuation = 70 dB\nanalytic = yes\n"
+        "gain = 20 dB\ninvert = yes\ndelay = 2 us\n"
+        "[filter id]\ntype = identity\n"
+        "[sink s]\ntype = rtp\nstream = ae\naddress = 239.1.2.3:6000\nformat = L24\nsdp = x.sdp\nttl = 3\n"
+        "[sink f]\ntype = recording\nstream = ae\npath = f.wav\nformat = s16\nrotate = 10 min\nkeep = 7\n"
+        "[sink g]\ntype = recording\nstream = ae\npath = g.rf64\ncontainer = rf64\nrotate = 2 GiB\n"
+        "record = input\n");
+    assert_int_equal(config->daemon.log_level, LOG_LEVEL_DEBUG);
+    assert_int_equal(config->daemon.drain_ns, 1500000000);
+    assert_false(config->daemon.status_on_exit);
+    assert_string_equal(config->device.device, "H100");
+    assert_int_equal(config->device.threads, 3);
+    assert_true(config->device.input_bytes == UINT64_C(1) << 30);
+    assert_int_equal(config->device.batch_output_floats, 262144);
+
+    assert_int_equal(config->stream_count, 1);
+    const struct config_stream *s = &config->streams[0];
+    assert_string_equal(s->source_type, "rtp");
+    assert_true(s->live && s->loss_detectable && !s->tail && s->align && s->upstream == -1);
+    assert_true(s->source.rate_hz == 5e6);
+    assert_int_equal(s->source.channels, 4);
+    assert_true(s->source.format.big_endian && s->source.format.bits == 14 && s->source.format.left);
+    assert_int_equal(s->source.frame_bytes, 8);
+    assert_string_equal(s->source.address, "[ff15::1]:5004");
+    assert_string_equal(s->source.interface, "eth1");
+    assert_int_equal(s->source.payload_type, 100);
+    assert_true(s->source.ssrc_pinned && s->source.ssrc == 16);
+    assert_int_equal(s->source.mode, SOURCE_RECORD);
+    assert_int_equal(s->source.reorder_ns, 500000);
+    assert_int_equal(s->source.max_gap_ns, 2000000000);
+    assert_int_equal(s->source.max_dropout_ns, 1000000000);
+    assert_int_equal(s->source.max_misorder_ns, 10000000);
+    assert_int_equal(s->source.receive_buffer_bytes, 8388608);
+    assert_int_equal(s->hop_frames, 1000);
+    assert_int_equal(s->idle_flush_ns, 100000000);
+    static const double full_scales[] = {10000, 10000, 5000, 5000};
+    for (int c = 0; c < 4; c++) {
+        assert_true(s->scales[c].full_scale == full_scales[c]);
+        assert_true(s->scales[c].offset == 10 && s->scales[c].gain_db == 34);
+        assert_string_equal(s->scales[c].unit, "mV");
+    }
+    assert_int_equal(s->output_count, 4);
+    assert_int_equal(s->output_floats, 5);
+    assert_int_equal(s->outputs[0], OUTPUT_ENVELOPE);
+    assert_int_equal(s->outputs[1], OUTPUT_COMPLEX);
+    assert_int_equal(s->edge_count, 4);
+    for (int e = 0; e < 4; e++) {
+        assert_int_equal(s->edges[e].input, e);
+        assert_int_equal(s->edges[e].output, e);
+        assert_string_equal(config->filters[s->edges[e].filter].name, e < 2 ? "bp" : "id");
+        assert_true(s->edges[e].gain == 1);
+    }
+
+    const struct filter_spec *bp = &config->filters[config_find_filter(config, "bp")].spec;
+    assert_int_equal(bp->type, FILTER_BANDPASS);
+    assert_true(bp->design.low_hz == 95e3 && bp->design.high_hz == 850e3);
+    assert_true(bp->design.attenuation_db == 70 && bp->analytic);
+    assert_true(bp->gain == -10 && bp->delay_s == 2e-6 && isnan(bp->delay_frames));
+
+    const struct sink_options *rtp = &config->sinks[0].options, *file = &config->sinks[1].options;
+    assert_true(rtp->format.bytes == 3 && rtp->format.big_endian);
+    assert_string_equal(rtp->sdp_path, "x.sdp");
+    assert_int_equal(rtp->ttl, 3);
+    assert_int_equal(rtp->mtu, 1500);
+    assert_true(fabs(rtp->full_scale / (10000 / pow(10, 34 / 20.)) - 1) < 1e-12); /* behind the preamp */
+    assert_true(!file->format.big_endian && file->format.bytes == 2);
+    assert_true(file->rotate_ns == INT64_C(600000000000) && file->rotate_bytes == 0 && file->keep == 7);
+    assert_string_equal(file->container, "wav");
+    const struct sink_options *raw = &config->sinks[2].options;
+    assert_true(raw->raw && raw->rotate_bytes == UINT64_C(2) << 30 && raw->rotate_ns == 0);
+    assert_true(raw->format.left && raw->format.bits == 14);
+    config_free(config);
+}
+
+static void defaults_are_those_of_the_table(void **state)
+{
+    (void)state;
+    struct config *config = load_good("[stream a]\nsource = udp\naddress = *:5004\nrate = 1 kHz\nfilter = f\n"
+                                      "[filter f]\ntype = identity\n"
+                                      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
+    const struct config_stream *s = &config->streams[0];
+    assert_false(s->loss_detectable);
+    assert_true(s->live && s->tail && !s->align);
+    assert_int_equal(s->hop_frames, 1024);
+    assert_int_equal(s->source.receive_buffer_bytes, 16 << 20);
+    assert_true(s->source.format.kind == SAMPLE_FLOAT && !s->source.format.big_endian);
+    assert_string_equal(s->scales[0].unit, "FS");
+    assert_true(s->scales[0].full_scale == 1);
+    assert_true(config->sinks[0].options.format.kind == SAMPLE_FLOAT);
+    assert_true(config->sinks[0].options.full_scale == 1);
+    assert_int_equal(config->daemon.drain_ns, INT64_C(5000000000));
+    assert_string_equal(config->device.device, "auto");
+    config_free(config);
+}
+
+static void edges_of_banks_and_matrices(void **state)
+{
+    (void)state;
+    struct config *config = load_good(
+        "[stream bank]\nsource = generator\nrate = 1 MHz\nchannels = 3\nbank = a, b\n"
+        "[stream matrix]\nsource = generator\nrate = 1 MHz\nchannels = 3\n"
+        "route = 1 -> a -> 1\nroute = 3->b -6 dB->2\nroute = 2 -> a -0.5 -> 1\n"
+        "[filter a]\ntype = identity\n[filter b]\ntype = identity\n"
+        "[sink s]\ntype = rtp\nstream = bank\naddress = 127.0.0.1:1\n"
+        "[sink t]\ntype = rtp\nstream = matrix\naddress = 127.0.0.1:2\n");
+    const struct config_stream *bank = &config->streams[0], *matrix = &config->streams[1];
+    assert_int_equal(bank->output_count, 6);
+    for (uint32_t e = 0; e < 6; e++) {
+        assert_int_equal(bank->edges[e].input, e / 2);
+        assert_int_equal(bank->edges[e].output, e);
+        assert_int_equal(bank->edges[e].filter, e % 2);
+    }
+    static const struct config_edge edges[] = {{0, 0, 0, 1}, {2, 1, 1, 0}, {1, 0, 0, -0.5f}};
+    assert_int_equal(matrix->output_count, 2);
+    assert_int_equal(matrix->edge_count, 3);
+    for (int e = 0; e < 3; e++) {
+        assert_int_equal(matrix->edges[e].input, edges[e].input);
+        assert_int_equal(matrix->edges[e].output, edges[e].output);
+        assert_int_equal(matrix->edges[e].filter, edges[e].filter);
+        assert_true(matrix->edges[e].gain == (e == 1 ? (float)pow(10, -0.3) : edges[e].gain));
+    }
+    config_free(config);
+}
+
+static void chains_take_what_is_before_them(void **state)
+{
+    (void)state;
+    /* Written in the opposite order. */
+    struct config *config = load_good(
+        "[stream last]\nsource = stream middle\nfilter = f\n"
+        "[stream middle]\nsource = stream first\nfilter = f\noutput = envelope\n"
+        "[stream first]\nsource = udp\naddress = *:1\nrate = 2 MHz\nchannels = 2\nfull scale = 5 Pa\n"
+        "filter = f\noutput = complex\n"
+        "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\nanalytic = yes\n"
+        "[sink s]\ntype = rtp\nstream = last\naddress = 127.0.0.1:1\nformat = s16\n");
+    static const char *const names[] = {"first", "middle", "last"};
+    static const uint32_t inputs[] = {2, 4, 4}, outputs[] = {4, 4, 4};
+    for (int i = 0; i < 3; i++) {
+        const struct config_stream *s = &config->streams[i];
+        assert_string_equal(s->name, names[i]);
+        assert_int_equal(s->upstream, i - 1);
+        assert_int_equal(s->source.channels, inputs[i]);
+        assert_int_equal(s->output_floats, outputs[i]);
+        assert_true(s->source.rate_hz == 2e6 && s->live && !s->loss_detectable);
+        assert_string_equal(s->units[3], "Pa");
+    }
+    assert_true(config->streams[2].scales[0].full_scale == 1);
+    assert_true(config->sinks[0].options.full_scale == 5);
+    config_free(config);
+}
+
+static void generators_speak_in_the_unit(void **state)
+{
+    (void)state;
+    struct config *config = load_good(
+        "[stream a]\nsource = generator\nwaveform = burst-sine2\nrate = 1 MHz\nfull scale = 10 V\npreamp = 20 dB\n"
+        "noise = 5 mV\nphase = 90 deg\nfrequency = 60 kHz\nduration = 2 s\nseed = 9\nfilter = f\n"
+        "[filter f]\ntype = identity\n[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n");
+    const struct waveform_spec *w = &config->streams[0].source.waveform;
+    assert_int_equal(w->kind, WAVEFORM_BURST_SINE2);
+    assert_true(w->amplitude == 0.5); /* half of 10 V behind 20 dB */
+    assert_true(w->noise == 0.005);
+    assert_true(fabs(w->phase_rad - 1.5707963267948966) < 1e-15);
+    assert_true(w->frequency_hz == 60e3 && w->seed == 9 && w->rate_hz == 1e6);
+    assert_true(config->streams[0].source.length_frames == 2000000);
+    assert_true(config->streams[0].source.paced);
+    config_free(config);
+}
+
+/* ---- text ----------------------------------------------------------------------------------------- */
+
+static void spelling_that_is_allowed(void **state)
+{
+    (void)state;
+    struct config *config = load_good("\xef\xbb\xbf# a byte order mark, then CR LF\r\n"
+                                      "  [ stream   a ]  ; a comment\r\n"
+                                      "\tsource=generator\r\n"
+                                      "   rate = 1 MHz   # as said\r\n"
+                                      "channels: 2\r\n"
+                                      "full scale = 1 V, \\\r\n"
+                                      "     2 V\r\n"
+                                      "; comment \\\r\n"
+                                      "filter = f\r\n"
+                                      "block =\r\n"
+                                      "[filter f]\r\n"
+                                      "type = identity\r\n"
+                                      "[sink s]\r\ntype = recording\r\nstream = a\r\npath = a#b;c.wav");
+    assert_int_equal(config->streams[0].source.channels, 2);
+    assert_true(config->streams[0].scales[1].full_scale == 2);
+    assert_int_equal(config->streams[0].hop_frames, 1024);
+    assert_string_equal(config->sinks[0].options.path, "a#b;c.wav");
+    config_free(config);
+}
+
+static void hash_is_of_the_settings_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool same;
+    } table[] = {
+        {"# other comments\n[filter f]\n\ntype=identity\n" SINK STREAM "filter =  f ; why\n", true},
+        {STREAM "filter = f\nblock = 1024\n" FILTER SINK, false},
+        {STREAM "filter = f\n" FILTER SINK "ttl = 17\n", false},
+    };
+    struct config *first = load_good(STREAM "filter = f\n" FILTER SINK);
+    assert_int_equal(strlen(first->hash), 64);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct config *other = load_good(table[i].text);
+        if ((strcmp(first->hash, other->hash) == 0) != table[i].same)
+            fail_msg("hash %zu is %s", i, table[i].same ? "another" : "the same");
+        config_free(other);
+    }
+    config_free(first);
+}
+
+static void hostile_text_is_refused_in_bounded_time(void **state)
+{
+    (void)state;
+    struct config *config;
+    struct config_errors errors;
+    size_t bytes = 3 << 20;
+    char *text = malloc(bytes + 1);
+    assert_non_null(text);
+
+    /* Larger than a configuration can be. */
+    memset(text, '[', bytes);
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, bytes, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_true(sample_message(&errors, 0, false, "is larger than"));
+    config_errors_free(&errors);
+
+    /* One long line, a NUL, a heading without an end. */
+    memset(text, 'x', 100000);
+    text[99999] = '\n';
+    memcpy(text + 100000, "a\0b = 1\n[", 9);
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, 100009, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_true(sample_message(&errors, 1, false, "longer than 4000 bytes"));
+    assert_true(sample_message(&errors, 2, false, "not UTF-8 text"));
+    assert_true(sample_message(&errors, 3, false, "is not a heading"));
+    config_errors_free(&errors);
+
+    /* More messages than anybody reads are counted, not kept. */
+    size_t used = 0;
+    for (int i = 0; i < 100000; i++) {
+        memcpy(text + used, "[x]\n", 4);
+        used += 4;
+    }
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(errors.count, CONFIG_MESSAGES_MAX);
+    assert_int_equal(errors.errors, 100001);
+    config_errors_free(&errors);
+
+    /* More sections than there may be. */
+    used = 0;
+    for (int i = 0; i < 3000; i++)
+        used += (size_t)sprintf(text + used, "[filter f%d]\ntype = identity\n", i);
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_true(sample_message(&errors, 2 * 1024 + 1, false, "more than 1024 sections"));
+    config_errors_free(&errors);
+    free(text);
+}
+
+/* ---- files ---------------------------------------------------------------------------------------- */
+
+static void write_file(const char *folder, const char *name, const char *text)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void fragments_override_key_by_key(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/convolvd-config-XXXXXX", path[512], fragments[512];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/main.conf", folder);
+    snprintf(fragments, sizeof fragments, "%s/conf.d", folder);
+    assert_int_equal(mkdir(fragments, 0700), 0);
+    write_file(folder, "main.conf",
+               STREAM "block = 64\nroute = 1 -> f -> 1\nroute = 2 -> f -> 2\n" FILTER
+                      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
+    write_file(fragments, "20.conf", "[stream a]\nchannels = 4\nroute = 4 -> f -> 1\n");
+    write_file(fragments, "10.conf", "[stream a]\nchannels = 3\nblock =\n[sink s]\npath = y.wav\n");
+    write_file(fragments, "ignored.txt", "[nonsense\n");
+    write_file(fragments, ".hidden.conf", "[nonsense\n");
+    struct config *config;
+    struct config_errors errors = {0};
+    if (config_load(path, &config, &errors) != 0) {
+        char *messages = sample_messages(&errors);
+        fail_msg("refused:\n%s", messages);
+    }
+    assert_int_equal(config->streams[0].source.channels, 4);  /* the last file wins */
+    assert_int_equal(config->streams[0].hop_frames, 1024);    /* back to the default */
+    assert_int_equal(config->streams[0].edge_count, 1);       /* a list is replaced as a whole */
+    assert_int_equal(config->streams[0].edges[0].input, 3);
+    char expected[600];
+    snprintf(expected, sizeof expected, "%s/y.wav", fragments); /* beside the file that says it */
+    assert_string_equal(config->sinks[0].options.path, expected);
+    config_free(config);
+    config_errors_free(&errors);
+
+    write_file(fragments, "20.conf", "[stream a]\nchannels = 4\nroute = 5 -> f -> 1\n");
+    assert_int_equal(config_load(path, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(errors.errors, 1);
+    assert_int_equal(errors.messages[0].line, 3);
+    assert_non_null(strstr(errors.messages[0].file, "conf.d/20.conf"));
+    config_errors_free(&errors);
+
+    static const char *const names[] = {"20.conf", "10.conf", "ignored.txt", ".hidden.conf"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char name[600];
+        snprintf(name, sizeof name, "%s/%s", fragments, names[i]);
+        unlink(name);
+    }
+    rmdir(fragments);
+    unlink(path);
+    rmdir(folder);
+
+    assert_int_equal(config_load("/nonexistent/convolvd.conf", &config, &errors), ERROR_NO_FILE);
+    assert_true(sample_message(&errors, 0, false, "cannot be read"));
+    config_errors_free(&errors);
+    assert_int_equal(config_load("/", &config, &errors), ERROR_NO_FILE);
+    config_errors_free(&errors);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_impossible_combination_is_one_message),
+        cmocka_unit_test(all_errors_come_in_one_run),
+        cmocka_unit_test(values_arrive_typed),
+        cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(edges_of_banks_and_matrices),
+        cmocka_unit_test(chains_take_what_is_before_them),
+        cmocka_unit_test(generators_speak_in_the_unit),
+        cmocka_unit_test(spelling_that_is_allowed),
+        cmocka_unit_test(hash_is_of_the_settings_alone),
+        cmocka_unit_test(hostile_text_is_refused_in_bounded_time),
+        cmocka_unit_test(fragments_override_key_by_key),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
