@@ -250,14 +250,18 @@ static void test_drops_are_counted(void **state)
     run_until(&f, 2);
     for (int i = 0; i < 20; i++)
         uv_run(&f.loop, UV_RUN_NOWAIT);
-    for (uint32_t number = 5000; number < 5010; number++) /* the count comes with the next one */
+    for (uint32_t number = 5000; number < 10000; number++) /* the count comes with the next one */
+        send_packet(&f, number);
+    for (int i = 0; i < 20; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+    for (uint32_t number = 10000; number < 10010; number++)
         send_packet(&f, number);
     for (int i = 0; i < 20; i++)
         uv_run(&f.loop, UV_RUN_NOWAIT);
     struct source_ledger ledger;
     f.ops->ledger(f.source, &ledger);
-    assert_true(ledger.kernel_drops > 1000);
-    assert_int_equal(ledger.datagrams + ledger.kernel_drops, 5010);
+    assert_true(ledger.kernel_drops > 2000);
+    assert_int_equal(ledger.datagrams + ledger.kernel_drops, 10010);
     assert_int_equal(f.drops, ledger.kernel_drops);
     close_fixture(&f);
 }
@@ -303,7 +307,7 @@ static void test_wall_clock_steps(void **state)
 {
     (void)state;
     static const int64_t steps_ns[] = {-10 * NS_PER_SECOND, 10 * NS_PER_SECOND,
-                                       3600 * NS_PER_SECOND, -20 * NS_PER_MS};
+                                       3600 * NS_PER_SECOND, -200 * NS_PER_MS};
     static const struct clock_functions clocks = {true_monotonic_ns, stepped_realtime_ns};
     clock_replace(&clocks);
     for (size_t i = 0; i < sizeof steps_ns / sizeof steps_ns[0]; i++) {
@@ -318,7 +322,7 @@ static void test_wall_clock_steps(void **state)
         send_packet(&f, 1);
         int64_t sent_ns = true_monotonic_ns();
         step_ns = steps_ns[i];
-        usleep(2000);
+        usleep(30000); /* so that the time of reading would be seen */
         run_until(&f, 2);
         if (f.puts[1].receive_ns < before_ns - 100000 ||
             f.puts[1].receive_ns > sent_ns + 10 * NS_PER_MS)
