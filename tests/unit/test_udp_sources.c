@@ -317,6 +317,7 @@ static void test_wall_clock_steps(void **state)
         open_sender(&f, "127.0.0.1", NULL);
         send_packet(&f, 0);
         run_until(&f, 1);
+        usleep(1000);
         /* Stamped by the kernel before the clock is set, read after it. */
         int64_t before_ns = true_monotonic_ns();
         send_packet(&f, 1);
