@@ -54,7 +54,7 @@ static const char *connection(const struct sockaddr_storage *address, char text[
 size_t sdp_build(const struct sdp_media *media, char out[SDP_BYTES])
 {
     struct text text = {out, 0};
-    char host[64], name[128], group[16] = "";
+    char from[64], host[64], name[128], group[16] = "";
     const struct sockaddr_storage *to = &media->to.storage;
     unsigned port = ntohs(((const struct sockaddr_in *)(const void *)to)->sin_port);
     snprintf(name, sizeof name, "%s", media->name);
@@ -67,7 +67,7 @@ size_t sdp_build(const struct sdp_media *media, char out[SDP_BYTES])
 
     line(&text, "v=0");
     line(&text, "o=- %llu 1 IN %s", (unsigned long long)media->session,
-         connection(&media->from, host));
+         connection(&media->from, from));
     line(&text, "s=%s", name[0] != '\0' ? name : "-");
     line(&text, "c=IN %s%s", connection(to, host), group);
     line(&text, "t=0 0");
@@ -77,7 +77,7 @@ size_t sdp_build(const struct sdp_media *media, char out[SDP_BYTES])
          fmax(1.0, nearbyint(media->rate_hz)), media->channels);
     line(&text, "a=recvonly");
     line(&text, "a=ptime:%.6g", media->packet_frames / media->rate_hz * 1e3);
-    line(&text, "a=ssrc:%u cname:convolvd@%s", media->ssrc, host + 4);
+    line(&text, "a=ssrc:%u cname:convolvd@%s", media->ssrc, from + 4);
     line(&text, "a=extmap:1 urn:ietf:params:rtp-hdrext:ntp-64");
     line(&text, "a=extmap:2 urn:x-convolvd:stages");
     line(&text, "a=extmap:3 urn:x-convolvd:quality");
