@@ -89,6 +89,8 @@ bool stream_make_room(struct stream *s, uint64_t until)
             stream_shed(s, e, e->submitted, shed_until, SHED_OVERLOAD, INVALID_OVERLOAD);
             e->submitted = shed_until;
             s->partial_valid = false;
+            if (!e->ended)
+                stream_give_up_until(s, e, shed_until);
         }
         if (!e->ended || e->submitted < e->output_end)
             break;

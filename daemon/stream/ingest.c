@@ -175,6 +175,20 @@ static void give_up_all(struct stream *s, struct epoch *e)
     settle(s, e);
 }
 
+void stream_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
+{
+    const struct hole *hole;
+    while ((hole = first_hole(s)) != NULL && hole->from < frame) {
+        struct hole rest = {frame, hole->until, hole->seen_ns};
+        if (hole->until > frame)
+            s->holes[s->hole_first % HOLES_MAX].until = frame;
+        give_up_hole(s, e);
+        if (rest.until > frame)
+            s->holes[--s->hole_first % HOLES_MAX] = rest;
+    }
+    settle(s, e);
+}
+
 /* ---- epochs ------------------------------------------------------------------------------- */
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -263,6 +277,7 @@ static struct epoch *begin_epoch(struct stream *s, const struct packet *packet)
         clock_line_reset(&s->line, s->options.rate_hz);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
+    s->socket_debt = s->overload_debt = 0; /* what was dropped before belongs to no gap of this epoch */
     s->begin_flags = 0;
     return e;
 }

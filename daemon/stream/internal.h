@@ -178,6 +178,9 @@ uint64_t stream_low(const struct stream *s);
 /* Positions below `until` get valid presence bits: absent, until a packet says otherwise. ingest.c */
 void stream_clear_until(struct stream *s, uint64_t until);
 
+/* Gives up what the newest epoch misses below `frame`, before the ring forgets that it is missing. ingest.c */
+void stream_give_up_until(struct stream *s, struct epoch *e, uint64_t frame);
+
 /* Sheds whole unsubmitted blocks, oldest first, until positions below `until` fit into the ring; false when
  * they cannot be made to fit. blocks.c */
 bool stream_make_room(struct stream *s, uint64_t until);

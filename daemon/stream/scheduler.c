@@ -224,10 +224,11 @@ void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *c
 
 /* ---- streams -------------------------------------------------------------------------------------- */
 
-/* Half the shortest block period of the live streams, so that a launch never makes the next block late. */
+/* All that is in the device's queue takes at most half the shortest block period of the live streams: kernels are
+ * not preempted, and the next block has to wait for what was queued before it. */
 static void set_budget(struct scheduler *scheduler)
 {
-    double shortest_ns = (double)(2 * alone_budget_ns);
+    double shortest_ns = (double)(2 * alone_budget_ns * scheduler->depth);
     bool shared = scheduler->count > 1;
     for (int i = 0; i < scheduler->count; i++) {
         const struct stream *stream = scheduler->streams[i];
@@ -235,7 +236,7 @@ static void set_budget(struct scheduler *scheduler)
         if (shared && stream_is_live(stream) && period_ns < shortest_ns)
             shortest_ns = period_ns;
     }
-    scheduler->budget_ns = (int64_t)(shortest_ns / 2);
+    scheduler->budget_ns = (int64_t)(shortest_ns / 2 / scheduler->depth);
     if (scheduler->budget_ns < least_budget_ns)
         scheduler->budget_ns = least_budget_ns;
 }

@@ -1,9 +1,9 @@
 /*
  * Scheduler: brings ready blocks of all streams of one engine into batches and completed
  * batches back to their streams. A batch is decided when it closes: the most urgent stream
- * first, then others while the batch's expected device time stays under half the shortest
- * block period of any live stream (kernels are not preempted), so a saturating stream cannot
- * make a modest one late. Runs once per loop iteration that brought something; owns the one
+ * first, then others while the expected device time of all that is queued stays under half the
+ * shortest block period of any live stream (kernels are not preempted), so a saturating stream
+ * cannot make a modest one late. Runs once per loop iteration that brought something; owns the one
  * timerfd for reorder windows and idle flushes.
  *
  * Loop thread.
