@@ -75,25 +75,26 @@ static void sink_flush(void *context)
 
 static uint64_t sink_room(void *context)
 {
-    struct pipeline_sink *sink = context;
-    if (sink->sink == NULL)
-        return UINT64_MAX;
-    struct sink_ledger ledger;
-    sink->ops->ledger(sink->sink, &ledger);
-    /* The writer's own thread frees the room: nothing on the loop would tell. */
-    struct pipeline *pipeline = sink->pipeline;
-    if (ledger.pending > sink->room_frames / 2 && !pipeline->starved) {
-        pipeline->starved = true;
-        pipeline->changed(pipeline->context);
-    }
-    return ledger.pending < sink->room_frames ? sink->room_frames - ledger.pending : 0;
+    const struct pipeline_sink *sink = context;
+    return sink->sink != NULL ? sink->ops->room(sink->sink) : UINT64_MAX;
+}
+
+static void sink_room_again(void *context)
+{
+    const struct pipeline_sink *sink = context;
+    if (sink->pipeline->scheduled)
+        scheduler_kick(sink->pipeline->scheduler);
 }
 
 static void chain_put(void *context, const struct result *result)
 {
     struct pipeline *pipeline = context;
-    struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
-    stream_put(pipeline->stream, &packet);
+    if (result->frames > 0) {
+        struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+        stream_put(pipeline->stream, &packet);
+    } else if (result->flags & RESULT_EPOCH_END) {
+        stream_end(pipeline->stream);
+    }
     scheduler_kick(pipeline->scheduler);
 }
 
@@ -211,9 +212,8 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
         .input_rate_hz = config->source.rate_hz,
         .input_scales = config->scales,
     };
-    /* Half of the queue, counted in floats: the other half takes what is on its way. */
-    uint64_t queue_bytes = sink->options.queue_bytes > 0 ? sink->options.queue_bytes : UINT64_C(64) << 20;
-    sink->room_frames = queue_bytes / (2 * sizeof(float) * info->output_floats);
+    sink->options.room_again = sink_room_again;
+    sink->options.room_context = sink;
     int error = sink->ops->open(&sink->options, pipeline->loop, &sink->sink, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
@@ -296,7 +296,7 @@ int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, str
             .put = sink_put,
             .flush = sink->ops->flush != NULL ? sink_flush : NULL,
             /* A source that waits must not overrun a writer; a live one drops under a name. */
-            .room = live ? NULL : sink_room,
+            .room = live || sink->ops->room == NULL ? NULL : sink_room,
             .raw = sink->options.raw,
         };
         int error = connect_port(pipeline, &port, problem);

@@ -34,7 +34,6 @@ struct pipeline_sink {
     struct sink_options options;  /* lives as long as the sink */
     struct sink *sink;            /* NULL once closed */
     struct sink_ledger ledger;    /* the last one, when closed */
-    uint64_t room_frames;         /* what a writer may have waiting before the stream is held back */
     struct pipeline *pipeline;
 };
 
@@ -65,7 +64,6 @@ struct pipeline {
     struct scheduler *scheduler;  /* set by pipeline_connect */
     bool scheduled, source_started;
     bool ended;                   /* nothing more will be put: the source ended or was stopped */
-    bool starved;                 /* a sink without room held the stream back: look again soon */
     uint32_t closing;             /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
     struct chain chain;           /* of the results this stream reads */

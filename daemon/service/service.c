@@ -25,7 +25,7 @@ enum phase {
     PHASE_STOPPED,         /* every handle is closing: the loop ends by itself */
 };
 
-/* How often a drain, or a stream held back by a slow writer, is looked at. */
+/* How often a drain is looked at. */
 enum { TICK_MS = 5 };
 
 /* After the drain's deadline the sinks get this long to close their files. */
@@ -284,16 +284,10 @@ static void advance(struct service *service)
 
 static void on_changed(uv_async_t *async)
 {
-    struct service *service = async->data;
-    bool starved = false;
-    for (uint32_t i = 0; i < service->prepared; i++)
-        starved = starved || service->pipelines[i].starved;
-    if (starved)
-        start_tick(service);
-    advance(service);
+    advance(async->data);
 }
 
-/* Pipelines tell of an end, a close or a lack of room here; also from within their own calls. */
+/* Pipelines tell of an end or a close here; also from within their own calls. */
 static void pipeline_changed(void *context)
 {
     struct service *service = context;
@@ -304,15 +298,8 @@ static void pipeline_changed(void *context)
 static void on_tick(uv_timer_t *timer)
 {
     struct service *service = timer->data;
-    bool starved = false;
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        starved = starved || service->pipelines[i].starved;
-        service->pipelines[i].starved = false;
-    }
-    if (starved || service->phase == PHASE_DRAINING)
+    if (service->phase == PHASE_DRAINING)
         scheduler_kick(service->scheduler);
-    else if (service->phase == PHASE_RUNNING)
-        uv_timer_stop(timer);
     advance(service);
 }
 

@@ -149,6 +149,8 @@ static void print_datagrams(const struct source_ledger *ledger, FILE *out)
     fprintf(out, "; kernel drops %" PRIu64, ledger->kernel_drops);
     if (ledger->senders > 0)
         fprintf(out, "; sender %08" PRIX32 ", %" PRIu64 " followed", ledger->ssrc, ledger->senders);
+    if (ledger->clock_steps > 0)
+        fprintf(out, "; %" PRIu64 " steps of the wall clock", ledger->clock_steps);
     if (ledger->buffer_bytes > 0)
         fprintf(out, "; receive buffer %.1f MiB", (double)ledger->buffer_bytes / (1 << 20));
     fprintf(out, "\n");

@@ -49,6 +49,7 @@ static json_t *datagrams_json(const struct source_ledger *ledger)
     json_object_set_new(object, "senders", integer(ledger->senders));
     json_object_set_new(object, "ssrc", integer(ledger->ssrc));
     json_object_set_new(object, "receive_buffer_bytes", integer(ledger->buffer_bytes));
+    json_object_set_new(object, "clock_steps", integer(ledger->clock_steps));
     json_object_set_new(object, "loss_detectable", json_boolean(ledger->loss_detectable));
     return object;
 }

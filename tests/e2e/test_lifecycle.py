@@ -58,6 +58,17 @@ class Lifecycle(unittest.TestCase):
             self.assertIn("frames out    100030 = out 100030\n", daemon.table)
             self.assertEqual(len(read_recording(f"{self.folder}/rec.wav")), 100030)
 
+    def test_a_slow_writer_holds_a_source_that_waits(self):
+        # 16 MiB of results through a queue of 64 KiB: nothing is dropped, everything waits.
+        config = generator("s", "pace = fast\nduration = 2000000 frames") + filters(self.folder) \
+            + recording("rec", "s", self.folder) + "queue = 64 KiB\n"
+        with Daemon(config, folder=self.folder, wait=False) as daemon:
+            self.assertEqual(daemon.wait_end(), 0)
+            status = daemon.read_status()
+            assert_ledgers(status)
+            self.assertEqual(sink_of(status, "rec")["delivered"], 2000000 + len(TAPS_1) - 1)
+            self.assertEqual(sum(stream_of(status, "s")["frames_out"]["shed"].values()), 0)
+
     def test_sigterm_drains_and_flushes_the_tail(self):
         config = generator("s", "pace = realtime") + filters(self.folder) + recording("rec", "s", self.folder)
         with Daemon(config, folder=self.folder) as daemon:
