@@ -27,6 +27,9 @@ enum { EXIT_DIFFERENT = 1, EXIT_USAGE = 2, POLL_MS = 100, CREDIT_BLOCKS = 16 };
 /* After the stop condition: packets overtaken by the last one may still come. */
 #define LINGER_NS (50 * NS_PER_MS)
 
+/* After a signal: what is in the socket is still taken, for so long at most. */
+#define STOP_NS NS_PER_SECOND
+
 static struct arguments {
     const char *listen, *sdp, *interface, *format;
     uint64_t channels, payload_type, receive_buffer;
@@ -221,10 +224,14 @@ static int run(struct tap *tap, struct problem *problem)
 {
     int64_t first_ns = 0, last_ns = clock_monotonic_ns(), progress_ns = 0, linger_ns = INT64_MAX;
     uint64_t untold = 0;
-    while (!stopping) {
+    for (;;) {
         struct convolv_block block;
         /* Without waiting first, so that credit is told when the queue runs empty. */
         int got = convolv_receiver_next(tap->receiver, 0, &block);
+        if (stopping && linger_ns == INT64_MAX)
+            linger_ns = clock_monotonic_ns() + STOP_NS;
+        if (stopping && got == 0)
+            break; /* what had come before the signal has been taken */
         struct convolv_receiver_ledger ledger;
         if (got <= 0 || ++untold >= CREDIT_BLOCKS) {
             convolv_receiver_ledger(tap->receiver, &ledger);
