@@ -211,9 +211,10 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
     /* Blocks beyond the last whole one never get frames of their own: they were complete when the epoch ended. */
     for (uint64_t block = e->head / s->hop; block * s->hop < e->output_end; block++) {
         struct block_times *times = block_times_of(s, e, block);
-        bool has_frames = block * s->hop < e->head;
+        /* What is left of it is input, or tail alone: the tail is due now, not when the input came. */
+        bool has_input = block * s->hop < e->head && e->submitted < e->head;
         times->ready_ns = now_ns;
-        if (!has_frames)
+        if (!has_input)
             times->first_ns = times->last_ns = now_ns;
         if (block - e->head / s->hop >= s->times_mask)
             break;

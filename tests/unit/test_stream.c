@@ -655,6 +655,24 @@ static void test_idle_flush(void **state)
     world_close();
 }
 
+static void test_tail_is_due_when_the_epoch_ends(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    world_open(&options);
+    put(0, 0, 100, 0, 0);
+    world->now_ns += 10 * NS_PER_MS;
+    turn(4); /* the partial block */
+    world->now_ns += NS_PER_SECOND;
+    stream_end(world->stream);
+    drain();
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    /* the silence before the end is nobody's latency */
+    assert_true(stats.total->max_ns < 20 * NS_PER_MS);
+    world_close();
+}
+
 static void test_overload_sheds_whole_blocks(void **state)
 {
     (void)state;
@@ -896,6 +914,7 @@ int main(void)
         cmocka_unit_test(test_discontinuity_begins_an_epoch),
         cmocka_unit_test(test_records_are_convolved_alone),
         cmocka_unit_test(test_idle_flush),
+        cmocka_unit_test(test_tail_is_due_when_the_epoch_ends),
         cmocka_unit_test(test_overload_sheds_whole_blocks),
         cmocka_unit_test(test_back_pressure_loses_nothing),
         cmocka_unit_test(test_device_failure_is_counted),
