@@ -476,6 +476,7 @@ static void hash_is_of_the_settings_alone(void **state)
     } table[] = {
         {"# other comments\n[filter f]\n\ntype=identity\n" SINK STREAM "filter =  f ; why\n", true},
         {STREAM "filter = f\nblock = 1024\n" FILTER SINK, false},
+        {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6001\n", false},
         {STREAM "filter = f\n" FILTER SINK "ttl = 17\n", false},
     };
     struct config *first = load_good(STREAM "filter = f\n" FILTER SINK);
