@@ -1,0 +1,54 @@
+/*
+ * RTP from anybody: the parser and the reader of result extensions on the input as one
+ * datagram, then the whole way of a run of datagrams to the stream, continuous and in records.
+ */
+#include "fuzz_ingest.h"
+
+#include "io/rtp_wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static void parse(const uint8_t *data, size_t bytes)
+{
+    struct rtp_packet packet;
+    struct rtp_result_info info;
+    if (rtp_parse(data, bytes, &packet) != RTP_OK)
+        return;
+    REQUIRE(packet.payload >= data + RTP_HEADER_BYTES);
+    REQUIRE(packet.payload + packet.payload_bytes <= data + bytes);
+    REQUIRE(packet.extension == NULL ||
+            packet.extension + packet.extension_bytes <= packet.payload);
+    if (!rtp_parse_result_info(&packet, &info))
+        return;
+    /* What was read is written and read back as it was. */
+    uint8_t out[RTP_HEADER_BYTES + RTP_EXTENSION_BYTES];
+    struct rtp_packet again;
+    struct rtp_result_info back;
+    memset(&back, 0, sizeof back);
+    REQUIRE(rtp_build(out, &packet.header, &info) == sizeof out);
+    REQUIRE(rtp_parse(out, sizeof out, &again) == RTP_OK);
+    REQUIRE(rtp_parse_result_info(&again, &back));
+    REQUIRE(back.first_frame == info.first_frame && back.capture_ns == info.capture_ns &&
+            back.invalid_until == info.invalid_until && back.flags == info.flags);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct source_options options = {
+        .stream = "fuzz",
+        .rate_hz = 1e6,
+        .frame_bytes = 4,
+        .payload_type = 96,
+        .reorder_ns = NS_PER_MS,
+        .max_gap_ns = NS_PER_SECOND,
+        .max_dropout_ns = NS_PER_SECOND,
+        .max_misorder_ns = 10 * NS_PER_MS,
+    };
+    parse(data, bytes);
+    fuzz_feed(&rtp_protocol, &options, data, bytes);
+    options.mode = SOURCE_RECORD;
+    options.rate_hz = 1e7;
+    options.frame_bytes = 6;
+    fuzz_feed(&rtp_protocol, &options, data, bytes);
+    return 0;
+}

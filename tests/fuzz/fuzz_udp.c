@@ -1,0 +1,23 @@
+/* Plain samples from anybody: headerless, and behind sequence numbers of either byte order. */
+#include "fuzz_ingest.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    struct source_options options = {
+        .stream = "fuzz",
+        .rate_hz = 1e6,
+        .frame_bytes = 4,
+        .reorder_ns = NS_PER_MS,
+        .max_gap_ns = NS_PER_SECOND,
+        .max_dropout_ns = NS_PER_SECOND,
+        .max_misorder_ns = 10 * NS_PER_MS,
+    };
+    fuzz_feed(&udp_protocol, &options, data, bytes);
+    fuzz_feed(&udp_sequence_protocol, &options, data, bytes);
+    options.sequence_big_endian = true;
+    options.mode = SOURCE_RECORD;
+    fuzz_feed(&udp_sequence_protocol, &options, data, bytes);
+    return 0;
+}
