@@ -187,6 +187,7 @@ static const struct config_world real_world = {
     .readable = real_readable,
     .recordable = recording_check,
     .environment = real_environment,
+    .variant = engine_variant_name,
 };
 
 const char *build_path(struct build *build, const char *path, struct config_place place)

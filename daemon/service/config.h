@@ -155,6 +155,8 @@ struct config_world {
     int (*recordable)(const struct sink_options *options, struct problem *problem);
     /* As getenv. */
     const char *(*environment)(const char *name);
+    /* Names for `variant`, in order; NULL past the end. */
+    const char *(*variant)(int index);
 };
 
 /*

@@ -232,6 +232,16 @@ static int build_sink(struct build *build, uint32_t index)
     return 0;
 }
 
+/* A recording must not replace what a stream reads. */
+static void check_overwriting(struct build *build, const struct raw_section *section, const char *path)
+{
+    for (uint32_t s = 0; path != NULL && s < build->config->stream_count; s++)
+        if (build->streams[s].source.path != NULL && strcmp(build->streams[s].source.path, path) == 0)
+            config_error(build->errors, place_of(section, KEY_SINK_PATH),
+                         "sink %s would overwrite `%s`, which stream %s reads; write another path",
+                         section->name, path, build->streams[s].name);
+}
+
 /* ---- one destination, one sink ------------------------------------------------------------ */
 
 static bool same_destination(const struct build *build, uint32_t i, uint32_t k)
@@ -259,6 +269,8 @@ static void check_destinations(struct build *build)
                              section->type == SINK_RTP ? "address or port" : "path");
                 break;
             }
+        if (section->type == SINK_RECORDING)
+            check_overwriting(build, section, build->sinks[i].options.path);
         if (section->type != SINK_RTP || value_of(section, KEY_SINK_ADDRESS) == NULL)
             continue;
         const struct value *to = value_of(section, KEY_SINK_ADDRESS);

@@ -462,6 +462,26 @@ static int build_source(struct build *build, struct config_stream *stream,
 
 /* ---- blocks and times --------------------------------------------------------------------- */
 
+static void build_variant(struct build *build, struct config_stream *stream,
+                          const struct raw_section *section)
+{
+    const struct value *variant = value_of(section, KEY_VARIANT);
+    stream->variant = variant != NULL ? variant->text : NULL;
+    if (variant == NULL)
+        return;
+    char names[256] = "";
+    size_t used = 0;
+    for (int i = 0; build->world->variant(i) != NULL; i++) {
+        const char *name = build->world->variant(i);
+        if (strcmp(name, variant->text) == 0)
+            return;
+        if (used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", name);
+    }
+    config_error(build->errors, place_of(section, KEY_VARIANT),
+                 "`variant = %s` is not known; write one of: %s", variant->text, names);
+}
+
 static void build_blocks(struct build *build, struct config_stream *stream,
                          const struct raw_section *section)
 {
@@ -475,8 +495,7 @@ static void build_blocks(struct build *build, struct config_stream *stream,
     stream->idle_flush_ns = value_of(section, KEY_IDLE_FLUSH)->integer;
     const struct value *deadline = value_of(section, KEY_DEADLINE);
     stream->deadline_ns = deadline != NULL ? deadline->integer : 0;
-    const struct value *variant = value_of(section, KEY_VARIANT);
-    stream->variant = variant != NULL ? variant->text : NULL;
+    build_variant(build, stream, section);
     const struct value *fft = value_of(section, KEY_FFT);
     if (fft != NULL) {
         stream->fft = (uint32_t)fft->integer;

@@ -254,6 +254,9 @@ static void print_config_page(FILE *out)
         roff(out, facts_text(key, facts, sizeof facts));
         fputs(")\n", out);
     }
+    fputs(".SH FILES\n", out);
+    roff_item(out, "/etc/convolvd/convolvd.conf", "Read when no other file is named.");
+    roff_item(out, "/etc/convolvd/conf.d/*.conf", "Fragments that override it.");
     fputs(".SH SEE ALSO\n.BR convolvd (8)\n", out);
 }
 

@@ -44,7 +44,12 @@ static const char *environment(const char *name)
     return name[0] == 'S' ? "/var/lib/convolvd:/elsewhere" : NULL;
 }
 
-static const struct config_world world = {probe, readable, recordable, environment};
+static const char *variant(int index)
+{
+    return index == 0 ? "fused" : NULL;
+}
+
+static const struct config_world world = {probe, readable, recordable, environment, variant};
 
 static void require_whole(const struct config *config)
 {

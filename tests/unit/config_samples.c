@@ -34,11 +34,18 @@ static const char *sample_environment(const char *name)
     return NULL;
 }
 
+static const char *sample_variant(int index)
+{
+    static const char *const names[] = {"fused", "general"};
+    return index < 2 ? names[index] : NULL;
+}
+
 const struct config_world sample_world = {
     .probe = sample_probe,
     .readable = sample_readable,
     .recordable = sample_recordable,
     .environment = sample_environment,
+    .variant = sample_variant,
 };
 
 int sample_load(const char *text, struct config **config, struct config_errors *errors)

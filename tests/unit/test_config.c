@@ -110,6 +110,8 @@ static const struct combination {
     {"[stream a]\nsource = file\npath = missing.wav\nfilter = f\n" FILTER SINK, 3, false,
      "missing.wav cannot be read"},
     {"[stream a]\nsource = file\npath = empty.wav\nfilter = f\n" FILTER SINK, 3, true, "holds no frames"},
+    {"[stream a]\nsource = file\npath = x.wav\nfilter = f\n" FILTER
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n", 10, false, "would overwrite `x.wav`"},
     /* RTP */
     {RTP "payload type = 0\nfilter = f\n" FILTER SINK, 5, false, "write one of 96 … 127"},
     {RTP "payload type = 72\nfilter = f\n" FILTER SINK, 5, false, "collides with RTCP"},
@@ -148,6 +150,7 @@ static const struct combination {
     {STREAM "filter = f\nfft = 1000\n" FILTER SINK, 7, false, "is not a power of two"},
     {STREAM "filter = f\nfft = 1024\n" FILTER SINK, 7, false, "write at least 2048"},
     {STREAM "filter = f\nbuffer = 1000 s\n" FILTER SINK, 7, false, "more than the `input memory`"},
+    {STREAM "filter = f\nvariant = fussed\n" FILTER SINK, 7, false, "is not known; write one of: fused, general"},
     /* the generator */
     {STREAM "filter = f\nfrequency = 300 kHz\n" FILTER SINK, 7, false, "half the rate"},
     {STREAM "filter = f\namplitude = 1 Pa\n" FILTER SINK, 7, false, "the unit here is V"},
