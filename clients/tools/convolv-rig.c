@@ -50,7 +50,7 @@ static struct arguments {
     uint64_t record;
     double pause;
     double loss, duplicate, reorder, wrong_ssrc, garbage;
-    uint64_t loss_burst, reorder_depth;
+    uint64_t loss_burst, reorder_depth, clean;
     struct option_list restart, skip, forge;
     const char *credit;
     uint64_t in_flight;
@@ -150,6 +150,7 @@ static const struct option_row rows[] = {
     COUNT("reorder-depth", "N", reorder_depth, 1, FAULTS_DEPTH_MAX, "3", "until up to so many later ones have gone"),
     QUANTITY("wrong-ssrc", RATIO, "P", wrong_ssrc, 0, 1, "0", "put a packet of another SSRC in between"),
     QUANTITY("garbage", RATIO, "P", garbage, 0, 1, "0", "put a datagram in between that is not RTP"),
+    COUNT("clean", "FRAMES", clean, 0, 1.8e19, "0", "none of these among the first frames"),
     LIST("restart-at", "FRAME", restart, "new SSRC, sequence number and time stamp there"),
     LIST("skip", "FRAME:FRAMES", skip, "frames never acquired: the time stamp jumps"),
     LIST("forge", "FRAME:FRAMES", forge, "one packet in between that claims to be so much later"),
@@ -267,6 +268,7 @@ static int fill_rig_options(struct rig_options *options, struct problem *problem
         .duplicate = a->duplicate,
         .reorder = a->reorder, .reorder_depth = a->reorder_depth,
         .wrong_ssrc = a->wrong_ssrc, .garbage = a->garbage,
+        .clean_frames = a->clean,
     };
     if (sender->framing != CONVOLV_FRAMING_RTP && (a->wrong_ssrc > 0 || a->garbage > 0 || a->forge.count > 0 ||
                                                    a->record > 0 || a->skip.count > 0))

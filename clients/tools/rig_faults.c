@@ -60,7 +60,8 @@ void faults_close(struct faults *faults)
 static bool chance(struct faults *faults, double probability)
 {
     /* Draws only for faults that are on, so that adding one does not change the others' pattern of a seed. */
-    return probability > 0 && random_unit(&faults->random) < probability;
+    return probability > 0 && faults->ledger.offered_frames > faults->options.clean_frames &&
+           random_unit(&faults->random) < probability;
 }
 
 static void put_u32(uint8_t *out, uint32_t value)
@@ -136,6 +137,7 @@ static void add_foreign(struct faults *faults, const uint8_t *datagram, size_t b
 bool faults_offer(struct faults *faults, const uint8_t *datagram, size_t bytes, uint32_t frames)
 {
     faults->ledger.offered++;
+    faults->ledger.offered_frames += frames;
     add_foreign(faults, datagram, bytes);
     if (faults->burst_left == 0 && chance(faults, faults->options.loss))
         faults->burst_left = faults->options.loss_burst;

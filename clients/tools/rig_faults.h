@@ -24,10 +24,11 @@ struct faults_options {
     uint64_t reorder_depth; /* … until 1 to this many later ones have gone */
     double wrong_ssrc;    /* RTP: probability of a foreign datagram in between */
     double garbage;       /* RTP: probability of a datagram that is no RTP in between */
+    uint64_t clean_frames;/* no faults before so many frames have been offered */
 };
 
 struct faults_ledger {
-    uint64_t offered;     /* = gone + dropped + held */
+    uint64_t offered, offered_frames; /* offered = gone + dropped + held */
     uint64_t gone, held;
     uint64_t dropped, dropped_frames;
     uint64_t duplicated, reordered; /* reordered: gone after a later one */
