@@ -72,7 +72,7 @@ struct row {
     ROW_U32 edge_count;
     ROW_U32 components;  /* 1, or 2 with an imaginary part */
     ROW_U32 plane_reach; /* frames of a plane that can be other than zero */
-    ROW_U32 reserved;
+    ROW_U32 width;             /* lanes: channels of the row, 1…16 */
 };
 
 /* input spectrum · filter spectrum · gain, summed per output. In SPECTRUM. */

@@ -25,6 +25,7 @@ static const struct {
     [KERNEL_FORWARD] = {"general.cl", "general_forward"},
     [KERNEL_PRODUCT] = {"general.cl", "general_product"},
     [KERNEL_GATHER] = {"overlap_add.cl", "overlap_add_gather"},
+    [KERNEL_LANES] = {"lanes.cl", "lanes"},
 };
 
 /* True when a write to a buffer over host memory is seen in that memory without a map: PoCL.
@@ -51,8 +52,11 @@ static int build_kernel(struct engine *engine, enum kernel_id id, enum scratch s
                         struct problem *problem)
 {
     char options[160];
-    snprintf(options, sizeof options, "-D LANES=%u -D ITEMS=%u%s", engine->lanes, engine->items,
-             scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "");
+    /* Oclgrind 21.10 does not interpret what inlining leaves behind
+     * (llvm.experimental.noalias.scope.decl). */
+    const bool simulator = strcmp(engine->found.info.platform, "Oclgrind") == 0;
+    snprintf(options, sizeof options, "-D LANES=%u -D ITEMS=%u%s%s", engine->lanes, engine->items,
+             scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "", simulator ? " -cl-opt-disable" : "");
     const struct program_request request = {
         .context = engine->context,
         .device = engine->found.device,
@@ -148,15 +152,15 @@ void device_destroy(struct engine *engine)
     engine->context = NULL;
 }
 
-int device_tree_get(struct engine *engine, uint32_t fft, struct device_tree **out,
+int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct device_tree **out,
                     struct problem *problem)
 {
     uint32_t log = 0;
     while ((1u << log) < fft)
         log++;
-    struct device_tree *shared = &engine->trees[log];
+    struct device_tree *shared = &engine->trees[lanes > 1][log];
     if (shared->users == 0) {
-        int error = tree_create(fft, engine->lanes, engine->radix_max, &shared->tree, problem);
+        int error = tree_create(fft, lanes, lanes > 1 ? 4 : 8, &shared->tree, problem);
         if (error < 0)
             return error;
         uint64_t bytes = tree_factor_floats(shared->tree) * sizeof(float);

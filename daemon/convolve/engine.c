@@ -37,8 +37,7 @@ static void choose_shape(struct engine *engine)
 {
     const bool gpu = engine->found.info.gpu || engine_hooks.gpu_shape;
     engine->lanes = gpu ? 1 : 16;
-    engine->items = gpu ? 128 : 1;
-    engine->radix_max = gpu ? 8 : 4;
+    engine->items = !gpu ? 1 : engine_hooks.items != 0 ? engine_hooks.items : 128;
     /* Reports are added up in local memory too. */
     const uint64_t reserved = engine->items * sizeof(struct report_row) + 1024;
     uint64_t local =
@@ -51,7 +50,7 @@ static int open_arenas(struct engine *engine, const struct engine_options *optio
 {
     const struct device_info *info = &engine->found.info;
     engine->slot_samples = or_default(options->batch_output_floats, UINT64_C(4) << 20);
-    engine->slot_reports = engine->slot_samples / 16 + 16384;
+    engine->slot_reports = engine->slot_samples / 16 + 4096;
     const uint64_t slot_floats = engine->slot_samples + engine->slot_reports * REPORT_FLOATS + 16;
     const uint64_t slots = engine->slot_count + 1;
     int error = arena_open(&engine->input, "input memory",

@@ -10,6 +10,7 @@
 
 struct engine_hooks {
     bool gpu_shape;            /* work-groups with barriers, one float a lane, also on a CPU */
+    uint32_t items;            /* work-items of a group in that shape, 0: as on a GPU */
     uint64_t local_bytes;      /* local memory for transforms, 0: the device's */
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */

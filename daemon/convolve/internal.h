@@ -9,6 +9,7 @@
  *   plan.c      a specification becomes a plan; costs
  *   layout.c    geometry: N, partitions, where spectra and state lie
  *   variants.c  the table of variants
+ *   lanes.c     the tables of the variant "lanes"
  *   selftest.c  a plan against the double reference
  *   tree.c      the transform in double
  */
@@ -33,7 +34,8 @@ enum {
     BLOCKS_MAX = 4096,
     CHANNELS_MAX = 1024,
     PLANS_MAX = 1024,
-    ROWS_PER_BATCH = 1 << 15,
+    ROWS_PER_BATCH = 1 << 13,
+    LANES_CHANNELS_MIN = 4, /* with fewer, "fused" does more in the same time */
 };
 
 _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one report, two names");
@@ -45,6 +47,7 @@ enum kernel_id {
     KERNEL_FORWARD,
     KERNEL_PRODUCT,
     KERNEL_GATHER,
+    KERNEL_LANES,
     KERNELS,
     KERNEL_NONE = KERNELS,
 };
@@ -78,7 +81,7 @@ enum stage_id {
     STAGE_COUNT,
 };
 
-/* A transform's tables on the device, shared by the plans of one N. */
+/* A transform's tables on the device, shared by the plans of one N and order of points. */
 struct device_tree {
     struct tree *tree;
     uint64_t offset; /* bytes in SPECTRUM */
@@ -142,6 +145,7 @@ struct variant {
     bool overlap_add;
     bool one_launch; /* outputs of one edge each, one partition */
     bool partitions;
+    bool lanes; /* a channel in each lane: trees without root lanes */
 };
 
 const struct variant *variant_at(int index);
@@ -154,6 +158,20 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
 /* plan.c: the fields that depend on the layout; frees everything on error. */
 int plan_build(struct engine *engine, const struct plan_spec *spec, const struct layout *layout,
                struct plan **out, struct problem *problem);
+
+/* plan.c, for the variants' own files: what every row of an input shares, and room for a stage's
+ * rows (NULL: out of memory). */
+struct row plan_input_row(const struct plan *plan, const struct plan_spec *spec, uint32_t input);
+struct row *plan_stage_rows(struct plan *plan, enum stage_id stage, enum kernel_id kernel,
+                            uint32_t capacity);
+
+/* lanes.c. Why it cannot do these channels and edges, or, when it was not asked for by name, should
+ * not; NULL: it can. */
+const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec,
+                            bool by_name);
+uint64_t lanes_spectra_floats(const struct plan_spec *spec, uint32_t fft);
+/* Fills the plan's spectra and rows; `work` holds N doubles. 0 or ERROR_MEMORY. */
+int lanes_rows(struct plan *plan, const struct plan_spec *spec, double *work);
 
 /* selftest.c: 0, ERROR_ACCURACY, or what the engine answers. Fills the plan's error and cost. */
 int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem);
@@ -189,8 +207,8 @@ struct engine {
     struct device_found found;
     char *kernels_dir, *cache_dir;
     bool guards;
-    uint32_t lanes, items, radix_max; /* the kernels' shape */
-    uint64_t local_budget_bytes;      /* for transforms in local memory */
+    uint32_t lanes, items;       /* the kernels' shape */
+    uint64_t local_budget_bytes; /* for transforms in local memory */
     uint32_t slot_count, depth;
     uint64_t slot_samples, slot_reports; /* floats, reports */
     struct slot *slots;                  /* [slot_count + 1]: the last is the worker's */
@@ -208,7 +226,7 @@ struct engine {
     cl_command_queue queue;  /* device thread */
     cl_command_queue upload; /* workers */
     bool twin;
-    struct device_tree trees[32]; /* by log2 N */
+    struct device_tree trees[2][32]; /* without and with root lanes; by log2 N */
     struct plan *plans[PLANS_MAX];
     uint64_t ring_serial;
     uint32_t rings_open;
@@ -244,7 +262,7 @@ int device_create(struct engine *engine, struct problem *problem);
 void device_destroy(struct engine *engine);
 int device_kernel(struct engine *engine, enum kernel_id id, enum scratch scratch,
                   struct problem *problem);
-int device_tree_get(struct engine *engine, uint32_t fft, struct device_tree **out,
+int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct device_tree **out,
                     struct problem *problem);
 void device_tree_put(struct device_tree *tree, struct engine *engine);
 

@@ -145,6 +145,8 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
             layout->taps_longest = spec->taps[spec->edges[e].taps]->count;
 
     const char *objection = variant->one_launch ? edges_objection(spec) : NULL;
+    if (objection == NULL && variant->lanes)
+        objection = lanes_objection(engine, spec, by_name);
     if (objection != NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
                            variant->name, objection);
@@ -156,7 +158,14 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
     layout->scratch =
         transform_bytes <= engine->local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
     layout->planes = 1;
-    if (variant->one_launch && any_complex(spec) &&
+    if (variant->lanes) {
+        layout->planes = engine->lanes;
+        if (layout->planes * transform_bytes > engine->local_budget_bytes)
+            return problem_set(problem, ERROR_UNSUPPORTED,
+                               "%s: N = %u for %u channels at once does not fit local memory",
+                               variant->name, layout->fft, layout->planes);
+    }
+    if (variant->one_launch && !variant->lanes && any_complex(spec) &&
         (layout->scratch == SCRATCH_GLOBAL || 2 * transform_bytes <= engine->local_budget_bytes))
         layout->planes = 2;
     if (layout->partitions > 1) {

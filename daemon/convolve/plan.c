@@ -135,7 +135,7 @@ static void fill_spectra(const struct build *build)
  */
 
 /* What every row of an input shares: how its samples are read, and where in the window they lie. */
-static struct row input_row(const struct plan *plan, const struct plan_spec *spec, uint32_t input)
+struct row plan_input_row(const struct plan *plan, const struct plan_spec *spec, uint32_t input)
 {
     const struct sample_format *format = &spec->format;
     const struct layout *layout = &plan->layout;
@@ -217,8 +217,8 @@ static void output_row(const struct build *build, uint32_t output, struct row *r
     row->components = output_components(build, output);
 }
 
-static struct row *make_rows(struct plan *plan, enum stage_id stage, enum kernel_id kernel,
-                             uint32_t capacity)
+struct row *plan_stage_rows(struct plan *plan, enum stage_id stage, enum kernel_id kernel,
+                            uint32_t capacity)
 {
     plan->kernels[stage] = kernel;
     plan->templates[stage] = calloc(capacity, sizeof(struct row));
@@ -231,7 +231,7 @@ static int fused_rows(const struct build *build)
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     const bool overlap_add = plan->layout.variant->overlap_add;
-    struct row *rows = make_rows(plan, STAGE_PRODUCE, KERNEL_FUSED, spec->inputs);
+    struct row *rows = plan_stage_rows(plan, STAGE_PRODUCE, KERNEL_FUSED, spec->inputs);
     bool *heard = calloc(spec->inputs, sizeof *heard);
     if (rows == NULL || heard == NULL) {
         free(heard);
@@ -241,7 +241,7 @@ static int fused_rows(const struct build *build)
     for (uint32_t e = 0; e < spec->edge_count; e++) {
         const struct edge *edge = &spec->edges[e];
         struct row *row = &rows[count++];
-        *row = input_row(plan, spec, edge->input);
+        *row = plan_input_row(plan, spec, edge->input);
         output_row(build, edge->output, row);
         row->spectrum = build->filters[edge->taps].re;
         row->spectrum_im = build->filters[edge->taps].im;
@@ -252,7 +252,7 @@ static int fused_rows(const struct build *build)
     }
     for (uint32_t i = 0; i < spec->inputs; i++)
         if (!heard[i])
-            rows[count++] = input_row(plan, spec, i);
+            rows[count++] = plan_input_row(plan, spec, i);
     plan->rows[STAGE_PRODUCE] = count;
     free(heard);
     return 0;
@@ -264,14 +264,14 @@ static int general_rows(const struct build *build, uint64_t edges_offset)
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     const bool overlap_add = plan->layout.variant->overlap_add;
-    struct row *inputs = make_rows(plan, STAGE_FORWARD, KERNEL_FORWARD, spec->inputs);
-    struct row *outputs = make_rows(plan, STAGE_PRODUCE, KERNEL_PRODUCT, spec->outputs_count);
+    struct row *inputs = plan_stage_rows(plan, STAGE_FORWARD, KERNEL_FORWARD, spec->inputs);
+    struct row *outputs = plan_stage_rows(plan, STAGE_PRODUCE, KERNEL_PRODUCT, spec->outputs_count);
     if (inputs == NULL || outputs == NULL)
         return ERROR_MEMORY;
     const uint64_t line_floats = (uint64_t)plan->slots * plan->layout.fft;
     const uint64_t state = plan->state_offset / sizeof(float);
     for (uint32_t i = 0; i < spec->inputs; i++)
-        inputs[i] = input_row(plan, spec, i);
+        inputs[i] = plan_input_row(plan, spec, i);
     for (uint32_t e = 0; e < spec->edge_count; e++) {
         struct row *row = &inputs[spec->edges[e].input];
         row->form = FORM_REAL;
@@ -284,7 +284,7 @@ static int general_rows(const struct build *build, uint64_t edges_offset)
     uint32_t used = 0;
     for (uint32_t o = 0; o < spec->outputs_count; o++) {
         struct row *row = &outputs[o];
-        *row = input_row(plan, spec, 0);
+        *row = plan_input_row(plan, spec, 0);
         output_row(build, o, row);
         row->report = ROW_NONE;
         row->spectrum = (edges_offset + used * sizeof *edges) / sizeof(float);
@@ -313,7 +313,7 @@ static int gather_rows(const struct build *build, uint64_t planes)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
-    struct row *rows = make_rows(plan, STAGE_GATHER, KERNEL_GATHER, spec->outputs_count);
+    struct row *rows = plan_stage_rows(plan, STAGE_GATHER, KERNEL_GATHER, spec->outputs_count);
     if (rows == NULL)
         return ERROR_MEMORY;
     uint32_t count = 0;
@@ -395,10 +395,15 @@ static int fill_tables(struct build *build, uint64_t spectra_floats, struct prob
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     struct engine *engine = plan->engine;
-    fill_spectra(build);
     const uint64_t edges_offset = plan->spectra_offset + spectra_floats * sizeof(float);
-    int error =
-        plan->layout.variant->one_launch ? fused_rows(build) : general_rows(build, edges_offset);
+    int error;
+    if (plan->layout.variant->lanes) {
+        error = lanes_rows(plan, spec, build->work);
+    } else {
+        fill_spectra(build);
+        error = plan->layout.variant->one_launch ? fused_rows(build)
+                                                 : general_rows(build, edges_offset);
+    }
     if (error == 0 && plan->layout.variant->overlap_add) {
         uint64_t planes = plan->state_offset / sizeof(float);
         if (!plan->layout.variant->one_launch)
@@ -477,8 +482,10 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
     atomic_store(&plan->cost_base_ns, 20000);
     atomic_store(&plan->cost_block_ps, 1000);
 
-    error = device_tree_get(engine, layout->fft, &plan->tree, problem);
-    const uint64_t spectra_floats = place_spectra(&build);
+    error = device_tree_get(engine, layout->fft, layout->variant->lanes ? 1 : engine->lanes,
+                            &plan->tree, problem);
+    const uint64_t spectra_floats =
+        layout->variant->lanes ? lanes_spectra_floats(spec, layout->fft) : place_spectra(&build);
     if (error == 0)
         error = take_memory(&build, spectra_floats, problem);
     if (error == 0)

@@ -67,13 +67,16 @@ static uint32_t log2_exact(uint32_t value)
     return log;
 }
 
-/* The odd level first, where a node is longest and its factors are fewest. */
+/* The odd levels first, where a node is longest and its factors are fewest; two of radix 4 rather
+ * than one of 8 and one of 2. */
 static void choose_radices(struct tree *tree, uint32_t radix_max)
 {
     const uint32_t step = radix_max == 8 ? 3 : 2;
     uint32_t left = tree->log_points;
     while (left > 0) {
         uint32_t log = left % step != 0 ? left % step : step;
+        if (step == 3 && log == 1 && left > 1)
+            log = 2;
         tree->radices |= (uint64_t)log << (2 * tree->levels++);
         left -= log;
     }

@@ -8,6 +8,12 @@
 
 static const struct variant variants[] = {
     {
+        .name = "lanes",
+        .sentence = "overlap-save on CPUs, one launch: a channel in each lane, one edge each, one block",
+        .one_launch = true,
+        .lanes = true,
+    },
+    {
         .name = "fused",
         .sentence = "overlap-save in one launch: outputs of one edge, filters that fit one block",
         .one_launch = true,

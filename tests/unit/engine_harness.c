@@ -30,23 +30,38 @@ static void wake(void *context)
     (void)written;
 }
 
-struct engine *harness_engine(void)
+static struct engine *open_engine(struct engine_options options)
 {
     const char *device = getenv("CONVOLVD_TEST_DEVICE"), *shape = getenv("CONVOLVD_TEST_SHAPE");
     if (shape != NULL && strcmp(shape, "gpu") == 0)
         engine_hooks.gpu_shape = true;
     bell = eventfd(0, EFD_CLOEXEC);
     assert_true(bell >= 0);
-    const struct engine_options options = {
-        .device = device != NULL ? device : "cpu",
-        .guards = true,
-        .wake = wake,
-    };
+    options.device = device != NULL ? device : "cpu";
+    options.guards = true;
+    options.wake = wake;
     struct engine *engine = NULL;
     struct problem problem = {0};
     if (engine_open(&options, &engine, &problem) < 0)
         fail_msg("%s", problem.text);
     return engine;
+}
+
+struct engine *harness_engine(void)
+{
+    return open_engine((struct engine_options){0});
+}
+
+struct engine *harness_small_engine(void)
+{
+    engine_hooks.items = 16;
+    return open_engine((struct engine_options){
+        .batches = 2,
+        .input_bytes = 1 << 20,
+        .spectrum_bytes = 1 << 20,
+        .state_bytes = 1 << 20,
+        .batch_output_floats = 1 << 13,
+    });
 }
 
 void harness_engine_close(struct engine *engine)
@@ -57,6 +72,12 @@ void harness_engine_close(struct engine *engine)
     engine_close(engine);
     close(bell);
     bell = -1;
+}
+
+bool harness_runs(const struct engine *engine, const char *variant)
+{
+    const bool gpu = engine_device(engine)->gpu || engine_hooks.gpu_shape;
+    return !gpu || strcmp(variant, "lanes") != 0;
 }
 
 struct batch *harness_wait(struct engine *engine)

@@ -18,9 +18,15 @@
 
 /* With guards; fails the test when it cannot be opened. */
 struct engine *harness_engine(void);
+/* The same with a few MiB of device memory in all, for simulators. */
+struct engine *harness_small_engine(void);
 
 /* Asserts that every guard zone is whole, then closes. */
 void harness_engine_close(struct engine *engine);
+
+/* False for a variant made for other devices: "lanes" on a GPU, or with kernels built as for one.
+ */
+bool harness_runs(const struct engine *engine, const char *variant);
 
 /* Waits for the next completed batch; fails the test after a minute. */
 struct batch *harness_wait(struct engine *engine);
