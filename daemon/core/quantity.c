@@ -216,9 +216,10 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
                            "the number has more than %d significant digits; write fewer",
                            DIGITS_MAX);
     if (number.exponent > EXPONENT_MAX || number.exponent < -EXPONENT_MAX)
-        return problem_set(problem, ERROR_FORMAT,
-                           "the number is too large or too small for any setting; write %s, as in %s",
-                           dimension_words(expect), dimension_example(expect));
+        return problem_set(
+            problem, ERROR_FORMAT,
+            "the number is too large or too small for any setting; write %s, as in %s",
+            dimension_words(expect), dimension_example(expect));
 
     while (isspace((unsigned char)*rest))
         rest++;
@@ -337,15 +338,16 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent)
 
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
 {
-    static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz",  "d",   "h",   "min", "s", "ms",
-                                        "us",  "ns",  "TiB", "GiB", "MiB", "KiB", "B"};
+    static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz",  "d",   "h",   "min", "s",
+                                        "ms",  "us",  "ns",  "TiB", "GiB", "MiB", "KiB", "B"};
     const struct unit *best = NULL;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         const struct unit *row = unit_find(shown[i]);
         if (row->dimension != dimension)
             continue;
         best = row;
-        /* The largest unit that leaves at least 1; two of minutes, hours and days, so that 90 s stays 90 s. */
+        /* The largest unit that leaves at least 1; two of minutes, hours and days, so that 90 s
+         * stays 90 s. */
         double size = (double)row->factor * pow(10, row->exponent);
         double least = row->dimension == DIMENSION_TIME && row->factor > 1 ? 2 * size : size;
         if (fabs(value) >= least * (1 - 1e-9))

@@ -31,7 +31,7 @@ enum dimension {
 #define X(name, words, example) DIMENSION_##name,
     DIMENSION_TABLE(X)
 #undef X
-    DIMENSIONS,
+        DIMENSIONS,
 };
 
 const char *dimension_words(enum dimension dimension);
@@ -39,8 +39,9 @@ const char *dimension_example(enum dimension dimension);
 
 enum { QUANTITY_UNIT_BYTES = 16 };
 
-/* value = (negative ? -1 : 1) · digits · factor · 10^exponent in the base unit of the dimension: Hz, s,
- * bytes, dB, 1 (5 % is 0.05), frames, degrees; an amplitude's base unit is the one written. */
+/* value = (negative ? -1 : 1) · digits · factor · 10^exponent in the base unit of the dimension:
+ * Hz, s, bytes, dB, 1 (5 % is 0.05), frames, degrees; an amplitude's base unit is the one written.
+ */
 struct quantity {
     enum dimension dimension;
     bool negative;
@@ -52,9 +53,9 @@ struct quantity {
 
 /*
  * Reads `text`, which must be one number and at most one unit. A unit that no table row has is an
- * amplitude's (V, Pa, m/s²) when it consists of letters, digits, and "/^²³·µ°_%"; `expect` decides for the
- * message what the writer probably meant ("Mhz is not a unit; write 5 MHz"). The dimension found may differ from
- * `expect`: the caller compares. Returns 0 or ERROR_FORMAT.
+ * amplitude's (V, Pa, m/s²) when it consists of letters, digits, and "/^²³·µ°_%"; `expect` decides
+ * for the message what the writer probably meant ("Mhz is not a unit; write 5 MHz"). The dimension
+ * found may differ from `expect`: the caller compares. Returns 0 or ERROR_FORMAT.
  */
 int quantity_parse(const char *text, enum dimension expect, struct quantity *quantity,
                    struct problem *problem);
@@ -62,15 +63,16 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
 /* The double nearest to the value in the base unit. Never NaN or infinite. */
 double quantity_value(const struct quantity *quantity);
 
-/* The value times 10^scale as an integer, exactly: scale 9 turns seconds into ns. ERROR_FORMAT when it is no
- * integer, ERROR_LIMIT beyond 64 bits. */
+/* The value times 10^scale as an integer, exactly: scale 9 turns seconds into ns. ERROR_FORMAT when
+ * it is no integer, ERROR_LIMIT beyond 64 bits. */
 int quantity_integer(const struct quantity *quantity, int scale, int64_t *value);
 
-/* The factor that turns a value in unit `from` into one in unit `to`, both of one base with SI prefixes
- * n, u, µ, m, k, M, G ("mV" → "V": 0.001), as a power of ten. False when they are not. */
+/* The factor that turns a value in unit `from` into one in unit `to`, both of one base with SI
+ * prefixes n, u, µ, m, k, M, G ("mV" → "V": 0.001), as a power of ten. False when they are not. */
 bool quantity_unit_exponent(const char *from, const char *to, int *exponent);
 
-/* A value of the base unit for people: "95 kHz", "200 us", "16 MiB"; four significant digits. Returns `text`. */
+/* A value of the base unit for people: "95 kHz", "200 us", "16 MiB"; four significant digits.
+ * Returns `text`. */
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes);
 
 #endif

@@ -29,13 +29,15 @@ static uint32_t power_of_two_from(uint64_t least)
     return power;
 }
 
-/* N and the number of partitions for L new frames and S taps, where the configuration leaves it open. */
-static void plan_transform(const struct config_stream *stream, uint32_t taps, struct check_plan *plan)
+/* N and the number of partitions for L new frames and S taps, where the configuration leaves it
+ * open. */
+static void plan_transform(const struct config_stream *stream, uint32_t taps,
+                           struct check_plan *plan)
 {
     uint64_t hop = stream->hop_frames;
     uint32_t whole = power_of_two_from(hop + taps - 1);
-    plan->fft = stream->fft != 0               ? stream->fft
-                : whole <= FFT_IN_ONE_LAUNCH   ? whole
+    plan->fft = stream->fft != 0                     ? stream->fft
+                : whole <= FFT_IN_ONE_LAUNCH         ? whole
                 : power_of_two_from(2 * hop) < whole ? power_of_two_from(2 * hop)
                                                      : whole;
     uint64_t piece = plan->fft > hop ? plan->fft - hop + 1 : 1;
@@ -83,7 +85,8 @@ int check_plan_make(const struct config *config, const struct config_stream *str
                 plan->taps_longest = filters.taps[i]->count;
         bool applied_before = upstream != NULL && config->streams[stream->upstream].align;
         plan->total_delay_frames =
-            plan->delay_frames + (upstream != NULL && !applied_before ? upstream->total_delay_frames : 0);
+            plan->delay_frames +
+            (upstream != NULL && !applied_before ? upstream->total_delay_frames : 0);
         plan_transform(stream, plan->taps_longest, plan);
         plan->accumulate_s = stream->hop_frames / stream->source.rate_hz;
         plan->ingest_max_s = (double)stream->source.reorder_ns * 1e-9;
@@ -169,7 +172,8 @@ static const char *loss_sentence(const struct config_stream *stream)
                "shortens the signal unseen; only losses in the socket are counted";
     if (!stream->live)
         return "none: the source waits, nothing can be lost before the ring";
-    return "detectable: sequence numbers show every lost packet; gaps are filled, flagged and counted";
+    return "detectable: sequence numbers show every lost packet; gaps are filled, flagged and "
+           "counted";
 }
 
 static const char *time_text(double seconds, char *text, size_t bytes)
@@ -177,18 +181,22 @@ static const char *time_text(double seconds, char *text, size_t bytes)
     return quantity_print(DIMENSION_TIME, seconds, text, bytes);
 }
 
-static void print_latency(const struct config_stream *stream, const struct check_plan *plan, FILE *out)
+static void print_latency(const struct config_stream *stream, const struct check_plan *plan,
+                          FILE *out)
 {
     char text[48], more[48];
     double window = plan->ingest_max_s;
     fprintf(out, "  latency          accumulate  %-10s one block of %u frames\n",
             time_text(plan->accumulate_s, text, sizeof text), stream->hop_frames);
     if (window > 0)
-        fprintf(out, "                   ingest      %-10s when nothing is missing, else up to %s (reorder)\n",
+        fprintf(out,
+                "                   ingest      %-10s when nothing is missing, else up to %s "
+                "(reorder)\n",
                 "0 s", time_text(window, more, sizeof more));
     else
         fprintf(out, "                   ingest      %-10s nothing is awaited\n", "0 s");
-    fprintf(out, "                   wait        %-10s idle; one batch when the device is busy\n", "0 s");
+    fprintf(out, "                   wait        %-10s idle; one batch when the device is busy\n",
+            "0 s");
     fprintf(out, "                   device      %-10s estimated, N = %u, %u partition%s\n",
             time_text(plan->device_s, text, sizeof text), plan->fft, plan->partitions,
             plan->partitions == 1 ? "" : "s");
@@ -200,11 +208,14 @@ static void print_latency(const struct config_stream *stream, const struct check
         fprintf(out, ", and up to %s more after a loss", time_text(window, more, sizeof more));
     fputc('\n', out);
     if (plan->device_s > plan->accumulate_s)
-        fprintf(out, "                   (the device needs longer than a block lasts by this estimate: a "
-                     "longer `block` or a GPU would help)\n");
+        fprintf(
+            out,
+            "                   (the device needs longer than a block lasts by this estimate: a "
+            "longer `block` or a GPU would help)\n");
 }
 
-static void print_delay(const struct config_stream *stream, const struct check_plan *plan, FILE *out)
+static void print_delay(const struct config_stream *stream, const struct check_plan *plan,
+                        FILE *out)
 {
     char text[48];
     double rate_hz = stream->source.rate_hz;
@@ -241,7 +252,8 @@ static void print_outputs(const struct config *config, const struct config_strea
 
 /* ---- proving the filters -------------------------------------------------------------------- */
 
-/* Makes every filter of the stream alone, so that all that fail are named at once. False: some did. */
+/* Makes every filter of the stream alone, so that all that fail are named at once. False: some did.
+ */
 static bool prove_filters(const struct config *config, const struct config_stream *stream,
                           struct config_errors *errors)
 {
@@ -256,7 +268,8 @@ static bool prove_filters(const struct config *config, const struct config_strea
         struct taps **sets = NULL;
         uint32_t count = 0;
         struct problem problem;
-        if (filter_make(&filter->spec, stream->source.rate_hz, &sets, &count, NULL, &problem) != 0) {
+        if (filter_make(&filter->spec, stream->source.rate_hz, &sets, &count, NULL, &problem) !=
+            0) {
             config_error(errors, filter->place, "filter %s in stream %s: %s", filter->name,
                          stream->name, problem.text);
             good = false;
@@ -284,9 +297,9 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         struct problem problem;
         good[s] = prove_filters(config, stream, errors) &&
                   (stream->upstream < 0 || good[stream->upstream]);
-        if (good[s] && check_plan_make(config, stream,
-                                       stream->upstream >= 0 ? &plans[stream->upstream] : NULL,
-                                       &plans[s], &problem) != 0) {
+        if (good[s] &&
+            check_plan_make(config, stream, stream->upstream >= 0 ? &plans[stream->upstream] : NULL,
+                            &plans[s], &problem) != 0) {
             config_error(errors, stream->place, "%s", problem.text);
             good[s] = false;
         }

@@ -12,8 +12,8 @@
 
 #include "service/config.h"
 
-/* Returns 0, or ERROR_CONFIG with what the filters' making showed to be wrong added to `errors` (print
- * them with config_errors_print), or ERROR_MEMORY. */
+/* Returns 0, or ERROR_CONFIG with what the filters' making showed to be wrong added to `errors`
+ * (print them with config_errors_print), or ERROR_MEMORY. */
 int check_print(const struct config *config, FILE *out, struct config_errors *errors);
 
 /* What check_print says of one stream, for tests. */
@@ -21,7 +21,7 @@ struct check_plan {
     double delay_frames;       /* of this stream's filters */
     double total_delay_frames; /* with the chain before it, as far as it was not applied there */
     uint32_t taps_longest;
-    uint32_t fft, partitions;  /* as the rule would choose; the engine measures and may differ */
+    uint32_t fft, partitions; /* as the rule would choose; the engine measures and may differ */
     double accumulate_s, ingest_max_s, device_s, egress_s; /* device and egress: estimates */
 };
 

@@ -81,7 +81,7 @@ void config_memory_close(struct config_memory *memory)
 
 static void __attribute__((format(printf, 4, 0)))
 add_message(struct config_errors *errors, struct config_place place, bool warning,
-                        const char *format, va_list arguments)
+            const char *format, va_list arguments)
 {
     *(warning ? &errors->warnings : &errors->errors) += 1;
     if (errors->count >= CONFIG_MESSAGES_MAX)
@@ -118,7 +118,8 @@ void config_error(struct config_errors *errors, struct config_place place, const
     va_end(arguments);
 }
 
-void config_warning(struct config_errors *errors, struct config_place place, const char *format, ...)
+void config_warning(struct config_errors *errors, struct config_place place, const char *format,
+                    ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -126,7 +127,8 @@ void config_warning(struct config_errors *errors, struct config_place place, con
     va_end(arguments);
 }
 
-/* By file in the order in which they were read, then line; an insertion sort keeps equal ones in order. */
+/* By file in the order in which they were read, then line; an insertion sort keeps equal ones in
+ * order. */
 static void sort_messages(struct config_errors *errors, const char *main_file)
 {
     for (unsigned i = 1; i < errors->count; i++) {
@@ -266,7 +268,8 @@ int build_process(struct build *build)
                      "`depth = %u` is more than the %u `batches` there are; write at most %u",
                      device->depth, device->batches, device->batches);
     if (path_or_environment(build, section, KEY_KERNELS, NULL, "", &device->kernels_dir) != 0 ||
-        path_or_environment(build, section, KEY_CACHE, "CACHE_DIRECTORY", "", &device->cache_dir) != 0)
+        path_or_environment(build, section, KEY_CACHE, "CACHE_DIRECTORY", "", &device->cache_dir) !=
+            0)
         return ERROR_MEMORY;
     if (device->kernels_dir != NULL && !build->world->readable(device->kernels_dir))
         config_error(build->errors, place_of(section, KEY_KERNELS),
@@ -326,15 +329,16 @@ static int add_missing(struct raw *raw, const char *name)
             config_alloc(raw->memory, schema_count(kinds[i]), sizeof *settings);
         if (section == NULL || settings == NULL)
             return ERROR_MEMORY;
-        *section = (struct raw_section){.kind = kinds[i], .name = "", .place = {name, 0},
-                                        .settings = settings, .type = -1};
+        *section = (struct raw_section){
+            .kind = kinds[i], .name = "", .place = {name, 0}, .settings = settings, .type = -1};
         raw->sections[raw->count++] = section;
     }
     return 0;
 }
 
 /* The sections of one kind, in the order written. */
-static struct raw_section **sections_of(struct build *build, enum section_kind kind, uint32_t *count)
+static struct raw_section **sections_of(struct build *build, enum section_kind kind,
+                                        uint32_t *count)
 {
     struct raw_section **out = config_alloc(build->memory, build->raw->count, sizeof *out);
     *count = 0;
@@ -389,8 +393,11 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
     if (status == 0)
         status = values_parse(raw);
     if (status == 0) {
-        struct build build = {.memory = raw->memory, .errors = raw->errors, .raw = raw,
-                              .world = world != NULL ? world : &real_world, .config = config};
+        struct build build = {.memory = raw->memory,
+                              .errors = raw->errors,
+                              .raw = raw,
+                              .world = world != NULL ? world : &real_world,
+                              .config = config};
         status = build_config(&build);
     }
     sort_messages(raw->errors, name);
@@ -463,7 +470,8 @@ static int read_one(struct raw *raw, const char *path, unsigned index)
     if (text == NULL) {
         char *copy = config_copy(raw->memory, path, strlen(path));
         config_error(raw->errors, (struct config_place){copy, 0},
-                     "the file cannot be read (%s); check its name and permissions", strerror(errno));
+                     "the file cannot be read (%s); check its name and permissions",
+                     strerror(errno));
         return ERROR_NO_FILE;
     }
     int status = raw_read(raw, path, index, text, bytes);

@@ -32,10 +32,12 @@ static void fill_design(const struct raw_section *section, struct design_spec *d
 
 static void fill_replica(const struct raw_section *section, struct replica_spec *replica)
 {
-    static const enum normalise normalises[] = {NORMALISE_AMPLITUDE, NORMALISE_ENERGY, NORMALISE_NONE};
+    static const enum normalise normalises[] = {NORMALISE_AMPLITUDE, NORMALISE_ENERGY,
+                                                NORMALISE_NONE};
     static const enum replica_window windows[] = {REPLICA_WINDOW_NONE, REPLICA_WINDOW_HANN,
                                                   REPLICA_WINDOW_TUKEY};
-    static const uint32_t barker_lengths[] = {2, 3, 4, 5, 7, 11, 13}; /* as in the schema's choices */
+    static const uint32_t barker_lengths[] = {2, 3,  4, 5,
+                                              7, 11, 13}; /* as in the schema's choices */
     replica->normalise = normalises[value_of(section, KEY_NORMALISE)->integer];
     replica->window = windows[value_of(section, KEY_WINDOW)->integer];
     if (replica->window == REPLICA_WINDOW_TUKEY)
@@ -66,7 +68,8 @@ static int build_filter(struct build *build, struct raw_section *section,
 {
     filter->name = section->name;
     filter->place = section->place;
-    filter_defaults(&filter->spec, section->type >= 0 ? (enum filter_type)section->type : FILTER_IDENTITY);
+    filter_defaults(&filter->spec,
+                    section->type >= 0 ? (enum filter_type)section->type : FILTER_IDENTITY);
     if (any_bad(section))
         section->broken = true;
     if (section->broken)
@@ -78,7 +81,8 @@ static int build_filter(struct build *build, struct raw_section *section,
         spec->gain = -spec->gain;
     if (value_given(section, KEY_DELAY)) {
         const struct value *delay = value_of(section, KEY_DELAY);
-        *(delay->dimension == DIMENSION_TIME ? &spec->delay_s : &spec->delay_frames) = delay->number;
+        *(delay->dimension == DIMENSION_TIME ? &spec->delay_s : &spec->delay_frames) =
+            delay->number;
     }
     if (value_given(section, KEY_TAPER) && value_of(section, KEY_WINDOW)->integer != 2)
         config_error(build->errors, place_of(section, KEY_TAPER),
@@ -89,10 +93,11 @@ static int build_filter(struct build *build, struct raw_section *section,
         if (spec->path == NULL)
             return ERROR_MEMORY;
         if (!build->world->readable(spec->path)) {
-            config_error(build->errors, place,
-                         "`%s` cannot be read; write the path of a WAV, .npy or text file, or make it "
-                         "readable for the daemon's user",
-                         spec->path);
+            config_error(
+                build->errors, place,
+                "`%s` cannot be read; write the path of a WAV, .npy or text file, or make it "
+                "readable for the daemon's user",
+                spec->path);
             section->broken = true;
         }
     }
@@ -111,7 +116,8 @@ int build_filters(struct build *build)
     return 0;
 }
 
-/* ---- against the rates ------------------------------------------------------------------------ */
+/* ---- against the rates ------------------------------------------------------------------------
+ */
 
 /* Keys whose frequency must lie below half the rate (the ends of a chirp may reach it). */
 static const enum schema_id frequency_keys[] = {
@@ -132,13 +138,13 @@ static bool check_nyquist(struct build *build, const struct raw_section *section
         if (frequency_hz < nyquist_hz || (inclusive && frequency_hz == nyquist_hz))
             continue;
         char half[40], rate[40];
-        config_error(build->errors, place_of(section, id),
-                     "filter %s: `%s = %s` is not below half the rate of stream %s (Nyquist: %s at %s); "
-                     "write a frequency below %s, or raise the stream's rate",
-                     section->name, schema_keys[id].key, value_of(section, id)->text, stream->name,
-                     quantity_print(DIMENSION_FREQUENCY, nyquist_hz, half, sizeof half),
-                     quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate),
-                     half);
+        config_error(
+            build->errors, place_of(section, id),
+            "filter %s: `%s = %s` is not below half the rate of stream %s (Nyquist: %s at %s); "
+            "write a frequency below %s, or raise the stream's rate",
+            section->name, schema_keys[id].key, value_of(section, id)->text, stream->name,
+            quantity_print(DIMENSION_FREQUENCY, nyquist_hz, half, sizeof half),
+            quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate), half);
         good = false;
     }
     return good;
@@ -187,11 +193,11 @@ static void check_filter(struct build *build, uint32_t index)
         if (!section->broken && check_nyquist(build, section, stream) &&
             filter_check(&filter->spec, stream->source.rate_hz, &problem) != 0) {
             char rate[40];
-            config_error(build->errors, place_named(section, problem.text),
-                         "filter %s in stream %s (%s): %s", filter->name, stream->name,
-                         quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate,
-                                        sizeof rate),
-                         problem.text);
+            config_error(
+                build->errors, place_named(section, problem.text),
+                "filter %s in stream %s (%s): %s", filter->name, stream->name,
+                quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate),
+                problem.text);
         }
     }
 }

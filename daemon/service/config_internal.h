@@ -15,11 +15,11 @@
 #include "service/schema.h"
 
 enum {
-    CONFIG_TEXT_MAX = 1 << 20,    /* bytes of one file: nobody writes more by hand */
-    CONFIG_LINE_MAX = 4000,       /* bytes of one line, continuation lines joined */
+    CONFIG_TEXT_MAX = 1 << 20, /* bytes of one file: nobody writes more by hand */
+    CONFIG_LINE_MAX = 4000,    /* bytes of one line, continuation lines joined */
     CONFIG_SECTIONS_MAX = 1024,
-    CONFIG_ITEMS_MAX = 16384,     /* values of one key */
-    CONFIG_EDGES_MAX = 1 << 18,   /* over all streams */
+    CONFIG_ITEMS_MAX = 16384,   /* values of one key */
+    CONFIG_EDGES_MAX = 1 << 18, /* over all streams */
 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -35,8 +35,8 @@ void config_memory_close(struct config_memory *memory);
 
 void config_error(struct config_errors *errors, struct config_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void config_warning(struct config_errors *errors, struct config_place place, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void config_warning(struct config_errors *errors, struct config_place place, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- what was read -------------------------------------------------------------------------- */
 
@@ -59,20 +59,20 @@ struct raw_setting {
     unsigned file;             /* which file set it last */
     /* config_values: */
     enum given given;
-    struct value *values;      /* [value_count]; lists are split */
+    struct value *values; /* [value_count]; lists are split */
     unsigned value_count;
-    struct value fallback;     /* of the schema, when it has one */
+    struct value fallback; /* of the schema, when it has one */
     bool has_fallback;
 };
 
 struct raw_section {
     enum section_kind kind;
-    const char *name;          /* "" for unnamed ones */
+    const char *name; /* "" for unnamed ones */
     struct config_place place;
     unsigned file;
     struct raw_setting *settings; /* [schema rows of the section], see raw_setting_of */
-    int type;                  /* index of its source kind, filter type or sink type; -1: unknown */
-    bool broken;               /* something needed is missing or bad: reported already */
+    int type;    /* index of its source kind, filter type or sink type; -1: unknown */
+    bool broken; /* something needed is missing or bad: reported already */
 };
 
 struct raw {
@@ -80,7 +80,7 @@ struct raw {
     struct config_errors *errors;
     struct raw_section **sections; /* [CONFIG_SECTIONS_MAX] */
     unsigned count;
-    bool full;                 /* said so already */
+    bool full; /* said so already */
 };
 
 /* Adds the settings of one file; `file` counts them from 0. 0 or ERROR_MEMORY. */
@@ -98,8 +98,8 @@ unsigned schema_count(enum section_kind kind);
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* Parses every setting of every section, decides the sections' types, reports what is bad, missing or does not
- * apply. 0 or ERROR_MEMORY. */
+/* Parses every setting of every section, decides the sections' types, reports what is bad, missing
+ * or does not apply. 0 or ERROR_MEMORY. */
 int values_parse(struct raw *raw);
 
 /* The (first) value: as written, else the schema's default, else NULL. */
@@ -119,14 +119,14 @@ struct build {
     struct raw_section **stream_sections; /* beside config->streams, same order */
     struct raw_section **filter_sections;
     struct raw_section **sink_sections;
-    struct config_stream *streams;        /* the same memory as config->streams, writable */
+    struct config_stream *streams; /* the same memory as config->streams, writable */
     struct config_filter *filters;
     struct config_sink *sinks;
-    uint64_t edges;                       /* made so far */
+    uint64_t edges; /* made so far */
 };
 
 /* Each: 0 or ERROR_MEMORY; what is wrong goes to build->errors. */
-int build_process(struct build *build);  /* [daemon], [device] */
+int build_process(struct build *build); /* [daemon], [device] */
 int build_filters(struct build *build);
 int build_streams(struct build *build);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
@@ -141,7 +141,8 @@ void check_filters(struct build *build);
 /* A path as written in `place`: relative ones start at that file's directory. NULL: no memory. */
 const char *build_path(struct build *build, const char *path, struct config_place place);
 
-/* "stream a names a filter x that nobody defined; write …" for a filter or stream that `user` names. */
+/* "stream a names a filter x that nobody defined; write …" for a filter or stream that `user`
+ * names. */
 void report_unknown(struct build *build, struct config_place place, const struct raw_section *user,
                     enum section_kind kind, const char *name);
 
@@ -149,7 +150,8 @@ void report_unknown(struct build *build, struct config_place place, const struct
 void check_payload_type(struct build *build, struct raw_section *section, enum schema_id id,
                         const struct sample_format *format, double rate_hz, uint32_t channels);
 
-/* Two addresses name one host, as far as text shows; with any_covers, "every own address" covers all. */
+/* Two addresses name one host, as far as text shows; with any_covers, "every own address" covers
+ * all. */
 bool same_host(const struct value *a, const struct value *b, bool any_covers);
 
 /* The value of an amplitude in `unit`; reports and returns false when units do not fit. */

@@ -26,7 +26,8 @@ void resolve_filters(struct build *build, const struct raw_section *section)
         const struct raw_setting *setting = raw_setting_of(section, ways[way]);
         for (unsigned i = 0; setting->given == GIVEN_SET && i < setting->value_count; i++)
             resolve_filter(build, section,
-                           ways[way] == KEY_ROUTE ? setting->values[i].name : setting->values[i].text,
+                           ways[way] == KEY_ROUTE ? setting->values[i].name
+                                                  : setting->values[i].text,
                            ways[way] == KEY_ROUTE ? setting->items[i].place : setting->place);
     }
 }
@@ -38,10 +39,11 @@ static int edges_of_filter(struct build *build, struct config_stream *stream,
     const struct raw_setting *setting = raw_setting_of(section, KEY_FILTER);
     uint32_t channels = stream->source.channels;
     if (setting->value_count != 1 && setting->value_count != channels) {
-        config_error(build->errors, setting->place,
-                     "`filter` lists %u filters for %u channels; write one for all or one for each, or "
-                     "use `bank` for several filters a channel",
-                     setting->value_count, channels);
+        config_error(
+            build->errors, setting->place,
+            "`filter` lists %u filters for %u channels; write one for all or one for each, or "
+            "use `bank` for several filters a channel",
+            setting->value_count, channels);
         return ERROR_CONFIG;
     }
     int status = 0;
@@ -51,8 +53,10 @@ static int edges_of_filter(struct build *build, struct config_stream *stream,
             status = ERROR_CONFIG;
         for (uint32_t c = 0; status == 0 && c < channels; c++)
             if (setting->value_count == 1 || c == i)
-                edges[c] = (struct config_edge){.input = (uint16_t)c, .output = (uint16_t)c,
-                                                .filter = (uint16_t)filter, .gain = 1};
+                edges[c] = (struct config_edge){.input = (uint16_t)c,
+                                                .output = (uint16_t)c,
+                                                .filter = (uint16_t)filter,
+                                                .gain = 1};
     }
     return status;
 }
@@ -71,14 +75,16 @@ static int edges_of_bank(struct build *build, struct config_stream *stream,
         for (uint32_t c = 0; status == 0 && c < stream->source.channels; c++)
             edges[c * width + i] = (struct config_edge){.input = (uint16_t)c,
                                                         .output = (uint16_t)(c * width + i),
-                                                        .filter = (uint16_t)filter, .gain = 1};
+                                                        .filter = (uint16_t)filter,
+                                                        .gain = 1};
     }
     return status;
 }
 
 /* Edges of `route` lines; *outputs becomes the highest output named. */
 static int edges_of_routes(struct build *build, struct config_stream *stream,
-                           struct raw_section *section, struct config_edge *edges, uint32_t *outputs)
+                           struct raw_section *section, struct config_edge *edges,
+                           uint32_t *outputs)
 {
     const struct raw_setting *setting = raw_setting_of(section, KEY_ROUTE);
     bool fed[CONFIG_CHANNELS_MAX + 1] = {false};
@@ -90,8 +96,9 @@ static int edges_of_routes(struct build *build, struct config_stream *stream,
         int filter = resolve_filter(build, section, route->name, place);
         if (route->input > stream->source.channels) {
             config_error(build->errors, place,
-                         "`route = %s` reads channel %u, but stream %s has %u; write 1 … %u", route->text,
-                         route->input, stream->name, stream->source.channels, stream->source.channels);
+                         "`route = %s` reads channel %u, but stream %s has %u; write 1 … %u",
+                         route->text, route->input, stream->name, stream->source.channels,
+                         stream->source.channels);
             status = ERROR_CONFIG;
         }
         if (filter < 0)
@@ -99,23 +106,26 @@ static int edges_of_routes(struct build *build, struct config_stream *stream,
         else
             edges[i] = (struct config_edge){.input = (uint16_t)(route->input - 1),
                                             .output = (uint16_t)(route->output - 1),
-                                            .filter = (uint16_t)filter, .gain = (float)route->gain};
+                                            .filter = (uint16_t)filter,
+                                            .gain = (float)route->gain};
         fed[route->output] = true;
         *outputs = route->output > *outputs ? route->output : *outputs;
     }
     for (uint32_t o = 1; o <= *outputs; o++)
         if (!fed[o]) {
-            config_error(build->errors, setting->place,
-                         "no route leads to output %u of stream %s, but one leads to output %u; number "
-                         "the outputs from 1 without a hole",
-                         o, stream->name, *outputs);
+            config_error(
+                build->errors, setting->place,
+                "no route leads to output %u of stream %s, but one leads to output %u; number "
+                "the outputs from 1 without a hole",
+                o, stream->name, *outputs);
             return ERROR_CONFIG;
         }
     return status;
 }
 
 /* 0, ERROR_CONFIG (reported) or ERROR_MEMORY. */
-static int build_edges(struct build *build, struct config_stream *stream, struct raw_section *section)
+static int build_edges(struct build *build, struct config_stream *stream,
+                       struct raw_section *section)
 {
     static const enum schema_id ways[] = {KEY_FILTER, KEY_BANK, KEY_ROUTE};
     int way = -1;
@@ -127,19 +137,20 @@ static int build_edges(struct build *build, struct config_stream *stream, struct
             continue;
         if (way >= 0) {
             config_error(build->errors, setting->place,
-                         "stream %s has both `%s` (line %u) and `%s`; write one of them", stream->name,
-                         schema_keys[ways[way]].key, place_of(section, ways[way]).line,
-                         schema_keys[ways[i]].key);
+                         "stream %s has both `%s` (line %u) and `%s`; write one of them",
+                         stream->name, schema_keys[ways[way]].key,
+                         place_of(section, ways[way]).line, schema_keys[ways[i]].key);
             return ERROR_CONFIG;
         }
         way = i;
     }
     if (way < 0) {
         if (!bad)
-            config_error(build->errors, stream->place,
-                         "stream %s has no filter; write filter = NAME, or a bank, or route lines (a filter "
-                         "of type = identity changes nothing)",
-                         stream->name);
+            config_error(
+                build->errors, stream->place,
+                "stream %s has no filter; write filter = NAME, or a bank, or route lines (a filter "
+                "of type = identity changes nothing)",
+                stream->name);
         return ERROR_CONFIG;
     }
     uint32_t channels = stream->source.channels;
@@ -148,10 +159,11 @@ static int build_edges(struct build *build, struct config_stream *stream, struct
     uint64_t outputs = count;
     build->edges += count;
     if (build->edges > CONFIG_EDGES_MAX || (way != 2 && count > UINT16_MAX)) {
-        config_error(build->errors, place_of(section, ways[way]),
-                     "stream %s brings the number of edges (channel → filter → output) to %llu, more "
-                     "than %d; write fewer",
-                     stream->name, (unsigned long long)build->edges, CONFIG_EDGES_MAX);
+        config_error(
+            build->errors, place_of(section, ways[way]),
+            "stream %s brings the number of edges (channel → filter → output) to %llu, more "
+            "than %d; write fewer",
+            stream->name, (unsigned long long)build->edges, CONFIG_EDGES_MAX);
         return ERROR_CONFIG;
     }
     struct config_edge *edges = config_alloc(build->memory, count, sizeof *edges);
@@ -182,7 +194,8 @@ static bool output_is_real(const struct build *build, const struct config_stream
     return true;
 }
 
-static int build_forms(struct build *build, struct config_stream *stream, struct raw_section *section)
+static int build_forms(struct build *build, struct config_stream *stream,
+                       struct raw_section *section)
 {
     static const enum output_form forms[] = {OUTPUT_REAL, OUTPUT_COMPLEX, OUTPUT_ENVELOPE};
     const struct raw_setting *setting = raw_setting_of(section, KEY_OUTPUT);
@@ -204,11 +217,12 @@ static int build_forms(struct build *build, struct config_stream *stream, struct
         outputs[o] = forms[value->integer];
         stream->output_floats += outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
         if (outputs[o] != OUTPUT_REAL && !warned && output_is_real(build, stream, o)) {
-            config_warning(build->errors, setting->place,
-                           "`output = %s` of a real filter is %s; write `analytic = yes` in the filter "
-                           "for an envelope",
-                           value->text,
-                           outputs[o] == OUTPUT_ENVELOPE ? "its rectified signal" : "its signal beside zeros");
+            config_warning(
+                build->errors, setting->place,
+                "`output = %s` of a real filter is %s; write `analytic = yes` in the filter "
+                "for an envelope",
+                value->text,
+                outputs[o] == OUTPUT_ENVELOPE ? "its rectified signal" : "its signal beside zeros");
             warned = true;
         }
     }
@@ -230,10 +244,11 @@ static int build_units(struct build *build, struct config_stream *stream)
         if (of_output[edge->output] == NULL)
             of_output[edge->output] = unit;
         else if (strcmp(of_output[edge->output], unit) != 0 && !warned) {
-            config_warning(build->errors, stream->place,
-                           "output %u of stream %s adds channels in %s and in %s; write the same `unit` "
-                           "for both",
-                           edge->output + 1u, stream->name, of_output[edge->output], unit);
+            config_warning(
+                build->errors, stream->place,
+                "output %u of stream %s adds channels in %s and in %s; write the same `unit` "
+                "for both",
+                edge->output + 1u, stream->name, of_output[edge->output], unit);
             warned = true;
         }
     }
@@ -254,9 +269,10 @@ int build_outputs(struct build *build, struct config_stream *stream, struct raw_
     if (status == 0)
         status = build_units(build, stream);
     if (status == 0 && stream->output_floats > CONFIG_CHANNELS_MAX) {
-        config_error(build->errors, stream->place,
-                     "stream %s has %u output channels, more than %d; write a smaller bank or split it",
-                     stream->name, stream->output_floats, CONFIG_CHANNELS_MAX);
+        config_error(
+            build->errors, stream->place,
+            "stream %s has %u output channels, more than %d; write a smaller bank or split it",
+            stream->name, stream->output_floats, CONFIG_CHANNELS_MAX);
         status = ERROR_CONFIG;
     }
     if (status == ERROR_CONFIG)

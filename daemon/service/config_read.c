@@ -60,11 +60,11 @@ struct reader {
     unsigned file_index;
     const char *text;
     size_t bytes, at;
-    unsigned next_line;            /* number of the line at `at` */
-    unsigned line;                 /* of the line last handed to inih */
-    struct raw_section *section;   /* NULL: before the first heading, or in one that is skipped */
-    bool skip;                     /* the heading was bad: its keys are not looked at */
-    bool homeless;                 /* keys before the first heading were reported */
+    unsigned next_line;          /* number of the line at `at` */
+    unsigned line;               /* of the line last handed to inih */
+    struct raw_section *section; /* NULL: before the first heading, or in one that is skipped */
+    bool skip;                   /* the heading was bad: its keys are not looked at */
+    bool homeless;               /* keys before the first heading were reported */
     bool out_of_memory;
     char joined[CONFIG_LINE_MAX + 2];
 };
@@ -116,7 +116,8 @@ static bool physical_line(struct reader *reader, const char **line, size_t *leng
     return true;
 }
 
-/* Joins one logical line into reader->joined; false at the end. Bad lines come out empty, reported. */
+/* Joins one logical line into reader->joined; false at the end. Bad lines come out empty, reported.
+ */
 static bool logical_line(struct reader *reader)
 {
     const char *part;
@@ -224,8 +225,10 @@ static void heading(struct reader *reader)
     reader->skip = true;
     const char *after = close != NULL ? close + 1 + strspn(close + 1, " \t") : NULL;
     if (close == NULL || (*after != '\0' && *after != '#' && *after != ';')) {
-        config_error(errors, place, "`%.*s` is not a heading; write [daemon], [device], [stream NAME], "
-                                    "[filter NAME] or [sink NAME]", QUOTE, line);
+        config_error(errors, place,
+                     "`%.*s` is not a heading; write [daemon], [device], [stream NAME], "
+                     "[filter NAME] or [sink NAME]",
+                     QUOTE, line);
         return;
     }
     const char *word = line + 1 + strspn(line + 1, " \t");
@@ -241,16 +244,17 @@ static void heading(struct reader *reader)
         if (strlen(row->word) != word_length || strncmp(row->word, word, word_length) != 0)
             continue;
         char copy[NAME_BYTES + 1];
-        snprintf(copy, sizeof copy, "%.*s", name_length < NAME_BYTES ? (int)name_length : NAME_BYTES,
-                 name);
+        snprintf(copy, sizeof copy, "%.*s",
+                 name_length < NAME_BYTES ? (int)name_length : NAME_BYTES, name);
         if (!row->named && name_length > 0)
             config_error(errors, place, "[%s] takes no name; write [%s]", row->word, row->word);
         else if (row->named && name_length == 0)
             config_error(errors, place, "[%s] needs a name; write [%s NAME]", row->word, row->word);
         else if (row->named && !schema_name_valid(copy))
-            config_error(errors, place,
-                         "`%.*s` is not a name; write up to %d letters, digits, _ - and . after [%s",
-                         QUOTE, copy, NAME_BYTES - 1, row->word);
+            config_error(
+                errors, place,
+                "`%.*s` is not a name; write up to %d letters, digits, _ - and . after [%s", QUOTE,
+                copy, NAME_BYTES - 1, row->word);
         else
             section_enter(reader, (enum section_kind)kind, name, name_length);
         return;
@@ -264,8 +268,10 @@ static void heading(struct reader *reader)
                          schema_sections[kind].word, schema_sections[kind].named ? " NAME" : "");
             return;
         }
-    config_error(errors, place, "[%s] is not a section; write [daemon], [device], [stream NAME], "
-                                "[filter NAME] or [sink NAME]", unknown);
+    config_error(errors, place,
+                 "[%s] is not a section; write [daemon], [device], [stream NAME], "
+                 "[filter NAME] or [sink NAME]",
+                 unknown);
 }
 
 /* inih's fgets: hands over one `key = value` line at a time. */
@@ -318,9 +324,9 @@ static void unknown_key(struct reader *reader, const char *name)
     for (int id = 0; id < KEYS && distance > 1; id++)
         if (schema_distance(name, schema_keys[id].key) == 0) {
             const struct schema_section *other = &schema_sections[schema_keys[id].section];
-            config_error(errors, place, "`%.*s` is not a key of [%s]; write `%s` into a [%s%s] section",
-                         QUOTE, name, word, schema_keys[id].key, other->word,
-                         other->named ? " NAME" : "");
+            config_error(errors, place,
+                         "`%.*s` is not a key of [%s]; write `%s` into a [%s%s] section", QUOTE,
+                         name, word, schema_keys[id].key, other->word, other->named ? " NAME" : "");
             return;
         }
     if (nearest != NULL) {
@@ -328,9 +334,10 @@ static void unknown_key(struct reader *reader, const char *name)
                      nearest->key);
         return;
     }
-    config_error(errors, place,
-                 "`%.*s` is not a key of [%s]; remove it, or see convolvd --help-config for the keys",
-                 QUOTE, name, word);
+    config_error(
+        errors, place,
+        "`%.*s` is not a key of [%s]; remove it, or see convolvd --help-config for the keys", QUOTE,
+        name, word);
 }
 
 static void store(struct reader *reader, const char *name, const char *value)
@@ -341,8 +348,10 @@ static void store(struct reader *reader, const char *name, const char *value)
         return;
     if (reader->section == NULL) {
         if (!reader->homeless)
-            config_error(errors, place, "`%.*s` stands before the first heading; write one above it, "
-                                        "as [daemon] or [stream NAME]", QUOTE, name);
+            config_error(errors, place,
+                         "`%.*s` stands before the first heading; write one above it, "
+                         "as [daemon] or [stream NAME]",
+                         QUOTE, name);
         reader->homeless = true;
         return;
     }
@@ -359,7 +368,8 @@ static void store(struct reader *reader, const char *name, const char *value)
         unknown_key(reader, name);
         return;
     }
-    struct raw_setting *setting = raw_setting_of(reader->section, (enum schema_id)(key - schema_keys));
+    struct raw_setting *setting =
+        raw_setting_of(reader->section, (enum schema_id)(key - schema_keys));
     bool first = setting->count == 0 || setting->file != reader->file_index;
     if (value[0] == '\0') {
         setting->count = 0;
@@ -410,9 +420,12 @@ int raw_read(struct raw *raw, const char *name, unsigned file, const char *text,
     struct reader *reader = config_alloc(raw->memory, 1, sizeof *reader);
     if (file_name == NULL || reader == NULL)
         return ERROR_MEMORY;
-    *reader = (struct reader){
-        .raw = raw, .file = file_name, .file_index = file, .text = text, .bytes = bytes,
-        .next_line = 1};
+    *reader = (struct reader){.raw = raw,
+                              .file = file_name,
+                              .file_index = file,
+                              .text = text,
+                              .bytes = bytes,
+                              .next_line = 1};
     if (bytes > CONFIG_TEXT_MAX) {
         config_error(raw->errors, place_at(reader, 0), "the file is larger than %d bytes; split it",
                      CONFIG_TEXT_MAX);

@@ -10,9 +10,8 @@
 #include <strings.h>
 
 /* RFC 3551's static types that a user could meet; 96 … 127 are dynamic. */
-void check_payload_type(struct build *build, struct raw_section *section,
-                               enum schema_id id, const struct sample_format *format,
-                               double rate_hz, uint32_t channels)
+void check_payload_type(struct build *build, struct raw_section *section, enum schema_id id,
+                        const struct sample_format *format, double rate_hz, uint32_t channels)
 {
     const struct value *value = value_of(section, id);
     if (value == NULL)
@@ -23,25 +22,26 @@ void check_payload_type(struct build *build, struct raw_section *section,
         uint32_t wanted = type == 10 ? 2 : 1;
         bool is_l16 = format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->big_endian;
         if (!is_l16 || rate_hz != 44100 || channels != wanted)
-            config_error(build->errors, place,
-                         "payload type %d means L16 with %u channel%s at 44.1 kHz (RFC 3551); write "
-                         "one of 96 … 127 for other formats",
-                         type, wanted, wanted == 1 ? "" : "s");
+            config_error(
+                build->errors, place,
+                "payload type %d means L16 with %u channel%s at 44.1 kHz (RFC 3551); write "
+                "one of 96 … 127 for other formats",
+                type, wanted, wanted == 1 ? "" : "s");
     } else if (type >= 72 && type <= 76) {
         config_error(build->errors, place,
                      "payload type %d collides with RTCP packets (RFC 3551); write one of 96 … 127",
                      type);
     } else if (type < 35) {
-        config_error(build->errors, place,
-                     "payload type %d belongs to another encoding (RFC 3551); write one of 96 … 127",
-                     type);
+        config_error(
+            build->errors, place,
+            "payload type %d belongs to another encoding (RFC 3551); write one of 96 … 127", type);
     }
 }
 
 struct endpoint {
-    int family;              /* AF_INET, AF_INET6, or 0 for a name */
+    int family; /* AF_INET, AF_INET6, or 0 for a name */
     unsigned char bytes[16];
-    bool any;                /* every own address */
+    bool any; /* every own address */
 };
 
 static struct endpoint endpoint_of(const struct value *address)

@@ -13,7 +13,7 @@
 enum {
     IP_UDP_BYTES_4 = 28, /* headers of IPv4 and UDP */
     IP_UDP_BYTES_6 = 48,
-    PORTS_MAX = 16,      /* stream_add_port */
+    PORTS_MAX = 16, /* stream_add_port */
 };
 
 /* The sink's sample format: order by the protocol unless written. */
@@ -76,11 +76,11 @@ static void check_packet(struct build *build, const struct raw_section *section,
     uint32_t headers =
         (six ? IP_UDP_BYTES_6 : IP_UDP_BYTES_4) + RTP_HEADER_BYTES + RTP_EXTENSION_BYTES;
     if (frame_bytes + headers > options->mtu)
-        config_error(build->errors, place_of(section, KEY_MTU),
-                     "sink %s: one frame of %u channels has %u bytes and does not fit packets of %u with "
-                     "their headers; write mtu = %u or more, or a narrower `format`",
-                     section->name, stream->output_floats, frame_bytes, options->mtu,
-                     frame_bytes + headers);
+        config_error(
+            build->errors, place_of(section, KEY_MTU),
+            "sink %s: one frame of %u channels has %u bytes and does not fit packets of %u with "
+            "their headers; write mtu = %u or more, or a narrower `format`",
+            section->name, stream->output_floats, frame_bytes, options->mtu, frame_bytes + headers);
 }
 
 static int build_rtp(struct build *build, const struct raw_section *section,
@@ -138,10 +138,11 @@ static bool check_recording(struct build *build, const struct raw_section *secti
     uint64_t frame_bytes = (uint64_t)channels * options->format.bytes;
     double bytes_per_second = rate_hz * (double)frame_bytes;
     if (bytes_per_second > 4294967295.0) {
-        config_error(build->errors, place,
-                     "a %s recording holds up to 4294967295 bytes a second, not %.0f (%u channels of %u "
-                     "bytes at %s); write a narrower `format`, or record fewer channels",
-                     options->container, bytes_per_second, channels, options->format.bytes, rate);
+        config_error(
+            build->errors, place,
+            "a %s recording holds up to 4294967295 bytes a second, not %.0f (%u channels of %u "
+            "bytes at %s); write a narrower `format`, or record fewer channels",
+            options->container, bytes_per_second, channels, options->format.bytes, rate);
         return false;
     }
     struct problem problem;
@@ -153,7 +154,7 @@ static bool check_recording(struct build *build, const struct raw_section *secti
 }
 
 static void build_recording(struct build *build, const struct raw_section *section,
-                           const struct config_stream *stream, struct sink_options *options)
+                            const struct config_stream *stream, struct sink_options *options)
 {
     options->container = value_of(section, KEY_CONTAINER)->text;
     options->raw = value_of(section, KEY_RECORD)->integer == 1;
@@ -168,9 +169,10 @@ static void build_recording(struct build *build, const struct raw_section *secti
     options->flush_ns = value_of(section, KEY_FLUSH)->integer;
     options->queue_bytes = (uint64_t)value_of(section, KEY_QUEUE)->integer;
     if (keep != NULL && rotate == NULL)
-        config_error(build->errors, place_of(section, KEY_KEEP),
-                     "`keep` counts the files of a rotation; write `rotate` too, as rotate = 10 min, or "
-                     "remove it");
+        config_error(
+            build->errors, place_of(section, KEY_KEEP),
+            "`keep` counts the files of a rotation; write `rotate` too, as rotate = 10 min, or "
+            "remove it");
     if (options->raw) {
         if (value_given(section, KEY_SINK_FORMAT))
             config_error(build->errors, place_of(section, KEY_SINK_FORMAT),
@@ -233,10 +235,12 @@ static int build_sink(struct build *build, uint32_t index)
 }
 
 /* A recording must not replace what a stream reads. */
-static void check_overwriting(struct build *build, const struct raw_section *section, const char *path)
+static void check_overwriting(struct build *build, const struct raw_section *section,
+                              const char *path)
 {
     for (uint32_t s = 0; path != NULL && s < build->config->stream_count; s++)
-        if (build->streams[s].source.path != NULL && strcmp(build->streams[s].source.path, path) == 0)
+        if (build->streams[s].source.path != NULL &&
+            strcmp(build->streams[s].source.path, path) == 0)
             config_error(build->errors, place_of(section, KEY_SINK_PATH),
                          "sink %s would overwrite `%s`, which stream %s reads; write another path",
                          section->name, path, build->streams[s].name);
@@ -263,10 +267,11 @@ static void check_destinations(struct build *build)
         enum schema_id id = section->type == SINK_RTP ? KEY_SINK_ADDRESS : KEY_SINK_PATH;
         for (uint32_t k = 0; k < i; k++)
             if (same_destination(build, i, k)) {
-                config_error(build->errors, place_of(section, id),
-                             "sinks %s and %s have one destination, `%s`; write another %s for one of them",
-                             build->sink_sections[k]->name, section->name, value_of(section, id)->text,
-                             section->type == SINK_RTP ? "address or port" : "path");
+                config_error(
+                    build->errors, place_of(section, id),
+                    "sinks %s and %s have one destination, `%s`; write another %s for one of them",
+                    build->sink_sections[k]->name, section->name, value_of(section, id)->text,
+                    section->type == SINK_RTP ? "address or port" : "path");
                 break;
             }
         if (section->type == SINK_RECORDING)
@@ -277,13 +282,13 @@ static void check_destinations(struct build *build)
         for (uint32_t s = 0; s < build->config->stream_count; s++) {
             const struct value *from = value_of(build->stream_sections[s], KEY_ADDRESS);
             if (from != NULL && from->port == to->port && same_host(from, to, false))
-                config_warning(build->errors, place_of(section, id),
-                               "sink %s sends to the address that stream %s receives from; write source = "
-                               "stream %s there for a chain, or another address",
-                               section->name, build->stream_sections[s]->name,
-                               value_given(section, KEY_SINK_STREAM)
-                                   ? value_of(section, KEY_SINK_STREAM)->text
-                                   : "NAME");
+                config_warning(
+                    build->errors, place_of(section, id),
+                    "sink %s sends to the address that stream %s receives from; write source = "
+                    "stream %s there for a chain, or another address",
+                    section->name, build->stream_sections[s]->name,
+                    value_given(section, KEY_SINK_STREAM) ? value_of(section, KEY_SINK_STREAM)->text
+                                                          : "NAME");
         }
     }
 }
@@ -301,14 +306,16 @@ static void check_readers(struct build *build)
             readers += build->stream_sections[k]->type == SOURCE_STREAM &&
                        strcmp(value_of(build->stream_sections[k], KEY_SOURCE)->name, name) == 0;
         if (readers > PORTS_MAX)
-            config_error(build->errors, build->streams[s].place,
-                         "%u sinks and chains read stream %s, at most %d can; send one multicast group to "
-                         "several receivers, or chain through a stream with an identity filter",
-                         readers, name, PORTS_MAX);
+            config_error(
+                build->errors, build->streams[s].place,
+                "%u sinks and chains read stream %s, at most %d can; send one multicast group to "
+                "several receivers, or chain through a stream with an identity filter",
+                readers, name, PORTS_MAX);
         if (readers == 0)
-            config_warning(build->errors, build->streams[s].place,
-                           "nothing receives the results of stream %s; add a [sink NAME] with stream = %s",
-                           name, name);
+            config_warning(
+                build->errors, build->streams[s].place,
+                "nothing receives the results of stream %s; add a [sink NAME] with stream = %s",
+                name, name);
     }
 }
 

@@ -50,7 +50,8 @@ static int order_streams(struct build *build)
         const char *name = value_of(sections[i], KEY_SOURCE)->name;
         upstream[i] = section_index(sections, count, name);
         if (upstream[i] < 0) {
-            report_unknown(build, place_of(sections[i], KEY_SOURCE), sections[i], SECTION_STREAM, name);
+            report_unknown(build, place_of(sections[i], KEY_SOURCE), sections[i], SECTION_STREAM,
+                           name);
             sections[i]->broken = true;
         }
     }
@@ -65,19 +66,19 @@ static int order_streams(struct build *build)
             at = (uint32_t)upstream[at];
         }
         if (steps > 0 && upstream[walk[steps - 1]] >= 0 && depth[at] == UINT32_MAX) {
-            config_error(build->errors, place_of(sections[at], KEY_SOURCE),
-                         "stream %s reads its own output%s; let one stream of the circle have a source "
-                         "of its own, such as rtp",
-                         sections[at]->name, (uint32_t)upstream[at] == at ? "" : " through others");
+            config_error(
+                build->errors, place_of(sections[at], KEY_SOURCE),
+                "stream %s reads its own output%s; let one stream of the circle have a source "
+                "of its own, such as rtp",
+                sections[at]->name, (uint32_t)upstream[at] == at ? "" : " through others");
             uint32_t on_cycle = at;
             do {
                 sections[on_cycle]->broken = true;
                 on_cycle = (uint32_t)upstream[on_cycle];
             } while (on_cycle != at);
         }
-        uint32_t below = steps > 0 && upstream[walk[steps - 1]] >= 0 && depth[at] != UINT32_MAX
-                             ? depth[at]
-                             : 0;
+        uint32_t below =
+            steps > 0 && upstream[walk[steps - 1]] >= 0 && depth[at] != UINT32_MAX ? depth[at] : 0;
         while (steps > 0)
             depth[walk[--steps]] = ++below;
     }
@@ -109,14 +110,16 @@ static bool build_format(struct build *build, struct config_stream *stream,
     if (bits != NULL) {
         bool is_float = format->kind == SAMPLE_FLOAT;
         if (is_float && bits->integer != 32) {
-            config_error(build->errors, place_of(section, KEY_BITS),
-                         "float samples always have 32 bits; remove `bits`, or write an integer `format`");
+            config_error(
+                build->errors, place_of(section, KEY_BITS),
+                "float samples always have 32 bits; remove `bits`, or write an integer `format`");
             return false;
         }
         if (bits->integer > 8 * format->bytes) {
-            config_error(build->errors, place_of(section, KEY_BITS),
-                         "%lld bits do not fit a sample of %d; write at most %d, or a wider `format`",
-                         (long long)bits->integer, 8 * format->bytes, 8 * format->bytes);
+            config_error(
+                build->errors, place_of(section, KEY_BITS),
+                "%lld bits do not fit a sample of %d; write at most %d, or a wider `format`",
+                (long long)bits->integer, 8 * format->bytes, 8 * format->bytes);
             return false;
         }
         format->bits = (uint8_t)bits->integer;
@@ -201,7 +204,9 @@ static int build_scales(struct build *build, struct config_stream *stream,
             break;
         }
         snprintf(scale->unit, sizeof scale->unit, "%s",
-                 unit != NULL ? unit->text : full_scale->unit[0] != '\0' ? full_scale->unit : "FS");
+                 unit != NULL                  ? unit->text
+                 : full_scale->unit[0] != '\0' ? full_scale->unit
+                                               : "FS");
         good = amplitude_in(build, &schema_keys[KEY_FULL_SCALE], full_scale,
                             place_of(section, KEY_FULL_SCALE), scale->unit, &scale->full_scale) &&
                amplitude_in(build, &schema_keys[KEY_OFFSET], listed(section, KEY_OFFSET, c),
@@ -258,10 +263,11 @@ static void build_network(struct build *build, struct config_stream *stream,
     unsigned char binary[16];
     if (allow != NULL && inet_pton(AF_INET, allow->text, binary) != 1 &&
         inet_pton(AF_INET6, allow->text, binary) != 1)
-        config_error(build->errors, place_of(section, KEY_ALLOW),
-                     "`allow = %s` is not a numeric address; write the sender's IPv4 or IPv6 address "
-                     "without a port",
-                     allow->text);
+        config_error(
+            build->errors, place_of(section, KEY_ALLOW),
+            "`allow = %s` is not a numeric address; write the sender's IPv4 or IPv6 address "
+            "without a port",
+            allow->text);
     if (section->type == SOURCE_RTP) {
         source->payload_type = (uint32_t)value_of(section, KEY_PAYLOAD_TYPE)->integer;
         const struct value *ssrc = value_of(section, KEY_SSRC);
@@ -271,26 +277,28 @@ static void build_network(struct build *build, struct config_stream *stream,
                            source->channels);
     }
     if (section->type != SOURCE_UDP) {
-        source->mode = value_of(section, KEY_MODE)->integer == 1 ? SOURCE_RECORD : SOURCE_CONTINUOUS;
+        source->mode =
+            value_of(section, KEY_MODE)->integer == 1 ? SOURCE_RECORD : SOURCE_CONTINUOUS;
         source->reorder_ns = value_of(section, KEY_REORDER)->integer;
         source->max_gap_ns = value_of(section, KEY_MAX_GAP)->integer;
         source->max_dropout_ns = value_of(section, KEY_MAX_DROPOUT)->integer;
         source->max_misorder_ns = value_of(section, KEY_MAX_MISORDER)->integer;
         if (source->reorder_ns > source->max_misorder_ns)
-            config_error(build->errors, place_of(section, KEY_REORDER),
-                         "`reorder = %s` awaits packets that `max misorder = %s` takes for a restarted "
-                         "sender; write max misorder = %s or more",
-                         value_of(section, KEY_REORDER)->text,
-                         value_of(section, KEY_MAX_MISORDER)->text,
-                         value_of(section, KEY_REORDER)->text);
+            config_error(
+                build->errors, place_of(section, KEY_REORDER),
+                "`reorder = %s` awaits packets that `max misorder = %s` takes for a restarted "
+                "sender; write max misorder = %s or more",
+                value_of(section, KEY_REORDER)->text, value_of(section, KEY_MAX_MISORDER)->text,
+                value_of(section, KEY_REORDER)->text);
     }
     if (section->type == SOURCE_UDP_SEQ)
         source->sequence_big_endian = value_of(section, KEY_SEQUENCE_ORDER)->integer == 1;
     if (source->frame_bytes > UDP_PAYLOAD_MAX - 12)
-        config_error(build->errors, place_of(section, KEY_CHANNELS),
-                     "one frame of %u channels has %u bytes, more than a datagram holds; write fewer "
-                     "channels or a narrower format",
-                     source->channels, source->frame_bytes);
+        config_error(
+            build->errors, place_of(section, KEY_CHANNELS),
+            "one frame of %u channels has %u bytes, more than a datagram holds; write fewer "
+            "channels or a narrower format",
+            source->channels, source->frame_bytes);
 }
 
 /* Amplitudes of the generator, in the unit of channel 1. */
@@ -352,7 +360,8 @@ static void build_generator(struct build *build, struct config_stream *stream,
         enum schema_id at = KEY_WAVEFORM;
         for (int id = KEY_WAVEFORM; id <= KEY_DURATION; id++) {
             size_t length = strlen(schema_keys[id].key);
-            if (strncmp(problem.text, schema_keys[id].key, length) == 0 && problem.text[length] == ' ')
+            if (strncmp(problem.text, schema_keys[id].key, length) == 0 &&
+                problem.text[length] == ' ')
                 at = (enum schema_id)id;
         }
         config_error(build->errors, place_of(section, at), "the generator of stream %s: %s",
@@ -383,8 +392,9 @@ static int build_recording(struct build *build, struct config_stream *stream,
     if (!value_given(section, KEY_RATE))
         source->rate_hz = rate_hz;
     if (source->channels > CONFIG_CHANNELS_MAX) {
-        config_error(build->errors, place, "`%s` has %u channels, more than %d; split the recording",
-                     source->path, source->channels, CONFIG_CHANNELS_MAX);
+        config_error(build->errors, place,
+                     "`%s` has %u channels, more than %d; split the recording", source->path,
+                     source->channels, CONFIG_CHANNELS_MAX);
         return ERROR_CONFIG;
     }
     if (frames == 0)
@@ -411,7 +421,8 @@ static int build_chain(struct build *build, struct config_stream *stream,
     stream->source.rate_hz = before->source.rate_hz;
     stream->source.channels = before->output_floats;
     sample_format_parse("f32le", &stream->source.format);
-    struct channel_scale *scales = config_alloc(build->memory, before->output_floats, sizeof *scales);
+    struct channel_scale *scales =
+        config_alloc(build->memory, before->output_floats, sizeof *scales);
     if (scales == NULL)
         return ERROR_MEMORY;
     for (uint32_t c = 0; c < before->output_floats; c++) {
@@ -476,7 +487,8 @@ static void build_variant(struct build *build, struct config_stream *stream,
         if (strcmp(name, variant->text) == 0)
             return;
         if (used < sizeof names)
-            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", name);
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "",
+                                     name);
     }
     config_error(build->errors, place_of(section, KEY_VARIANT),
                  "`variant = %s` is not known; write one of: %s", variant->text, names);
@@ -503,21 +515,24 @@ static void build_blocks(struct build *build, struct config_stream *stream,
             config_error(build->errors, place_of(section, KEY_FFT),
                          "`fft = %u` is not a power of two; write 64, 128, … 1048576", stream->fft);
         else if (hop > 0 && stream->fft <= hop)
-            config_error(build->errors, place_of(section, KEY_FFT),
-                         "`fft = %u` leaves no room for a filter behind a block of %u frames; write at "
-                         "least %u, or a shorter `block`",
-                         stream->fft, stream->hop_frames, 2 * stream->hop_frames);
+            config_error(
+                build->errors, place_of(section, KEY_FFT),
+                "`fft = %u` leaves no room for a filter behind a block of %u frames; write at "
+                "least %u, or a shorter `block`",
+                stream->fft, stream->hop_frames, 2 * stream->hop_frames);
     }
     uint64_t frames = stream->ring_frames > (uint64_t)stream->hop_frames * stream->blocks_max
                           ? stream->ring_frames
                           : (uint64_t)stream->hop_frames * stream->blocks_max;
     if (hop > 0 && frames * stream->source.frame_bytes > build->config->device.input_bytes)
-        config_error(build->errors,
-                     value_given(section, KEY_BUFFER) ? place_of(section, KEY_BUFFER)
-                                                      : place_of(section, KEY_BLOCK),
-                     "the input ring of stream %s needs at least %llu bytes, more than the `input memory` of "
-                     "[device]; write a shorter `buffer`, `block` or `batch blocks`, or more memory",
-                     stream->name, (unsigned long long)(frames * stream->source.frame_bytes));
+        config_error(
+            build->errors,
+            value_given(section, KEY_BUFFER) ? place_of(section, KEY_BUFFER)
+                                             : place_of(section, KEY_BLOCK),
+            "the input ring of stream %s needs at least %llu bytes, more than the `input memory` "
+            "of "
+            "[device]; write a shorter `buffer`, `block` or `batch blocks`, or more memory",
+            stream->name, (unsigned long long)(frames * stream->source.frame_bytes));
 }
 
 static int build_stream(struct build *build, uint32_t index)
@@ -560,11 +575,11 @@ static void check_sources(struct build *build)
             struct config_place a = place_of(section, KEY_ADDRESS);
             struct config_place b = place_of(build->stream_sections[k], KEY_ADDRESS);
             bool later = strcmp(a.file, b.file) != 0 || a.line >= b.line;
-            config_error(build->errors, later ? a : b,
-                         "streams %s and %s are both bound to `%s`; write another port for one of them",
-                         build->stream_sections[later ? k : i]->name,
-                         build->stream_sections[later ? i : k]->name,
-                         (later ? address : other)->text);
+            config_error(
+                build->errors, later ? a : b,
+                "streams %s and %s are both bound to `%s`; write another port for one of them",
+                build->stream_sections[later ? k : i]->name,
+                build->stream_sections[later ? i : k]->name, (later ? address : other)->text);
             break;
         }
     }

@@ -12,8 +12,8 @@
 #include "signal/filter.h"
 
 static const enum schema_id type_keys[SECTIONS] = {
-    [SECTION_DAEMON] = KEYS,      [SECTION_DEVICE] = KEYS,         [SECTION_STREAM] = KEY_SOURCE,
-    [SECTION_FILTER] = KEY_TYPE,  [SECTION_SINK] = KEY_SINK_TYPE,
+    [SECTION_DAEMON] = KEYS,     [SECTION_DEVICE] = KEYS,        [SECTION_STREAM] = KEY_SOURCE,
+    [SECTION_FILTER] = KEY_TYPE, [SECTION_SINK] = KEY_SINK_TYPE,
 };
 
 const struct value *value_of(const struct raw_section *section, enum schema_id id)
@@ -110,7 +110,9 @@ static const char *types_text(enum section_kind kind, uint32_t mask, char *text,
             continue;
         left--;
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", schema_type_name(kind, i),
-                                 left > 1 ? ", " : left == 1 ? " or " : "");
+                                 left > 1    ? ", "
+                                 : left == 1 ? " or "
+                                             : "");
     }
     return text;
 }
@@ -128,8 +130,8 @@ static void check_applies(struct raw *raw, struct raw_section *section)
         char types[160];
         if (setting->given != GIVEN_NOT && key->applies != 0 && (key->applies & bit) == 0) {
             config_error(raw->errors, setting->place,
-                         "`%s` has no meaning with `%s = %s`, it belongs to %s; remove it", key->key,
-                         row->type_key, type,
+                         "`%s` has no meaning with `%s = %s`, it belongs to %s; remove it",
+                         key->key, row->type_key, type,
                          types_text(section->kind, key->applies, types, sizeof types));
             setting->given = GIVEN_BAD;
         }

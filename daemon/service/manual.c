@@ -97,11 +97,15 @@ static void print_wrapped(FILE *out, const char *text, int column)
 
 void schema_print_help(FILE *out)
 {
-    fprintf(out, "The configuration is a file of [sections] with lines `key = value`. Numbers carry their\n"
-                 "units, as in 5 MHz, 200 us, 16 MiB, -3 dB, 10 mV. # and ; begin a comment, a backslash at\n"
-                 "the end continues a line. Files conf.d/*.conf beside it are read after it in the order of\n"
-                 "their names and override it key by key; an empty value takes a key back to its default.\n"
-                 "Relative paths start at the directory of the file they are written in.\n");
+    fprintf(
+        out,
+        "The configuration is a file of [sections] with lines `key = value`. Numbers carry their\n"
+        "units, as in 5 MHz, 200 us, 16 MiB, -3 dB, 10 mV. # and ; begin a comment, a backslash "
+        "at\n"
+        "the end continues a line. Files conf.d/*.conf beside it are read after it in the order "
+        "of\n"
+        "their names and override it key by key; an empty value takes a key back to its default.\n"
+        "Relative paths start at the directory of the file they are written in.\n");
     enum section_kind last = SECTIONS;
     for (int id = 0; id < KEYS; id++) {
         const struct schema_key *key = &schema_keys[id];
@@ -124,7 +128,8 @@ void schema_print_help(FILE *out)
 
 /* ---- roff ----------------------------------------------------------------------------------- */
 
-/* One character beyond ASCII as \[uXXXX], which groff and mandoc know in every locale; returns its bytes. */
+/* One character beyond ASCII as \[uXXXX], which groff and mandoc know in every locale; returns its
+ * bytes. */
 static int roff_unicode(FILE *out, const char *at)
 {
     const unsigned char *byte = (const unsigned char *)at;
@@ -212,27 +217,40 @@ static void print_config_page(FILE *out)
 {
     roff_title(out, "convolvd.conf", 5);
     fputs(".SH NAME\nconvolvd.conf \\- configuration of the streaming convolution daemon\n"
-          ".SH DESCRIPTION\n", out);
-    roff(out, "The configuration is a text file of sections with lines `key = value`. Each "
-                        "`[stream NAME]` names a source of samples and the filters they pass, each `[filter NAME]` "
-                        "describes a filter, each `[sink NAME]` a place where results go. Names consist of "
-                        "letters, digits, _, - and . only.\n");
-    roff_paragraph(out, "Numbers carry their units: 5 MHz, 95 kHz, 200 us, 1.5 ms, 10 min, 16 MiB, -3 dB, 10 mV, "
-                        "5 %, 90 deg, 1024 frames. A number without a unit is refused where a unit belongs, 0 "
-                        "excepted.");
-    roff_paragraph(out, "# and ; begin a comment, at the start of a line or after a space. A backslash at the end of "
-                        "a line continues it. A key is given once in a section, a list is separated by commas; only "
+          ".SH DESCRIPTION\n",
+          out);
+    roff(
+        out,
+        "The configuration is a text file of sections with lines `key = value`. Each "
+        "`[stream NAME]` names a source of samples and the filters they pass, each `[filter NAME]` "
+        "describes a filter, each `[sink NAME]` a place where results go. Names consist of "
+        "letters, digits, _, - and . only.\n");
+    roff_paragraph(
+        out,
+        "Numbers carry their units: 5 MHz, 95 kHz, 200 us, 1.5 ms, 10 min, 16 MiB, -3 dB, 10 mV, "
+        "5 %, 90 deg, 1024 frames. A number without a unit is refused where a unit belongs, 0 "
+        "excepted.");
+    roff_paragraph(out, "# and ; begin a comment, at the start of a line or after a space. A "
+                        "backslash at the end of "
+                        "a line continues it. A key is given once in a section, a list is "
+                        "separated by commas; only "
                         "keys called repeatable may stand on several lines.");
-    roff_paragraph(out, "After the file itself every file conf.d/*.conf beside it is read, in the order of their "
-                        "names. A later file overrides key by key; an empty value takes a key back to its "
-                        "default. Relative paths start at the directory of the file they are written in.");
-    roff_paragraph(out, "`convolvd --check FILE` reports all errors of a configuration in one run, with their lines "
+    roff_paragraph(
+        out,
+        "After the file itself every file conf.d/*.conf beside it is read, in the order of their "
+        "names. A later file overrides key by key; an empty value takes a key back to its "
+        "default. Relative paths start at the directory of the file they are written in.");
+    roff_paragraph(out, "`convolvd --check FILE` reports all errors of a configuration in one run, "
+                        "with their lines "
                         "and what to write instead, and prints what a valid one will do.");
     fputs(".SH EXAMPLE\n", out);
-    roff_example(out, "[stream vessel]\nsource = rtp\naddress = 239.1.2.3:5004\nrate = 5 MHz\nchannels = 4\n"
-                      "format = s16be\nfull scale = 10 V\npreamp = 34 dB\nfilter = band\noutput = envelope\n\n"
-                      "[filter band]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nanalytic = yes\n\n"
-                      "[sink control-room]\ntype = rtp\nstream = vessel\naddress = 239.1.2.4:5006\nformat = f32be");
+    roff_example(
+        out,
+        "[stream vessel]\nsource = rtp\naddress = 239.1.2.3:5004\nrate = 5 MHz\nchannels = 4\n"
+        "format = s16be\nfull scale = 10 V\npreamp = 34 dB\nfilter = band\noutput = envelope\n\n"
+        "[filter band]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nanalytic = yes\n\n"
+        "[sink control-room]\ntype = rtp\nstream = vessel\naddress = 239.1.2.4:5006\nformat = "
+        "f32be");
     enum section_kind last = SECTIONS;
     for (int id = 0; id < KEYS; id++) {
         const struct schema_key *key = &schema_keys[id];
@@ -264,30 +282,37 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
 {
     roff_title(out, "convolvd", 8);
     fputs(".SH NAME\nconvolvd \\- real-time streaming convolution for non-destructive testing\n"
-          ".SH SYNOPSIS\n.B convolvd\n.RI [ OPTION ...]\n.SH DESCRIPTION\n", out);
-    roff(out, "convolvd receives multichannel signals in blocks over UDP or from recordings, passes every "
-                        "channel through long FIR filters on an OpenCL device, and sends or records the results, each "
-                        "block with its measured latency. What it does is said in its configuration, see "
-                        "convolvd.conf(5).\n");
+          ".SH SYNOPSIS\n.B convolvd\n.RI [ OPTION ...]\n.SH DESCRIPTION\n",
+          out);
+    roff(out, "convolvd receives multichannel signals in blocks over UDP or from recordings, "
+              "passes every "
+              "channel through long FIR filters on an OpenCL device, and sends or records the "
+              "results, each "
+              "block with its measured latency. What it does is said in its configuration, see "
+              "convolvd.conf(5).\n");
     fputs(".SH OPTIONS\n", out);
     for (unsigned i = 0; i < count; i++)
         roff_item(out, options[i].option, options[i].sentence);
     fputs(".SH SIGNALS\n", out);
-    roff_item(out, "SIGTERM, SIGINT", "Stops the sources, processes what was received, lets the tails of the filters "
-                                      "follow, closes all files, prints the table and exits 0 within `drain timeout`. "
-                                      "A second one leaves at once.");
+    roff_item(out, "SIGTERM, SIGINT",
+              "Stops the sources, processes what was received, lets the tails of the filters "
+              "follow, closes all files, prints the table and exits 0 within `drain timeout`. "
+              "A second one leaves at once.");
     roff_item(out, "SIGUSR1", "Prints the table of rates, losses, levels, latencies and ledgers.");
     fputs(".SH EXIT STATUS\n", out);
     roff_item(out, "0", "Success; with --check: the configuration is valid.");
     roff_item(out, "1", "An error, which was written to the standard error.");
     fputs(".SH ENVIRONMENT\n", out);
-    roff_item(out, "RUNTIME_DIRECTORY, STATE_DIRECTORY, CACHE_DIRECTORY",
-              "Defaults of `runtime directory`, `state directory` and `cache`, as systemd sets them.");
-    roff_item(out, "JOURNAL_STREAM", "When set, log lines carry the priorities that journald reads.");
+    roff_item(
+        out, "RUNTIME_DIRECTORY, STATE_DIRECTORY, CACHE_DIRECTORY",
+        "Defaults of `runtime directory`, `state directory` and `cache`, as systemd sets them.");
+    roff_item(out, "JOURNAL_STREAM",
+              "When set, log lines carry the priorities that journald reads.");
     fputs(".SH SEE ALSO\n.BR convolvd.conf (5)\n", out);
 }
 
-int schema_print_man(FILE *out, const char *page, const struct manual_option *options, unsigned count)
+int schema_print_man(FILE *out, const char *page, const struct manual_option *options,
+                     unsigned count)
 {
     if (strcmp(page, "convolvd.conf") == 0)
         print_config_page(out);

@@ -27,11 +27,16 @@ enum {
 #define ROTATION_RANGE     "10 ms … 366 d, or 64 KiB … 1024 TiB"
 
 static const char *const source_kinds[SOURCE_KINDS] = {
-    [SOURCE_RTP] = "rtp",   [SOURCE_UDP] = "udp",   [SOURCE_UDP_SEQ] = "udp-seq",
-    [SOURCE_FILE] = "file", [SOURCE_GENERATOR] = "generator", [SOURCE_STREAM] = "stream",
+    [SOURCE_RTP] = "rtp",
+    [SOURCE_UDP] = "udp",
+    [SOURCE_UDP_SEQ] = "udp-seq",
+    [SOURCE_FILE] = "file",
+    [SOURCE_GENERATOR] = "generator",
+    [SOURCE_STREAM] = "stream",
 };
 
-static const char *const sink_kinds[SINK_KINDS] = {[SINK_RTP] = "rtp", [SINK_RECORDING] = "recording"};
+static const char *const sink_kinds[SINK_KINDS] = {
+    [SINK_RTP] = "rtp", [SINK_RECORDING] = "recording"};
 
 const char *source_kind_name(int kind)
 {
@@ -150,7 +155,8 @@ const struct schema_key *schema_nearest(enum section_kind section, const char *k
     return nearest;
 }
 
-/* ---- ranges ----------------------------------------------------------------------------------- */
+/* ---- ranges -----------------------------------------------------------------------------------
+ */
 
 static bool has_range(const struct schema_key *key)
 {
@@ -196,7 +202,8 @@ static int check_range(const struct schema_key *key, const char *text, double va
                        QUOTE, text, schema_range_text(key, range, sizeof range));
 }
 
-/* ---- values ----------------------------------------------------------------------------------- */
+/* ---- values -----------------------------------------------------------------------------------
+ */
 
 static int parse_choice(const struct schema_key *key, const char *text, struct value *value,
                         struct problem *problem)
@@ -240,8 +247,8 @@ static int parse_boolean(const struct schema_key *key, const char *text, struct 
     static const struct {
         const char *word;
         bool truth;
-    } words[] = {{"yes", true},  {"no", false},  {"true", true}, {"false", false},
-                 {"on", true},   {"off", false}, {"1", true},    {"0", false}};
+    } words[] = {{"yes", true}, {"no", false},  {"true", true}, {"false", false},
+                 {"on", true},  {"off", false}, {"1", true},    {"0", false}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcasecmp(words[i].word, text) == 0) {
             value->integer = words[i].truth;
@@ -318,19 +325,21 @@ static int parse_address(const struct schema_key *key, const char *text, struct 
     for (size_t i = 0; clean && i < host_length; i++)
         clean = isalnum((unsigned char)host[i]) || strchr(".-_:%*", host[i]) != NULL;
     if (!clean)
-        return problem_set(problem, ERROR_CONFIG,
-                           "`%s = %.*s` names no host; write host:port, as in 192.168.1.20:5004, or "
-                           "*:5004 for every own address",
-                           key->key, QUOTE, text);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "`%s = %.*s` names no host; write host:port, as in 192.168.1.20:5004, or "
+            "*:5004 for every own address",
+            key->key, QUOTE, text);
     size_t port_length = strlen(port);
-    unsigned long number = strspn(port, "0123456789") == port_length && port_length > 0 &&
-                                   port_length <= 5
-                               ? strtoul(port, NULL, 10)
-                               : 65536;
+    unsigned long number =
+        strspn(port, "0123456789") == port_length && port_length > 0 && port_length <= 5
+            ? strtoul(port, NULL, 10)
+            : 65536;
     if (number > 65535)
-        return problem_set(problem, ERROR_CONFIG,
-                           "`%s = %.*s` has no valid port; write a port of 0 … 65535 after the colon",
-                           key->key, QUOTE, text);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "`%s = %.*s` has no valid port; write a port of 0 … 65535 after the colon", key->key,
+            QUOTE, text);
     value->host = host;
     value->host_length = (unsigned)host_length;
     value->port = (uint16_t)number;
@@ -345,9 +354,10 @@ static int parse_source(const struct schema_key *key, const char *text, struct v
         while (isspace((unsigned char)*name))
             name++;
         if (!schema_name_valid(name))
-            return problem_set(problem, ERROR_CONFIG,
-                               "`%s = %.*s` names no stream; write stream NAME, as in stream bandpass",
-                               key->key, QUOTE, text);
+            return problem_set(
+                problem, ERROR_CONFIG,
+                "`%s = %.*s` names no stream; write stream NAME, as in stream bandpass", key->key,
+                QUOTE, text);
         value->integer = SOURCE_STREAM;
         snprintf(value->name, sizeof value->name, "%s", name);
         return 0;
@@ -537,8 +547,9 @@ static int parse_quantity(const struct schema_key *key, const char *text, struct
     }
     if (whole && quantity_integer(&quantity, scale, &value->integer) != 0)
         return problem_set(problem, ERROR_CONFIG,
-                           scale == 9 ? "`%s = %.*s` is finer than 1 ns; write whole nanoseconds"
-                                      : "`%s = %.*s` is not a whole number; write it without a fraction",
+                           scale == 9
+                               ? "`%s = %.*s` is finer than 1 ns; write whole nanoseconds"
+                               : "`%s = %.*s` is not a whole number; write it without a fraction",
                            key->key, QUOTE, text);
     return 0;
 }

@@ -77,15 +77,15 @@ const char *schema_type_name(enum section_kind section, int index);
     X(RATIO, RATIO, "percentage")                                                                  \
     X(ANGLE, ANGLE, "angle")                                                                       \
     X(AMPLITUDE, AMPLITUDE, "amplitude")                                                           \
-    X(SPAN, FRAMES, "frames or time")      /* whole frames; or a time, in integer ns */            \
-    X(DELAY, FRAMES, "frames or time")     /* frames may have a fraction */                        \
+    X(SPAN, FRAMES, "frames or time")  /* whole frames; or a time, in integer ns */                \
+    X(DELAY, FRAMES, "frames or time") /* frames may have a fraction */                            \
     X(ROTATION, TIME, "time or size")
 
 enum value_type {
 #define X(name, dimension, words) VALUE_##name,
     VALUE_TYPE_TABLE(X)
 #undef X
-    VALUE_TYPES,
+        VALUE_TYPES,
 };
 
 const char *value_type_words(enum value_type type);
@@ -102,44 +102,140 @@ struct schema_key {
     enum section_kind section;
     enum value_type type;
     enum list_kind list;
-    uint32_t applies;            /* bits of the section's types; 0: all */
-    uint32_t required;           /* bits of the types that need it */
-    double minimum, maximum;     /* in the base unit, inclusive */
-    bool above_minimum;          /* the minimum itself is not allowed */
-    const char *fallback;        /* the default, as one would write it; NULL: none */
-    const char *fallback_words;  /* said where `fallback` is NULL and the default follows a rule */
-    const char *choices;         /* "a|b|c" */
+    uint32_t applies;           /* bits of the section's types; 0: all */
+    uint32_t required;          /* bits of the types that need it */
+    double minimum, maximum;    /* in the base unit, inclusive */
+    bool above_minimum;         /* the minimum itself is not allowed */
+    const char *fallback;       /* the default, as one would write it; NULL: none */
+    const char *fallback_words; /* said where `fallback` is NULL and the default follows a rule */
+    const char *choices;        /* "a|b|c" */
     const char *sentence;
 };
 
 /* Index of every row of schema_keys; the rows of a section stand together. */
 enum schema_id {
     /* [daemon] */
-    KEY_LOG_LEVEL, KEY_RUNTIME_DIRECTORY, KEY_STATE_DIRECTORY, KEY_STATUS_ON_EXIT,
-    KEY_STATUS_FILE, KEY_DRAIN_TIMEOUT,
+    KEY_LOG_LEVEL,
+    KEY_RUNTIME_DIRECTORY,
+    KEY_STATE_DIRECTORY,
+    KEY_STATUS_ON_EXIT,
+    KEY_STATUS_FILE,
+    KEY_DRAIN_TIMEOUT,
     /* [device] */
-    KEY_DEVICE, KEY_THREADS, KEY_KERNELS, KEY_CACHE, KEY_BATCHES, KEY_DEPTH,
-    KEY_INPUT_MEMORY, KEY_SPECTRUM_MEMORY, KEY_STATE_MEMORY, KEY_BATCH_MEMORY,
+    KEY_DEVICE,
+    KEY_THREADS,
+    KEY_KERNELS,
+    KEY_CACHE,
+    KEY_BATCHES,
+    KEY_DEPTH,
+    KEY_INPUT_MEMORY,
+    KEY_SPECTRUM_MEMORY,
+    KEY_STATE_MEMORY,
+    KEY_BATCH_MEMORY,
     /* [stream] */
-    KEY_SOURCE, KEY_ADDRESS, KEY_INTERFACE, KEY_ALLOW, KEY_PAYLOAD_TYPE, KEY_SSRC, KEY_MODE,
-    KEY_SEQUENCE_ORDER, KEY_PATH, KEY_PACE, KEY_LOOP, KEY_RATE, KEY_CHANNELS, KEY_FORMAT,
-    KEY_BITS, KEY_JUSTIFY, KEY_FULL_SCALE, KEY_OFFSET, KEY_PREAMP, KEY_UNIT, KEY_BLOCK,
-    KEY_BATCH_BLOCKS, KEY_REORDER, KEY_MAX_GAP, KEY_MAX_DROPOUT, KEY_MAX_MISORDER,
-    KEY_IDLE_FLUSH, KEY_DEADLINE, KEY_BUFFER, KEY_RECEIVE_BUFFER, KEY_WORK, KEY_FILTER,
-    KEY_BANK, KEY_ROUTE, KEY_OUTPUT, KEY_TAIL, KEY_ALIGN, KEY_VARIANT, KEY_FFT, KEY_WAVEFORM,
-    KEY_AMPLITUDE, KEY_FREQUENCY, KEY_FREQUENCY_END, KEY_LENGTH, KEY_PERIOD, KEY_PHASE,
-    KEY_CHANNEL_PHASE, KEY_CHANNEL_DELAY, KEY_DC, KEY_NOISE, KEY_SEED, KEY_ARRIVALS,
-    KEY_RISE, KEY_DECAY, KEY_DURATION,
+    KEY_SOURCE,
+    KEY_ADDRESS,
+    KEY_INTERFACE,
+    KEY_ALLOW,
+    KEY_PAYLOAD_TYPE,
+    KEY_SSRC,
+    KEY_MODE,
+    KEY_SEQUENCE_ORDER,
+    KEY_PATH,
+    KEY_PACE,
+    KEY_LOOP,
+    KEY_RATE,
+    KEY_CHANNELS,
+    KEY_FORMAT,
+    KEY_BITS,
+    KEY_JUSTIFY,
+    KEY_FULL_SCALE,
+    KEY_OFFSET,
+    KEY_PREAMP,
+    KEY_UNIT,
+    KEY_BLOCK,
+    KEY_BATCH_BLOCKS,
+    KEY_REORDER,
+    KEY_MAX_GAP,
+    KEY_MAX_DROPOUT,
+    KEY_MAX_MISORDER,
+    KEY_IDLE_FLUSH,
+    KEY_DEADLINE,
+    KEY_BUFFER,
+    KEY_RECEIVE_BUFFER,
+    KEY_WORK,
+    KEY_FILTER,
+    KEY_BANK,
+    KEY_ROUTE,
+    KEY_OUTPUT,
+    KEY_TAIL,
+    KEY_ALIGN,
+    KEY_VARIANT,
+    KEY_FFT,
+    KEY_WAVEFORM,
+    KEY_AMPLITUDE,
+    KEY_FREQUENCY,
+    KEY_FREQUENCY_END,
+    KEY_LENGTH,
+    KEY_PERIOD,
+    KEY_PHASE,
+    KEY_CHANNEL_PHASE,
+    KEY_CHANNEL_DELAY,
+    KEY_DC,
+    KEY_NOISE,
+    KEY_SEED,
+    KEY_ARRIVALS,
+    KEY_RISE,
+    KEY_DECAY,
+    KEY_DURATION,
     /* [filter] */
-    KEY_TYPE, KEY_METHOD, KEY_LOW, KEY_HIGH, KEY_CUTOFF, KEY_TRANSITION, KEY_ATTENUATION,
-    KEY_RIPPLE, KEY_TAPS, KEY_ANALYTIC, KEY_FILTER_PATH, KEY_DELAY, KEY_NORMALISE,
-    KEY_WINDOW, KEY_TAPER, KEY_START, KEY_STOP, KEY_FILTER_LENGTH, KEY_CODE, KEY_ORDER,
-    KEY_PAIR, KEY_CARRIER, KEY_CHIP_RATE, KEY_CYCLES, KEY_GAIN, KEY_INVERT,
+    KEY_TYPE,
+    KEY_METHOD,
+    KEY_LOW,
+    KEY_HIGH,
+    KEY_CUTOFF,
+    KEY_TRANSITION,
+    KEY_ATTENUATION,
+    KEY_RIPPLE,
+    KEY_TAPS,
+    KEY_ANALYTIC,
+    KEY_FILTER_PATH,
+    KEY_DELAY,
+    KEY_NORMALISE,
+    KEY_WINDOW,
+    KEY_TAPER,
+    KEY_START,
+    KEY_STOP,
+    KEY_FILTER_LENGTH,
+    KEY_CODE,
+    KEY_ORDER,
+    KEY_PAIR,
+    KEY_CARRIER,
+    KEY_CHIP_RATE,
+    KEY_CYCLES,
+    KEY_GAIN,
+    KEY_INVERT,
     /* [sink] */
-    KEY_SINK_TYPE, KEY_SINK_STREAM, KEY_SINK_FORMAT, KEY_SINK_FULL_SCALE, KEY_SINK_ADDRESS,
-    KEY_SINK_INTERFACE, KEY_SINK_PAYLOAD_TYPE, KEY_SINK_SSRC, KEY_TTL, KEY_MTU, KEY_SDP,
-    KEY_SEND_BUFFER, KEY_SINK_PATH, KEY_CONTAINER, KEY_RECORD, KEY_ROTATE, KEY_KEEP,
-    KEY_MIN_FREE, KEY_FLUSH, KEY_QUEUE,
+    KEY_SINK_TYPE,
+    KEY_SINK_STREAM,
+    KEY_SINK_FORMAT,
+    KEY_SINK_FULL_SCALE,
+    KEY_SINK_ADDRESS,
+    KEY_SINK_INTERFACE,
+    KEY_SINK_PAYLOAD_TYPE,
+    KEY_SINK_SSRC,
+    KEY_TTL,
+    KEY_MTU,
+    KEY_SDP,
+    KEY_SEND_BUFFER,
+    KEY_SINK_PATH,
+    KEY_CONTAINER,
+    KEY_RECORD,
+    KEY_ROTATE,
+    KEY_KEEP,
+    KEY_MIN_FREE,
+    KEY_FLUSH,
+    KEY_QUEUE,
     KEYS,
 };
 
@@ -147,21 +243,21 @@ extern const struct schema_key schema_keys[KEYS];
 
 /* One value of a key, typed. Which fields count depends on the type. */
 struct value {
-    double number;            /* base unit: Hz, s, bytes, dB, 1, degrees, frames; amplitudes: in `unit` */
-    int64_t integer;          /* COUNT; TIME in ns; MEMORY in bytes; frames; CHOICE: index; BOOLEAN; SSRC */
+    double number;   /* base unit: Hz, s, bytes, dB, 1, degrees, frames; amplitudes: in `unit` */
+    int64_t integer; /* COUNT; TIME in ns; MEMORY in bytes; frames; CHOICE: index; BOOLEAN; SSRC */
     enum dimension dimension; /* SPAN, DELAY, ROTATION: which of the two was written */
     char unit[QUANTITY_UNIT_BYTES];
-    const char *text;         /* as written, trimmed; borrowed from the caller's text */
+    const char *text; /* as written, trimmed; borrowed from the caller's text */
     struct sample_format format;
-    bool order_written;       /* FORMAT: the byte order was named */
+    bool order_written; /* FORMAT: the byte order was named */
     /* ADDRESS */
-    const char *host;         /* without brackets, host_length bytes of `text` */
+    const char *host; /* without brackets, host_length bytes of `text` */
     unsigned host_length;
     uint16_t port;
     /* SOURCE, ROUTE: the name within */
     char name[64];
-    uint32_t input, output;   /* ROUTE: channels counted from 1 */
-    double gain;              /* ROUTE: factor */
+    uint32_t input, output; /* ROUTE: channels counted from 1 */
+    double gain;            /* ROUTE: factor */
 };
 
 enum { NAME_BYTES = 64 };
@@ -190,12 +286,13 @@ unsigned schema_distance(const char *a, const char *b);
 /* What `--help-config` prints. */
 void schema_print_help(FILE *out);
 
-/* Roff of `page`: "convolvd.conf" (from the table) or "convolvd" (from the options given). ERROR_ARGUMENT for
- * another page. */
+/* Roff of `page`: "convolvd.conf" (from the table) or "convolvd" (from the options given).
+ * ERROR_ARGUMENT for another page. */
 struct manual_option {
-    const char *option;   /* "-c, --config FILE" */
+    const char *option; /* "-c, --config FILE" */
     const char *sentence;
 };
-int schema_print_man(FILE *out, const char *page, const struct manual_option *options, unsigned count);
+int schema_print_man(FILE *out, const char *page, const struct manual_option *options,
+                     unsigned count);
 
 #endif

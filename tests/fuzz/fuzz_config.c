@@ -15,8 +15,8 @@
             abort();                                                                               \
     } while (0)
 
-static int probe(const char *path, double *rate_hz, uint32_t *channels, struct sample_format *format,
-                 uint64_t *frames, struct problem *problem)
+static int probe(const char *path, double *rate_hz, uint32_t *channels,
+                 struct sample_format *format, uint64_t *frames, struct problem *problem)
 {
     (void)problem;
     /* The name decides, so that the fuzzer can have what it wants. */
@@ -58,7 +58,8 @@ static void require_whole(const struct config *config)
         const struct config_stream *stream = &config->streams[s];
         REQUIRE(stream->upstream < (int)s);
         REQUIRE(stream->source.rate_hz > 0 && stream->source.channels >= 1);
-        REQUIRE(stream->source.frame_bytes == stream->source.channels * stream->source.format.bytes);
+        REQUIRE(stream->source.frame_bytes ==
+                stream->source.channels * stream->source.format.bytes);
         REQUIRE(sample_format_valid(&stream->source.format));
         REQUIRE(stream->hop_frames >= 1 && stream->hop_frames <= 1 << 19);
         REQUIRE(stream->edge_count >= 1 && stream->output_floats >= stream->output_count);

@@ -54,7 +54,8 @@ int sample_load(const char *text, struct config **config, struct config_errors *
     return config_load_text("test.conf", text, strlen(text), &sample_world, config, errors);
 }
 
-bool sample_message(const struct config_errors *errors, unsigned line, bool warning, const char *words)
+bool sample_message(const struct config_errors *errors, unsigned line, bool warning,
+                    const char *words)
 {
     for (unsigned i = 0; i < errors->count; i++)
         if (errors->messages[i].line == line && errors->messages[i].warning == warning &&
@@ -73,7 +74,8 @@ char *sample_messages(const struct config_errors *errors)
     return text;
 }
 
-/* ---- the smallest valid configuration --------------------------------------------------------- */
+/* ---- the smallest valid configuration ---------------------------------------------------------
+ */
 
 struct line {
     const char *key, *value;
@@ -136,23 +138,69 @@ static const struct {
     enum schema_id id;
     const char *value;
 } good_values[] = {
-    {KEY_RUNTIME_DIRECTORY, "run"}, {KEY_STATE_DIRECTORY, "state"}, {KEY_STATUS_FILE, "s.json"},
-    {KEY_KERNELS, "kernels"}, {KEY_CACHE, "cache"}, {KEY_DEPTH, "3"}, {KEY_SOURCE, "generator"},
-    {KEY_ADDRESS, "[ff15::1]:5004"}, {KEY_INTERFACE, "eth1"}, {KEY_ALLOW, "10.0.0.7"},
-    {KEY_SSRC, "0xdeadbeef"}, {KEY_PATH, "some.wav"}, {KEY_RATE, "500 kHz"}, {KEY_FORMAT, "s16le"},
-    {KEY_BITS, "12"}, {KEY_JUSTIFY, "left"}, {KEY_UNIT, "V"}, {KEY_DEADLINE, "1 ms"}, {KEY_BUFFER, "1 s"},
-    {KEY_FILTER, "spare"}, {KEY_BANK, "spare, spare"}, {KEY_ROUTE, "1 -> spare -6 dB -> 1"},
-    {KEY_VARIANT, "fused"}, {KEY_FFT, "4096"}, {KEY_AMPLITUDE, "0.5"}, {KEY_FREQUENCY, "30 kHz"},
-    {KEY_FREQUENCY_END, "90 kHz"}, {KEY_LENGTH, "100 us"}, {KEY_PERIOD, "10 ms"},
-    {KEY_CHANNEL_DELAY, "10 us"}, {KEY_NOISE, "0.1"}, {KEY_ARRIVALS, "30 /s"}, {KEY_RISE, "10 us"},
-    {KEY_DECAY, "90 us"}, {KEY_DURATION, "10 s"}, {KEY_TYPE, "identity"}, {KEY_LOW, "40 kHz"},
-    {KEY_HIGH, "120 kHz"}, {KEY_CUTOFF, "60 kHz"}, {KEY_TRANSITION, "20 kHz"}, {KEY_RIPPLE, "0.5 dB"},
-    {KEY_TAPS, "101"}, {KEY_FILTER_PATH, "taps.npy"}, {KEY_DELAY, "10 us"}, {KEY_START, "10 kHz"},
-    {KEY_STOP, "90 kHz"}, {KEY_FILTER_LENGTH, "200 us"}, {KEY_CODE, "7"}, {KEY_ORDER, "4"},
-    {KEY_CARRIER, "50 kHz"}, {KEY_CHIP_RATE, "20 kHz"}, {KEY_CYCLES, "3"}, {KEY_SINK_TYPE, "rtp"},
-    {KEY_SINK_STREAM, "base"}, {KEY_SINK_FORMAT, "s16"}, {KEY_SINK_FULL_SCALE, "2"},
-    {KEY_SINK_ADDRESS, "239.1.2.3:6000"}, {KEY_SINK_INTERFACE, "eth1"}, {KEY_SINK_SSRC, "17"},
-    {KEY_SDP, "x.sdp"}, {KEY_SINK_PATH, "other.wav"}, {KEY_ROTATE, "10 min"}, {KEY_KEEP, "5"},
+    {KEY_RUNTIME_DIRECTORY, "run"},
+    {KEY_STATE_DIRECTORY, "state"},
+    {KEY_STATUS_FILE, "s.json"},
+    {KEY_KERNELS, "kernels"},
+    {KEY_CACHE, "cache"},
+    {KEY_DEPTH, "3"},
+    {KEY_SOURCE, "generator"},
+    {KEY_ADDRESS, "[ff15::1]:5004"},
+    {KEY_INTERFACE, "eth1"},
+    {KEY_ALLOW, "10.0.0.7"},
+    {KEY_SSRC, "0xdeadbeef"},
+    {KEY_PATH, "some.wav"},
+    {KEY_RATE, "500 kHz"},
+    {KEY_FORMAT, "s16le"},
+    {KEY_BITS, "12"},
+    {KEY_JUSTIFY, "left"},
+    {KEY_UNIT, "V"},
+    {KEY_DEADLINE, "1 ms"},
+    {KEY_BUFFER, "1 s"},
+    {KEY_FILTER, "spare"},
+    {KEY_BANK, "spare, spare"},
+    {KEY_ROUTE, "1 -> spare -6 dB -> 1"},
+    {KEY_VARIANT, "fused"},
+    {KEY_FFT, "4096"},
+    {KEY_AMPLITUDE, "0.5"},
+    {KEY_FREQUENCY, "30 kHz"},
+    {KEY_FREQUENCY_END, "90 kHz"},
+    {KEY_LENGTH, "100 us"},
+    {KEY_PERIOD, "10 ms"},
+    {KEY_CHANNEL_DELAY, "10 us"},
+    {KEY_NOISE, "0.1"},
+    {KEY_ARRIVALS, "30 /s"},
+    {KEY_RISE, "10 us"},
+    {KEY_DECAY, "90 us"},
+    {KEY_DURATION, "10 s"},
+    {KEY_TYPE, "identity"},
+    {KEY_LOW, "40 kHz"},
+    {KEY_HIGH, "120 kHz"},
+    {KEY_CUTOFF, "60 kHz"},
+    {KEY_TRANSITION, "20 kHz"},
+    {KEY_RIPPLE, "0.5 dB"},
+    {KEY_TAPS, "101"},
+    {KEY_FILTER_PATH, "taps.npy"},
+    {KEY_DELAY, "10 us"},
+    {KEY_START, "10 kHz"},
+    {KEY_STOP, "90 kHz"},
+    {KEY_FILTER_LENGTH, "200 us"},
+    {KEY_CODE, "7"},
+    {KEY_ORDER, "4"},
+    {KEY_CARRIER, "50 kHz"},
+    {KEY_CHIP_RATE, "20 kHz"},
+    {KEY_CYCLES, "3"},
+    {KEY_SINK_TYPE, "rtp"},
+    {KEY_SINK_STREAM, "base"},
+    {KEY_SINK_FORMAT, "s16"},
+    {KEY_SINK_FULL_SCALE, "2"},
+    {KEY_SINK_ADDRESS, "239.1.2.3:6000"},
+    {KEY_SINK_INTERFACE, "eth1"},
+    {KEY_SINK_SSRC, "17"},
+    {KEY_SDP, "x.sdp"},
+    {KEY_SINK_PATH, "other.wav"},
+    {KEY_ROTATE, "10 min"},
+    {KEY_KEEP, "5"},
 };
 
 const char *sample_good(const struct schema_key *key)
@@ -202,7 +250,8 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
                "[stream user]\nsource = generator\nrate = 500 kHz\nfilter = sample\n"
                "[sink users]\ntype = rtp\nstream = user\naddress = 127.0.0.1:6001");
     if (key->section == SECTION_STREAM)
-        append(text, bytes, "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav");
+        append(text, bytes,
+               "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav");
     append(text, bytes, "[sink base]\ntype = rtp\nstream = base\naddress = 127.0.0.1:6002");
     char heading[80];
     snprintf(heading, sizeof heading, section->named ? "[%s sample]" : "[%s]", section->word);

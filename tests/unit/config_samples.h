@@ -8,14 +8,16 @@
 #include "service/config.h"
 #include "service/schema.h"
 
-/* Recordings named *.wav have 2 channels of s16le at 48 kHz; names that contain "missing" do not exist. */
+/* Recordings named *.wav have 2 channels of s16le at 48 kHz; names that contain "missing" do not
+ * exist. */
 extern const struct config_world sample_world;
 
 /* Loads text in that world. */
 int sample_load(const char *text, struct config **config, struct config_errors *errors);
 
 /* True when a message stands at `line`, is a warning or an error as said, and holds `words`. */
-bool sample_message(const struct config_errors *errors, unsigned line, bool warning, const char *words);
+bool sample_message(const struct config_errors *errors, unsigned line, bool warning,
+                    const char *words);
 
 /* All messages, for a failing test; free with free(). */
 char *sample_messages(const struct config_errors *errors);

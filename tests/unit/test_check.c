@@ -35,13 +35,16 @@ static char *check(const char *text, int *status, struct config_errors *errors)
 }
 
 #define TWO_STREAMS                                                                                \
-    "[stream a]\nsource = rtp\naddress = 239.1.2.3:5004\nrate = 1 MHz\nchannels = 2\nformat = s16be\n" \
+    "[stream a]\nsource = rtp\naddress = 239.1.2.3:5004\nrate = 1 MHz\nchannels = 2\nformat = "    \
+    "s16be\n"                                                                                      \
     "block = 500\nreorder = 3 ms\nfilter = f\noutput = complex\n"                                  \
-    "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\ntaps = 301\nattenuation = 40 dB\nanalytic = yes\n" \
+    "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\ntaps = 301\nattenuation = 40 "    \
+    "dB\nanalytic = yes\n"                                                                         \
     "[stream b]\nsource = stream a\nfilter = g\n"                                                  \
     "[filter g]\ntype = chirp\nstart = 50 kHz\nstop = 150 kHz\nlength = 200 us\n"                  \
-    "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\nformat = s16\nmtu = 1512\n"        \
-    "[sink r]\ntype = recording\nstream = b\npath = r.wav\nformat = s24\nrotate = 1 MiB\nkeep = 3\n"
+    "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\nformat = s16\nmtu = 1512\n"       \
+    "[sink r]\ntype = recording\nstream = b\npath = r.wav\nformat = s24\nrotate = 1 MiB\nkeep = "  \
+    "3\n"
 
 static void the_plan_is_that_of_paper(void **state)
 {
@@ -54,15 +57,16 @@ static void the_plan_is_that_of_paper(void **state)
     assert_int_equal(check_plan_make(config, &config->streams[0], NULL, &first, &problem), 0);
     assert_int_equal(check_plan_make(config, &config->streams[1], &first, &second, &problem), 0);
     assert_int_equal(first.taps_longest, 301);
-    assert_true(first.delay_frames == 150);   /* (301 - 1) / 2 */
+    assert_true(first.delay_frames == 150); /* (301 - 1) / 2 */
     assert_true(first.accumulate_s == 500e-6);
     assert_true(fabs(first.ingest_max_s - 3e-3) < 1e-12);
-    assert_int_equal(first.fft, 1024);        /* 500 + 301 - 1 = 800 */
+    assert_int_equal(first.fft, 1024); /* 500 + 301 - 1 = 800 */
     assert_int_equal(first.partitions, 1);
     assert_int_equal(second.taps_longest, 200);
-    assert_true(second.delay_frames == 199);  /* matched: the onset */
+    assert_true(second.delay_frames == 199); /* matched: the onset */
     assert_true(second.total_delay_frames == 349);
-    /* 1512 bytes hold (1512 - 20 - 8 - 12 - 72) / 8 = 175 frames of 4 × s16: 112 bytes of headers each. */
+    /* 1512 bytes hold (1512 - 20 - 8 - 12 - 72) / 8 = 175 frames of 4 × s16: 112 bytes of headers
+     * each. */
     assert_true(fabs(check_sink_bytes_per_second(config, &config->sinks[0]) -
                      (8e6 + 1e6 / 175 * 112)) < 1e-3);
     assert_true(check_sink_bytes_per_second(config, &config->sinks[1]) == 1e6 * 4 * 3);
@@ -117,11 +121,12 @@ static void designs_that_miss_are_errors(void **state)
     (void)state;
     int status;
     struct config_errors errors;
-    char *report = check("[stream a]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f, g\nchannels = 2\n"
-                         "[filter f]\ntype = lowpass\ncutoff = 1 kHz\ntransition = 100 Hz\ntaps = 101\n"
-                         "[filter g]\ntype = lowpass\ncutoff = 2 kHz\ntransition = 100 Hz\ntaps = 101\n"
-                         "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n",
-                         &status, &errors);
+    char *report =
+        check("[stream a]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f, g\nchannels = 2\n"
+              "[filter f]\ntype = lowpass\ncutoff = 1 kHz\ntransition = 100 Hz\ntaps = 101\n"
+              "[filter g]\ntype = lowpass\ncutoff = 2 kHz\ntransition = 100 Hz\ntaps = 101\n"
+              "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n",
+              &status, &errors);
     assert_int_equal(status, ERROR_CONFIG);
     assert_null(strstr(report, "is valid"));
     assert_true(sample_message(&errors, 7, false, "filter f in stream a"));
@@ -136,7 +141,8 @@ static void every_example_passes(void **state)
     (void)state;
     char pattern[512];
     const char *slash = strrchr(__FILE__, '/');
-    snprintf(pattern, sizeof pattern, "%.*s/../../config/*.conf", (int)(slash - __FILE__), __FILE__);
+    snprintf(pattern, sizeof pattern, "%.*s/../../config/*.conf", (int)(slash - __FILE__),
+             __FILE__);
     glob_t files;
     assert_int_equal(glob(pattern, 0, NULL, &files), 0);
     assert_true(files.gl_pathc >= 7);
@@ -158,7 +164,8 @@ static void every_example_passes(void **state)
     globfree(&files);
 }
 
-/* ---- the manual ----------------------------------------------------------------------------------- */
+/* ---- the manual
+ * ----------------------------------------------------------------------------------- */
 
 static void the_manual_names_every_key(void **state)
 {
@@ -180,7 +187,8 @@ static void the_manual_names_every_key(void **state)
         at_help = strstr(at_help, in_help);
         at_man = strstr(at_man, in_man);
         if (at_help == NULL || at_man == NULL)
-            fail_msg("`%s` is not in %s", schema_keys[id].key, at_help == NULL ? "the help" : "the page");
+            fail_msg("`%s` is not in %s", schema_keys[id].key,
+                     at_help == NULL ? "the help" : "the page");
     }
     for (const char *line = help; *line != '\0'; line = strchr(line, '\n') + 1)
         if (strchr(line, '\n') > line && strchr(line, '\n')[-1] == ' ')

@@ -23,7 +23,8 @@
 #define SINK   "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n"
 #define RTP    "[stream a]\nsource = rtp\naddress = 239.1.2.3:5004\nrate = 500 kHz\n"
 
-/* ---- combinations ----------------------------------------------------------------------------- */
+/* ---- combinations -----------------------------------------------------------------------------
+ */
 
 static const struct combination {
     const char *text;
@@ -32,30 +33,35 @@ static const struct combination {
     const char *words;
 } combinations[] = {
     /* filters against rates */
-    {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", 14, false,
-     "`high = 300 kHz` is not below half the rate of stream a (Nyquist: 250 kHz at 500 kHz); write a "
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", 14,
+     false,
+     "`high = 300 kHz` is not below half the rate of stream a (Nyquist: 250 kHz at 500 kHz); write "
+     "a "
      "frequency below 250 kHz"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = highpass\nlow = 260 kHz\n", 13, false,
      "`low = 260 kHz`"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 250 kHz\n", 13, false,
      "`cutoff = 250 kHz`"},
-    {STREAM "filter = f\n" SINK "[filter f]\ntype = chirp\nstart = 1 kHz\nlength = 1 ms\nstop = 251 kHz\n",
+    {STREAM "filter = f\n" SINK
+            "[filter f]\ntype = chirp\nstart = 1 kHz\nlength = 1 ms\nstop = 251 kHz\n",
      15, false, "`stop = 251 kHz`"},
-    {STREAM "filter = f\n" SINK "[filter f]\ntype = barker\ncode = 13\ncarrier = 1 MHz\nchip rate = 5 kHz\n",
+    {STREAM "filter = f\n" SINK
+            "[filter f]\ntype = barker\ncode = 13\ncarrier = 1 MHz\nchip rate = 5 kHz\n",
      14, false, "`carrier = 1 MHz`"},
-    {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nhigh = 50 kHz\nlow = 100 kHz\n", 14, false,
-     "low"},
-    {STREAM "filter = f\n" SINK "[filter f]\ntype = highpass\ncutoff = 50 kHz\ntaps = 100\n", 14, false,
-     "taps"},
-    {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 50 kHz\nmethod = remez\ntaps = 2000\n",
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nhigh = 50 kHz\nlow = 100 kHz\n", 14,
+     false, "low"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = highpass\ncutoff = 50 kHz\ntaps = 100\n", 14,
+     false, "taps"},
+    {STREAM "filter = f\n" SINK
+            "[filter f]\ntype = lowpass\ncutoff = 50 kHz\nmethod = remez\ntaps = 2000\n",
      15, false, "taps"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = golay\norder = 4\n", 11, false, "carrier"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = file\npath = missing.npy\n", 13, false,
      "`missing.npy` cannot be read"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = identity\ndelay = 3 s\n", 13, false, "delay"},
     {STREAM "filter = f\n" SINK
-            "[filter f]\ntype = chirp\nstart = 1 kHz\nstop = 9 kHz\nlength = 1 ms\ntaper = 10 %\n", 16, false,
-     "`taper` belongs to `window = tukey`"},
+            "[filter f]\ntype = chirp\nstart = 1 kHz\nstop = 9 kHz\nlength = 1 ms\ntaper = 10 %\n",
+     16, false, "`taper` belongs to `window = tukey`"},
     /* names */
     {STREAM "filter = ff\n" SINK FILTER, 6, false, "a filter ff that nobody defined; write f"},
     {STREAM "filter = bandpass\n" SINK FILTER, 6, false, "add a section [filter bandpass]"},
@@ -63,65 +69,80 @@ static const struct combination {
     {STREAM "route = 1 -> f -> 1\nroute = 2 -> g -> 1\n" SINK FILTER, 7, false, "filter g"},
     {STREAM "filter = f\n" SINK FILTER "[filter unused]\ntype = identity\n", 13, true,
      "no stream uses filter unused"},
-    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = aa\naddress = 127.0.0.1:1\n", 11, false,
-     "sink s names a stream aa that nobody defined; write a"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = aa\naddress = 127.0.0.1:1\n", 11,
+     false, "sink s names a stream aa that nobody defined; write a"},
     {STREAM "filter = f\n" FILTER, 1, true, "nothing receives the results of stream a"},
     {"[stream b]\nsource = stream c\nfilter = f\n" STREAM "filter = f\n" FILTER SINK, 2, false,
      "stream b names a stream c that nobody defined"},
     /* one destination, one address */
-    {STREAM "filter = f\n" FILTER SINK "[sink t]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n", 16,
-     false, "sinks s and t have one destination, `127.0.0.1:6000`"},
+    {STREAM "filter = f\n" FILTER SINK
+            "[sink t]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n",
+     16, false, "sinks s and t have one destination, `127.0.0.1:6000`"},
     {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = [ff15:0::1]:6000\n"
-            "[sink t]\ntype = rtp\nstream = a\naddress = [ff15::0:1]:6000\n", 16, false, "one destination"},
+            "[sink t]\ntype = rtp\nstream = a\naddress = [ff15::0:1]:6000\n",
+     16, false, "one destination"},
     {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = x.wav\n"
-            "[sink t]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\n", 16, false,
-     "sinks s and t have one destination, `x.wav`"},
+            "[sink t]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\n",
+     16, false, "sinks s and t have one destination, `x.wav`"},
     {RTP "filter = f\n" FILTER SINK "[stream b]\nsource = udp\nrate = 1 kHz\nfilter = f\n"
-         "address = 239.1.2.3:5004\n", 16, false, "streams a and b are both bound to `239.1.2.3:5004`"},
-    {RTP "filter = f\n" FILTER SINK "[stream b]\nsource = udp\nrate = 1 kHz\nfilter = f\naddress = *:5004\n",
+         "address = 239.1.2.3:5004\n",
+     16, false, "streams a and b are both bound to `239.1.2.3:5004`"},
+    {RTP "filter = f\n" FILTER SINK
+         "[stream b]\nsource = udp\nrate = 1 kHz\nfilter = f\naddress = *:5004\n",
      16, false, "both bound to `*:5004`"},
-    {RTP "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 239.1.2.3:5004\n", 11, true,
-     "sends to the address that stream a receives from"},
+    {RTP "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 239.1.2.3:5004\n", 11,
+     true, "sends to the address that stream a receives from"},
     {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = *:5004\n", 12, false,
      "is no destination"},
-    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:0\n", 12, false,
-     "is no destination"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:0\n", 12,
+     false, "is no destination"},
     /* chains */
-    {"[stream a]\nsource = stream a\nfilter = f\n" FILTER, 2, false, "stream a reads its own output;"},
+    {"[stream a]\nsource = stream a\nfilter = f\n" FILTER, 2, false,
+     "stream a reads its own output;"},
     {"[stream a]\nsource = stream b\nfilter = f\n[stream b]\nsource = stream c\nfilter = f\n"
-     "[stream c]\nsource = stream b\nfilter = f\n" FILTER, 5, false, "reads its own output through others"},
+     "[stream c]\nsource = stream b\nfilter = f\n" FILTER,
+     5, false, "reads its own output through others"},
     /* recordings */
     {"[stream a]\nsource = generator\nrate = 48000.5 Hz\nfilter = f\n" FILTER
-     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n", 7, false,
-     "holds rates in whole Hz up to 2147483647 Hz, not 48000.5 Hz"},
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
+     7, false, "holds rates in whole Hz up to 2147483647 Hz, not 48000.5 Hz"},
     {"[stream a]\nsource = generator\nrate = 5 GHz\nfilter = f\n" FILTER
-     "[sink s]\ntype = recording\nstream = a\npath = x.wav\ncontainer = w64\n", 11, false, "whole Hz up to"},
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\ncontainer = w64\n",
+     11, false, "whole Hz up to"},
     {"[stream a]\nsource = generator\nrate = 100 MHz\nchannels = 16\nfilter = f\n" FILTER
-     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n", 8, false, "bytes a second"},
-    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = refused.wav\n", 9, false,
-     "the writer refuses"},
-    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = x.wav\nformat = s16be\n", 13,
-     false, "recordings hold samples little-endian; write s16le"},
-    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = x.wav\nkeep = 3\n", 13, false,
-     "write `rotate` too"},
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
+     8, false, "bytes a second"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = refused.wav\n", 9,
+     false, "the writer refuses"},
     {STREAM "filter = f\n" FILTER
-            "[sink s]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\nformat = s16\n", 14, false,
-     "remove `format`"},
+            "[sink s]\ntype = recording\nstream = a\npath = x.wav\nformat = s16be\n",
+     13, false, "recordings hold samples little-endian; write s16le"},
+    {STREAM "filter = f\n" FILTER
+            "[sink s]\ntype = recording\nstream = a\npath = x.wav\nkeep = 3\n",
+     13, false, "write `rotate` too"},
+    {STREAM "filter = f\n" FILTER
+            "[sink s]\ntype = recording\nstream = a\npath = x.wav\nrecord = input\nformat = s16\n",
+     14, false, "remove `format`"},
     {"[stream a]\nsource = file\npath = missing.wav\nfilter = f\n" FILTER SINK, 3, false,
      "missing.wav cannot be read"},
-    {"[stream a]\nsource = file\npath = empty.wav\nfilter = f\n" FILTER SINK, 3, true, "holds no frames"},
+    {"[stream a]\nsource = file\npath = empty.wav\nfilter = f\n" FILTER SINK, 3, true,
+     "holds no frames"},
     {"[stream a]\nsource = file\npath = x.wav\nfilter = f\n" FILTER
-     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n", 10, false, "would overwrite `x.wav`"},
+     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
+     10, false, "would overwrite `x.wav`"},
     /* RTP */
     {RTP "payload type = 0\nfilter = f\n" FILTER SINK, 5, false, "write one of 96 … 127"},
     {RTP "payload type = 72\nfilter = f\n" FILTER SINK, 5, false, "collides with RTCP"},
-    {RTP "payload type = 10\nfilter = f\n" FILTER SINK, 5, false, "L16 with 2 channels at 44.1 kHz"},
-    {STREAM "filter = f\n" FILTER SINK "payload type = 11\n", 13, false, "L16 with 1 channel at 44.1 kHz"},
+    {RTP "payload type = 10\nfilter = f\n" FILTER SINK, 5, false,
+     "L16 with 2 channels at 44.1 kHz"},
+    {STREAM "filter = f\n" FILTER SINK "payload type = 11\n", 13, false,
+     "L16 with 1 channel at 44.1 kHz"},
     {STREAM "filter = f\n" FILTER SINK "format = s16le\n", 13, false, "big-endian; write s16be"},
     {STREAM "filter = f\n" FILTER SINK "format = u8\n", 13, false, "cannot carry results"},
-    {"[stream a]\nsource = generator\nrate = 1 kHz\nchannels = 500\nfilter = f\n" FILTER SINK, 8, false,
-     "does not fit packets of 1500 with their headers; write mtu = 2112 or more"},
-    {RTP "reorder = 20 ms\nfilter = f\n" FILTER SINK, 5, false, "write max misorder = 20 ms or more"},
+    {"[stream a]\nsource = generator\nrate = 1 kHz\nchannels = 500\nfilter = f\n" FILTER SINK, 8,
+     false, "does not fit packets of 1500 with their headers; write mtu = 2112 or more"},
+    {RTP "reorder = 20 ms\nfilter = f\n" FILTER SINK, 5, false,
+     "write max misorder = 20 ms or more"},
     {RTP "allow = rig.local\nfilter = f\n" FILTER SINK, 5, false, "is not a numeric address"},
     /* channels and lists */
     {STREAM "filter = f\noffset = 1 V, 2 V, 3 V\n" FILTER SINK, 7, false,
@@ -129,20 +150,27 @@ static const struct combination {
     {STREAM "filter = f, f, f\n" FILTER SINK, 6, false, "`filter` lists 3 filters for 2 channels"},
     {STREAM "filter = f\noutput = real, envelope, real\n" FILTER SINK, 7, false,
      "`output` lists 3 values for 2 outputs"},
-    {STREAM "filter = f\nbank = f, f\n" FILTER SINK, 7, false, "has both `filter` (line 6) and `bank`"},
+    {STREAM "filter = f\nbank = f, f\n" FILTER SINK, 7, false,
+     "has both `filter` (line 6) and `bank`"},
     {STREAM FILTER SINK, 1, false, "stream a has no filter"},
     {STREAM "route = 3 -> f -> 1\n" FILTER SINK, 6, false, "reads channel 3, but stream a has 2"},
-    {STREAM "route = 1 -> f -> 1\nroute = 1 -> f -> 3\n" FILTER SINK, 6, false, "no route leads to output 2"},
+    {STREAM "route = 1 -> f -> 1\nroute = 1 -> f -> 3\n" FILTER SINK, 6, false,
+     "no route leads to output 2"},
     {STREAM "route = 0 -> f -> 1\n" FILTER SINK, 6, false, "counted from 1"},
     {STREAM "route = 1 -> f 3 Hz -> 1\n" FILTER SINK, 6, false, "cannot be the gain of a route"},
     {STREAM "filter = f\nunit = Pa\n" FILTER SINK, 5, false,
      "`full scale = 10 V` is in V, but the unit here is Pa"},
-    {STREAM "filter = f\noutput = envelope\n" FILTER SINK, 7, true, "write `analytic = yes` in the filter"},
-    {"[stream a]\nsource = generator\nrate = 1 MHz\nchannels = 2\nunit = V, Pa\nroute = 1 -> f -> 1\n"
-     "route = 2 -> f -> 1\n" FILTER SINK, 1, true, "adds channels in V and in Pa"},
+    {STREAM "filter = f\noutput = envelope\n" FILTER SINK, 7, true,
+     "write `analytic = yes` in the filter"},
+    {"[stream a]\nsource = generator\nrate = 1 MHz\nchannels = 2\nunit = V, Pa\nroute = 1 -> f -> "
+     "1\n"
+     "route = 2 -> f -> 1\n" FILTER SINK,
+     1, true, "adds channels in V and in Pa"},
     /* samples */
-    {STREAM "filter = f\nformat = s16\nbits = 17\n" FILTER SINK, 8, false, "17 bits do not fit a sample of 16"},
-    {STREAM "filter = f\nformat = s16\njustify = left\n" FILTER SINK, 8, false, "needs `bits` below the 16"},
+    {STREAM "filter = f\nformat = s16\nbits = 17\n" FILTER SINK, 8, false,
+     "17 bits do not fit a sample of 16"},
+    {STREAM "filter = f\nformat = s16\njustify = left\n" FILTER SINK, 8, false,
+     "needs `bits` below the 16"},
     /* blocks */
     {STREAM "filter = f\nblock = 2 s\n" FILTER SINK, 7, false,
      "`block = 2 s` is 1000000 frames at 500 kHz; write 2 us … 1.049 s"},
@@ -150,22 +178,28 @@ static const struct combination {
     {STREAM "filter = f\nfft = 1000\n" FILTER SINK, 7, false, "is not a power of two"},
     {STREAM "filter = f\nfft = 1024\n" FILTER SINK, 7, false, "write at least 2048"},
     {STREAM "filter = f\nbuffer = 1000 s\n" FILTER SINK, 7, false, "more than the `input memory`"},
-    {STREAM "filter = f\nvariant = fussed\n" FILTER SINK, 7, false, "is not known; write one of: fused, general"},
+    {STREAM "filter = f\nvariant = fussed\n" FILTER SINK, 7, false,
+     "is not known; write one of: fused, general"},
     /* the generator */
     {STREAM "filter = f\nfrequency = 300 kHz\n" FILTER SINK, 7, false, "half the rate"},
     {STREAM "filter = f\namplitude = 1 Pa\n" FILTER SINK, 7, false, "the unit here is V"},
     /* the rest */
-    {"[device]\nbatches = 2\ndepth = 3\n" STREAM "filter = f\n" FILTER SINK, 3, false, "write at most 2"},
+    {"[device]\nbatches = 2\ndepth = 3\n" STREAM "filter = f\n" FILTER SINK, 3, false,
+     "write at most 2"},
     {"[device]\nkernels = missing\n" STREAM "filter = f\n" FILTER SINK, 2, false, "cannot be read"},
     {"[daemon]\n", 0, false, "there is no [stream NAME] section"},
     {"", 0, false, "there is no [stream NAME] section"},
     /* lines */
     {"rate = 1\n" STREAM "filter = f\n" FILTER SINK, 1, false, "stands before the first heading"},
-    {STREAM "filter = f\nthis is no setting\n" FILTER SINK, 7, false, "has no =; write key = value"},
+    {STREAM "filter = f\nthis is no setting\n" FILTER SINK, 7, false,
+     "has no =; write key = value"},
     {STREAM "filter = f\n= 3\n" FILTER SINK, 7, false, "no key before its ="},
-    {STREAM "filter = f\nblock = 64\nblock = 128\n" FILTER SINK, 8, false, "was given in line 7 already"},
-    {STREAM "filter = f\n[stream a]\n" FILTER SINK, 7, false, "[stream a] was begun in line 1 already"},
-    {STREAM "filter = f\n[stream]\n" FILTER SINK, 7, false, "[stream] needs a name; write [stream NAME]"},
+    {STREAM "filter = f\nblock = 64\nblock = 128\n" FILTER SINK, 8, false,
+     "was given in line 7 already"},
+    {STREAM "filter = f\n[stream a]\n" FILTER SINK, 7, false,
+     "[stream a] was begun in line 1 already"},
+    {STREAM "filter = f\n[stream]\n" FILTER SINK, 7, false,
+     "[stream] needs a name; write [stream NAME]"},
     {STREAM "filter = f\n[daemon x]\n" FILTER SINK, 7, false, "takes no name; write [daemon]"},
     {STREAM "filter = f\n[stream x/y]\n" FILTER SINK, 7, false, "is not a name"},
     {STREAM "filter = f\n[fliter g]\n" FILTER SINK, 7, false, "write [filter NAME]"},
@@ -208,29 +242,29 @@ static void all_errors_come_in_one_run(void **state)
 {
     (void)state;
     static const char text[] = "[daemon]\n"
-                               "log level = inform\n"     /* 2 */
-                               "colour = red\n"           /* 3 */
+                               "log level = inform\n" /* 2 */
+                               "colour = red\n"       /* 3 */
                                "[stream a]\n"
                                "source = rtp\n"
-                               "address = 239.1.2.3\n"    /* 6 */
-                               "rate = 5 Mhz\n"           /* 7 */
-                               "reorder = 200 Hz\n"       /* 8 */
-                               "max_gap = 1 s\n"          /* 9 */
-                               "filter = nobody\n"        /* 10 */
+                               "address = 239.1.2.3\n" /* 6 */
+                               "rate = 5 Mhz\n"        /* 7 */
+                               "reorder = 200 Hz\n"    /* 8 */
+                               "max_gap = 1 s\n"       /* 9 */
+                               "filter = nobody\n"     /* 10 */
                                "[stream b]\n"
                                "source = generator\n"
                                "rate = 100 kHz\n"
-                               "block = 100 s\n"          /* 14 */
+                               "block = 100 s\n" /* 14 */
                                "filter = band\n"
                                "[filter band]\n"
                                "type = bandpass\n"
                                "low = 20 kHz\n"
-                               "high = 60 kHz\n"          /* 19 */
+                               "high = 60 kHz\n" /* 19 */
                                "[sink s]\n"
                                "type = rtp\n"
-                               "stream = c\n"             /* 22 */
+                               "stream = c\n"                /* 22 */
                                "address = 127.0.0.1:99999\n" /* 23 */
-                               "[sink t]\n"               /* 24: needs stream */
+                               "[sink t]\n"                  /* 24: needs stream */
                                "type = recording\n"
                                "path = x.wav\n";
     static const unsigned lines[] = {2, 3, 6, 7, 8, 9, 10, 14, 19, 22, 23, 24};
@@ -251,7 +285,8 @@ static void all_errors_come_in_one_run(void **state)
     config_errors_free(&errors);
 }
 
-/* ---- what a valid text becomes ------------------------------------------------------------------ */
+/* ---- what a valid text becomes ------------------------------------------------------------------
+ */
 
 static struct config *load_good(const char *text)
 {
@@ -276,11 +311,14 @@ static void values_arrive_typed(void **state)
         "unit = mV\noffset = 10 mV\npreamp = 34 dB\nblock = 200 us\nreorder = 0.5 ms\n"
         "payload type = 100\nssrc = 0x10\nmode = record\nmax gap = 2 s\nreceive buffer = 8 MiB\n"
         "filter = bp, bp, id, id\noutput = envelope, complex, real, real\ntail = no\nalign = yes\n"
-        "[filter bp]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nattenuation = 70 dB\nanalytic = yes\n"
+        "[filter bp]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nattenuation = 70 dB\nanalytic "
+        "= yes\n"
         "gain = 20 dB\ninvert = yes\ndelay = 2 us\n"
         "[filter id]\ntype = identity\n"
-        "[sink s]\ntype = rtp\nstream = ae\naddress = 239.1.2.3:6000\nformat = L24\nsdp = x.sdp\nttl = 3\n"
-        "[sink f]\ntype = recording\nstream = ae\npath = f.wav\nformat = s16\nrotate = 10 min\nkeep = 7\n"
+        "[sink s]\ntype = rtp\nstream = ae\naddress = 239.1.2.3:6000\nformat = L24\nsdp = "
+        "x.sdp\nttl = 3\n"
+        "[sink f]\ntype = recording\nstream = ae\npath = f.wav\nformat = s16\nrotate = 10 "
+        "min\nkeep = 7\n"
         "[sink g]\ntype = recording\nstream = ae\npath = g.rf64\ncontainer = rf64\nrotate = 2 GiB\n"
         "record = input\n");
     assert_int_equal(config->daemon.log_level, LOG_LEVEL_DEBUG);
@@ -297,7 +335,8 @@ static void values_arrive_typed(void **state)
     assert_true(s->live && s->loss_detectable && !s->tail && s->align && s->upstream == -1);
     assert_true(s->source.rate_hz == 5e6);
     assert_int_equal(s->source.channels, 4);
-    assert_true(s->source.format.big_endian && s->source.format.bits == 14 && s->source.format.left);
+    assert_true(s->source.format.big_endian && s->source.format.bits == 14 &&
+                s->source.format.left);
     assert_int_equal(s->source.frame_bytes, 8);
     assert_string_equal(s->source.address, "[ff15::1]:5004");
     assert_string_equal(s->source.interface, "eth1");
@@ -340,9 +379,11 @@ static void values_arrive_typed(void **state)
     assert_string_equal(rtp->sdp_path, "x.sdp");
     assert_int_equal(rtp->ttl, 3);
     assert_int_equal(rtp->mtu, 1500);
-    assert_true(fabs(rtp->full_scale / (10000 / pow(10, 34 / 20.)) - 1) < 1e-12); /* behind the preamp */
+    assert_true(fabs(rtp->full_scale / (10000 / pow(10, 34 / 20.)) - 1) <
+                1e-12); /* behind the preamp */
     assert_true(!file->format.big_endian && file->format.bytes == 2);
-    assert_true(file->rotate_ns == INT64_C(600000000000) && file->rotate_bytes == 0 && file->keep == 7);
+    assert_true(file->rotate_ns == INT64_C(600000000000) && file->rotate_bytes == 0 &&
+                file->keep == 7);
     assert_string_equal(file->container, "wav");
     const struct sink_options *raw = &config->sinks[2].options;
     assert_true(raw->raw && raw->rotate_bytes == UINT64_C(2) << 30 && raw->rotate_ns == 0);
@@ -353,9 +394,10 @@ static void values_arrive_typed(void **state)
 static void defaults_are_those_of_the_table(void **state)
 {
     (void)state;
-    struct config *config = load_good("[stream a]\nsource = udp\naddress = *:5004\nrate = 1 kHz\nfilter = f\n"
-                                      "[filter f]\ntype = identity\n"
-                                      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
+    struct config *config =
+        load_good("[stream a]\nsource = udp\naddress = *:5004\nrate = 1 kHz\nfilter = f\n"
+                  "[filter f]\ntype = identity\n"
+                  "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
     const struct config_stream *s = &config->streams[0];
     assert_false(s->loss_detectable);
     assert_true(s->live && s->tail && !s->align);
@@ -374,13 +416,13 @@ static void defaults_are_those_of_the_table(void **state)
 static void edges_of_banks_and_matrices(void **state)
 {
     (void)state;
-    struct config *config = load_good(
-        "[stream bank]\nsource = generator\nrate = 1 MHz\nchannels = 3\nbank = a, b\n"
-        "[stream matrix]\nsource = generator\nrate = 1 MHz\nchannels = 3\n"
-        "route = 1 -> a -> 1\nroute = 3->b -6 dB->2\nroute = 2 -> a -0.5 -> 1\n"
-        "[filter a]\ntype = identity\n[filter b]\ntype = identity\n"
-        "[sink s]\ntype = rtp\nstream = bank\naddress = 127.0.0.1:1\n"
-        "[sink t]\ntype = rtp\nstream = matrix\naddress = 127.0.0.1:2\n");
+    struct config *config =
+        load_good("[stream bank]\nsource = generator\nrate = 1 MHz\nchannels = 3\nbank = a, b\n"
+                  "[stream matrix]\nsource = generator\nrate = 1 MHz\nchannels = 3\n"
+                  "route = 1 -> a -> 1\nroute = 3->b -6 dB->2\nroute = 2 -> a -0.5 -> 1\n"
+                  "[filter a]\ntype = identity\n[filter b]\ntype = identity\n"
+                  "[sink s]\ntype = rtp\nstream = bank\naddress = 127.0.0.1:1\n"
+                  "[sink t]\ntype = rtp\nstream = matrix\naddress = 127.0.0.1:2\n");
     const struct config_stream *bank = &config->streams[0], *matrix = &config->streams[1];
     assert_int_equal(bank->output_count, 6);
     for (uint32_t e = 0; e < 6; e++) {
@@ -404,13 +446,14 @@ static void chains_take_what_is_before_them(void **state)
 {
     (void)state;
     /* Written in the opposite order. */
-    struct config *config = load_good(
-        "[stream last]\nsource = stream middle\nfilter = f\n"
-        "[stream middle]\nsource = stream first\nfilter = f\noutput = envelope\n"
-        "[stream first]\nsource = udp\naddress = *:1\nrate = 2 MHz\nchannels = 2\nfull scale = 5 Pa\n"
-        "filter = f\noutput = complex\n"
-        "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\nanalytic = yes\n"
-        "[sink s]\ntype = rtp\nstream = last\naddress = 127.0.0.1:1\nformat = s16\n");
+    struct config *config =
+        load_good("[stream last]\nsource = stream middle\nfilter = f\n"
+                  "[stream middle]\nsource = stream first\nfilter = f\noutput = envelope\n"
+                  "[stream first]\nsource = udp\naddress = *:1\nrate = 2 MHz\nchannels = 2\nfull "
+                  "scale = 5 Pa\n"
+                  "filter = f\noutput = complex\n"
+                  "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\nanalytic = yes\n"
+                  "[sink s]\ntype = rtp\nstream = last\naddress = 127.0.0.1:1\nformat = s16\n");
     static const char *const names[] = {"first", "middle", "last"};
     static const uint32_t inputs[] = {2, 4, 4}, outputs[] = {4, 4, 4};
     for (int i = 0; i < 3; i++) {
@@ -431,7 +474,8 @@ static void generators_speak_in_the_unit(void **state)
 {
     (void)state;
     struct config *config = load_good(
-        "[stream a]\nsource = generator\nwaveform = burst-sine2\nrate = 1 MHz\nfull scale = 10 V\npreamp = 20 dB\n"
+        "[stream a]\nsource = generator\nwaveform = burst-sine2\nrate = 1 MHz\nfull scale = 10 "
+        "V\npreamp = 20 dB\n"
         "noise = 5 mV\nphase = 90 deg\nfrequency = 60 kHz\nduration = 2 s\nseed = 9\nfilter = f\n"
         "[filter f]\ntype = identity\n[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n");
     const struct waveform_spec *w = &config->streams[0].source.waveform;
@@ -445,24 +489,26 @@ static void generators_speak_in_the_unit(void **state)
     config_free(config);
 }
 
-/* ---- text ----------------------------------------------------------------------------------------- */
+/* ---- text
+ * ----------------------------------------------------------------------------------------- */
 
 static void spelling_that_is_allowed(void **state)
 {
     (void)state;
-    struct config *config = load_good("\xef\xbb\xbf# a byte order mark, then CR LF\r\n"
-                                      "  [ stream   a ]  ; a comment\r\n"
-                                      "\tsource=generator\r\n"
-                                      "   rate = 1 MHz   # as said\r\n"
-                                      "channels: 2\r\n"
-                                      "full scale = 1 V, \\\r\n"
-                                      "     2 V\r\n"
-                                      "; comment \\\r\n"
-                                      "filter = f\r\n"
-                                      "block =\r\n"
-                                      "[filter f]\r\n"
-                                      "type = identity\r\n"
-                                      "[sink s]\r\ntype = recording\r\nstream = a\r\npath = a#b;c.wav");
+    struct config *config =
+        load_good("\xef\xbb\xbf# a byte order mark, then CR LF\r\n"
+                  "  [ stream   a ]  ; a comment\r\n"
+                  "\tsource=generator\r\n"
+                  "   rate = 1 MHz   # as said\r\n"
+                  "channels: 2\r\n"
+                  "full scale = 1 V, \\\r\n"
+                  "     2 V\r\n"
+                  "; comment \\\r\n"
+                  "filter = f\r\n"
+                  "block =\r\n"
+                  "[filter f]\r\n"
+                  "type = identity\r\n"
+                  "[sink s]\r\ntype = recording\r\nstream = a\r\npath = a#b;c.wav");
     assert_int_equal(config->streams[0].source.channels, 2);
     assert_true(config->streams[0].scales[1].full_scale == 2);
     assert_int_equal(config->streams[0].hop_frames, 1024);
@@ -479,7 +525,9 @@ static void hash_is_of_the_settings_alone(void **state)
     } table[] = {
         {"# other comments\n[filter f]\n\ntype=identity\n" SINK STREAM "filter =  f ; why\n", true},
         {STREAM "filter = f\nblock = 1024\n" FILTER SINK, false},
-        {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6001\n", false},
+        {STREAM "filter = f\n" FILTER
+                "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6001\n",
+         false},
         {STREAM "filter = f\n" FILTER SINK "ttl = 17\n", false},
     };
     struct config *first = load_good(STREAM "filter = f\n" FILTER SINK);
@@ -505,7 +553,8 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
     /* Larger than a configuration can be. */
     memset(text, '[', bytes);
     errors = (struct config_errors){0};
-    assert_int_equal(config_load_text("t", text, bytes, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(config_load_text("t", text, bytes, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
     assert_true(sample_message(&errors, 0, false, "is larger than"));
     config_errors_free(&errors);
 
@@ -514,7 +563,8 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
     text[99999] = '\n';
     memcpy(text + 100000, "a\0b = 1\n[", 9);
     errors = (struct config_errors){0};
-    assert_int_equal(config_load_text("t", text, 100009, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(config_load_text("t", text, 100009, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
     assert_true(sample_message(&errors, 1, false, "longer than 4000 bytes"));
     assert_true(sample_message(&errors, 2, false, "not UTF-8 text"));
     assert_true(sample_message(&errors, 3, false, "is not a heading"));
@@ -527,7 +577,8 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
         used += 4;
     }
     errors = (struct config_errors){0};
-    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
     assert_int_equal(errors.count, CONFIG_MESSAGES_MAX);
     assert_int_equal(errors.errors, 100001);
     config_errors_free(&errors);
@@ -537,13 +588,15 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
     for (int i = 0; i < 3000; i++)
         used += (size_t)sprintf(text + used, "[filter f%d]\ntype = identity\n", i);
     errors = (struct config_errors){0};
-    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
     assert_true(sample_message(&errors, 2 * 1024 + 1, false, "more than 1024 sections"));
     config_errors_free(&errors);
     free(text);
 }
 
-/* ---- files ---------------------------------------------------------------------------------------- */
+/* ---- files
+ * ---------------------------------------------------------------------------------------- */
 
 static void write_file(const char *folder, const char *name, const char *text)
 {
@@ -576,9 +629,9 @@ static void fragments_override_key_by_key(void **state)
         char *messages = sample_messages(&errors);
         fail_msg("refused:\n%s", messages);
     }
-    assert_int_equal(config->streams[0].source.channels, 4);  /* the last file wins */
-    assert_int_equal(config->streams[0].hop_frames, 1024);    /* back to the default */
-    assert_int_equal(config->streams[0].edge_count, 1);       /* a list is replaced as a whole */
+    assert_int_equal(config->streams[0].source.channels, 4); /* the last file wins */
+    assert_int_equal(config->streams[0].hop_frames, 1024);   /* back to the default */
+    assert_int_equal(config->streams[0].edge_count, 1);      /* a list is replaced as a whole */
     assert_int_equal(config->streams[0].edges[0].input, 3);
     char expected[600];
     snprintf(expected, sizeof expected, "%s/y.wav", fragments); /* beside the file that says it */

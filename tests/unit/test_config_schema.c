@@ -42,7 +42,8 @@ static void expect_good(const struct schema_key *key, int type, const char *valu
     config_errors_free(&errors);
 }
 
-static void expect_error(const struct schema_key *key, int type, const char *value, const char *words)
+static void expect_error(const struct schema_key *key, int type, const char *value,
+                         const char *words)
 {
     char text[TEXT_BYTES];
     struct config_errors errors;
@@ -68,7 +69,8 @@ static void each_key(void (*check)(const struct schema_key *key, int type))
     }
 }
 
-/* ---- the table itself ------------------------------------------------------------------------- */
+/* ---- the table itself -------------------------------------------------------------------------
+ */
 
 static void rows_are_complete_and_in_order(void **state)
 {
@@ -96,7 +98,8 @@ static void rows_are_complete_and_in_order(void **state)
     }
 }
 
-/* ---- each key --------------------------------------------------------------------------------- */
+/* ---- each key ---------------------------------------------------------------------------------
+ */
 
 static void good_value(const struct schema_key *key, int type)
 {
@@ -152,7 +155,8 @@ static void bounds(const struct schema_key *key, int type)
     double scale = key->type == VALUE_RATIO ? 100 : 1;
     const char *unit = key->type == VALUE_RATIO ? " %" : base_unit(key);
     snprintf(words, sizeof words, "`%s = ", key->key);
-    double below = key->above_minimum ? key->minimum : key->minimum - fmax(1, fabs(key->minimum) / 2);
+    double below =
+        key->above_minimum ? key->minimum : key->minimum - fmax(1, fabs(key->minimum) / 2);
     snprintf(value, sizeof value, "%.15g%s", below * scale, unit);
     expect_error(key, type, value, words);
     expect_error(key, type, value, "is out of range; write ");

@@ -151,17 +151,17 @@ static void units_convert_by_their_prefixes(void **state)
         bool fits;
         int exponent;
     } table[] = {
-        {"V", "V", true, 0},     {"mV", "V", true, -3},   {"V", "mV", true, 3},
-        {"uV", "mV", true, -3},  {"µV", "uV", true, 0},   {"kPa", "Pa", true, 3},
-        {"V", "Pa", false, 0},   {"mm", "m", true, -3},   {"m/s2", "m/s2", true, 0},
+        {"V", "V", true, 0},       {"mV", "V", true, -3}, {"V", "mV", true, 3},
+        {"uV", "mV", true, -3},    {"µV", "uV", true, 0}, {"kPa", "Pa", true, 3},
+        {"V", "Pa", false, 0},     {"mm", "m", true, -3}, {"m/s2", "m/s2", true, 0},
         {"mm/s", "m/s", true, -3}, {"m", "V", false, 0},  {"FS", "V", false, 0},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         int exponent = 99;
         bool fits = quantity_unit_exponent(table[i].from, table[i].to, &exponent);
         if (fits != table[i].fits || (fits && exponent != table[i].exponent))
-            fail_msg("%s → %s: %d, 10^%d, not %d, 10^%d", table[i].from, table[i].to, fits, exponent,
-                     table[i].fits, table[i].exponent);
+            fail_msg("%s → %s: %d, 10^%d, not %d, 10^%d", table[i].from, table[i].to, fits,
+                     exponent, table[i].fits, table[i].exponent);
     }
 }
 
@@ -173,13 +173,20 @@ static void people_read_them_back(void **state)
         double value;
         const char *text;
     } table[] = {
-        {DIMENSION_FREQUENCY, 95000, "95 kHz"}, {DIMENSION_FREQUENCY, 5e6, "5 MHz"},
-        {DIMENSION_FREQUENCY, 0.5, "0.5 Hz"},   {DIMENSION_TIME, 200e-6, "200 us"},
-        {DIMENSION_TIME, 90, "90 s"},           {DIMENSION_TIME, 600, "10 min"},
-        {DIMENSION_TIME, 0, "0 s"},             {DIMENSION_TIME, 1e-3, "1 ms"},
-        {DIMENSION_MEMORY, 16777216, "16 MiB"}, {DIMENSION_MEMORY, 1000, "1000 B"},
-        {DIMENSION_DECIBEL, -3, "-3 dB"},       {DIMENSION_RATIO, 0.05, "5 %"},
-        {DIMENSION_FRAMES, 1, "1 frame"},       {DIMENSION_FRAMES, 1024, "1024 frames"},
+        {DIMENSION_FREQUENCY, 95000, "95 kHz"},
+        {DIMENSION_FREQUENCY, 5e6, "5 MHz"},
+        {DIMENSION_FREQUENCY, 0.5, "0.5 Hz"},
+        {DIMENSION_TIME, 200e-6, "200 us"},
+        {DIMENSION_TIME, 90, "90 s"},
+        {DIMENSION_TIME, 600, "10 min"},
+        {DIMENSION_TIME, 0, "0 s"},
+        {DIMENSION_TIME, 1e-3, "1 ms"},
+        {DIMENSION_MEMORY, 16777216, "16 MiB"},
+        {DIMENSION_MEMORY, 1000, "1000 B"},
+        {DIMENSION_DECIBEL, -3, "-3 dB"},
+        {DIMENSION_RATIO, 0.05, "5 %"},
+        {DIMENSION_FRAMES, 1, "1 frame"},
+        {DIMENSION_FRAMES, 1024, "1024 frames"},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         char text[48];
