@@ -31,8 +31,8 @@ static const char *level_word(enum log_level level)
     }
 }
 
-static void write_line(enum log_level level, const char *format, va_list arguments,
-                       uint64_t swallowed)
+__attribute__((format(printf, 2, 0))) static void
+write_line(enum log_level level, const char *format, va_list arguments, uint64_t swallowed)
 {
     char line[1024];
     int used = getenv("JOURNAL_STREAM") != NULL

@@ -175,7 +175,7 @@ static void test_designs(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof designs / sizeof designs[0]; i++) {
         const struct given *g = &designs[i];
-        struct taps *taps;
+        struct taps *taps = NULL;
         struct response response;
         struct problem problem;
         if (design_check(&g->spec, g->rate_hz, &problem) != 0 ||
