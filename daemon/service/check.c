@@ -1,6 +1,7 @@
 /* The report of `--check`: see check.h. */
 #include "service/check.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,6 +57,7 @@ static double plan_device_s(const struct config_stream *stream, const struct che
 static uint32_t frames_per_packet(const struct sink_options *options, uint32_t floats)
 {
     uint32_t frame_bytes = floats * options->format.bytes;
+    assert(frame_bytes > 0);
     uint32_t room = options->mtu > IP_UDP_RTP_BYTES ? options->mtu - IP_UDP_RTP_BYTES : 0;
     return room >= frame_bytes ? room / frame_bytes : 1;
 }

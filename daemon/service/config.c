@@ -201,7 +201,7 @@ const char *build_path(struct build *build, const char *path, struct config_plac
     char *joined = config_alloc(build->memory, directory + length + 1, 1);
     if (joined != NULL) {
         memcpy(joined, place.file, directory);
-        memcpy(joined + directory, path, length);
+        memcpy(joined + directory, path, length + 1);
     }
     return joined;
 }
@@ -227,7 +227,7 @@ static int path_or_environment(struct build *build, const struct raw_section *se
     if (joined == NULL)
         return ERROR_MEMORY;
     memcpy(joined, set, length);
-    memcpy(joined + length, below, more);
+    memcpy(joined + length, below, more + 1);
     *out = joined;
     return 0;
 }
