@@ -39,6 +39,7 @@ static struct engine *open_engine(struct engine_options options)
     assert_true(bell >= 0);
     options.device = device != NULL ? device : "cpu";
     options.guards = true;
+    options.kernels_dir = getenv("CONVOLVD_TEST_KERNELS");
     options.wake = wake;
     struct engine *engine = NULL;
     struct problem problem = {0};

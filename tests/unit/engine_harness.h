@@ -3,7 +3,8 @@
  * engine.h as the daemon drives them, and the comparison with the definition in double.
  *
  * The device comes from CONVOLVD_TEST_DEVICE (default "cpu"); CONVOLVD_TEST_SHAPE=gpu builds
- * the kernels as for a GPU, with barriers, whatever the device.
+ * the kernels as for a GPU, with barriers, whatever the device; CONVOLVD_TEST_KERNELS names a
+ * directory whose kernels win.
  */
 #ifndef CONVOLVD_TESTS_ENGINE_HARNESS_H
 #define CONVOLVD_TESTS_ENGINE_HARNESS_H

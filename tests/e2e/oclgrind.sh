@@ -1,0 +1,30 @@
+#!/bin/sh
+# Runs every variant's kernels under Oclgrind, in both shapes the kernels are built in:
+#   tests/e2e/oclgrind.sh BUILD_DIRECTORY
+# Fails when the results are wrong or Oclgrind reports anything (races, bounds, barriers,
+# API misuse).
+set -eu
+program=$1/tests/test_engine_small
+command -v oclgrind >/dev/null || {
+    echo "oclgrind is missing: apt install oclgrind (or make deps)" >&2
+    exit 1
+}
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+failed=0
+for shape in cpu gpu; do
+    report=$directory/$shape
+    : >"$report"
+    if ! CONVOLVD_TEST_DEVICE=oclgrind CONVOLVD_TEST_SHAPE=$shape \
+        oclgrind --data-races --check-api --log "$report" "$program" >"$directory/out" 2>&1; then
+        cat "$directory/out"
+        failed=1
+    fi
+    if [ -s "$report" ]; then
+        echo "oclgrind, kernels in $shape shape:" >&2
+        head -50 "$report" >&2
+        failed=1
+    fi
+    echo "oclgrind, $shape shape: $(grep -c 'as defined' "$directory/out" || true) plans"
+done
+exit $failed
