@@ -1,0 +1,428 @@
+/*
+ * The simulated world of the stream's tests: a simulated clock, and an engine that convolves by
+ * definition, in double, reading the ring only when a batch completes (so that a slot freed too
+ * early shows as a wrong sample). After every step the three ledgers must hold exactly.
+ *
+ * Definitions, not only declarations: it takes the place of the engine, so a test program
+ * includes it once and links no other.
+ */
+#ifndef CONVOLVD_TESTS_STREAM_WORLD_H
+#define CONVOLVD_TESTS_STREAM_WORLD_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/random.h"
+#include "stream/stream.h"
+
+/* ---- an engine by definition ------------------------------------------------------------------- */
+
+enum { CHANNELS = 2, HOP = 32, TAPS = 37, HISTORY = 96, BATCHES = 4, BLOCKS_MAX = 8 };
+enum { OUTPUT_FLOATS = CHANNELS, BATCH_FLOATS = 2 * BLOCKS_MAX * HOP * OUTPUT_FLOATS };
+
+struct plan {
+    struct plan_info info;
+    double taps[TAPS];
+};
+
+struct engine {
+    struct batch batches[BATCHES];
+    bool taken[BATCHES];
+    float samples[BATCHES][BATCH_FLOATS];
+    uint32_t used[BATCHES];
+    struct block_report reports[BATCHES][2 * BLOCKS_MAX * CHANNELS];
+    struct batch *queue[BATCHES];
+    int queued, completable;
+    bool fail_next;
+};
+
+const struct plan_info *plan_info(const struct plan *plan)
+{
+    return &plan->info;
+}
+
+int64_t plan_cost_ns(const struct plan *plan, uint32_t blocks)
+{
+    (void)plan;
+    return 1000 * (int64_t)blocks;
+}
+
+int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes,
+                     struct ring **out, struct problem *problem)
+{
+    (void)engine;
+    (void)problem;
+    struct ring *ring = calloc(1, sizeof *ring);
+    ring->frames = 64;
+    while (ring->frames < frames_min)
+        ring->frames *= 2;
+    ring->frame_bytes = frame_bytes;
+    ring->bytes = malloc((size_t)ring->frames * frame_bytes);
+    memset(ring->bytes, 0x5A, (size_t)ring->frames * frame_bytes); /* absent bytes must not matter */
+    ring->present = calloc(ring->frames / 32, sizeof *ring->present);
+    *out = ring;
+    return 0;
+}
+
+void engine_ring_close(struct engine *engine, struct ring *ring)
+{
+    (void)engine;
+    free(ring->bytes);
+    free(ring->present);
+    free(ring);
+}
+
+struct batch *engine_batch_take(struct engine *engine)
+{
+    for (int i = 0; i < BATCHES; i++) {
+        if (!engine->taken[i]) {
+            engine->taken[i] = true;
+            engine->batches[i].count = 0;
+            engine->used[i] = 0;
+            return &engine->batches[i];
+        }
+    }
+    return NULL;
+}
+
+uint32_t engine_batch_room(const struct engine *engine, const struct batch *batch,
+                           const struct plan *plan)
+{
+    (void)plan;
+    uint32_t used = engine->used[batch - engine->batches];
+    uint32_t room = (BATCH_FLOATS - used) / (HOP * OUTPUT_FLOATS);
+    return room < BLOCKS_MAX ? room : BLOCKS_MAX;
+}
+
+int engine_batch_add(struct engine *engine, struct batch *batch, const struct batch_item *item)
+{
+    size_t index = (size_t)(batch - engine->batches);
+    struct batch_item *added = &batch->items[batch->count];
+    *added = *item;
+    if (item->share_previous) {
+        added->samples = batch->items[batch->count - 1].samples;
+        added->reports = batch->items[batch->count - 1].reports;
+    } else {
+        assert_true(item->blocks <= engine_batch_room(engine, batch, item->plan));
+        added->samples = engine->samples[index] + engine->used[index];
+        added->reports = engine->reports[index] + engine->used[index] / (HOP * OUTPUT_FLOATS) * CHANNELS;
+        engine->used[index] += item->blocks * HOP * OUTPUT_FLOATS;
+    }
+    batch->count++;
+    return 0;
+}
+
+void engine_submit(struct engine *engine, struct batch *batch)
+{
+    batch->submitted_ns = batch->started_ns = clock_monotonic_ns();
+    engine->queue[engine->queued++] = batch;
+}
+
+static double ring_value(const struct ring *ring, uint64_t position, uint32_t channel)
+{
+    uint32_t slot = (uint32_t)(position & (ring->frames - 1));
+    if (!(ring->present[slot / 32] >> (slot % 32) & 1))
+        return 0.0;
+    int16_t code;
+    memcpy(&code, ring->bytes + (size_t)slot * ring->frame_bytes + 2 * channel, 2);
+    return code;
+}
+
+static void convolve(const struct batch_item *item)
+{
+    for (uint32_t n = item->write_from; n < item->write_until; n++) {
+        for (uint32_t c = 0; c < CHANNELS; c++) {
+            double sum = 0;
+            for (uint32_t k = 0; k < TAPS; k++)
+                sum += item->plan->taps[k] * ring_value(item->ring, item->position + n - k, c);
+            item->samples[n * CHANNELS + c] = (float)sum;
+        }
+    }
+    for (uint32_t b = 0; b < item->blocks; b++) {
+        for (uint32_t c = 0; c < CHANNELS; c++) {
+            struct block_report *report = &item->reports[b * CHANNELS + c];
+            *report = (struct block_report){0};
+            for (uint32_t n = 0; n < HOP; n++) {
+                uint64_t position = item->position + b * HOP + n;
+                uint32_t slot = (uint32_t)(position & (item->ring->frames - 1));
+                report->present += item->ring->present[slot / 32] >> (slot % 32) & 1;
+                report->sum += (float)ring_value(item->ring, position, c);
+            }
+        }
+    }
+}
+
+struct batch *engine_completed(struct engine *engine)
+{
+    if (engine->completable == 0 || engine->queued == 0)
+        return NULL;
+    engine->completable--;
+    struct batch *batch = engine->queue[0];
+    memmove(engine->queue, engine->queue + 1, (size_t)--engine->queued * sizeof engine->queue[0]);
+    batch->status = engine->fail_next ? BATCH_FAILED : BATCH_OK;
+    engine->fail_next = false;
+    for (uint32_t i = 0; i < batch->count && batch->status == BATCH_OK; i++)
+        convolve(&batch->items[i]);
+    batch->completed_ns = clock_monotonic_ns();
+    return batch;
+}
+
+void engine_batch_release(struct engine *engine, struct batch *batch)
+{
+    engine->taken[batch - engine->batches] = false;
+}
+
+uint32_t engine_in_flight(const struct engine *engine)
+{
+    return (uint32_t)engine->queued;
+}
+
+/* ---- the world -------------------------------------------------------------------------------------- */
+
+enum { FRAMES_MAX = 1 << 15, EPOCHS = 16 };
+
+/* What came out, by epoch and frame number. */
+struct capture {
+    uint64_t frames[EPOCHS];            /* highest frame + 1 */
+    float samples[EPOCHS][FRAMES_MAX][CHANNELS];
+    uint8_t seen[EPOCHS][FRAMES_MAX];
+    uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
+    uint64_t delivered;
+    int starts, ends;
+    uint64_t timeline_next;
+    uint64_t record[EPOCHS];
+    int64_t capture_ns[EPOCHS];          /* of the first result */
+    int16_t raw[EPOCHS][FRAMES_MAX][CHANNELS];
+    uint64_t raw_frames[EPOCHS];
+    bool out_of_order;
+};
+
+struct world {
+    struct engine engine;
+    struct plan plan, other;
+    struct stream *stream;
+    struct capture got;
+    int64_t now_ns;
+    /* the model: frame numbers per epoch */
+    int16_t sent[EPOCHS][FRAMES_MAX][CHANNELS];
+    uint8_t placed[EPOCHS][FRAMES_MAX];
+    int retired;
+    uint64_t put_accepted, put_late, put_duplicate, put_refused;
+};
+
+static struct world *world; /* clock functions have no context */
+
+static int64_t simulated_monotonic_ns(void)
+{
+    return world->now_ns;
+}
+
+static int64_t simulated_realtime_ns(void)
+{
+    return world->now_ns + 1700000000 * NS_PER_SECOND;
+}
+
+static void take(void *context, const struct result *result)
+{
+    struct capture *got = context;
+    assert_true(result->epoch < EPOCHS);
+    assert_true(result->first_frame + result->frames <= FRAMES_MAX);
+    if (result->flags & RESULT_EPOCH_START) {
+        got->starts++;
+        got->capture_ns[result->epoch] = result->capture_ns;
+    }
+    if (result->flags & RESULT_EPOCH_END)
+        got->ends++;
+    got->out_of_order = got->out_of_order || result->timeline_frame < got->timeline_next;
+    got->timeline_next = result->timeline_frame + result->frames;
+    got->record[result->epoch] = result->record;
+    for (uint32_t i = 0; i < result->frames; i++) {
+        uint64_t n = result->first_frame + i;
+        memcpy(got->samples[result->epoch][n], result->samples + i * CHANNELS,
+               sizeof got->samples[0][0]);
+        got->seen[result->epoch][n]++;
+    }
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        for (uint64_t n = result->invalid[i].from; n < result->invalid[i].until; n++)
+            got->causes[result->epoch][n] |= (uint16_t)(1u << result->invalid[i].cause);
+    }
+    got->delivered += result->frames;
+    if (result->first_frame + result->frames > got->frames[result->epoch])
+        got->frames[result->epoch] = result->first_frame + result->frames;
+}
+
+static void take_raw(void *context, const struct result *result)
+{
+    struct capture *got = context;
+    assert_int_equal(result->first_frame, got->raw_frames[result->epoch]);
+    memcpy(got->raw[result->epoch][result->first_frame], result->raw,
+           (size_t)result->frames * sizeof got->raw[0][0]);
+    got->raw_frames[result->epoch] += result->frames;
+}
+
+static inline struct stream_options default_options(void)
+{
+    return (struct stream_options){
+        .name = "test",
+        .rate_hz = 1e6,
+        .channels = CHANNELS,
+        .format = {SAMPLE_SIGNED, 2, 16, false, false},
+        .frame_bytes = 2 * CHANNELS,
+        .live = true,
+        .tail = true,
+        .delay_frames = 18,
+        .reorder_ns = 200 * NS_PER_US,
+        .idle_flush_ns = 10 * NS_PER_MS,
+        .ring_frames_min = 2048,
+        .batches_in_flight = BATCHES,
+    };
+}
+
+static void make_plan(struct plan *plan, uint64_t seed)
+{
+    struct random_state random = {seed};
+    *plan = (struct plan){.info = {.variant = "definition",
+                                   .hop = HOP,
+                                   .taps_longest = TAPS,
+                                   .history_frames = HISTORY,
+                                   .inputs = CHANNELS,
+                                   .outputs = CHANNELS,
+                                   .output_floats = OUTPUT_FLOATS}};
+    for (int k = 0; k < TAPS; k++)
+        plan->taps[k] = random_normal(&random);
+}
+
+static inline struct world *world_open(const struct stream_options *options)
+{
+    world = calloc(1, sizeof *world);
+    world->now_ns = NS_PER_SECOND;
+    static const struct clock_functions functions = {simulated_monotonic_ns, simulated_realtime_ns};
+    clock_replace(&functions);
+    make_plan(&world->plan, 1);
+    make_plan(&world->other, 2);
+    struct problem problem;
+    assert_int_equal(stream_open(&world->engine, options, &world->plan, &world->stream, &problem), 0);
+    struct result_port port = {.context = &world->got, .put = take};
+    struct result_port raw = {.context = &world->got, .put = take_raw, .raw = true};
+    assert_int_equal(stream_add_port(world->stream, &port), 0);
+    assert_int_equal(stream_add_port(world->stream, &raw), 0);
+    struct random_state random = {99};
+    for (int e = 0; e < EPOCHS; e++) {
+        for (int n = 0; n < FRAMES_MAX; n++) {
+            for (int c = 0; c < CHANNELS; c++)
+                world->sent[e][n][c] = (int16_t)(random_u64(&random) & 0x7FFF) - 0x3FFF;
+        }
+    }
+    return world;
+}
+
+static inline void world_close(void)
+{
+    stream_close(world->stream);
+    clock_replace(NULL);
+    free(world);
+    world = NULL;
+}
+
+static inline void check_ledgers(void)
+{
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    uint64_t gaps = 0;
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        gaps += stats.gap[cause];
+    assert_int_equal(stats.timeline_in, stats.received + stats.awaited + gaps);
+    uint64_t shed = 0;
+    for (int why = 0; why < SHEDS; why++)
+        shed += stats.shed[why];
+    assert_int_equal(stats.timeline_out, stats.out + stats.waiting + stats.submitted + shed);
+    assert_int_equal(stats.out, world->got.delivered);
+}
+
+/* Puts frames [first, first + frames) of the model's epoch; `place` is the source's numbering. */
+static inline enum verdict put(int epoch, uint64_t first, uint32_t frames, uint64_t place, uint32_t flags)
+{
+    struct packet packet = {
+        .place = place,
+        .frames = frames,
+        .flags = flags,
+        .payload = (const uint8_t *)world->sent[epoch][first],
+        .receive_ns = world->now_ns,
+        .receive_realtime_ns = simulated_realtime_ns(),
+    };
+    enum verdict verdict = stream_put(world->stream, &packet);
+    if (verdict == VERDICT_ACCEPTED) {
+        memset(&world->placed[epoch][first], 1, frames);
+        world->put_accepted++;
+    }
+    check_ledgers();
+    return verdict;
+}
+
+/* Ticks, submits what is ready and completes up to `complete` batches. */
+static inline void turn(int complete)
+{
+    stream_tick(world->stream, world->now_ns); /* called too early it must do nothing */
+    check_ledgers();
+    while (stream_ready_deadline_ns(world->stream) != INT64_MAX) {
+        struct batch *batch = engine_batch_take(&world->engine);
+        if (batch == NULL)
+            break;
+        if (stream_fill(world->stream, batch, 5000, true) == 0) {
+            engine_batch_release(&world->engine, batch);
+            break;
+        }
+        engine_submit(&world->engine, batch);
+        check_ledgers();
+    }
+    world->engine.completable = complete;
+    struct batch *batch;
+    while ((batch = engine_completed(&world->engine)) != NULL) {
+        for (uint32_t i = 0; i < batch->count; i++) {
+            if (batch->items[i].owner != NULL)
+                stream_complete(world->stream, batch, &batch->items[i]);
+        }
+        engine_batch_release(&world->engine, batch);
+        check_ledgers();
+    }
+    stream_flushed(world->stream, world->now_ns);
+}
+
+static inline void drain(void)
+{
+    for (int i = 0; i < 100000 && !stream_drained(world->stream); i++)
+        turn(BATCHES);
+    assert_true(stream_drained(world->stream));
+}
+
+/* Output frames [0, frames) of an epoch against the definition; frames of the model not placed count as zero. */
+static inline void check_epoch(int epoch, uint64_t frames, const double *taps, uint64_t from)
+{
+    for (uint64_t n = from; n < frames; n++) {
+        assert_int_equal(world->got.seen[epoch][n], 1);
+        for (int c = 0; c < CHANNELS; c++) {
+            double sum = 0;
+            for (uint64_t k = 0; k < TAPS && k <= n; k++) {
+                if (world->placed[epoch][n - k])
+                    sum += taps[k] * world->sent[epoch][n - k][c];
+            }
+            if ((float)sum != world->got.samples[epoch][n][c])
+                fail_msg("epoch %d frame %llu channel %d: got %g, want %g", epoch,
+                         (unsigned long long)n, c, world->got.samples[epoch][n][c], sum);
+        }
+    }
+}
+
+static inline uint16_t bit(enum invalid_cause cause)
+{
+    return (uint16_t)(1u << cause);
+}
+
+#endif
