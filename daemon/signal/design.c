@@ -465,14 +465,18 @@ int design_make(const struct design_spec *spec, double rate_hz, struct taps **ou
         error = attempt_plan(spec, &r, rate_hz, &attempt, problem);
         if (error == 0)
             error = attempt_make(spec, &r, &attempt, rate_hz, out, &measured, problem);
+        bool remez = spec->method == DESIGN_REMEZ;
+        bool fixed = spec->taps != 0 && r.transition_hz != 0;
+        int rounds = remez ? 10 : 12;
+        if (error == ERROR_UNSUPPORTED && round < rounds && !fixed) {
+            attempt.stretch *= 1 + 2.2 / attempt.taps; /* two taps more may converge */
+            continue;
+        }
         if (error != 0)
             return error;
         double missing = shortfall_db(spec, attenuation_asked, &measured);
         if (missing <= 0 && edges_hit(&measured))
             break;
-        bool remez = spec->method == DESIGN_REMEZ;
-        bool fixed = spec->taps != 0 && r.transition_hz != 0;
-        int rounds = remez ? 6 : 12;
         bool full = spec->taps == 0 && attempt.taps == (remez ? DESIGN_REMEZ_TAPS_MAX : TAPS_MAX);
         if (round == rounds || fixed || full || (!remez && !(missing < 12))) {
             error = refuse(spec, &r, &attempt, rate_hz, &measured, problem);
@@ -483,7 +487,7 @@ int design_make(const struct design_spec *spec, double rate_hz, struct taps **ou
         taps_free(*out);
         *out = NULL;
         if (remez)
-            attempt.stretch *= 1 + fmin(fmax(missing / 100, 0.02), 0.2);
+            attempt.stretch *= 1 + fmin(fmax(missing / 100, (2.2 + round) / attempt.taps), 0.2);
         else
             attempt.attenuation_db += fmax(missing, 0) + 0.25;
     }

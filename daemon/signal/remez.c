@@ -4,6 +4,7 @@
  * did not converge, so everything it returns is checked here before it is believed. No state of
  * ours; worker threads.
  */
+#include <assert.h>
 #include <complex.h>
 #include <math.h>
 #include <stdlib.h>
@@ -14,6 +15,8 @@
 #include "signal/prototype.h"
 
 enum { BANDS_MAX = 3 };
+#define BAND_RIPPLES_MIN 0.7 /* width of the narrowest band, in 1/taps */
+#define EDGE_LOST        0.2 /* amplitude off at an edge: not a solution of this problem */
 
 static double remez_width(double attenuation_db)
 {
@@ -52,13 +55,17 @@ static bool set_bands(const struct prototype *p, double low, double high, double
     *b = (struct remez_bands){0};
     double half = transition / 2, from = 0;
     bool pass = p->inverted || !p->has_low; /* does the band that begins at 0 pass? */
-    double edge[2] = {low, high};
+    double edge[2] = {low, high}, other[2] = {p->has_high ? high : 0.5, p->has_low ? low : 0};
     bool has[2] = {p->has_low, p->has_high};
     for (int i = 0; i < 2; i++) {
         if (!has[i])
             continue;
-        add_band(b, from, edge[i] - half, pass);
-        from = edge[i] + half;
+        /* a band much narrower than a ripple leaves the exchange without extrema to find there */
+        double room = fmin(i == 0 ? edge[i] : edge[i] - other[i],
+                           i == 0 ? other[i] - edge[i] : 0.5 - edge[i]);
+        double half_here = fmax(fmin(half, room - BAND_RIPPLES_MIN / p->taps), half / 2);
+        add_band(b, from, edge[i] - half_here, pass);
+        from = edge[i] + half_here;
         pass = !pass;
     }
     add_band(b, from, 0.5, pass);
@@ -68,19 +75,50 @@ static bool set_bands(const struct prototype *p, double low, double high, double
     return true;
 }
 
+/*
+ * The exchange is surest where the first band passes or only the middle one does. So a high-pass is
+ * asked for as the mirror image of a low-pass, a band-stop as what its band-pass leaves.
+ */
+static bool mirrored(const struct prototype *p)
+{
+    return p->has_low && !p->has_high;
+}
+
+static struct remez_bands easier_bands(const struct prototype *p, const struct remez_bands *b)
+{
+    struct remez_bands easier = *b;
+    for (unsigned int i = 0; i < b->count; i++) {
+        if (p->inverted)
+            easier.desired[i] = 1 - b->desired[i];
+        if (mirrored(p)) {
+            unsigned int from = b->count - 1 - i;
+            easier.edges[2 * i] = 0.5f - b->edges[2 * from + 1];
+            easier.edges[2 * i + 1] = 0.5f - b->edges[2 * from];
+            easier.desired[i] = b->desired[from];
+        }
+    }
+    return easier;
+}
+
 /* One run of the exchange algorithm; false unless every tap is finite. */
 static bool solve(const struct prototype *p, const struct remez_bands *b, float *taps, double *h)
 {
-    struct remez_bands bands = *b; /* liquid takes pointers to non-const */
+    assert(p->taps % 2 == 1 || !(mirrored(p) || p->inverted));
+    struct remez_bands bands = easier_bands(p, b);
     int status = firdespm_run(p->taps, bands.count, bands.edges, bands.desired, bands.weights, NULL,
                               LIQUID_FIRDESPM_BANDPASS, taps);
     if (status != LIQUID_OK)
         return false;
+    uint32_t middle = p->taps / 2;
     for (uint32_t n = 0; n < p->taps; n++) {
         if (!isfinite(taps[n]))
             return false;
         h[n] =
             ((double)taps[n] + (double)taps[p->taps - 1 - n]) / 2; /* symmetric to the last bit */
+        if (mirrored(p) && (n + middle) % 2 == 1)
+            h[n] = -h[n];
+        if (p->inverted)
+            h[n] = (n == middle ? 1 : 0) - h[n];
     }
     double gain = prototype_amplitude(h, p->taps, p->reference);
     if (!(fabs(gain) > 1e-3))
@@ -88,6 +126,15 @@ static bool solve(const struct prototype *p, const struct remez_bands *b, float 
     for (uint32_t n = 0; n < p->taps; n++)
         h[n] /= gain;
     return true;
+}
+
+/* |dA/df| at an edge; at least what falls by one half over the transition. */
+static double steepness(const struct prototype *p, const double *h, double edge)
+{
+    double step = p->transition / 20;
+    double rise =
+        prototype_amplitude(h, p->taps, edge + step) - prototype_amplitude(h, p->taps, edge - step);
+    return fmax(fabs(rise) / (2 * step), 0.5 / p->transition);
 }
 
 static int refuse_remez(const struct prototype *p, struct problem *problem)
@@ -106,6 +153,7 @@ int prototype_remez(const struct prototype *p, double *h, struct problem *proble
         return problem_set(problem, ERROR_MEMORY, "no memory to design %u taps", p->taps);
     double low = p->low, high = p->high, transition = p->transition;
     bool solved = false;
+    double miss = 0;
     for (int step = 0; step < 8; step++) {
         struct remez_bands bands;
         solved = set_bands(p, low, high, transition, &bands) && solve(p, &bands, taps, h);
@@ -113,12 +161,13 @@ int prototype_remez(const struct prototype *p, double *h, struct problem *proble
             break;
         double miss_low = p->has_low ? 0.5 - prototype_amplitude(h, p->taps, p->low) : 0;
         double miss_high = p->has_high ? 0.5 - prototype_amplitude(h, p->taps, p->high) : 0;
-        if (fmax(fabs(miss_low), fabs(miss_high)) < 1e-3)
+        miss = fmax(fabs(miss_low), fabs(miss_high));
+        if (miss < 1e-3)
             break;
-        /* the response falls by 1 over about one transition */
+        /* moving the bands moves the response along: a Newton step with the slope at the edge */
         double sign = p->inverted ? -1 : 1, limit = p->transition / 4;
-        low -= sign * miss_low * p->transition;
-        high += sign * miss_high * p->transition;
+        low -= sign * miss_low / steepness(p, h, p->low);
+        high += sign * miss_high / steepness(p, h, p->high);
         low = fmin(fmax(low, p->low - limit), p->low + limit);
         high = fmin(fmax(high, p->high - limit), p->high + limit);
         /* keep the asked pass- and stop-bands covered although the middle has moved */
@@ -127,5 +176,5 @@ int prototype_remez(const struct prototype *p, double *h, struct problem *proble
         transition = p->transition - 2 * moved;
     }
     free(taps);
-    return solved ? 0 : refuse_remez(p, problem);
+    return solved && miss < EDGE_LOST ? 0 : refuse_remez(p, problem);
 }
