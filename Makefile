@@ -62,7 +62,7 @@ UNIT       := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 UNIT_COMMON_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
-SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/test_*.sh tests/property/test_*.py))
+SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py))
 BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))

@@ -3,6 +3,9 @@
 #   tests/e2e/oclgrind.sh BUILD_DIRECTORY
 # Fails when the results are wrong or Oclgrind reports anything (races, bounds, barriers,
 # API misuse).
+#
+# sanitizers: no, Oclgrind brings its own and is loaded before all others
+# timeout: 600
 set -eu
 program=$1/tests/test_engine_small
 command -v oclgrind >/dev/null || {
