@@ -165,7 +165,7 @@ class Process:
                 self.reader.join(5)
                 if self.said(text):
                     return True
-                raise AssertionError(f"{self.name} ended with {self.process.returncode} before '{text}':\n{self.output()}")
+                raise AssertionError(f"{self.name} ended with {self.process.returncode} before '{text}'")
             return False
         try:
             wait_for(condition, f"'{text}' from {self.name}", seconds)
