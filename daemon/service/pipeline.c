@@ -214,6 +214,10 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
     };
     sink->options.room_again = sink_room_again;
     sink->options.room_context = sink;
+    /* A stream that waits for room needs room for a block at least, or it would wait for ever. */
+    uint64_t block_bytes = (uint64_t)info->hop * info->output_floats * sizeof(float);
+    if (sink->options.queue_bytes > 0 && sink->options.queue_bytes < 4 * block_bytes)
+        sink->options.queue_bytes = 4 * block_bytes;
     int error = sink->ops->open(&sink->options, pipeline->loop, &sink->sink, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
