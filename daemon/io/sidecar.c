@@ -164,7 +164,7 @@ int sidecar_write(const struct sidecar *sidecar, const char *recording, struct p
         return problem_set(problem, ERROR_MEMORY, "out of memory for %s", path);
     int status = 0;
     errno = 0;
-    if (json_dump_file(root, aside, JSON_INDENT(2) | JSON_REAL_PRECISION(17)) != 0 ||
+    if (json_dump_file(root, aside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0 ||
         rename(aside, path) != 0) {
         status = problem_set(problem, ERROR_SYSTEM, "%s cannot be written: %s", path,
                              errno != 0 ? strerror(errno) : "the disk is full");
