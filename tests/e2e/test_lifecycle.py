@@ -3,16 +3,15 @@
 table, and says why it cannot start. Chains end with their last tail."""
 import os
 import signal
-import sys
+import subprocess
 import tempfile
 import time
 import unittest
 
 import numpy as np
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (Daemon, assert_ledgers, assert_within_bound, read_recording, response_peak, run, sink_of,
-                     stream_of, wait_for)
+import convolvd as c
+from harness import read_recording
 
 TAPS_1 = np.hanning(31) / np.hanning(31).sum()
 TAPS_2 = np.array([0.5, -0.25, 1.0, 0.125, 0.75])
@@ -34,6 +33,21 @@ def recording(name, stream, folder):
     return f"[sink {name}]\ntype = recording\nstream = {stream}\npath = {folder}/{name}.wav\n"
 
 
+def run(*arguments):
+    """convolvd to its end: exit status, log."""
+    result = subprocess.run([os.path.join(c.BUILD, "convolvd"), *arguments], stdin=subprocess.DEVNULL,
+                            capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+    return result.returncode, result.stderr
+
+
+def stream_of(status, name):
+    return next(stream for stream in status["streams"] if stream["name"] == name)
+
+
+def sink_of(status, name):
+    return next(sink for stream in status["streams"] for sink in stream["sinks"] if sink["name"] == name)
+
+
 class Lifecycle(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -41,10 +55,9 @@ class Lifecycle(unittest.TestCase):
     def test_a_finite_source_ends_the_run(self):
         config = generator("s", "pace = fast\nduration = 100000 frames") + filters(self.folder) \
             + recording("rec", "s", self.folder)
-        with Daemon(config, folder=self.folder, wait=False) as daemon:
-            self.assertEqual(daemon.wait_end(), 0)
-            status = daemon.read_status()
-            assert_ledgers(status)
+        with c.Daemon(self.folder, config, wait=False) as daemon:
+            self.assertEqual(daemon.wait(), 0, daemon.output())
+            status = c.check_ledgers(c.load_json(daemon.status_path))
             stream = stream_of(status, "s")
             self.assertEqual(stream["frames_in"]["received"], 100000)
             # The whole linear convolution: S - 1 tail frames follow.
@@ -54,33 +67,30 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual(stream["invalid"]["settling"], len(TAPS_1) - 1)
             self.assertEqual(stream["invalid"]["tail"], len(TAPS_1) - 1)
             self.assertEqual(status["state"], "stopping")
-            self.assertIn("stream s: 2 channels at 100000 Hz", daemon.table)
-            self.assertIn("frames out    100030 = out 100030\n", daemon.table)
+            self.assertIn("stream s: 2 channels at 100000 Hz", daemon.output())
+            self.assertIn("frames out    100030 = out 100030\n", daemon.output())
             self.assertEqual(len(read_recording(f"{self.folder}/rec.wav")), 100030)
 
     def test_a_slow_writer_holds_a_source_that_waits(self):
         # 16 MiB of results through a queue of 64 KiB: nothing is dropped, everything waits.
         config = generator("s", "pace = fast\nduration = 2000000 frames") + filters(self.folder) \
             + recording("rec", "s", self.folder) + "queue = 64 KiB\n"
-        with Daemon(config, folder=self.folder, wait=False) as daemon:
-            self.assertEqual(daemon.wait_end(), 0)
-            status = daemon.read_status()
-            assert_ledgers(status)
+        with c.Daemon(self.folder, config, wait=False) as daemon:
+            self.assertEqual(daemon.wait(), 0, daemon.output())
+            status = c.check_ledgers(c.load_json(daemon.status_path))
             self.assertEqual(sink_of(status, "rec")["delivered"], 2000000 + len(TAPS_1) - 1)
             self.assertEqual(sum(stream_of(status, "s")["frames_out"]["shed"].values()), 0)
 
     def test_sigterm_drains_and_flushes_the_tail(self):
         config = generator("s", "pace = realtime") + filters(self.folder) + recording("rec", "s", self.folder)
-        with Daemon(config, folder=self.folder) as daemon:
-            wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["out"] > 20000, "a fifth of a second")
-            running = daemon.read_status()
-            assert_ledgers(running)
+        with c.Daemon(self.folder, config) as daemon:
+            c.wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["out"] > 20000, "a fifth of a second")
+            running = daemon.status()
             self.assertEqual(running["state"], "running")
-            self.assertIn("convolvd 0.1.0: running", daemon.table)
+            self.assertIn("convolvd 0.1.0: running", daemon.output())
             started = time.monotonic()
             status = daemon.stop()
             self.assertLess(time.monotonic() - started, 5)
-            assert_ledgers(status)
             stream = stream_of(status, "s")
             self.assertEqual(stream["frames_out"]["out"], stream["frames_in"]["received"] + len(TAPS_1) - 1)
             self.assertEqual(stream["frames_out"]["waiting"] + stream["frames_out"]["submitted"], 0)
@@ -95,16 +105,16 @@ class Lifecycle(unittest.TestCase):
 
     def test_a_second_signal_leaves_at_once(self):
         config = generator("s", "pace = realtime") + filters(self.folder)
-        with Daemon(config, folder=self.folder) as daemon:
+        with c.Daemon(self.folder, config) as daemon:
             # Held still, so that both signals are waiting when it looks.
             daemon.signal(signal.SIGSTOP)
             daemon.signal(signal.SIGTERM)
             daemon.signal(signal.SIGINT)
             started = time.monotonic()
             daemon.signal(signal.SIGCONT)
-            self.assertIn(daemon.wait_end(), (128 + signal.SIGTERM, 128 + signal.SIGINT))
+            self.assertIn(daemon.wait(), (128 + signal.SIGTERM, 128 + signal.SIGINT))
             self.assertLess(time.monotonic() - started, 2)
-            self.assertIn("leaving at once", daemon.log)
+            self.assertIn("leaving at once", daemon.output())
 
     def test_a_drain_that_cannot_end_is_bounded(self):
         # Work for minutes: a ring full of frames before a filter far too long for its block.
@@ -113,31 +123,29 @@ class Lifecycle(unittest.TestCase):
             + generator("s", "pace = fast\nbuffer = 4000000 frames\nbatch blocks = 1", "long") \
             .replace("block = 256", "block = 64") \
             + f"[filter long]\ntype = file\npath = {self.folder}/long.npy\ndelay = 0 frames\n"
-        with Daemon(config, folder=self.folder) as daemon:
-            wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["waiting"] > 3000000, "a backlog")
+        with c.Daemon(self.folder, config) as daemon:
+            c.wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["waiting"] > 3000000, "a backlog")
             started = time.monotonic()
             status = daemon.stop()
             self.assertLess(time.monotonic() - started, 5)
-            assert_ledgers(status)
             self.assertGreater(stream_of(status, "s")["frames_out"]["waiting"], 0)
-            self.assertIn("raise `drain timeout`", daemon.log)
+            self.assertIn("raise `drain timeout`", daemon.output())
 
     def test_sigterm_while_preparing(self):
         config = generator("s", "pace = realtime") + filters(self.folder)
-        with Daemon(config, folder=self.folder, wait=False) as daemon:
+        with c.Daemon(self.folder, config, wait=False) as daemon:
             time.sleep(0.05)
             # Before its handlers stand, the signal ends it by default.
             daemon.signal(signal.SIGTERM)
-            self.assertIn(daemon.wait_end(), (0, -signal.SIGTERM))
+            self.assertIn(daemon.wait(), (0, -signal.SIGTERM))
 
     def test_a_chain_adds_up(self):
         config = generator("a", "pace = fast\nduration = 20000 frames") \
             + "[stream b]\nsource = stream a\nblock = 100\nfilter = rough\n" + filters(self.folder) \
             + recording("ra", "a", self.folder) + recording("rb", "b", self.folder)
-        with Daemon(config, folder=self.folder, wait=False) as daemon:
-            self.assertEqual(daemon.wait_end(), 0)
-            status = daemon.read_status()
-            assert_ledgers(status)
+        with c.Daemon(self.folder, config, wait=False) as daemon:
+            self.assertEqual(daemon.wait(), 0, daemon.output())
+            status = c.check_ledgers(c.load_json(daemon.status_path))
             a, b = stream_of(status, "a"), stream_of(status, "b")
             self.assertEqual(a["frames_out"]["out"], 20000 + 30)
             self.assertEqual(b["frames_in"]["received"], 20000 + 30)
@@ -147,9 +155,7 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual(b["invalid"]["settling"], 30 + 4)
             self.assertEqual(b["invalid"]["tail"], 30 + 4)
             got_a, got_b = (read_recording(f"{self.folder}/r{name}.wav").astype(np.float64) for name in "ab")
-            for channel in range(2):
-                x = got_a[:, channel]
-                assert_within_bound(got_b[:, channel], np.convolve(x, TAPS_2), x, response_peak(TAPS_2))
+            c.assert_within(got_b, c.convolve(got_a, TAPS_2), got_a, TAPS_2)
 
     def test_what_keeps_it_from_starting_is_said(self):
         config = generator("s", "pace = fast") + filters(self.folder)
@@ -161,10 +167,10 @@ class Lifecycle(unittest.TestCase):
         ):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-            code, _, log = run("convolvd", "--config", path)
+            code, log = run("--config", path)
             self.assertEqual(code, 1, log)
             self.assertIn(says, log)
-        code, _, log = run("convolvd", "--config", os.path.join(self.folder, "none.conf"))
+        code, log = run("--config", os.path.join(self.folder, "none.conf"))
         self.assertEqual(code, 1)
         self.assertIn("none.conf", log)
 
