@@ -82,8 +82,12 @@ static uint64_t sink_room(void *context)
 static void sink_room_again(void *context)
 {
     const struct pipeline_sink *sink = context;
-    if (sink->pipeline->scheduled)
-        scheduler_kick(sink->pipeline->scheduler);
+    struct pipeline *pipeline = sink->pipeline;
+    if (pipeline->scheduled)
+        scheduler_kick(pipeline->scheduler);
+    /* Raw input goes to its sinks straight from the source: no batch need complete for it to go on. */
+    if (sink->options.raw)
+        pipeline_resume(pipeline);
 }
 
 static void chain_put(void *context, const struct result *result)
@@ -215,7 +219,9 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
     sink->options.room_again = sink_room_again;
     sink->options.room_context = sink;
     /* A stream that waits for room needs room for a block at least, or it would wait for ever. */
-    uint64_t block_bytes = (uint64_t)info->hop * info->output_floats * sizeof(float);
+    uint64_t frame_bytes = sink->options.raw ? config->source.frame_bytes
+                                             : info->output_floats * sizeof(float);
+    uint64_t block_bytes = info->hop * frame_bytes;
     if (sink->options.queue_bytes > 0 && sink->options.queue_bytes < 4 * block_bytes)
         sink->options.queue_bytes = 4 * block_bytes;
     int error = sink->ops->open(&sink->options, pipeline->loop, &sink->sink, problem);

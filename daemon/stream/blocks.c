@@ -108,7 +108,7 @@ static uint64_t ports_room(const struct stream *s)
     if (s->options.live || !s->has_room)
         return room;
     for (int i = 0; i < s->port_count; i++) {
-        if (s->ports[i].room == NULL)
+        if (s->ports[i].room == NULL || s->ports[i].raw) /* raw input: see stream_room */
             continue;
         uint64_t frames = s->ports[i].room(s->ports[i].context);
         room = frames < room ? frames : room;

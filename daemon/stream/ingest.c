@@ -445,6 +445,22 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     return placed > 0 ? VERDICT_ACCEPTED : late > 0 ? VERDICT_LATE : VERDICT_DUPLICATE;
 }
 
+/* Frames that ports for raw input can take: it is handed to them as it comes, not when a batch completes. */
+static uint64_t raw_room(const struct stream *s, const struct epoch *e)
+{
+    uint64_t room = UINT64_MAX;
+    if (s->options.live || !s->has_raw)
+        return room;
+    for (int i = 0; i < s->port_count; i++) {
+        if (s->ports[i].room == NULL || !s->ports[i].raw)
+            continue;
+        uint64_t frames = s->ports[i].room(s->ports[i].context);
+        room = frames < room ? frames : room;
+    }
+    uint64_t waiting = e != NULL ? e->head - e->raw_delivered : 0;
+    return room > waiting ? room - waiting : 0;
+}
+
 uint64_t stream_room(const struct stream *s)
 {
     /* A new epoch may begin with the next packet: count the silence it would need. */
@@ -452,7 +468,9 @@ uint64_t stream_room(const struct stream *s)
     const struct epoch *e = epoch_open(mutable);
     uint64_t next = e != NULL ? e->base + e->head : next_base(s);
     uint64_t limit = stream_low(s) + s->ring->frames;
-    return limit > next ? limit - next : 0;
+    uint64_t room = limit > next ? limit - next : 0;
+    uint64_t raw = raw_room(s, e);
+    return room < raw ? room : raw;
 }
 
 void stream_end(struct stream *s)
