@@ -19,7 +19,7 @@ def config():
         with open(path, "rb") as file:
             yield file.read()
     yield b"[stream a]\nsource = rtp\naddress = 127.0.0.1:5004\nrate = 500 kHz\nchannels = 4\n" \
-          b"format = s16be\nfull scale = 10 V\nblock = 512\nfilter = f\n[filter f]\ntype = band-pass\n" \
+          b"format = s16be\nfull scale = 10 V\nblock = 512\nfilter = f\n[filter f]\ntype = bandpass\n" \
           b"low = 95 kHz\nhigh = 190 kHz\n[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:5006\n"
 
 
@@ -69,15 +69,20 @@ def rtp():
     yield rtp_packet(0xFFFF, 0xFFFFFFF0, b"\x01\x02" * 32, marker=True)
     yield rtp_packet(2, 32, b"\x01\x02" * 32, extension=b"\x17" + b"\0" * 8 + b"\0" * 3)
     yield rtp_packet(3, 64, b"\x01\x02" * 32, csrc=2, padding=4)
-    # Several datagrams, each behind its length: for fuzzers of the sequence logic.
+    # Runs of datagrams, for the sequence logic.
     for lengths in ((1, 2, 3, 4, 5), (1, 3, 2, 60000, 60001), (65534, 65535, 0, 1, 1)):
-        yield b"".join(struct.pack("<H", 76) + rtp_packet(n, 32 * n, b"\x01\x02" * 32) for n in lengths)
+        yield framed(rtp_packet(n, 32 * n, b"\x01\x02" * 32) for n in lengths)
+
+
+def framed(datagrams):
+    """Several datagrams in one input, each behind its length."""
+    return b"".join(struct.pack("<H", len(datagram)) + datagram for datagram in datagrams)
 
 
 def headerless():
-    yield b"\x01\x02\x03\x04" * 16
+    yield framed([b"\x01\x02\x03\x04" * 16] * 3)
     for order in "<>":
-        yield b"".join(struct.pack(order + "Q", n) + b"\x01\x02\x03\x04" * 8 for n in (0, 1, 2))
+        yield framed(struct.pack(order + "Q", n) + b"\x01\x02\x03\x04" * 8 for n in (0, 1, 2, 1, 7))
 
 
 SEEDS = {"config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
