@@ -131,6 +131,7 @@ struct row {
     int held;        /* how many are held after it */
     uint32_t flags;  /* of the first packet delivered by it */
     int wait_ms;     /* silence before it */
+    int last;        /* the last one delivered by it, when that is another */
 };
 
 struct scenario {
