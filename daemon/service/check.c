@@ -252,36 +252,25 @@ static void print_outputs(const struct config *config, const struct config_strea
             stream->edge_count, stream->edge_count == 1 ? "" : "s", stream->units[0]);
 }
 
-/* ---- proving the filters -------------------------------------------------------------------- */
+/* ---- the whole ------------------------------------------------------------------------------ */
 
-/* Makes every filter of the stream alone, so that all that fail are named at once. False: some did.
- */
-static bool prove_filters(const struct config *config, const struct config_stream *stream,
-                          struct config_errors *errors)
+/* A problem that begins with a place of its own ("FILE:LINE: …") stands there, any other at the
+ * stream. */
+static void report(const struct config *config, const struct config_stream *stream,
+                   const struct problem *problem, struct config_errors *errors)
 {
-    bool good = true;
-    for (uint32_t f = 0; f < config->filter_count; f++) {
-        const struct config_filter *filter = &config->filters[f];
-        bool used = false;
-        for (uint32_t e = 0; e < stream->edge_count; e++)
-            used = used || stream->edges[e].filter == f;
-        if (!used)
-            continue;
-        struct taps **sets = NULL;
-        uint32_t count = 0;
-        struct problem problem;
-        if (filter_make(&filter->spec, stream->source.rate_hz, &sets, &count, NULL, &problem) !=
-            0) {
-            config_error(errors, filter->place, "filter %s in stream %s: %s", filter->name,
-                         stream->name, problem.text);
-            good = false;
-            continue;
+    struct config_place place = stream->place;
+    for (uint32_t f = 0; f <= config->filter_count; f++) {
+        struct config_place at =
+            f < config->filter_count ? config->filters[f].place : stream->place;
+        char prefix[512];
+        int length = snprintf(prefix, sizeof prefix, "%s:%u: ", at.file, at.line);
+        if (length < (int)sizeof prefix && strncmp(problem->text, prefix, (size_t)length) == 0) {
+            config_error(errors, at, "%s", problem->text + length);
+            return;
         }
-        for (uint32_t i = 0; i < count; i++)
-            taps_free(sets[i]);
-        free(sets);
     }
-    return good;
+    config_error(errors, place, "%s", problem->text);
 }
 
 int check_print(const struct config *config, FILE *out, struct config_errors *errors)
@@ -297,12 +286,11 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
     for (uint32_t s = 0; s < config->stream_count; s++) {
         const struct config_stream *stream = &config->streams[s];
         struct problem problem;
-        good[s] = prove_filters(config, stream, errors) &&
-                  (stream->upstream < 0 || good[stream->upstream]);
+        good[s] = stream->upstream < 0 || good[stream->upstream];
         if (good[s] &&
             check_plan_make(config, stream, stream->upstream >= 0 ? &plans[stream->upstream] : NULL,
                             &plans[s], &problem) != 0) {
-            config_error(errors, stream->place, "%s", problem.text);
+            report(config, stream, &problem, errors);
             good[s] = false;
         }
         all = all && good[s];

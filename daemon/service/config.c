@@ -184,10 +184,24 @@ static const char *real_environment(const char *name)
     return getenv(name);
 }
 
+static int real_makeable(const struct filter_spec *spec, double rate_hz, struct problem *problem)
+{
+    struct taps **sets = NULL;
+    uint32_t count = 0;
+    int status = filter_make(spec, rate_hz, &sets, &count, NULL, problem);
+    if (status != 0)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        taps_free(sets[i]);
+    free(sets);
+    return 0;
+}
+
 static const struct config_world real_world = {
     .probe = recording_probe,
     .readable = real_readable,
     .recordable = recording_check,
+    .makeable = real_makeable,
     .environment = real_environment,
     .variant = engine_variant_name,
 };
@@ -210,26 +224,28 @@ const char *build_path(struct build *build, const char *path, struct config_plac
 
 /* A path as written, else the environment's (the first of systemd's colon list), else NULL. */
 static int path_or_environment(struct build *build, const struct raw_section *section,
-                               enum schema_id id, const char *variable, const char *below,
-                               const char **out)
+                               enum schema_id id, const char *variable, const char **out)
 {
     const struct value *value = value_of(section, id);
-    *out = NULL;
-    if (value != NULL) {
-        *out = build_path(build, value->text, place_of(section, id));
-        return *out != NULL ? 0 : ERROR_MEMORY;
-    }
     const char *set = variable != NULL ? build->world->environment(variable) : NULL;
-    if (set == NULL || set[0] == '\0')
+    *out = NULL;
+    if (value != NULL)
+        *out = build_path(build, value->text, place_of(section, id));
+    else if (set != NULL && set[0] != '\0')
+        *out = config_copy(build->memory, set, strcspn(set, ":"));
+    else
         return 0;
-    size_t length = strcspn(set, ":"), more = strlen(below);
-    char *joined = config_alloc(build->memory, length + more + 1, 1);
-    if (joined == NULL)
-        return ERROR_MEMORY;
-    memcpy(joined, set, length);
-    memcpy(joined + length, below, more + 1);
-    *out = joined;
-    return 0;
+    return *out != NULL ? 0 : ERROR_MEMORY;
+}
+
+/* A directory that must be there. */
+static void check_directory(struct build *build, const struct raw_section *section,
+                            enum schema_id id, const char *path)
+{
+    if (value_given(section, id) && !build->world->readable(path))
+        config_error(build->errors, place_of(section, id),
+                     "the directory `%s` cannot be read; write another, or create it: mkdir -p %s",
+                     path, path);
 }
 
 int build_process(struct build *build)
@@ -241,16 +257,18 @@ int build_process(struct build *build)
     daemon->log_level = levels[value_of(section, KEY_LOG_LEVEL)->integer];
     daemon->status_on_exit = value_of(section, KEY_STATUS_ON_EXIT)->integer != 0;
     daemon->drain_ns = value_of(section, KEY_DRAIN_TIMEOUT)->integer;
-    if (path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "RUNTIME_DIRECTORY", "",
+    if (path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "RUNTIME_DIRECTORY",
                             &daemon->runtime_directory) != 0 ||
-        path_or_environment(build, section, KEY_STATE_DIRECTORY, "STATE_DIRECTORY", "",
+        path_or_environment(build, section, KEY_STATE_DIRECTORY, "STATE_DIRECTORY",
                             &daemon->state_directory) != 0 ||
-        path_or_environment(build, section, KEY_STATUS_FILE, NULL, "", &daemon->status_json) != 0)
+        path_or_environment(build, section, KEY_STATUS_FILE, NULL, &daemon->status_json) != 0)
         return ERROR_MEMORY;
     if (daemon->runtime_directory == NULL &&
-        path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "XDG_RUNTIME_DIR", "/convolvd",
+        path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "XDG_RUNTIME_DIR",
                             &daemon->runtime_directory) != 0)
         return ERROR_MEMORY;
+    check_directory(build, section, KEY_RUNTIME_DIRECTORY, daemon->runtime_directory);
+    check_directory(build, section, KEY_STATE_DIRECTORY, daemon->state_directory);
 
     section = raw_find(build->raw, SECTION_DEVICE, "");
     struct config_device *device = &build->config->device;
@@ -267,14 +285,12 @@ int build_process(struct build *build)
         config_error(build->errors, place_of(section, KEY_DEPTH),
                      "`depth = %u` is more than the %u `batches` there are; write at most %u",
                      device->depth, device->batches, device->batches);
-    if (path_or_environment(build, section, KEY_KERNELS, NULL, "", &device->kernels_dir) != 0 ||
-        path_or_environment(build, section, KEY_CACHE, "CACHE_DIRECTORY", "", &device->cache_dir) !=
-            0)
+    if (path_or_environment(build, section, KEY_KERNELS, NULL, &device->kernels_dir) != 0 ||
+        path_or_environment(build, section, KEY_CACHE, "CACHE_DIRECTORY", &device->cache_dir) != 0)
         return ERROR_MEMORY;
-    if (device->kernels_dir != NULL && !build->world->readable(device->kernels_dir))
-        config_error(build->errors, place_of(section, KEY_KERNELS),
-                     "the directory `%s` cannot be read; write another, or remove `kernels`",
-                     device->kernels_dir);
+    check_directory(build, section, KEY_KERNELS, device->kernels_dir);
+    if (device->cache_dir == NULL)
+        device->cache_dir = daemon->state_directory;
     return 0;
 }
 

@@ -155,6 +155,8 @@ struct config_world {
     bool (*readable)(const char *path);
     /* True when a recording sink with these options could be opened (rate, container, format). */
     int (*recordable)(const struct sink_options *options, struct problem *problem);
+    /* Makes a filter and frees it again: 0, or why it cannot be made. */
+    int (*makeable)(const struct filter_spec *spec, double rate_hz, struct problem *problem);
     /* As getenv. */
     const char *(*environment)(const char *name);
     /* Names for `variant`, in order; NULL past the end. */

@@ -190,8 +190,12 @@ static void check_filter(struct build *build, uint32_t index)
         if (checked < RATES)
             rates[checked++] = stream->source.rate_hz;
         struct problem problem;
-        if (!section->broken && check_nyquist(build, section, stream) &&
-            filter_check(&filter->spec, stream->source.rate_hz, &problem) != 0) {
+        if (section->broken || !check_nyquist(build, section, stream))
+            continue;
+        int status = filter_check(&filter->spec, stream->source.rate_hz, &problem);
+        if (status == 0)
+            status = build->world->makeable(&filter->spec, stream->source.rate_hz, &problem);
+        if (status != 0) {
             char rate[40];
             config_error(
                 build->errors, place_named(section, problem.text),

@@ -28,6 +28,22 @@ static int sample_recordable(const struct sink_options *options, struct problem 
     return problem_set(problem, ERROR_UNSUPPORTED, "the writer refuses");
 }
 
+/* Filters from files exist by name only here. */
+static int sample_makeable(const struct filter_spec *spec, double rate_hz, struct problem *problem)
+{
+    struct taps **sets;
+    uint32_t count;
+    if (spec->path != NULL)
+        return 0;
+    int status = filter_make(spec, rate_hz, &sets, &count, NULL, problem);
+    if (status != 0)
+        return status;
+    for (uint32_t i = 0; i < count; i++)
+        taps_free(sets[i]);
+    free(sets);
+    return 0;
+}
+
 static const char *sample_environment(const char *name)
 {
     (void)name;
@@ -44,6 +60,7 @@ const struct config_world sample_world = {
     .probe = sample_probe,
     .readable = sample_readable,
     .recordable = sample_recordable,
+    .makeable = sample_makeable,
     .environment = sample_environment,
     .variant = sample_variant,
 };

@@ -62,6 +62,9 @@ static const struct combination {
     {STREAM "filter = f\n" SINK
             "[filter f]\ntype = chirp\nstart = 1 kHz\nstop = 9 kHz\nlength = 1 ms\ntaper = 10 %\n",
      16, false, "`taper` belongs to `window = tukey`"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 1 kHz\ntransition = 100 "
+                                "Hz\nattenuation = 60 dB\ntaps = 101\n",
+     16, false, "filter f in stream a (500 kHz): taps"},
     /* names */
     {STREAM "filter = ff\n" SINK FILTER, 6, false, "a filter ff that nobody defined; write f"},
     {STREAM "filter = bandpass\n" SINK FILTER, 6, false, "add a section [filter bandpass]"},
