@@ -4,6 +4,9 @@
  *
  *     result ──► packets of whole frames ──► slots (ring) ── sendmmsg at flush ──► kernel
  *
+ * Packets of one size go down together as a train, which the kernel cuts behind the costly
+ * part of its way (UDP_SEGMENT); where it cannot, they go one by one.
+ *
  * Packets are as large as the mtu allows; a result ends with a shorter one, so that every
  * packet lies in one result and its times are exact. Time stamps are the timeline's frame
  * modulo 2^32 and so advance by elapsed time across epochs; sequence numbers count packets
@@ -18,6 +21,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <math.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -39,8 +43,15 @@ enum {
     RING_BYTES = 4 << 20,
     SLOTS_MIN = 64,
     SLOTS_MAX = 4096,
-    SEND_MOST = 1024, /* UIO_MAXIOV: more are not taken in one call */
+    TRAINS = 64,         /* handed over in one call */
+    TRAIN_PACKETS = 64,  /* UDP_MAX_SEGMENTS of the older kernels */
+    TRAIN_BYTES = 65000, /* below what one UDP datagram could carry */
     LOG_INTERVAL_S = 30,
+};
+
+union train_control {
+    struct cmsghdr align;
+    uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
 };
 
 struct sink {
@@ -55,10 +66,14 @@ struct sink {
     uint32_t slots; /* a power of two */
     uint64_t first, next;
     size_t slot_bytes;
-    uint8_t *buffers;         /* [slots][slot_bytes] */
-    struct iovec *vectors;    /* [slots] */
-    struct mmsghdr *messages; /* [slots] */
-    uint32_t *frames;         /* [slots] */
+    uint8_t *buffers;      /* [slots][slot_bytes] */
+    struct iovec *vectors; /* [slots] */
+    uint32_t *frames;      /* [slots] */
+
+    /* the trains of one call */
+    bool segments; /* the kernel cuts trains here */
+    struct mmsghdr trains[TRAINS];
+    union train_control controls[TRAINS];
 
     uint32_t ssrc;
     uint16_t sequence;
@@ -88,9 +103,9 @@ static void drop_oldest(struct sink *s, enum drop reason)
     s->first++;
 }
 
-static void count_sent(struct sink *s, int packets)
+static void count_sent(struct sink *s, const struct mmsghdr *train)
 {
-    for (int i = 0; i < packets; i++) {
+    for (size_t i = 0; i < train->msg_hdr.msg_iovlen; i++) {
         uint32_t slot = oldest(s), frames = s->frames[slot];
         s->ledger.delivered += frames;
         s->ledger.pending -= frames;
@@ -100,9 +115,55 @@ static void count_sent(struct sink *s, int packets)
     }
 }
 
+/* How many packets from `slot` on make a train: all of one size, the last may be shorter. */
+static uint32_t train_from(const struct sink *s, uint32_t slot, uint64_t waiting)
+{
+    uint32_t most = s->segments ? TRAIN_PACKETS : 1, count = 0;
+    size_t first_bytes = s->vectors[slot].iov_len, bytes = 0;
+    while (count < most && count < waiting && slot + count < s->slots) {
+        size_t next_bytes = s->vectors[slot + count].iov_len;
+        if (next_bytes > first_bytes || (count > 0 && bytes + next_bytes > TRAIN_BYTES))
+            break;
+        bytes += next_bytes;
+        count++;
+        if (next_bytes < first_bytes)
+            break;
+    }
+    return count;
+}
+
+static unsigned make_trains(struct sink *s)
+{
+    unsigned trains = 0;
+    for (uint64_t at = s->first; at != s->next && trains < TRAINS; trains++) {
+        uint32_t slot = (uint32_t)(at & (s->slots - 1));
+        uint32_t count = train_from(s, slot, s->next - at);
+        struct msghdr *message = &s->trains[trains].msg_hdr;
+        *message = (struct msghdr){.msg_iov = &s->vectors[slot], .msg_iovlen = count};
+        if (count > 1) {
+            message->msg_control = &s->controls[trains];
+            message->msg_controllen = sizeof s->controls[trains];
+            struct cmsghdr *header = CMSG_FIRSTHDR(message);
+            header->cmsg_level = SOL_UDP;
+            header->cmsg_type = UDP_SEGMENT;
+            header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+            uint16_t bytes = (uint16_t)s->vectors[slot].iov_len;
+            memcpy(CMSG_DATA(header), &bytes, sizeof bytes);
+        }
+        at += count;
+    }
+    return trains;
+}
+
 /* What the kernel's refusal of the oldest packet means; true when it has to wait. */
 static bool refused(struct sink *s, int reason)
 {
+    bool train = s->trains[0].msg_hdr.msg_iovlen > 1;
+    if (train && (reason == EIO || reason == EINVAL || reason == EMSGSIZE || reason == EOPNOTSUPP ||
+                  reason == ENOPROTOOPT)) {
+        s->segments = false; /* no checksums in hardware, or a smaller mtu on the way */
+        return false;
+    }
     switch (reason) {
     case EINTR:
         return false;
@@ -135,15 +196,10 @@ static void wait_writable(struct sink *s);
 static void send_waiting(struct sink *s)
 {
     while (s->first != s->next) {
-        uint64_t count = s->next - s->first;
-        uint32_t slot = oldest(s), straight = s->slots - slot;
-        count = count < straight ? count : straight;
-        int sent =
-            sendmmsg(s->fd, s->messages + slot, (unsigned)(count < SEND_MOST ? count : SEND_MOST),
-                     MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (sent > 0) {
-            count_sent(s, sent);
-        } else if (refused(s, errno)) {
+        int sent = sendmmsg(s->fd, s->trains, make_trains(s), MSG_DONTWAIT | MSG_NOSIGNAL);
+        for (int i = 0; i < sent; i++)
+            count_sent(s, &s->trains[i]);
+        if (sent <= 0 && refused(s, errno)) {
             wait_writable(s);
             return;
         }
@@ -333,14 +389,11 @@ static int make_ring(struct sink *s, struct problem *problem)
 {
     s->buffers = malloc(s->slots * s->slot_bytes);
     s->vectors = calloc(s->slots, sizeof *s->vectors);
-    s->messages = calloc(s->slots, sizeof *s->messages);
     s->frames = calloc(s->slots, sizeof *s->frames);
-    if (s->buffers == NULL || s->vectors == NULL || s->messages == NULL || s->frames == NULL)
+    if (s->buffers == NULL || s->vectors == NULL || s->frames == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the packets of a sink");
-    for (uint32_t i = 0; i < s->slots; i++) {
+    for (uint32_t i = 0; i < s->slots; i++)
         s->vectors[i].iov_base = s->buffers + i * s->slot_bytes;
-        s->messages[i].msg_hdr = (struct msghdr){.msg_iov = &s->vectors[i], .msg_iovlen = 1};
-    }
     return 0;
 }
 
@@ -350,7 +403,6 @@ static void destroy(struct sink *s)
         close(s->fd);
     free(s->buffers);
     free(s->vectors);
-    free(s->messages);
     free(s->frames);
     free(s);
 }
@@ -387,6 +439,7 @@ static int rtp_open(const struct sink_options *options, uv_loop_t *loop, struct 
     s->options = *options;
     s->loop = loop;
     s->fd = -1;
+    s->segments = true;
     s->factor = options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale;
     /* A start that nobody can guess, as RFC 3550 section 5.1 asks. */
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
@@ -452,6 +505,7 @@ static void rtp_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *
 {
     s->closed = closed;
     s->closed_context = context;
+    uv_update_time(s->loop); /* timers count from the loop's time, which may be old */
     uv_timer_init(s->loop, &s->deadline);
     s->deadline.data = s;
     rtp_flush(s);

@@ -31,11 +31,19 @@ static struct {
     int allow; /* packets taken before it refuses; -1: all */
     int error;
     int calls;
+    int trains_error; /* for messages of several packets; 0: they are taken */
+    int trains;       /* that were taken */
 } kernel = {.allow = -1};
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     kernel.calls++;
+    /* Limits are in packets, so that trains would hide them. */
+    if (messages[0].msg_hdr.msg_iovlen > 1 && (kernel.trains_error != 0 || kernel.allow >= 0)) {
+        errno = kernel.trains_error != 0 ? kernel.trains_error : EIO;
+        return -1;
+    }
+    kernel.trains += messages[0].msg_hdr.msg_iovlen > 1;
     if (kernel.allow == 0) {
         errno = kernel.error;
         return -1;
@@ -95,6 +103,7 @@ static struct sink_options options_of(struct fixture *f, const char *format, uin
 static void open_receiver(struct fixture *f)
 {
     memset(f, 0, sizeof *f);
+    memset(&kernel, 0, sizeof kernel);
     kernel.allow = -1;
     uint64_t granted;
     struct problem problem;
@@ -307,6 +316,7 @@ static void test_headers(void **state)
         {40, 0xFFFFFF00u + 700000u, 0, true, RTP_EPOCH_START | RTP_EPOCH_END, 0, 0, 0},
     };
     assert_int_equal(f.count, 5);
+    assert_int_equal(kernel.trains, 1);
     for (int i = 0; i < 5; i++) {
         const struct rtp_packet *packet = &f.datagrams[i].packet;
         const struct rtp_result_info *info = &f.datagrams[i].info;
@@ -431,6 +441,36 @@ static void test_each_refusal_has_its_name(void **state)
             fail_msg("%s: %llu dropped as %s, %llu packets sent", strerror(refusals[i].error),
                      (unsigned long long)f.ledger.dropped[refusals[i].drop],
                      drop_name(refusals[i].drop), (unsigned long long)f.ledger.packets);
+        close_fixture(&f);
+    }
+}
+
+/* Where the kernel does not cut trains, everything arrives all the same, packet by packet. */
+static void test_without_trains(void **state)
+{
+    (void)state;
+    static const int errors[] = {0, EIO, EINVAL, EMSGSIZE, EOPNOTSUPP};
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+        struct fixture f;
+        open_receiver(&f);
+        struct sink_options options = options_of(&f, "L16", 1);
+        open_sink(&f, &options);
+        kernel.trains_error = errors[i];
+        enum { RESULTS = 300 }; /* more packets than the ring takes at once */
+        for (int n = 0; n < RESULTS; n++) {
+            struct result result = result_of(silence, 4096 - (uint32_t)n, 1);
+            sink_rtp.put(f.sink, &result);
+            if (n % 100 == 99)
+                sink_rtp.flush(f.sink);
+        }
+        receive_all(&f);
+        close_sink(&f, 0);
+        assert_int_equal(f.ledger.delivered, RESULTS * 4096 - RESULTS * (RESULTS - 1) / 2);
+        assert_int_equal(f.ledger.packets, f.count);
+        assert_true((kernel.trains > 0) == (errors[i] == 0));
+        for (int n = 1; n < f.count; n++)
+            assert_int_equal(f.datagrams[n].packet.header.sequence,
+                             (uint16_t)(f.datagrams[0].packet.header.sequence + n));
         close_fixture(&f);
     }
 }
@@ -652,6 +692,7 @@ int main(void)
         cmocka_unit_test(test_end_without_frames),
         cmocka_unit_test(test_refused_packets_are_unreachable),
         cmocka_unit_test(test_each_refusal_has_its_name),
+        cmocka_unit_test(test_without_trains),
         cmocka_unit_test(test_full_socket),
         cmocka_unit_test(test_close_waits_for_its_deadline),
         cmocka_unit_test(test_what_cannot_be_opened),
