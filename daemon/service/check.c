@@ -18,7 +18,7 @@
 #define SECONDS_A_DAY     86400.0
 #define FFT_IN_ONE_LAUNCH 8192u
 
-enum { IP_UDP_RTP_BYTES = 28 + RTP_HEADER_BYTES + RTP_EXTENSION_BYTES };
+enum { IP_UDP_BYTES_4 = 28, IP_UDP_BYTES_6 = 48 };
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
@@ -54,12 +54,21 @@ static double plan_device_s(const struct config_stream *stream, const struct che
     return LAUNCH_S + flops / DEVICE_FLOPS;
 }
 
-static uint32_t frames_per_packet(const struct sink_options *options, uint32_t floats)
+/* Headers of one packet: IP, UDP, RTP and the extension of results. */
+static uint32_t header_bytes(const struct sink_options *options)
 {
-    uint32_t frame_bytes = floats * options->format.bytes;
-    assert(frame_bytes > 0);
-    uint32_t room = options->mtu > IP_UDP_RTP_BYTES ? options->mtu - IP_UDP_RTP_BYTES : 0;
-    return room >= frame_bytes ? room / frame_bytes : 1;
+    bool six = options->address[0] == '[';
+    return (six ? IP_UDP_BYTES_6 : IP_UDP_BYTES_4) + RTP_HEADER_BYTES + RTP_EXTENSION_BYTES;
+}
+
+/* Packets of one block: each block ends with its own, so that no frame waits for the next. */
+static double packets_per_block(const struct config_stream *stream,
+                                const struct sink_options *options)
+{
+    uint32_t frame_bytes = stream->output_floats * options->format.bytes;
+    uint32_t headers = header_bytes(options);
+    assert(frame_bytes > 0 && options->mtu >= headers + frame_bytes);
+    return ceil((double)stream->hop_frames / ((options->mtu - headers) / frame_bytes));
 }
 
 static double plan_egress_s(const struct config *config, const struct config_stream *stream)
@@ -68,8 +77,7 @@ static double plan_egress_s(const struct config *config, const struct config_str
     for (uint32_t i = 0; i < config->sink_count; i++)
         if (&config->streams[config->sinks[i].stream] == stream &&
             strcmp(config->sinks[i].type, "rtp") == 0)
-            packets += ceil((double)stream->hop_frames /
-                            frames_per_packet(&config->sinks[i].options, stream->output_floats));
+            packets += packets_per_block(stream, &config->sinks[i].options);
     return packets * PACKET_S;
 }
 
@@ -110,8 +118,8 @@ double check_sink_bytes_per_second(const struct config *config, const struct con
     double samples = rate_hz * stream->output_floats * sink->options.format.bytes;
     if (strcmp(sink->type, "rtp") != 0)
         return samples;
-    return samples +
-           rate_hz / frames_per_packet(&sink->options, stream->output_floats) * IP_UDP_RTP_BYTES;
+    return samples + packets_per_block(stream, &sink->options) * rate_hz / stream->hop_frames *
+                         header_bytes(&sink->options);
 }
 
 static void print_sink(const struct config *config, const struct config_sink *sink, FILE *out)
