@@ -317,7 +317,9 @@ static void place_frames(struct convolv_receiver *receiver, const struct convolv
         receiver->ledger.epochs++;
     }
     if (block->first_frame >= place->next_frame) {
-        receiver->ledger.frames_lost += block->first_frame - place->next_frame;
+        /* Time stamps of a foreign stream also jump where no packet is missing: a pause, not a loss. */
+        if (block->described || block->lost_before > 0)
+            receiver->ledger.frames_lost += block->first_frame - place->next_frame;
         place->next_frame = block->first_frame + block->frames;
     } else if (receiver->ledger.frames_lost >= block->frames) {
         receiver->ledger.frames_lost -= block->frames;

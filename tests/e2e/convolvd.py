@@ -7,6 +7,7 @@ checked as identities whenever a status is read.
 
 The build under test is $CONVOLVD_BUILD (default build/gcc).
 """
+import atexit
 import json
 import os
 import signal
@@ -26,6 +27,15 @@ PATIENCE_S = 120 if SANITIZED else 30
 DEVICE = os.environ.get("CONVOLVD_TEST_DEVICE", "cpu")
 
 _ports_given = set()
+_notes = []
+
+
+def note(text):
+    """A figure worth seeing: printed after the tests' own lines."""
+    if not _notes:
+        atexit.register(lambda: print("\n".join(_notes), flush=True))
+    _notes.append(text)
+
 
 
 def free_port():

@@ -226,7 +226,7 @@ class Faults(unittest.TestCase):
                                    "buffer = 262144 frames\nreorder = 5 ms")
         datagrams, inward, outward = run.stream["datagrams"], run.stream["frames_in"], run.stream["frames_out"]
         gaps, shed = sum(inward["gap"].values()), sum(outward["shed"].values())
-        print(f"overload: {gaps} frames of gaps, {shed} frames shed, {datagrams['kernel_drops']} datagrams dropped by the socket")
+        c.note(f"overload: {gaps} frames of gaps, {shed} frames shed, {datagrams['kernel_drops']} datagrams dropped by the socket")
         self.assertEqual(datagrams["read"] + datagrams["kernel_drops"], run.sent["datagrams_sent"])
         self.assertGreater(gaps + shed, 0, "this machine was not overloaded: give it more to do")
         self.assertEqual(run.stream["epochs"], 1, run.stream)

@@ -89,7 +89,7 @@ class Thin(unittest.TestCase):
                 self.assertEqual(got["expect"]["beyond"], 0)
                 lsb = 2.0 ** -23 if sink_format == "L24" else 0.0
                 c.assert_within(tap.frames(), want, x, h, lsb=lsb, what=name)
-                print(f"{name}: ||e||2 {got['expect']['e2']:.2g} of {got['expect']['limit2']:.2g}")
+                c.note(f"{name}: ||e||2 {got['expect']['e2']:.2g} of {got['expect']['limit2']:.2g}")
 
     def test_cases(self):
         for case in CASES:

@@ -195,7 +195,7 @@ class Watch:
         return self
 
     def __exit__(self, *_):
-        print(f"{self.name}: {self.examples} examples, seed {SEED}")
+        c.note(f"{self.name}: {self.examples} examples, seed {SEED}")
 
 
 LIMITS = settings(max_examples=60, deadline=None, database=None, print_blob=True, report_multiple_bugs=False,

@@ -166,6 +166,8 @@ static const struct script scripts[] = {
      {{.sequence = 1, .first_frame = UINT64_MAX - 1}, 0, CONVOLV_REJECT_MALFORMED}}, 2, 0, 0, 0, 1, 0},
     {"without extensions frames count time stamps", {{{AT(0), .bare = true}, 1, 0}, {{AT(3), .bare = true}, 1, 0}}, 2,
      2, 0, 2 * FRAMES, 1, 0},
+    {"without extensions a jump without loss is a pause", {{{AT(0), .bare = true}, 1, 0},
+     {{.sequence = 1, .timestamp = 5000, .bare = true}, 1, 0}}, 2, 0, 0, 0, 1, 0},
     {"without extensions nothing before the first", {{{AT(5), .bare = true}, 1, 0},
      {{AT(4), .bare = true}, 0, CONVOLV_REJECT_OLD}}, 2, 0, 0, 0, 1, 0},
 };
