@@ -68,7 +68,8 @@ static double packets_per_block(const struct config_stream *stream,
     uint32_t frame_bytes = stream->output_floats * options->format.bytes;
     uint32_t headers = header_bytes(options);
     assert(frame_bytes > 0 && options->mtu >= headers + frame_bytes);
-    return ceil((double)stream->hop_frames / ((options->mtu - headers) / frame_bytes));
+    uint32_t frames = (options->mtu - headers) / frame_bytes;
+    return ceil((double)stream->hop_frames / frames);
 }
 
 static double plan_egress_s(const struct config *config, const struct config_stream *stream)
