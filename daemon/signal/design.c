@@ -148,6 +148,12 @@ static int quality_check(const struct design_spec *spec, struct problem *problem
         return problem_set(problem, ERROR_CONFIG,
                            "attenuation: %.9g dB is out of range; write %d dB to %d dB",
                            attenuation, DESIGN_ATTENUATION_DB_MIN, DESIGN_ATTENUATION_DB_MAX);
+    if (spec->method == DESIGN_REMEZ && attenuation > DESIGN_REMEZ_ATTENUATION_DB_MAX)
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "attenuation: method = remez computes in single precision and reaches %d "
+            "dB, %.4g dB are asked; write method = kaiser",
+            DESIGN_REMEZ_ATTENUATION_DB_MAX, attenuation);
     if (ripple != 0 && !(ripple >= 1e-7 && ripple <= 6))
         return problem_set(problem, ERROR_CONFIG,
                            "ripple: %.9g dB is out of range; write 0.0000001 dB to 6 dB", ripple);

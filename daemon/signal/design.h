@@ -45,7 +45,8 @@ const char *design_method_name(int method);
 
 enum {
     DESIGN_REMEZ_TAPS_MAX = 1001, /* what liquid-dsp 1.5 solves; longer designs come back as NaN */
-    DESIGN_ATTENUATION_DB_MIN = 10, /* below, the window is no window */
+    DESIGN_REMEZ_ATTENUATION_DB_MAX = 120, /* its taps are single precision */
+    DESIGN_ATTENUATION_DB_MIN = 10,        /* below, the window is no window */
     DESIGN_ATTENUATION_DB_MAX = 180,
     DESIGN_ATTENUATION_DB = 60, /* when nothing is asked */
 };

@@ -76,35 +76,32 @@ static bool set_bands(const struct prototype *p, double low, double high, double
 }
 
 /*
- * The exchange is surest where the first band passes or only the middle one does. So a high-pass is
- * asked for as the mirror image of a low-pass, a band-stop as what its band-pass leaves.
+ * An odd symmetric filter can be had in four ways: as it is, as the mirror image about rate/4 of
+ * another, as what another leaves, or both. The exchange is surest where the first band passes or
+ * only the middle one does, and gives up on some wide first bands; what one way does not solve,
+ * another mostly does.
  */
-static bool mirrored(const struct prototype *p)
-{
-    return p->has_low && !p->has_high;
-}
+enum way { WAY_MIRRORED = 1, WAY_COMPLEMENT = 2, WAYS = 4 };
 
-static struct remez_bands easier_bands(const struct prototype *p, const struct remez_bands *b)
+static struct remez_bands bands_of_way(const struct remez_bands *b, unsigned int way)
 {
-    struct remez_bands easier = *b;
+    struct remez_bands other = *b;
     for (unsigned int i = 0; i < b->count; i++) {
-        if (p->inverted)
-            easier.desired[i] = 1 - b->desired[i];
-        if (mirrored(p)) {
-            unsigned int from = b->count - 1 - i;
-            easier.edges[2 * i] = 0.5f - b->edges[2 * from + 1];
-            easier.edges[2 * i + 1] = 0.5f - b->edges[2 * from];
-            easier.desired[i] = b->desired[from];
+        unsigned int from = way & WAY_MIRRORED ? b->count - 1 - i : i;
+        if (way & WAY_MIRRORED) {
+            other.edges[2 * i] = 0.5f - b->edges[2 * from + 1];
+            other.edges[2 * i + 1] = 0.5f - b->edges[2 * from];
         }
+        other.desired[i] = way & WAY_COMPLEMENT ? 1 - b->desired[from] : b->desired[from];
     }
-    return easier;
+    return other;
 }
 
 /* One run of the exchange algorithm; false unless every tap is finite. */
-static bool solve(const struct prototype *p, const struct remez_bands *b, float *taps, double *h)
+static bool solve_way(const struct prototype *p, const struct remez_bands *b, unsigned int way,
+                      float *taps, double *h)
 {
-    assert(p->taps % 2 == 1 || !(mirrored(p) || p->inverted));
-    struct remez_bands bands = easier_bands(p, b);
+    struct remez_bands bands = bands_of_way(b, way);
     int status = firdespm_run(p->taps, bands.count, bands.edges, bands.desired, bands.weights, NULL,
                               LIQUID_FIRDESPM_BANDPASS, taps);
     if (status != LIQUID_OK)
@@ -115,10 +112,10 @@ static bool solve(const struct prototype *p, const struct remez_bands *b, float 
             return false;
         h[n] =
             ((double)taps[n] + (double)taps[p->taps - 1 - n]) / 2; /* symmetric to the last bit */
-        if (mirrored(p) && (n + middle) % 2 == 1)
-            h[n] = -h[n];
-        if (p->inverted)
+        if (way & WAY_COMPLEMENT)
             h[n] = (n == middle ? 1 : 0) - h[n];
+        if (way & WAY_MIRRORED && (n + middle) % 2 == 1)
+            h[n] = -h[n];
     }
     double gain = prototype_amplitude(h, p->taps, p->reference);
     if (!(fabs(gain) > 1e-3))
@@ -126,6 +123,20 @@ static bool solve(const struct prototype *p, const struct remez_bands *b, float 
     for (uint32_t n = 0; n < p->taps; n++)
         h[n] /= gain;
     return true;
+}
+
+static bool solve(const struct prototype *p, const struct remez_bands *b, float *taps, double *h)
+{
+    bool highpass = p->has_low && !p->has_high;
+    unsigned int surest = (highpass ? WAY_MIRRORED : 0) | (p->inverted ? WAY_COMPLEMENT : 0);
+    if (p->taps % 2 == 0) {
+        assert(surest == 0);
+        return solve_way(p, b, 0, taps, h);
+    }
+    for (unsigned int change = 0; change < WAYS; change++)
+        if (solve_way(p, b, surest ^ change, taps, h))
+            return true;
+    return false;
 }
 
 /* |dA/df| at an edge; at least what falls by one half over the transition. */
