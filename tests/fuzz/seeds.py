@@ -85,7 +85,22 @@ def headerless():
         yield framed(struct.pack(order + "Q", n) + b"\x01\x02\x03\x04" * 8 for n in (0, 1, 2, 1, 7))
 
 
-SEEDS = {"config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def result(sequence, first_frame, payload):
+    """A result packet of the daemon, with its five header extensions."""
+    elements = b"\x17" + struct.pack(">Q", 0xE9000000 << 32) + b"\x2f" + struct.pack(">4I", 100, 200, 300, 400) \
+        + b"\x3f" + struct.pack(">BBHIII", 0, 1, 4, 1000, 500, 0) + b"\x4f" + struct.pack(">QII", first_frame, 0, 128) \
+        + b"\x53" + struct.pack(">HH", 1, 3)
+    elements += b"\0" * (-len(elements) % 4)
+    return rtp_packet(sequence, first_frame, payload, extension=elements)
+
+
+def convolv():
+    yield framed(result(n, 8 * n, b"\x3f\x80\0\0" * 16) for n in (65534, 65535, 0, 2, 1, 1))
+    yield b"v=0\r\nc=IN IP4 239.1.2.3/8\r\nm=audio 5004 RTP/AVP 96\r\na=rtpmap:96 L24/48000/4\r\n" \
+          b"a=x-convolvd-rate:48000.5\r\na=x-convolvd-full-scale:10\r\n"
+
+
+SEEDS = {"convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 
