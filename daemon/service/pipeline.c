@@ -177,6 +177,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .frame_bytes = config->source.frame_bytes,
         .live = config->live,
         .records = in_records(pipeline),
+        .converter = upstream == NULL,
         .tail = config->tail,
         .align = config->align,
         .delay_frames = pipeline->delay_frames,

@@ -33,7 +33,6 @@ static void add_report(struct channel_levels *levels, const struct block_report 
     levels->frames += (uint64_t)((int64_t)report->present * sign);
     levels->sum += sign * (double)report->sum;
     levels->sum_squares += sign * (double)report->sum_squares;
-    levels->overload += (uint64_t)((int64_t)report->overload * sign);
     levels->nonfinite += (uint64_t)((int64_t)report->nonfinite * sign);
     if (report->peak > levels->peak)
         levels->peak = report->peak;
@@ -47,8 +46,11 @@ static void take_reports(struct stream *s, const struct flight *flight,
     bool again = s->partial_valid && flight->from % s->hop != 0 &&
                  s->partial_block == flight->first_block;
     if (again) {
-        for (uint32_t channel = 0; channel < channels; channel++)
+        for (uint32_t channel = 0; channel < channels; channel++) {
             add_report(&s->levels[channel], &s->partial[channel], -1);
+            if (s->options.converter)
+                s->levels[channel].overload -= s->partial[channel].overload;
+        }
     }
     s->partial_valid = false;
     for (uint32_t block = 0; block < flight->blocks; block++) {
@@ -56,6 +58,8 @@ static void take_reports(struct stream *s, const struct flight *flight,
         for (uint32_t channel = 0; channel < channels; channel++) {
             const struct block_report *report = &reports[(size_t)block * channels + channel];
             add_report(&s->levels[channel], report, 1);
+            if (s->options.converter)
+                s->levels[channel].overload += report->overload;
             if (report->nonfinite > 0)
                 ranges_add(&flight->epoch->invalid, start + report->nonfinite_first,
                            start + report->nonfinite_last + s->taps_longest, INVALID_NONFINITE);

@@ -32,6 +32,7 @@ struct stream_options {
     bool live;                     /* the source does not wait: overload sheds blocks */
     bool records;                  /* record mode: results carry record numbers */
     bool tail;                     /* the S-1 tail frames follow an epoch's end */
+    bool converter;                /* the input comes from one: samples at its full scale are overloads */
     bool align;                    /* apply the delay to frame numbers and times */
     double delay_frames;           /* of this stream's filters */
     double upstream_delay_frames;  /* of the chain before it */
