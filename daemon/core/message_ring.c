@@ -57,7 +57,8 @@ static uint64_t *length_at(struct message_ring *ring, uint64_t position)
 void *message_ring_reserve(struct message_ring *ring, uint64_t bytes)
 {
     uint64_t tail = atomic_load_explicit(&ring->tail, memory_order_relaxed);
-    uint64_t unused = ring->capacity - (tail - atomic_load_explicit(&ring->head, memory_order_acquire));
+    uint64_t unused =
+        ring->capacity - (tail - atomic_load_explicit(&ring->head, memory_order_acquire));
     uint64_t taken = MESSAGE_ALIGNMENT + round_up(bytes);
     uint64_t before_end = ring->capacity - tail % ring->capacity;
     uint64_t skipped = taken > before_end ? before_end : 0;

@@ -18,21 +18,21 @@
 #include <stdint.h>
 
 enum {
-    MESSAGE_ALIGNMENT = 64, /* of every message, and of what it takes */
+    MESSAGE_ALIGNMENT = 64,                   /* of every message, and of what it takes */
     MESSAGE_OVERHEAD = 2 * MESSAGE_ALIGNMENT, /* at most this beyond its own bytes */
 };
 
 struct message_ring {
     uint8_t *bytes;
-    uint64_t capacity;          /* a multiple of MESSAGE_ALIGNMENT */
+    uint64_t capacity; /* a multiple of MESSAGE_ALIGNMENT */
     alignas(64) _Atomic uint64_t head;
-    uint64_t head_next;         /* consumer: where `release` puts head */
+    uint64_t head_next; /* consumer: where `release` puts head */
     alignas(64) _Atomic uint64_t tail;
-    uint64_t tail_next;         /* producer: where `commit` puts tail */
+    uint64_t tail_next; /* producer: where `commit` puts tail */
 };
 
-/* capacity_bytes: rounded up to a multiple of MESSAGE_ALIGNMENT; touched only when used. Returns 0 or
- * ERROR_MEMORY. */
+/* capacity_bytes: rounded up to a multiple of MESSAGE_ALIGNMENT; touched only when used. Returns 0
+ * or ERROR_MEMORY. */
 int message_ring_open(struct message_ring *ring, uint64_t capacity_bytes);
 void message_ring_close(struct message_ring *ring); /* a zeroed ring is fine */
 
@@ -48,7 +48,8 @@ void message_ring_commit(struct message_ring *ring);
 void *message_ring_peek(struct message_ring *ring, uint64_t *bytes);
 void message_ring_release(struct message_ring *ring);
 
-/* Bytes not in use, headers and skips not deducted. Either thread; the other one may be changing it. */
+/* Bytes not in use, headers and skips not deducted. Either thread; the other one may be changing
+ * it. */
 uint64_t message_ring_unused(const struct message_ring *ring);
 
 #endif

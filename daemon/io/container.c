@@ -136,6 +136,7 @@ uint32_t container_header_bytes(const struct container_spec *spec)
 void container_header(const struct container_spec *spec, uint64_t frames,
                       uint8_t header[CONTAINER_HEADER_MAX])
 {
+    memset(header, 0, container_header_bytes(spec));
     struct cursor cursor = {header};
     if (spec->container == CONTAINER_W64)
         w64_header(&cursor, spec, frames);

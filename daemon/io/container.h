@@ -55,24 +55,26 @@ void container_header(const struct container_spec *spec, uint64_t frames,
 
 struct container_file {
     struct container_spec spec;
-    int fd;                  /* -1: not open */
+    int fd; /* -1: not open */
     uint32_t frame_bytes, header_bytes;
-    uint64_t frames;         /* written */
+    uint64_t frames; /* written */
     uint64_t frames_in_header;
 };
 
-/* Creates `path`, which must not exist (ERROR_NO_FILE with errno kept), and writes a header of 0 frames. */
+/* Creates `path`, which must not exist (ERROR_NO_FILE with errno kept), and writes a header of 0
+ * frames. */
 int container_create(struct container_file *file, const char *path,
                      const struct container_spec *spec, struct problem *problem);
 
-/* Appends whole frames. Returns how many were written: fewer than asked when the disk failed (errno says why);
- * the file then ends after them. */
+/* Appends whole frames. Returns how many were written: fewer than asked when the disk failed (errno
+ * says why); the file then ends after them. */
 uint64_t container_append(struct container_file *file, const uint8_t *bytes, uint64_t frames);
 
 /* Makes the header name every frame written. Returns 0 or ERROR_SYSTEM (errno). */
 int container_flush(struct container_file *file);
 
-/* Pads, rewrites the header, closes. Returns 0 or ERROR_SYSTEM (errno). A file that is not open is fine. */
+/* Pads, rewrites the header, closes. Returns 0 or ERROR_SYSTEM (errno). A file that is not open is
+ * fine. */
 int container_close(struct container_file *file);
 
 #endif

@@ -19,8 +19,8 @@ struct generator {
     uint64_t next, end; /* frames; end UINT64_MAX: endless */
     double *offsets;    /* [channels]: normalised code = (value + offset) * factor */
     double *factors;
-    double *values;     /* [chunk_frames][channels] */
-    bool clipped;       /* already said */
+    double *values; /* [chunk_frames][channels] */
+    bool clipped;   /* already said */
 };
 
 static void generator_release(void *context)

@@ -23,10 +23,11 @@ int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
                     struct sample_format *format, uint64_t *frames, struct problem *problem);
 
 /*
- * True facts about a recording sink, from its options alone: the container is known, the format fits
- * it, the rate is a whole number of Hz that its header can hold, the channels fit, `rotate` leaves room
- * for at least one frame. Reads stream.rate_hz and stream.channels (raw: stream.input_rate_hz,
- * stream.input_channels and stream.input_format), so these must be filled. Touches no file.
+ * True facts about a recording sink, from its options alone: the container is known, the format
+ * fits it, the rate is a whole number of Hz that its header can hold, the channels fit, `rotate`
+ * leaves room for at least one frame. Reads stream.rate_hz and stream.channels (raw:
+ * stream.input_rate_hz, stream.input_channels and stream.input_format), so these must be filled.
+ * Touches no file.
  */
 int recording_check(const struct sink_options *options, struct problem *problem);
 

@@ -28,12 +28,11 @@ static int split_path(struct recording_files *files, const struct sink_options *
                            length == 0 ? "empty" : "too long");
     const char *slash = strrchr(path, '/');
     size_t directory_length = slash == NULL ? 0 : (size_t)(slash - path);
-    if (slash == NULL)
-        strcpy(files->directory, ".");
-    else if (directory_length == 0)
-        strcpy(files->directory, "/");
+    /* What lies behind is zeroed. */
+    if (directory_length == 0)
+        files->directory[0] = slash == NULL ? '.' : '/';
     else
-        memcpy(files->directory, path, directory_length); /* zeroed behind */
+        memcpy(files->directory, path, directory_length);
     const char *name = slash == NULL ? path : slash + 1;
     if (*name == '\0') { /* a directory: files are named after the sink */
         snprintf(files->stem, sizeof files->stem, "%s%.200s", path, options->name);
@@ -43,7 +42,7 @@ static int split_path(struct recording_files *files, const struct sink_options *
     const char *dot = strrchr(name, '.');
     if (dot != NULL && dot != name && strlen(dot) < sizeof files->extension) {
         memcpy(files->stem, path, (size_t)(dot - path));
-        strcpy(files->extension, dot);
+        memcpy(files->extension, dot, strlen(dot) + 1);
     } else {
         memcpy(files->stem, path, length);
         if (dot == NULL)
@@ -94,8 +93,8 @@ static void find_earlier_files(struct recording_files *files)
         qsort(files->finished, files->finished_count, sizeof *files->finished, by_name);
 }
 
-int recording_files_open(struct recording_files *files, const struct sink_options *options, bool dated,
-                         struct problem *problem)
+int recording_files_open(struct recording_files *files, const struct sink_options *options,
+                         bool dated, struct problem *problem)
 {
     memset(files, 0, sizeof *files);
     files->sink = options->name;
@@ -106,9 +105,10 @@ int recording_files_open(struct recording_files *files, const struct sink_option
         return status;
     struct stat directory;
     if (stat(files->directory, &directory) != 0 || !S_ISDIR(directory.st_mode))
-        return problem_set(problem, ERROR_NO_FILE,
-                           "the directory %s of the recording does not exist; create it: mkdir -p %s",
-                           files->directory, files->directory);
+        return problem_set(
+            problem, ERROR_NO_FILE,
+            "the directory %s of the recording does not exist; create it: mkdir -p %s",
+            files->directory, files->directory);
     if (access(files->directory, W_OK | X_OK) != 0)
         return problem_set(problem, ERROR_NO_FILE,
                            "no file can be created in %s: %s; let the daemon's user write there",

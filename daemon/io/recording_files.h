@@ -16,17 +16,18 @@
 struct recording_files {
     const char *sink;
     char directory[PATH_MAX];
-    char stem[PATH_MAX];      /* with the directory */
-    char extension[16];       /* with its dot, or "" */
-    bool dated;               /* names carry the time of the first frame */
-    unsigned number;          /* of the next file, from 1 */
-    char **finished;          /* oldest first */
+    char stem[PATH_MAX]; /* with the directory */
+    char extension[16];  /* with its dot, or "" */
+    bool dated;          /* names carry the time of the first frame */
+    unsigned number;     /* of the next file, from 1 */
+    char **finished;     /* oldest first */
     size_t finished_count, finished_capacity;
 };
 
-/* The directory must be there and writable. With `dated` and options->keep, files of earlier runs count, too. */
-int recording_files_open(struct recording_files *files, const struct sink_options *options, bool dated,
-                         struct problem *problem);
+/* The directory must be there and writable. With `dated` and options->keep, files of earlier runs
+ * count, too. */
+int recording_files_open(struct recording_files *files, const struct sink_options *options,
+                         bool dated, struct problem *problem);
 void recording_files_close(struct recording_files *files); /* zeroed is fine */
 
 /* Creates the next file; its name goes to `path`. */
@@ -37,7 +38,8 @@ int recording_files_create(struct recording_files *files, struct container_file 
 /* A file was finished: it may be deleted one day. */
 void recording_files_add(struct recording_files *files, const char *path);
 
-/* Deletes the oldest finished files (and sidecars) until, with one more to come, at most `keep` remain; 0: all stay. */
+/* Deletes the oldest finished files (and sidecars) until, with one more to come, at most `keep`
+ * remain; 0: all stay. */
 void recording_files_prune(struct recording_files *files, uint32_t keep);
 
 #endif

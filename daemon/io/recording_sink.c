@@ -50,17 +50,18 @@ struct message {
 
 struct sink {
     /* immutable after open */
+    struct sink *self; /* for `room`, which is asked through a pointer to const */
     struct sink_options options;
     uv_loop_t *loop;
-    uint32_t frame_bytes;     /* of put's frames */
+    uint32_t frame_bytes; /* of put's frames */
     int64_t flush_ns;
-    uint64_t piece_bytes;     /* of frames in one message */
+    uint64_t piece_bytes;            /* of frames in one message */
     struct recording_writer *writer; /* writer thread only */
     pthread_t thread;
 
     /* loop thread */
     uint64_t frames, queue_drops;
-    double overhead;          /* bytes of message headers per frame, smoothed */
+    double overhead; /* bytes of message headers per frame, smoothed */
     bool handles_open;
     uv_async_t doorbell;
     uv_timer_t deadline;
@@ -71,10 +72,11 @@ struct sink {
 
     /* shared */
     struct message_ring ring;
-    int wake_fd;              /* loop → writer */
+    int wake_fd; /* loop → writer */
     _Atomic bool asleep, done;
-    _Atomic int stop;         /* enum stop */
-    _Atomic int room_wanted;  /* 2: room() was asked and the ring is not empty; 1: one wake is left */
+    _Atomic int stop; /* enum stop */
+    _Atomic int
+        room_wanted; /* 2: room() was asked and the ring is not empty; 1: one wake is left */
     _Atomic unsigned sequence; /* odd while the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
 };
@@ -159,7 +161,8 @@ static void wait_for_work(struct sink *s, int64_t until_ns)
         return;
     }
     int64_t left_ns = until_ns - clock_monotonic_ns();
-    struct timespec timeout = {.tv_sec = left_ns / NS_PER_SECOND, .tv_nsec = left_ns % NS_PER_SECOND};
+    struct timespec timeout = {.tv_sec = left_ns / NS_PER_SECOND,
+                               .tv_nsec = left_ns % NS_PER_SECOND};
     struct pollfd wake = {.fd = s->wake_fd, .events = POLLIN};
     if (until_ns == INT64_MAX || left_ns > 0)
         ppoll(&wake, 1, until_ns == INT64_MAX ? NULL : &timeout, NULL);
@@ -200,7 +203,8 @@ static void *write_results(void *argument)
             napped = false;
         }
         if (!napped && s->ring.capacity >= nap_ring_bytes && atomic_load(&s->stop) == STOP_NOT) {
-            /* In a steady flow one nap gathers many small results: no wake-up and no write for each. */
+            /* In a steady flow one nap gathers many small results: no wake-up and no write for
+             * each. */
             nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
             napped = true;
             continue;
@@ -234,8 +238,9 @@ static void wake_writer(struct sink *s)
 
 static void ring_doorbell(uv_async_t *doorbell);
 
-/* Handles belong to the loop's thread, so they are opened with the first put, not by open. Nothing rings
- * the doorbell before that: the writer rings for room that someone asked for, and at its end. */
+/* Handles belong to the loop's thread, so they are opened with the first put, not by open. Nothing
+ * rings the doorbell before that: the writer rings for room that someone asked for, and at its end.
+ */
 static void open_handles(struct sink *s)
 {
     if (s->handles_open)
@@ -318,12 +323,13 @@ static int start_writer(struct sink *s, struct problem *problem)
     return 0;
 }
 
-static int recording_sink_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
-                               struct problem *problem)
+static int recording_sink_open(const struct sink_options *options, uv_loop_t *loop,
+                               struct sink **out, struct problem *problem)
 {
     struct sink *s = calloc(1, sizeof *s);
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    s->self = s;
     s->options = *options;
     s->loop = loop;
     s->flush_ns = options->flush_ns > 0 ? options->flush_ns : flush_ns_default;
@@ -371,7 +377,8 @@ static uint64_t message_bytes(const struct sink *s, uint64_t frames, uint32_t ra
 /* Frames [from, from + frames) of a result as a message; false when the ring is full. */
 static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
 {
-    uint8_t *bytes = message_ring_reserve(&s->ring, message_bytes(s, frames, result->invalid_count));
+    uint8_t *bytes =
+        message_ring_reserve(&s->ring, message_bytes(s, frames, result->invalid_count));
     if (bytes == NULL)
         return false;
     struct message *message = (struct message *)(void *)bytes;
@@ -426,10 +433,11 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
 
 static uint64_t recording_sink_room(const struct sink *sink)
 {
-    struct sink *s = (struct sink *)(uintptr_t)sink; /* asking is remembered: someone may wait */
+    struct sink *s = sink->self; /* asking is remembered: someone may wait */
     if (message_ring_unused(&s->ring) < s->ring.capacity) {
         atomic_store(&s->room_wanted, 2);
-        atomic_thread_fence(memory_order_seq_cst); /* look again: the writer may just have emptied it */
+        atomic_thread_fence(
+            memory_order_seq_cst); /* look again: the writer may just have emptied it */
     }
     uint64_t unused = message_ring_unused(&s->ring);
     /* Short pieces at an epoch's or a block's end cost more than the average. */

@@ -41,7 +41,7 @@ struct player {
     uint32_t channels;
     bool loop;
     uint32_t chunk_frames;
-    void *samples;   /* [chunk_frames][channels] of short, int or float: what libsndfile gives */
+    void *samples; /* [chunk_frames][channels] of short, int or float: what libsndfile gives */
 };
 
 static int open_file(const char *path, SNDFILE **file, SF_INFO *info,
@@ -79,8 +79,8 @@ int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
     sf_close(file);
     if (info.samplerate <= 0 || info.channels <= 0 || info.frames <= 0)
         return problem_set(problem, ERROR_FORMAT,
-                           "recording %s is empty or damaged (%d Hz, %d channels, %lld frames)", path,
-                           info.samplerate, info.channels, (long long)info.frames);
+                           "recording %s is empty or damaged (%d Hz, %d channels, %lld frames)",
+                           path, info.samplerate, info.channels, (long long)info.frames);
     if (rate_hz != NULL)
         *rate_hz = info.samplerate;
     if (channels != NULL)
@@ -164,8 +164,9 @@ static void player_release(void *context)
 
 /* ---- opening ---------------------------------------------------------------------------- */
 
-static int player_check(const struct player *p, const SF_INFO *info, const struct encoding *encoding,
-                        const struct source_options *options, struct problem *problem)
+static int player_check(const struct player *p, const SF_INFO *info,
+                        const struct encoding *encoding, const struct source_options *options,
+                        struct problem *problem)
 {
     if ((uint32_t)info->channels != options->channels)
         return problem_set(problem, ERROR_CONFIG,

@@ -39,15 +39,15 @@ struct recording_writer {
     uint64_t frames_per_file; /* UINT64_MAX: no rotation */
 
     struct container_file file;
-    char path[PATH_MAX];      /* "" when no file is open */
+    char path[PATH_MAX]; /* "" when no file is open */
     struct sidecar sidecar;
-    uint64_t next_frame;      /* in the epoch: what the open file continues with */
+    uint64_t next_frame; /* in the epoch: what the open file continues with */
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and frames in it not yet in the file */
     bool sidecar_stale;
 
     bool paused;
-    uint64_t paused_frames;   /* dropped since the pause began */
+    uint64_t paused_frames; /* dropped since the pause began */
     int64_t next_check_ns, not_before_ns;
     uint64_t unchecked_bytes;
     struct log_limit disk_limit;
@@ -56,11 +56,12 @@ struct recording_writer {
 
 /* ---- what can be recorded ----------------------------------------------------------------- */
 
-/* Raw input keeps its width; offset binary, big endian and spare bits become what a container can say,
- * with the same normalised values. */
+/* Raw input keeps its width; offset binary, big endian and spare bits become what a container can
+ * say, with the same normalised values. */
 static struct sample_format raw_file_format(const struct sample_format *input)
 {
-    struct sample_format format = {SAMPLE_SIGNED, input->bytes, (uint8_t)(8 * input->bytes), false, false};
+    struct sample_format format = {SAMPLE_SIGNED, input->bytes, (uint8_t)(8 * input->bytes), false,
+                                   false};
     if (input->kind == SAMPLE_FLOAT)
         format.kind = SAMPLE_FLOAT;
     else if (input->bytes == 1)
@@ -84,22 +85,25 @@ static int spec_of(const struct sink_options *options, struct container_spec *sp
                            options->container != NULL ? options->container : "");
     if (!container_format_valid(&spec->format)) {
         char name[24];
-        return problem_set(problem, ERROR_CONFIG,
-                           "a recording cannot hold %s samples; write u8, s16le, s24le, s32le or f32le",
-                           sample_format_name(&spec->format, name));
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold %s samples; write u8, s16le, s24le, s32le or f32le",
+            sample_format_name(&spec->format, name));
     }
     if (!(rate_hz >= 1.0 && rate_hz <= INT32_MAX) || rate_hz != nearbyint(rate_hz))
-        return problem_set(problem, ERROR_CONFIG,
-                           "a recording cannot hold a rate of %.17g Hz: its header has whole numbers "
-                           "from 1 to 2147483647 Hz; choose such a rate or send by RTP",
-                           rate_hz);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold a rate of %.17g Hz: its header has whole numbers "
+            "from 1 to 2147483647 Hz; choose such a rate or send by RTP",
+            rate_hz);
     spec->rate_hz = (uint32_t)rate_hz;
     uint64_t frame_bytes = (uint64_t)channels * spec->format.bytes;
     if (channels < 1 || frame_bytes > UINT16_MAX)
-        return problem_set(problem, ERROR_CONFIG,
-                           "a recording cannot hold %u channels of %u bytes: a frame has at most 65535 "
-                           "bytes; choose a narrower format or fewer channels",
-                           channels, spec->format.bytes);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold %u channels of %u bytes: a frame has at most 65535 "
+            "bytes; choose a narrower format or fewer channels",
+            channels, spec->format.bytes);
     if (!options->raw && !(options->full_scale > 0.0 && isfinite(options->full_scale)))
         return problem_set(problem, ERROR_CONFIG, "full scale %g of a recording: write one above 0",
                            options->full_scale);
@@ -115,10 +119,11 @@ static int spec_of(const struct sink_options *options, struct container_spec *sp
             *frames_per_file = room / frame_bytes;
     }
     if (*frames_per_file == 0)
-        return problem_set(problem, ERROR_CONFIG,
-                           "`rotate` leaves no room for a single frame of %llu bytes; write a longer "
-                           "time or a larger size",
-                           (unsigned long long)frame_bytes);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "`rotate` leaves no room for a single frame of %llu bytes; write a longer "
+            "time or a larger size",
+            (unsigned long long)frame_bytes);
     return 0;
 }
 
@@ -218,7 +223,8 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
 {
     struct problem problem;
     recording_files_prune(&w->files, w->options->keep);
-    int status = recording_files_create(&w->files, &w->file, &w->spec, capture_ns, w->path, &problem);
+    int status =
+        recording_files_create(&w->files, &w->file, &w->spec, capture_ns, w->path, &problem);
     if (status != 0) {
         w->path[0] = '\0';
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
@@ -282,10 +288,11 @@ static void check_free(struct recording_writer *w)
         recording_writer_finish(w);
         w->paused = true;
         w->paused_frames = 0;
-        log_warning("sink %s: recording paused: %llu MiB are free in %s, less than `min free` (%llu "
-                    "MiB); make room and it goes on by itself",
-                    w->options->name, (unsigned long long)(unused >> 20), w->files.directory,
-                    (unsigned long long)(wanted >> 20));
+        log_warning(
+            "sink %s: recording paused: %llu MiB are free in %s, less than `min free` (%llu "
+            "MiB); make room and it goes on by itself",
+            w->options->name, (unsigned long long)(unused >> 20), w->files.directory,
+            (unsigned long long)(wanted >> 20));
     } else if (w->paused && unused >= wanted + wanted / 16) { /* not to and fro at the limit */
         w->paused = false;
         log_notice("sink %s: recording goes on; %llu frames were left out", w->options->name,
@@ -301,9 +308,8 @@ static void encode(struct recording_writer *w, const struct result *result, uint
     uint8_t *to = w->buffer + w->buffered * w->frame_bytes;
     size_t count = frames * w->sample_count;
     if (!w->options->raw) {
-        uint64_t saturated =
-            sample_encode_block(&w->spec.format, result->samples + from * w->sample_count, count,
-                                w->factor, to);
+        uint64_t saturated = sample_encode_block(
+            &w->spec.format, result->samples + from * w->sample_count, count, w->factor, to);
         w->sidecar.saturated += saturated;
         w->counts.saturated += saturated;
         return;
@@ -335,7 +341,8 @@ static void add_ranges(struct recording_writer *w, const struct result *result, 
     }
 }
 
-static int64_t capture_of(const struct recording_writer *w, const struct result *result, uint64_t frame)
+static int64_t capture_of(const struct recording_writer *w, const struct result *result,
+                          uint64_t frame)
 {
     return result->capture_ns + (int64_t)nearbyint((double)frame * 1e9 / w->rate_hz);
 }

@@ -23,11 +23,11 @@
 struct recording_writer;
 
 struct writer_counts {
-    uint64_t delivered;       /* frames written to a file */
-    uint64_t dropped[DROPS];  /* PAUSED, DISK */
-    uint64_t bytes;           /* of samples written */
-    uint64_t saturated;       /* samples */
-    uint64_t files;           /* begun */
+    uint64_t delivered;      /* frames written to a file */
+    uint64_t dropped[DROPS]; /* PAUSED, DISK */
+    uint64_t bytes;          /* of samples written */
+    uint64_t saturated;      /* samples */
+    uint64_t files;          /* begun */
 };
 
 /* What tests replace; zero: the real thing. */
@@ -36,8 +36,9 @@ struct writer_world {
     uint64_t riff_bytes_max;                       /* see container.h */
 };
 
-/* The options outlive the writer. Touches the disk only to see that the directory is there and, with `keep`,
- * which files of earlier runs it holds. Errors as recording_check, and ERROR_NO_FILE. */
+/* The options outlive the writer. Touches the disk only to see that the directory is there and,
+ * with `keep`, which files of earlier runs it holds. Errors as recording_check, and ERROR_NO_FILE.
+ */
 int recording_writer_open(const struct sink_options *options, const struct writer_world *world,
                           struct recording_writer **out, struct problem *problem);
 

@@ -86,13 +86,14 @@ static json_t *channels_json(const struct sink_options *options)
         json_t *channel;
         if (options->raw && stream->input_scales != NULL) {
             const struct channel_scale *scale = &stream->input_scales[c];
-            channel = json_pack("{s:s, s:f, s:f, s:f}", "unit", scale->unit, "full_scale",
-                                scale->full_scale, "offset", scale->offset, "gain_db",
-                                scale->gain_db);
+            channel =
+                json_pack("{s:s, s:f, s:f, s:f}", "unit", scale->unit, "full_scale",
+                          scale->full_scale, "offset", scale->offset, "gain_db", scale->gain_db);
         } else {
             bool known = !options->raw && stream->units != NULL;
-            channel = json_pack("{s:s, s:f}", "unit", text_or_empty(known ? stream->units[c] : NULL),
-                                "full_scale", options->full_scale);
+            channel =
+                json_pack("{s:s, s:f}", "unit", text_or_empty(known ? stream->units[c] : NULL),
+                          "full_scale", options->full_scale);
         }
         json_array_append_new(list, channel);
     }

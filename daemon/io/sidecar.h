@@ -21,26 +21,28 @@ enum { SIDECAR_RANGES_MAX = 4096 };
 
 struct sidecar {
     const struct sink_options *options;
-    struct sample_format format;   /* in the file */
+    struct sample_format format; /* in the file */
     bool complete;
     uint64_t frames;
     uint64_t epoch, record, first_frame, timeline_frame;
     int64_t capture_ns, last_capture_ns; /* of the first and the last frame */
     enum clock_source clock;
-    int64_t clock_error_ns;        /* the largest seen */
+    int64_t clock_error_ns; /* the largest seen */
     double delay_frames;
     bool aligned;
-    uint64_t saturated;            /* samples clipped in this file */
+    uint64_t saturated; /* samples clipped in this file */
     uint32_t range_count, missing_count;
-    struct invalid_range ranges[SIDECAR_RANGES_MAX];  /* within the file */
-    struct invalid_range missing[INVALID_CAUSES];     /* frames that stand before first_frame and were never given */
+    struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
+    struct invalid_range
+        missing[INVALID_CAUSES]; /* frames that stand before first_frame and were never given */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest of each cause */
 };
 
 /* Forgets ranges and counts; what describes the file is set by the caller. */
 void sidecar_reset(struct sidecar *sidecar);
 
-/* Adds a range, joined to the latest of its cause where they touch. Clip it first. False when full. */
+/* Adds a range, joined to the latest of its cause where they touch. Clip it first. False when full.
+ */
 bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
 
 /* Writes RECORDING.json. Returns 0, ERROR_SYSTEM or ERROR_MEMORY. */

@@ -58,8 +58,8 @@ const char *sample_format_name(const struct sample_format *format, char text[24]
     static const char *const kinds[] = {"s", "u", "f"};
     unsigned word_bits = 8u * format->bytes;
     const char *order = format->bytes == 1 ? "" : format->big_endian ? "be" : "le";
-    int used = snprintf(text, 24, "%s%u%s", format->kind <= SAMPLE_FLOAT ? kinds[format->kind] : "?",
-                        word_bits, order);
+    int used = snprintf(text, 24, "%s%u%s",
+                        format->kind <= SAMPLE_FLOAT ? kinds[format->kind] : "?", word_bits, order);
     if (format->bits < word_bits)
         snprintf(text + used, 24 - (size_t)used, "/%u%s", format->bits, format->left ? "left" : "");
     return text;
@@ -130,7 +130,7 @@ static inline bool encode(struct sample_format format, double value, uint8_t *wi
     }
     int64_t half = INT64_C(1) << (format.bits - 1);
     double scaled = value * (double)half;
-    /* Ties go to even: half - 0.5 rounds up, out of range; -half - 0.5 rounds to -half, in range. */
+    /* Ties go to even: half - 0.5 rounds up, out of range; -half - 0.5 to -half, in range. */
     bool saturated = !(scaled < (double)half - 0.5 && scaled >= -(double)half - 0.5);
     if (saturated)
         scaled = scaled > 0.0 ? (double)(half - 1) : scaled < 0.0 ? -(double)half : 0.0;
@@ -167,9 +167,9 @@ bool sample_encode(const struct sample_format *format, double value, uint8_t *wi
 }
 
 /* In double, so that the factor is exact to far below the last bit of 32-bit codes. */
-static inline __attribute__((always_inline)) uint64_t
-encode_all(struct sample_format format, const float *values, size_t count, double factor,
-           uint8_t *wire)
+static inline __attribute__((always_inline)) uint64_t encode_all(struct sample_format format,
+                                                                 const float *values, size_t count,
+                                                                 double factor, uint8_t *wire)
 {
     uint64_t saturated = 0;
     for (size_t i = 0; i < count; i++)

@@ -46,7 +46,7 @@ double reference_dot(const double *x, uint64_t frames, const double *h, uint32_t
 /* exp(2 pi i k / n) for k < n / 2, interleaved. */
 static double *twiddles_create(uint32_t n)
 {
-    double *w = malloc((n < 2 ? 2 : n) * sizeof *w);
+    double *w = calloc(n < 2 ? 2 : n, sizeof *w);
     if (w == NULL)
         return NULL;
     for (uint32_t k = 0; k < n / 2; k++) {
@@ -129,7 +129,7 @@ int reference_convolve(const double *x, uint64_t frames, const double *h, uint32
 
     double *w = twiddles_create(n);
     double *spectrum = calloc(2 * (size_t)n, sizeof *spectrum);
-    double *block = malloc(2 * (size_t)n * sizeof *block);
+    double *block = calloc(2 * (size_t)n, sizeof *block);
     int status = ERROR_MEMORY;
     if (w == NULL || spectrum == NULL || block == NULL)
         goto done;

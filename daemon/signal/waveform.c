@@ -29,6 +29,7 @@ enum { AE_ARRIVALS_MAX = 32 }; /* per slot, mean 1: beyond it lies 1e-36 of the 
 #define AE_DECAYS 14.0
 
 /* What a kind reads of its specification, beyond amplitude and offset. */
+/* clang-format off */
 static const struct kind_row {
     const char *name;
     bool frequency, frequency_end, length, arrivals;
@@ -52,23 +53,24 @@ static const struct kind_row {
                       .decay_s = 100e-6}},
     [WAVEFORM_COUNTER] = {"counter", false, false, false, false, {.amplitude = 1.0}},
 };
+/* clang-format on */
 
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 struct waveform {
     struct waveform_spec spec;
-    double frequency;     /* cycles per frame */
-    double sweep;         /* chirp: cycles per frame, per frame */
-    double length;        /* frames */
-    long double period;   /* frames, 0: once */
-    uint64_t period_whole;/* the same when it is a whole number of frames, else 0 */
-    double delay;         /* frames per channel number */
+    double frequency;      /* cycles per frame */
+    double sweep;          /* chirp: cycles per frame, per frame */
+    double length;         /* frames */
+    long double period;    /* frames, 0: once */
+    uint64_t period_whole; /* the same when it is a whole number of frames, else 0 */
+    double delay;          /* frames per channel number */
     bool delay_whole;
-    uint64_t turn;        /* sine: phase step per frame, 2^-64 turns */
-    double rise, decay;   /* frames */
-    uint64_t slot;        /* AE: frames of a slot */
-    double slot_none;     /* AE: exp(-mean arrivals of a slot) */
-    double reach;         /* AE: frames from an arrival's instant to the end of its last channel */
+    uint64_t turn;      /* sine: phase step per frame, 2^-64 turns */
+    double rise, decay; /* frames */
+    uint64_t slot;      /* AE: frames of a slot */
+    double slot_none;   /* AE: exp(-mean arrivals of a slot) */
+    double reach;       /* AE: frames from an arrival's instant to the end of its last channel */
 };
 
 void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind)
@@ -177,8 +179,8 @@ static int spec_check(const struct waveform_spec *spec, struct problem *problem)
                                "rise %g s, decay %g s: give a rise of at least 0 and a decay "
                                "above 0",
                                spec->rise_s, spec->decay_s);
-        double reach_s = spec->rise_s + AE_DECAYS * spec->decay_s +
-                         spec->channel_delay_s * (spec->channels - 1);
+        double reach_s =
+            spec->rise_s + AE_DECAYS * spec->decay_s + spec->channel_delay_s * (spec->channels - 1);
         if (spec->arrivals_per_s * reach_s > 1e4)
             return problem_set(problem, ERROR_ARGUMENT,
                                "%g arrivals per second with bursts of %g s: more than 10000 would "
@@ -195,7 +197,8 @@ static double near_whole(double frames)
     return fabs(frames - whole) <= 1e-9 * fmax(1.0, frames) ? whole : frames;
 }
 
-int waveform_create(const struct waveform_spec *spec, struct waveform **out, struct problem *problem)
+int waveform_create(const struct waveform_spec *spec, struct waveform **out,
+                    struct problem *problem)
 {
     int status = spec_check(spec, problem);
     if (status != 0)
