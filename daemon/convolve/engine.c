@@ -85,7 +85,7 @@ static int open_slots(struct engine *engine, struct problem *problem)
         struct slot *slot = &engine->slots[i];
         slot->engine = engine;
         slot->worker = i == engine->slot_count;
-        uint64_t samples, reports, rows;
+        uint64_t samples = 0, reports = 0, rows = 0;
         int error = arena_take(&engine->output, engine->upload,
                                engine->slot_samples * sizeof(float), &samples, problem);
         if (error == 0)

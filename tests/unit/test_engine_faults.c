@@ -27,18 +27,20 @@ static const char *test_device(void)
 static void wrong_variant_is_refused(void **state)
 {
     (void)state;
-    static const struct {
-        const char *wrong, *want;
-    } table[] = {{NULL, "fused"}, {"fused", "general"}, {"general", "fused"}};
     struct engine *engine = harness_engine();
     struct test_signal *signal = signal_noise("s16le", 2, 1000, 1);
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    /* The first turn finds out which variant is preferred; the second makes that one wrong. */
+    const char *preferred = NULL;
+    for (int turn = 0; turn < 2; turn++) {
         struct test_plan plan;
         test_plan_diagonal(&plan, signal, 64, 65, false, OUTPUT_REAL);
-        engine_hooks.wrong_variant = table[i].wrong;
+        engine_hooks.wrong_variant = preferred;
         test_plan_prepare(engine, &plan, signal);
         engine_hooks.wrong_variant = NULL;
-        assert_string_equal(plan_info(plan.plan)->variant, table[i].want);
+        const char *chosen = plan_info(plan.plan)->variant;
+        if (preferred != NULL)
+            assert_string_not_equal(chosen, preferred);
+        preferred = chosen;
         assert_true(plan_info(plan.plan)->self_test_error < 1e-6);
         struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 1});
         expect_convolution("after a refusal", &plan, signal, &run, 0, run.frames);
