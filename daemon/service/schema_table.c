@@ -308,7 +308,7 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_MIN_FREE] = {"min free", SECTION_SINK, VALUE_MEMORY, .applies = TO_FILE, .minimum = 0, .maximum = KI * KI * GI, .fallback = "64 MiB",
         .sentence = "Recording pauses while less than this is free on the disk, and resumes by itself."},
     [KEY_FLUSH] = {"flush", SECTION_SINK, VALUE_TIME, .applies = TO_FILE, .minimum = 0.01, .maximum = 3600, .fallback = "1 s",
-        .sentence = "How often the file is made readable up to its last frame, should the power fail."},
+        .sentence = "How often the file is made readable up to its last frame, should the daemon be killed."},
     [KEY_QUEUE] = {"queue", SECTION_SINK, VALUE_MEMORY, .applies = TO_FILE, .minimum = 64 * KI, .maximum = 16 * GI, .fallback = "64 MiB",
         .sentence = "Memory between processing and the disk; what does not fit while the disk is slow is dropped and counted."},
 };
