@@ -134,7 +134,9 @@ void stream_stats(const struct stream *s, struct stream_stats *stats)
     stats->last_frame = e != NULL && e->head > 0 ? e->head - 1 : 0;
     stats->last_frame_ns = s->last_receive_ns;
     stats->rate_hz = s->options.rate_hz;
-    stats->rate_known = clock_line_rate(&s->line, &stats->rate_hz, &stats->rate_ppm);
+    /* A source that waits comes at our speed, not at a clock's. */
+    stats->rate_known =
+        s->options.live && clock_line_rate(&s->line, &stats->rate_hz, &stats->rate_ppm);
     stats->jitter_ns = s->line.jitter_ns;
     stats->load = s->load;
     uint64_t used = e != NULL ? e->base + e->head - stream_low(s) : 0;
