@@ -492,15 +492,17 @@ static void measure_side(const double *correlation, uint32_t points, uint32_t fr
 static int pair_sidelobe(const struct replica_spec *spec, double rate_hz, uint32_t points,
                          double *correlation, double *sidelobe_db, struct problem *problem)
 {
+    struct chips chips;
+    int error = code_prove(spec, rate_hz, &chips, problem);
+    if (error != 0)
+        return error;
     struct replica_spec other = *spec;
     other.golay_b = !spec->golay_b;
     struct taps **sets;
     uint32_t count;
-    int error = replica_matched(&other, rate_hz, &sets, &count, problem);
+    error = replica_matched(&other, rate_hz, &sets, &count, problem);
     if (error != 0)
         return error;
-    struct chips chips;
-    code_prove(spec, rate_hz, &chips, problem);
     error = autocorrelation_add(sets[0], false, points, correlation, problem);
     /* What real filters give is the real part; the envelope of the sum has the chip's own tails. */
     for (uint32_t m = 0; !spec->analytic && m < points; m++)
