@@ -51,6 +51,7 @@ static const char *connection(const struct sockaddr_storage *address, char text[
     return text;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): written through struct text */
 size_t sdp_build(const struct sdp_media *media, char out[SDP_BYTES])
 {
     struct text text = {out, 0};

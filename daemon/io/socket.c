@@ -157,34 +157,43 @@ const char *socket_text(const struct sockaddr_storage *address, char text[SOCKET
 
 uint16_t socket_port(int fd)
 {
-    struct sockaddr_storage address = {0};
+    struct sockaddr_in6 address = {
+        0}; /* large enough for IPv4, whose port lies at the same place */
     socklen_t bytes = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
         return 0;
-    return ntohs(as_v6(&address)->sin6_port);
+    return ntohs(address.sin6_port);
 }
 
 /* ---- interfaces ------------------------------------------------------------------------- */
 
+/* The interface that has this address; 0: none. */
+static unsigned interface_of(const struct sockaddr_storage *address)
+{
+    struct ifaddrs *all = NULL;
+    unsigned index = 0;
+    if (getifaddrs(&all) != 0)
+        return 0;
+    for (struct ifaddrs *one = all; one != NULL && index == 0; one = one->ifa_next) {
+        int family = one->ifa_addr != NULL ? one->ifa_addr->sa_family : AF_UNSPEC;
+        if ((family == AF_INET || family == AF_INET6) &&
+            socket_same_host(address, (const void *)one->ifa_addr))
+            index = if_nametoindex(one->ifa_name);
+    }
+    freeifaddrs(all);
+    return index;
+}
+
 /* By name, or by an address that it has. */
 static int find_interface(const char *text, unsigned *index, struct problem *problem)
 {
-    *index = if_nametoindex(text);
-    struct sockaddr_storage wanted;
+    struct sockaddr_storage address;
     struct in6_addr number;
     bool is_number =
         inet_pton(AF_INET, text, &number) == 1 || inet_pton(AF_INET6, text, &number) == 1;
-    struct ifaddrs *all;
-    if (*index == 0 && is_number && socket_resolve_host(text, &wanted, NULL) == 0 &&
-        getifaddrs(&all) == 0) {
-        for (struct ifaddrs *one = all; one != NULL && *index == 0; one = one->ifa_next) {
-            int family = one->ifa_addr != NULL ? one->ifa_addr->sa_family : AF_UNSPEC;
-            if ((family == AF_INET || family == AF_INET6) &&
-                socket_same_host(&wanted, (const void *)one->ifa_addr))
-                *index = if_nametoindex(one->ifa_name);
-        }
-        freeifaddrs(all);
-    }
+    *index = if_nametoindex(text);
+    if (*index == 0 && is_number && socket_resolve_host(text, &address, NULL) == 0)
+        *index = interface_of(&address);
     if (*index == 0)
         return problem_set(problem, ERROR_ADDRESS,
                            "this machine has no network interface '%.40s': `ip -br addr` lists "

@@ -177,7 +177,8 @@ static void run_scenario(const struct scenario *scenario, uint16_t sequence0, ui
     struct sequence_options options = continuous;
     options.records = scenario->records;
     sequence_reset(&sequence, &options);
-    const struct row *held = NULL;
+    static const struct row nothing = {0};
+    const struct row *held = &nothing;
     for (int i = 0; i < scenario->count; i++) {
         const struct row *row = &scenario->rows[i];
         struct sequence_packet packet = {
