@@ -6,6 +6,7 @@
 #
 # sanitizers: no, Oclgrind brings its own and is loaded before all others
 # timeout: 600
+# parallel: yes
 set -eu
 program=$1/tests/test_engine_small
 command -v oclgrind >/dev/null || {
