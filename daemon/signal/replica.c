@@ -477,12 +477,12 @@ static void measure_side(const double *correlation, uint32_t points, uint32_t fr
     *half_width = NAN;
     *null_frames = NAN;
     *sidelobe = 0;
-    for (uint32_t m = 1; m < frames; m++) {
-        double here = lag_magnitude(correlation, points, direction * (int64_t)m);
+    for (int64_t m = 1; m < frames; m++) {
+        double here = lag_magnitude(correlation, points, direction * m);
         if (isnan(*half_width) && here < peak / 2)
-            *half_width = m - 1 + (last - peak / 2) / (last - here);
+            *half_width = (double)(m - 1) + (last - peak / 2) / (last - here);
         if (isnan(*null_frames) && !isnan(*half_width) && here > last && m > 1)
-            *null_frames = m - 1;
+            *null_frames = (double)(m - 1);
         if (!isnan(*null_frames))
             *sidelobe = fmax(*sidelobe, here / peak);
         last = here;
