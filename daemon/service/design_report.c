@@ -161,7 +161,8 @@ static void print_noise_floor(FILE *out, const struct design_subject *s, double 
     char format[24], label[32];
     sample_format_name(&s->format, format);
     if (s->channels > 0 && s->format.kind == SAMPLE_FLOAT) {
-        row(out, "noise floor", "none of its own: %s has no fixed step", format);
+        row(out, "noise floor", "%.4g %s RMS for 1 %s RMS in (%s has no fixed step)", noise_gain,
+            s->scales[0].unit, s->scales[0].unit, format);
         return;
     }
     for (uint32_t c = 0; c < s->channels; c++) {
