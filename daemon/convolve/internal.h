@@ -35,7 +35,7 @@ enum {
     CHANNELS_MAX = 1024,
     PLANS_MAX = 1024,
     ROWS_PER_BATCH = 1 << 13,
-    LANES_CHANNELS_MIN = 4, /* with fewer, "fused" does more in the same time */
+    LANES_USED_MIN = 8, /* with fewer in use, "fused" does more in the same time */
 };
 
 _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one report, two names");
@@ -107,7 +107,8 @@ struct layout {
     uint32_t history_blocks;   /* (partitions - 1) · partition_blocks */
     uint32_t tail_blocks;      /* D: blocks whose tails reach into one, overlap-add only */
     enum scratch scratch;
-    uint32_t planes; /* transforms of scratch a group has */
+    uint32_t planes;       /* transforms of scratch a group has */
+    uint32_t group_blocks; /* blocks that a group of PRODUCE computes */
 };
 
 struct plan {
@@ -169,6 +170,7 @@ struct row *plan_stage_rows(struct plan *plan, enum stage_id stage, enum kernel_
  * not; NULL: it can. */
 const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec,
                             bool by_name);
+uint32_t lanes_group_blocks(const struct plan_spec *spec);
 uint64_t lanes_spectra_floats(const struct plan_spec *spec, uint32_t fft);
 /* Fills the plan's spectra and rows; `work` holds N doubles. 0 or ERROR_MEMORY. */
 int lanes_rows(struct plan *plan, const struct plan_spec *spec, double *work);

@@ -80,6 +80,13 @@ static uint32_t stage_blocks(const struct work *work, enum stage_id stage)
     }
 }
 
+/* Groups along the launch's blocks. */
+static uint32_t stage_groups(const struct work *work, enum stage_id stage)
+{
+    const uint32_t blocks = stage_blocks(work, stage), each = work->plan->layout.group_blocks;
+    return stage == STAGE_PRODUCE ? (blocks + each - 1) / each : blocks;
+}
+
 /* The stage whose rows a rebuild repeats. */
 static enum stage_id stage_template(enum stage_id stage)
 {
@@ -237,7 +244,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                                                table + slot->rows_offset + slot->rows_used);
                     slot->rows_used += rows;
                     launch->rows += rows;
-                    launch->blocks = (uint32_t)greatest(launch->blocks, stage_blocks(work, stage));
+                    launch->blocks = (uint32_t)greatest(launch->blocks, stage_groups(work, stage));
                 }
             }
     }

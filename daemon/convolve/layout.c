@@ -158,8 +158,10 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
     layout->scratch =
         transform_bytes <= engine->local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
     layout->planes = 1;
+    layout->group_blocks = 1;
     if (variant->lanes) {
         layout->planes = engine->lanes;
+        layout->group_blocks = lanes_group_blocks(spec);
         if (layout->planes * transform_bytes > engine->local_budget_bytes)
             return problem_set(problem, ERROR_UNSUPPORTED,
                                "%s: N = %u for %u channels at once does not fit local memory",
