@@ -66,7 +66,7 @@ static int open_arenas(struct engine *engine, const struct engine_options *optio
                            options->guards, problem);
     const uint64_t guard_room = 4 * ARENA_ALIGN_BYTES;
     if (error == 0)
-        error = arena_open(&engine->output, "batch output",
+        error = arena_open(&engine->output, "batch memory",
                            slots * (slot_floats * sizeof(float) + guard_room), info,
                            options->guards, problem);
     if (error == 0)
@@ -96,7 +96,7 @@ static int open_slots(struct engine *engine, struct problem *problem)
             error = arena_take(&engine->table, engine->upload,
                                (ROWS_PER_BATCH + 1) * sizeof(struct row), &rows, problem);
         if (error < 0)
-            return error;
+            return problem_prefix(problem, error, "lower `batch memory` or `batches`");
         slot->samples_offset = samples / sizeof(float);
         slot->reports_offset = reports / sizeof(float);
         slot->rows_offset = (rows + sizeof(struct row) - 1) / sizeof(struct row);

@@ -538,7 +538,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         return problem_set(
             problem, ERROR_LIMIT,
             "a block of %u frames gives %llu values, more than the %llu a batch can hold: use "
-            "shorter blocks or raise `batch output`",
+            "shorter blocks or raise `batch memory`",
             spec->hop, (unsigned long long)(floats * spec->hop),
             (unsigned long long)engine->slot_samples);
     return 0;

@@ -91,7 +91,7 @@ static void full_memory_says_what_to_raise(void **state)
     plan.spec.edges = plan.edges;
     plan.spec.outputs = plan.outputs;
     assert_int_equal(plan_prepare(engine, &plan.spec, &plan.plan, &problem), ERROR_LIMIT);
-    assert_non_null(strstr(problem.text, "raise `batch output`"));
+    assert_non_null(strstr(problem.text, "raise `batch memory`"));
     test_plan_free(&plan);
     signal_free(signal);
     engine_close(engine);
