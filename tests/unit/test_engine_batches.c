@@ -3,6 +3,7 @@
  * item, the neighbours in a batch, a rebuilt device, or a block computed early and again;
  * gaps and epochs are silence by presence bits; a change of plan inside a block is exact.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -402,6 +403,41 @@ static void many_batches_in_flight(void **state)
     }
 }
 
+/* What one channel holds never changes a bit of another: silence, full scale, NaN. */
+static void channels_do_not_touch(void **state)
+{
+    (void)state;
+    const char *variant;
+    for (int v = 0; (variant = engine_variant_name(v)) != NULL; v++) {
+        if (!harness_runs(engine, variant))
+            continue;
+        struct test_signal *quiet = signal_noise("f32le", 3, 64 * 20, 18);
+        struct test_signal *loud = signal_noise("f32le", 3, 64 * 20, 18);
+        struct random_state random = {19};
+        for (uint64_t n = 0; n < loud->frames; n++) {
+            const float other[2] = {n % 97 == 5 ? NAN : 1e6f * (float)random_normal(&random), 0};
+            memcpy(loud->bytes + n * 12, other, 4); /* channels 0 and 2 change, 1 does not */
+            memcpy(loud->bytes + n * 12 + 8, other + 1, 4);
+        }
+        struct test_plan plan;
+        test_plan_diagonal(&plan, quiet, 64, 65, false, OUTPUT_REAL);
+        plan.spec.variant = variant;
+        test_plan_prepare(engine, &plan, quiet);
+        struct test_run a = run_plan(engine, &plan, quiet, &(struct run_options){.blocks = 3});
+        struct test_run b = run_plan(engine, &plan, loud, &(struct run_options){.blocks = 3});
+        for (uint64_t n = 0; n < a.frames; n++)
+            if (memcmp(&a.samples[n * 3 + 1], &b.samples[n * 3 + 1], sizeof(float)) != 0)
+                fail_msg("%s: channel 1 changes with its neighbours at frame %llu: %.9g and %.9g",
+                         variant, (unsigned long long)n, (double)a.samples[n * 3 + 1],
+                         (double)b.samples[n * 3 + 1]);
+        test_run_free(&a);
+        test_run_free(&b);
+        test_plan_free(&plan);
+        signal_free(quiet);
+        signal_free(loud);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -414,6 +450,7 @@ int main(void)
         cmocka_unit_test(filter_exchanged_inside_a_block),
         cmocka_unit_test(writes_only_what_was_asked),
         cmocka_unit_test(many_batches_in_flight),
+        cmocka_unit_test(channels_do_not_touch),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

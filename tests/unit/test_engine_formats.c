@@ -262,27 +262,48 @@ static double band_chirp(uint32_t input, uint64_t frame)
     return (0.5 + 0.1 * input) * sin(2 * M_PI * (0.10 * n + 0.5 * 5e-6 * n * n));
 }
 
+/* Noise inside the band: sines at random frequencies with random phases. */
+static double band_noise(uint32_t input, uint64_t frame)
+{
+    struct random_state random = {77 + input};
+    double sum = 0;
+    for (int i = 0; i < 40; i++) {
+        const double frequency = 0.10 + 0.02 * random_unit(&random);
+        sum += sin(2 * M_PI * (frequency * (double)frame + random_unit(&random)));
+    }
+    return 0.02 * sum;
+}
+
 static void pass_band_against_the_output(void **state)
 {
     (void)state;
-    struct test_signal *signal = signal_from(1, 4000, band_chirp);
-    struct test_plan plan;
-    test_plan_diagonal(&plan, signal, 256, 257, false, OUTPUT_REAL);
-    band_pass(plan.taps[0], 0.11, 0.03);
-    test_plan_prepare(engine, &plan, signal);
-    struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 2});
-    double *want = test_malloc((run.frames + 257) * sizeof *want), wrong = 0, size = 0;
-    reference_convolve_direct(signal->values, run.frames, plan.taps[0]->re, 257, want);
-    for (uint64_t n = 0; n < run.frames; n++) {
-        wrong += (run.samples[n] - want[n]) * (run.samples[n] - want[n]);
-        size += want[n] * want[n];
-    }
-    if (!(sqrt(wrong) <= 1e-6 * sqrt(size)))
-        fail_msg("chirp in the pass band: error %.3g of the output's norm", sqrt(wrong / size));
-    test_free(want);
-    test_run_free(&run);
-    test_plan_free(&plan);
-    signal_free(signal);
+    static double (*const values[])(uint32_t, uint64_t) = {band_chirp, band_noise};
+    static const char *const names[] = {"chirp", "noise"};
+    const char *variant;
+    for (int v = 0; (variant = engine_variant_name(v)) != NULL; v++)
+        for (size_t i = 0; harness_runs(engine, variant) && i < sizeof values / sizeof values[0];
+             i++) {
+            struct test_signal *signal = signal_from(1, 4000, values[i]);
+            struct test_plan plan;
+            test_plan_diagonal(&plan, signal, 256, 257, false, OUTPUT_REAL);
+            band_pass(plan.taps[0], 0.11, 0.03);
+            plan.spec.variant = variant;
+            test_plan_prepare(engine, &plan, signal);
+            struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 2});
+            double *want = test_malloc((run.frames + 257) * sizeof *want), wrong = 0, size = 0;
+            reference_convolve_direct(signal->values, run.frames, plan.taps[0]->re, 257, want);
+            for (uint64_t n = 0; n < run.frames; n++) {
+                wrong += (run.samples[n] - want[n]) * (run.samples[n] - want[n]);
+                size += want[n] * want[n];
+            }
+            if (!(sqrt(wrong) <= 1e-6 * sqrt(size)))
+                fail_msg("%s in the pass band, %s: error %.3g of the output's norm", names[i],
+                         variant, sqrt(wrong / size));
+            test_free(want);
+            test_run_free(&run);
+            test_plan_free(&plan);
+            signal_free(signal);
+        }
 }
 
 int main(void)
