@@ -11,7 +11,7 @@ struct source {
     struct ingest *ingest;
     struct receiver *receiver;
     uint64_t buffer_bytes;
-    uint64_t clock_steps; /* once the receiver is gone */
+    uint64_t clock_steps, untold_drops; /* once the receiver is gone */
     bool started;
     uv_timer_t closer; /* gives a source that never started an asynchronous close, too */
     void (*closed)(void *context);
@@ -115,15 +115,18 @@ void network_source_close(struct source *source, void (*closed)(void *context), 
     source->closed_context = context;
     network_source_stop(source);
     source->clock_steps = receiver_clock_steps(source->receiver);
+    source->untold_drops = receiver_untold_drops(source->receiver);
     receiver_close(source->receiver, receiver_closed, source);
 }
 
 void network_source_ledger(const struct source *source, struct source_ledger *ledger)
 {
+    const struct receiver *receiver = source->receiver;
     ingest_ledger(source->ingest, ledger);
     ledger->buffer_bytes = source->buffer_bytes;
-    ledger->clock_steps =
-        source->receiver != NULL ? receiver_clock_steps(source->receiver) : source->clock_steps;
+    ledger->clock_steps = receiver != NULL ? receiver_clock_steps(receiver) : source->clock_steps;
+    ledger->kernel_drops +=
+        receiver != NULL ? receiver_untold_drops(receiver) : source->untold_drops;
 }
 
 uint16_t network_source_port(const struct source *source)

@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -250,6 +251,16 @@ void receiver_close(struct receiver *r, void (*closed)(void *context), void *con
         uv_close((uv_handle_t *)&r->poll, poll_closed);
     else
         release(r);
+}
+
+uint64_t receiver_untold_drops(const struct receiver *r)
+{
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t bytes = sizeof memory;
+    if (getsockopt(r->options.fd, SOL_SOCKET, SO_MEMINFO, memory, &bytes) != 0 ||
+        bytes < (SK_MEMINFO_DROPS + 1) * sizeof memory[0])
+        return 0;
+    return (uint32_t)(memory[SK_MEMINFO_DROPS] - r->overflow);
 }
 
 uint64_t receiver_clock_steps(const struct receiver *r)

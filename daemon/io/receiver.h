@@ -46,6 +46,10 @@ void receiver_stop(struct receiver *receiver); /* no call of the handler after t
 /* Frees it; `closed` is called once, from the loop when the receiver was ever started. */
 void receiver_close(struct receiver *receiver, void (*closed)(void *context), void *context);
 
+/* Datagrams the socket has dropped since the last one that was handed over: no later datagram
+ * has told of them yet. */
+uint64_t receiver_untold_drops(const struct receiver *receiver);
+
 /* Steps of the wall clock seen. */
 uint64_t receiver_clock_steps(const struct receiver *receiver);
 uint16_t receiver_port(const struct receiver *receiver);
