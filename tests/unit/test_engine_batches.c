@@ -262,6 +262,10 @@ static void partial_block_then_whole(void **state)
 static void two_epochs_in_one_batch(void **state)
 {
     (void)state;
+    static const struct {
+        uint32_t block, blocks; /* of the first epoch */
+        uint32_t skipped;       /* blocks of the second that were shed: its first is not block 0 */
+    } cases[] = {{18, 2, 0}, {0, 4, 3}};
     for (int i = 0; i < PLANS; i++) {
         struct test_signal *signal = signal_noise("s16le", 2, 64 * 64, 14);
         signal_absent(signal, 64 * 20,
@@ -269,20 +273,26 @@ static void two_epochs_in_one_batch(void **state)
         struct test_plan plan;
         prepare(&plan, signal, i);
         struct ring *ring = whole_ring(signal);
-        struct batch_item items[2] = {item_of(&plan, ring, 18, 2), item_of(&plan, ring, 40, 3)};
-        items[1].epoch_block = 0;
-        struct batch *batch = submit(items, 2);
         const uint32_t floats = plan_info(plan.plan)->output_floats;
-        struct test_run run = {.samples = calloc(64 * 43 * floats, sizeof(float)),
-                               .frames = 64 * 43};
-        memcpy(run.samples + 64 * 18 * floats, batch->items[0].samples,
-               64 * 2 * floats * sizeof(float));
-        memcpy(run.samples + 64 * 40 * floats, batch->items[1].samples,
-               64 * 3 * floats * sizeof(float));
-        expect_convolution("end of the first epoch", &plan, signal, &run, 64 * 18, 64 * 20);
-        expect_convolution("start of the second epoch", &plan, signal, &run, 64 * 40, 64 * 43);
-        engine_batch_release(engine, batch);
-        free(run.samples);
+        for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+            const uint64_t first = cases[c].block, second = 40 + cases[c].skipped;
+            struct batch_item items[2] = {item_of(&plan, ring, first, cases[c].blocks),
+                                          item_of(&plan, ring, second, 3)};
+            items[1].epoch_block = cases[c].skipped;
+            struct batch *batch = submit(items, 2);
+            struct test_run run = {.samples = calloc(64 * 46 * floats, sizeof(float)),
+                                   .frames = 64 * 46};
+            memcpy(run.samples + 64 * first * floats, batch->items[0].samples,
+                   64 * cases[c].blocks * floats * sizeof(float));
+            memcpy(run.samples + 64 * second * floats, batch->items[1].samples,
+                   64 * 3 * floats * sizeof(float));
+            expect_convolution("the first epoch", &plan, signal, &run, 64 * first,
+                               64 * (first + cases[c].blocks));
+            expect_convolution("the second epoch", &plan, signal, &run, 64 * second,
+                               64 * (second + 3));
+            engine_batch_release(engine, batch);
+            free(run.samples);
+        }
         engine_ring_close(engine, ring);
         test_plan_free(&plan);
         signal_free(signal);
