@@ -246,7 +246,7 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Window of the replica as it was sent."},
     [KEY_TAPER] = {"taper", SECTION_FILTER, VALUE_RATIO, .applies = MATCHED, .minimum = 0, .above_minimum = true, .maximum = 1, .fallback = "25 %",
         .sentence = "Part of a Tukey window that is tapered, both ends together."},
-    [KEY_START] = {"start", SECTION_FILTER, VALUE_FREQUENCY, .applies = KIND(CHIRP), .required = KIND(CHIRP), .minimum = 0, .maximum = 5e9,
+    [KEY_START] = {"start", SECTION_FILTER, VALUE_FREQUENCY, .applies = KIND(CHIRP), .required = KIND(CHIRP), .minimum = 0, .above_minimum = true, .maximum = 5e9,
         .sentence = "First frequency of the chirp."},
     [KEY_STOP] = {"stop", SECTION_FILTER, VALUE_FREQUENCY, .applies = KIND(CHIRP), .required = KIND(CHIRP), .minimum = 0, .maximum = 5e9,
         .sentence = "Last frequency of the chirp."},
