@@ -44,9 +44,9 @@ struct ingest {
     struct sockaddr_storage allow;
     struct sender senders[1 + CANDIDATES]; /* [0] is the one followed */
     uint8_t *buffers;
+    uint32_t last_frames;
     /* headerless */
     uint64_t next_place;
-    uint32_t last_frames;
     uint32_t next_flags;
     struct log_limit reject_limits[REJECTS];
 };
@@ -100,6 +100,11 @@ void ingest_close(struct ingest *in)
 void ingest_ledger(const struct ingest *in, struct source_ledger *ledger)
 {
     *ledger = in->ledger;
+}
+
+uint32_t ingest_last_frames(const struct ingest *in)
+{
+    return in->last_frames;
 }
 
 /* ---- counting --------------------------------------------------------------------------- */
@@ -305,7 +310,6 @@ static void place_headerless(struct ingest *in, const struct received *received,
     packet->place = in->next_place;
     packet->flags = in->next_flags;
     in->next_place += packet->frames;
-    in->last_frames = packet->frames;
     in->next_flags = 0;
     put(in, packet);
 }
@@ -362,6 +366,7 @@ void ingest_datagram(struct ingest *in, const struct received *received)
         .receive_realtime_ns = received->receive_realtime_ns,
         .clock = CLOCK_SOURCE_RECEIVE,
     };
+    in->last_frames = packet.frames;
     struct sender *followed = &in->senders[0];
     bool known = is_from(in, followed, fields.ssrc, received);
     bool silent = received->receive_ns - followed->last_ns > in->options.max_dropout_ns;

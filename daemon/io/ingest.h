@@ -58,6 +58,8 @@ void ingest_datagram(struct ingest *ingest, const struct received *received);
 void ingest_drops(struct ingest *ingest, uint64_t datagrams);
 /* No more will come: what is held is rejected. */
 void ingest_stop(struct ingest *ingest);
+/* Frames of the newest packet; 0: none came yet. */
+uint32_t ingest_last_frames(const struct ingest *ingest);
 /* All but the socket's own fields. */
 void ingest_ledger(const struct ingest *ingest, struct source_ledger *ledger);
 void ingest_close(struct ingest *ingest); /* NULL is fine */

@@ -6,8 +6,14 @@
 
 #include "io/socket.h"
 
+enum {
+    LAST_DATAGRAMS = 65536,
+    LAST_BATCH = 64,
+};
+
 struct source {
     uv_loop_t *loop;
+    struct source_host host;
     struct ingest *ingest;
     struct receiver *receiver;
     uint64_t buffer_bytes;
@@ -37,6 +43,7 @@ int network_source_open(const struct ingest_protocol *protocol,
     if (source == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     source->loop = loop;
+    source->host = *host;
     struct socket_receive_options wanted = {
         .stream = options->stream,
         .address = options->address,
@@ -76,8 +83,30 @@ int network_source_start(struct source *source, struct problem *problem)
     return receiver_start(source->receiver, source->loop, problem);
 }
 
+/*
+ * What had reached the kernel before the stop still counts: it is read, as far as the stream has
+ * room for it, and no farther than a full socket buffer, for a sender may never pause.
+ */
+static void read_last(struct source *source)
+{
+    const struct source_host *host = &source->host;
+    uint64_t left = LAST_DATAGRAMS;
+    while (left > 0) {
+        uint32_t frames = ingest_last_frames(source->ingest);
+        uint64_t fit = LAST_BATCH;
+        if (host->room != NULL)
+            fit = host->room(host->context) / (frames > 0 ? frames : 1);
+        uint32_t most = frames == 0 ? 1 : fit < LAST_BATCH ? (uint32_t)fit : LAST_BATCH;
+        unsigned read = most > 0 ? receiver_read_more(source->receiver, most) : 0;
+        if (read == 0)
+            return;
+        left -= read < left ? read : left;
+    }
+}
+
 void network_source_stop(struct source *source)
 {
+    read_last(source);
     receiver_stop(source->receiver);
     ingest_stop(source->ingest);
 }

@@ -24,6 +24,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/handover.h"
 #include "io/socket.h"
 
 enum {
@@ -71,6 +72,7 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
     if (r->buffers == MAP_FAILED)
         goto no_buffers;
     r->options = *options;
+    r->overflow = handover_drops_before(options->fd);
     if (r->options.work_per_wake == 0)
         r->options.work_per_wake = WORK_PER_WAKE;
     for (size_t i = 0; i < SLOTS; i++) {
@@ -86,7 +88,7 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
 no_buffers:
     free(r);
 no_receiver:
-    close(options->fd);
+    handover_close(options->fd);
     return problem_set(problem, ERROR_MEMORY, "no memory for the receive buffers");
 }
 
@@ -168,35 +170,54 @@ static void hand_over(struct receiver *r, size_t slot, int64_t now_ns, int64_t o
     r->options.datagram(r->options.context, &received);
 }
 
-static void wake(uv_poll_t *poll, int status, int events)
+/* One call of recvmmsg for at most `most` datagrams. Returns how many came. */
+static unsigned read_batch(struct receiver *r, unsigned most, int64_t offset_ns)
 {
-    struct receiver *r = poll->data;
-    (void)status, (void)events; /* an error shows in recvmmsg, which also clears it */
+    unsigned asked = most < SLOTS ? most : SLOTS;
+    for (unsigned i = 0; i < asked; i++) {
+        r->messages[i].msg_hdr.msg_namelen = sizeof r->from[i];
+        r->messages[i].msg_hdr.msg_controllen = sizeof r->controls[i];
+    }
+    int got = recvmmsg(r->options.fd, r->messages, asked, MSG_DONTWAIT, NULL);
+    if (got < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            log_limited(&r->error_limit, 10 * NS_PER_SECOND, LOG_LEVEL_WARNING,
+                        "stream %s: receiving failed: %s", r->options.stream, strerror(errno));
+        return 0;
+    }
+    int64_t now_ns = clock_monotonic_ns(); /* some may have come since the wake-up */
+    for (int i = 0; i < got && r->running; i++)
+        hand_over(r, (size_t)i, now_ns, offset_ns);
+    return (unsigned)got;
+}
+
+/* Reads up to `most` datagrams, as one wake-up. */
+static unsigned read_wake(struct receiver *r, uint32_t most)
+{
     int64_t offset_ns = clock_offset_ns(), now_ns = clock_monotonic_ns();
     watch_wall_clock(r, now_ns, offset_ns);
-    uint32_t left = r->options.work_per_wake;
+    uint32_t left = most;
     while (left > 0 && r->running) {
-        unsigned asked = left < SLOTS ? left : SLOTS;
-        for (unsigned i = 0; i < asked; i++) {
-            r->messages[i].msg_hdr.msg_namelen = sizeof r->from[i];
-            r->messages[i].msg_hdr.msg_controllen = sizeof r->controls[i];
-        }
-        int got = recvmmsg(r->options.fd, r->messages, asked, MSG_DONTWAIT, NULL);
-        if (got < 0) {
-            if (errno != EAGAIN && errno != EINTR)
-                log_limited(&r->error_limit, 10 * NS_PER_SECOND, LOG_LEVEL_WARNING,
-                            "stream %s: receiving failed: %s", r->options.stream, strerror(errno));
-            break;
-        }
-        now_ns = clock_monotonic_ns(); /* later datagrams may have come during the last batch */
-        for (int i = 0; i < got && r->running; i++)
-            hand_over(r, (size_t)i, now_ns, offset_ns);
-        left -= (uint32_t)got;
-        if ((unsigned)got < asked)
+        unsigned got = read_batch(r, left, offset_ns);
+        left -= got;
+        if (got < SLOTS)
             break;
     }
     r->offset_ns = offset_ns;
     r->offset_read_ns = now_ns;
+    return most - left;
+}
+
+static void wake(uv_poll_t *poll, int status, int events)
+{
+    struct receiver *r = poll->data;
+    (void)status, (void)events; /* an error shows in recvmmsg, which also clears it */
+    read_wake(r, r->options.work_per_wake);
+}
+
+unsigned receiver_read_more(struct receiver *r, uint32_t most)
+{
+    return r->running ? read_wake(r, most) : 0;
 }
 
 /* ---- start and stop --------------------------------------------------------------------- */
@@ -230,7 +251,7 @@ static void release(struct receiver *r)
 {
     void (*closed)(void *) = r->closed;
     void *context = r->closed_context;
-    close(r->options.fd);
+    handover_close(r->options.fd);
     munmap(r->buffers, (size_t)SLOTS * SLOT_BYTES);
     free(r);
     if (closed != NULL)

@@ -42,6 +42,8 @@ struct receiver;
 int receiver_open(const struct receiver_options *options, struct receiver **out,
                   struct problem *problem);
 int receiver_start(struct receiver *receiver, uv_loop_t *loop, struct problem *problem);
+/* Reads up to `most` that the kernel already has. Returns the datagrams handed over, 0: none. */
+unsigned receiver_read_more(struct receiver *receiver, uint32_t most);
 void receiver_stop(struct receiver *receiver); /* no call of the handler after this returns */
 /* Frees it; `closed` is called once, from the loop when the receiver was ever started. */
 void receiver_close(struct receiver *receiver, void (*closed)(void *context), void *context);

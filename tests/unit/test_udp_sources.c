@@ -67,6 +67,8 @@ static void fixture_closed(void *context)
     f->closed = true;
 }
 
+static uint64_t (*room)(void *context); /* of the host; NULL: it has none */
+
 static bool open_source(struct fixture *f, const char *type, const char *address,
                         const char *interface, uint64_t buffer_bytes, uint32_t work)
 {
@@ -91,7 +93,8 @@ static bool open_source(struct fixture *f, const char *type, const char *address
         .max_misorder_ns = 10 * NS_PER_MS,
         .work_per_wake = work,
     };
-    struct source_host host = {.context = f, .put = fixture_put, .socket_drops = fixture_drops};
+    struct source_host host = {
+        .context = f, .put = fixture_put, .room = room, .socket_drops = fixture_drops};
     struct problem problem;
     if (f->ops->open(&options, &f->loop, &host, &f->source, &problem) != 0) {
         print_message("%s: %s\n", address, problem.text);
@@ -285,6 +288,35 @@ static void test_work_per_wake(void **state)
     close_fixture(&f);
 }
 
+/* What the kernel has when the source is stopped is read, while there is room for it. */
+static uint64_t room_for_1000(void *context)
+{
+    struct fixture *f = context;
+    return f->count < 1000 ? (uint64_t)(1000 - f->count) * FRAMES : 0;
+}
+
+static void test_stop_reads_what_is_there(void **state)
+{
+    (void)state;
+    for (int limited = 0; limited < 2; limited++) {
+        struct fixture f;
+        room = limited ? room_for_1000 : NULL;
+        assert_true(open_source(&f, "rtp", "127.0.0.1:0", NULL, 16 << 20, 0));
+        open_sender(&f, "127.0.0.1", NULL);
+        for (uint32_t number = 0; number < 3000; number++)
+            send_packet(&f, number);
+        f.ops->stop(f.source);
+        assert_int_equal(f.count, limited ? 1000 : 3000);
+        send_packet(&f, 3000);
+        int count = f.count;
+        for (int i = 0; i < 3; i++)
+            uv_run(&f.loop, UV_RUN_NOWAIT);
+        assert_int_equal(f.count, count);
+        close_fixture(&f);
+        room = NULL;
+    }
+}
+
 /* ---- the wall clock is set ----------------------------------------------------------------- */
 
 static int64_t step_ns;
@@ -369,9 +401,9 @@ int main(void)
     setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     usleep(50000);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_way),           cmocka_unit_test(test_drops_are_counted),
-        cmocka_unit_test(test_work_per_wake),       cmocka_unit_test(test_wall_clock_steps),
-        cmocka_unit_test(test_close_without_start),
+        cmocka_unit_test(test_every_way),        cmocka_unit_test(test_drops_are_counted),
+        cmocka_unit_test(test_work_per_wake),    cmocka_unit_test(test_stop_reads_what_is_there),
+        cmocka_unit_test(test_wall_clock_steps), cmocka_unit_test(test_close_without_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
