@@ -500,11 +500,11 @@ void stream_tick(struct stream *s, int64_t now_ns)
     }
     if (given_up)
         settle(s, e);
+    /* Silence never makes a gap: what is missing is awaited for the reorder window first. */
     bool idle = s->options.idle_flush_ns > 0 && e->head > e->submitted &&
-                e->flush_until < e->head &&
+                e->flush_until < e->head && first_hole(s) == NULL &&
                 now_ns - s->last_receive_ns >= s->options.idle_flush_ns;
     if (idle) {
-        give_up_all(s, e);
         e->flush_until = e->head;
         if (s->has_raw)
             stream_deliver_raw(s, e, e->head);
@@ -521,9 +521,9 @@ int64_t stream_next_tick_ns(const struct stream *s)
         return INT64_MAX;
     int64_t next_ns = INT64_MAX;
     const struct hole *hole = first_hole(mutable);
-    if (hole != NULL)
+    if (hole != NULL) {
         next_ns = hole->seen_ns + s->options.reorder_ns;
-    if (s->options.idle_flush_ns > 0 && e->head > e->submitted && e->flush_until < e->head) {
+    } else if (s->options.idle_flush_ns > 0 && e->head > e->submitted && e->flush_until < e->head) {
         int64_t idle_ns = s->last_receive_ns + s->options.idle_flush_ns;
         if (idle_ns < next_ns)
             next_ns = idle_ns;

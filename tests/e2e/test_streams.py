@@ -138,6 +138,27 @@ class Streams(unittest.TestCase):
         self.assertEqual(stream["invalid_frames"], 2 * 64)
         self.assertEqual(sum(stream["frames_in"]["gap"].values()), 0)
 
+    def test_silence_makes_no_gap(self):
+        """Only the reorder window gives up a missing packet, not the idle flush, however short."""
+        h = c.random_taps(14, 65)
+        text = rtp_stream("s", self.rx, "format = f32be\nblock = 256 frames\nidle flush = 20 ms\nreorder = 10 s\n"
+                                        "max misorder = 10 s") \
+            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+        x = np.random.default_rng(14).normal(0, 0.2, (1000, 1)).astype(np.float32)
+        with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as rig:
+                for i in (0, 1, 2, 4, 5, 3, 6, 7, 8, 9):
+                    if i == 3:
+                        self.received(daemon, 500)
+                        time.sleep(0.2)
+                    rig.sendto(struct.pack(">BBHII", 0x80, 96, i, 100 * i, 77)
+                               + x[100 * i:100 * (i + 1)].astype(">f4").tobytes(), ("127.0.0.1", self.rx))
+            self.received(daemon, 1000)
+            stream = daemon.stop()["streams"][0]
+            tap.finish(number=signal.SIGTERM)
+        self.assertEqual(sum(stream["frames_in"]["gap"].values()), 0)
+        c.assert_within(tap.frames(), c.convolve(x, h), x, h)
+
     def test_the_rate_is_measured(self):
         text = rtp_stream("s", self.rx, "format = f32be") + "[filter h]\ntype = identity\n" + rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
