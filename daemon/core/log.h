@@ -1,14 +1,18 @@
 /*
- * Log: one line per event to stderr. Under systemd (JOURNAL_STREAM set) lines carry the
- * <N> priority prefix journald reads; on a terminal they carry a readable level. Never
- * called per block on the loop, and never in an audio callback; what may repeat goes
- * through log_limited, which says how many lines it swallowed.
+ * Log: one line per event to stderr. Where stderr is the journal's (JOURNAL_STREAM names it)
+ * a line goes there as an entry with its priority and with fields for what it is about; else
+ * lines carry a readable level. Never called per block on the loop, and never in an audio
+ * callback; what may repeat goes through log_limited, which says how many lines it swallowed.
+ *
+ * What a line is about stands at its beginning, as "stream NAME: " or "stream NAME: channel 3: ",
+ * and becomes the fields STREAM=NAME, CHANNEL=3 (also SINK=, FILTER=).
  *
  * Any thread: each line is one write(2).
  */
 #ifndef CONVOLVD_CORE_LOG_H
 #define CONVOLVD_CORE_LOG_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* syslog(3) numbers, so that a level is its own journald priority. */
@@ -39,5 +43,15 @@ struct log_limit {
 
 void log_limited(struct log_limit *limit, int64_t interval_ns, enum log_level level,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* A field of the journal found at the beginning of a line; `value` lies in the line. */
+struct log_field {
+    const char *name;
+    const char *value;
+    size_t length;
+};
+
+/* How many there are, at most `capacity`. Any thread. */
+int log_fields(const char *text, struct log_field *fields, int capacity);
 
 #endif

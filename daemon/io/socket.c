@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "io/handover.h"
 
 /* ---- addresses -------------------------------------------------------------------------- */
 
@@ -214,16 +216,28 @@ static uint64_t clamp_bytes(uint64_t bytes)
     return bytes < 1 << 30 ? bytes : 1 << 30; /* the kernel takes an int, and doubles it */
 }
 
+static uint64_t buffer_of(int fd, int plain)
+{
+    int granted = 0;
+    socklen_t size = sizeof granted;
+    getsockopt(fd, SOL_SOCKET, plain, &granted, &size);
+    return (uint64_t)granted / 2;
+}
+
+static void set_nonblocking(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    if (flags >= 0)
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
 /* As much as the kernel grants: past its limit with CAP_NET_ADMIN, else up to the limit. */
 static uint64_t set_buffer(int fd, int force, int plain, uint64_t bytes)
 {
     int value = (int)clamp_bytes(bytes);
     if (set_option(fd, SOL_SOCKET, force, value) != 0)
         set_option(fd, SOL_SOCKET, plain, value);
-    int granted = 0;
-    socklen_t size = sizeof granted;
-    getsockopt(fd, SOL_SOCKET, plain, &granted, &size);
-    return (uint64_t)granted / 2;
+    return buffer_of(fd, plain);
 }
 
 static void say_what_buffer_holds(const struct socket_receive_options *options, uint64_t granted)
@@ -315,13 +329,14 @@ static int group_problem(const struct socket_address *address, const char *inter
                        strerror(reason));
 }
 
-static int prepare_receive(int fd, const struct socket_receive_options *options,
+/* `handed`: bound already, by systemd or by the stream that this one follows. */
+static int prepare_receive(int fd, bool handed, const struct socket_receive_options *options,
                            struct socket_address *address, struct problem *problem)
 {
     unsigned interface = 0;
     if (options->interface != NULL && find_interface(options->interface, &interface, problem) != 0)
         return ERROR_ADDRESS;
-    if (address->any && address->storage.ss_family == AF_INET6)
+    if (!handed && address->any && address->storage.ss_family == AF_INET6)
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (address->multicast) {
         /* Several programs of one machine may listen to one group. */
@@ -335,9 +350,11 @@ static int prepare_receive(int fd, const struct socket_receive_options *options,
         set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) != 0)
         return problem_set(problem, ERROR_SYSTEM,
                            "this kernel lacks SO_TIMESTAMPNS or SO_RXQ_OVFL: %s", strerror(errno));
-    if (bind(fd, (struct sockaddr *)&address->storage, address->bytes) != 0)
+    if (!handed && bind(fd, (struct sockaddr *)&address->storage, address->bytes) != 0)
         return bind_problem(address, problem);
-    if (address->multicast && join(fd, address, interface) != 0)
+    bool joined = !address->multicast || join(fd, address, interface) == 0 ||
+                  (handed && errno == EADDRINUSE); /* by whoever had it before */
+    if (!joined)
         return group_problem(address, options->interface, problem);
     return 0;
 }
@@ -347,15 +364,27 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
 {
     struct socket_address address;
     int error = socket_resolve(options->address, true, &address, problem);
-    if (error != 0 || (error = open_socket(&address, fd, problem)) != 0)
+    if (error != 0)
         return error;
-    *granted_bytes = set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, options->buffer_bytes);
-    error = prepare_receive(*fd, options, &address, problem);
+    *fd = handover_take(&address);
+    bool handed = *fd >= 0;
+    if (!handed && (error = open_socket(&address, fd, problem)) != 0)
+        return error;
+    if (handed)
+        set_nonblocking(*fd);
+    *granted_bytes = handed ? buffer_of(*fd, SO_RCVBUF) : 0;
+    if (*granted_bytes < clamp_bytes(options->buffer_bytes))
+        *granted_bytes = set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, options->buffer_bytes);
+    error = prepare_receive(*fd, handed, options, &address, problem);
     if (error != 0) {
-        close(*fd);
+        handover_close(*fd);
         *fd = -1;
         return error;
     }
+    if (handed)
+        log_info("stream %s: reading on from a socket that was bound before", options->stream);
+    else
+        handover_register(*fd);
     say_what_buffer_holds(options, *granted_bytes);
     return 0;
 }

@@ -52,7 +52,9 @@ struct socket_receive_options {
 /*
  * A bound, non-blocking socket with kernel receive times (SO_TIMESTAMPNS) and the count of
  * drops (SO_RXQ_OVFL). *granted_bytes is the receive buffer in the user's terms: half of what
- * the kernel reports, which counts its own bookkeeping too.
+ * the kernel reports, which counts its own bookkeeping too. A socket that is bound to the address
+ * already, systemd's or that of a stream to be replaced, is read on (handover.h). Close it with
+ * handover_close.
  */
 int socket_open_receive(const struct socket_receive_options *options, int *fd,
                         uint64_t *granted_bytes, struct problem *problem);

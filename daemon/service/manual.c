@@ -307,7 +307,8 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
         out, "RUNTIME_DIRECTORY, STATE_DIRECTORY, CACHE_DIRECTORY",
         "Defaults of `runtime directory`, `state directory` and `cache`, as systemd sets them.");
     roff_item(out, "JOURNAL_STREAM",
-              "When set, log lines carry the priorities that journald reads.");
+              "When it names stderr, as systemd sets it, the log goes to the journal with levels and fields "
+              "(STREAM=, CHANNEL=, SINK=, FILTER=).");
     fputs(".SH SEE ALSO\n.BR convolvd.conf (5)\n", out);
 }
 
