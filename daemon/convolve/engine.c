@@ -73,6 +73,7 @@ static int open_arenas(struct engine *engine, const struct engine_options *optio
         error = arena_open(&engine->table, "batch table",
                            slots * (ROWS_PER_BATCH * sizeof(struct row) + guard_room), info,
                            options->guards, problem);
+    engine->input.copied = engine->output.copied = engine->table.copied = info->gpu;
     return error;
 }
 
@@ -117,8 +118,11 @@ static void free_engine(struct engine *engine)
     arena_close(&engine->table);
     spsc_close(&engine->submitted);
     spsc_close(&engine->completed);
+    spsc_close(&engine->waiting);
     if (engine->doorbell >= 0)
         close(engine->doorbell);
+    if (engine->waiter_bell >= 0)
+        close(engine->waiter_bell);
     pthread_mutex_destroy(&engine->workers);
     pthread_mutex_destroy(&engine->request_mutex);
     pthread_cond_destroy(&engine->request_done);
@@ -134,6 +138,44 @@ static void direct_pocl_cache(const char *cache_dir)
     char path[4096];
     if (cache_dir != NULL && snprintf(path, sizeof path, "%s/pocl", cache_dir) < (int)sizeof path)
         setenv("POCL_CACHE_DIR", path, 0);
+}
+
+static void ring_bell(int bell)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(bell, &one, sizeof one);
+    (void)written; /* only fails when the counter is full: then it is ringing anyway */
+}
+
+static void stop_threads(struct engine *engine)
+{
+    atomic_store_explicit(&engine->stopping, true, memory_order_release);
+    ring_bell(engine->doorbell);
+    pthread_join(engine->thread, NULL);
+    if (engine->waits) {
+        ring_bell(engine->waiter_bell);
+        pthread_join(engine->waiter, NULL);
+    }
+}
+
+static int start_threads(struct engine *engine, struct problem *problem)
+{
+    static const char none[] = "cannot start a thread: raise the limit of threads (ulimit -u)";
+    if (spsc_open(&engine->submitted, BATCHES_MAX) < 0 ||
+        spsc_open(&engine->completed, BATCHES_MAX) < 0 ||
+        spsc_open(&engine->waiting, BATCHES_MAX + 1) < 0)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for batches");
+    if (pthread_create(&engine->thread, NULL, engine_thread, engine) != 0)
+        return problem_set(problem, ERROR_SYSTEM, "%s", none);
+    if (!engine->found.info.gpu && !engine_hooks.gpu_shape)
+        return 0;
+    /* The device thread reads `waits` at its first batch, which nobody has submitted yet. */
+    if (pthread_create(&engine->waiter, NULL, engine_waiter, engine) != 0) {
+        stop_threads(engine);
+        return problem_set(problem, ERROR_SYSTEM, "%s", none);
+    }
+    engine->waits = true;
+    return 0;
 }
 
 int engine_open(const struct engine_options *options, struct engine **out, struct problem *problem)
@@ -153,8 +195,9 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     if (engine->slot_count > BATCHES_MAX)
         engine->slot_count = BATCHES_MAX;
     engine->doorbell = eventfd(0, EFD_CLOEXEC);
+    engine->waiter_bell = eventfd(0, EFD_CLOEXEC);
     int error = 0;
-    if (engine->doorbell < 0)
+    if (engine->doorbell < 0 || engine->waiter_bell < 0)
         error = problem_set(problem, ERROR_SYSTEM,
                             "no eventfd: raise the limit of open files (ulimit -n)");
     if (options->kernels_dir != NULL)
@@ -175,13 +218,8 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
         error = device_create(engine, problem);
     if (error == 0)
         error = open_slots(engine, problem);
-    if (error == 0 && (spsc_open(&engine->submitted, BATCHES_MAX) < 0 ||
-                       spsc_open(&engine->completed, BATCHES_MAX) < 0))
-        error = problem_set(problem, ERROR_MEMORY, "out of memory for batches");
-    if (error == 0 && pthread_create(&engine->thread, NULL, engine_thread, engine) != 0)
-        error = problem_set(problem, ERROR_SYSTEM,
-                            "cannot start the device thread: raise the limit of "
-                            "threads (ulimit -u)");
+    if (error == 0)
+        error = start_threads(engine, problem);
     if (error < 0) {
         free_engine(engine);
         return error;
@@ -198,12 +236,7 @@ void engine_close(struct engine *engine)
     for (int i = 0; i < PLANS_MAX; i++)
         assert(engine->plans[i] == NULL);
     assert(engine->rings_open == 0);
-    atomic_store_explicit(&engine->stopping, true, memory_order_release);
-    const uint64_t one = 1;
-    ssize_t written = write(engine->doorbell, &one, sizeof one);
-    assert(written == sizeof one);
-    (void)written;
-    pthread_join(engine->thread, NULL);
+    stop_threads(engine);
     free_engine(engine);
 }
 
@@ -345,9 +378,7 @@ void engine_submit(struct engine *engine, struct batch *batch)
     bool pushed = spsc_push(&engine->submitted, batch);
     assert(pushed);
     (void)pushed;
-    const uint64_t one = 1;
-    ssize_t written = write(engine->doorbell, &one, sizeof one);
-    (void)written; /* only fails when the counter is full: then it is ringing anyway */
+    ring_bell(engine->doorbell);
 }
 
 struct batch *engine_completed(struct engine *engine)

@@ -4,7 +4,7 @@
  *
  *   engine.c    open, close, rings, batches: what LOOP and WORKER call
  *   device.c    context, queues, programs and kernels; built, destroyed and built again
- *   worker.c    the device thread: takes batches, completes them
+ *   worker.c    the device thread: takes batches, completes them; the waiter thread
  *   launch.c    a batch becomes rows and launches
  *   plan.c      a specification becomes a plan; costs
  *   layout.c    geometry: N, partitions, where spectra and state lie
@@ -218,6 +218,9 @@ struct engine {
     void *wake_context;
     pthread_t thread;
     int doorbell; /* eventfd to the device thread */
+    bool waits;   /* completions come from the waiter thread, not from the driver's callbacks */
+    pthread_t waiter;
+    int waiter_bell; /* eventfd to it */
 
     /* arenas: their own mutex; device side replaced by a reset */
     struct arena input, spectrum, state, output, table;
@@ -253,6 +256,9 @@ struct engine {
     int request_error;
     struct problem request_problem;
 
+    /* device thread → waiter thread */
+    struct spsc waiting;
+
     /* device thread */
     struct slot *running[BATCHES_MAX + 1];
     uint32_t running_count;
@@ -273,6 +279,7 @@ int batch_launch(struct engine *engine, struct slot *slot);
 
 /* worker.c */
 void *engine_thread(void *engine);
+void *engine_waiter(void *engine);
 /* Has the device thread do something and waits. WORKER, holding `workers`. */
 int engine_request(struct engine *engine, enum request_kind kind, struct problem *problem);
 

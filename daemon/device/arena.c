@@ -76,6 +76,10 @@ int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue
                               "cannot get %llu MiB of device memory, lower `%s`",
                               (unsigned long long)(arena->bytes >> 20), arena->name);
     }
+    /* Without it copies are slower and nothing else. */
+    if (twin && arena->copied)
+        arena->pinned = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                       arena->bytes, arena->host, &code);
     int error = 0;
     for (uint32_t i = 0; error == 0 && i < arena->count; i++)
         error = arena_upload(arena, queue, arena->pieces[i].from,
@@ -87,7 +91,9 @@ void arena_release(struct arena *arena)
 {
     if (arena->device != NULL)
         clReleaseMemObject(arena->device);
-    arena->device = NULL;
+    if (arena->pinned != NULL)
+        clReleaseMemObject(arena->pinned);
+    arena->device = arena->pinned = NULL;
 }
 
 int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint64_t *offset,
@@ -150,9 +156,13 @@ void arena_give(struct arena *arena, uint64_t offset)
     while (place < arena->count && arena->pieces[place].from + guard != offset)
         place++;
     assert(place < arena->count);
-    /* Give the pages back to the system too. */
-    madvise(arena->host + arena->pieces[place].from,
-            arena->pieces[place].until - arena->pieces[place].from, MADV_DONTNEED);
+    uint8_t *bytes = arena->host + arena->pieces[place].from;
+    const uint64_t count = arena->pieces[place].until - arena->pieces[place].from;
+    /* The pages go back to the system, unless the driver holds on to them. */
+    if (arena->copied)
+        memset(bytes, 0, count);
+    else
+        madvise(bytes, count, MADV_DONTNEED);
     memmove(&arena->pieces[place], &arena->pieces[place + 1],
             (arena->count - place - 1) * sizeof *arena->pieces);
     arena->count--;

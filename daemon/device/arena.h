@@ -31,7 +31,9 @@ struct arena {
     const char *name; /* "input memory": for messages, the configuration's key */
     uint8_t *host;
     cl_mem device;
-    bool twin; /* the device's memory is another one */
+    bool twin;     /* the device's memory is another one */
+    cl_mem pinned; /* registers `host` with the driver: copies run five times faster */
+    bool copied;   /* often copied to or from the twin, so worth pinning; set after open */
     bool guards;
     uint64_t bytes, wanted_bytes;
     /* under mutex */
