@@ -5,8 +5,10 @@ numpy, frame by frame; and what others send to its ports, counted under its name
 One daemon has a stream for each case, so that all of them also run beside each other.
 """
 import os
+import signal
 import socket
 import struct
+import time
 import unittest
 import warnings
 
@@ -184,6 +186,45 @@ class Strangers(unittest.TestCase):
                 self.assertEqual(status["epochs"], 1)
                 self.assertEqual(status["frames_in"]["timeline"], 20 * accepted)
                 self.assertEqual(status["frames_in"]["received"], 20 * accepted)
+
+
+class Loss(unittest.TestCase):
+    def test_the_socket_and_the_network_are_told_apart(self):
+        """The daemon stands still while a rig goes on: what does not fit the receive buffer is lost
+        in the socket, which says so; what the rig never sent is lost on the network."""
+        rate, packet = 200000, 100
+        rx = c.free_port()
+        with c.temporary() as folder:
+            np.save(os.path.join(folder, "h.npy"), TAPS)
+            text = config([("one", "rtp", [], "format = L16\nreceive buffer = 64 KiB\nmax gap = 9 s", 16)], [rx], folder)
+            text = text.replace(f"channels = {CHANNELS}", "channels = 1").replace(f"rate = {RATE} Hz", f"rate = {rate} Hz")
+            path = os.path.join(folder, "rig.json")
+            with c.Daemon(folder, text) as daemon, c.Process("convolv-rig", [
+                    "--to", f"127.0.0.1:{rx}", "--rate", rate, "--packet", packet, "--seconds", 2.5, "--loss", 0.01,
+                    "--ledger", path]) as rig:
+                c.wait_for(lambda: daemon.stream()["frames_in"]["received"] > rate / 4, "some frames")
+                daemon.signal(signal.SIGSTOP)
+                time.sleep(0.4)
+                daemon.signal(signal.SIGCONT)
+                self.assertEqual(rig.wait(), 0, rig.output())
+                sent = c.load_json(path)["rigs"][0]
+                c.wait_for(lambda: sum(daemon.stream()["datagrams"][name] for name in ("read", "kernel_drops"))
+                           == sent["datagrams_sent"], "all datagrams")
+                status = daemon.stop()["streams"][0]
+        gap, datagrams, invalid = status["frames_in"]["gap"], status["datagrams"], status["invalid"]
+        # A jump may lose the packet that would have confirmed it, and be held again.
+        unconfirmed = datagrams["rejected"]["unconfirmed jump"]
+        lost = sent["datagrams_dropped"] + unconfirmed
+        self.assertEqual(datagrams["accepted"], sent["datagrams_sent"] - datagrams["kernel_drops"] - unconfirmed,
+                         datagrams["rejected"])
+        self.assertGreater(datagrams["kernel_drops"], 100)
+        self.assertEqual(gap["socket"], packet * datagrams["kernel_drops"])
+        # The last packets may have been among those never sent: nobody can know of these.
+        self.assertLessEqual(gap["network"], packet * lost)
+        self.assertGreaterEqual(gap["network"], packet * (lost - 2))
+        self.assertEqual(sum(gap.values()), gap["socket"] + gap["network"])
+        self.assertEqual(status["epochs"], 1)
+        self.assertGreater(invalid["socket"], gap["socket"])
 
 
 def sender(address):
