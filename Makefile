@@ -68,12 +68,17 @@ BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
 BENCH_COMMON_OBJ := $(BENCH_COMMON_SRC:%.c=$(BUILD)/%.o)
+# The published systems: programs and what they, and the tests, share.
+PUBLISHED_PROGRAMS := bench_published report_published
+PUBLISHED_SRC := $(wildcard bench/published/*.c)
+PUBLISHED_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(PUBLISHED_PROGRAMS:%=bench/published/%.c),$(PUBLISHED_SRC)))
+PUBLISHED  := $(PUBLISHED_PROGRAMS:%=$(BUILD)/bench/%)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(FUZZ_SRC)
-ALL_HEADERS := $(wildcard daemon/*/*.h clients/*/*.h kernels/*.h tests/unit/*.h bench/*.h)
+              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC)
+ALL_HEADERS := $(wildcard daemon/*/*.h clients/*/*.h kernels/*.h tests/unit/*.h bench/*.h bench/published/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
@@ -86,6 +91,7 @@ help:
 #: make demo             install what is missing, build, show real work, end by itself
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
+#: make bench-published  the systems of the papers: published, measured here, convolvd
 #: make mutants          break each contract on purpose; every break must be caught
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
 #: make tidy             clang-tidy and cppcheck
@@ -156,7 +162,9 @@ $(BUILD)/libunit.a: $(UNIT_COMMON_OBJ)
 
 $(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libunit.a $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lfftw3 -lcmocka -o $@
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(PKG_LIBS) -lfftw3 -lcmocka -o $@
+
+$(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 
 # Everything tests/run needs of one build.
 .PHONY: testables
@@ -213,6 +221,26 @@ $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(FFTW_LIBS) -o $@
 
+# Plainly compiled: the sequential programs are the papers' baselines.
+$(BUILD)/bench/published/%.o: CFLAGS := $(CFLAGS)
+
+$(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
+# Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.
+.PHONY: bench-published published-programs docs-published
+bench-published: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) published-programs
+	@$(BUILD)/bench/bench_published $(PUBLISHED_ARGS)
+	@$(BUILD)/bench/report_published
+
+published-programs: $(PUBLISHED)
+
+# Tables and plots of docs/published.md anew from bench/results/published-*.csv.
+docs-published: $(PUBLISHED)
+	@$(BUILD)/bench/report_published --docs docs/published.md
+
 demo: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) all
 	@$(PYTHON) clients/demo.py $(BUILD)
@@ -222,13 +250,13 @@ demo: deps
 TIDY := $(ALL_SRC:%.c=build/tidy/%.ok)
 .PHONY: tidy format
 tidy: deps
-	+@$(MAKE) --no-print-directory -j$(JOBS) -k tidy-files build/tidy/cppcheck.ok
+	+@$(MAKE) --no-print-directory -j$(JOBS) -k tidy-files build/tidy/cppcheck.ok && echo "clang-tidy and cppcheck find nothing in $(words $(ALL_SRC)) files"
 
 .PHONY: tidy-files
 tidy-files: $(TIDY)
 build/tidy/%.ok: %.c .clang-tidy $(ALL_HEADERS)
 	@mkdir -p $(@D)
-	$(Q)clang-tidy --quiet $< -- $(CPPFLAGS) $(PKG_CFLAGS) -std=c17 2>$@.log || { cat $@.log >&2; exit 1; }
+	$(Q)clang-tidy --quiet $< -- $(CPPFLAGS) $(PKG_CFLAGS) $(FFTW_CFLAGS) -std=c17 2>$@.log || { cat $@.log >&2; exit 1; }
 	@touch $@
 
 # constParameter*: signatures are set by tables of functions. The others: cppcheck cannot see

@@ -227,7 +227,7 @@ static bool measure(struct row *row)
 {
     const struct effort *effort = &row->bench->effort;
     const double samples = (double)row->shape.blocks * row->shape.hop * row->shape.channels;
-    uint32_t batches[CONTESTANTS_MAX];
+    uint32_t batches[CONTESTANTS_MAX] = {0};
     for (uint32_t i = 0; i < row->count; i++) {
         struct contestant *contestant = &row->contestants[i];
         if (!check(row, contestant)) /* warms caches up too */

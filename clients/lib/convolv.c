@@ -11,6 +11,8 @@
 
 #include "internal.h"
 
+#undef convolv__problem /* see internal.h */
+
 #ifndef CONVOLVD_VERSION
 #define CONVOLVD_VERSION "0"
 #endif

@@ -13,6 +13,11 @@
 int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* clang's analyser looks at one file at a time and has to be told so. */
+#ifdef __clang_analyzer__
+#define convolv__problem(problem, error, ...) (convolv__problem(problem, error, __VA_ARGS__), (int)(error))
+#endif
+
 struct convolv__address {
     struct sockaddr_storage storage;
     socklen_t bytes;

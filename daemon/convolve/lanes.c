@@ -9,6 +9,7 @@
  */
 #include "convolve/internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -111,7 +112,7 @@ int lanes_rows(struct plan *plan, const struct plan_spec *spec, double *work)
     const uint32_t most = group_channels(spec), each = components(spec);
     const uint64_t base = plan->spectra_offset / sizeof(float);
     float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
-    const struct edge *edges[CHANNELS_MAX];
+    const struct edge *edges[CHANNELS_MAX] = {NULL};
     float *spectra = malloc((size_t)each * fft * sizeof *spectra);
     struct row *rows = plan_stage_rows(plan, STAGE_PRODUCE, KERNEL_LANES, groups);
     if (spectra == NULL || rows == NULL) {
@@ -125,7 +126,9 @@ int lanes_rows(struct plan *plan, const struct plan_spec *spec, double *work)
         const uint32_t width = spec->inputs - first < most ? spec->inputs - first : most;
         const uint64_t group = first / most * group_floats(fft);
         const struct row like = plan_input_row(plan, spec, c);
+        assert(edges[c] != NULL); /* plans without one were refused */
         const struct taps *taps = spec->taps[edges[c]->taps];
+        assert(taps != NULL);
         if (taps != last) /* channels often share a filter */
             make_spectra(plan, taps, each, work, spectra);
         last = taps;

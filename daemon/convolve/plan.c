@@ -593,7 +593,7 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
         }
         if (error == 0)
             error = plan_build(engine, spec, &layout, &plan, problem);
-        if (error < 0)
+        if (error != 0)
             break;
         plan_register(plan);
         error = plan_self_test(plan, spec, problem);

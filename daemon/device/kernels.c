@@ -101,7 +101,7 @@ static int add_file(struct assembly *assembly, const char *name, const char *inc
         return problem_set(assembly->problem, ERROR_LIMIT,
                            "%s: more than %d includes, or a name of more than %d characters",
                            includer, INCLUDES_MAX, NAME_MAX_BYTES - 1);
-    strcpy(assembly->seen[assembly->seen_count++], name);
+    memcpy(assembly->seen[assembly->seen_count++], name, strlen(name) + 1);
 
     char *override = NULL;
     int error = read_override(assembly, name, &override);

@@ -38,7 +38,7 @@ static double median(double *values, int count)
 static void fit(struct clock_line *line)
 {
     double slopes[CLOCK_LINE_SLOTS * (CLOCK_LINE_SLOTS - 1) / 2];
-    double values[CLOCK_LINE_SLOTS];
+    double values[CLOCK_LINE_SLOTS] = {0};
     int pairs = 0;
     for (int i = 0; i < line->count; i++) {
         for (int j = i + 1; j < line->count; j++) {

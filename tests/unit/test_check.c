@@ -180,6 +180,8 @@ static void the_manual_names_every_key(void **state)
     file = open_memstream(&man, &bytes);
     assert_int_equal(schema_print_man(file, "convolvd.conf", NULL, 0), 0);
     fclose(file);
+    assert_non_null(help);
+    assert_non_null(man);
     const char *at_help = help, *at_man = man;
     for (int id = 0; id < KEYS; id++) {
         char in_help[128], in_man[128];
@@ -188,9 +190,11 @@ static void the_manual_names_every_key(void **state)
         /* In the order of the table. */
         at_help = strstr(at_help, in_help);
         at_man = strstr(at_man, in_man);
-        if (at_help == NULL || at_man == NULL)
+        if (at_help == NULL || at_man == NULL) {
             fail_msg("`%s` is not in %s", schema_keys[id].key,
                      at_help == NULL ? "the help" : "the page");
+            return;
+        }
     }
     for (const char *line = help; *line != '\0'; line = strchr(line, '\n') + 1)
         if (strchr(line, '\n') > line && strchr(line, '\n')[-1] == ' ')
