@@ -218,19 +218,63 @@ class Faults(unittest.TestCase):
         elapsed = run.epochs[1]["timestamp"] - run.epochs[0]["timestamp"]
         self.assertLess(abs(elapsed - 26400), 0.1 * RATE)
 
+    def test_what_the_socket_drops_is_told_apart(self):
+        """A daemon stopped for a moment: its receive buffer runs over, and the gap has that name, to the frame."""
+        with c.temporary() as folder:
+            rx, tx = c.free_port(), c.free_port()
+            h = c.random_taps(7, TAPS)
+            np.save(os.path.join(folder, "h.npy"), h)
+            text = config(rx, tx, os.path.join(folder, "h.npy"), "receive buffer = 64 KiB")
+            with c.Daemon(folder, text) as daemon, c.Tap(folder, tx, channels=CHANNELS, rate=RATE) as tap, \
+                    c.Process("convolv-rig", ["--to", f"127.0.0.1:{rx}", "--signal", "noise", "--amplitude", 0.2, "--channels",
+                                              CHANNELS, "--format", "f32be", "--packet", 48, "--frames", 48000, "--ledger",
+                                              os.path.join(folder, "rig.json"), "--write", os.path.join(folder, "x.npy")]) as rig:
+                c.wait_for(lambda: daemon.stream()["frames_in"]["received"] > 4800, "the start")
+                daemon.signal(c.signal.SIGSTOP)
+                c.time.sleep(0.5)
+                daemon.signal(c.signal.SIGCONT)
+                self.assertEqual(rig.wait(), 0)
+                sent = c.load_json(os.path.join(folder, "rig.json"))["rigs"][0]
+
+                def arrived():
+                    datagrams = daemon.stream()["datagrams"]
+                    return datagrams["read"] + datagrams["kernel_drops"] >= sent["datagrams_sent"]
+                c.wait_for(arrived, "the rest")
+                stream = daemon.stop()["streams"][0]
+                got = tap.finish(code=None, number=c.signal.SIGTERM)
+            dropped = stream["datagrams"]["kernel_drops"]
+            c.note(f"socket: {dropped} datagrams dropped by the receive buffer")
+            self.assertGreater(dropped, 0)
+            self.assertEqual(stream["datagrams"]["read"] + dropped, 1000)
+            gaps = {cause: frames for cause, frames in stream["frames_in"]["gap"].items() if frames}
+            self.assertEqual(gaps, {"socket": 48 * dropped})
+            self.assertEqual(stream["frames_in"]["timeline"], 48000)
+            x = np.load(os.path.join(folder, "x.npy"))
+            seen = c.flagged(got, 0, 48000 + TAPS - 1)
+            self.assertGreaterEqual(int(seen.sum()), 48 * dropped + 3 * (TAPS - 1))
+            c.assert_within(tap.frames()[~seen], c.convolve(x, h)[~seen], x, h)
+
     def test_overload(self):
         """More than can be computed: what is lost is counted by name, what is not flagged is right."""
-        frames, taps, rate = 750000, 65536, 500000
-        run = self.run_with("--rate", rate, "--format", "L16", frames=frames, taps=taps, packet=90, channels=8,
-                            stream=f"rate = {rate} Hz\nchannels = 8\nformat = L16\nblock = 64 frames\n"
-                                   "buffer = 262144 frames\nreorder = 5 ms")
+        frames, rate = 900000, 500000
+        for taps in (65536, 262144, 1048576):
+            run = self.run_with("--rate", rate, "--format", "L16", "--loss", "1 %", "--clean", 9000, "--seed", 2, frames=frames,
+                                taps=taps, packet=90, channels=8,
+                                stream=f"rate = {rate} Hz\nchannels = 8\nformat = L16\nblock = 64 frames\n"
+                                       f"buffer = {taps + 150000} frames\nreorder = 200 ms\nmax misorder = 200 ms")
+            if sum(run.stream["frames_out"]["shed"].values()) > 0:
+                break  # else this machine can do that: give it more to do
+        else:
+            self.skipTest("this machine cannot be overloaded with 8 channels, 2^20 taps and blocks of 64 frames at 500 kHz")
         datagrams, inward, outward = run.stream["datagrams"], run.stream["frames_in"], run.stream["frames_out"]
         gaps, shed = sum(inward["gap"].values()), sum(outward["shed"].values())
-        c.note(f"overload: {gaps} frames of gaps, {shed} frames shed, {datagrams['kernel_drops']} datagrams dropped by the socket")
+        c.note(f"overload: {taps} taps, {gaps} frames of gaps, {shed} frames shed")
         self.assertEqual(datagrams["read"] + datagrams["kernel_drops"], run.sent["datagrams_sent"])
-        self.assertGreater(gaps + shed, 0, "this machine was not overloaded: give it more to do")
-        self.assertEqual(run.stream["epochs"], 1, run.stream)
-        self.assertEqual(inward["gap"]["network"] + inward["gap"]["late"], 0)
+        self.assertEqual(run.stream["epochs"], 1)
+        # Missing frames of blocks that are shed before their reorder window has passed are gaps all the same.
+        self.assertEqual([inward["awaited"], inward["gap"]["late"]], [0, 0])
+        self.assertGreater(inward["gap"]["network"], 0)
+        self.assertLessEqual(inward["gap"]["network"], run.sent["frames_dropped"])
         # The end of the last gap cannot be seen when it is the end of all.
         self.assertLessEqual(inward["timeline"], frames)
         self.assertEqual(run.got["kernel_drops"], 0)
@@ -245,6 +289,7 @@ class Faults(unittest.TestCase):
         good = ~(c.flagged(run.got, 0, last) | np.isnan(run.outputs[0]).any(axis=1))
         if good.any():
             c.assert_within(run.outputs[0][good], want[good], run.x, run.h)
+        self.assertEqual(sum(datagrams["rejected"].values()), datagrams["rejected"]["out of window"])
 
 
 if __name__ == "__main__":
