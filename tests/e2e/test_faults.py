@@ -150,7 +150,8 @@ class Faults(unittest.TestCase):
         self.assertEqual(run.stream["datagrams"]["accepted"], run.sent["datagrams_gone"])
 
     def test_reordered(self):
-        run = self.run_with("--reorder", "20 %", "--reorder-depth", 4, "--seed", 5)
+        run = self.run_with("--reorder", "20 %", "--reorder-depth", 4, "--seed", 5,
+                            stream="reorder = 2 s\nmax misorder = 2 s")
         self.assertGreater(run.sent["reordered"], 5)
         self.check_common(run)
         self.check_single(run)
@@ -158,7 +159,8 @@ class Faults(unittest.TestCase):
 
     def test_all_at_once(self):
         run = self.run_with("--loss", "3 %", "--duplicate", "5 %", "--reorder", "5 %", "--reorder-depth", 3, "--wrong-ssrc",
-                            "4 %", "--garbage", "4 %", "--wrap", "--seed", 11, "--packet-min", 17)
+                            "4 %", "--garbage", "4 %", "--wrap", "--seed", 11, "--packet-min", 17,
+                            stream="reorder = 2 s\nmax misorder = 2 s")
         self.assertTrue(run.sent["missing"][0][0] > 0 and run.sent["missing"][-1][1] < 24000, "choose another seed")
         self.check_common(run)
         self.check_single(run, run.sent["missing"])

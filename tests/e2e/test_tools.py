@@ -93,7 +93,9 @@ class Tools(unittest.TestCase):
         for extra, seconds in (([], 0.5), (["--ppm", 100000], 0.5 / 1.1), (["--jitter", "5 ms"], 0.5)):
             begun = time.monotonic()
             c.rig(self.folder, self.port, "--frames", 24000, "--packet", 480, *extra)
-            self.assertAlmostEqual(time.monotonic() - begun, seconds, delta=0.3 if c.SANITIZED else 0.15)
+            took = time.monotonic() - begun
+            self.assertGreater(took, seconds - 0.01)
+            self.assertLess(took, seconds + (1.5 if c.SANITIZED else 0.5))
 
     def test_records_and_pauses(self):
         sent, got, _, _ = self.exchange("--frames", 9000, "--record", 2000, "--pause", "5 ms", "--rate", "100 kHz", "--packet", 300)
