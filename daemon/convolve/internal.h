@@ -143,6 +143,7 @@ struct plan {
 struct variant {
     const char *name;
     const char *sentence;
+    double pace; /* operations in the time in which partitions do one */
     bool overlap_add;
     bool one_launch; /* outputs of one edge each, one partition */
     bool partitions;

@@ -107,8 +107,8 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
         const uint32_t cheaper = partitioned_fft(engine, spec, taps);
         layout->fft = whole;
         if (whole != 0 && !by_name && cheaper != 0 && cheaper < whole &&
-            block_cost(cheaper, partition_count(cheaper, spec->hop, taps)) <
-                0.7 * block_cost(whole, 1))
+            variant->pace * block_cost(cheaper, partition_count(cheaper, spec->hop, taps)) <
+                block_cost(whole, 1))
             return problem_set(problem, ERROR_UNSUPPORTED, "%s: partitions cost less than N = %u",
                                variant->name, whole);
     }
