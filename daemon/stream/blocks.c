@@ -75,8 +75,11 @@ bool stream_make_room(struct stream *s, uint64_t until)
         return true;
     if (!s->options.live || until > s->cleared_until + s->ring->frames)
         return false;
-    /* Down to half the ring, so that the latency comes back as well. */
-    uint64_t target = until - s->ring->frames / 2;
+    /* Down to half a ring of what has come, so that the latency comes back as well; a gap that has to fit makes no
+     * more room than it needs. */
+    uint64_t target = until - s->ring->frames;
+    if (target + s->ring->frames / 2 < s->cleared_until)
+        target = s->cleared_until - s->ring->frames / 2;
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
         struct epoch *e = epoch_at(s, i);
         uint64_t end = e->ended ? e->output_end : block_start(s, e->head);

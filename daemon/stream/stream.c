@@ -11,6 +11,9 @@
 
 #include "core/clock.h"
 
+/* Of a ring, for the longest gap: 1 s of 16 channels at 1 MHz and 32 bits. */
+enum { GAP_BYTES_MAX = 64 << 20 };
+
 /* Frames the ring must hold: history, reorder window, everything in flight, the silence between two
  * epochs, and half a second or eight blocks of waiting. */
 static uint64_t ring_frames(const struct stream_options *options, const struct plan_info *info)
@@ -23,8 +26,12 @@ static uint64_t ring_frames(const struct stream_options *options, const struct p
     uint64_t waiting = (uint64_t)ceil(0.5 * rate);
     if (waiting < 8 * (uint64_t)info->hop)
         waiting = 8 * (uint64_t)info->hop;
+    /* A gap is convolved as silence, so the ring has to hold it; in memory of at most this size. */
+    uint64_t gap = (uint64_t)ceil((double)options->max_gap_ns * rate / 1e9);
+    if (gap > GAP_BYTES_MAX / options->frame_bytes)
+        gap = GAP_BYTES_MAX / options->frame_bytes;
     uint64_t silence = 2 * (uint64_t)info->history_frames + 4 * (uint64_t)info->hop;
-    return info->history_frames + 2 * reorder + in_flight + silence + waiting;
+    return info->history_frames + 2 * reorder + in_flight + silence + waiting + gap;
 }
 
 int stream_open(struct engine *engine, const struct stream_options *options, struct plan *plan,
@@ -56,8 +63,10 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
         problem_prefix(problem, error, "stream %s", options->name);
         goto free_stream;
     }
-    /* A gap may fill what the ring holds beside the history and one batch; a longer one is a discontinuity. */
-    uint64_t kept = s->history + 4 * (uint64_t)s->hop;
+    /* A gap may fill what the ring holds beside the history, the reorder window and what is in flight; a longer
+     * one is a discontinuity. */
+    uint64_t kept = s->history + (uint64_t)(options->batches_in_flight + 4) * s->hop +
+                    (uint64_t)ceil(2e-9 * (double)options->reorder_ns * options->rate_hz);
     s->jump_max = s->ring->frames > 2 * kept ? s->ring->frames - kept : s->ring->frames / 2;
     uint64_t blocks = 4;
     while (blocks < s->ring->frames / s->hop + 4)
@@ -104,6 +113,19 @@ int stream_add_port(struct stream *s, const struct result_port *port)
     s->has_raw = s->has_raw || port->raw;
     s->has_room = s->has_room || port->room != NULL;
     return 0;
+}
+
+void stream_remove_port(struct stream *s, const void *context)
+{
+    int kept = 0;
+    s->has_room = false;
+    for (int i = 0; i < s->port_count; i++) {
+        if (s->ports[i].context == context && !s->ports[i].raw)
+            continue;
+        s->has_room = s->has_room || s->ports[i].room != NULL;
+        s->ports[kept++] = s->ports[i];
+    }
+    s->port_count = kept;
 }
 
 bool stream_drained(const struct stream *s)

@@ -37,6 +37,7 @@ struct stream_options {
     double delay_frames;           /* of this stream's filters */
     double upstream_delay_frames;  /* of the chain before it */
     int64_t reorder_ns;            /* how long a missing frame is awaited */
+    int64_t max_gap_ns;            /* the ring is made to hold a gap of this length, within reason */
     int64_t idle_flush_ns;         /* silence after which a partial block is processed; 0: never */
     int64_t deadline_ns;           /* last frame received → handed over; 0: one block period (at least 1 ms) */
     uint64_t ring_frames_min;      /* 0: by rule (history, reorder window, batches in flight, 0.5 s or 8 blocks) */
@@ -60,8 +61,10 @@ void stream_close(struct stream *stream);
 
 /* ---- LOOP --------------------------------------------------------------------------------- */
 
-/* At most 16 ports; before the first packet. */
+/* At most 16 ports; raw ones before the first packet. */
 int stream_add_port(struct stream *stream, const struct result_port *port);
+/* The port with this context gets nothing more; ports of results only (not raw). */
+void stream_remove_port(struct stream *stream, const void *context);
 
 enum verdict stream_put(struct stream *stream, const struct packet *packet);
 uint64_t stream_room(const struct stream *stream);

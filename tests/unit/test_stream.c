@@ -86,6 +86,37 @@ static void test_gap_is_flagged_and_counted(void **state)
     world_close();
 }
 
+static void test_gap_of_max_gap_fits_the_ring(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    options.ring_frames_min = 0;
+    options.rate_hz = 10e3; /* by rule: 0.5 s of waiting alone would not hold the gap */
+    options.max_gap_ns = NS_PER_SECOND;
+    options.idle_flush_ns = 0;
+    world_open(&options);
+    uint64_t n = 0;
+    for (; n < 3000; n += 100) {
+        put(0, n, 100, n, 0);
+        turn(4);
+    }
+    n += 9990;
+    for (uint64_t end = n + 4000; n < end; n += 100) {
+        assert_int_equal(put(0, n, 100, n, 0), VERDICT_ACCEPTED);
+        world->now_ns += 10 * NS_PER_MS;
+        turn(4);
+    }
+    stream_end(world->stream);
+    drain();
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.epochs, 1);
+    assert_int_equal(stats.gap[INVALID_NETWORK], 9990);
+    assert_int_equal(stats.shed[SHED_OVERLOAD], 0);
+    check_epoch(0, n + TAPS - 1, world->plan.taps, 0);
+    world_close();
+}
+
 static void test_reordered_within_window(void **state)
 {
     (void)state;
@@ -259,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_in_order),
         cmocka_unit_test(test_no_tail),
         cmocka_unit_test(test_gap_is_flagged_and_counted),
+        cmocka_unit_test(test_gap_of_max_gap_fits_the_ring),
         cmocka_unit_test(test_reordered_within_window),
         cmocka_unit_test(test_late_and_duplicate),
         cmocka_unit_test(test_overlapping_packets),
