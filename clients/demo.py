@@ -136,8 +136,8 @@ class Demo:
         say("4  streaming: rig → UDP → convolvd → UDP → tap, in real time\n")
         report = open(self.path("tap.log"), "w", encoding="utf-8")
         tap = self.start([self.program("convolv-tap"), "--sdp", self.path("results.sdp"), "--expect",
-                          self.path("expected.npy"), "--input-norm", repr(self.input_norm),
-                          "--input-peak", repr(self.input_peak), "--until-end", "--timeout", "20 s",
+                          self.path("expected.npy"), "--input-norm", str(float(self.input_norm)),
+                          "--input-peak", str(float(self.input_peak)), "--until-end", "--timeout", "20 s",
                           "--ledger", self.path("tap.json")], stdout=report, stderr=subprocess.STDOUT)
         self.wait_for("tap.log", "listening on", tap)
         rig = self.start([self.program("convolv-rig"), "--to", "127.0.0.1:5004", *RIG, "--seconds",
