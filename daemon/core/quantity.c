@@ -68,6 +68,18 @@ static const struct unit units[] = {
     {"samples", DIMENSION_FRAMES, 1, 0},
     {"deg", DIMENSION_ANGLE, 1, 0},
     {"°", DIMENSION_ANGLE, 1, 0},
+    {"m", DIMENSION_LENGTH, 1, 0},
+    {"km", DIMENSION_LENGTH, 1, 3},
+    {"cm", DIMENSION_LENGTH, 1, -2},
+    {"mm", DIMENSION_LENGTH, 1, -3},
+    {"um", DIMENSION_LENGTH, 1, -6},
+    {"µm", DIMENSION_LENGTH, 1, -6}, /* U+00B5 */
+    {"μm", DIMENSION_LENGTH, 1, -6}, /* U+03BC */
+    {"m/s", DIMENSION_VELOCITY, 1, 0},
+    {"km/s", DIMENSION_VELOCITY, 1, 3},
+    {"mm/us", DIMENSION_VELOCITY, 1, 3},
+    {"mm/µs", DIMENSION_VELOCITY, 1, 3}, /* U+00B5 */
+    {"mm/μs", DIMENSION_VELOCITY, 1, 3}, /* U+03BC */
 };
 
 enum { UNITS = sizeof units / sizeof units[0] };
@@ -161,10 +173,22 @@ static const char *number_read(const char *text, struct number *number)
     return at;
 }
 
-static const struct unit *unit_find(const char *name)
+static bool geometric(enum dimension dimension)
+{
+    return dimension == DIMENSION_LENGTH || dimension == DIMENSION_VELOCITY;
+}
+
+/* Metres are units of length only where a length or a velocity is expected: elsewhere they are an
+ * amplitude's (vibration in mm/s). */
+static bool unit_counts(const struct unit *unit, enum dimension expect)
+{
+    return !geometric(unit->dimension) || geometric(expect);
+}
+
+static const struct unit *unit_find(const char *name, enum dimension expect)
 {
     for (int i = 0; i < UNITS; i++)
-        if (strcmp(units[i].name, name) == 0)
+        if (strcmp(units[i].name, name) == 0 && unit_counts(&units[i], expect))
             return &units[i];
     return NULL;
 }
@@ -176,7 +200,7 @@ static const struct unit *unit_guess(const char *name, enum dimension expect)
         if (strcasecmp(units[i].name, name) == 0 && units[i].dimension == expect)
             return &units[i];
     for (int i = 0; i < UNITS; i++)
-        if (strcasecmp(units[i].name, name) == 0)
+        if (strcasecmp(units[i].name, name) == 0 && unit_counts(&units[i], expect))
             return &units[i];
     return NULL;
 }
@@ -241,7 +265,7 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
     };
     if (unit[0] == '\0')
         return 0;
-    const struct unit *row = unit_find(unit);
+    const struct unit *row = unit_find(unit, expect);
     if (row == NULL) {
         const struct unit *guess = unit_guess(unit, expect);
         /* An amplitude may have any unit; where none is expected it is a misspelling. */
@@ -339,11 +363,12 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent)
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
 {
     static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz",  "d",   "h",   "min", "s",
-                                        "ms",  "us",  "ns",  "TiB", "GiB", "MiB", "KiB", "B"};
+                                        "ms",  "us",  "ns",  "TiB", "GiB", "MiB", "KiB", "B",
+                                        "km",  "m",   "mm",  "um",  "m/s"};
     const struct unit *best = NULL;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
-        const struct unit *row = unit_find(shown[i]);
-        if (row->dimension != dimension)
+        const struct unit *row = unit_find(shown[i], dimension);
+        if (row == NULL || row->dimension != dimension)
             continue;
         best = row;
         /* The largest unit that leaves at least 1; two of minutes, hours and days, so that 90 s
@@ -354,7 +379,7 @@ const char *quantity_print(enum dimension dimension, double value, char *text, s
             break;
     }
     if (value == 0 && dimension == DIMENSION_TIME)
-        best = unit_find("s");
+        best = unit_find("s", dimension);
     switch (dimension) {
     case DIMENSION_DECIBEL:
         snprintf(text, bytes, "%.4g dB", value);

@@ -25,6 +25,8 @@
     X(RATIO, "a percentage", "5 %")                                                                \
     X(FRAMES, "a number of frames", "1024 frames")                                                 \
     X(ANGLE, "an angle", "90 deg")                                                                 \
+    X(LENGTH, "a length", "5 mm")                                                                  \
+    X(VELOCITY, "a velocity", "3000 m/s")                                                          \
     X(AMPLITUDE, "an amplitude", "10 mV")
 
 enum dimension {
@@ -40,7 +42,7 @@ const char *dimension_example(enum dimension dimension);
 enum { QUANTITY_UNIT_BYTES = 16 };
 
 /* value = (negative ? -1 : 1) · digits · factor · 10^exponent in the base unit of the dimension:
- * Hz, s, bytes, dB, 1 (5 % is 0.05), frames, degrees; an amplitude's base unit is the one written.
+ * Hz, s, bytes, dB, 1 (5 % is 0.05), frames, degrees, m, m/s; an amplitude's base unit is the one written.
  */
 struct quantity {
     enum dimension dimension;

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "service/stream_filters.h"
+
 /* A number as given; 0, "not given" to the designs, when it is not. */
 static double number_or_zero(const struct raw_section *section, enum schema_id id)
 {
@@ -54,6 +56,20 @@ static void fill_replica(const struct raw_section *section, struct replica_spec 
     replica->golay_b = value_of(section, KEY_PAIR)->integer == 1;
 }
 
+static void fill_fk(const struct raw_section *section, struct fk_spec *fk)
+{
+    fk->spacing_m = number_or_zero(section, KEY_SPACING);
+    fk->velocity_low = number_or_zero(section, KEY_VELOCITY_LOW);
+    fk->velocity_high = number_or_zero(section, KEY_VELOCITY_HIGH);
+    fk->low_hz = number_or_zero(section, KEY_LOW);
+    fk->high_hz = number_or_zero(section, KEY_HIGH);
+    fk->reject = value_of(section, KEY_FAN)->integer == 1;
+    fk->taper = value_of(section, KEY_TAPER)->number;
+    fk->attenuation_db = number_or_zero(section, KEY_ATTENUATION);
+    fk->taps = count_or_zero(section, KEY_TAPS);
+    fk->padding = count_or_zero(section, KEY_PADDING);
+}
+
 /* A value that was written badly is reported; designing without it would only report nonsense. */
 static bool any_bad(const struct raw_section *section)
 {
@@ -84,7 +100,8 @@ static int build_filter(struct build *build, struct raw_section *section,
         *(delay->dimension == DIMENSION_TIME ? &spec->delay_s : &spec->delay_frames) =
             delay->number;
     }
-    if (value_given(section, KEY_TAPER) && value_of(section, KEY_WINDOW)->integer != 2)
+    if (filter_type_is_matched(spec->type) && value_given(section, KEY_TAPER) &&
+        value_of(section, KEY_WINDOW)->integer != 2)
         config_error(build->errors, place_of(section, KEY_TAPER),
                      "`taper` belongs to `window = tukey`; write that, or remove it");
     if (value_given(section, KEY_FILTER_PATH)) {
@@ -105,6 +122,8 @@ static int build_filter(struct build *build, struct raw_section *section,
         fill_design(section, &spec->design);
     if (filter_type_is_matched(spec->type))
         fill_replica(section, &spec->replica);
+    if (spec->type == FILTER_FK)
+        fill_fk(section, &spec->fk);
     return 0;
 }
 
@@ -177,6 +196,7 @@ static void check_filter(struct build *build, uint32_t index)
     const struct config_filter *filter = &build->filters[index];
     enum { RATES = 64 };
     double rates[RATES]; /* those checked already */
+    uint32_t channels[RATES]; /* with as many channels, where they matter */
     unsigned checked = 0;
     for (uint32_t s = 0; s < build->config->stream_count; s++) {
         const struct config_stream *stream = &build->streams[s];
@@ -184,17 +204,21 @@ static void check_filter(struct build *build, uint32_t index)
             continue;
         bool known = false;
         for (unsigned i = 0; i < checked; i++)
-            known = known || rates[i] == stream->source.rate_hz;
+            known = known || (rates[i] == stream->source.rate_hz &&
+                              (filter->spec.type != FILTER_FK || channels[i] == stream->source.channels));
         if (known)
             continue;
-        if (checked < RATES)
+        if (checked < RATES) {
+            channels[checked] = stream->source.channels;
             rates[checked++] = stream->source.rate_hz;
+        }
         struct problem problem;
         if (section->broken || !check_nyquist(build, section, stream))
             continue;
-        int status = filter_check(&filter->spec, stream->source.rate_hz, &problem);
+        struct filter_spec spec = stream_filter_spec(filter, stream);
+        int status = filter_check(&spec, stream->source.rate_hz, &problem);
         if (status == 0)
-            status = build->world->makeable(&filter->spec, stream->source.rate_hz, &problem);
+            status = build->world->makeable(&spec, stream->source.rate_hz, &problem);
         if (status != 0) {
             char rate[40];
             config_error(

@@ -1,6 +1,7 @@
 /*
  * Outputs of a stream: its `filter`, `bank` or `route` lines become edges (input channel →
- * filter → gain → output), and every output gets its form and its unit.
+ * filter → gain → output), and every output gets its form and its unit. A filter of an array (fk)
+ * has an edge from every channel to every channel.
  */
 #include "service/config_internal.h"
 
@@ -32,6 +33,45 @@ void resolve_filters(struct build *build, const struct raw_section *section)
     }
 }
 
+static bool is_array(const struct build *build, int filter)
+{
+    return filter >= 0 && build->filters[filter].spec.type == FILTER_FK;
+}
+
+/* Edges that one name in `filter` or `bank` stands for. */
+static uint64_t edges_of_name(const struct build *build, const struct config_stream *stream,
+                              const char *name)
+{
+    uint64_t channels = stream->source.channels;
+    return is_array(build, config_find_filter(build->config, name)) ? channels * channels : channels;
+}
+
+/* The edges by which a filter makes `output` of `channel`; returns how many. */
+static uint32_t add_edges(const struct build *build, const struct config_stream *stream, int filter,
+                          uint32_t channel, uint32_t output, struct config_edge *edges)
+{
+    bool array = is_array(build, filter);
+    uint32_t count = 0;
+    for (uint32_t i = array ? 0 : channel; i < (array ? stream->source.channels : channel + 1); i++)
+        edges[count++] = (struct config_edge){.input = (uint16_t)i,
+                                              .output = (uint16_t)output,
+                                              .filter = (uint16_t)filter,
+                                              .gain = 1};
+    return count;
+}
+
+/* An array's filter mixes all channels, so it cannot stand where one channel is meant. */
+static int refuse_array(struct build *build, int filter, const char *key, struct config_place place)
+{
+    if (!is_array(build, filter))
+        return 0;
+    config_error(build->errors, place,
+                 "filter %s (type = fk) combines all channels, `%s` names it for one of them; write "
+                 "`filter = %s`, or name it in `bank`",
+                 build->filters[filter].name, key, build->filters[filter].name);
+    return ERROR_CONFIG;
+}
+
 /* Edges of `filter = …`: one for all channels, or one each. */
 static int edges_of_filter(struct build *build, struct config_stream *stream,
                            struct raw_section *section, struct config_edge *edges)
@@ -46,17 +86,17 @@ static int edges_of_filter(struct build *build, struct config_stream *stream,
             setting->value_count, channels);
         return ERROR_CONFIG;
     }
+    bool one = setting->value_count == 1;
+    uint32_t used = 0;
     int status = 0;
     for (unsigned i = 0; i < setting->value_count; i++) {
         int filter = resolve_filter(build, section, setting->values[i].text, setting->place);
-        if (filter < 0)
+        if (filter < 0 ||
+            (!one && refuse_array(build, filter, "filter", setting->place) != 0))
             status = ERROR_CONFIG;
         for (uint32_t c = 0; status == 0 && c < channels; c++)
-            if (setting->value_count == 1 || c == i)
-                edges[c] = (struct config_edge){.input = (uint16_t)c,
-                                                .output = (uint16_t)c,
-                                                .filter = (uint16_t)filter,
-                                                .gain = 1};
+            if (one || c == i)
+                used += add_edges(build, stream, filter, c, c, edges + used);
     }
     return status;
 }
@@ -66,18 +106,16 @@ static int edges_of_bank(struct build *build, struct config_stream *stream,
                          struct raw_section *section, struct config_edge *edges)
 {
     const struct raw_setting *setting = raw_setting_of(section, KEY_BANK);
-    uint32_t width = setting->value_count;
-    int status = 0;
+    uint32_t width = setting->value_count, used = 0;
+    int filters[CONFIG_CHANNELS_MAX], status = 0;
     for (uint32_t i = 0; i < width; i++) {
-        int filter = resolve_filter(build, section, setting->values[i].text, setting->place);
-        if (filter < 0)
+        filters[i] = resolve_filter(build, section, setting->values[i].text, setting->place);
+        if (filters[i] < 0)
             status = ERROR_CONFIG;
-        for (uint32_t c = 0; status == 0 && c < stream->source.channels; c++)
-            edges[c * width + i] = (struct config_edge){.input = (uint16_t)c,
-                                                        .output = (uint16_t)(c * width + i),
-                                                        .filter = (uint16_t)filter,
-                                                        .gain = 1};
     }
+    for (uint32_t c = 0; status == 0 && c < stream->source.channels; c++)
+        for (uint32_t i = 0; i < width; i++)
+            used += add_edges(build, stream, filters[i], c, c * width + i, edges + used);
     return status;
 }
 
@@ -101,7 +139,7 @@ static int edges_of_routes(struct build *build, struct config_stream *stream,
                          stream->source.channels);
             status = ERROR_CONFIG;
         }
-        if (filter < 0)
+        if (filter < 0 || refuse_array(build, filter, "route", place) != 0)
             status = ERROR_CONFIG;
         else
             edges[i] = (struct config_edge){.input = (uint16_t)(route->input - 1),
@@ -155,10 +193,16 @@ static int build_edges(struct build *build, struct config_stream *stream,
     }
     uint32_t channels = stream->source.channels;
     uint64_t listed = raw_setting_of(section, ways[way])->value_count;
-    uint64_t count = way == 0 ? channels : way == 1 ? channels * listed : listed;
-    uint64_t outputs = count;
+    uint64_t outputs = way == 0 ? channels : way == 1 ? channels * listed : listed;
+    uint64_t count = outputs;
+    if (way == 1 || (way == 0 && listed == 1)) {
+        count = 0;
+        for (uint64_t i = 0; i < listed; i++)
+            count += edges_of_name(build, stream,
+                                   raw_setting_of(section, ways[way])->values[i].text);
+    }
     build->edges += count;
-    if (build->edges > CONFIG_EDGES_MAX || (way != 2 && count > UINT16_MAX)) {
+    if (build->edges > CONFIG_EDGES_MAX || (way != 2 && outputs > UINT16_MAX)) {
         config_error(
             build->errors, place_of(section, ways[way]),
             "stream %s brings the number of edges (channel → filter → output) to %llu, more "

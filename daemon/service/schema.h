@@ -76,6 +76,8 @@ const char *schema_type_name(enum section_kind section, int index);
     X(DECIBEL, DECIBEL, "dB")                                                                      \
     X(RATIO, RATIO, "percentage")                                                                  \
     X(ANGLE, ANGLE, "angle")                                                                       \
+    X(LENGTH, LENGTH, "length")                                                                    \
+    X(VELOCITY, VELOCITY, "velocity")                                                              \
     X(AMPLITUDE, AMPLITUDE, "amplitude")                                                           \
     X(SPAN, FRAMES, "frames or time")  /* whole frames; or a time, in integer ns */                \
     X(DELAY, FRAMES, "frames or time") /* frames may have a fraction */                            \
@@ -215,6 +217,11 @@ enum schema_id {
     KEY_CYCLES,
     KEY_GAIN,
     KEY_INVERT,
+    KEY_SPACING,
+    KEY_VELOCITY_LOW,
+    KEY_VELOCITY_HIGH,
+    KEY_FAN,
+    KEY_PADDING,
     /* [sink] */
     KEY_SINK_TYPE,
     KEY_SINK_STREAM,
@@ -243,7 +250,7 @@ extern const struct schema_key schema_keys[KEYS];
 
 /* One value of a key, typed. Which fields count depends on the type. */
 struct value {
-    double number;   /* base unit: Hz, s, bytes, dB, 1, degrees, frames; amplitudes: in `unit` */
+    double number;   /* base unit: Hz, s, bytes, dB, 1, degrees, m, m/s, frames; amplitudes: in `unit` */
     int64_t integer; /* COUNT; TIME in ns; MEMORY in bytes; frames; CHOICE: index; BOOLEAN; SSRC */
     enum dimension dimension; /* SPAN, DELAY, ROTATION: which of the two was written */
     char unit[QUANTITY_UNIT_BYTES];

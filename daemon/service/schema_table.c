@@ -37,6 +37,7 @@ const struct schema_section schema_sections[SECTIONS] = {
 #define DESIGNED  (KIND(LOWPASS) | KIND(HIGHPASS) | KIND(BANDPASS) | KIND(BANDSTOP))
 #define CODED     (KIND(BARKER) | KIND(GOLAY))
 #define MATCHED   (KIND(CHIRP) | CODED | KIND(REPLICA))
+#define ARRAY     KIND(FK)
 
 #define TO_RTP    (1u << SINK_RTP)
 #define TO_FILE   (1u << SINK_RECORDING)
@@ -215,25 +216,25 @@ const struct schema_key schema_keys[KEYS] = {
 
     /* ---- [filter NAME] ---- */
     [KEY_TYPE] = {"type", SECTION_FILTER, VALUE_CHOICE, .required = ~0u,
-        .choices = "lowpass|highpass|bandpass|bandstop|file|chirp|barker|golay|replica|identity",
-        .sentence = "lowpass, highpass, bandpass or bandstop (designed); file (taps from a file); chirp, barker, golay or replica (matched to what the transducer was sent); identity (no change)."},
+        .choices = "lowpass|highpass|bandpass|bandstop|file|chirp|barker|golay|replica|identity|fk",
+        .sentence = "lowpass, highpass, bandpass or bandstop (designed); file (taps from a file); chirp, barker, golay or replica (matched to what the transducer was sent); identity (no change); fk (waves of a line array by their velocity; named in `filter` alone or in `bank`)."},
     [KEY_METHOD] = {"method", SECTION_FILTER, VALUE_CHOICE, .applies = DESIGNED, .fallback = "kaiser", .choices = "kaiser|remez",
         .sentence = "How it is designed: kaiser (windowed, any length) or remez (Parks-McClellan, up to 1001 taps)."},
-    [KEY_LOW] = {"low", SECTION_FILTER, VALUE_FREQUENCY, .applies = LOWS, .minimum = 0, .above_minimum = true, .maximum = 5e9,
-        .sentence = "Lower band edge, where the gain is -6 dB; in a high-pass the same as `cutoff`."},
-    [KEY_HIGH] = {"high", SECTION_FILTER, VALUE_FREQUENCY, .applies = HIGHS, .minimum = 0, .above_minimum = true, .maximum = 5e9,
-        .sentence = "Upper band edge, where the gain is -6 dB; in a low-pass the same as `cutoff`."},
+    [KEY_LOW] = {"low", SECTION_FILTER, VALUE_FREQUENCY, .applies = LOWS | ARRAY, .minimum = 0, .above_minimum = true, .maximum = 5e9,
+        .sentence = "Lower band edge, where the gain is -6 dB; in a high-pass the same as `cutoff`; for fk where the fan begins to act (default 0 Hz)."},
+    [KEY_HIGH] = {"high", SECTION_FILTER, VALUE_FREQUENCY, .applies = HIGHS | ARRAY, .minimum = 0, .above_minimum = true, .maximum = 5e9,
+        .sentence = "Upper band edge, where the gain is -6 dB; in a low-pass the same as `cutoff`; for fk where the fan ends (default half the rate)."},
     [KEY_CUTOFF] = {"cutoff", SECTION_FILTER, VALUE_FREQUENCY, .applies = KIND(LOWPASS) | KIND(HIGHPASS), .minimum = 0, .above_minimum = true, .maximum = 5e9,
         .sentence = "Band edge of a low- or high-pass, where the gain is -6 dB."},
     [KEY_TRANSITION] = {"transition", SECTION_FILTER, VALUE_FREQUENCY, .applies = DESIGNED, .minimum = 0, .above_minimum = true, .maximum = 5e9,
         .fallback_words = "what `taps` gives, else a quarter of the room that the edges leave",
         .sentence = "Full width of the transition between pass-band and stop-band, the edge in its middle."},
-    [KEY_ATTENUATION] = {"attenuation", SECTION_FILTER, VALUE_DECIBEL, .applies = DESIGNED, .minimum = DESIGN_ATTENUATION_DB_MIN, .maximum = DESIGN_ATTENUATION_DB_MAX, .fallback = "60 dB",
-        .sentence = "Least attenuation in the stop-band."},
+    [KEY_ATTENUATION] = {"attenuation", SECTION_FILTER, VALUE_DECIBEL, .applies = DESIGNED | ARRAY, .minimum = DESIGN_ATTENUATION_DB_MIN, .maximum = DESIGN_ATTENUATION_DB_MAX, .fallback = "60 dB",
+        .sentence = "Least attenuation in the stop-band; for fk what the window of each FIR is made for."},
     [KEY_RIPPLE] = {"ripple", SECTION_FILTER, VALUE_DECIBEL, .applies = DESIGNED, .minimum = 0, .above_minimum = true, .maximum = 20, .fallback_words = "what the attenuation gives",
         .sentence = "Largest deviation from the centre's gain in the pass-band."},
-    [KEY_TAPS] = {"taps", SECTION_FILTER, VALUE_COUNT, .applies = DESIGNED, .minimum = 1, .maximum = 1048576, .fallback_words = "what transition and attenuation need, made odd",
-        .sentence = "Length of the filter."},
+    [KEY_TAPS] = {"taps", SECTION_FILTER, VALUE_COUNT, .applies = DESIGNED | ARRAY, .required = ARRAY, .minimum = 1, .maximum = 1048576, .fallback_words = "what transition and attenuation need, made odd",
+        .sentence = "Length of the filter; for fk of the FIR of each wavenumber, odd."},
     [KEY_ANALYTIC] = {"analytic", SECTION_FILTER, VALUE_BOOLEAN, .applies = KIND(BANDPASS) | MATCHED, .fallback = "no",
         .sentence = "Whether the filter is complex, with no gain at negative frequencies: its real part is the plain filter, its magnitude the envelope."},
     [KEY_FILTER_PATH] = {"path", SECTION_FILTER, VALUE_PATH, .applies = KIND(FILE) | KIND(REPLICA), .required = KIND(FILE) | KIND(REPLICA),
@@ -244,8 +245,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "amplitude: an echo of amplitude a peaks at a; energy: white noise keeps its RMS; none: the plain correlation."},
     [KEY_WINDOW] = {"window", SECTION_FILTER, VALUE_CHOICE, .applies = MATCHED, .fallback = "none", .choices = "none|hann|tukey",
         .sentence = "Window of the replica as it was sent."},
-    [KEY_TAPER] = {"taper", SECTION_FILTER, VALUE_RATIO, .applies = MATCHED, .minimum = 0, .above_minimum = true, .maximum = 1, .fallback = "25 %",
-        .sentence = "Part of a Tukey window that is tapered, both ends together."},
+    [KEY_TAPER] = {"taper", SECTION_FILTER, VALUE_RATIO, .applies = MATCHED | ARRAY, .minimum = 0, .above_minimum = true, .maximum = 1, .fallback = "25 %",
+        .sentence = "Part of a Tukey window that is tapered, both ends together; for fk the full width of each edge over that of the fan, in slowness."},
     [KEY_START] = {"start", SECTION_FILTER, VALUE_FREQUENCY, .applies = KIND(CHIRP), .required = KIND(CHIRP), .minimum = 0, .above_minimum = true, .maximum = 5e9,
         .sentence = "First frequency of the chirp."},
     [KEY_STOP] = {"stop", SECTION_FILTER, VALUE_FREQUENCY, .applies = KIND(CHIRP), .required = KIND(CHIRP), .minimum = 0, .maximum = 5e9,
@@ -268,6 +269,16 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Gain on all taps."},
     [KEY_INVERT] = {"invert", SECTION_FILTER, VALUE_BOOLEAN, .fallback = "no",
         .sentence = "Whether the taps change their sign."},
+    [KEY_SPACING] = {"spacing", SECTION_FILTER, VALUE_LENGTH, .applies = ARRAY, .required = ARRAY, .minimum = 0, .above_minimum = true, .maximum = 1e5,
+        .sentence = "Distance of two neighbouring sensors of the line array, channel 1 at one end."},
+    [KEY_VELOCITY_LOW] = {"velocity low", SECTION_FILTER, VALUE_VELOCITY, .applies = ARRAY, .required = ARRAY, .minimum = -1e9, .maximum = 1e9,
+        .sentence = "Apparent phase velocity along the array at the slow edge of the fan; positive towards higher channels, negative towards channel 1."},
+    [KEY_VELOCITY_HIGH] = {"velocity high", SECTION_FILTER, VALUE_VELOCITY, .applies = ARRAY, .minimum = -1e9, .maximum = 1e9, .fallback_words = "minus `velocity low`: all faster waves, of both directions",
+        .sentence = "The same at the other edge; edges of opposite signs enclose the wave that meets all sensors at once."},
+    [KEY_FAN] = {"fan", SECTION_FILTER, VALUE_CHOICE, .applies = ARRAY, .fallback = "pass", .choices = "pass|reject",
+        .sentence = "pass: only waves of the fan pass; reject: all others do, and whatever lies outside of `low` and `high`."},
+    [KEY_PADDING] = {"padding", SECTION_FILTER, VALUE_COUNT, .applies = ARRAY, .minimum = 1, .maximum = FK_PADDING_MAX, .fallback_words = "three times the channels",
+        .sentence = "Zero channels behind the array, so that its ends do not wrap into each other; at least the channels less one."},
 
     /* ---- [sink NAME] ---- */
     [KEY_SINK_TYPE] = {"type", SECTION_SINK, VALUE_CHOICE, .required = ~0u, .choices = "rtp|recording",

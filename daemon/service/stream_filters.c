@@ -26,11 +26,20 @@ static void made_free(struct made *made, uint32_t filters)
     free(made);
 }
 
-static int make_one(const struct config_filter *filter, double rate_hz, struct made *made,
-                    struct problem *problem)
+struct filter_spec stream_filter_spec(const struct config_filter *filter,
+                                      const struct config_stream *stream)
+{
+    struct filter_spec spec = filter->spec;
+    spec.fk.channels = stream->source.channels;
+    return spec;
+}
+
+static int make_one(const struct config_filter *filter, const struct config_stream *stream,
+                    struct made *made, struct problem *problem)
 {
     struct filter_measure measure;
-    int error = filter_make(&filter->spec, rate_hz, &made->sets, &made->count, &measure, problem);
+    struct filter_spec spec = stream_filter_spec(filter, stream);
+    int error = filter_make(&spec, stream->source.rate_hz, &made->sets, &made->count, &measure, problem);
     if (error < 0)
         return problem_prefix(problem, error, "%s:%u: filter %s", filter->place.file,
                               filter->place.line, filter->name);
@@ -43,6 +52,17 @@ static int make_one(const struct config_filter *filter, double rate_hz, struct m
     return 0;
 }
 
+/* Which set of its filter an edge means. A filter of an array leads from every channel to every
+ * channel; in a bank the outputs of one channel stand together. */
+static uint32_t set_of(const struct config_stream *stream, const struct config_edge *edge,
+                       const struct config_filter *filter, uint32_t sets)
+{
+    if (filter->spec.type == FILTER_FK)
+        return fk_set(stream->source.channels, edge->input,
+                      edge->output / (stream->output_count / stream->source.channels));
+    return sets > 1 ? edge->input : 0;
+}
+
 /* Makes every filter the edges name and gives each set in use its place in out->taps. */
 static int make_used(const struct config *config, const struct config_stream *stream,
                      struct made *made, struct stream_filters *out, struct problem *problem)
@@ -52,11 +72,11 @@ static int make_used(const struct config *config, const struct config_stream *st
         const struct config_filter *filter = &config->filters[edge->filter];
         struct made *one = &made[edge->filter];
         if (one->sets == NULL) {
-            int error = make_one(filter, stream->source.rate_hz, one, problem);
+            int error = make_one(filter, stream, one, problem);
             if (error < 0)
                 return error;
         }
-        uint32_t set = one->count > 1 ? edge->input : 0;
+        uint32_t set = set_of(stream, edge, filter, one->count);
         if (set >= one->count)
             return problem_set(problem, ERROR_CONFIG,
                                "%s:%u: stream %s uses filter %s for channel %u, but its file has taps for "

@@ -1,5 +1,5 @@
 /*
- * Filters: see filter.h. Maps the types onto loading, design, matching and the identity, and
+ * Filters: see filter.h. Maps the types onto loading, design, matching, arrays and the identity, and
  * applies gain and the rule of delays. No state; worker threads.
  */
 #include "signal/filter.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum source { SOURCE_DESIGN, SOURCE_FILE, SOURCE_REPLICA, SOURCE_IDENTITY };
+enum source { SOURCE_DESIGN, SOURCE_FILE, SOURCE_REPLICA, SOURCE_IDENTITY, SOURCE_FK };
 
 static const struct filter_kind {
     const char *name;
@@ -32,6 +32,7 @@ static const struct filter_kind {
     [FILTER_GOLAY].source = SOURCE_REPLICA,   [FILTER_GOLAY].replica = REPLICA_GOLAY,
     [FILTER_REPLICA].source = SOURCE_REPLICA, [FILTER_REPLICA].replica = REPLICA_FILE,
     [FILTER_IDENTITY].source = SOURCE_IDENTITY,
+    [FILTER_FK].source = SOURCE_FK,
     /* clang-format on */
 };
 
@@ -112,6 +113,11 @@ int filter_check(const struct filter_spec *spec, double rate_hz, struct problem 
         struct replica_spec replica = replica_of(spec);
         return replica_check(&replica, rate_hz, problem);
     }
+    case SOURCE_FK:
+        error = fk_check(&spec->fk, rate_hz, problem);
+        if (error != 0)
+            return error;
+        break;
     case SOURCE_FILE:
     case SOURCE_IDENTITY:
         break;
@@ -230,6 +236,9 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
         if (error == 0)
             find_delays(*sets, *count);
         break;
+    case SOURCE_FK:
+        error = fk_make(&spec->fk, rate_hz, sets, count, problem);
+        break;
     case SOURCE_IDENTITY:
         error = make_identity(sets, count, problem);
         break;
@@ -242,7 +251,8 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
         *measure = (struct filter_measure){
             .response = designed, .matched = {NAN, NAN, NAN, NAN}, .analytic = spec->analytic};
     else if (measure != NULL)
-        error = filter_measure_set(spec, rate_hz, (*sets)[0], measure, problem);
+        error = filter_measure_set(spec, rate_hz, (*sets)[*count / 2 * (spec->type == FILTER_FK)],
+                                   measure, problem);
     if (error != 0) {
         taps_sets_free(*sets, *count);
         *sets = NULL;

@@ -1,7 +1,7 @@
 /*
  * Filters: one typed description of every kind of filter a configuration can name, and the one
- * function that turns it into taps: from a file, designed, matched to a replica, or the
- * identity. Delays follow one rule (see enum delay_source): known by construction, else what the
+ * function that turns it into taps: from a file, designed, matched to a replica, a velocity
+ * filter of a line array, or the identity. Delays follow one rule (see enum delay_source): known by construction, else what the
  * user says, else found symmetric, else 0 with a warning.
  *
  * Worker threads; pure functions.
@@ -14,6 +14,7 @@
 
 #include "core/error.h"
 #include "signal/design.h"
+#include "signal/fk.h"
 #include "signal/replica.h"
 #include "signal/response.h"
 #include "signal/taps.h"
@@ -29,7 +30,8 @@
     X(BARKER, "barker")     /* replica */                                                          \
     X(GOLAY, "golay")       /* replica */                                                          \
     X(REPLICA, "replica")   /* replica, path */                                                    \
-    X(IDENTITY, "identity") /* nothing */
+    X(IDENTITY, "identity") /* nothing */                                                          \
+    X(FK, "fk")             /* fk: one set of taps for each distance of two channels */
 
 enum filter_type {
 #define X(name, text) FILTER_##name,
@@ -60,6 +62,7 @@ struct filter_spec {
     double delay_s;      /* `delay` as a time; NaN: not given */
     struct design_spec design;
     struct replica_spec replica;
+    struct fk_spec fk; /* fk.channels is the stream's: config_filter_spec */
 };
 
 void filter_defaults(struct filter_spec *spec, enum filter_type type);
@@ -77,8 +80,8 @@ struct filter_measure {
 int filter_check(const struct filter_spec *spec, double rate_hz, struct problem *problem);
 
 /*
- * Makes the taps for a stream of rate_hz. *count is 1 (shared by all channels), or the number of
- * channels of the file. All sets have one delay. `measure` (may be NULL) describes the first set;
+ * Makes the taps for a stream of rate_hz. *count is 1 (shared by all channels), the number of
+ * channels of the file, or 2M - 1 for fk (fk_set says which). All sets have one delay. `measure` (may be NULL) describes the first set;
  * further ones: filter_measure_set. Log its warning. Free with taps_sets_free.
  */
 int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,

@@ -121,6 +121,11 @@ static const struct line filters[FILTER_TYPES][LINES_MAX] = {
     [FILTER_GOLAY] = {{"order", "3"}, {"carrier", "40 kHz"}, {"cycles per chip", "2"}},
     [FILTER_REPLICA] = {{"path", "replica.npy"}},
     [FILTER_IDENTITY] = {{NULL, NULL}},
+    [FILTER_FK] = {{"spacing", "5 mm"},
+                   {"velocity low", "4000 m/s"},
+                   {"velocity high", "9000 m/s"},
+                   {"high", "150 kHz"},
+                   {"taps", "63"}},
 };
 
 static const struct line sinks[SINK_KINDS][LINES_MAX] = {
@@ -207,6 +212,10 @@ static const struct {
     {KEY_CARRIER, "50 kHz"},
     {KEY_CHIP_RATE, "20 kHz"},
     {KEY_CYCLES, "3"},
+    {KEY_SPACING, "4 mm"},
+    {KEY_VELOCITY_LOW, "-6 km/s"},
+    {KEY_VELOCITY_HIGH, "12 mm/us"},
+    {KEY_PADDING, "64"},
     {KEY_SINK_TYPE, "rtp"},
     {KEY_SINK_STREAM, "base"},
     {KEY_SINK_FORMAT, "s16"},
@@ -264,7 +273,7 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
              "[filter spare]\ntype = identity\n");
     if (key->section == SECTION_FILTER)
         append(text, bytes,
-               "[stream user]\nsource = generator\nrate = 500 kHz\nfilter = sample\n"
+               "[stream user]\nsource = generator\nrate = 500 kHz\nchannels = 8\nfilter = sample\n"
                "[sink users]\ntype = rtp\nstream = user\naddress = 127.0.0.1:6001");
     if (key->section == SECTION_STREAM)
         append(text, bytes,
@@ -291,7 +300,10 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
             continue;
         if (company[i].instead_of != NULL)
             instead_of = company[i].instead_of;
-        if (company[i].partner.key != NULL)
+        const struct schema_key *partner =
+            company[i].partner.key != NULL ? schema_find(key->section, company[i].partner.key) : NULL;
+        bool applies = partner != NULL && (partner->applies == 0 || (partner->applies >> type) & 1);
+        if (applies)
             append_setting(text, bytes, company[i].partner.key, company[i].partner.value);
     }
     for (int i = 0; needs != NULL && i < LINES_MAX && needs[i].key != NULL; i++)

@@ -133,6 +133,10 @@ static const char *base_unit(const struct schema_key *key)
         return " dB";
     case VALUE_ANGLE:
         return " deg";
+    case VALUE_LENGTH:
+        return " m";
+    case VALUE_VELOCITY:
+        return " m/s";
     case VALUE_SPAN:
     case VALUE_DELAY:
         return " frames";
@@ -193,6 +197,8 @@ static void wrong_kind(const struct schema_key *key, int type)
         [VALUE_DECIBEL] = {"3 Hz", "is a frequency"},
         [VALUE_RATIO] = {"3 Hz", "is a frequency"},
         [VALUE_ANGLE] = {"3 s", "is a time"},
+        [VALUE_LENGTH] = {"3 m/s", "is a velocity"},
+        [VALUE_VELOCITY] = {"3 mm", "is a length"},
         [VALUE_AMPLITUDE] = {"3 Hz", "is a frequency"},
         [VALUE_SPAN] = {"3 Hz", "is a frequency"},
         [VALUE_DELAY] = {"3 dB", "is a level"},
@@ -222,6 +228,8 @@ static void no_unit(const struct schema_key *key, int type)
     case VALUE_DECIBEL:
     case VALUE_RATIO:
     case VALUE_ANGLE:
+    case VALUE_LENGTH:
+    case VALUE_VELOCITY:
     case VALUE_ROTATION:
         expect_error(key, type, "7", "has no unit");
         break;
