@@ -10,6 +10,7 @@ struct option_row {
     const char *name;      /* with its dashes */
     const char *letter;    /* the short form, or NULL */
     const char *value;     /* what its value is called, or NULL: it has none */
+    bool optional;         /* the value may be left out, at the end or before another option */
     size_t text;           /* offset of the const char * it sets; (size_t)-1: none */
     size_t flag;           /* offset of the bool it sets; (size_t)-1: none */
     int command;           /* enum command it chooses, or NO_COMMAND */
@@ -22,35 +23,35 @@ struct option_row {
 
 /* clang-format off */
 static const struct option_row table[] = {
-    {"--config", "-c", "FILE", AT(config_path), NONE, NO_COMMAND, "-c, --config FILE",
+    {"--config", "-c", "FILE", false, AT(config_path), NONE, NO_COMMAND, "-c, --config FILE",
      "Read this configuration (and conf.d/*.conf beside it). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
-    {"--check", NULL, "FILE", AT(config_path), NONE, COMMAND_CHECK, "--check FILE",
+    {"--check", NULL, "FILE", true, AT(config_path), NONE, COMMAND_CHECK, "--check [FILE]",
      "Say everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 when it is right, 1 when not. Touches no device and no socket."},
-    {"--help-config", NULL, NULL, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
+    {"--help-config", NULL, NULL, false, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
      "Describe every section and key of the configuration."},
-    {"--design", NULL, "NAME", AT(design_name), NONE, COMMAND_DESIGN, "--design NAME",
+    {"--design", NULL, "NAME", false, AT(design_name), NONE, COMMAND_DESIGN, "--design NAME",
      "Print the filter of that name: taps, response, delay, ripple, attenuation, noise floor."},
-    {"--out", NULL, "FILE", AT(out_path), NONE, NO_COMMAND, "--out FILE",
+    {"--out", NULL, "FILE", false, AT(out_path), NONE, NO_COMMAND, "--out FILE",
      "With --design: write the taps (.txt, .npy) or a plot (.png, .svg) to this file."},
-    {"--list-devices", NULL, NULL, NONE, NONE, COMMAND_LIST_DEVICES, "--list-devices",
+    {"--list-devices", NULL, NULL, false, NONE, NONE, COMMAND_LIST_DEVICES, "--list-devices",
      "List the OpenCL devices; `device` in [device] takes their number or a part of their name."},
-    {"--list-variants", NULL, NULL, NONE, NONE, COMMAND_LIST_VARIANTS, "--list-variants",
+    {"--list-variants", NULL, NULL, false, NONE, NONE, COMMAND_LIST_VARIANTS, "--list-variants",
      "List the ways to compute a plan, in the order in which they are tried."},
-    {"--kernels", NULL, "DIR", AT(kernels_dir), NONE, NO_COMMAND, "--kernels DIR",
+    {"--kernels", NULL, "DIR", false, AT(kernels_dir), NONE, NO_COMMAND, "--kernels DIR",
      "Use OpenCL kernels from this folder in place of the built-in ones of the same name."},
-    {"--variant", NULL, "NAME", AT(variant), NONE, NO_COMMAND, "--variant NAME",
+    {"--variant", NULL, "NAME", false, AT(variant), NONE, NO_COMMAND, "--variant NAME",
      "Compute every stream with this variant, whatever the configuration says."},
-    {"--status-json", NULL, "FILE", AT(status_json), NONE, NO_COMMAND, "--status-json FILE",
+    {"--status-json", NULL, "FILE", false, AT(status_json), NONE, NO_COMMAND, "--status-json FILE",
      "Write the status as JSON to this file on SIGUSR1 and when stopping."},
-    {"--verbose", "-v", NULL, NONE, AT(verbose), NO_COMMAND, "-v, --verbose",
+    {"--verbose", "-v", NULL, false, NONE, AT(verbose), NO_COMMAND, "-v, --verbose",
      "Log details as well."},
-    {"--quiet", "-q", NULL, NONE, AT(quiet), NO_COMMAND, "-q, --quiet",
+    {"--quiet", "-q", NULL, false, NONE, AT(quiet), NO_COMMAND, "-q, --quiet",
      "Log warnings and errors only."},
-    {"--man", NULL, "PAGE", AT(man_page), NONE, COMMAND_MAN, "--man PAGE",
+    {"--man", NULL, "PAGE", false, AT(man_page), NONE, COMMAND_MAN, "--man PAGE",
      "Print the manual page `convolvd` or `convolvd.conf` as roff."},
-    {"--help", "-h", NULL, NONE, NONE, COMMAND_HELP, "-h, --help",
+    {"--help", "-h", NULL, false, NONE, NONE, COMMAND_HELP, "-h, --help",
      "Print this text."},
-    {"--version", "-V", NULL, NONE, NONE, COMMAND_VERSION, "-V, --version",
+    {"--version", "-V", NULL, false, NONE, NONE, COMMAND_VERSION, "-V, --version",
      "Print the version."},
 };
 /* clang-format on */
@@ -74,7 +75,7 @@ static const struct option_row *find(const char *argument, const char **value)
 
 static void take(struct arguments *out, const struct option_row *row, const char *value)
 {
-    if (row->text != NONE)
+    if (row->text != NONE && value != NULL)
         *(const char **)(void *)((char *)out + row->text) = value;
     if (row->flag != NONE)
         *(bool *)(void *)((char *)out + row->flag) = true;
@@ -104,8 +105,9 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
         if (row->value == NULL && value != NULL)
             return problem_set(problem, ERROR_ARGUMENT, "%s: takes no value; write %s", argument,
                                row->name);
-        if (row->value != NULL && value == NULL) {
-            if (i + 1 == argc)
+        bool more = i + 1 < argc && (!row->optional || argv[i + 1][0] != '-');
+        if (row->value != NULL && value == NULL && (more || !row->optional)) {
+            if (!more)
                 return problem_set(problem, ERROR_ARGUMENT, "%s: its value is missing; write %s %s",
                                    argument, row->name, row->value);
             value = argv[++i];

@@ -1,0 +1,96 @@
+#!/usr/bin/python3
+# parallel: yes
+"""The commands that print and leave: what they say, and their exit status."""
+import os
+import subprocess
+import tempfile
+import unittest
+
+import convolvd as c
+
+CONFIG = """[device]
+device = {device}
+[stream g]
+source = generator
+rate = 1 MHz
+pace = fast
+duration = 1000 frames
+filter = i
+[filter i]
+type = identity
+"""
+
+
+def run(*arguments, stdout=subprocess.PIPE, **environment):
+    result = subprocess.run([os.path.join(c.BUILD, "convolvd"), *arguments], stdin=subprocess.DEVNULL, stdout=stdout,
+                            stderr=subprocess.PIPE, text=True, timeout=c.PATIENCE_S, check=False,
+                            env={**os.environ, **environment})
+    return result.returncode, result.stdout, result.stderr
+
+
+class Commands(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+
+    def write(self, text):
+        path = os.path.join(self.folder, "a.conf")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_texts(self):
+        for arguments, words in ((["--help"], ["usage: convolvd", "--list-devices", "SIGUSR1"]),
+                                 (["--help-config"], ["[stream", "full scale", "receive buffer"]),
+                                 (["--man", "convolvd"], [".TH ", "list\\-devices"]),
+                                 (["--man", "convolvd.conf"], [".TH ", "full scale"]),
+                                 (["--version"], ["convolvd 0."]),
+                                 (["--list-variants"], ["fused\n", "general\n"])):
+            code, out, log = run(*arguments)
+            self.assertEqual((code, log), (0, ""), arguments)
+            for word in words:
+                self.assertIn(word, out, arguments)
+
+    def test_devices(self):
+        code, out, _ = run("--list-devices")
+        self.assertEqual(code, 0)
+        self.assertTrue(out.startswith("0: "), out)
+        # What is listed can be named; what is not is answered with the list.
+        name = out.splitlines()[0][3:]
+        self.assertEqual(run(self.write(CONFIG.format(device=name[:20])))[0], 0)
+        self.assertEqual(run(self.write(CONFIG.format(device="0")))[0], 0)
+        code, _, log = run(self.write(CONFIG.format(device="no such device")))
+        self.assertEqual(code, 1)
+        self.assertIn('"no such device"', log)
+        self.assertIn(name, log)
+
+    def test_no_opencl_names_the_package(self):
+        for arguments in (["--list-devices"], [self.write(CONFIG.format(device="auto"))]):
+            code, _, log = run(*arguments, OCL_ICD_VENDORS=os.path.join(self.folder, "none"))
+            self.assertEqual(code, 1)
+            self.assertIn("install pocl-opencl-icd", log)
+
+    def test_what_is_wrong_is_said(self):
+        path = self.write(CONFIG.format(device="cpu"))
+        for arguments, words in ((["--chek", path], "no such option; see convolvd --help"),
+                                 (["--man", "convolv"], "--man convolvd.conf"),
+                                 (["--design", "nope", "-c", path], "has: i"),
+                                 (["--check", os.path.join(self.folder, "none.conf")], "none.conf"),
+                                 (["--variant", "magic", path], 'no variant is named "magic"'),
+                                 ([path, path], "conf.d/")):
+            code, _, log = run(*arguments)
+            self.assertEqual(code, 1, arguments)
+            self.assertIn(words, log, arguments)
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            self.assertEqual(run("--help", stdout=full)[0], 1)
+
+    def test_check_touches_no_device(self):
+        path = self.write(CONFIG.format(device="cpu"))
+        code, out, _ = run("-c", path, "--check", OCL_ICD_VENDORS=os.path.join(self.folder, "none"))
+        self.assertEqual(code, 0)
+        self.assertIn("filter delay     0 frames", out)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
