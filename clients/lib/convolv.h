@@ -85,7 +85,7 @@ struct convolv_sender_options {
     uint32_t ssrc;               /* RTP */
     uint64_t first_sequence;     /* RTP: low 16 bits */
     uint32_t first_timestamp;    /* RTP: time stamp of the first frame */
-    bool sequence_little_endian; /* UDP_SEQUENCE */
+    bool sequence_big_endian;    /* UDP_SEQUENCE; GNU Radio sends the order of its machine, little on PCs */
     uint32_t ttl;                /* hops of multicast datagrams */
     uint32_t batch;              /* datagrams handed to the kernel at once, 1…1024 */
     bool segment;                /* UDP_SEGMENT: let the kernel cut equal datagrams; off by itself where unknown */

@@ -49,7 +49,7 @@ struct convolv_sender {
     struct sample_format format;
     uint32_t channels, frame_bytes, packet_frames, header_bytes;
     uint8_t payload_type;
-    bool sequence_little_endian;
+    bool sequence_big_endian;
     uint32_t batch;
     size_t queue_bytes;
 
@@ -247,7 +247,7 @@ int convolv_sender_open(const struct convolv_sender_options *options, struct con
         .frame_bytes = options->channels * format.bytes,
         .header_bytes = header_bytes[options->framing],
         .payload_type = (uint8_t)options->payload_type,
-        .sequence_little_endian = options->sequence_little_endian,
+        .sequence_big_endian = options->sequence_big_endian,
         .batch = options->batch,
         .segment = options->segment,
         .sequence = options->first_sequence,
@@ -287,10 +287,10 @@ uint32_t convolv_sender_frame_bytes(const struct convolv_sender *sender)
 
 /* ---- building ---------------------------------------------------------------------------- */
 
-static void write_sequence(uint8_t *out, uint64_t sequence, bool little_endian)
+static void write_sequence(uint8_t *out, uint64_t sequence, bool big_endian)
 {
     for (int i = 0; i < SEQUENCE_BYTES; i++)
-        out[i] = (uint8_t)(sequence >> (8 * (little_endian ? i : SEQUENCE_BYTES - 1 - i)));
+        out[i] = (uint8_t)(sequence >> (8 * (big_endian ? SEQUENCE_BYTES - 1 - i : i)));
 }
 
 int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uint32_t frames, bool marker,
@@ -309,7 +309,7 @@ int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uin
         };
         rtp_build(out, &header, NULL);
     } else if (sender->framing == CONVOLV_FRAMING_UDP_SEQUENCE) {
-        write_sequence(out, sender->sequence, sender->sequence_little_endian);
+        write_sequence(out, sender->sequence, sender->sequence_big_endian);
     }
     memcpy(out + sender->header_bytes, wire, payload);
     sender->sequence++;

@@ -34,9 +34,9 @@ enum { RIGS_MAX = 256, EXIT_FAULT = 1, EXIT_USAGE = 2, CREDIT_TIMEOUT_MS = 10000
 static struct arguments {
     struct option_list to;
     uint64_t rigs, port_step;
-    const char *framing, *format, *justify, *interface;
+    const char *framing, *format, *justify, *interface, *sequence_order;
     uint64_t bits, channels, payload_type, ssrc, packet, packet_min, mtu, ttl;
-    bool little_endian_sequence, wrap;
+    bool wrap;
     uint64_t sequence, timestamp;
     const char *file, *signal;
     uint64_t repeat, frames, seed;
@@ -57,7 +57,7 @@ static struct arguments {
     const char *ledger, *write;
 } arguments = {
     .rigs = 1, .port_step = 2,
-    .framing = "rtp", .format = "L16", .justify = "right",
+    .framing = "rtp", .justify = "right", .sequence_order = "little",
     .channels = 1, .payload_type = 96, .ssrc = 0x52494701, .mtu = 1500, .ttl = 1,
     .signal = "sine",
     .repeat = 1, .seed = 1,
@@ -92,7 +92,7 @@ static const struct option_row rows[] = {
     COUNT("ttl", "HOPS", ttl, 1, 255, "1", "reach of multicast"),
     GROUP("Packets"),
     TEXT("framing", "NAME", framing, "rtp", "rtp, udp (samples only) or udp-seq (64-bit sequence number)"),
-    TEXT("format", "NAME", format, "L16", "L16, L24, s32be, f32be, u8, s16le, u16be, s24le, f32le …"),
+    TEXT("format", "NAME", format, "L16 for rtp, else f32le", "L16, L24, s32be, f32be, u8, s16le, u16be, s24le, f32le …"),
     COUNT("bits", "N", bits, 2, 32, "all", "significant bits of a sample word"),
     TEXT("justify", "SIDE", justify, "right", "left or right: where these bits are"),
     COUNT("packet", "FRAMES", packet, 1, 65507, "as many as fit", "frames of a packet"),
@@ -103,7 +103,7 @@ static const struct option_row rows[] = {
     COUNT("sequence", "N", sequence, 0, 1.8e19, "0", "first sequence number"),
     COUNT("timestamp", "N", timestamp, 0, 4294967295.0, "0", "first RTP time stamp"),
     FLAG(wrap, "start just before sequence number and time stamp wrap"),
-    ROW("little-endian-sequence", FLAG, NUMBER, NULL, little_endian_sequence, 0, 0, NULL, "byte order of udp-seq's number"),
+    TEXT("sequence-order", "ORDER", sequence_order, "little", "little or big: byte order of udp-seq's number"),
     GROUP("Signal"),
     TEXT("file", "PATH", file, NULL, "send a recording (WAV, W64, RF64, FLAC …)"),
     COUNT("repeat", "N", repeat, 0, 1e18, "1", "so many times over; 0: without end"),
@@ -249,8 +249,10 @@ static int fill_rig_options(struct rig_options *options, struct problem *problem
         return problem_set(problem, ERROR_ARGUMENT, "--framing %s: write rtp, udp or udp-seq", a->framing);
     if (strcmp(a->justify, "left") != 0 && strcmp(a->justify, "right") != 0)
         return problem_set(problem, ERROR_ARGUMENT, "--justify %s: write left or right", a->justify);
+    if (strcmp(a->sequence_order, "little") != 0 && strcmp(a->sequence_order, "big") != 0)
+        return problem_set(problem, ERROR_ARGUMENT, "--sequence-order %s: write little or big", a->sequence_order);
     sender->interface = a->interface;
-    sender->format = a->format;
+    sender->format = a->format != NULL ? a->format : sender->framing == CONVOLV_FRAMING_RTP ? "L16" : "f32le";
     sender->bits = (uint32_t)a->bits;
     sender->justify_left = strcmp(a->justify, "left") == 0;
     sender->packet_frames = (uint32_t)a->packet;
@@ -260,7 +262,7 @@ static int fill_rig_options(struct rig_options *options, struct problem *problem
     sender->batch = (uint32_t)a->batch;
     sender->segment = a->segment;
     sender->send_buffer_bytes = a->send_buffer;
-    sender->sequence_little_endian = a->little_endian_sequence;
+    sender->sequence_big_endian = strcmp(a->sequence_order, "big") == 0;
     sender->first_sequence = a->wrap ? 0xfff0 : a->sequence;
     sender->first_timestamp = a->wrap ? UINT32_MAX - 1000 : (uint32_t)a->timestamp;
     options->faults = (struct faults_options){

@@ -48,8 +48,8 @@ FORMATS = [
 ]
 
 WAYS = [
-    ("numbered",        "udp-seq", ["s16le", "--little-endian-sequence"],      "format = s16le\nsequence order = little", 16),
-    ("numbered big",    "udp-seq", ["s16le"],                                  "format = s16le\nsequence order = big", 16),
+    ("numbered",        "udp-seq", ["s16le"],                                  "format = s16le\nsequence order = little", 16),
+    ("numbered big",    "udp-seq", ["s16le", "--sequence-order", "big"],        "format = s16le\nsequence order = big", 16),
     ("any address",     "rtp",     ["L16"],                                    "format = L16",                      16),
     ("IPv6",            "rtp",     ["L16"],                                    "format = L16",                      16),
     ("group",           "rtp",     ["L16", "--interface", "lo"],               "format = L16\ninterface = lo",      16),

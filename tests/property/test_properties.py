@@ -52,6 +52,7 @@ def cases(draw, framings):
         "reorder": draw(st.sampled_from([0, 0, 0.05, 0.3])),
         "depth": draw(st.integers(1, 8)),
         "wrap": draw(st.booleans()),
+        "order": draw(st.sampled_from(["little", "big"])),
         "seed": draw(st.integers(0, 2**32 - 1)),
     }
 
@@ -69,7 +70,7 @@ channels = {case['channels']}
 block = {case['block']} frames
 {f"reorder = {window}" if case['framing'] != "udp" else ""}
 {f"max misorder = {window}" if case['framing'] != "udp" else ""}
-{"sequence order = big" if case['framing'] == "udp-seq" else ""}
+{f"sequence order = {case['order']}" if case['framing'] == "udp-seq" else ""}
 filter = h
 output = {case['output']}
 tail = {"yes" if case['tail'] else "no"}
@@ -111,6 +112,8 @@ def run_case(case, *rig_arguments, credit=False):
                      case["packets"] * case["packet"], "--seed", case["seed"], "--clean", 4 * case["packet"], "--write", x_path]
         if case["packet_min"]:
             arguments += ["--packet-min", case["packet_min"]]
+        if case["framing"] == "udp-seq":
+            arguments += ["--sequence-order", case["order"]]
         if case["framing"] != "udp":
             arguments += ["--duplicate", case["duplicate"], "--reorder", case["reorder"], "--reorder-depth", case["depth"]]
         if case["framing"] == "rtp" and case["wrap"]:

@@ -406,13 +406,13 @@ static void test_framings(void **state)
     (void)state;
     static const struct {
         enum convolv_framing framing;
-        bool little_endian;
+        bool big_endian;
         uint8_t expect[14];
         ssize_t bytes;
     } table[] = {
         {CONVOLV_FRAMING_UDP, false, {0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 6},
-        {CONVOLV_FRAMING_UDP_SEQUENCE, false, {1, 2, 3, 4, 5, 6, 7, 8, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 14},
-        {CONVOLV_FRAMING_UDP_SEQUENCE, true, {8, 7, 6, 5, 4, 3, 2, 1, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 14},
+        {CONVOLV_FRAMING_UDP_SEQUENCE, true, {1, 2, 3, 4, 5, 6, 7, 8, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 14},
+        {CONVOLV_FRAMING_UDP_SEQUENCE, false, {8, 7, 6, 5, 4, 3, 2, 1, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 14},
     };
     static const double values[3] = {1.5, -1.5, 0.5};
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
@@ -427,7 +427,7 @@ static void test_framings(void **state)
         convolv_sender_defaults(&options);
         options.address = address;
         options.framing = table[t].framing;
-        options.sequence_little_endian = table[t].little_endian;
+        options.sequence_big_endian = table[t].big_endian;
         options.first_sequence = UINT64_C(0x0102030405060708);
         struct convolv_sender *sender;
         assert_int_equal(convolv_sender_open(&options, &sender, NULL), CONVOLV_OK);
