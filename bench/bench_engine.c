@@ -60,6 +60,7 @@ struct bench {
     uint32_t format_count;
     const char *variants[VARIANTS_MAX]; /* NULL: the engine's own choice */
     uint32_t variant_count;
+    const char *kernels_dir;
     const char *csv;
     struct engine *engine;
     int doorbell;
@@ -541,6 +542,7 @@ static const char usage[] =
     "  --fft A,B,…          N: powers of two (default 256,1024,4096,16384)\n"
     "  --formats A,B,…      f32le, s16le, s16be (default f32le,s16be)\n"
     "  --variants A,B,…     names of the engine's variants; default: its own choice\n"
+    "  --kernels DIR        kernels from there instead of the embedded ones\n"
     "  --csv FILE           append the table\n"
     "  --quick              fewer and shorter runs\n";
 
@@ -575,11 +577,17 @@ static uint32_t split(char *text, const char **names, uint32_t capacity)
 static bool parse_arguments(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},   {"threads", required_argument, NULL, 't'},
-        {"channels", required_argument, NULL, 'c'}, {"fft", required_argument, NULL, 'n'},
-        {"formats", required_argument, NULL, 'f'},  {"variants", required_argument, NULL, 'v'},
-        {"csv", required_argument, NULL, 'o'},      {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"device", required_argument, NULL, 'd'},
+        {"threads", required_argument, NULL, 't'},
+        {"channels", required_argument, NULL, 'c'},
+        {"fft", required_argument, NULL, 'n'},
+        {"formats", required_argument, NULL, 'f'},
+        {"variants", required_argument, NULL, 'v'},
+        {"kernels", required_argument, NULL, 'k'},
+        {"csv", required_argument, NULL, 'o'},
+        {"quick", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     struct list threads = {1, {1}};
     bool good = true;
@@ -602,6 +610,9 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
             break;
         case 'v':
             bench->variant_count = split(optarg, bench->variants, VARIANTS_MAX);
+            break;
+        case 'k':
+            bench->kernels_dir = optarg;
             break;
         case 'o':
             bench->csv = optarg;
@@ -641,6 +652,7 @@ int main(int argc, char **argv)
     const struct engine_options options = {
         .device = bench.device,
         .cpu_threads = (int)bench.threads,
+        .kernels_dir = bench.kernels_dir,
         .batches = IN_FLIGHT + 1,
         .input_bytes = 256u << 20,
         .batch_output_floats = 2 * bench.effort.batch_samples + (1u << 20),

@@ -29,6 +29,17 @@
 #error "lanes.cl is for devices whose work-items are threads with vectors"
 #endif
 
+/* Frames of wide rows lie too far apart for the hardware to see them coming: a line is asked for this
+ * many frames before its turn. A hint only; simulators, which do not optimise, do not know it. */
+#define AHEAD 4
+#ifdef __OPTIMIZE__
+#define PREFETCH_READ(address)  __builtin_prefetch((const void *)(size_t)(address), 0, 3)
+#define PREFETCH_WRITE(address) __builtin_prefetch((const void *)(size_t)(address), 1, 3)
+#else
+#define PREFETCH_READ(address)
+#define PREFETCH_WRITE(address)
+#endif
+
 /* ---- between frames and lanes ----------------------------------------------------------------- */
 
 /* Exchanges bit log2 D of the lane number with that of a: lanes of a and b in turns. */
@@ -124,9 +135,12 @@ inline uint16 words_at(const struct source *source, __global const uchar *at)
 inline uint16 source_words(const struct source *source, uint n)
 {
     const uint first = source->start + n;
-    if (source->span == 16 && source->word != 3)
+    if (source->span == 16 && source->word != 3) {
+        PREFETCH_READ(source->channel +
+                      (size_t)((first + AHEAD) & source->mask) * source->frame_bytes);
         return words_at(source, source->channel +
                                     (size_t)(first & source->mask) * source->frame_bytes);
+    }
     uint words[16];
     vstore16((uint16)0u, 0, words);
     for (uint b = 0, lane = 0; b < source->blocks; b++) {
@@ -338,6 +352,7 @@ inline void target_frame(const struct target *target, uint n, real value)
         return;
     uint frame = target->before + (n - target->new_from);
     if (target->span == 16) {
+        PREFETCH_WRITE(target->output + (size_t)(frame + AHEAD) * target->stride);
         if (frame >= target->write_from && frame < target->write_until)
             target_store(target, value, target->output + (size_t)frame * target->stride);
         return;
