@@ -9,6 +9,7 @@
 #include "core/quantity.h"
 #include "io/rtp_wire.h"
 #include "service/config_internal.h"
+#include "service/fk_report.h"
 #include "service/stream_filters.h"
 
 /* Guesses for a CPU that nobody has measured yet; the daemon measures its device at start. */
@@ -261,6 +262,48 @@ static void print_outputs(const struct config *config, const struct config_strea
             stream->edge_count, stream->edge_count == 1 ? "" : "s", stream->units[0]);
 }
 
+/* What plane waves see of one filter of an array. */
+static int print_array(const struct config_filter *filter, const struct config_stream *stream,
+                       FILE *out, struct problem *problem)
+{
+    struct filter_spec spec = stream_filter_spec(filter, stream);
+    struct taps **sets;
+    uint32_t count;
+    double rate_hz = stream->source.rate_hz;
+    int error = fk_make(&spec.fk, rate_hz, &sets, &count, problem);
+    if (error != 0)
+        return error;
+    struct fk_measure *measure = malloc(sizeof *measure);
+    if (measure == NULL)
+        error = problem_set(problem, ERROR_MEMORY, "no memory to measure filter %s", filter->name);
+    else
+        error = fk_measure(&spec.fk, rate_hz, sets, measure, problem);
+    if (error == 0) {
+        char label[20];
+        snprintf(label, sizeof label, "  fan %.12s", filter->name);
+        int width = fprintf(out, "%s", label);
+        fprintf(out, "%*s", width < 19 ? 19 - width : 1, "");
+        fk_report_figures(out, &spec.fk, rate_hz, measure, "", "                   ");
+    }
+    free(measure);
+    taps_sets_free(sets, count);
+    return error;
+}
+
+static int print_arrays(const struct config *config, const struct config_stream *stream, FILE *out,
+                        struct problem *problem)
+{
+    int error = 0;
+    for (uint32_t f = 0; error == 0 && f < config->filter_count; f++) {
+        bool used = false;
+        for (uint32_t e = 0; e < stream->edge_count && !used; e++)
+            used = stream->edges[e].filter == f;
+        if (used && config->filters[f].spec.type == FILTER_FK)
+            error = print_array(&config->filters[f], stream, out, problem);
+    }
+    return error;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------ */
 
 /* A problem that begins with a place of its own ("FILE:LINE: …") stands there, any other at the
@@ -307,6 +350,11 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
             continue;
         print_source(config, stream, out);
         print_outputs(config, stream, &plans[s], out);
+        if (print_arrays(config, stream, out, &problem) != 0) {
+            report(config, stream, &problem, errors);
+            good[s] = all = false;
+            continue;
+        }
         print_delay(stream, &plans[s], out);
         print_latency(stream, &plans[s], out);
         fprintf(out, "  loss             %s\n", loss_sentence(stream));

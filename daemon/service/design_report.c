@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "service/design_plot.h"
+#include "service/fk_report.h"
+#include "service/stream_filters.h"
 
 enum { TABLE_STEPS = 32, POINTS_MAX = 80, TAPS_SHOWN = 8, NUMBER_TEXT = 48 };
 
@@ -355,6 +357,48 @@ static int report_set(FILE *out, const struct design_subject *s, const struct ta
     return 0;
 }
 
+/* An array's filter: figures of plane waves instead of one response. */
+static int report_array(FILE *out, const struct design_subject *s, struct taps *const *sets,
+                        uint32_t count, const char *plot_path, struct problem *problem)
+{
+    const struct fk_spec *spec = &s->spec->fk;
+    struct fk_measure *measure = malloc(sizeof *measure);
+    if (measure == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the report");
+    int error = fk_measure(spec, s->rate_hz, sets, measure, problem);
+    if (error == 0) {
+        char smear[NUMBER_TEXT];
+        print_head(out, s, sets[count / 2], 0, 1);
+        row(out, "sets", "%u, one for each distance of two channels; %u edges", count,
+            spec->channels * spec->channels);
+        row(out, "smear", "%s along the frequency, by the window of each FIR",
+            si(measure->transition_hz, "Hz", smear));
+        fk_report_figures(out, spec, s->rate_hz, measure, "# fan               ",
+                          "#                   ");
+        row(out, "noise gain", "%.6g at the middle channel", measure->noise_gain);
+        print_noise_floor(out, s, measure->noise_gain);
+        error = fk_report_table(out, spec, s->rate_hz, sets, problem);
+    }
+    if (error == 0 && plot_path != NULL) {
+        char title[160], subtitle[240], rate[NUMBER_TEXT], spacing[NUMBER_TEXT];
+        char middle[NUMBER_TEXT], ends[NUMBER_TEXT];
+        snprintf(title, sizeof title, "%s: fk, %u channels %s apart, %u taps at %s", s->filter_name,
+                 spec->channels, si(spec->spacing_m, "m", spacing), spec->taps,
+                 si(s->rate_hz, "Hz", rate));
+        snprintf(subtitle, sizeof subtitle,
+                 "plane waves at channel %u; rejection %s (channels %u to %u), %s (ends); resolution "
+                 "%.4g /m",
+                 spec->channels / 2 + 1, db(measure->middle_rejection_db, middle),
+                 measure->middle_from + 1, measure->middle_until,
+                 db(fmin(measure->rejection_db[0], measure->rejection_db[spec->channels - 1]), ends),
+                 measure->resolution_per_m);
+        const struct fk_picture picture = {title, subtitle, spec, sets, s->rate_hz};
+        error = fk_plot(&picture, plot_path, problem);
+    }
+    free(measure);
+    return error;
+}
+
 int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
                   FILE *out, struct problem *problem)
 {
@@ -370,7 +414,10 @@ int design_report(const struct design_subject *subject, const char *out_path, ui
     int error = filter_make(subject->spec, subject->rate_hz, &sets, &count, &first, problem);
     if (error != 0)
         return problem_prefix(problem, error, "filter %s", subject->filter_name);
-    for (uint32_t i = 0; error == 0 && i < count; i++) {
+    bool array = subject->spec->type == FILTER_FK;
+    if (array)
+        error = report_array(out, subject, sets, count, kind == OUT_PLOT ? out_path : NULL, problem);
+    for (uint32_t i = 0; error == 0 && !array && i < count; i++) {
         if (i == 0)
             measure = first;
         else
@@ -380,7 +427,7 @@ int design_report(const struct design_subject *subject, const char *out_path, ui
     }
     if (error == 0 && kind == OUT_TAPS)
         error = write_taps(subject, sets, count, out_path, problem);
-    if (error == 0 && kind == OUT_PLOT)
+    if (error == 0 && kind == OUT_PLOT && !array)
         error = write_plot(subject, sets[0], &first.response, out_path, problem);
     if (error == 0 && kind != OUT_NONE)
         row(out, "written", "%s", out_path);
@@ -416,22 +463,27 @@ static int unknown_filter(const struct config *config, const char *name, struct 
                        config->path != NULL ? config->path : "the configuration", names);
 }
 
-/* Seen before with this rate among the first `until` streams that use the filter? */
+/* Seen before with this rate (and, for an array, as many channels) among the first `until` streams that use the filter? */
 static bool rate_known(const struct config *config, uint32_t filter, uint32_t until)
 {
     for (uint32_t i = 0; i < until; i++)
         if (stream_uses(&config->streams[i], filter) &&
-            config->streams[i].source.rate_hz == config->streams[until].source.rate_hz)
+            config->streams[i].source.rate_hz == config->streams[until].source.rate_hz &&
+            (config->filters[filter].spec.type != FILTER_FK ||
+             config->streams[i].source.channels == config->streams[until].source.channels))
             return true;
     return false;
 }
 
+/* `spec` holds the filter as the stream completes it. */
 static struct design_subject subject_of(const struct config *config, uint32_t filter,
-                                        const struct config_stream *stream)
+                                        const struct config_stream *stream,
+                                        struct filter_spec *spec)
 {
+    *spec = stream_filter_spec(&config->filters[filter], stream);
     return (struct design_subject){.filter_name = config->filters[filter].name,
                                    .stream_name = stream->name,
-                                   .spec = &config->filters[filter].spec,
+                                   .spec = spec,
                                    .rate_hz = stream->source.rate_hz,
                                    .format = stream->source.format,
                                    .scales = stream->scales,
@@ -454,7 +506,8 @@ int design_report_config(const struct config *config, const char *filter_name, c
     for (uint32_t i = 0; i < config->stream_count; i++) {
         if (!stream_uses(&config->streams[i], filter) || rate_known(config, filter, i))
             continue;
-        struct design_subject subject = subject_of(config, filter, &config->streams[i]);
+        struct filter_spec spec;
+        struct design_subject subject = subject_of(config, filter, &config->streams[i], &spec);
         int error = design_report(&subject, printed == 0 ? out_path : NULL,
                                   printed == 0 ? taps_shown : 0, out, problem);
         if (error != 0)
@@ -463,7 +516,8 @@ int design_report_config(const struct config *config, const char *filter_name, c
     }
     if (printed > 0)
         return 0;
-    struct design_subject subject = subject_of(config, filter, &config->streams[0]);
+    struct filter_spec spec;
+    struct design_subject subject = subject_of(config, filter, &config->streams[0], &spec);
     subject.stream_name = NULL;
     return design_report(&subject, out_path, taps_shown, out, problem);
 }

@@ -95,6 +95,9 @@ struct fk_measure {
     double ripple_db[FK_CHANNELS_MAX];    /* largest deviation from gain 1 where waves pass */
     double rejection_db[FK_CHANNELS_MAX]; /* smallest attenuation where they are stopped */
     double array_rejection_db;            /* the same of the mean power over all channels */
+    uint32_t middle_from, middle_until;   /* the middle half of the array, channels from 0 */
+    double middle_ripple_db, middle_rejection_db; /* worst of its channels */
+    double noise_gain;                    /* of the middle channel: sqrt(sum of h² over its inputs) */
     double transition_hz;                 /* of the FIR along f */
 };
 

@@ -96,6 +96,39 @@ static void judge(const struct fk_spec *spec, const double *gains, bool passes,
     }
 }
 
+/* White noise of RMS 1 in every channel comes out of the middle one with this RMS. */
+static double noise_gain(const struct fk_spec *spec, struct taps *const *sets)
+{
+    double sum = 0;
+    for (uint32_t i = 0; i < spec->channels; i++) {
+        const struct taps *h = sets[fk_set(spec->channels, i, spec->channels / 2)];
+        for (uint32_t n = 0; n < h->count; n++)
+            sum += h->re[n] * h->re[n];
+    }
+    return sqrt(sum);
+}
+
+static void summarise(const struct fk_spec *spec, double power_worst, struct fk_measure *m)
+{
+    m->middle_from = spec->channels / 4;
+    m->middle_until = spec->channels - spec->channels / 4;
+    m->middle_ripple_db = -INFINITY;
+    m->middle_rejection_db = INFINITY;
+    for (uint32_t c = 0; c < spec->channels; c++) {
+        if (c >= m->middle_from && c < m->middle_until) {
+            m->middle_ripple_db = fmax(m->middle_ripple_db, m->ripple_db[c]);
+            m->middle_rejection_db = fmin(m->middle_rejection_db, m->rejection_db[c]);
+        }
+        m->ripple_db[c] = m->passed > 0 ? m->ripple_db[c] : NAN;
+        m->rejection_db[c] = m->stopped > 0 ? m->rejection_db[c] : NAN;
+    }
+    if (m->passed == 0)
+        m->middle_ripple_db = NAN;
+    if (m->stopped == 0)
+        m->middle_rejection_db = NAN;
+    m->array_rejection_db = m->stopped > 0 ? -10 * log10(fmax(power_worst, 1e-30)) : NAN;
+}
+
 int fk_measure(const struct fk_spec *spec, double rate_hz, struct taps *const *sets,
                struct fk_measure *out, struct problem *problem)
 {
@@ -136,11 +169,8 @@ int fk_measure(const struct fk_spec *spec, double rate_hz, struct taps *const *s
             judge(spec, gains, inside != spec->reject, out, &power_worst);
         }
     }
-    for (uint32_t c = 0; c < spec->channels; c++) {
-        out->ripple_db[c] = out->passed > 0 ? out->ripple_db[c] : NAN;
-        out->rejection_db[c] = out->stopped > 0 ? out->rejection_db[c] : NAN;
-    }
-    out->array_rejection_db = out->stopped > 0 ? -10 * log10(fmax(power_worst, 1e-30)) : NAN;
+    summarise(spec, power_worst, out);
+    out->noise_gain = noise_gain(spec, sets);
     free(spectra);
     return 0;
 }
