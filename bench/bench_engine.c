@@ -33,18 +33,20 @@ enum {
     CONTESTANTS_MAX = VARIANTS_MAX + PEER_METHODS,
     IN_FLIGHT = 3,
     CHECKED_FRAMES = 48,
+    LATENCY_RUNS_MIN = 30,
 };
 
 /* Figures of the default run and of QUICK=1. */
 struct effort {
     uint32_t repetitions;
-    int64_t repetition_ns; /* a repetition lasts at least this long */
-    uint32_t latency_runs;
+    int64_t repetition_ns;  /* a repetition lasts at least this long */
+    uint32_t latency_runs;  /* at most, and at least LATENCY_RUNS_MIN */
+    int64_t latency_ns;     /* spent on them, all contestants together */
     uint64_t batch_samples; /* frames · channels of one batch */
 };
 
-static const struct effort thorough = {9, 12 * NS_PER_MS, 400, 2u << 20};
-static const struct effort quick = {7, 4 * NS_PER_MS, 150, 1u << 20};
+static const struct effort thorough = {9, 8 * NS_PER_MS, 400, 400 * NS_PER_MS, 1u << 20};
+static const struct effort quick = {7, 4 * NS_PER_MS, 150, 150 * NS_PER_MS, 1u << 19};
 
 struct list {
     uint32_t count;
@@ -249,7 +251,10 @@ static bool measure(struct row *row)
             const double took_us = (double)(clock_monotonic_ns() - from_ns) / 1e3;
             series_add(&contestant->rate, samples * batches[i] / took_us);
         }
-    for (uint32_t repetition = 0; repetition < effort->latency_runs; repetition++)
+    const int64_t until_ns = clock_monotonic_ns() + effort->latency_ns;
+    for (uint32_t repetition = 0; repetition < effort->latency_runs; repetition++) {
+        if (repetition >= LATENCY_RUNS_MIN && clock_monotonic_ns() > until_ns)
+            break;
         for (uint32_t i = 0; i < row->count; i++) {
             struct contestant *contestant = &row->contestants[i];
             const int64_t from_ns = clock_monotonic_ns();
@@ -257,6 +262,7 @@ static bool measure(struct row *row)
                 return false;
             series_add(&contestant->latency, (double)(clock_monotonic_ns() - from_ns) / 1e3);
         }
+    }
     return true;
 }
 
