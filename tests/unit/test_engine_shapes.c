@@ -41,8 +41,9 @@ static double run_shape(const struct shape *shape, uint64_t seed)
     static const char *const forms[] = {"real", "complex", "envelope"};
     char label[200];
     snprintf(label, sizeof label, "%s, hop %u, fft %u, %u %s taps, %u channels, %s",
-             shape->variant != NULL ? shape->variant : "chosen", shape->hop, shape->fft, shape->taps,
-             shape->complex_taps ? "complex" : "real", shape->channels, forms[shape->form]);
+             shape->variant != NULL ? shape->variant : "chosen", shape->hop, shape->fft,
+             shape->taps, shape->complex_taps ? "complex" : "real", shape->channels,
+             forms[shape->form]);
     const uint64_t frames = shape->taps + 6 * (uint64_t)shape->hop;
     struct test_signal *signal = signal_noise("s16be", shape->channels, frames, seed);
     struct test_plan plan;
@@ -96,7 +97,8 @@ static void one_block_filters(void **state)
             }
         }
     }
-    print_message("%llu plans of one partition, largest error %.2g\n", (unsigned long long)turn, worst);
+    print_message("%llu plans of one partition, largest error %.2g\n", (unsigned long long)turn,
+                  worst);
 }
 
 /* Several partitions: N = 2L and longer ones, whose partitions span several blocks. */
