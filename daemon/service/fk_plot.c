@@ -96,12 +96,15 @@ static void draw_velocity(cairo_t *cr, const struct plot_panel *p, double veloci
 static void draw_scale(cairo_t *cr, const struct plot_panel *p)
 {
     double left = p->right + 92, width = 16, height = p->bottom - p->top;
+    cairo_save(cr);
+    cairo_set_antialias(cr, CAIRO_ANTIALIAS_NONE); /* else seams show between the cells */
     for (int i = 0; i < CELLS_UP; i++) {
         double db = LEVEL_MIN_DB * (i + 0.5) / CELLS_UP;
         cairo_set_source_rgb(cr, shade(db, 0) / 255.0, shade(db, 1) / 255.0, shade(db, 2) / 255.0);
         cairo_rectangle(cr, left, p->top + height * i / CELLS_UP, width, height / CELLS_UP + 0.5);
         cairo_fill(cr);
     }
+    cairo_restore(cr);
     plot_set_colour(cr, plot_muted);
     cairo_set_font_size(cr, 12);
     for (int db = 0; db >= LEVEL_MIN_DB; db -= 10) {
