@@ -23,7 +23,8 @@
 #include "options.h"
 #include "rig.h"
 
-enum { RIGS_MAX = 256, EXIT_FAULT = 1, EXIT_USAGE = 2, CREDIT_TIMEOUT_MS = 10000 };
+enum { RIGS_MAX = 256, EXIT_FAULT = 1, EXIT_USAGE = 2, CREDIT_TIMEOUT_MS = 10000,
+       CREDIT_PATIENCE_MS = 300 };
 
 /* Packets due this close together go to the kernel as one batch. */
 #define COALESCE_NS (50 * NS_PER_US)
@@ -375,19 +376,28 @@ static void show_progress(struct fleet *fleet, int64_t now_ns, uint64_t packets)
             (unsigned long long)packets, seconds > 0 ? (double)frames / seconds * 1e-6 : 0.0);
 }
 
+/* What is queued, and after a while what is held back, may be what the results wait for. */
+static bool wait_for_results(const struct fleet *fleet, struct rig *rig, uint64_t frames)
+{
+    if (credit_wait(fleet->credit, frames, 0))
+        return true;
+    rig_flush(rig);
+    if (credit_wait(fleet->credit, frames, CREDIT_PATIENCE_MS))
+        return true;
+    rig_release(rig);
+    return credit_wait(fleet->credit, frames, CREDIT_TIMEOUT_MS);
+}
+
 static int run(struct fleet *fleet, uint64_t *packets, struct problem *problem)
 {
     struct rig *rig;
     while (!stopping && (rig = earliest(fleet)) != NULL) {
         if (fleet->credit != NULL && rig_next_frame(rig) > arguments.in_flight) {
             uint64_t needed = rig_next_frame(rig) - arguments.in_flight;
-            if (!credit_wait(fleet->credit, needed, 0)) {
-                flush_all(fleet); /* what is queued may be what the results wait for */
-                if (!credit_wait(fleet->credit, needed, CREDIT_TIMEOUT_MS) && !stopping) {
-                    fleet->starved = true;
-                    return problem_set(problem, ERROR_LIMIT, "no results for %d s: is convolv-tap --credit running?",
-                                       CREDIT_TIMEOUT_MS / 1000);
-                }
+            if (!wait_for_results(fleet, rig, needed) && !stopping) {
+                fleet->starved = true;
+                return problem_set(problem, ERROR_LIMIT, "no results for %d s: is convolv-tap --credit running?",
+                                   CREDIT_TIMEOUT_MS / 1000);
             }
         }
         if (!arguments.flat_out) {

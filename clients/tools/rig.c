@@ -300,10 +300,15 @@ void rig_flush(struct rig *rig)
     convolv_sender_flush(rig->sender);
 }
 
-int rig_finish(struct rig *rig, struct problem *problem)
+void rig_release(struct rig *rig)
 {
     faults_finish(rig->faults);
     convolv_sender_flush(rig->sender);
+}
+
+int rig_finish(struct rig *rig, struct problem *problem)
+{
+    rig_release(rig);
     struct npy *npy = rig->npy;
     rig->npy = NULL;
     return npy_close(npy, problem);

@@ -59,6 +59,8 @@ uint64_t rig_frames(const struct rig *rig);
 /* Sends the next packet (queues it: rig_flush hands it over). */
 int rig_step(struct rig *rig, struct problem *problem);
 void rig_flush(struct rig *rig);
+/* The same, with what faults hold back for reordering. */
+void rig_release(struct rig *rig);
 
 /* After the last packet: sends what faults hold back and completes files. */
 int rig_finish(struct rig *rig, struct problem *problem);

@@ -121,7 +121,7 @@ def run_case(case, *rig_arguments, credit=False):
         tap_arguments = []
         if credit:
             port = c.free_port()
-            room = 3 * case["block"] + 12 * case["packet"]
+            room = 3 * case["block"] + 40 * case["packet"]
             arguments += ["--flat-out", "--credit", f"127.0.0.1:{port}", "--in-flight", room]
             tap_arguments = ["--credit", f"127.0.0.1:{port}"]
         with c.Daemon(folder, config(case, rx, tx, taps_path)) as daemon, \
