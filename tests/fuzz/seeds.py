@@ -100,7 +100,27 @@ def convolv():
           b"a=x-convolvd-rate:48000.5\r\na=x-convolvd-full-scale:10\r\n"
 
 
-SEEDS = {"convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def osc_string(text):
+    data = text.encode() + b"\0"
+    return data + b"\0" * (-len(data) % 4)
+
+
+def osc():
+    message = osc_string("/convolvd/rig/block") + osc_string(",hhb") + struct.pack(">QQI", 1, 64, 6) + b"\1\2\3\4\5\6\0\0"
+    control = osc_string("/convolvd/*/filter") + osc_string(",siifTN") + osc_string("band") + struct.pack(">iif", 0, 7, 0.5)
+    bundle = b"#bundle\0" + struct.pack(">Q", 1) + struct.pack(">I", len(message)) + message \
+        + struct.pack(">I", len(control)) + control
+    nested = b"#bundle\0" + struct.pack(">Q", 0xFD8C1F00 << 32) + struct.pack(">I", len(bundle)) + bundle
+    yield message
+    yield control
+    yield bundle
+    yield nested
+    yield struct.pack(">I", len(message)) + message + struct.pack(">I", len(control)) + control
+    yield b"\xc0" + control + b"\xc0"
+    yield bytes.fromhex("2f63682f310000002c69620000000007")
+
+
+SEEDS = {"osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 
