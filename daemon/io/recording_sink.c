@@ -25,6 +25,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/message_ring.h"
+#include "core/wedge.h"
 #include "io/recording_writer.h"
 #include "io/sink.h"
 #include "io/sinks.h"
@@ -141,6 +142,7 @@ static void take_message(struct sink *s, uint8_t *bytes)
 {
     struct message *message = (struct message *)(void *)bytes;
     struct result *result = &message->result;
+    wedge_here(WEDGE_WRITER);
     if (atomic_load(&s->stop) == STOP_NOW)
         drop_stopped(s, result->frames);
     else

@@ -43,6 +43,12 @@ static const struct option_row table[] = {
      "Compute every stream with this variant, whatever the configuration says."},
     {"--status-json", NULL, "FILE", false, AT(status_json), NONE, NO_COMMAND, "--status-json FILE",
      "Write the status as JSON to this file on SIGUSR1 and when stopping."},
+    {"--status", NULL, NULL, false, NONE, NONE, COMMAND_STATUS, "--status",
+     "Print the table of the running daemon: rates, losses, levels, latencies and ledgers."},
+    {"--watch", NULL, NULL, false, NONE, AT(watch), NO_COMMAND, "--watch",
+     "With --status: again every second, until the daemon ends."},
+    {"--socket", NULL, "PATH", false, AT(socket_path), NONE, NO_COMMAND, "--socket PATH",
+     "With --status: the control socket of the daemon; else convolvd.sock in $RUNTIME_DIRECTORY, /run/convolvd or $XDG_RUNTIME_DIR."},
     {"--verbose", "-v", NULL, false, NONE, AT(verbose), NO_COMMAND, "-v, --verbose",
      "Log details as well."},
     {"--quiet", "-q", NULL, false, NONE, AT(quiet), NO_COMMAND, "-q, --quiet",
@@ -117,6 +123,11 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
     if (out->out_path != NULL && out->command != COMMAND_DESIGN)
         return problem_set(problem, ERROR_ARGUMENT,
                            "--out goes with --design; results of streams go to a [sink NAME]");
+    if ((out->watch || out->socket_path != NULL) && out->command != COMMAND_STATUS)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "%s goes with --status; write convolvd --status %s",
+                           out->watch ? "--watch" : "--socket",
+                           out->watch ? "--watch" : "--socket PATH");
     return 0;
 }
 
@@ -146,7 +157,7 @@ void arguments_print_help(FILE *out)
           "\n"
           "Filters streams of samples from measuring devices with long FIR filters, in real time,\n"
           "on an OpenCL device. SIGTERM stops it after the last frames have been processed (a second\n"
-          "one at once), SIGUSR1 prints the state of every stream.\n\n",
+          "one at once), SIGUSR1 prints the state of every stream, SIGHUP reads the configuration again.\n\n",
           out);
     enum { INDENT = 24, COLUMNS = 96 };
     for (size_t i = 0; i < ROWS; i++) {

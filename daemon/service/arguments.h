@@ -20,6 +20,7 @@ enum command {
     COMMAND_DESIGN,
     COMMAND_LIST_DEVICES,
     COMMAND_LIST_VARIANTS,
+    COMMAND_STATUS,
     COMMAND_HELP,
     COMMAND_HELP_CONFIG,
     COMMAND_MAN,
@@ -36,6 +37,8 @@ struct arguments {
     const char *kernels_dir;
     const char *variant;
     const char *status_json;
+    const char *socket_path; /* COMMAND_STATUS */
+    bool watch;              /* COMMAND_STATUS: again and again */
     bool verbose, quiet;
 };
 

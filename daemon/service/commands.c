@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "service/check.h"
 #include "service/config.h"
+#include "service/control.h"
 #include "service/design_report.h"
 #include "service/service.h"
 
@@ -60,6 +61,7 @@ static int run_service(const struct arguments *arguments)
         .kernels_dir = arguments->kernels_dir,
         .variant = arguments->variant,
         .status_json = arguments->status_json,
+        .keep_log_level = arguments->verbose || arguments->quiet,
     };
     struct problem problem = {0};
     int error = service_run(&options, &problem);
@@ -109,6 +111,14 @@ static int list_variants(const struct arguments *arguments)
     for (int i = 0; (name = engine_variant_name(i)) != NULL; i++)
         puts(name);
     return EXIT_SUCCESS;
+}
+
+static int show_status(const struct arguments *arguments)
+{
+    struct problem problem = {0};
+    if (control_show(arguments->socket_path, arguments->watch, &problem) == 0)
+        return EXIT_SUCCESS;
+    return fail(&problem);
 }
 
 static int print_help(const struct arguments *arguments)
@@ -162,6 +172,7 @@ int command_run(const struct arguments *arguments)
         [COMMAND_DESIGN] = design,
         [COMMAND_LIST_DEVICES] = list_devices,
         [COMMAND_LIST_VARIANTS] = list_variants,
+        [COMMAND_STATUS] = show_status,
         [COMMAND_HELP] = print_help,
         [COMMAND_HELP_CONFIG] = print_help_config,
         [COMMAND_MAN] = print_man,

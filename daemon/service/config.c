@@ -1,12 +1,11 @@
 /*
  * Configuration: files in, struct config or messages out; see config.h. This file owns the
- * memory, the messages, the order of the steps and the hash.
+ * memory, the messages and the order of the steps.
  */
 #include "service/config.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <nettle/sha2.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -294,43 +293,6 @@ int build_process(struct build *build)
     return 0;
 }
 
-/* ---- the hash ------------------------------------------------------------------------------- */
-
-static int compare_sections(const void *a, const void *b)
-{
-    const struct raw_section *const *x = a, *const *y = b;
-    return (*x)->kind != (*y)->kind ? (int)(*x)->kind - (int)(*y)->kind
-                                    : strcmp((*x)->name, (*y)->name);
-}
-
-/* Every text with its final zero, so that no two configurations read the same. */
-static void hash_text(struct sha256_ctx *sha, const char *text)
-{
-    sha256_update(sha, strlen(text) + 1, (const uint8_t *)text);
-}
-
-static void config_hash(struct raw *raw, char hash[CONFIG_HASH_TEXT])
-{
-    struct sha256_ctx sha;
-    sha256_init(&sha);
-    qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
-    for (unsigned s = 0; s < raw->count; s++) {
-        const struct raw_section *section = raw->sections[s];
-        enum schema_id first = schema_first(section->kind);
-        hash_text(&sha, schema_sections[section->kind].word);
-        hash_text(&sha, section->name);
-        for (unsigned i = 0; i < schema_count(section->kind); i++)
-            for (unsigned k = 0; k < section->settings[i].count; k++) {
-                hash_text(&sha, schema_keys[first + i].key);
-                hash_text(&sha, section->settings[i].items[k].text);
-            }
-    }
-    uint8_t digest[SHA256_DIGEST_SIZE];
-    sha256_digest(&sha, sizeof digest, digest);
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(hash + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* ---- from raw sections to the value --------------------------------------------------------- */
 
 /* [daemon] and [device] need not be written. */
@@ -415,16 +377,16 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
                               .world = world != NULL ? world : &real_world,
                               .config = config};
         status = build_config(&build);
+        if (status == 0 && raw->errors->errors == 0)
+            config_hashes(&build);
     }
     sort_messages(raw->errors, name);
     if (status == 0 && raw->errors->errors > 0)
         status = ERROR_CONFIG;
-    if (status == 0) {
-        config_hash(raw, config->hash);
+    if (status == 0)
         *out = config;
-    } else {
+    else
         config_memory_close(raw->memory);
-    }
     return status;
 }
 

@@ -121,6 +121,8 @@ struct config_stream {
     int64_t idle_flush_ns; /* a silent source's partial block is processed after this */
     int64_t deadline_ns;   /* last frame received → result handed out; later counts as a miss */
     uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */
+    char hash[CONFIG_HASH_TEXT]; /* of all it is made of: its section, its filters with the contents
+                                    of their files, its sinks, the stream it reads */
 };
 
 struct config_sink {
@@ -143,6 +145,8 @@ struct config {
     const char *path;             /* the main file's name */
     char hash[CONFIG_HASH_TEXT];  /* SHA-256 of every setting made, in order of section and key;
                                      comments do not count */
+    char fixed_hash[CONFIG_HASH_TEXT]; /* of what cannot change while running: [device] and the
+                                          directories */
     struct config_memory *memory; /* owns all of the above */
 };
 

@@ -4,7 +4,8 @@
  *     config_read.c    text → raw sections (tokens, headings, repeated keys)
  *     config_values.c  raw settings → typed values, each against its schema row
  *     config_stream.c, config_filter.c, config_sink.c   values → struct config
- *     config.c         the order of it all, files, the hash, messages
+ *     config_hash.c    what names it, and what tells a reload which streams have changed
+ *     config.c         the order of it all, files, messages
  *
  * One thread; everything lives in the config's memory and dies with it.
  */
@@ -131,6 +132,8 @@ int build_filters(struct build *build);
 int build_streams(struct build *build);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
+/* Last, when nothing was wrong. Puts raw->sections in order. */
+void config_hashes(struct build *build);
 
 /* Reports the filters that nobody defined, for a stream that is broken otherwise. */
 void resolve_filters(struct build *build, const struct raw_section *section);

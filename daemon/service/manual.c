@@ -299,6 +299,11 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
               "follow, closes all files, prints the table and exits 0 within `drain timeout`. "
               "A second one leaves at once.");
     roff_item(out, "SIGUSR1", "Prints the table of rates, losses, levels, latencies and ledgers.");
+    roff_item(out, "SIGHUP",
+              "Reads the configuration again. What is wrong with it is said and nothing changes; else "
+              "changed streams are prepared and swapped in, unchanged ones run on without missing a block. "
+              "Filter files changed in place count. [device] and directories need a restart. (Sent by "
+              "the kernel because the terminal is gone, it stops the daemon as SIGTERM does.)");
     fputs(".SH EXIT STATUS\n", out);
     roff_item(out, "0", "Success; with --check: the configuration is valid.");
     roff_item(out, "1", "An error, which was written to the standard error.");

@@ -183,6 +183,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .delay_frames = pipeline->delay_frames,
         .upstream_delay_frames = pipeline->upstream_delay_frames,
         .reorder_ns = upstream != NULL ? 0 : config->source.reorder_ns,
+        .max_gap_ns = config->source.max_gap_ns,
         .idle_flush_ns = config->idle_flush_ns,
         .deadline_ns = config->deadline_ns,
         .ring_frames_min = ring_frames(pipeline, batches),
@@ -273,6 +274,11 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
 {
     int error;
+    pipeline->channel_losses =
+        calloc(pipeline->stream_config->source.channels, sizeof *pipeline->channel_losses);
+    if (pipeline->channel_losses == NULL)
+        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory",
+                           pipeline->stream_config->name);
     pipeline->chain.records = in_records(pipeline);
     if ((error = prepare_plan(pipeline, problem)) < 0)
         return error;
@@ -346,6 +352,12 @@ int pipeline_start(struct pipeline *pipeline, struct problem *problem)
     return 0;
 }
 
+void pipeline_disconnect(struct pipeline *pipeline)
+{
+    if (pipeline->upstream != NULL)
+        stream_remove_port(pipeline->upstream->stream, pipeline);
+}
+
 void pipeline_resume(struct pipeline *pipeline)
 {
     if (pipeline->source_started && !pipeline->ended && pipeline->source_ops->resume != NULL)
@@ -368,7 +380,7 @@ void pipeline_stop(struct pipeline *pipeline)
 
 bool pipeline_drained(const struct pipeline *pipeline)
 {
-    return pipeline->ended && stream_drained(pipeline->stream);
+    return pipeline->ended && (pipeline->stream == NULL || stream_drained(pipeline->stream));
 }
 
 /* ---- close: loop thread --------------------------------------------------------------------------- */
@@ -385,6 +397,9 @@ static void sink_closed(void *context)
 
 void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
 {
+    if (pipeline->sinks_closing)
+        return;
+    pipeline->sinks_closing = true;
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {
         struct pipeline_sink *sink = &pipeline->sinks[i];
         if (sink->sink == NULL)
@@ -404,8 +419,9 @@ static void source_closed(void *context)
 
 void pipeline_close_source(struct pipeline *pipeline)
 {
-    if (pipeline->source == NULL)
+    if (pipeline->source == NULL || pipeline->source_closing)
         return;
+    pipeline->source_closing = true;
     if (pipeline->source_started) {
         pipeline->source_started = false;
         pipeline->source_ops->stop(pipeline->source);
@@ -439,5 +455,6 @@ void pipeline_free(struct pipeline *pipeline)
     stream_close(pipeline->stream);
     plan_close(pipeline->plan);
     free(pipeline->taps_hash);
+    free(pipeline->channel_losses);
     free(pipeline->sinks);
 }

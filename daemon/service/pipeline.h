@@ -23,6 +23,7 @@
 #include "io/source.h"
 #include "service/chain.h"
 #include "service/config.h"
+#include "service/losses.h"
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
@@ -35,6 +36,15 @@ struct pipeline_sink {
     struct sink *sink;            /* NULL once closed */
     struct sink_ledger ledger;    /* the last one, when closed */
     struct pipeline *pipeline;
+    uint64_t watched_done;        /* watch.c: frames written or dropped by the writer */
+    bool watched_pending;
+    struct sink_losses losses;
+};
+
+/* What the last look at a pipeline saw (watch.c). */
+struct pipeline_watch {
+    uint64_t batches;             /* completed */
+    bool computing;               /* work was on the device, or overdue */
 };
 
 struct pipeline {
@@ -63,10 +73,15 @@ struct pipeline {
     /* loop thread */
     struct scheduler *scheduler;  /* set by pipeline_connect */
     bool scheduled, source_started;
+    bool retired;                 /* replaced or removed by a reload: on its way out */
+    bool sinks_closing, source_closing;
     bool ended;                   /* nothing more will be put: the source ended or was stopped */
     uint32_t closing;             /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
     struct chain chain;           /* of the results this stream reads */
+    struct pipeline_watch watch;
+    struct losses losses;         /* told in the log so far */
+    struct channel_losses *channel_losses; /* [channels] */
 };
 
 /* WORKER; the upstream is prepared. 0 or an error with its sentence. */
@@ -75,6 +90,9 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 /* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources (pipeline_start). */
 int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);
+
+/* LOOP. Of one that reads a stream which goes on: gets nothing more from it. Before pipeline_stop. */
+void pipeline_disconnect(struct pipeline *pipeline);
 
 /* LOOP. The source may go on: results were delivered. */
 void pipeline_resume(struct pipeline *pipeline);

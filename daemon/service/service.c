@@ -13,17 +13,8 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "service/pipeline.h"
-#include "service/status.h"
-
-enum phase {
-    PHASE_PREPARING,       /* a worker makes engine and pipelines */
-    PHASE_RUNNING,
-    PHASE_DRAINING,        /* sources stopped; what was received is processed */
-    PHASE_CLOSING_SINKS,
-    PHASE_CLOSING_SOURCES, /* the table has been printed */
-    PHASE_STOPPED,         /* every handle is closing: the loop ends by itself */
-};
+#include "io/handover.h"
+#include "service/service_internal.h"
 
 /* How often a drain is looked at. */
 enum { TICK_MS = 5 };
@@ -31,40 +22,9 @@ enum { TICK_MS = 5 };
 /* After the drain's deadline the sinks get this long to close their files. */
 static const int64_t close_grace_ns = NS_PER_SECOND;
 
-struct service;
-
 struct signal_row {
     int number;
-    void (*handle)(struct service *service, int number);
-};
-
-struct service {
-    /* immutable once running */
-    const struct service_options *options;
-    const struct config *config;
-    struct engine *engine;
-    struct doorbell *doorbell;
-    struct scheduler *scheduler;
-    struct pipeline *pipelines; /* [config->stream_count] */
-    int64_t started_ns;
-
-    /* worker thread while preparing, then the loop's */
-    uint32_t prepared;          /* pipelines that pipeline_prepare has seen, the failing one too */
-    int error;                  /* why the run fails */
-    struct problem problem;
-
-    /* loop thread */
-    uv_loop_t loop;
-    uv_poll_t signals;          /* a signalfd: see open_signals */
-    int signal_fd;
-    uv_async_t changed;         /* something ended or closed: advance */
-    uv_timer_t tick;
-    uv_work_t work;
-    enum phase phase;
-    bool stopping;              /* a signal asked for it */
-    bool abandoned;             /* the drain did not end in time */
-    bool connected;
-    int64_t deadline_ns;        /* of the drain; INT64_MAX: none */
+    void (*handle)(struct service *service, const struct signalfd_siginfo *info);
 };
 
 static const char *const phase_names[] = {
@@ -75,15 +35,20 @@ static const char *const phase_names[] = {
 
 /* ---- table ------------------------------------------------------------------------------------ */
 
-static void print_status(const struct service *service, bool table)
+struct status_source service_status(const struct service *service)
 {
-    const struct status_source source = {
+    return (struct status_source){
         .pipelines = service->pipelines,
-        .count = service->config->stream_count,
+        .count = service->count,
         .engine = service->engine,
         .state = phase_names[service->phase],
         .started_ns = service->started_ns,
     };
+}
+
+static void print_status(const struct service *service, bool table)
+{
+    const struct status_source source = service_status(service);
     if (table) {
         status_print(&source, stdout);
         fflush(stdout);
@@ -132,21 +97,66 @@ static int open_engine(struct service *service)
     return engine_open(&options, &service->engine, &service->problem);
 }
 
+struct pipeline *service_find(const struct service *service, const char *name)
+{
+    for (uint32_t i = 0; i < service->count; i++) {
+        if (!service->pipelines[i]->retired &&
+            strcmp(service->pipelines[i]->stream_config->name, name) == 0)
+            return service->pipelines[i];
+    }
+    return NULL;
+}
+
+struct pipeline *service_make_pipeline(struct service *service, const struct config *config,
+                                       uint32_t index, struct pipeline *upstream,
+                                       struct problem *problem)
+{
+    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
+    if (pipeline == NULL) {
+        problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", config->streams[index].name);
+        return NULL;
+    }
+    *pipeline = (struct pipeline){
+        .config = config,
+        .stream_config = &config->streams[index],
+        .upstream = upstream,
+        .loop = &service->loop,
+        .engine = service->engine,
+        .variant = service->options->variant,
+        .changed = service_changed,
+        .context = service,
+    };
+    return pipeline;
+}
+
+void service_free_pipeline(struct pipeline *pipeline)
+{
+    if (pipeline != NULL)
+        pipeline_free(pipeline);
+    free(pipeline);
+}
+
 static void prepare(uv_work_t *work)
 {
     struct service *service = work->data;
+    const struct config *config = service->config;
     service->error = open_engine(service);
     /* A chain's stream stands after the one it reads. */
-    for (uint32_t i = 0; i < service->config->stream_count && service->error == 0; i++) {
-        service->pipelines[i].engine = service->engine;
-        service->prepared = i + 1;
-        service->error = pipeline_prepare(&service->pipelines[i], &service->problem);
+    for (uint32_t i = 0; i < config->stream_count && service->error == 0; i++) {
+        int upstream = config->streams[i].upstream;
+        assert(upstream < (int)i);
+        struct pipeline *pipeline = service_make_pipeline(
+            service, config, i, upstream >= 0 ? service->pipelines[upstream] : NULL, &service->problem);
+        if (pipeline == NULL) {
+            service->error = ERROR_MEMORY;
+            break;
+        }
+        service->pipelines[service->count++] = pipeline;
+        service->error = pipeline_prepare(pipeline, &service->problem);
     }
 }
 
 /* ---- phases: loop thread -------------------------------------------------------------------------- */
-
-static void start_tick(struct service *service);
 
 static void close_sinks(struct service *service)
 {
@@ -154,9 +164,9 @@ static void close_sinks(struct service *service)
     int64_t deadline_ns = clock_monotonic_ns() + close_grace_ns;
     if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
         service->deadline_ns = deadline_ns;
-    for (uint32_t i = 0; i < service->prepared; i++)
-        pipeline_close_sinks(&service->pipelines[i], service->deadline_ns);
-    start_tick(service);
+    for (uint32_t i = 0; i < service->count; i++)
+        pipeline_close_sinks(service->pipelines[i], service->deadline_ns);
+    service_start_tick(service);
     uv_async_send(&service->changed);
 }
 
@@ -175,21 +185,23 @@ static void close_sources(struct service *service)
     /* Sources go last, so that the table can ask them. */
     print_last_status(service);
     service->phase = PHASE_CLOSING_SOURCES;
-    for (uint32_t i = 0; i < service->prepared; i++)
-        pipeline_close_source(&service->pipelines[i]);
+    for (uint32_t i = 0; i < service->count; i++)
+        pipeline_close_source(service->pipelines[i]);
     uv_async_send(&service->changed);
 }
 
 static void close_handles(struct service *service)
 {
     service->phase = PHASE_STOPPED;
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        if (service->pipelines[i].scheduled)
-            scheduler_remove(service->scheduler, service->pipelines[i].stream);
-        service->pipelines[i].scheduled = false;
+    for (uint32_t i = 0; i < service->count; i++) {
+        if (service->pipelines[i]->scheduled)
+            scheduler_remove(service->scheduler, service->pipelines[i]->stream);
+        service->pipelines[i]->scheduled = false;
     }
     scheduler_close(service->scheduler);
     doorbell_close(service->doorbell);
+    watch_close(service->watch);
+    control_close(service->control);
     uv_close((uv_handle_t *)&service->signals, NULL);
     uv_close((uv_handle_t *)&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
@@ -200,18 +212,19 @@ static void drain(struct service *service, int64_t deadline_ns)
 {
     service->phase = PHASE_DRAINING;
     service->deadline_ns = deadline_ns;
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        if (service->pipelines[i].upstream == NULL)
-            pipeline_stop(&service->pipelines[i]);
+    for (uint32_t i = 0; i < service->count; i++) {
+        if (service->pipelines[i]->upstream == NULL)
+            pipeline_stop(service->pipelines[i]);
     }
-    start_tick(service);
+    service_start_tick(service);
     uv_async_send(&service->changed);
 }
 
 static bool all_ended(const struct service *service)
 {
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        if (service->pipelines[i].upstream == NULL && !service->pipelines[i].ended)
+    for (uint32_t i = 0; i < service->count; i++) {
+        const struct pipeline *pipeline = service->pipelines[i];
+        if (!pipeline->retired && pipeline->upstream == NULL && !pipeline->ended)
             return false;
     }
     return true;
@@ -221,8 +234,8 @@ static bool all_ended(const struct service *service)
 static bool all_drained(struct service *service)
 {
     bool drained = true;
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        struct pipeline *pipeline = &service->pipelines[i];
+    for (uint32_t i = 0; i < service->count; i++) {
+        struct pipeline *pipeline = service->pipelines[i];
         if (pipeline->upstream != NULL && pipeline_drained(pipeline->upstream))
             pipeline_stop(pipeline);
         drained = drained && pipeline_drained(pipeline);
@@ -233,19 +246,19 @@ static bool all_drained(struct service *service)
 static uint32_t still_closing(const struct service *service)
 {
     uint32_t closing = 0;
-    for (uint32_t i = 0; i < service->prepared; i++)
-        closing += service->pipelines[i].closing;
+    for (uint32_t i = 0; i < service->count; i++)
+        closing += service->pipelines[i]->closing;
     return closing;
 }
 
 static void give_up(struct service *service)
 {
     service->abandoned = true;
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        if (!pipeline_drained(&service->pipelines[i]))
+    for (uint32_t i = 0; i < service->count; i++) {
+        if (!pipeline_drained(service->pipelines[i]))
             log_warning("stream %s: not processed to its end within the drain timeout; raise `drain timeout` "
                         "in [daemon] if its last frames matter",
-                        service->pipelines[i].stream_config->name);
+                        service->pipelines[i]->stream_config->name);
     }
     close_sinks(service);
 }
@@ -255,8 +268,10 @@ static void advance(struct service *service)
     bool late = clock_monotonic_ns() > service->deadline_ns;
     switch (service->phase) {
     case PHASE_RUNNING:
-        if (all_ended(service)) {
+        reload_advance(service);
+        if (!reload_busy(service) && all_ended(service)) {
             log_info("every source has come to its end");
+            watch_stopping(service);
             drain(service, INT64_MAX);
         }
         break;
@@ -288,7 +303,7 @@ static void on_changed(uv_async_t *async)
 }
 
 /* Pipelines tell of an end or a close here; also from within their own calls. */
-static void pipeline_changed(void *context)
+void service_changed(void *context)
 {
     struct service *service = context;
     if (service->phase != PHASE_STOPPED)
@@ -298,12 +313,12 @@ static void pipeline_changed(void *context)
 static void on_tick(uv_timer_t *timer)
 {
     struct service *service = timer->data;
-    if (service->phase == PHASE_DRAINING)
+    if (service->connected && service->phase <= PHASE_DRAINING)
         scheduler_kick(service->scheduler);
     advance(service);
 }
 
-static void start_tick(struct service *service)
+void service_start_tick(struct service *service)
 {
     if (!uv_is_active((uv_handle_t *)&service->tick))
         uv_timer_start(&service->tick, on_tick, TICK_MS, TICK_MS);
@@ -312,8 +327,8 @@ static void start_tick(struct service *service)
 static void on_progress(void *context)
 {
     struct service *service = context;
-    for (uint32_t i = 0; i < service->prepared; i++)
-        pipeline_resume(&service->pipelines[i]);
+    for (uint32_t i = 0; i < service->count; i++)
+        pipeline_resume(service->pipelines[i]);
     if (service->phase == PHASE_DRAINING)
         uv_async_send(&service->changed);
 }
@@ -326,8 +341,8 @@ static int connect_all(struct service *service)
                                &service->problem);
     if (error < 0)
         return error;
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        error = pipeline_connect(&service->pipelines[i], service->scheduler, &service->problem);
+    for (uint32_t i = 0; i < service->count; i++) {
+        error = pipeline_connect(service->pipelines[i], service->scheduler, &service->problem);
         if (error < 0)
             return error;
     }
@@ -338,8 +353,8 @@ static int connect_all(struct service *service)
 
 static int start_all(struct service *service)
 {
-    for (uint32_t i = 0; i < service->prepared; i++) {
-        int error = pipeline_start(&service->pipelines[i], &service->problem);
+    for (uint32_t i = 0; i < service->count; i++) {
+        int error = pipeline_start(service->pipelines[i], &service->problem);
         if (error < 0)
             return error;
     }
@@ -356,6 +371,7 @@ static void on_prepared(uv_work_t *work, int status)
         close_sinks(service);
         return;
     }
+    handover_warn_unused();
     service->phase = PHASE_RUNNING;
     service->error = start_all(service);
     if (service->error != 0) {
@@ -365,29 +381,48 @@ static void on_prepared(uv_work_t *work, int status)
     const struct device_info *device = engine_device(service->engine);
     log_notice("running: %u stream%s on %s (%s)", service->config->stream_count,
                service->config->stream_count == 1 ? "" : "s", device->name, device->platform);
+    watch_ready(service);
     uv_async_send(&service->changed); /* a short file may have ended already */
 }
 
 /* ---- signals ---------------------------------------------------------------------------------------- */
 
-static void on_stop(struct service *service, int number)
+void service_stop_now(struct service *service)
+{
+    if (service->phase == PHASE_RUNNING)
+        drain(service, clock_monotonic_ns() + service->config->daemon.drain_ns);
+}
+
+static void on_stop(struct service *service, const struct signalfd_siginfo *info)
 {
     if (service->stopping) {
         log_warning("second signal: leaving at once");
-        _exit(128 + number);
+        _exit(128 + (int)info->ssi_signo);
     }
     service->stopping = true;
-    log_notice("%s: stopping", strsignal(number));
-    int64_t deadline_ns = clock_monotonic_ns() + service->config->daemon.drain_ns;
-    if (service->phase == PHASE_RUNNING)
-        drain(service, deadline_ns);
-    else if (service->phase == PHASE_DRAINING)
-        service->deadline_ns = deadline_ns;
+    log_notice("%s: stopping", strsignal((int)info->ssi_signo));
+    watch_stopping(service);
+    if (service->phase == PHASE_DRAINING)
+        service->deadline_ns = clock_monotonic_ns() + service->config->daemon.drain_ns;
+    else if (!reload_busy(service)) /* else it goes on when the reload is through */
+        service_stop_now(service);
 }
 
-static void on_status(struct service *service, int number)
+/* A hang-up that the kernel sends means that the terminal is gone: files and tails are finished. One
+ * that somebody sends asks for the configuration to be read again. */
+static void on_hangup(struct service *service, const struct signalfd_siginfo *info)
 {
-    (void)number;
+    if (info->ssi_code == SI_KERNEL)
+        on_stop(service, info);
+    else if (service->phase == PHASE_RUNNING && !service->stopping)
+        reload_start(service);
+    else
+        log_notice("reload: not now, the daemon is %s", phase_names[service->phase]);
+}
+
+static void on_status(struct service *service, const struct signalfd_siginfo *info)
+{
+    (void)info;
     if (service->connected)
         print_status(service, true);
     else
@@ -397,7 +432,7 @@ static void on_status(struct service *service, int number)
 static const struct signal_row signal_table[] = {
     {SIGTERM, on_stop},
     {SIGINT, on_stop},
-    {SIGHUP, on_stop}, /* the terminal is gone: files and tails are finished all the same */
+    {SIGHUP, on_hangup},
     {SIGUSR1, on_status},
 };
 
@@ -412,7 +447,7 @@ static void on_signals(uv_poll_t *poll, int status, int events)
     while (read(service->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         for (int i = 0; i < SIGNALS; i++) {
             if (signal_table[i].number == (int)info.ssi_signo)
-                signal_table[i].handle(service, signal_table[i].number);
+                signal_table[i].handle(service, &info);
         }
     }
 }
@@ -459,28 +494,6 @@ static void close_signals(struct service *service)
 
 /* ---- life ------------------------------------------------------------------------------------------- */
 
-static int open_pipelines(struct service *service)
-{
-    const struct config *config = service->config;
-    service->pipelines = calloc(config->stream_count, sizeof *service->pipelines);
-    if (service->pipelines == NULL)
-        return ERROR_MEMORY;
-    for (uint32_t i = 0; i < config->stream_count; i++) {
-        const struct config_stream *stream = &config->streams[i];
-        assert(stream->upstream < (int)i);
-        service->pipelines[i] = (struct pipeline){
-            .config = config,
-            .stream_config = stream,
-            .upstream = stream->upstream >= 0 ? &service->pipelines[stream->upstream] : NULL,
-            .loop = &service->loop,
-            .variant = service->options->variant,
-            .changed = pipeline_changed,
-            .context = service,
-        };
-    }
-    return 0;
-}
-
 static void open_handles(struct service *service)
 {
     uv_poll_init(&service->loop, &service->signals, service->signal_fd);
@@ -504,14 +517,10 @@ int service_run(const struct service_options *options, struct problem *problem)
     service->config = options->config;
     service->deadline_ns = INT64_MAX;
     service->started_ns = clock_monotonic_ns();
-    int error = open_pipelines(service);
-    if (error < 0) {
-        problem_set(problem, error, "out of memory");
-        goto free_service;
-    }
-    error = open_signals(service, problem);
+    handover_adopt();
+    int error = open_signals(service, problem);
     if (error < 0)
-        goto free_pipelines;
+        goto free_service;
     if (uv_loop_init(&service->loop) != 0) {
         error = problem_set(problem, ERROR_SYSTEM, "no event loop; raise the limit of open files (ulimit -n)");
         goto close_signals;
@@ -522,26 +531,37 @@ int service_run(const struct service_options *options, struct problem *problem)
         goto close_loop;
     }
     open_handles(service);
+    if (reload_open(service) < 0 || watch_open(service) < 0) {
+        error = problem_set(problem, ERROR_MEMORY, "out of memory");
+        goto close_handles;
+    }
+    error = control_open(service, problem);
+    if (error < 0)
+        goto close_handles;
     uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
     uv_run(&service->loop, UV_RUN_DEFAULT);
     assert(service->phase == PHASE_STOPPED);
     close_signals(service);
 
-    for (uint32_t i = service->prepared; i-- > 0;)
-        pipeline_free(&service->pipelines[i]);
+    for (uint32_t i = service->count; i-- > 0;)
+        service_free_pipeline(service->pipelines[i]);
     engine_close(service->engine);
     error = service->error;
     if (error < 0 && problem != NULL)
         *problem = service->problem;
+    reload_close(service->reload);
+    goto close_loop;
 
+close_handles:
+    close_handles(service);
+    uv_run(&service->loop, UV_RUN_DEFAULT);
+    reload_close(service->reload);
 close_loop:;
     int closed = uv_loop_close(&service->loop);
     assert(closed == 0);
     (void)closed;
 close_signals:
     close_signals(service);
-free_pipelines:
-    free(service->pipelines);
 free_service:
     free(service);
     return error;

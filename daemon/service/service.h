@@ -3,8 +3,9 @@
  * per configured stream, and takes them through their phases:
  *
  *     preparing ─► running ─► draining ─► closing sinks ─► table ─► closing sources ─► stopped
- *       (worker)      │ SIGTERM, SIGINT, SIGHUP, or every source has come to its end
- *                     └ SIGUSR1: the table
+ *       (worker)      │ SIGTERM, SIGINT, or every source has come to its end
+ *                     ├ SIGUSR1: the table
+ *                     └ SIGHUP: the configuration is read again; unchanged streams run on
  *
  * Draining stops the sources, processes what was received, lets the tails follow and ends
  * within `drain timeout`; a second signal leaves at once, with files as they are after their last
@@ -24,6 +25,7 @@ struct service_options {
     const char *kernels_dir;
     const char *variant;
     const char *status_json;
+    bool keep_log_level; /* a reload does not change it */
 };
 
 /* Runs until stopped: 0, or why it could not start. */

@@ -198,7 +198,9 @@ void status_print(const struct status_source *source, FILE *out)
             duration_text(clock_monotonic_ns() - source->started_ns, text), device->name, device->platform,
             device->driver);
     for (uint32_t i = 0; i < source->count; i++) {
-        const struct pipeline *pipeline = &source->pipelines[i];
+        const struct pipeline *pipeline = source->pipelines[i];
+        if (pipeline->retired)
+            continue;
         struct stream_stats stats;
         stream_stats(pipeline->stream, &stats);
         print_head(pipeline, &stats, out);

@@ -8,13 +8,14 @@
 #define CONVOLVD_SERVICE_STATUS_H
 
 #include <stdint.h>
+#include <jansson.h>
 #include <stdio.h>
 
 #include "core/error.h"
 #include "service/pipeline.h"
 
 struct status_source {
-    const struct pipeline *pipelines; /* [count], prepared */
+    struct pipeline *const *pipelines; /* [count], prepared; retired ones are left out */
     uint32_t count;
     const struct engine *engine;
     const char *state;                /* "running", "stopping", "stopped" */
@@ -22,6 +23,9 @@ struct status_source {
 };
 
 void status_print(const struct status_source *source, FILE *out);
+
+/* The same as one JSON object, the caller's; NULL: no memory. */
+json_t *status_json(const struct status_source *source);
 
 /* Written whole or not at all (a new file renamed over the old one). 0 or an error with its sentence. */
 int status_write_json(const struct status_source *source, const char *path, struct problem *problem);

@@ -184,7 +184,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     return object;
 }
 
-static json_t *status_json(const struct status_source *source)
+json_t *status_json(const struct status_source *source)
 {
     const struct device_info *device = engine_device(source->engine);
     json_t *object = json_object(), *on = json_object(), *streams = json_array();
@@ -197,7 +197,8 @@ static json_t *status_json(const struct status_source *source)
     json_object_set_new(on, "driver", json_string(device->driver));
     json_object_set_new(object, "device", on);
     for (uint32_t i = 0; i < source->count; i++)
-        json_array_append_new(streams, stream_json(&source->pipelines[i]));
+        if (!source->pipelines[i]->retired)
+            json_array_append_new(streams, stream_json(source->pipelines[i]));
     json_object_set_new(object, "streams", streams);
     return object;
 }

@@ -1,0 +1,139 @@
+/*
+ * Hashes of a configuration: of all its settings, which names it in sidecars, and of what each
+ * stream is made of, which tells a reload whether the stream has changed.
+ *
+ * A stream's hash covers its own section, those of its filters and sinks, the contents of the
+ * filters' files, and the hash of the stream it reads. Comments, order and places do not count.
+ */
+#include <nettle/sha2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "service/config_internal.h"
+
+/* Every text with its final zero, so that no two configurations read the same. */
+static void hash_text(struct sha256_ctx *sha, const char *text)
+{
+    sha256_update(sha, strlen(text) + 1, (const uint8_t *)text);
+}
+
+static void finish_hash(struct sha256_ctx *sha, char hash[CONFIG_HASH_TEXT])
+{
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_digest(sha, sizeof digest, digest);
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(hash + 2 * i, 3, "%02x", digest[i]);
+}
+
+static void hash_section(struct sha256_ctx *sha, const struct raw_section *section)
+{
+    enum schema_id first = schema_first(section->kind);
+    hash_text(sha, schema_sections[section->kind].word);
+    hash_text(sha, section->name);
+    for (unsigned i = 0; i < schema_count(section->kind); i++)
+        for (unsigned k = 0; k < section->settings[i].count; k++) {
+            hash_text(sha, schema_keys[first + i].key);
+            hash_text(sha, section->settings[i].items[k].text);
+        }
+}
+
+static void hash_optional(struct sha256_ctx *sha, const char *text)
+{
+    hash_text(sha, text != NULL ? text : "");
+}
+
+/* What the file holds now; one that cannot be read hashes as nothing. */
+static void hash_file(struct sha256_ctx *sha, const char *path)
+{
+    uint8_t buffer[65536];
+    FILE *file = fopen(path, "rbe");
+    size_t got;
+    while (file != NULL && (got = fread(buffer, 1, sizeof buffer, file)) > 0)
+        sha256_update(sha, got, buffer);
+    if (file != NULL)
+        fclose(file);
+    hash_text(sha, "");
+}
+
+static int compare_sections(const void *a, const void *b)
+{
+    const struct raw_section *const *x = a, *const *y = b;
+    return (*x)->kind != (*y)->kind ? (int)(*x)->kind - (int)(*y)->kind
+                                    : strcmp((*x)->name, (*y)->name);
+}
+
+static void hash_filter(struct sha256_ctx *sha, const struct build *build, uint32_t filter)
+{
+    const struct raw_section *section = build->filter_sections[filter];
+    hash_section(sha, section);
+    const struct value *path = value_of(section, KEY_FILTER_PATH);
+    if (path != NULL && value_given(section, KEY_FILTER_PATH)) {
+        struct build *memory = (struct build *)build; /* build_path only allocates */
+        const char *full = build_path(memory, path->text, place_of(section, KEY_FILTER_PATH));
+        if (full != NULL) {
+            hash_text(sha, full);
+            hash_file(sha, full);
+        }
+    }
+}
+
+/* A sink's paths are as they were resolved: they may come from [daemon] or the environment. */
+static void hash_sinks(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->sink_count; i++) {
+        const struct config_sink *sink = &build->sinks[i];
+        if (sink->stream != stream)
+            continue;
+        hash_section(sha, raw_find(build->raw, SECTION_SINK, sink->name));
+        hash_optional(sha, sink->options.path);
+        hash_optional(sha, sink->options.sdp_path);
+    }
+}
+
+/* A chain's stream stands after the one it reads, so that one's hash is there. */
+static void hash_stream(const struct build *build, uint32_t index)
+{
+    struct config_stream *stream = &build->streams[index];
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    hash_section(&sha, raw_find(build->raw, SECTION_STREAM, stream->name));
+    hash_optional(&sha, stream->source.path);
+    if (stream->upstream >= 0)
+        hash_text(&sha, build->streams[stream->upstream].hash);
+    for (uint32_t f = 0; f < build->config->filter_count; f++) {
+        bool used = false;
+        for (uint32_t e = 0; e < stream->edge_count && !used; e++)
+            used = stream->edges[e].filter == f;
+        if (used)
+            hash_filter(&sha, build, f);
+    }
+    hash_sinks(&sha, build, index);
+    finish_hash(&sha, stream->hash);
+}
+
+static void hash_fixed(const struct build *build)
+{
+    struct config *config = build->config;
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    hash_section(&sha, raw_find(build->raw, SECTION_DEVICE, ""));
+    hash_optional(&sha, config->device.kernels_dir);
+    hash_optional(&sha, config->device.cache_dir);
+    hash_optional(&sha, config->daemon.state_directory);
+    finish_hash(&sha, config->fixed_hash);
+}
+
+void config_hashes(struct build *build)
+{
+    struct raw *raw = build->raw;
+    struct sha256_ctx sha;
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        hash_stream(build, i);
+    hash_fixed(build);
+    sha256_init(&sha);
+    qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
+    for (unsigned s = 0; s < raw->count; s++)
+        hash_section(&sha, raw->sections[s]);
+    finish_hash(&sha, build->config->hash);
+}

@@ -1,0 +1,274 @@
+/*
+ * Watch: what is looked at about once a second while the daemon runs. Tells systemd that it is
+ * ready, what it does, that it is alive, that it stops (sd_notify(3)); tells losses in the log;
+ * asks for real-time priority and locked memory where limits allow them, and reports what it got.
+ *
+ * Alive means that every stage makes progress. A stage is stuck when it had work at the last
+ * look, has work now, and has finished nothing in between:
+ *
+ *     loop     this timer fires at all
+ *     device   batches were on the device, or a block was past its deadline; finished: batches
+ *     writers  frames were in a recording's queue; finished: frames written, or dropped by the
+ *              writer (frames dropped because the queue is full are no progress)
+ *
+ * While a stage is stuck no ping is sent. Pings come four times per WATCHDOG_USEC, so that systemd
+ * acts when nothing has moved for that time.
+ *
+ * Loop thread.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <systemd/sd-daemon.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/wedge.h"
+#include "service/service_internal.h"
+
+/* A long batch may fill a look; a stage that is stuck for a few is told in the log. */
+enum { LOOK_MS = 1000, STUCK_LOOKS = 3, REALTIME_PRIORITY = 10 };
+
+/* Preparing may take minutes when kernels are compiled for the first time; as long as it goes on, systemd is
+ * asked for this much more. */
+static const uint64_t extend_us = 30 * UINT64_C(1000000);
+
+struct watch {
+    struct service *service;
+    uv_timer_t timer;
+    uint64_t watchdog_us;  /* 0: systemd does not watch */
+    bool ready, stopping;
+    const char *stuck;     /* the stage that made no progress at the last look; NULL: none */
+    uint32_t stuck_looks;  /* in a row */
+};
+
+/* ---- progress --------------------------------------------------------------------------------- */
+
+static bool device_stuck(struct pipeline *pipeline, int64_t now_ns)
+{
+    struct stream_stats stats;
+    stream_stats(pipeline->stream, &stats);
+    struct pipeline_watch *last = &pipeline->watch;
+    bool computing = stats.submitted > 0 || stream_ready_deadline_ns(pipeline->stream) < now_ns;
+    bool stuck = computing && last->computing && stats.batches == last->batches;
+    last->computing = computing;
+    last->batches = stats.batches;
+    return stuck;
+}
+
+static bool writer_stuck(struct pipeline_sink *sink)
+{
+    struct sink_ledger ledger;
+    pipeline_sink_ledger(sink, &ledger);
+    uint64_t done = ledger.delivered;
+    for (int drop = 0; drop < DROPS; drop++)
+        done += drop == DROP_QUEUE ? 0 : ledger.dropped[drop];
+    bool stuck = ledger.pending > 0 && sink->watched_pending && done == sink->watched_done;
+    sink->watched_pending = ledger.pending > 0;
+    sink->watched_done = done;
+    return stuck;
+}
+
+/* The first stage without progress since the last look; NULL: all go on. Every one is looked at. */
+static const char *find_stuck(struct service *service, const char **name)
+{
+    const char *stuck = NULL;
+    int64_t now_ns = clock_monotonic_ns();
+    for (uint32_t i = 0; i < service->count; i++) {
+        struct pipeline *pipeline = service->pipelines[i];
+        if (pipeline->scheduled && device_stuck(pipeline, now_ns) && stuck == NULL) {
+            stuck = "the device";
+            *name = pipeline->stream_config->name;
+        }
+        for (uint32_t k = 0; k < pipeline->sink_count; k++) {
+            struct pipeline_sink *sink = &pipeline->sinks[k];
+            /* Only recordings have a thread; an RTP sink waits for the network as long as it takes. */
+            if (sink->sink == NULL || strcmp(sink->config->type, "recording") != 0)
+                continue;
+            if (writer_stuck(sink) && stuck == NULL) {
+                stuck = "the writer of a recording";
+                *name = pipeline->stream_config->name;
+            }
+        }
+    }
+    return stuck;
+}
+
+static void ping(struct watch *watch)
+{
+    const char *name = NULL;
+    const char *stuck = find_stuck(watch->service, &name);
+    watch->stuck_looks = stuck != NULL ? watch->stuck_looks + 1 : 0;
+    if (watch->stuck_looks == STUCK_LOOKS)
+        log_error("stream %s: %s makes no progress%s", name, stuck,
+                  watch->watchdog_us > 0 ? "; unless it does, systemd restarts the daemon" : "");
+    watch->stuck = stuck;
+    if (stuck == NULL && watch->watchdog_us > 0)
+        sd_notify(0, "WATCHDOG=1");
+}
+
+/* ---- status ------------------------------------------------------------------------------------ */
+
+/* "3 streams, load 12 %, latency 1.2 ms (p99)": the highest of all. */
+static void send_status(const struct watch *watch)
+{
+    const struct service *service = watch->service;
+    double load = 0, latency_ms = 0;
+    uint32_t streams = 0;
+    for (uint32_t i = 0; i < service->count; i++) {
+        const struct pipeline *pipeline = service->pipelines[i];
+        if (pipeline->retired)
+            continue;
+        struct stream_stats stats;
+        stream_stats(pipeline->stream, &stats);
+        streams++;
+        load += stats.load;
+        if (stats.total->count > 0)
+            latency_ms = fmax(latency_ms, (double)histogram_quantile(stats.total, 0.99) / NS_PER_MS);
+    }
+    sd_notifyf(0, "STATUS=%s%s%" PRIu32 " stream%s, load %.0f %%, latency %.3g ms (p99)",
+               watch->stuck != NULL ? watch->stuck : "", watch->stuck != NULL ? " is stuck; " : "",
+               streams, streams == 1 ? "" : "s", 100 * load, latency_ms);
+}
+
+static void look(uv_timer_t *timer)
+{
+    struct watch *watch = timer->data;
+    struct service *service = watch->service;
+    wedge_here(WEDGE_LOOP);
+    if (service->phase == PHASE_PREPARING) {
+        sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",
+                   extend_us);
+        return;
+    }
+    if (!service->connected || service->phase > PHASE_DRAINING)
+        return;
+    int64_t now_ns = clock_monotonic_ns();
+    for (uint32_t i = 0; i < service->count; i++) {
+        if (!service->pipelines[i]->retired)
+            losses_tell(service->pipelines[i], now_ns);
+    }
+    ping(watch);
+    if (!watch->stopping && !reload_busy(service))
+        send_status(watch);
+}
+
+/* ---- priority and memory ------------------------------------------------------------------------ */
+
+/* The loop's thread alone: compute threads in real time would take every core from it. Threads made later
+ * start as usual (SCHED_RESET_ON_FORK). */
+static void ask_for_priority(void)
+{
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_RTPRIO, &limit);
+    if (limit.rlim_cur > 0) {
+        struct sched_param wanted = {.sched_priority = limit.rlim_cur < REALTIME_PRIORITY
+                                                           ? (int)limit.rlim_cur
+                                                           : REALTIME_PRIORITY};
+        int failed = pthread_setschedparam(pthread_self(), SCHED_RR | SCHED_RESET_ON_FORK, &wanted);
+        if (failed != 0)
+            log_notice("real-time priority %d refused (%s); does the unit set RestrictRealtime=?",
+                       wanted.sched_priority, strerror(failed));
+    }
+    int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    struct sched_param got = {0};
+    sched_getparam(0, &got);
+    if (policy == SCHED_RR || policy == SCHED_FIFO)
+        log_info("priority: real time, %s %d", policy == SCHED_RR ? "round robin" : "first in first out",
+                 got.sched_priority);
+    else
+        log_info("priority: usual, nice %d; for real time write LimitRTPRIO=%d into the unit",
+                 getpriority(PRIO_PROCESS, 0), REALTIME_PRIORITY);
+}
+
+static long locked_kib(void)
+{
+    long kib = 0;
+    char line[128];
+    FILE *file = fopen("/proc/self/status", "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "VmLck: %ld", &kib) != 1)
+        continue;
+    if (file != NULL)
+        fclose(file);
+    return kib;
+}
+
+/* Only without a limit: past one, every later allocation would fail. Pages are locked as they are touched. */
+static void ask_for_memory(void)
+{
+    struct rlimit limit = {0};
+    getrlimit(RLIMIT_MEMLOCK, &limit);
+    if (limit.rlim_cur == RLIM_INFINITY && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
+        log_notice("locked memory refused (%s)", strerror(errno));
+    long kib = locked_kib();
+    if (kib > 0)
+        log_info("memory: %ld MiB locked", kib / 1024);
+    else
+        log_info("memory: not locked; to lock it write LimitMEMLOCK=infinity into the unit");
+}
+
+/* ---- life ---------------------------------------------------------------------------------------- */
+
+int watch_open(struct service *service)
+{
+    struct watch *watch = calloc(1, sizeof *watch);
+    if (watch == NULL)
+        return ERROR_MEMORY;
+    watch->service = service;
+    uint64_t interval_ms = LOOK_MS;
+    if (sd_watchdog_enabled(0, &watch->watchdog_us) <= 0)
+        watch->watchdog_us = 0;
+    else if (watch->watchdog_us / 4000 < interval_ms)
+        interval_ms = watch->watchdog_us / 4000 > 0 ? watch->watchdog_us / 4000 : 1;
+    uv_timer_init(&service->loop, &watch->timer);
+    watch->timer.data = watch;
+    uv_timer_start(&watch->timer, look, interval_ms, interval_ms);
+    service->watch = watch;
+    return 0;
+}
+
+static void closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void watch_close(struct watch *watch)
+{
+    if (watch != NULL)
+        uv_close((uv_handle_t *)&watch->timer, closed);
+}
+
+/* Sockets are bound and read, kernels built, and each plan has computed a block (its self-test). */
+void watch_ready(struct service *service)
+{
+    struct watch *watch = service->watch;
+    int64_t now_ns = clock_monotonic_ns();
+    if (!watch->ready) {
+        ask_for_priority();
+        ask_for_memory();
+        log_info("ready after %.0f ms", (double)(now_ns - service->started_ns) / NS_PER_MS);
+    }
+    watch->ready = true;
+    sd_notify(0, "READY=1");
+    send_status(watch);
+}
+
+void watch_reloading(struct service *service)
+{
+    (void)service;
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration again",
+               clock_monotonic_ns() / NS_PER_US);
+}
+
+void watch_stopping(struct service *service)
+{
+    service->watch->stopping = true;
+    sd_notify(0, "STOPPING=1\nSTATUS=stopping: the last frames are on their way");
+}
