@@ -49,6 +49,30 @@ static void test_overload_sheds_whole_blocks(void **state)
     world_close();
 }
 
+/* A packet missing from blocks that are shed before its reorder window has passed is a gap all the same. */
+static void test_overload_gives_up_what_it_sheds(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    options.reorder_ns = NS_PER_SECOND;
+    world_open(&options);
+    for (uint64_t n = 0; n < 8000; n += 100) {
+        world->now_ns += 100 * NS_PER_US;
+        if (n != 1000 && n != 1100)
+            put(0, n, 100, n, 0);
+    }
+    stream_end(world->stream);
+    drain();
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    assert_true(stats.shed[SHED_OVERLOAD] > 1200);
+    assert_int_equal(stats.timeline_in, 8000);
+    assert_int_equal(stats.received, 7800);
+    assert_int_equal(stats.awaited, 0);
+    assert_int_equal(stats.gap[INVALID_NETWORK], 200);
+    world_close();
+}
+
 static void test_back_pressure_loses_nothing(void **state)
 {
     (void)state;
@@ -238,6 +262,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_tail_is_due_when_the_epoch_ends),
         cmocka_unit_test(test_overload_sheds_whole_blocks),
+        cmocka_unit_test(test_overload_gives_up_what_it_sheds),
         cmocka_unit_test(test_back_pressure_loses_nothing),
         cmocka_unit_test(test_device_failure_is_counted),
         cmocka_unit_test(test_exchange_at_a_frame),
