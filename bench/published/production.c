@@ -1,0 +1,236 @@
+/*
+ * convolvd on the papers' work, see production.h.
+ */
+#include "bench/published/production.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "convolve/engine.h"
+#include "core/clock.h"
+#include "core/random.h"
+#include "signal/reference.h"
+
+enum { REPETITIONS_MAX = 25 };
+
+struct rig {
+    const struct production_shape *shape;
+    struct engine *engine;
+    struct ring *ring;
+    struct plan *plan;
+    struct taps *filters[PRODUCTION_FILTERS];
+    uint32_t filter_count;
+    uint64_t position;
+    int doorbell;
+};
+
+static void wake(void *context)
+{
+    const struct rig *rig = context;
+    const uint64_t one = 1;
+    (void)!write(rig->doorbell, &one, sizeof one);
+}
+
+static int open_engine(struct rig *rig, const struct production_options *options,
+                       struct problem *problem)
+{
+    const struct production_shape *shape = rig->shape;
+    const uint64_t frames = (uint64_t)shape->blocks * shape->hop;
+    const uint64_t fft = shape->fft != 0 ? shape->fft : 4ull * (shape->hop + shape->taps);
+    const uint64_t output_floats = frames * shape->channels;
+    /* A ring is rounded up to a power of two. */
+    const uint64_t input_bytes = 2 * (frames + 4 * fft) * shape->channels * sizeof(float);
+    const struct engine_options engine_options = {
+        .device = options->device,
+        .cpu_threads = options->cpu_threads,
+        .cache_dir = options->cache_dir,
+        .batches = 2,
+        .input_bytes = input_bytes < 64 << 20 ? 64 << 20 : input_bytes,
+        .batch_output_floats = output_floats < 1 << 20 ? 1 << 20 : output_floats,
+        .wake = wake,
+        .wake_context = rig,
+    };
+    return engine_open(&engine_options, &rig->engine, problem);
+}
+
+static int make_filters(struct rig *rig, struct random_state *random, struct problem *problem)
+{
+    const struct production_shape *shape = rig->shape;
+    rig->filter_count =
+        shape->channels < PRODUCTION_FILTERS ? shape->channels : PRODUCTION_FILTERS;
+    for (uint32_t f = 0; f < rig->filter_count; f++) {
+        const int error = taps_create(shape->taps, false, &rig->filters[f], problem);
+        if (error != 0)
+            return error;
+        for (uint32_t s = 0; s < shape->taps; s++)
+            rig->filters[f]->re[s] = 2 * random_unit(random) - 1;
+    }
+    return 0;
+}
+
+static int make_plan(struct rig *rig, struct problem *problem)
+{
+    const uint32_t channels = rig->shape->channels;
+    struct channel_scale *scales = calloc(channels, sizeof *scales);
+    struct edge *edges = calloc(channels, sizeof *edges);
+    enum output_form *outputs = calloc(channels, sizeof *outputs);
+    int error = problem_set(problem, ERROR_MEMORY, "out of memory for %u channels", channels);
+    if (scales != NULL && edges != NULL && outputs != NULL) {
+        for (uint32_t c = 0; c < channels; c++) {
+            scales[c] = (struct channel_scale){.full_scale = 1};
+            edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)(c % rig->filter_count), 1};
+            outputs[c] = OUTPUT_REAL;
+        }
+        struct plan_spec spec = {
+            .inputs = channels,
+            .scales = scales,
+            .taps = (const struct taps *const *)rig->filters,
+            .taps_count = rig->filter_count,
+            .edges = edges,
+            .edge_count = channels,
+            .outputs = outputs,
+            .outputs_count = channels,
+            .hop = rig->shape->hop,
+            .blocks_max = rig->shape->blocks,
+            .fft = rig->shape->fft,
+        };
+        error = sample_format_parse("f32le", &spec.format);
+        if (error == 0)
+            error = plan_prepare(rig->engine, &spec, &rig->plan, problem);
+    }
+    free(scales);
+    free(edges);
+    free(outputs);
+    return error;
+}
+
+static int fill_ring(struct rig *rig, struct random_state *random, struct problem *problem)
+{
+    const struct production_shape *shape = rig->shape;
+    const struct plan_info *info = plan_info(rig->plan);
+    const uint64_t frames = (uint64_t)shape->blocks * shape->hop + info->history_frames;
+    const int error = engine_ring_open(rig->engine, frames, shape->channels * 4, &rig->ring, problem);
+    if (error != 0)
+        return error;
+    float *samples = (float *)(void *)rig->ring->bytes;
+    for (uint64_t i = 0; i < (uint64_t)rig->ring->frames * shape->channels; i++)
+        samples[i] = (float)(2 * random_unit(random) - 1);
+    memset(rig->ring->present, 0xff, rig->ring->frames / 8);
+    rig->position = info->history_frames + shape->hop - 1;
+    rig->position -= rig->position % shape->hop;
+    return 0;
+}
+
+/* One batch, waited for; every sample of it counts as new, `first`: its history too. NULL when the
+ * device failed. */
+static struct batch *run(struct rig *rig, bool first, double *took_ns)
+{
+    const struct production_shape *shape = rig->shape;
+    const uint32_t frames = shape->blocks * shape->hop;
+    struct batch *batch = engine_batch_take(rig->engine);
+    const struct batch_item item = {
+        .plan = rig->plan,
+        .ring = rig->ring,
+        .position = rig->position,
+        .epoch_block = rig->position / shape->hop,
+        .blocks = shape->blocks,
+        .write_until = frames,
+        .fresh_from = first ? 0 : rig->position,
+        .fresh_until = rig->position + frames,
+    };
+    if (batch == NULL || engine_batch_add(rig->engine, batch, &item) != 0)
+        return NULL;
+    const int64_t from_ns = clock_monotonic_ns();
+    engine_submit(rig->engine, batch);
+    struct batch *completed;
+    while ((completed = engine_completed(rig->engine)) == NULL) {
+        uint64_t wakes;
+        (void)!read(rig->doorbell, &wakes, sizeof wakes);
+    }
+    *took_ns = (double)(clock_monotonic_ns() - from_ns);
+    return completed;
+}
+
+static double input_at(const struct rig *rig, uint64_t position, uint32_t channel)
+{
+    const float *samples = (const float *)(const void *)rig->ring->bytes;
+    return (double)samples[(position & (rig->ring->frames - 1)) * rig->shape->channels + channel];
+}
+
+/* The block in the middle of the first and the last channel against the definition. */
+static double block_error(const struct rig *rig, const struct batch *batch)
+{
+    const struct production_shape *shape = rig->shape;
+    double e2 = 0, want2 = 0;
+    const uint32_t step = shape->hop > 256 ? shape->hop / 256 : 1;
+    for (uint32_t c = 0; c < shape->channels; c += shape->channels > 1 ? shape->channels - 1 : 1)
+        for (uint32_t f = 0; f < shape->hop; f += step) {
+            const uint64_t frame = (uint64_t)(shape->blocks / 2) * shape->hop + f;
+            const struct taps *taps = rig->filters[c % rig->filter_count];
+            double want = 0;
+            for (uint32_t s = 0; s < taps->count; s++)
+                want += taps->re[s] * input_at(rig, rig->position + frame - s, c);
+            const double got = (double)batch->items[0].samples[frame * shape->channels + c];
+            e2 += (got - want) * (got - want);
+            want2 += want * want;
+        }
+    return sqrt(e2 / want2);
+}
+
+static int by_value(const void *left, const void *right)
+{
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static int measure(struct rig *rig, int64_t limit_ns, struct production_result *result,
+                   struct problem *problem)
+{
+    double took_ns[REPETITIONS_MAX];
+    int count = -1; /* the first uploads the ring and is not counted */
+    const int64_t until_ns = clock_monotonic_ns() + limit_ns;
+    do {
+        double ns;
+        struct batch *batch = run(rig, count < 0, &ns);
+        if (batch == NULL || batch->status != BATCH_OK)
+            return problem_set(problem, ERROR_DEVICE, "the batch failed");
+        if (count < 0)
+            result->error = block_error(rig, batch);
+        else
+            took_ns[count] = ns;
+        engine_batch_release(rig->engine, batch);
+        count++;
+    } while (count < 1 || (count < REPETITIONS_MAX && clock_monotonic_ns() < until_ns));
+    qsort(took_ns, (size_t)count, sizeof *took_ns, by_value);
+    result->total_ns = took_ns[count / 2];
+    snprintf(result->variant, sizeof result->variant, "%s", plan_info(rig->plan)->variant);
+    return 0;
+}
+
+int production_measure(const struct production_options *options,
+                       const struct production_shape *shape, struct production_result *result,
+                       struct problem *problem)
+{
+    struct rig rig = {.shape = shape, .doorbell = eventfd(0, EFD_CLOEXEC)};
+    struct random_state random = {shape->hop};
+    int error = open_engine(&rig, options, problem);
+    if (error == 0)
+        error = make_filters(&rig, &random, problem);
+    if (error == 0)
+        error = make_plan(&rig, problem);
+    if (error == 0)
+        error = fill_ring(&rig, &random, problem);
+    if (error == 0)
+        error = measure(&rig, options->limit_ns, result, problem);
+    plan_close(rig.plan);
+    engine_ring_close(rig.engine, rig.ring);
+    engine_close(rig.engine);
+    for (uint32_t f = 0; f < PRODUCTION_FILTERS; f++)
+        taps_free(rig.filters[f]);
+    close(rig.doorbell);
+    return error;
+}

@@ -1,0 +1,39 @@
+/*
+ * convolvd's own variants on the papers' work, through engine.h: samples from the ring in, float
+ * samples out, one batch, whatever variant the engine prefers for the shape.
+ *
+ * One thread.
+ */
+#ifndef CONVOLVD_BENCH_PUBLISHED_PRODUCTION_H
+#define CONVOLVD_BENCH_PUBLISHED_PRODUCTION_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+
+struct production_shape {
+    uint32_t channels; /* each with a filter of its own, at most PRODUCTION_FILTERS different ones */
+    uint32_t blocks, hop, taps, fft; /* fft 0: the engine's rule */
+};
+
+enum { PRODUCTION_FILTERS = 64 };
+
+struct production_result {
+    double total_ns;  /* median of batches, submitted to completed */
+    double error;     /* ||e||2 / ||y||2 over the whole last output of some channels, against double */
+    char variant[24];
+};
+
+struct production_options {
+    const char *device;
+    int cpu_threads;
+    const char *cache_dir;
+    int64_t limit_ns; /* repeat no longer than this */
+};
+
+/* 0, or why not. */
+int production_measure(const struct production_options *options,
+                       const struct production_shape *shape, struct production_result *result,
+                       struct problem *problem);
+
+#endif

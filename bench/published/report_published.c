@@ -1,0 +1,148 @@
+/*
+ * Tables and plots from the cells that bench_published left (cells.h), beside the figures the papers
+ * print (figures.csv): to standard output and bench/results/, or, with --docs FILE, into the
+ * marked places of a document and beside it.
+ *
+ * A marked place is what stands between a line `<!-- report: NAME -->` and `<!-- end -->`; NAME is
+ * DEVICE-TABLE, as cpu-convolution. A place whose device has no cells is left as it is.
+ *
+ * One thread.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bench/published/report.h"
+
+static const char *const devices[] = {"cpu", "gpu"};
+
+/* Writes one table, and the plots that belong to it. */
+static int report(struct report *report, const char *table)
+{
+    for (int i = 0; report_tables[i].name != NULL; i++)
+        if (strcmp(report_tables[i].name, table) == 0)
+            return report_tables[i].write(report);
+    return problem_set(&report->problem, ERROR_FORMAT, "there is no table \"%s\"", table);
+}
+
+static int open_report(struct report *report, const char *device, const char *results,
+                       const char *figures, const char *plots, FILE *out)
+{
+    char path[512];
+    memset(report, 0, sizeof *report);
+    report->device = device;
+    report->plots = plots;
+    report->out = out;
+    int error = figures_open(&report->figures, figures, &report->problem);
+    snprintf(path, sizeof path, "%s/published-%s.csv", results, device);
+    if (error == 0)
+        error = cells_open(&report->cells, path, NULL, &report->problem);
+    return error;
+}
+
+static void close_report(struct report *report)
+{
+    cells_close(&report->cells);
+    figures_close(&report->figures);
+}
+
+static int print_all(const char *results, const char *figures)
+{
+    int printed = 0, error = 0;
+    for (size_t d = 0; error == 0 && d < sizeof devices / sizeof devices[0]; d++) {
+        struct report one;
+        error = open_report(&one, devices[d], results, figures, results, stdout);
+        if (error == ERROR_NO_FILE) {
+            error = 0;
+        } else {
+            for (int i = 0; error == 0 && report_tables[i].name != NULL; i++) {
+                printf("\n## %s, %s\n\n", report_tables[i].title, one.cells.device);
+                error = report_tables[i].write(&one);
+            }
+            printed++;
+            if (error != 0)
+                fprintf(stderr, "report_published: %s\n", one.problem.text);
+        }
+        close_report(&one);
+    }
+    if (error == 0 && printed == 0) {
+        fprintf(stderr, "report_published: no %s/published-cpu.csv or -gpu.csv: run "
+                        "bench_published first\n", results);
+        error = ERROR_NO_FILE;
+    }
+    return error;
+}
+
+/* One marked place: `name` is "cpu-convolution". False: left to the caller to copy. */
+static bool fill_place(const char *name, const char *results, const char *figures,
+                       const char *plots, FILE *out, int *error)
+{
+    const char *dash = strchr(name, '-');
+    for (size_t d = 0; dash != NULL && d < sizeof devices / sizeof devices[0]; d++) {
+        if (strncmp(name, devices[d], (size_t)(dash - name)) != 0)
+            continue;
+        struct report one;
+        const int opened = open_report(&one, devices[d], results, figures, plots, out);
+        if (opened == 0)
+            *error = report(&one, dash + 1);
+        if (*error != 0)
+            fprintf(stderr, "report_published: %s\n", one.problem.text);
+        close_report(&one);
+        return opened == 0;
+    }
+    return false;
+}
+
+static int fill_document(const char *path, const char *results, const char *figures)
+{
+    static char line[65536];
+    char plots[512], fresh[520];
+    snprintf(plots, sizeof plots, "%s", path);
+    char *slash = strrchr(plots, '/');
+    snprintf(slash != NULL ? slash : plots, 2, "%s", slash != NULL ? "" : ".");
+    snprintf(fresh, sizeof fresh, "%s.part", path);
+    FILE *in = fopen(path, "re"), *out = in == NULL ? NULL : fopen(fresh, "we");
+    if (out == NULL) {
+        fprintf(stderr, "report_published: %s: %s\n", path, strerror(errno));
+        if (in != NULL)
+            fclose(in);
+        return ERROR_NO_FILE;
+    }
+    int error = 0;
+    bool skipping = false;
+    while (fgets(line, sizeof line, in) != NULL) {
+        char name[64];
+        if (skipping && strncmp(line, "<!-- end -->", 12) == 0)
+            skipping = false;
+        if (!skipping)
+            fputs(line, out);
+        if (sscanf(line, "<!-- report: %63s -->", name) == 1)
+            skipping = fill_place(name, results, figures, plots, out, &error);
+    }
+    fclose(in);
+    if (fclose(out) != 0 || error != 0 || rename(fresh, path) != 0)
+        return error != 0 ? error : ERROR_SYSTEM;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {{"docs", required_argument, NULL, 'd'},
+                                            {"results", required_argument, NULL, 'r'},
+                                            {"figures", required_argument, NULL, 'f'},
+                                            {NULL, 0, NULL, 0}};
+    const char *docs = NULL, *results = "bench/results", *figures = "bench/published/figures.csv";
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
+        switch (option) {
+        case 'd': docs = optarg; break;
+        case 'r': results = optarg; break;
+        case 'f': figures = optarg; break;
+        default:
+            fputs("report_published [--docs FILE] [--results FOLDER] [--figures FILE]\n", stderr);
+            return 2;
+        }
+    const int error =
+        docs != NULL ? fill_document(docs, results, figures) : print_all(results, figures);
+    return error != 0;
+}
