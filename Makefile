@@ -241,7 +241,9 @@ published-programs: $(PUBLISHED)
 docs-published: $(PUBLISHED)
 	@$(BUILD)/bench/report_published --docs docs/published.md
 
-demo: deps
+# What only the tests need is not installed for it.
+demo:
+	+@$(MAKE) --no-print-directory deps PACKAGES_TEST=python3-numpy
 	+@$(MAKE) --no-print-directory -j$(JOBS) all
 	@$(PYTHON) clients/demo.py $(BUILD)
 
@@ -285,6 +287,12 @@ $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5: $(BUILD)/convolvd
 	@mkdir -p $(@D)
 	$(Q)$(BUILD)/convolvd --man $(basename $(@F)) > $@.part && mv $@.part $@
 
+# convolvd@NAME: the same text with a configuration and directories of its own.
+INSTANCE := -e 's|/etc/convolvd/convolvd.conf|/etc/convolvd/%i.conf|' -e 's|convolvd.socket ||' \
+    -e 's,^\(Runtime\|State\|Cache\)Directory=convolvd,&-%i,' -e 's,/var/\(lib\|cache\)/convolvd,&-%i,g' \
+    -e 's|^Description=.*|& (%i)|' -e 's|systemctl edit convolvd|&@NAME|'
+UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
+
 .PHONY: install
 install: all $(MAN)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
@@ -298,6 +306,13 @@ install: all $(MAN)
 	install -m 644 $(BUILD)/man/convolvd.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(BUILD)/man/convolvd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -m 644 $(wildcard config/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
+	install -d $(UNITS) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
+	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolvd.service > $(UNITS)/convolvd.service
+	sed $(INSTANCE) $(UNITS)/convolvd.service > $(UNITS)/convolvd@.service
+	chmod 644 $(UNITS)/convolvd.service $(UNITS)/convolvd@.service
+	install -m 644 systemd/convolvd.socket $(UNITS)
+	install -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/convolvd.conf
+	install -m 644 systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/convolvd.conf
 
 .PHONY: clean
 clean:
