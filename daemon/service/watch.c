@@ -184,8 +184,9 @@ static void ask_for_priority(void)
         log_info("priority: real time, %s %d", policy == SCHED_RR ? "round robin" : "first in first out",
                  got.sched_priority);
     else
-        log_info("priority: usual, nice %d; for real time write LimitRTPRIO=%d into the unit",
-                 getpriority(PRIO_PROCESS, 0), REALTIME_PRIORITY);
+        log_info("priority: usual, nice %d; the limit of real time is %llu here, LimitRTPRIO=%d in the unit "
+                 "raises it",
+                 getpriority(PRIO_PROCESS, 0), (unsigned long long)limit.rlim_cur, REALTIME_PRIORITY);
 }
 
 static long locked_kib(void)
@@ -211,7 +212,8 @@ static void ask_for_memory(void)
     if (kib > 0)
         log_info("memory: %ld MiB locked", kib / 1024);
     else
-        log_info("memory: not locked; to lock it write LimitMEMLOCK=infinity into the unit");
+        log_info("memory: not locked; the limit is %llu KiB here, LimitMEMLOCK=infinity in the unit raises it",
+                 (unsigned long long)limit.rlim_cur / 1024);
 }
 
 /* ---- life ---------------------------------------------------------------------------------------- */

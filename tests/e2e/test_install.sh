@@ -25,6 +25,11 @@ cat >"$root/want" <<END
 ./usr/include/convolv.h
 ./usr/lib/libconvolv.a
 ./usr/lib/pkgconfig/convolv.pc
+./usr/lib/systemd/system/convolvd.service
+./usr/lib/systemd/system/convolvd.socket
+./usr/lib/systemd/system/convolvd@.service
+./usr/lib/sysusers.d/convolvd.conf
+./usr/lib/tmpfiles.d/convolvd.conf
 ./usr/share/man/man5/convolvd.conf.5
 ./usr/share/man/man8/convolvd.8
 END
