@@ -6,13 +6,20 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char device_mark[] = "# device: ";
-static const char head[] =
-    "system,variant,part,m,n,baseline_ns,total_ns,kernel_ns,error,note";
+static const char head[] = "system,variant,part,m,n,baseline_ns,total_ns,kernel_ns,error,note";
 
+/* A later line stands for an earlier one of the same cell. */
 static int keep(struct cells *cells, const struct cell *cell, struct problem *problem)
 {
+    const struct cell *known =
+        cells_find(cells, cell->system, cell->variant, cell->part, cell->m, cell->n);
+    if (known != NULL) {
+        cells->cells[known - cells->cells] = *cell;
+        return 0;
+    }
     if (cells->count == cells->capacity) {
         const uint32_t capacity = cells->capacity == 0 ? 256 : 2 * cells->capacity;
         struct cell *grown = realloc(cells->cells, capacity * sizeof *grown);
@@ -60,7 +67,9 @@ static bool parse(char *line, struct cell *cell)
     return true;
 }
 
-static int read_cells(struct cells *cells, FILE *file, const char *path, struct problem *problem)
+/* `good_bytes`: where the whole lines end. */
+static int read_cells(struct cells *cells, FILE *file, const char *path, long *good_bytes,
+                      struct problem *problem)
 {
     char line[512];
     for (int number = 1; fgets(line, sizeof line, file) != NULL; number++) {
@@ -81,6 +90,7 @@ static int read_cells(struct cells *cells, FILE *file, const char *path, struct 
             if (error != 0)
                 return error;
         }
+        *good_bytes = ftell(file);
     }
     return 0;
 }
@@ -90,8 +100,9 @@ int cells_open(struct cells *cells, const char *path, const char *device, struct
     memset(cells, 0, sizeof *cells);
     FILE *file = fopen(path, "re");
     int error = 0;
+    long good_bytes = 0;
     if (file != NULL) {
-        error = read_cells(cells, file, path, problem);
+        error = read_cells(cells, file, path, &good_bytes, problem);
         fclose(file);
     } else if (device == NULL) {
         error = problem_set(problem, ERROR_NO_FILE, "%s: %s", path, strerror(errno));
@@ -105,8 +116,8 @@ int cells_open(struct cells *cells, const char *path, const char *device, struct
     if (error != 0 || device == NULL)
         return error;
     const bool fresh = cells->device[0] == '\0';
-    cells->file = fopen(path, fresh ? "we" : "ae");
-    if (cells->file == NULL)
+    if ((file != NULL && truncate(path, good_bytes) != 0) ||
+        (cells->file = fopen(path, fresh ? "we" : "ae")) == NULL)
         return problem_set(problem, ERROR_NO_FILE, "%s: %s", path, strerror(errno));
     if (fresh) {
         snprintf(cells->device, sizeof cells->device, "%s", device);

@@ -22,11 +22,11 @@ struct cell {
     char part[CELL_TEXT];    /* pipeline: image, array; width: float, int, short; else empty */
     uint32_t m;              /* M = J; taps; local size; vector width; 0 */
     uint32_t n;
-    double baseline_ns;      /* the sequential program on one core; 0: none */
-    double total_ns;         /* host to host, transfers included */
-    double kernel_ns;        /* launches alone, from events; 0: not measured */
-    double error;            /* ||e||2 / ||y||2 against double */
-    char note[CELL_NOTE];    /* not empty and total_ns 0: why it was not run; else the plan's name */
+    double baseline_ns;   /* the sequential program on one core; 0: none */
+    double total_ns;      /* host to host, transfers included */
+    double kernel_ns;     /* launches alone, from events; 0: not measured */
+    double error;         /* ||e||2 / ||y||2 against double */
+    char note[CELL_NOTE]; /* not empty and total_ns 0: why it was not run; else the plan's name */
 };
 
 struct cells {

@@ -153,7 +153,8 @@ static void direct(struct report *report)
                 else
                     ratio(&ratios, report_speedup(report, "direct", "convolvd", m, n), best);
             }
-        fprintf(report->out, "- **%s**: ", p < 2 ? titles[p] : "convolvd over the best direct form");
+        fprintf(report->out,
+                "- **%s**: ", p < 2 ? titles[p] : "convolvd over the best direct form");
         print_ratios(report->out, &ratios);
         fprintf(report->out, ".\n");
     }
@@ -227,7 +228,9 @@ int report_findings(struct report *report)
             checked++;
         }
     }
-    fprintf(report->out, "- **Correct**: %u results against double precision, the worst ‖e‖₂/‖y‖₂ is "
-                         "%.2g.\n", checked, worst);
+    fprintf(report->out,
+            "- **Correct**: %u results against double precision, the worst ‖e‖₂/‖y‖₂ is "
+            "%.2g.\n",
+            checked, worst);
     return 0;
 }

@@ -22,8 +22,8 @@ static int open_context(struct lab *lab)
         return lab->error = opencl_problem(&lab->problem, code, "the device gave no context");
     lab->queue = clCreateCommandQueue(lab->context, lab->found.device, 0, &code);
     if (code == CL_SUCCESS)
-        lab->profiled = clCreateCommandQueue(lab->context, lab->found.device,
-                                             CL_QUEUE_PROFILING_ENABLE, &code);
+        lab->profiled =
+            clCreateCommandQueue(lab->context, lab->found.device, CL_QUEUE_PROFILING_ENABLE, &code);
     if (code != CL_SUCCESS)
         fail(lab, code, "the device gave no queue");
     return lab->error;

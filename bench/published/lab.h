@@ -61,8 +61,7 @@ struct lab_argument {
     {                                                                                              \
         bytes, NULL                                                                                \
     }
-void lab_set(struct lab *lab, cl_kernel kernel, const struct lab_argument *arguments,
-             size_t count);
+void lab_set(struct lab *lab, cl_kernel kernel, const struct lab_argument *arguments, size_t count);
 #define LAB_SET(lab, kernel, ...)                                                                  \
     lab_set(lab, kernel, (const struct lab_argument[]){__VA_ARGS__},                               \
             sizeof((const struct lab_argument[]){__VA_ARGS__}) / sizeof(struct lab_argument))

@@ -94,12 +94,21 @@ int convolution_reference(uint32_t n, const float *x, const float *y, double *wa
 
 /* ---- the variants ------------------------------------------------------------------------- */
 
-enum kernel { TRANSFORM, MULTIPLY, CONVOLVE, REVERSE, BUTTERFLIES, SCALE, MULTIPLY_POINTS, KERNELS };
+enum kernel {
+    TRANSFORM,
+    MULTIPLY,
+    CONVOLVE,
+    REVERSE,
+    BUTTERFLIES,
+    SCALE,
+    MULTIPLY_POINTS,
+    KERNELS
+};
 
 static const char *const kernel_names[KERNELS] = {
-    [TRANSFORM] = "transform_vectors", [MULTIPLY] = "multiply_vectors",
-    [CONVOLVE] = "convolve_vectors",   [REVERSE] = "reverse_points",
-    [BUTTERFLIES] = "butterflies",     [SCALE] = "scale_points",
+    [TRANSFORM] = "transform_vectors",     [MULTIPLY] = "multiply_vectors",
+    [CONVOLVE] = "convolve_vectors",       [REVERSE] = "reverse_points",
+    [BUTTERFLIES] = "butterflies",         [SCALE] = "scale_points",
     [MULTIPLY_POINTS] = "multiply_points",
 };
 
@@ -304,9 +313,9 @@ static bool child_succeeds(const char *program, const char *device, const char *
 {
     char line[4][64] = {"--try-np", "", "--device", "--threads"};
     snprintf(line[1], sizeof line[1], "%u", np);
-    char *const arguments[] = {(char *)(uintptr_t)program, line[0], line[1], line[2],
-                               (char *)(uintptr_t)device,  line[3], (char *)(uintptr_t)threads,
-                               NULL};
+    char *const arguments[] = {
+        (char *)(uintptr_t)program, line[0], line[1], line[2], (char *)(uintptr_t)device, line[3],
+        (char *)(uintptr_t)threads, NULL};
     posix_spawn_file_actions_t actions;
     pid_t child;
     if (posix_spawn_file_actions_init(&actions) != 0)

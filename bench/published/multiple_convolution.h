@@ -10,7 +10,14 @@
 
 #include "bench/published/lab.h"
 
-enum convolution_variant { CONVOLUTION_A, CONVOLUTION_B, CONVOLUTION_C, CONVOLUTION_D, CONVOLUTION_E, CONVOLUTION_VARIANTS };
+enum convolution_variant {
+    CONVOLUTION_A,
+    CONVOLUTION_B,
+    CONVOLUTION_C,
+    CONVOLUTION_D,
+    CONVOLUTION_E,
+    CONVOLUTION_VARIANTS
+};
 
 enum { CONVOLUTION_NP_MIN = 32, CONVOLUTION_NP_LARGEST = 65536 };
 
@@ -38,9 +45,10 @@ int convolution_run(struct convolution *convolution, enum convolution_variant va
 uint32_t convolution_transfers(enum convolution_variant variant);
 
 /*
- * The largest power of two up to CONVOLUTION_NP_LARGEST of which a private array works on the device. Each
- * size is tried in a child process, `program` with the arguments `--try-np N` and these; too large an
- * array ends a CPU device's worker with its stack. Returns 0 when not even the smallest works.
+ * The largest power of two up to CONVOLUTION_NP_LARGEST of which a private array works on the
+ * device. Each size is tried in a child process, `program` with the arguments `--try-np N` and
+ * these; too large an array ends a CPU device's worker with its stack. Returns 0 when not even the
+ * smallest works.
  */
 uint32_t convolution_find_max_np(const char *program, const char *device, const char *threads);
 

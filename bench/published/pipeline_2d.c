@@ -12,8 +12,12 @@
 enum kernel { SPIN, REVERSE, BUTTERFLY, NORMALISE, TRANSPOSE, HIGH_PASS, FAN, KERNELS };
 
 static const char *const kernel_names[KERNELS] = {
-    [SPIN] = "spin_factors",   [REVERSE] = "reverse",     [BUTTERFLY] = "butterfly",
-    [NORMALISE] = "normalise", [TRANSPOSE] = "transpose", [HIGH_PASS] = "high_pass",
+    [SPIN] = "spin_factors",
+    [REVERSE] = "reverse",
+    [BUTTERFLY] = "butterfly",
+    [NORMALISE] = "normalise",
+    [TRANSPOSE] = "transpose",
+    [HIGH_PASS] = "high_pass",
     [FAN] = "fan",
 };
 
@@ -188,10 +192,12 @@ static int transform_both_ways(uint32_t width, uint32_t rows, double *points, in
         error = reference_fft(points + (size_t)y * width * 2, width, sign);
     for (uint32_t x = 0; error == 0 && x < width; x++) {
         for (uint32_t y = 0; y < rows; y++)
-            memcpy(column + 2 * (size_t)y, points + 2 * ((size_t)y * width + x), 2 * sizeof *column);
+            memcpy(column + 2 * (size_t)y, points + 2 * ((size_t)y * width + x),
+                   2 * sizeof *column);
         error = reference_fft(column, rows, sign);
         for (uint32_t y = 0; y < rows; y++)
-            memcpy(points + 2 * ((size_t)y * width + x), column + 2 * (size_t)y, 2 * sizeof *column);
+            memcpy(points + 2 * ((size_t)y * width + x), column + 2 * (size_t)y,
+                   2 * sizeof *column);
     }
     free(column);
     return error;

@@ -11,9 +11,9 @@
 static const double width = 720, height = 440, left = 62, right = 590, top = 36, bottom = 392;
 
 static const double colours[][3] = {
-    {0.12, 0.47, 0.71}, {0.20, 0.63, 0.17}, {0.89, 0.10, 0.11}, {0.60, 0.40, 0.20},
-    {0.42, 0.24, 0.60}, {1.00, 0.50, 0.00}, {0.00, 0.62, 0.65}, {0.55, 0.55, 0.55},
-    {0.10, 0.10, 0.10},
+    {0.12, 0.47, 0.71}, {0.20, 0.63, 0.17}, {0.89, 0.10, 0.11},
+    {0.60, 0.40, 0.20}, {0.42, 0.24, 0.60}, {1.00, 0.50, 0.00},
+    {0.00, 0.62, 0.65}, {0.55, 0.55, 0.55}, {0.10, 0.10, 0.10},
 };
 
 enum { COLOURS = sizeof colours / sizeof colours[0] };
@@ -127,8 +127,7 @@ static void draw_curve(cairo_t *cairo, const struct frame *frame, const struct p
     cairo_set_line_width(cairo, curve->strong ? 2.8 : 1.6);
     cairo_set_dash(cairo, dashes, curve->dashed ? 2 : 0, 0);
     for (int i = 0; i < curve->count; i++)
-        cairo_line_to(cairo, place_x(frame, log2(curve->x[i])),
-                      place_y(frame, log10(curve->y[i])));
+        cairo_line_to(cairo, place_x(frame, log2(curve->x[i])), place_y(frame, log10(curve->y[i])));
     cairo_stroke(cairo);
     line(cairo, right + 12, legend_y - 4, right + 36, legend_y - 4);
     cairo_set_dash(cairo, NULL, 0, 0);

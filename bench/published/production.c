@@ -60,8 +60,7 @@ static int open_engine(struct rig *rig, const struct production_options *options
 static int make_filters(struct rig *rig, struct random_state *random, struct problem *problem)
 {
     const struct production_shape *shape = rig->shape;
-    rig->filter_count =
-        shape->channels < PRODUCTION_FILTERS ? shape->channels : PRODUCTION_FILTERS;
+    rig->filter_count = shape->channels < PRODUCTION_FILTERS ? shape->channels : PRODUCTION_FILTERS;
     for (uint32_t f = 0; f < rig->filter_count; f++) {
         const int error = taps_create(shape->taps, false, &rig->filters[f], problem);
         if (error != 0)
@@ -82,7 +81,8 @@ static int make_plan(struct rig *rig, struct problem *problem)
     if (scales != NULL && edges != NULL && outputs != NULL) {
         for (uint32_t c = 0; c < channels; c++) {
             scales[c] = (struct channel_scale){.full_scale = 1};
-            edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)(c % rig->filter_count), 1};
+            edges[c] =
+                (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)(c % rig->filter_count), 1};
             outputs[c] = OUTPUT_REAL;
         }
         struct plan_spec spec = {
@@ -113,7 +113,8 @@ static int fill_ring(struct rig *rig, struct random_state *random, struct proble
     const struct production_shape *shape = rig->shape;
     const struct plan_info *info = plan_info(rig->plan);
     const uint64_t frames = (uint64_t)shape->blocks * shape->hop + info->history_frames;
-    const int error = engine_ring_open(rig->engine, frames, shape->channels * 4, &rig->ring, problem);
+    const int error =
+        engine_ring_open(rig->engine, frames, shape->channels * 4, &rig->ring, problem);
     if (error != 0)
         return error;
     float *samples = (float *)(void *)rig->ring->bytes;
@@ -167,7 +168,7 @@ static double block_error(const struct rig *rig, const struct batch *batch)
     const struct production_shape *shape = rig->shape;
     double e2 = 0, want2 = 0;
     const uint32_t step = shape->hop > 256 ? shape->hop / 256 : 1;
-    for (uint32_t c = 0; c < shape->channels; c += shape->channels > 1 ? shape->channels - 1 : 1)
+    for (uint32_t c = 0; c<shape->channels; c += shape->channels> 1 ? shape->channels - 1 : 1)
         for (uint32_t f = 0; f < shape->hop; f += step) {
             const uint64_t frame = (uint64_t)(shape->blocks / 2) * shape->hop + f;
             const struct taps *taps = rig->filters[c % rig->filter_count];

@@ -12,15 +12,16 @@
 #include "core/error.h"
 
 struct production_shape {
-    uint32_t channels; /* each with a filter of its own, at most PRODUCTION_FILTERS different ones */
+    uint32_t
+        channels; /* each with a filter of its own, at most PRODUCTION_FILTERS different ones */
     uint32_t blocks, hop, taps, fft; /* fft 0: the engine's rule */
 };
 
 enum { PRODUCTION_FILTERS = 64 };
 
 struct production_result {
-    double total_ns;  /* median of batches, submitted to completed */
-    double error;     /* ||e||2 / ||y||2 over the whole last output of some channels, against double */
+    double total_ns; /* median of batches, submitted to completed */
+    double error; /* ||e||2 / ||y||2 over the whole last output of some channels, against double */
     char variant[24];
 };
 

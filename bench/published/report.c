@@ -77,9 +77,9 @@ static int plot_convolution(struct report *report, uint32_t m)
         struct plot_curve *published = plot_curve(&plot, name, v);
         published->dashed = true;
         for (uint32_t n = GRID_N_MIN; n <= GRID_N_MAX; n *= 2)
-            plot_point(published, n,
-                       figures_find(&report->figures, "convolution", convolution_names[v], m, n,
-                                    "K"));
+            plot_point(
+                published, n,
+                figures_find(&report->figures, "convolution", convolution_names[v], m, n, "K"));
     }
     struct plot_curve *ours = plot_curve(&plot, "convolvd", 8);
     ours->strong = true;
@@ -110,10 +110,10 @@ int report_convolution(struct report *report)
                 continue;
             fprintf(out, "| %u | %u×%u |", n, m, m);
             for (int v = 0; v < CONVOLUTION_NAMES; v++)
-                three(out,
-                      figures_find(&report->figures, "convolution", convolution_names[v], m, n,
-                                   "K"),
-                      report_speedup(report, "convolution", convolution_names[v], m, n), ours);
+                three(
+                    out,
+                    figures_find(&report->figures, "convolution", convolution_names[v], m, n, "K"),
+                    report_speedup(report, "convolution", convolution_names[v], m, n), ours);
             fprintf(out, "\n");
         }
     fprintf(out, "\nShapes that were left out, and why:\n\n");
@@ -176,10 +176,9 @@ static void fft_rows(struct report *report, bool pure, bool growth)
         fprintf(report->out, "| 2^%u |", p);
         for (int v = 0; v < FFT_VARIANTS; v++) {
             const char *variant = fft_variant_name((enum fft_variant)v);
-            const double published =
-                figures_find(&report->figures, "fft", variant, 0, n, quantity);
-            const double here = pure ? fft_pure(report, variant, n)
-                                     : report_speedup(report, "fft", variant, 0, n);
+            const double published = figures_find(&report->figures, "fft", variant, 0, n, quantity);
+            const double here =
+                pure ? fft_pure(report, variant, n) : report_speedup(report, "fft", variant, 0, n);
             three(report->out, a_published > 0 ? published / a_published : 0,
                   a_here > 0 ? here / a_here : 0, a_ours > 0 ? ours / a_ours : 0);
         }
@@ -189,17 +188,19 @@ static void fft_rows(struct report *report, bool pure, bool growth)
 
 int report_fft(struct report *report)
 {
-    fft_head(report->out, "K1, with transfers: published (GTX 1050 Ti) / here / convolvd (half of a "
-                          "forward and inverse pair with the product between them, host to host).");
+    fft_head(report->out,
+             "K1, with transfers: published (GTX 1050 Ti) / here / convolvd (half of a "
+             "forward and inverse pair with the product between them, host to host).");
     fft_rows(report, false, false);
     fft_head(report->out,
              "K2, launches alone: published / here / convolvd (host to host, as above).");
     fft_rows(report, true, false);
-    fft_head(report->out, "Growth over A: of K2 published / of K2 here / convolvd over A's K1 here.");
+    fft_head(report->out,
+             "Growth over A: of K2 published / of K2 here / convolvd over A's K1 here.");
     fft_rows(report, true, true);
 
-    struct plot plot = {.title = "one FFT: pure speed-up over one core (K2)", .x_label = "N",
-                        .y_label = "K2"};
+    struct plot plot = {
+        .title = "one FFT: pure speed-up over one core (K2)", .x_label = "N", .y_label = "K2"};
     for (int v = 0; v < FFT_VARIANTS; v++) {
         const char *variant = fft_variant_name((enum fft_variant)v);
         struct plot_curve *curve = plot_curve(&plot, variant, v);
@@ -245,13 +246,15 @@ int report_direct(struct report *report)
             fprintf(report->out, "\n");
         }
     struct plot plot = {.title = "direct convolution, N = 1 000 000: speed-up over one core",
-                        .x_label = "taps M", .y_label = "K"};
+                        .x_label = "taps M",
+                        .y_label = "K"};
     const uint32_t n = grid_direct_n[grid_direct_n_count - 1];
     for (int v = 0; v < 4; v++) {
         struct plot_curve *curve = plot_curve(&plot, v < 3 ? names[v] : "convolvd", v < 3 ? v : 8);
         curve->strong = v == 3;
         for (uint32_t m = GRID_DIRECT_M_MIN; m <= GRID_DIRECT_M_MAX; m *= 2)
-            plot_point(curve, m, report_speedup(report, "direct", v < 3 ? names[v] : "convolvd", m, n));
+            plot_point(curve, m,
+                       report_speedup(report, "direct", v < 3 ? names[v] : "convolvd", m, n));
     }
     return report_plot(report, &plot, "direct");
 }
@@ -296,10 +299,9 @@ static int report_pipeline_shape(struct report *report, const struct grid_pipeli
         for (int l = 0; l < LOCALS; l++) {
             char a[16], b[16];
             const double here = process_ms(report, shape, process, locals[l]);
-            const double then =
-                published ? figures_find(&report->figures, "pipeline", process, locals[l],
-                                         shape->width, "ms")
-                          : 0;
+            const double then = published ? figures_find(&report->figures, "pipeline", process,
+                                                         locals[l], shape->width, "ms")
+                                          : 0;
             sum_published[l] += then;
             plot_point(curve, locals[l], here);
             if (published)
@@ -336,8 +338,8 @@ int report_pipeline(struct report *report)
 
 int report_width(struct report *report)
 {
-    struct plot plot = {.title = "vector widths: (b - c) * d", .x_label = "width",
-                        .y_label = "GB/s"};
+    struct plot plot = {
+        .title = "vector widths: (b - c) * d", .x_label = "width", .y_label = "GB/s"};
     fprintf(report->out,
             "GB/s read and written of a = (b − c)·d, %u values; the paper prints its figures as "
             "graphs only. convolvd's CPU kernels use vectors of 16.\n\n"

@@ -1,6 +1,6 @@
 /*
- * The tables of the report: each turns cells and the papers' figures into Markdown and SVG. A row of
- * report_tables is a table; its `write` serves standard output and documents alike.
+ * The tables of the report: each turns cells and the papers' figures into Markdown and SVG. A row
+ * of report_tables is a table; its `write` serves standard output and documents alike.
  *
  * One thread.
  */

@@ -1,6 +1,6 @@
 /*
- * Tables and plots from the cells that bench_published left (cells.h), beside the figures the papers
- * print (figures.csv): to standard output and bench/results/, or, with --docs FILE, into the
+ * Tables and plots from the cells that bench_published left (cells.h), beside the figures the
+ * papers print (figures.csv): to standard output and bench/results/, or, with --docs FILE, into the
  * marked places of a document and beside it.
  *
  * A marked place is what stands between a line `<!-- report: NAME -->` and `<!-- end -->`; NAME is
@@ -67,8 +67,10 @@ static int print_all(const char *results, const char *figures)
         close_report(&one);
     }
     if (error == 0 && printed == 0) {
-        fprintf(stderr, "report_published: no %s/published-cpu.csv or -gpu.csv: run "
-                        "bench_published first\n", results);
+        fprintf(stderr,
+                "report_published: no %s/published-cpu.csv or -gpu.csv: run "
+                "bench_published first\n",
+                results);
         error = ERROR_NO_FILE;
     }
     return error;
@@ -135,9 +137,15 @@ int main(int argc, char **argv)
     const char *docs = NULL, *results = "bench/results", *figures = "bench/published/figures.csv";
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
-        case 'd': docs = optarg; break;
-        case 'r': results = optarg; break;
-        case 'f': figures = optarg; break;
+        case 'd':
+            docs = optarg;
+            break;
+        case 'r':
+            results = optarg;
+            break;
+        case 'f':
+            figures = optarg;
+            break;
         default:
             fputs("report_published [--docs FILE] [--results FOLDER] [--figures FILE]\n", stderr);
             return 2;

@@ -94,8 +94,8 @@ void width_write(struct width *width, const void *b, const void *c, const void *
 
 int width_run(struct width *width)
 {
-    lab_launch(width->lab, width->kernels[0], 2,
-               (const size_t[]){width->row_elements, width->rows}, NULL);
+    lab_launch(width->lab, width->kernels[0], 2, (const size_t[]){width->row_elements, width->rows},
+               NULL);
     return lab_status(width->lab);
 }
 

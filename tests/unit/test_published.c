@@ -66,9 +66,8 @@ static void multiple_convolution(void **state)
         double *want = malloc(count * sizeof *want), *work = malloc(4 * (size_t)n * sizeof *work);
         assert_true(w != NULL && want != NULL && work != NULL);
         for (uint32_t v = 0; v < vectors; v++)
-            assert_int_equal(convolution_reference(n, x + v * 2 * n, y + v * 2 * n,
-                                                   want + v * 2 * n, work),
-                             0);
+            assert_int_equal(
+                convolution_reference(n, x + v * 2 * n, y + v * 2 * n, want + v * 2 * n, work), 0);
         fill_factors(w, n, n + 1);
         convolution_sequential(vectors, n, x, y, g, z, w);
         expect_close("the sequential program", z, want, count);
@@ -306,8 +305,7 @@ static void vector_width(void **state)
                     in[k].s16[i] = (int16_t)bits;
             }
         for (uint32_t vector = 1; vector <= WIDTH_LARGEST; vector *= 2) {
-            struct width *width =
-                width_open(&lab, (enum width_type)type, vector, ROWS, ROW_VALUES);
+            struct width *width = width_open(&lab, (enum width_type)type, vector, ROWS, ROW_VALUES);
             expect_working("opening");
             memset(&out, 0, sizeof out);
             width_write(width, &in[0], &in[1], &in[2]);
@@ -315,7 +313,8 @@ static void vector_width(void **state)
             width_read(width, &out);
             expect_working(width_type_name((enum width_type)type));
             for (size_t i = 0; i < COUNT; i++) {
-                const double want = width_expected((enum width_type)type, &in[0], &in[1], &in[2], i);
+                const double want =
+                    width_expected((enum width_type)type, &in[0], &in[1], &in[2], i);
                 const double got = width_value((enum width_type)type, &out, i);
                 if (got - want > 1e-6 || want - got > 1e-6)
                     fail_msg("%s%u: value %zu is %g, not %g",
