@@ -69,7 +69,7 @@ void fk_report_figures(FILE *out, const struct fk_spec *spec, double rate_hz,
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-enum { COLUMNS = 5, ROWS = 17 };
+enum { COLUMNS = 5, ROWS = 17, EDGE_ROW = 4, EDGE_ROWS = 8 }; /* edges at rows 4 and 4 + 8 */
 
 int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz,
                     struct taps *const *sets, struct problem *problem)
@@ -94,7 +94,7 @@ int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz,
     double a = 1 / spec->velocity_low, b = 1 / other_edge(spec);
     double gains[FK_CHANNELS_MAX];
     for (int r = 0; r < ROWS; r++) {
-        double slowness = fmin(a, b) + fabs(a - b) * (r - (ROWS - 1) / 4) / ((ROWS - 1) / 2);
+        double slowness = fmin(a, b) + fabs(a - b) * (r - EDGE_ROW) / EDGE_ROWS;
         if (fabs(slowness) < 1e-9 * fabs(a - b))
             fprintf(out, "# %16s", "infinite");
         else
@@ -108,7 +108,7 @@ int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz,
             fk_gains(spec, spectra + c * stride, wavenumber, gains);
             fprintf(out, " %9.2f dB", 20 * log10(fmax(gains[spec->channels / 2], 1e-15)));
         }
-        fprintf(out, "%s\n", r == (ROWS - 1) / 4 || r == 3 * (ROWS - 1) / 4 ? "   edge" : "");
+        fprintf(out, "%s\n", r == EDGE_ROW || r == EDGE_ROW + EDGE_ROWS ? "   edge" : "");
     }
     free(spectra);
     return 0;

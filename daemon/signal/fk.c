@@ -205,7 +205,7 @@ static int wavenumber_fir(const struct fk_spec *spec, const struct fan *fan, dou
         return ERROR_MEMORY;
     uint32_t middle = (spec->taps - 1) / 2;
     for (uint32_t n = 0; n < spec->taps; n++) {
-        size_t at = (n + points - middle) % points;
+        size_t at = (n + points - middle) & (points - 1); /* a power of two */
         out[2 * (size_t)n] = work[2 * at] * window[n] / points;
         out[2 * (size_t)n + 1] = work[2 * at + 1] * window[n] / points;
     }
@@ -241,7 +241,7 @@ static int create_sets(const struct fk_spec *spec, struct taps ***sets, uint32_t
     for (uint32_t i = 0; error == 0 && i < *count; i++) {
         error = taps_create(spec->taps, false, &(*sets)[i], problem);
         if (error == 0) {
-            (*sets)[i]->delay_frames = (spec->taps - 1) / 2;
+            (*sets)[i]->delay_frames = (spec->taps - 1) / 2.0; /* whole: S is odd */
             (*sets)[i]->delay_source = DELAY_DESIGN;
         }
     }

@@ -49,7 +49,7 @@ static struct taps **make(const struct fk_spec *spec)
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(sets[i]->count, spec->taps);
         assert_true(sets[i]->im == NULL);
-        assert_true(sets[i]->delay_frames == (spec->taps - 1) / 2);
+        assert_true(sets[i]->delay_frames == (spec->taps - 1) / 2.0);
         assert_int_equal(sets[i]->delay_source, DELAY_DESIGN);
     }
     return sets;
@@ -79,7 +79,7 @@ static double filtered(const struct fk_spec *spec, struct taps *const *sets, uin
 static double gain_of(const struct fk_spec *spec, struct taps *const *sets, uint32_t channel,
                       double frequency_hz, double slowness, double *phase)
 {
-    double quarter = RATE_HZ / frequency_hz / 4, middle = (spec->taps - 1) / 2;
+    double quarter = RATE_HZ / frequency_hz / 4, middle = (spec->taps - 1) / 2.0;
     /* At `at` the wave at this channel passes through zero upwards. */
     double at = channel * spec->spacing_m * slowness * RATE_HZ + middle + 1000 * 4 * quarter;
     double s = filtered(spec, sets, channel, frequency_hz, slowness, at);
