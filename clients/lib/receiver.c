@@ -370,10 +370,12 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
     if (receiver->payload_type >= 0 && packet.header.payload_type != receiver->payload_type)
         return reject(receiver, CONVOLV_REJECT_PAYLOAD_TYPE);
-    if (packet.payload_bytes == 0 || packet.payload_bytes % receiver->frame_bytes != 0)
-        return reject(receiver, CONVOLV_REJECT_SIZE);
     struct rtp_result_info info;
     bool described = rtp_parse_result_info(&packet, &info);
+    /* An epoch whose frames have all been sent ends with a packet that says just that. */
+    bool only_tells = described && info.flags & (RTP_EPOCH_START | RTP_EPOCH_END);
+    if (packet.payload_bytes % receiver->frame_bytes != 0 || (packet.payload_bytes == 0 && !only_tells))
+        return reject(receiver, CONVOLV_REJECT_SIZE);
     if (described && info.first_frame > UINT64_MAX / 4) /* beyond any clock: not ours */
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
     if (!follow_sender(receiver, &packet.header))

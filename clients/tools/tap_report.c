@@ -144,7 +144,7 @@ void report_put(struct report *report, const struct convolv_block *block)
 {
     note_epoch(report, block);
     note_invalid(report, block);
-    if (!block->described)
+    if (!block->described || block->frames == 0)
         return;
     report->described = true;
     report->delay_frames = block->delay_frames;

@@ -412,6 +412,8 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
 {
     assert(s->closed == NULL);
     open_handles(s);
+    if (result->frames == 0)
+        return clock_monotonic_ns(); /* only tells of an epoch's end */
     uint64_t per_piece = s->piece_bytes / s->frame_bytes;
     uint64_t pieces = (result->frames + per_piece - 1) / per_piece;
     uint64_t header = message_bytes(s, 0, result->invalid_count) + MESSAGE_OVERHEAD;

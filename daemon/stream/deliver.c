@@ -217,6 +217,41 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
     }
 }
 
+void stream_deliver_end(struct stream *s, const struct epoch *e)
+{
+    /* What is still to come carries the flag itself; of an epoch that nobody has heard of nothing is said. */
+    if (!e->announced || e->delivered < e->output_end)
+        return;
+    struct result result = {
+        .epoch = e->number,
+        .record = e->record,
+        .first_frame = e->delivered,
+        .timeline_frame = e->timeline_base + e->delivered,
+        .channels = s->output_channels,
+        .flags = RESULT_EPOCH_END,
+        .rate_hz = s->options.rate_hz,
+        .delay_frames = s->delay_frames + s->options.upstream_delay_frames,
+        .aligned = s->options.align,
+        .first_receive_ns = s->last_receive_ns,
+        .last_receive_ns = s->last_receive_ns,
+        .delivered_ns = clock_monotonic_ns(),
+    };
+    double frame = (double)e->delivered;
+    if (s->options.align) {
+        uint64_t shift = (uint64_t)result.delay_frames;
+        assert(e->delivered >= shift); /* else nothing was announced */
+        result.first_frame -= shift;
+        result.timeline_frame -= shift;
+        frame -= result.delay_frames;
+    }
+    result.capture_ns = stream_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
+    for (int i = 0; i < s->port_count; i++) {
+        if (!s->ports[i].raw)
+            s->ports[i].put(s->ports[i].context, &result);
+    }
+    stream_flush_ports(s);
+}
+
 static void note_egress(struct stream *s, const struct batch *batch, int64_t last_ns)
 {
     if (s->egress_count < EGRESS_MAX)

@@ -219,6 +219,7 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
         if (block - e->head / s->hop >= s->times_mask)
             break;
     }
+    stream_deliver_end(s, e);
 }
 
 /* Where the next epoch's frame 0 goes: beyond the tail and one silent history. */

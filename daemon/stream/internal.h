@@ -195,6 +195,10 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns);
 /* Hands raw input [e->raw_delivered, until) to the raw ports. deliver.c */
 void stream_deliver_raw(struct stream *s, struct epoch *e, uint64_t until);
 
+/* Tells the ports that the epoch has ended, when every frame of it was handed on before that was known: a
+ * result without frames. deliver.c */
+void stream_deliver_end(struct stream *s, const struct epoch *e);
+
 /* Realtime of a frame of an epoch, with clock and error bound. deliver.c */
 int64_t stream_capture_ns(const struct stream *s, const struct epoch *e, double frame,
                           enum clock_source *clock, int64_t *error_ns);

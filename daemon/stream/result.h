@@ -28,7 +28,8 @@ const char *stage_name(enum stage stage);
 
 enum result_flags {
     RESULT_EPOCH_START = 1, /* first frames of an epoch: RTP marker, recordings note it */
-    RESULT_EPOCH_END = 2,   /* last frames of an epoch, tail included */
+    RESULT_EPOCH_END = 2,   /* last frames of an epoch, tail included; without frames (samples NULL) when all
+                             * had been handed on before the end was known */
     RESULT_RAW = 4,         /* raw input, wire format, for `record = input` sinks */
 };
 

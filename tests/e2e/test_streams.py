@@ -86,6 +86,21 @@ class Streams(unittest.TestCase):
     def test_records_without_tails(self):
         self.records("no")
 
+    def test_an_end_is_told_after_the_last_frame(self):
+        """Each record has been processed to its last frame, by the idle flush, before the next one
+        shows that it has ended."""
+        h = c.random_taps(1, 64)
+        text = rtp_stream("s", self.rx, "mode = record\nformat = f32be\nblock = 512 frames\ntail = no\nidle flush = 5 ms") \
+            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+        with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
+            c.rig(self.folder, self.rx, *noise("--frames", 3000, "--record", 1000, "--pause", "200 ms", "--packet", 250))
+            self.received(daemon, 3000)
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] == 3000, "every frame out")
+            daemon.stop()
+            got = tap.finish(number=signal.SIGTERM)
+        self.assertEqual([(e["first_frame"], e["end_frame"], e["start"], e["end"]) for e in got["epochs"]],
+                         [(0, 1000, True, True)] * 3)
+
     def test_a_packet_lost_inside_a_record_is_a_gap(self):
         h = c.random_taps(2, 33)
         text = rtp_stream("s", self.rx, "mode = record\nformat = f32be\nreorder = 100 ms\nmax misorder = 100 ms") \
