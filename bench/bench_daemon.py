@@ -4,7 +4,7 @@ For each sample format: the highest rate without loss (doubling, then bisection)
 80 % of that rate, of convolvd and of echo_fftw (one thread: recvmmsg, FFTW overlap-add, sendmmsg),
 in turns, with the same rig, the same tap, the same taps and the same block. A rate is too high when
 1e-4 of the frames are lost anywhere on the way, or when results fall behind: buffers of half a
-second hide an overload as long as a trial is short. A trial that fails is repeated once. Latency is from the capture of a packet's last frame to its
+second hide an overload as long as a trial is short. A rate fails when three trials do. Latency is from the capture of a packet's last frame to its
 result's arrival at the tap: the wait for the block to fill is in it, the filter's delay is not.
 Before any speed, both results are compared with scipy in double.
 
@@ -33,7 +33,8 @@ CHANNELS = 16
 TAPS = 4095
 BLOCK = 4096
 LOSS_LIMIT = 1e-4
-BEHIND_BLOCKS, BEHIND_S = 8, 0.020  # p99 latency that still counts as keeping up
+BEHIND_BLOCKS, BEHIND_S = 8, 0.020  # p90 latency that still counts as keeping up
+ATTEMPTS = 3
 SENDER_SLACK = 1.02  # a rig that took this much longer than asked could not keep the rate
 
 FORMATS = {  # name on the wire: name in the configuration
@@ -229,22 +230,38 @@ class Bench:
         error, norm = np.linalg.norm(got - want), np.linalg.norm(want)
         return error / norm, (1e-6 * norm + 1.2 * rounding) / norm
 
-    def passes(self, program, wire, rate):
+    def keeps_up(self, result, rate):
         allowed_us = (BEHIND_BLOCKS * BLOCK / rate + BEHIND_S) * 1e6
-        for _ in range(2):
+        return result["kept_pace"] and result["loss"] < LOSS_LIMIT \
+            and result["latency_us"]["p90"] < allowed_us
+
+    def trials(self, program, wire, rate):
+        """The first trial that keeps up, else the last: other work on the machine is forgiven."""
+        slow = 0
+        for _ in range(ATTEMPTS):
             result = self.run(program, wire, rate, self.seconds)
-            if result["kept_pace"] and result["loss"] < LOSS_LIMIT \
-                    and result["latency_us"]["p99"] < allowed_us:
-                return True
-        if not result["kept_pace"]:
+            slow += not result["kept_pace"]
+            if self.keeps_up(result, rate) or slow == 2:
+                break
+        if slow == 2:
             print(f"  {program.name}: the rig cannot send {rate / 1e6:.2f} MHz here", flush=True)
-        return False
+        return result
+
+    def passes(self, program, wire, rate):
+        return self.keeps_up(self.trials(program, wire, rate), rate)
 
     def capacity(self, programs, wire, start, steps):
         """Highest rate without loss of each, doubling then halving the interval, in turns."""
         good = {program: None for program in programs}
         bad = {program: None for program in programs}
-        rate = start
+        for program in programs:  # a slow or busy machine: begin lower
+            rate = start
+            while rate >= start / 8 and not self.passes(program, wire, rate):
+                bad[program] = rate
+                rate /= 2
+            if rate >= start / 8:
+                good[program] = rate
+        rate = 2 * start
         while any(bad[program] is None for program in programs) and rate < 200e6:
             for program in programs:
                 if bad[program] is None:
@@ -275,7 +292,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="L16 only, shorter and fewer trials")
     parser.add_argument("--csv", help="append the table to this file")
     arguments = parser.parse_args()
-    seconds, steps, start = (0.5, 1, 500e3) if arguments.quick else (1.0, 3, 500e3)
+    seconds, steps, start = (0.5, 1, 1e6) if arguments.quick else (1.0, 2, 1e6)
     formats = ["L16"] if arguments.quick else list(FORMATS)
     rows, failed = [], False
     with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder:
@@ -302,7 +319,7 @@ def main():
                     print(f"  {program.name} {wire}: loses frames at {start / 1e6:g} MHz already")
                     failed = True
                     continue
-                latency = bench.run(program, wire, 0.8 * rate, seconds)["latency_us"]
+                latency = bench.trials(program, wire, 0.8 * rate)["latency_us"]
                 rows.append([program.name, program.variant, wire, errors[program], rate, latency])
     print(f"\n{'program':<10} {'variant':<18} {'format':<7} {'error':>8} {'MHz':>7} "
           f"{'Msamples/s':>11} {'block ms':>9} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
