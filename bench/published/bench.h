@@ -20,7 +20,6 @@ struct bench {
     uint64_t points_max; /* M·J·N */
     int64_t cell_ns;     /* repetitions of a cell end after this long */
     int64_t deadline_ns;
-    uint32_t max_np;
     struct lab lab;
     struct cells cells;
     struct random_state random;

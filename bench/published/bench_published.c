@@ -161,7 +161,7 @@ int main(int argc, char **argv)
         {"seconds", required_argument, NULL, 's'}, {"try-np", required_argument, NULL, 'n'},
         {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     const char *csv = NULL, *only = NULL;
-    uint32_t try_np = 0;
+    const char *try_np = NULL;
     bool fresh = false;
     int64_t seconds = 0;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
@@ -188,23 +188,21 @@ int main(int argc, char **argv)
             seconds = strtol(optarg, NULL, 10);
             break;
         case 'n':
-            try_np = (uint32_t)strtoul(optarg, NULL, 10);
+            try_np = optarg;
             break;
         default:
             fputs(help, option == 'h' ? stdout : stderr);
             return option == 'h' ? 0 : 2;
         }
-    if (try_np != 0) {
-        if (lab_open(&bench.lab, bench.device, atoi(bench.threads), NULL) != 0)
+    if (try_np != NULL) {
+        uint32_t m, j, n, np;
+        if (sscanf(try_np, "%u,%u,%u,%u", &m, &j, &n, &np) != 4 ||
+            lab_open(&bench.lab, bench.device, atoi(bench.threads), NULL) != 0)
             return 1;
-        return convolution_try_np(&bench.lab, try_np) == 0 ? 0 : 1;
+        return convolution_try_np(&bench.lab, m, j, n, np) == 0 ? 0 : 1;
     }
     log_set_level(LOG_LEVEL_WARNING);
     bench.deadline_ns = seconds > 0 ? clock_monotonic_ns() + seconds * NS_PER_SECOND : 0;
-    if (only == NULL || strcmp(only, "convolution") == 0) {
-        bench.max_np = convolution_find_max_np("/proc/self/exe", bench.device, bench.threads);
-        fprintf(stderr, "MAX_NP by trial: %u points in private memory\n", bench.max_np);
-    }
     if (lab_open(&bench.lab, bench.device, atoi(bench.threads), NULL) != 0) {
         fprintf(stderr, "bench_published: %s\n", bench.lab.problem.text);
         return 1;
@@ -218,10 +216,6 @@ int main(int argc, char **argv)
     if (fresh)
         unlink(csv);
     int error = cells_open(&bench.cells, csv, bench.lab.found.info.name, &bench.problem);
-    if (error == 0 && bench.max_np != 0) {
-        struct cell cell = cell_of("max_np", "C", "", 0, bench.max_np);
-        error = cell_done(&bench, &cell) ? 0 : cell_add(&bench, &cell);
-    }
     if (error == 0)
         error = run_all(&bench, only);
     if (error != 0)

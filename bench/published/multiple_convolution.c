@@ -270,49 +270,54 @@ int convolution_run(struct convolution *c, enum convolution_variant variant, con
 
 /* ---- MAX_NP by trial ---------------------------------------------------------------------- */
 
-int convolution_try_np(struct lab *lab, uint32_t np)
+/* Whether a vector came out as defined. */
+static bool vector_right(uint32_t n, const float *x, const float *got, double *work)
 {
-    /* As many items as a device runs side by side at least: all of their arrays must have room. */
-    const uint32_t m = 8, j = 8;
-    const size_t values = (size_t)m * j * np * 2;
+    double e2 = 0, want2 = 0;
+    if (convolution_reference(n, x, x, work, work + 2 * (size_t)n) != 0)
+        return false;
+    for (size_t i = 0; i < 2 * (size_t)n; i++) {
+        e2 += ((double)got[i] - work[i]) * ((double)got[i] - work[i]);
+        want2 += work[i] * work[i];
+    }
+    return e2 <= 1e-10 * want2;
+}
+
+int convolution_try_np(struct lab *lab, uint32_t m, uint32_t j, uint32_t n, uint32_t max_np)
+{
+    const size_t values = (size_t)m * j * n * 2;
     float *x = malloc(values * sizeof *x), *z = malloc(values * sizeof *z);
-    double *want = malloc(4 * (size_t)np * sizeof *want);
-    int error = x == NULL || z == NULL || want == NULL ? ERROR_MEMORY : 0;
+    double *work = malloc(6 * (size_t)n * sizeof *work);
+    int error = x == NULL || z == NULL || work == NULL ? ERROR_MEMORY : 0;
     struct convolution *convolution = NULL;
     if (error == 0) {
-        struct random_state random = {np};
+        struct random_state random = {n};
         for (size_t i = 0; i < values; i++)
             x[i] = (float)(2 * random_unit(&random) - 1);
-        /* One array of np points: variant B's kernel. */
-        convolution = convolution_open(lab, m, j, np, np);
+        convolution = convolution_open(lab, m, j, n, max_np);
         if (convolution == NULL)
             error = lab_status(lab);
     }
-    if (error == 0)
-        error = convolution_run(convolution, CONVOLUTION_B, x, x, z, z);
-    for (uint32_t v = 0; error == 0 && v < m * j; v += m * j - 1) {
-        double e2 = 0, want2 = 0;
-        const float *at = x + (size_t)v * np * 2, *got = z + (size_t)v * np * 2;
-        error = convolution_reference(np, at, at, want, want + 2 * (size_t)np);
-        for (size_t i = 0; i < 2 * (size_t)np; i++) {
-            e2 += ((double)got[i] - want[i]) * ((double)got[i] - want[i]);
-            want2 += want[i] * want[i];
-        }
-        if (error == 0 && !(e2 <= 1e-10 * want2))
+    static const enum convolution_variant tried[] = {CONVOLUTION_B, CONVOLUTION_C};
+    for (int t = 0; error == 0 && t < 2; t++) {
+        error = convolution_run(convolution, tried[t], x, x, z, z);
+        const size_t last = ((size_t)m * j - 1) * n * 2;
+        if (error == 0 &&
+            !(vector_right(n, x, z, work) && vector_right(n, x + last, z + last, work)))
             error = ERROR_ACCURACY;
     }
     convolution_close(convolution);
     free(x);
     free(z);
-    free(want);
+    free(work);
     return error;
 }
 
 static bool child_succeeds(const char *program, const char *device, const char *threads,
-                           uint32_t np)
+                           const char *shape)
 {
     char line[4][64] = {"--try-np", "", "--device", "--threads"};
-    snprintf(line[1], sizeof line[1], "%u", np);
+    snprintf(line[1], sizeof line[1], "%s", shape);
     char *const arguments[] = {
         (char *)(uintptr_t)program, line[0], line[1], line[2], (char *)(uintptr_t)device, line[3],
         (char *)(uintptr_t)threads, NULL};
@@ -335,13 +340,14 @@ static bool child_succeeds(const char *program, const char *device, const char *
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-uint32_t convolution_find_max_np(const char *program, const char *device, const char *threads)
+uint32_t convolution_find_max_np(const char *program, const char *device, const char *threads,
+                                 uint32_t m, uint32_t j, uint32_t n)
 {
-    uint32_t works = 0;
-    for (uint32_t np = CONVOLUTION_NP_MIN; np <= CONVOLUTION_NP_LARGEST; np *= 2) {
-        if (!child_succeeds(program, device, threads, np))
-            break;
-        works = np;
+    for (uint32_t max_np = 2 * n; max_np >= n; max_np /= 2) {
+        char shape[64];
+        snprintf(shape, sizeof shape, "%u,%u,%u,%u", m, j, n, max_np);
+        if (child_succeeds(program, device, threads, shape))
+            return max_np;
     }
-    return works;
+    return 0;
 }

@@ -19,8 +19,6 @@ enum convolution_variant {
     CONVOLUTION_VARIANTS
 };
 
-enum { CONVOLUTION_NP_MIN = 32, CONVOLUTION_NP_LARGEST = 65536 };
-
 /* z = IFFT(FFT(x) · FFT(y)), vector by vector, on the calling thread; g is scratch of z's size, w
  * has n + 1 factors. */
 void convolution_sequential(uint32_t vectors, uint32_t n, const float *x, const float *y, float *g,
@@ -45,14 +43,15 @@ int convolution_run(struct convolution *convolution, enum convolution_variant va
 uint32_t convolution_transfers(enum convolution_variant variant);
 
 /*
- * The largest power of two up to CONVOLUTION_NP_LARGEST of which a private array works on the
- * device. Each size is tried in a child process, `program` with the arguments `--try-np N` and
- * these; too large an array ends a CPU device's worker with its stack. Returns 0 when not even the
- * smallest works.
+ * MAX_NP for m × j vectors of n points: 2n when a work-item can hold two of them in private memory,
+ * n when it can hold one, else 0. Each is tried in a child process, `program` with the arguments
+ * `--try-np M,J,N,MAX_NP` and these: too large an array ends a CPU device's worker with its stack,
+ * and how large is too large depends on the work-group the driver chooses for m × j.
  */
-uint32_t convolution_find_max_np(const char *program, const char *device, const char *threads);
+uint32_t convolution_find_max_np(const char *program, const char *device, const char *threads,
+                                 uint32_t m, uint32_t j, uint32_t n);
 
-/* What the child does: 0 when every vector comes out right. */
-int convolution_try_np(struct lab *lab, uint32_t np);
+/* What the child does: 0 when variants B and C come out right. */
+int convolution_try_np(struct lab *lab, uint32_t m, uint32_t j, uint32_t n, uint32_t max_np);
 
 #endif

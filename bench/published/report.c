@@ -92,10 +92,16 @@ static int plot_convolution(struct report *report, uint32_t m)
 int report_convolution(struct report *report)
 {
     FILE *out = report->out;
-    for (uint32_t i = 0; i < report->cells.count; i++)
-        if (strcmp(report->cells.cells[i].system, "max_np") == 0)
-            fprintf(out, "Private memory holds %u points (MAX_NP, by trial).\n\n",
-                    report->cells.cells[i].n);
+    fprintf(out, "Vectors in private memory, by trial at each N:");
+    for (uint32_t i = 0; i < report->cells.count; i++) {
+        const struct cell *cell = &report->cells.cells[i];
+        if (strcmp(cell->system, "max_np") == 0)
+            fprintf(out, " %u: %s,", cell->n,
+                    cell->m >= 2 * cell->n ? "two"
+                    : cell->m >= cell->n   ? "one"
+                                           : "none");
+    }
+    fprintf(out, " as the kernels' MAX_NP then says.\n\n");
     fprintf(out, "K = time of the sequential program on one core / time host to host; published "
                  "(GTX 1050 Ti) / here / convolvd.\n\n| N | M×J | A | B | C | D | E |\n"
                  "|--:|--:|--:|--:|--:|--:|--:|\n");

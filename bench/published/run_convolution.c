@@ -3,8 +3,10 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "bench/published/bench.h"
+#include "bench/published/grid.h"
 #include "bench/published/multiple_convolution.h"
 #include "core/clock.h"
 
@@ -72,7 +74,7 @@ static int convolve_ours(struct bench *bench, const struct group *group, double 
 }
 
 static int convolve_variant(struct bench *bench, const struct group *group,
-                            struct convolution_work *work, double baseline_ns)
+                            struct convolution_work *work, uint32_t max_np, double baseline_ns)
 {
     const char name[] = {(char)('A' + work->variant), '\0'};
     const uint32_t vectors = group->m * group->m;
@@ -81,8 +83,7 @@ static int convolve_variant(struct bench *bench, const struct group *group,
         return 0;
     cell.baseline_ns = baseline_ns;
     if (work->convolution == NULL)
-        work->convolution =
-            convolution_open(&bench->lab, group->m, group->m, group->n, bench->max_np);
+        work->convolution = convolution_open(&bench->lab, group->m, group->m, group->n, max_np);
     const int64_t from_ns = clock_monotonic_ns();
     if (work->convolution != NULL)
         convolve_once(work);
@@ -96,6 +97,26 @@ static int convolve_variant(struct bench *bench, const struct group *group,
         work->convolution = NULL;
         cell_failed(bench, &cell);
     }
+    return cell_add(bench, &cell);
+}
+
+/* MAX_NP at a length is tried once, with the largest matrix that this run has at that length. */
+static int find_max_np(struct bench *bench, uint32_t n, uint32_t *max_np)
+{
+    for (uint32_t i = 0; i < bench->cells.count; i++) {
+        const struct cell *known = &bench->cells.cells[i];
+        if (known->n == n && strcmp(known->system, "max_np") == 0) {
+            *max_np = known->m;
+            return 0;
+        }
+    }
+    uint32_t m = grid_m[0];
+    for (uint32_t i = 0; i < grid_m_count; i++)
+        if ((uint64_t)grid_m[i] * grid_m[i] * n <= bench->points_max)
+            m = grid_m[i];
+    *max_np = convolution_find_max_np("/proc/self/exe", bench->device, bench->threads, m, m, n);
+    struct cell cell = cell_of("max_np", "C", "", *max_np, n);
+    snprintf(cell.note, sizeof cell.note, "tried with %ux%u vectors", m, m);
     return cell_add(bench, &cell);
 }
 
@@ -115,6 +136,10 @@ int run_convolution(struct bench *bench, const struct group *group)
         }
         return error;
     }
+    uint32_t max_np;
+    error = find_max_np(bench, n, &max_np);
+    if (error != 0)
+        return error;
     struct convolution_work work = {
         .x = bench_noise(bench, count),
         .y = bench_noise(bench, count),
@@ -129,7 +154,7 @@ int run_convolution(struct bench *bench, const struct group *group)
         const double baseline_ns = convolution_baseline(&work, vectors, n);
         for (int v = 0; error == 0 && v < CONVOLUTION_VARIANTS; v++) {
             work.variant = (enum convolution_variant)v;
-            error = convolve_variant(bench, group, &work, baseline_ns);
+            error = convolve_variant(bench, group, &work, max_np, baseline_ns);
         }
         convolution_close(work.convolution);
         if (error == 0)
