@@ -107,9 +107,11 @@ static void w64_name(struct cursor *c, const char name[4])
     put_bytes(c, memcmp(name, "riff", 4) == 0 ? riff_rest : rest, 12);
 }
 
-static void w64_header(struct cursor *c, const struct container_spec *spec, uint64_t frames)
+/* The sizes are those of `claimed` frames, the fact chunk says `frames`. */
+static void w64_header(struct cursor *c, const struct container_spec *spec, uint64_t frames,
+                       uint64_t claimed)
 {
-    uint64_t data_bytes = frames * frame_bytes_of(spec);
+    uint64_t data_bytes = claimed * frame_bytes_of(spec);
     w64_name(c, "riff");
     put_number(c, container_header_bytes(spec) + data_bytes, 8);
     w64_name(c, "wave");
@@ -133,16 +135,22 @@ uint32_t container_header_bytes(const struct container_spec *spec)
     return 12 + 36 + (is_float ? 26 + 12 : 24) + 8;
 }
 
-void container_header(const struct container_spec *spec, uint64_t frames,
-                      uint8_t header[CONTAINER_HEADER_MAX])
+static void make_header(const struct container_spec *spec, uint64_t frames, uint64_t claimed,
+                        uint8_t header[CONTAINER_HEADER_MAX])
 {
     memset(header, 0, container_header_bytes(spec));
     struct cursor cursor = {header};
     if (spec->container == CONTAINER_W64)
-        w64_header(&cursor, spec, frames);
+        w64_header(&cursor, spec, frames, claimed);
     else
         riff_header(&cursor, spec, frames);
     assert(cursor.at == header + container_header_bytes(spec));
+}
+
+void container_header(const struct container_spec *spec, uint64_t frames,
+                      uint8_t header[CONTAINER_HEADER_MAX])
+{
+    make_header(spec, frames, frames, header);
 }
 
 /* ---- a growing file --------------------------------------------------------------------- */
@@ -165,14 +173,28 @@ static uint64_t write_at(int fd, const uint8_t *bytes, uint64_t count, uint64_t 
     return done;
 }
 
-static int write_header(struct container_file *file)
+/* `claimed`: frames that the sizes of a W64 speak of, at least those written. */
+static int write_header(struct container_file *file, uint64_t claimed)
 {
+    assert(claimed >= file->frames);
     uint8_t header[CONTAINER_HEADER_MAX];
-    container_header(&file->spec, file->frames, header);
+    make_header(&file->spec, file->frames, claimed, header);
     if (write_at(file->fd, header, file->header_bytes, 0) < file->header_bytes)
         return ERROR_SYSTEM;
     file->frames_in_header = file->frames;
+    file->frames_claimed = claimed;
     return 0;
+}
+
+/* Before frames are written behind the size of a W64's last chunk, that size grows: readers skip
+ * the chunk by its size and refuse a file in which something follows that is no chunk, whereas a
+ * file that ends early is read to its end. A second ahead, so that it costs nothing. */
+static int claim_ahead(struct container_file *file, uint64_t frames)
+{
+    uint64_t end = file->frames + frames;
+    if (file->spec.container != CONTAINER_W64 || end <= file->frames_claimed)
+        return 0;
+    return write_header(file, end + file->spec.rate_hz);
 }
 
 int container_create(struct container_file *file, const char *path,
@@ -188,7 +210,7 @@ int container_create(struct container_file *file, const char *path,
     if (file->fd < 0)
         return problem_set(problem, ERROR_NO_FILE, "recording %s cannot be created: %s", path,
                            strerror(errno));
-    if (write_header(file) == 0)
+    if (write_header(file, 0) == 0)
         return 0;
     int saved = errno;
     close(file->fd);
@@ -201,6 +223,8 @@ int container_create(struct container_file *file, const char *path,
 
 uint64_t container_append(struct container_file *file, const uint8_t *bytes, uint64_t frames)
 {
+    if (claim_ahead(file, frames) != 0)
+        return 0;
     uint64_t offset = file->header_bytes + file->frames * file->frame_bytes;
     uint64_t written = write_at(file->fd, bytes, frames * file->frame_bytes, offset);
     uint64_t whole = written / file->frame_bytes;
@@ -217,7 +241,10 @@ uint64_t container_append(struct container_file *file, const uint8_t *bytes, uin
 
 int container_flush(struct container_file *file)
 {
-    return file->frames == file->frames_in_header ? 0 : write_header(file);
+    if (file->frames == file->frames_in_header)
+        return 0;
+    bool ahead = file->spec.container == CONTAINER_W64 && file->frames_claimed > file->frames;
+    return write_header(file, ahead ? file->frames_claimed : file->frames);
 }
 
 int container_close(struct container_file *file)
@@ -232,7 +259,7 @@ int container_close(struct container_file *file)
     int status = 0;
     if (write_at(file->fd, padding, pad, file->header_bytes + data_bytes) < pad)
         status = ERROR_SYSTEM;
-    if (write_header(file) != 0)
+    if (write_header(file, file->frames) != 0)
         status = ERROR_SYSTEM;
     int saved = errno;
     if (close(file->fd) != 0 && status == 0) {

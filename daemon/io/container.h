@@ -2,7 +2,8 @@
  * Containers: the headers of WAV, RF64 and W64 recordings, and a file that grows behind one.
  *
  * The header stands at the file's start with a fixed size and is rewritten in place, so a file
- * is readable up to the frame its header names however the process ended. A WAV keeps 28 bytes
+ * is readable up to the frame its header names however the process ended; the sizes of a W64 that
+ * grows run up to a second ahead of it, and readers take the file's end. A WAV keeps 28 bytes
  * (JUNK) from its first moment on in which it becomes RF64 once a 32-bit size no longer holds
  * (EBU Tech 3306; ITU-R BS.2088): no byte of data moves.
  *
@@ -59,6 +60,7 @@ struct container_file {
     uint32_t frame_bytes, header_bytes;
     uint64_t frames; /* written */
     uint64_t frames_in_header;
+    uint64_t frames_claimed; /* W64 only: frames that the sizes in its header speak of */
 };
 
 /* Creates `path`, which must not exist (ERROR_NO_FILE with errno kept), and writes a header of 0

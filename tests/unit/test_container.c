@@ -131,6 +131,45 @@ static void test_read_back(void **state)
     }
 }
 
+/* A W64 that is cut off holds nothing behind the size of its last chunk: readers that go from chunk
+ * to chunk (ffmpeg) would take samples for a chunk and refuse the whole file. Its fact chunk says
+ * what was flushed; once closed, the sizes are exact. */
+static void test_w64_cut_off(void **state)
+{
+    (void)state;
+    struct container_spec spec = spec_of("f32le", CONTAINER_W64, 2);
+    spec.rate_hz = 100;
+    static const uint8_t frames[70 * 8];
+    struct container_file file;
+    struct problem problem = {0};
+    assert_int_equal(container_create(&file, path, &spec, &problem), 0);
+    uint64_t flushed = 0;
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(container_append(&file, frames, 70), 70);
+        if (i % 3 == 1) {
+            assert_int_equal(container_flush(&file), 0);
+            flushed = file.frames;
+        }
+        uint64_t riff_bytes, fact_frames, data_bytes;
+        assert_int_equal(pread(file.fd, &riff_bytes, 8, 16), 8);
+        assert_int_equal(pread(file.fd, &fact_frames, 8, 40 + 40 + 24), 8);
+        assert_int_equal(pread(file.fd, &data_bytes, 8, 40 + 40 + 32 + 16), 8);
+        assert_true(data_bytes - 24 >= file.frames * 8);
+        assert_true(data_bytes - 24 <= (file.frames + 70 + spec.rate_hz) * 8);
+        assert_int_equal(riff_bytes, 136 + data_bytes - 24);
+        assert_true(fact_frames >= flushed && fact_frames <= file.frames);
+    }
+    int kept = dup(file.fd);
+    assert_true(kept >= 0);
+    assert_int_equal(container_close(&file), 0);
+    uint8_t header[CONTAINER_HEADER_MAX], expect[CONTAINER_HEADER_MAX];
+    container_header(&spec, 20 * 70, expect);
+    assert_int_equal(pread(kept, header, 136, 0), 136);
+    assert_memory_equal(header, expect, 136);
+    close(kept);
+    unlink(path);
+}
+
 /* 2^32 bytes and more: the header's arithmetic, with a file that is mostly a hole. */
 static void test_beyond_4_gib(void **state)
 {
@@ -281,6 +320,7 @@ int main(void)
         cmocka_unit_test(test_read_back),  cmocka_unit_test(test_beyond_4_gib),
         cmocka_unit_test(test_threshold),  cmocka_unit_test(test_full_disk),
         cmocka_unit_test(test_formats),    cmocka_unit_test(test_message_ring),
+        cmocka_unit_test(test_w64_cut_off),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
