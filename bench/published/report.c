@@ -89,19 +89,27 @@ static int plot_convolution(struct report *report, uint32_t m)
     return report_plot(report, &plot, name);
 }
 
+/* "2", "1", "0", or a dash. */
+static const char *private_room(const struct report *report, uint32_t m, uint32_t n)
+{
+    static const char *const names[] = {"none", "one", "two"}, *const counts[] = {"0", "1", "2"};
+    for (int r = 0; r < 3; r++)
+        if (cells_find(&report->cells, "max_np", names[r], "", m, n) != NULL)
+            return counts[r];
+    return "–";
+}
+
 int report_convolution(struct report *report)
 {
     FILE *out = report->out;
-    fprintf(out, "Vectors in private memory, by trial at each N:");
-    for (uint32_t i = 0; i < report->cells.count; i++) {
-        const struct cell *cell = &report->cells.cells[i];
-        if (strcmp(cell->system, "max_np") == 0)
-            fprintf(out, " %u: %s,", cell->n,
-                    cell->m >= 2 * cell->n ? "two"
-                    : cell->m >= cell->n   ? "one"
-                                           : "none");
+    fprintf(out, "Vectors that fit private memory, by trial (M = J = %u … %u):", grid_m[0],
+            grid_m[grid_m_count - 1]);
+    for (uint32_t n = GRID_N_MIN; n <= GRID_N_MAX; n *= 2) {
+        fprintf(out, " N = %u:", n);
+        for (uint32_t i = 0; i < grid_m_count; i++)
+            fprintf(out, " %s", private_room(report, grid_m[i], n));
+        fprintf(out, n < GRID_N_MAX ? ";" : ".\n\n");
     }
-    fprintf(out, " as the kernels' MAX_NP then says.\n\n");
     fprintf(out, "K = time of the sequential program on one core / time host to host; published "
                  "(GTX 1050 Ti) / here / convolvd.\n\n| N | M×J | A | B | C | D | E |\n"
                  "|--:|--:|--:|--:|--:|--:|--:|\n");

@@ -100,23 +100,33 @@ static int convolve_variant(struct bench *bench, const struct group *group,
     return cell_add(bench, &cell);
 }
 
-/* MAX_NP at a length is tried once, with the largest matrix that this run has at that length. */
-static int find_max_np(struct bench *bench, uint32_t n, uint32_t *max_np)
+/* How many vectors of n points a work-item can hold, in order of preference. */
+static const struct {
+    const char *name;
+    uint32_t vectors;
+} private_room[] = {{"two", 2}, {"one", 1}, {"none", 0}};
+
+/* MAX_NP of a shape. On a CPU it depends on the groups the driver makes of M × J items; on a GPU an
+ * item's memory is its own, and the largest matrix of this run at that length stands for all. */
+static int find_max_np(struct bench *bench, const struct group *group, uint32_t *max_np)
 {
-    for (uint32_t i = 0; i < bench->cells.count; i++) {
-        const struct cell *known = &bench->cells.cells[i];
-        if (known->n == n && strcmp(known->system, "max_np") == 0) {
-            *max_np = known->m;
+    const uint32_t n = group->n;
+    uint32_t m = group->m;
+    for (uint32_t i = 0; bench->lab.found.info.gpu && i < grid_m_count; i++)
+        if ((uint64_t)grid_m[i] * grid_m[i] * n <= bench->points_max)
+            m = grid_m[i];
+    for (int r = 0; r < 3; r++) {
+        const struct cell known = cell_of("max_np", private_room[r].name, "", m, n);
+        if (cells_find(&bench->cells, known.system, known.variant, "", m, n) != NULL) {
+            *max_np = private_room[r].vectors * n;
             return 0;
         }
     }
-    uint32_t m = grid_m[0];
-    for (uint32_t i = 0; i < grid_m_count; i++)
-        if ((uint64_t)grid_m[i] * grid_m[i] * n <= bench->points_max)
-            m = grid_m[i];
     *max_np = convolution_find_max_np("/proc/self/exe", bench->device, bench->threads, m, m, n);
-    struct cell cell = cell_of("max_np", "C", "", *max_np, n);
-    snprintf(cell.note, sizeof cell.note, "tried with %ux%u vectors", m, m);
+    int room = 0;
+    while (private_room[room].vectors * n > *max_np)
+        room++;
+    struct cell cell = cell_of("max_np", private_room[room].name, "", m, n);
     return cell_add(bench, &cell);
 }
 
@@ -137,7 +147,7 @@ int run_convolution(struct bench *bench, const struct group *group)
         return error;
     }
     uint32_t max_np;
-    error = find_max_np(bench, n, &max_np);
+    error = find_max_np(bench, group, &max_np);
     if (error != 0)
         return error;
     struct convolution_work work = {
