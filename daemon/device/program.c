@@ -135,6 +135,28 @@ static int build_problem(const struct program_request *request, cl_program progr
     return ERROR_PROGRAM;
 }
 
+static int build_source(const struct program_request *request, const char *source,
+                        const char *options, cl_program *out, struct problem *problem)
+{
+    /* Twice: PoCL's own cache is shared by all processes of a user, and a build has been seen to fail
+     * that met what another was writing there. */
+    for (int attempt = 1;; attempt++) {
+        cl_int code;
+        cl_program program = clCreateProgramWithSource(request->context, 1, &source, NULL, &code);
+        if (program == NULL)
+            return opencl_problem(problem, code, "clCreateProgramWithSource");
+        code = clBuildProgram(program, 1, &request->device, options, NULL, NULL);
+        if (code == CL_SUCCESS) {
+            *out = program;
+            return 0;
+        }
+        int error = attempt == 2 ? build_problem(request, program, code, problem) : 0;
+        clReleaseProgram(program);
+        if (error < 0)
+            return error;
+    }
+}
+
 int program_build(const struct program_request *request, cl_program *out, struct problem *problem)
 {
     char *source = NULL, options[512], key[HASH_TEXT], path[PATH_BYTES];
@@ -166,16 +188,10 @@ int program_build(const struct program_request *request, cl_program *out, struct
             return 0;
         }
     }
-    program = clCreateProgramWithSource(request->context, 1, (const char **)&source, NULL, &code);
+    error = build_source(request, source, options, &program, problem);
     free(source);
-    if (program == NULL)
-        return opencl_problem(problem, code, "clCreateProgramWithSource");
-    code = clBuildProgram(program, 1, &request->device, options, NULL, NULL);
-    if (code != CL_SUCCESS) {
-        error = build_problem(request, program, code, problem);
-        clReleaseProgram(program);
+    if (error < 0)
         return error;
-    }
     if (request->cache_dir != NULL)
         cache_write(request, key, program);
     *out = program;
