@@ -21,6 +21,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +259,9 @@ void watch_ready(struct service *service)
         log_info("ready after %.0f ms", (double)(now_ns - service->started_ns) / NS_PER_MS);
     }
     watch->ready = true;
+    /* The compiler inside a CPU driver (LLVM) catches SIGABRT to remove its scratch files, and then goes on:
+     * the watchdog's signal has to end the process. */
+    signal(SIGABRT, SIG_DFL);
     sd_notify(0, "READY=1");
     send_status(watch);
 }

@@ -1,0 +1,342 @@
+#!/usr/bin/python3
+"""The daemon under a real systemd, booted in namespaces of its own (tests/systemd/boot): active only
+after READY, restarted by the watchdog when a stage is wedged, started by its socket, no packet lost
+across a restart, the sandbox, reload and stop; what is obtained of priority and memory is shown."""
+# timeout: 300
+# sanitizers: no, the units' sandbox is for the program as shipped
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+import numpy as np
+
+import convolvd as c
+from harness import read_recording
+
+RATE = 500000
+TAPS = 129
+CONF = "/etc/convolvd/convolvd.conf"
+STATE = "/var/lib/convolvd"
+DROPINS = "/run/systemd/system/convolvd.service.d"
+PORT = 5004
+
+BITE = """
+import ctypes, os, socket
+def tried(name, function):
+    try:
+        function()
+        print(name, "done")
+    except OSError as error:
+        print(name, error.strerror)
+libc = ctypes.CDLL(None, use_errno=True)
+def call(number, *arguments):
+    if libc.syscall(number, *arguments) < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+tried("usr", lambda: open("/usr/bite", "w"))
+tried("etc", lambda: open("/etc/convolvd/bite", "w"))
+tried("home", lambda: os.listdir("/root"))
+tried("state", lambda: open("bite", "w").write("x"))
+tried("mount", lambda: call(165, b"none", b"/tmp", b"tmpfs", 0, 0))
+tried("reboot", lambda: call(169, 0, 0, 0, 0))
+tried("ptrace", lambda: call(101, 0, 0, 0, 0))
+tried("unshare", lambda: call(272, 0x10000000))
+tried("packet", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW))
+tried("udp", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+tried("disk", lambda: os.mknod("disk", 0o60600, os.makedev(8, 0)))
+"""
+
+
+def run(*arguments, check=True):
+    result = subprocess.run(arguments, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, check=False)
+    if check and result.returncode != 0:
+        raise AssertionError(f"{' '.join(arguments)}: {result.returncode}\n{result.stdout}{result.stderr}\n{journal()}")
+    return result.stdout
+
+
+def show(*names, unit="convolvd"):
+    lines = run("systemctl", "show", unit, *(f"-p{name}" for name in names)).splitlines()
+    values = dict(line.split("=", 1) for line in lines)
+    return [values[name] for name in names]
+
+
+def journal(*matches, since=None):
+    run("journalctl", "--sync", check=False)
+    return run("journalctl", "--no-pager", "-o", "cat", *(matches or ("-u", "convolvd")),
+               *(("--after-cursor", since) if since else ()), check=False)
+
+
+def cursor():
+    run("journalctl", "--sync", check=False)
+    return run("journalctl", "--no-pager", "-n", "0", "--show-cursor").rpartition("-- cursor: ")[2].strip()
+
+
+def drop_in(text):
+    os.makedirs(DROPINS, exist_ok=True)
+    with open(f"{DROPINS}/test.conf", "w", encoding="utf-8") as file:
+        file.write("[Unit]\nStartLimitIntervalSec=0\n[Service]\n" + text)
+    run("systemctl", "daemon-reload")
+
+
+def configure(extra="", rate=RATE, tap_port=6000):
+    with open(CONF, "w", encoding="utf-8") as file:
+        file.write(f"[daemon]\nstatus file = {STATE}/status.json\n[device]\ndevice = cpu\n"
+                   f"[stream a]\nsource = rtp\naddress = 127.0.0.1:{PORT}\nrate = {rate} Hz\nchannels = 1\n"
+                   f"format = s16be\nfull scale = 1\nblock = 1024\nfilter = f\n"
+                   f"[filter f]\ntype = file\npath = /etc/convolvd/f.npy\ndelay = 64 frames\n"
+                   f"[sink out]\ntype = rtp\nstream = a\naddress = 127.0.0.1:{tap_port}\nformat = f32be\n" + extra)
+
+
+def rig(*arguments, wait=True):
+    process = subprocess.Popen([os.path.join(c.BUILD, "convolv-rig"), "--to", f"127.0.0.1:{PORT}", *map(str, arguments)],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if not wait:
+        return process
+    output, _ = process.communicate(timeout=100)
+    assert process.returncode == 0, output
+    return process
+
+
+def ask(question):
+    with socket.socket(socket.AF_UNIX) as s:
+        s.connect("/run/convolvd/convolvd.sock")
+        s.settimeout(10)
+        s.sendall(json.dumps(question).encode() + b"\n")
+        return json.loads(s.makefile().readline())
+
+
+def received():
+    stream = ask({"command": "status", "format": "json"})["status"]["streams"][0]
+    return stream["frames_in"]["received"]
+
+
+class Systemd(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        np.save("/etc/convolvd/f.npy", c.random_taps(1, TAPS))
+
+    def setUp(self):
+        shutil.rmtree(DROPINS, ignore_errors=True)
+        drop_in("")
+        configure()
+        self.addCleanup(lambda: (run("systemctl", "stop", "convolvd.service", "convolvd.socket", check=False),
+                                 run("systemctl", "reset-failed", check=False)))
+
+    def test_1_active_only_after_ready(self):
+        run("systemctl", "start", "--no-block", "convolvd")
+        states = []
+        while True:
+            state, status, ready = show("ActiveState", "StatusText", "ActiveEnterTimestampMonotonic")
+            states.append((state, status))
+            if state not in ("activating", "inactive") or len(states) > 3000:
+                break
+            self.assertNotIn("running:", journal() if len(states) % 20 == 0 else "")
+            time.sleep(0.02)
+        self.assertEqual(state, "active", journal())
+        self.assertTrue(any("preparing" in status for _, status in states), states[:3])
+        self.assertIn("1 stream, load 0 %", show("StatusText")[0])
+        self.assertIn("ready after", journal())
+        # Ready means that the very first packet is heard.
+        rig("--rate", RATE, "--seconds", 0.1)
+        self.assertEqual(received(), RATE // 10)
+        # Warm: the kernels are in the cache.
+        warm_ms = []
+        for _ in range(3):
+            run("systemctl", "restart", "convolvd")
+            started, ready = map(int, show("ExecMainStartTimestampMonotonic", "ActiveEnterTimestampMonotonic"))
+            warm_ms.append((ready - started) / 1000)
+        c.note(f"systemd: warm start to READY {', '.join(f'{ms:.0f}' for ms in warm_ms)} ms")
+        self.assertLess(min(warm_ms), 500)
+        for line in journal().splitlines():
+            if line.startswith(("priority:", "memory:")):
+                obtained = line
+                c.note(f"systemd: obtained {obtained}") if obtained not in self.noted else None
+                self.noted.add(obtained)
+
+    noted = set()
+
+    def test_2_losses_are_told_in_sums(self):
+        run("systemctl", "start", "convolvd")
+        since = cursor()
+        rig("--rate", RATE, "--seconds", 4, "--loss", 0.05, "--amplitude", 3)
+        time.sleep(2)
+        lost = [line for line in journal(since=since).splitlines() if "did not arrive" in line]
+        self.assertGreaterEqual(len(lost), 1, journal())
+        self.assertLessEqual(len(lost), 2)
+        self.assertIn("network", lost[0])
+        self.assertIn("did not arrive", journal("STREAM=a", "PRIORITY=4"))
+        self.assertIn("at full scale", journal("STREAM=a", "CHANNEL=1"))
+        self.assertIn("convolvd", run("journalctl", "--no-pager", "-t", "convolvd", "-n", "1"))
+        self.assertIn("1 stream, load", show("StatusText")[0])
+
+    def test_3_the_watchdog_restarts_what_is_wedged(self):
+        drop_in("WatchdogSec=2\nEnvironment=CONVOLVD_TEST_HOOKS=1\n")
+        configure(f"[sink file]\ntype = recording\nstream = a\npath = {STATE}/watched.wav\nqueue = 1 MiB\n")
+        feeder = rig("--rate", RATE, "--signal", "noise", "--seconds", 100, wait=False)
+        self.addCleanup(lambda: (feeder.kill(), feeder.wait(), feeder.stdout.close()))
+        run("systemctl", "start", "convolvd")
+        time.sleep(4)
+        self.assertEqual(show("NRestarts"), ["0"], journal())
+        for i, stage in enumerate(("device", "writer", "loop")):
+            since = cursor()
+            self.assertEqual(ask({"command": "wedge", "stage": stage}), {"ok": True})
+            began = time.monotonic()
+            try:
+                c.wait_for(lambda: show("NRestarts", "ActiveState") == [str(i + 1), "active"], f"a restart ({stage})", 30)
+            except AssertionError as error:
+                raise AssertionError(f"{error}\n{journal(since=since)}") from None
+            c.note(f"systemd: {stage} wedged, restarted and ready after {time.monotonic() - began:.1f} s (WatchdogSec=2)")
+            self.assertIn("Watchdog timeout", journal(since=since))
+            time.sleep(0.5)
+            self.assertGreater(received(), 0)
+
+    def test_4_the_socket_starts_it(self):
+        run("systemctl", "start", "convolvd.socket")
+        self.assertEqual(show("ActiveState"), ["inactive"])
+        rig("--rate", RATE, "--seconds", 0.5)
+        c.wait_for(lambda: show("ActiveState") == ["active"], "the socket to start it", 30)
+        c.wait_for(lambda: received() == RATE // 2, "every frame", 10)
+        self.assertIn("reading on from a socket that was bound before", journal())
+        self.assertIn("receive buffer: 16 MiB", journal())
+
+    def test_5_no_packet_is_lost_across_a_restart(self):
+        frames = 5 * RATE
+        codes = c.noise_codes(5, frames, 1)
+        c.write_wav16("/run/in.wav", RATE, codes)
+        configure(f"[sink raw]\ntype = recording\nstream = a\nrecord = input\npath = {STATE}/restart-in.wav\n"
+                  f"[sink done]\ntype = recording\nstream = a\npath = {STATE}/restart-out.wav\n")
+        run("systemctl", "start", "convolvd.socket", "convolvd")
+        feeder = rig("--file", "/run/in.wav", wait=False)
+        down_ms = []
+        for _ in range(3):
+            time.sleep(0.8)
+            began = time.monotonic()
+            run("systemctl", "restart", "convolvd")
+            down_ms.append((time.monotonic() - began) * 1000)
+        output, _ = feeder.communicate(timeout=60)
+        self.assertEqual(feeder.returncode, 0, output)
+        time.sleep(0.5)
+        self.assertEqual(ask({"command": "status", "format": "json"})["status"]["streams"][0]["datagrams"]["kernel_drops"], 0)
+        run("systemctl", "stop", "convolvd.socket", "convolvd")
+        lives = sorted((f"{STATE}/{n}" for n in os.listdir(STATE) if n.startswith("restart-in") and n.endswith(".wav")),
+                       key=os.path.getmtime)
+        self.assertEqual(len(lives), 4)
+        pieces = [read_recording(path) for path in lives]
+        got = np.concatenate(pieces)
+        self.assertEqual(len(got), frames, f"{frames - len(got)} frames lost")
+        want = codes if got.dtype.kind == "i" else (codes / 32768).astype(np.float32)
+        self.assertTrue(np.array_equal(got, want))
+        c.note(f"systemd: {frames} frames at {RATE} Hz through 3 restarts ({', '.join(f'{ms:.0f}' for ms in down_ms)} ms "
+               f"each): 0 lost")
+        # The first S - 1 frames of each life are flagged: it has no history.
+        for path in sorted(f"{STATE}/{n}" for n in os.listdir(STATE) if n.startswith("restart-out") and n.endswith(".json")):
+            ranges = [r for r in c.load_json(path)["invalid"] if r["cause"] == "settling"]
+            self.assertEqual([(r["from"], r["until"]) for r in ranges], [(0, TAPS - 1)], path)
+
+    def test_6_the_reach_of_the_buffer(self):
+        run("systemctl", "start", "convolvd.socket", "convolvd")
+        pid = int(show("MainPID")[0])
+        # The daemon stands still while more comes than the buffer holds.
+        os.kill(pid, signal.SIGSTOP)
+        rig("--rate", RATE, "--seconds", 40, "--flat-out")
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(1)
+        stream = ask({"command": "status", "format": "json"})["status"]["streams"][0]
+        read = stream["datagrams"]["read"]
+        reach_ms = 1000 * stream["frames_in"]["received"] / RATE
+        self.assertGreater(stream["datagrams"]["kernel_drops"], 0)
+        c.note(f"systemd: a buffer of 16 MiB held {read} packets: {reach_ms:.0f} ms at {RATE} Hz, 16 bits")
+        # Far longer than a restart takes.
+        self.assertGreater(reach_ms, 2000)
+
+    def test_7_the_sandbox_bites(self):
+        os.makedirs("/usr/local/lib/bite", exist_ok=True)
+        with open("/usr/local/lib/bite/bite.py", "w", encoding="utf-8") as file:
+            file.write(BITE)
+        drop_in("ExecStartPre=/usr/bin/python3 /usr/local/lib/bite/bite.py\n")
+        since = cursor()
+        run("systemctl", "start", "convolvd")
+        said = dict(line.split(" ", 1) for line in journal(since=since).splitlines()
+                    if line.split(" ", 1)[0] in ("usr", "etc", "home", "state", "mount", "reboot", "ptrace", "unshare",
+                                                 "packet", "udp", "disk"))
+        self.assertEqual((said["state"], said["udp"]), ("done", "done"), said)
+        self.assertEqual(said["usr"], "Read-only file system", said)
+        self.assertIn(said["etc"], ("Read-only file system", "Permission denied"))
+        self.assertIn(said["home"], ("Permission denied", "No such file or directory"))
+        for name in ("mount", "reboot", "ptrace", "unshare", "disk"):
+            self.assertEqual(said[name], "Operation not permitted", said)
+        self.assertIn(said["packet"], ("Address family not supported by protocol", "Operation not permitted"))
+        with open(f"/proc/{show('MainPID')[0]}/status", encoding="utf-8") as file:
+            status = dict(line.split(":\t", 1) for line in file if ":\t" in line)
+        self.assertEqual(int(status["CapBnd"], 16), 0)
+        self.assertEqual(int(status["CapEff"], 16), 0)
+        self.assertEqual(status["NoNewPrivs"].strip(), "1")
+        self.assertEqual(status["Seccomp"].strip(), "2")
+        self.assertNotEqual(status["Uid"].split()[0], "0")
+
+    def test_8_reload_and_stop(self):
+        run("systemctl", "start", "convolvd")
+        pid = show("MainPID")
+        since = cursor()
+        np.save("/etc/convolvd/f.npy", c.random_taps(2, TAPS))
+        run("systemctl", "reload", "convolvd")
+        c.wait_for(lambda: "reloaded: 0 streams unchanged, 1 changed or new" in journal(since=since), "the reload", 20)
+        configure("[sink bad]\ntype = rtp\nstream = nobody\naddress = 127.0.0.1:6002\n")
+        run("systemctl", "reload", "convolvd")
+        c.wait_for(lambda: "reload refused" in journal(since=since), "the refusal", 20)
+        self.assertIn("nobody", journal(since=since))
+        c.wait_for(lambda: show("ActiveState") == ["active"], "active again", 10)
+        self.assertEqual((show("MainPID"), show("NRestarts")), (pid, ["0"]))
+        rig("--rate", RATE, "--seconds", 0.2)
+        self.assertIn("received 100000", run(f"{c.BUILD}/convolvd", "--status"))
+        began = time.monotonic()
+        run("systemctl", "stop", "convolvd")
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual(show("Result", "ExecMainStatus", "ActiveState"), ["success", "0", "inactive"])
+        self.assertIn("Terminated: stopping", journal(since=since))
+        self.assertFalse(os.path.exists("/run/convolvd/convolvd.sock"))
+
+    def test_9_an_instance(self):
+        configure()
+        os.replace(CONF, "/etc/convolvd/two.conf")
+        configure()
+        with open("/etc/convolvd/two.conf", encoding="utf-8") as file:
+            text = file.read().replace(f":{PORT}", ":5014").replace(":6000", ":6010").replace(STATE, STATE + "-two")
+        with open("/etc/convolvd/two.conf", "w", encoding="utf-8") as file:
+            file.write(text)
+        run("systemctl", "start", "convolvd", "convolvd@two")
+        self.addCleanup(lambda: run("systemctl", "stop", "convolvd@two", check=False))
+        self.assertIn("stream a", run(f"{c.BUILD}/convolvd", "--status", "--socket", "/run/convolvd-two/convolvd.sock"))
+        run("systemctl", "stop", "convolvd")
+        self.assertEqual(show("ActiveState", unit="convolvd@two"), ["active"])
+
+
+def outside():
+    folder = tempfile.mkdtemp()
+    build = os.path.relpath(c.BUILD, c.ROOT)
+    installed = subprocess.run(["make", "--no-print-directory", f"BUILD={build}", "install", f"DESTDIR={folder}/root",
+                                "PREFIX=/usr"], cwd=c.ROOT, capture_output=True, text=True, check=False)
+    if installed.returncode != 0:
+        sys.exit(installed.stdout + installed.stderr)
+    before = f"cp -a {folder}/root/. / && systemd-sysusers && systemd-tmpfiles --create convolvd.conf && " \
+             f"mkdir -p /etc/systemd/system/convolvd.socket.d && printf '[Socket]\\nListenDatagram=\\n" \
+             f"ListenDatagram=127.0.0.1:{PORT}\\n' >/etc/systemd/system/convolvd.socket.d/test.conf"
+    result = subprocess.run([os.path.join(c.ROOT, "tests", "systemd", "boot"), "--out", folder, "--timeout", "280",
+                             "--before", before, "env", f"CONVOLVD_BUILD={c.BUILD}", "PYTHONDONTWRITEBYTECODE=1",
+                             "/usr/bin/python3", "-W", "ignore", os.path.abspath(__file__), "--inside", *sys.argv[1:]],
+                            check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    sys.exit(result.returncode)
+
+
+if __name__ == "__main__":
+    if "--inside" in sys.argv:
+        sys.argv.remove("--inside")
+        unittest.main(verbosity=2)
+    outside()
