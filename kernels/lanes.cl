@@ -29,8 +29,8 @@
 #error "lanes.cl is for devices whose work-items are threads with vectors"
 #endif
 
-/* Frames of wide rows lie too far apart for the hardware to see them coming: a line is asked for this
- * many frames before its turn. A hint only; simulators, which do not optimise, do not know it. */
+/* Frames of wide rows lie too far apart for the hardware to see them coming: a line is asked for
+ * so many frames before its turn. A hint: simulators, which do not optimise, do not know it. */
 #define AHEAD 4
 #ifdef __OPTIMIZE__
 #define PREFETCH_READ(address)  __builtin_prefetch((const void *)(size_t)(address), 0, 3)
@@ -40,7 +40,7 @@
 #define PREFETCH_WRITE(address)
 #endif
 
-/* ---- between frames and lanes ----------------------------------------------------------------- */
+/* ---- between frames and lanes ---------------------------------------------------------------- */
 
 /* Exchanges bit log2 D of the lane number with that of a: lanes of a and b in turns. */
 #define LOW_1(a, b)                                                                                \
@@ -86,7 +86,7 @@ inline void transpose(uint16 rows[16], uint count, uint width)
         }
 }
 
-/* ---- frames in -------------------------------------------------------------------------------- */
+/* ---- frames in ------------------------------------------------------------------------------- */
 
 /* What a work-item reads again and again, out of reach of stores that might alias it. */
 struct source {
@@ -206,7 +206,8 @@ inline real source_values(const struct source *source, uint n, uint16 word, stru
             value = ((convert_float16(code >> 8) * 256.0f - source->offset_hi) +
                      (convert_float16(code & 255) - source->offset_lo)) *
                     source->scale;
-        limit = here & ((code == (int16)source->greatest) | (code == (int16)(-source->greatest - 1)));
+        limit = (code == (int16)source->greatest) | (code == (int16)(-source->greatest - 1));
+        limit &= here;
     }
     value = as_float16(as_int16(value) & here);
     if (n >= source->new_from) {
@@ -276,7 +277,8 @@ inline void source_open(struct source *source, __global const uchar *input,
     source->new_from = row->new_from;
     source->shift_left = row->shift_left;
     source->shift_right = row->shift_right;
-    const bool dense = row->frame_bytes == row->width * row->word && (row->word & (row->word - 1)) == 0;
+    const bool dense =
+        row->frame_bytes == row->width * row->word && (row->word & (row->word - 1)) == 0;
     source->tile = dense && (row->width & (row->width - 1)) == 0 ? 16u / source->span : 0u;
     source->swap = (flags & ROW_SWAP) != 0;
     source->aligned = (flags & ROW_ALIGNED) != 0;
@@ -321,7 +323,7 @@ inline void levels_write(const struct levels *levels, const struct source *sourc
     }
 }
 
-/* ---- frames out ------------------------------------------------------------------------------- */
+/* ---- frames out ------------------------------------------------------------------------------ */
 
 struct target {
     __global float *output; /* the row's first channel in the item's frame 0 */
@@ -416,7 +418,7 @@ inline void target_open(struct target *target, const struct source *source, __gl
     target->write_until = row->write_until;
 }
 
-/* ---- butterflies ------------------------------------------------------------------------------ */
+/* ---- butterflies ----------------------------------------------------------------------------- */
 
 inline struct point times_scalar(struct point a, __global const float *w)
 {
@@ -440,7 +442,7 @@ inline void sum_4(struct point x[4], struct point y[4])
     y[3] = point_subtract(c, e);
 }
 
-/* One node of radix R: `step` butterflies over z[j·step + i]. LOAD(j) and STORE(j, p) at index i. */
+/* Butterfly i of a node of radix R, over z[j step + i]: LOAD(j) and STORE(j, p). */
 #define FORWARD(R, w, LOAD, STORE)                                                                 \
     do {                                                                                           \
         struct point x[R], y[R];                                                                   \
@@ -506,7 +508,7 @@ inline void leaf(SCRATCH real *z, __global const real *h, __global const float *
         point_store(z, j, times_scalar_conjugate(y[8 - j], w + 2 * (j - 1)));
 }
 
-/* ---- the walk --------------------------------------------------------------------------------- */
+/* ---- the walk -------------------------------------------------------------------------------- */
 
 /* The first level takes its points from the window, the last one gives its own back. */
 #define WINDOW_STORE(j, p)                                                                         \
@@ -565,39 +567,47 @@ inline void last_level(SCRATCH real *z, const struct target *target, __global co
             INVERSE(4, w, NODE_LOAD, WINDOW_STORE);
 }
 
-/* All levels between the first and the last. `radices` holds log2 of each level's radix in two bits,
- * first level lowest; a level of m nodes has its factors from entry m - 1 of the table on. */
+/* Factors of the node that begins at leaf `leaf`, with log2 of the leaves under it `under`: a level
+ * of m nodes has its own from entry m - 1 of the table on. */
+inline __global const float *node_factors(__global const float *factors, uint leaves, uint leaf,
+                                          uint under, uint log_radix)
+{
+    const uint nodes = leaves >> under, node = leaf >> under;
+    return factors + 2 * ((nodes - 1) + node * ((1u << log_radix) - 1));
+}
+
+/* All levels between the first and the last. `radices` holds log2 of each level's radix in two
+ * bits, first level lowest. */
 inline void inner_levels(SCRATCH real *z, __global const real *h, __global const float *factors,
                          uint log_points, ulong radices)
 {
     const uint leaves = 1u << (log_points - 3);
-    __global const float *leaf_factors = factors + 2 * (leaves - 1);
+    uint inner = 0; /* the last level above the leaves */
+    while ((radices >> (2 * (inner + 2))) != 0)
+        inner++;
     for (uint node = 0; node < leaves; node++) {
-        /* Levels whose node begins here, from the root down: log2 of the leaves under it is `under`. */
+        /* Levels whose node begins here, from the root down. */
         uint under = log_points - 3 - ((uint)radices & 3u);
         for (ulong rest = radices >> 2; under > 0; rest >>= 2) {
             const uint log_radix = (uint)rest & 3u;
             if ((node & ((1u << under) - 1u)) == 0)
                 node_forward(z + ((size_t)node << 4),
-                             factors + 2 * (((leaves >> under) - 1) + (node >> under) * ((1u << log_radix) - 1)),
-                             log_radix, 8u << (under - log_radix));
+                             node_factors(factors, leaves, node, under, log_radix), log_radix,
+                             8u << (under - log_radix));
             under -= log_radix;
         }
-        leaf(z + ((size_t)node << 4), h + ((size_t)node << 4), leaf_factors + 14 * node);
+        leaf(z + ((size_t)node << 4), h + ((size_t)node << 4),
+             node_factors(factors, leaves, node, 0, 3));
         /* Levels whose node ends here, from the leaf up. */
-        uint level = 0;
-        while ((radices >> (2 * (level + 2))) != 0)
-            level++;
-        under = 0;
-        for (; level > 0; level--) {
+        for (uint level = inner; level > 0; level--) {
             const uint log_radix = (uint)(radices >> (2 * level)) & 3u;
             under += log_radix;
             if (((node + 1) & ((1u << under) - 1u)) != 0)
                 break;
-            const uint at = node >> under << under;
-            node_inverse(z + ((size_t)at << 4),
-                         factors + 2 * (((leaves >> under) - 1) + (at >> under) * ((1u << log_radix) - 1)),
-                         log_radix, 8u << (under - log_radix));
+            const uint first = node >> under << under;
+            node_inverse(z + ((size_t)first << 4),
+                         node_factors(factors, leaves, first, under, log_radix), log_radix,
+                         8u << (under - log_radix));
         }
     }
 }

@@ -47,19 +47,12 @@ uint64_t lanes_spectra_floats(const struct plan_spec *spec, uint32_t fft)
     return group_count(spec) * group_floats(fft);
 }
 
-/* Blocks side by side in a full item. */
-static uint32_t lanes_most(const struct plan_spec *spec)
-{
-    const uint32_t side = lanes_group_blocks(spec);
-    return spec->blocks_max < side ? spec->blocks_max : side;
-}
-
 const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
 {
     if (engine->lanes != WIDTH)
         return "it is made for CPUs";
-    if (!by_name && spec->inputs * components(spec) * lanes_most(spec) < LANES_USED_MIN)
-        return "too few channels and blocks to fill its lanes";
+    if (!by_name && spec->inputs * components(spec) < LANES_USED_MIN)
+        return "one block has too few channels for its lanes";
     if (spec->edge_count != spec->inputs || spec->outputs_count != spec->inputs)
         return "an input has no edge";
     for (uint32_t e = 0; e < spec->edge_count; e++)

@@ -177,9 +177,14 @@ static void who_takes_what(void **state)
         enum output_form form;
         const char *variant;
     } given[] = {
-        {16, 65, false, OUTPUT_REAL, "lanes"}, {5, 65, false, OUTPUT_REAL, "lanes"},
-        {1, 65, false, OUTPUT_REAL, "lanes"}, /* sixteen blocks */
-        {16, 65, true, OUTPUT_REAL, "fused"},  {4, 65, false, OUTPUT_ENVELOPE, "lanes"},
+        /* clang-format off */
+        {16, 65, false, OUTPUT_REAL, "lanes"},
+        {5, 65, false, OUTPUT_REAL, "lanes"},
+        {2, 65, false, OUTPUT_REAL, "fused"},
+        {2, 65, false, OUTPUT_ENVELOPE, "lanes"},
+        {16, 65, true, OUTPUT_REAL, "fused"},
+        {16, 5000, false, OUTPUT_REAL, "general"},
+        /* clang-format on */
     };
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         struct test_signal *signal = signal_noise("s16le", given[i].channels, 600, i);
