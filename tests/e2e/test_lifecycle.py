@@ -116,20 +116,36 @@ class Lifecycle(unittest.TestCase):
             self.assertLess(time.monotonic() - started, 2)
             self.assertIn("leaving at once", daemon.output())
 
-    def test_a_drain_that_cannot_end_is_bounded(self):
-        # Work for minutes: a ring full of frames before a filter far too long for its block.
+    def backlog(self, timeout):
+        """Work for minutes: a ring full of frames before a filter far too long for its block."""
         np.save(os.path.join(self.folder, "long.npy"), np.random.default_rng(1).normal(size=1 << 17))
-        config = "[daemon]\ndrain timeout = 200 ms\n" \
+        config = f"[daemon]\ndrain timeout = {timeout}\n" \
             + generator("s", "pace = fast\nbuffer = 4000000 frames\nbatch blocks = 1", "long") \
             .replace("block = 256", "block = 64") \
             + f"[filter long]\ntype = file\npath = {self.folder}/long.npy\ndelay = 0 frames\n"
-        with c.Daemon(self.folder, config) as daemon:
-            c.wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["waiting"] > 3000000, "a backlog")
-            started = time.monotonic()
-            status = daemon.stop()
-            self.assertLess(time.monotonic() - started, 5)
-            self.assertGreater(stream_of(status, "s")["frames_out"]["waiting"], 0)
-            self.assertIn("raise `drain timeout`", daemon.output())
+        daemon = c.Daemon(self.folder, config)
+        self.addCleanup(daemon.kill)
+        c.wait_for(lambda: stream_of(daemon.status(), "s")["frames_out"]["waiting"] > 3000000, "a backlog")
+        return daemon
+
+    def test_a_drain_that_cannot_end_is_bounded(self):
+        daemon = self.backlog("200 ms")
+        started = time.monotonic()
+        status = daemon.stop()
+        self.assertLess(time.monotonic() - started, 5)
+        self.assertGreater(stream_of(status, "s")["frames_out"]["waiting"], 0)
+        self.assertIn("raise `drain timeout`", daemon.output())
+
+    def test_a_second_sigterm_ends_the_drain(self):
+        daemon = self.backlog("600 s")
+        daemon.signal(signal.SIGTERM)
+        daemon.wait_said("stopping")
+        time.sleep(0.3)
+        self.assertIsNone(daemon.process.poll(), "it drains")
+        started = time.monotonic()
+        daemon.signal(signal.SIGTERM)
+        self.assertEqual(daemon.wait(), 128 + signal.SIGTERM)
+        self.assertLess(time.monotonic() - started, 2)
 
     def test_sigterm_while_preparing(self):
         config = generator("s", "pace = realtime") + filters(self.folder)
