@@ -16,6 +16,9 @@
 
 #define PI 3.14159265358979323846264338328
 
+/* Products of channels, wavenumbers and taps that a design may take: seconds. */
+#define FK_WORK_MAX 2e9
+
 /* The fan with every default filled in. */
 struct fan {
     double from, until; /* slowness, from < until [s/m] */
@@ -91,6 +94,14 @@ static int check_numbers(const struct fk_spec *spec, struct problem *problem)
     if (spec->padding > FK_PADDING_MAX)
         return problem_set(problem, ERROR_CONFIG, "padding: %u is too many; write at most %d",
                            spec->padding, FK_PADDING_MAX);
+    double wavenumbers =
+        (double)spec->channels + (spec->padding > 0 ? spec->padding : 3 * spec->channels);
+    if (wavenumbers * spec->channels * spec->taps > FK_WORK_MAX)
+        return problem_set(problem, ERROR_CONFIG,
+                           "taps: %u taps at %.0f wavenumbers for %u channels take minutes to design; "
+                           "write at most %.0f, or less `padding`",
+                           spec->taps, wavenumbers, spec->channels,
+                           2 * floor((FK_WORK_MAX / wavenumbers / spec->channels - 1) / 2) + 1);
     return 0;
 }
 

@@ -324,6 +324,8 @@ static void what_cannot_work_is_refused(void **state)
         {{24, 5e-3, 1600, 5000, 40e3, 600e3, false, 0.5, 0, 255, 0}, "high: "},
         {{24, 5e-3, 1600, 5000, 40e3, 150e3, false, 0.5, 0, 41, 0}, "taps: 41 taps smear"},
         {{24, 5e-3, 1600, 5000, 40e3, 150e3, false, 0.5, 0, 255, 22}, "write at least 23"},
+        {{512, 5e-3, 1600, 5000, 40e3, 150e3, false, 0.5, 0, 2047, 0}, "write at most 1907"},
+        {{512, 5e-3, 1600, 5000, 40e3, 150e3, false, 0.5, 0, 1907, 0}, NULL},
         {{24, 5e-3, 1600, 5000, 40e3, 150e3, false, 0.5, 0, 255, 23}, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
