@@ -20,7 +20,7 @@ int64_t stream_capture_ns(const struct stream *s, const struct epoch *e, double 
     if (e->capture_known) {
         *error_ns = e->capture_error_ns;
         return e->capture_ns +
-               (int64_t)llround((frame - (double)e->capture_frame) * 1e9 / s->options.rate_hz);
+               (int64_t)llround((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
     }
     *error_ns = clock_line_error_ns(&s->line);
     return clock_line_time_ns(&s->line, (double)e->place_base + frame) + s->offset_ns;

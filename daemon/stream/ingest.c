@@ -252,15 +252,51 @@ static uint64_t next_timeline(const struct stream *s, const struct packet *packe
     return wanted > least ? wanted : least;
 }
 
+enum { CLOCK_BREAK_NS = 5 * NS_PER_MS };
+
+/* A recorder's count need not go on between its records, or may run away: then it says nothing of
+ * the time that has passed. */
+static bool count_is_no_clock(const struct stream *s, const struct packet *packet)
+{
+    if (!s->options.records || packet->flags & PACKET_CAPTURE || !s->line.started)
+        return false;
+    int64_t expected_ns = clock_line_time_ns(&s->line, (double)(packet->place + packet->frames));
+    int64_t off_ns = packet->receive_ns - expected_ns;
+    return (off_ns < 0 ? -off_ns : off_ns) > 4 * clock_line_error_ns(&s->line) + CLOCK_BREAK_NS;
+}
+
+/* The line is about to begin anew: epochs with results still to come take their times with them. */
+static void keep_capture_times(struct stream *s)
+{
+    double rate_hz, ppm;
+    if (!clock_line_rate(&s->line, &rate_hz, &ppm))
+        rate_hz = s->options.rate_hz;
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        if (e->capture_known)
+            continue;
+        e->capture_ns = stream_capture_ns(s, e, (double)e->head, &e->clock, &e->capture_error_ns);
+        e->capture_frame = e->head;
+        e->capture_rate_hz = rate_hz;
+        e->capture_known = true;
+    }
+}
+
 /* NULL when the ring or the list of epochs has no room. */
-static struct epoch *begin_epoch(struct stream *s, const struct packet *packet)
+static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
 {
     if (s->epoch_next - s->epoch_first == EPOCHS_MAX)
         return NULL;
     uint64_t base = next_base(s);
     if (!stream_make_room(s, base + packet->frames))
         return NULL;
+    if (count_is_no_clock(s, packet))
+        packet->flags |= PACKET_DISCONTINUITY;
     uint64_t timeline_base = next_timeline(s, packet);
+    if (packet->flags & PACKET_DISCONTINUITY || s->stats.epochs == 0) {
+        keep_capture_times(s);
+        clock_line_reset(&s->line, s->options.rate_hz);
+    }
     struct epoch *e = epoch_at(s, s->epoch_next);
     *e = (struct epoch){
         .number = s->stats.epochs,
@@ -275,8 +311,6 @@ static struct epoch *begin_epoch(struct stream *s, const struct packet *packet)
     s->epoch_next++;
     s->stats.epochs++;
     stream_clear_until(s, base);
-    if (packet->flags & PACKET_DISCONTINUITY || s->stats.epochs == 1)
-        clock_line_reset(&s->line, s->options.rate_hz);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
     s->socket_debt = s->overload_debt = 0; /* what was dropped before belongs to no gap of this epoch */
@@ -424,6 +458,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     if (e->head > from && packet->flags & PACKET_CAPTURE && until > old_head) {
         e->capture_known = true;
         e->capture_frame = from;
+        e->capture_rate_hz = s->options.rate_hz;
         e->capture_ns = packet->capture_ns;
         e->capture_error_ns = packet->clock_error_ns;
         e->clock = packet->clock;

@@ -61,8 +61,9 @@ struct epoch {
     uint64_t shed_from, shed_until;
     enum invalid_cause shed_cause;
     int64_t ended_ns;
-    bool capture_known;     /* the source gave a capture time: of frame capture_frame */
-    uint64_t capture_frame;
+    bool capture_known;     /* the source gave a capture time, or the line it came from is gone */
+    uint64_t capture_frame; /* the frame captured at capture_ns; others by capture_rate_hz */
+    double capture_rate_hz;
     int64_t capture_ns, capture_error_ns;
     enum clock_source clock;
     struct ranges invalid;  /* in output frames */

@@ -199,6 +199,8 @@ struct capture {
     uint64_t timeline_next;
     uint64_t record[EPOCHS];
     int64_t capture_ns[EPOCHS];          /* of the first result */
+    int64_t capture_end_ns[EPOCHS];      /* of the last result's first frame … */
+    uint64_t capture_end_frame[EPOCHS];  /* … which is this */
     int16_t raw[EPOCHS][FRAMES_MAX][CHANNELS];
     uint64_t raw_frames[EPOCHS];
     bool out_of_order;
@@ -238,6 +240,8 @@ static void take(void *context, const struct result *result)
         got->starts++;
         got->capture_ns[result->epoch] = result->capture_ns;
     }
+    got->capture_end_ns[result->epoch] = result->capture_ns;
+    got->capture_end_frame[result->epoch] = result->first_frame;
     if (result->flags & RESULT_EPOCH_END)
         got->ends++;
     got->out_of_order = got->out_of_order || result->timeline_frame < got->timeline_next;

@@ -195,6 +195,54 @@ static void test_capture_time(void **state)
     world_close();
 }
 
+/* The last results of an epoch come after the next one has begun: their times are still those of
+ * their own epoch. And a recorder's count that stands still between records, or leaps, is no clock:
+ * each record was captured when it came. Every record is sent with a pause of 30 ms before it. */
+static void test_capture_time_of_each_epoch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *count;
+        uint64_t step; /* of the source's numbering from record to record */
+        bool records;
+        uint32_t flags;
+    } table[] = {
+        {"goes on by the time that passes", 31000, true, PACKET_RECORD},
+        {"stands still", 1000, true, PACKET_RECORD},
+        {"leaps", 10000000, true, PACKET_RECORD},
+        {"begins anew", 1ull << 33, false, PACKET_DISCONTINUITY},
+    };
+    for (size_t t = 0; t < sizeof table / sizeof table[0]; t++) {
+        struct stream_options options = default_options();
+        options.records = table[t].records;
+        world_open(&options);
+        int64_t begin_ns[4];
+        for (int r = 0; r < 4; r++) {
+            begin_ns[r] = simulated_realtime_ns();
+            for (uint64_t n = 0; n < 1000; n += 100) {
+                world->now_ns += 100 * NS_PER_US;
+                uint32_t flags = n == 0 ? table[t].flags : 0;
+                assert_int_equal(put(r, n, 100, (uint64_t)r * table[t].step + n, flags),
+                                 VERDICT_ACCEPTED);
+                if (n < 800)
+                    turn(4); /* the last ones wait for the next record */
+            }
+            world->now_ns += 30 * NS_PER_MS;
+        }
+        stream_end(world->stream);
+        drain();
+        for (int r = 0; r < 4; r++) {
+            int64_t first_ns = world->got.capture_ns[r] - begin_ns[r];
+            int64_t last_ns = world->got.capture_end_ns[r] - begin_ns[r] -
+                              (int64_t)world->got.capture_end_frame[r] * 1000;
+            if (llabs(first_ns) > 2000 || llabs(last_ns) > 2000)
+                fail_msg("count %s, epoch %d: first result %lld ns off, last %lld ns",
+                         table[t].count, r, (long long)first_ns, (long long)last_ns);
+        }
+        world_close();
+    }
+}
+
 /* A sender with faults against the model, many seeds: every frame out is right at its number, every ledger holds. */
 static void test_random_world(void **state)
 {
@@ -268,6 +316,7 @@ int main(void)
         cmocka_unit_test(test_exchange_at_a_frame),
         cmocka_unit_test(test_align_applies_the_delay),
         cmocka_unit_test(test_capture_time),
+        cmocka_unit_test(test_capture_time_of_each_epoch),
         cmocka_unit_test(test_random_world),
     };
     return cmocka_run_group_tests_name("stream_results", tests, NULL, NULL);
