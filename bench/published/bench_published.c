@@ -150,6 +150,11 @@ static void make_folder(const char *path)
     }
 }
 
+static uint64_t whole(const char *text)
+{
+    return text != NULL ? strtoull(text, NULL, 10) : 0;
+}
+
 int main(int argc, char **argv)
 {
     static struct bench bench = {
@@ -170,7 +175,7 @@ int main(int argc, char **argv)
             bench.device = optarg;
             break;
         case 't':
-            bench.threads = optarg;
+            bench.threads = optarg != NULL ? optarg : "0";
             break;
         case 'c':
             csv = optarg;
@@ -182,10 +187,10 @@ int main(int argc, char **argv)
             only = optarg;
             break;
         case 'p':
-            bench.points_max = strtoull(optarg, NULL, 10);
+            bench.points_max = whole(optarg);
             break;
         case 's':
-            seconds = strtol(optarg, NULL, 10);
+            seconds = (int64_t)whole(optarg);
             break;
         case 'n':
             try_np = optarg;

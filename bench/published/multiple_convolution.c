@@ -3,6 +3,7 @@
  */
 #include "bench/published/multiple_convolution.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <math.h>
 #include <signal.h>
@@ -77,6 +78,7 @@ int convolution_reference(uint32_t n, const float *x, const float *y, double *wa
 {
     const size_t count = 2 * (size_t)n;
     double *other = work;
+    assert(n >= 2);
     for (size_t i = 0; i < count; i++) {
         want[i] = (double)x[i];
         other[i] = (double)y[i];
@@ -84,7 +86,7 @@ int convolution_reference(uint32_t n, const float *x, const float *y, double *wa
     int error = reference_fft(want, n, -1);
     if (error == 0)
         error = reference_fft(other, n, -1);
-    for (size_t i = 0; i < count; i += 2) {
+    for (size_t i = 0; error == 0 && i < count; i += 2) {
         const double re = want[i] * other[i] - want[i + 1] * other[i + 1];
         want[i + 1] = (want[i] * other[i + 1] + want[i + 1] * other[i]) / n;
         want[i] = re / n;
@@ -286,8 +288,8 @@ static bool vector_right(uint32_t n, const float *x, const float *got, double *w
 int convolution_try_np(struct lab *lab, uint32_t m, uint32_t j, uint32_t n, uint32_t max_np)
 {
     const size_t values = (size_t)m * j * n * 2;
-    float *x = malloc(values * sizeof *x), *z = malloc(values * sizeof *z);
-    double *work = malloc(6 * (size_t)n * sizeof *work);
+    float *x = calloc(values, sizeof *x), *z = calloc(values, sizeof *z);
+    double *work = calloc(6 * (size_t)n, sizeof *work);
     int error = x == NULL || z == NULL || work == NULL ? ERROR_MEMORY : 0;
     struct convolution *convolution = NULL;
     if (error == 0) {
@@ -295,11 +297,10 @@ int convolution_try_np(struct lab *lab, uint32_t m, uint32_t j, uint32_t n, uint
         for (size_t i = 0; i < values; i++)
             x[i] = (float)(2 * random_unit(&random) - 1);
         convolution = convolution_open(lab, m, j, n, max_np);
-        if (convolution == NULL)
-            error = lab_status(lab);
+        error = lab_status(lab);
     }
     static const enum convolution_variant tried[] = {CONVOLUTION_B, CONVOLUTION_C};
-    for (int t = 0; error == 0 && t < 2; t++) {
+    for (int t = 0; error == 0 && convolution != NULL && t < 2; t++) {
         error = convolution_run(convolution, tried[t], x, x, z, z);
         const size_t last = ((size_t)m * j - 1) * n * 2;
         if (error == 0 &&

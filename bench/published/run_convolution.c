@@ -43,7 +43,7 @@ static double convolution_baseline(const struct convolution_work *work, uint32_t
 
 static double convolution_error(const struct convolution_work *work, uint32_t vectors, uint32_t n)
 {
-    double *want = malloc(6ull * n * sizeof *want), worst = 0;
+    double *want = calloc(6ull * n, sizeof *want), worst = 0;
     const uint32_t step = vectors > CHECKED_VECTORS ? vectors / CHECKED_VECTORS : 1;
     for (uint32_t v = 0; want != NULL && v < vectors; v += step) {
         const size_t at = 2 * (size_t)v * n;

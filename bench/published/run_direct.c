@@ -60,8 +60,10 @@ int run_direct(struct bench *bench, const struct group *group)
                                .n = n,
                                .m = m};
     int error = 0;
-    if (work.x == NULL || work.h == NULL || work.y == NULL)
+    if (work.x == NULL || work.h == NULL || work.y == NULL) {
+        free(work.x), free(work.h), free(work.y);
         return problem_set(&bench->problem, ERROR_MEMORY, "out of memory for N = %u", n);
+    }
     struct samples samples = {.count = 0};
     for (int i = 0; i < 3; i++) {
         const int64_t from_ns = clock_monotonic_ns();

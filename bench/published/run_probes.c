@@ -50,7 +50,7 @@ static int pipeline_sweep(struct bench *bench, const struct group *group, const 
         }
         bench->lab.profiling = true;
         for (int i = 0; i < 6 && lab_status(&bench->lab) == 0; i++) {
-            int64_t ns[PIPELINE_PROCESSES_COUNT];
+            int64_t ns[PIPELINE_PROCESSES_COUNT] = {0};
             memcpy(work, points, count * sizeof *work);
             const int64_t from_ns = clock_monotonic_ns();
             if (pipeline != NULL)
@@ -84,7 +84,7 @@ int run_pipeline(struct bench *bench, const struct group *group)
 {
     const struct grid_pipeline *shape = &grid_pipelines[group->part];
     const size_t count = 2 * (size_t)shape->width * shape->rows;
-    float *points = malloc(count * sizeof *points), *work = malloc(count * sizeof *work);
+    float *points = calloc(count, sizeof *points), *work = calloc(count, sizeof *work);
     double *want = malloc(count * sizeof *want);
     int error = ERROR_MEMORY;
     if (points != NULL && work != NULL && want != NULL) {

@@ -64,7 +64,9 @@ static void multiple_convolution(void **state)
         float *x = noise(count, s), *y = noise(count, s + 100), *g = noise(count, 0);
         float *z = noise(count, 0), *w = malloc((n + 1) * 2 * sizeof *w);
         double *want = malloc(count * sizeof *want), *work = malloc(4 * (size_t)n * sizeof *work);
-        assert_true(w != NULL && want != NULL && work != NULL);
+        assert_non_null(w);
+        assert_non_null(want);
+        assert_non_null(work);
         for (uint32_t v = 0; v < vectors; v++)
             assert_int_equal(
                 convolution_reference(n, x + v * 2 * n, y + v * 2 * n, want + v * 2 * n, work), 0);
@@ -131,7 +133,8 @@ static void single_fft(void **state)
         float *y = noise(2 * (size_t)n, s), *x = noise(2 * (size_t)n, 0);
         float *w = malloc(n * sizeof *w);
         double *want = malloc(2 * (size_t)n * sizeof *want);
-        assert_true(w != NULL && want != NULL);
+        assert_non_null(w);
+        assert_non_null(want);
         for (size_t i = 0; i < 2 * (size_t)n; i++)
             want[i] = (double)y[i];
         assert_int_equal(reference_fft(want, n, -1), 0);
