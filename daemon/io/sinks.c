@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-static const struct sink_ops *const sinks[] = {&sink_rtp, &sink_recording};
+static const struct sink_ops *const sinks[] = {&sink_rtp, &sink_recording, &sink_osc};
 
 enum { SINKS = sizeof sinks / sizeof sinks[0] };
 

@@ -29,6 +29,8 @@ static const struct option_row table[] = {
      "Say everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 when it is right, 1 when not. Touches no device and no socket."},
     {"--help-config", NULL, NULL, false, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
      "Describe every section and key of the configuration."},
+    {"--help-osc", NULL, NULL, false, NONE, NONE, COMMAND_HELP_OSC, "--help-osc",
+     "Describe every OSC message the daemon takes and sends."},
     {"--design", NULL, "NAME", false, AT(design_name), NONE, COMMAND_DESIGN, "--design NAME",
      "Print the filter of that name: taps, response, delay, ripple, attenuation, noise floor."},
     {"--out", NULL, "FILE", false, AT(out_path), NONE, NO_COMMAND, "--out FILE",

@@ -128,6 +128,11 @@ static void print_sink(const struct config *config, const struct config_sink *si
 {
     const struct sink_options *options = &sink->options;
     bool rtp = strcmp(sink->type, "rtp") == 0;
+    if (strcmp(sink->type, "osc") == 0) {
+        fprintf(out, "  sink %-11s OSC from %s to those who subscribe\n", sink->name,
+                config->osc.address);
+        return;
+    }
     double bytes = check_sink_bytes_per_second(config, sink);
     char format[24], size[48];
     fprintf(out, "  sink %-11s %s %s, %s", sink->name, rtp ? "RTP to" : "recording",
@@ -164,6 +169,8 @@ static void print_source(const struct config *config, const struct config_stream
         fprintf(out, "%s on %s", stream->source_type, source->address);
     else if (source->path != NULL)
         fprintf(out, "%s %s", stream->source_type, source->path);
+    else if (strcmp(stream->source_type, "osc") == 0)
+        fprintf(out, "osc at %s", config->osc.address);
     else
         fprintf(out, "%s, %s", stream->source_type, waveform_kind_name(source->waveform.kind));
     fprintf(out, ", %u channel%s at %s, %s\n", source->channels, source->channels == 1 ? "" : "s",

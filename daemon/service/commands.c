@@ -13,6 +13,7 @@
 #include "service/control.h"
 #include "service/design_report.h"
 #include "service/service.h"
+#include "service/osc_table.h"
 
 static const char default_config[] = "/etc/convolvd/convolvd.conf";
 
@@ -128,6 +129,13 @@ static int print_help(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
+static int print_help_osc(const struct arguments *arguments)
+{
+    (void)arguments;
+    osc_table_print(stdout);
+    return EXIT_SUCCESS;
+}
+
 static int print_help_config(const struct arguments *arguments)
 {
     (void)arguments;
@@ -175,6 +183,7 @@ int command_run(const struct arguments *arguments)
         [COMMAND_STATUS] = show_status,
         [COMMAND_HELP] = print_help,
         [COMMAND_HELP_CONFIG] = print_help_config,
+        [COMMAND_HELP_OSC] = print_help_osc,
         [COMMAND_MAN] = print_man,
         [COMMAND_VERSION] = print_version,
     };

@@ -295,11 +295,11 @@ int build_process(struct build *build)
 
 /* ---- from raw sections to the value --------------------------------------------------------- */
 
-/* [daemon] and [device] need not be written. */
+/* [daemon], [device] and [osc] need not be written. */
 static int add_missing(struct raw *raw, const char *name)
 {
-    static const enum section_kind kinds[] = {SECTION_DAEMON, SECTION_DEVICE};
-    for (int i = 0; i < 2; i++) {
+    static const enum section_kind kinds[] = {SECTION_DAEMON, SECTION_DEVICE, SECTION_OSC};
+    for (int i = 0; i < 3; i++) {
         if (raw_find(raw, kinds[i], "") != NULL)
             continue;
         struct raw_section *section = config_alloc(raw->memory, 1, sizeof *section);
@@ -349,6 +349,8 @@ static int build_config(struct build *build)
         status = build_streams(build);
     if (status == 0)
         status = build_sinks(build);
+    if (status == 0)
+        status = build_osc(build);
     if (status == 0 && config->stream_count == 0)
         config_error(build->errors, (struct config_place){config->path, 0},
                      "there is no [stream NAME] section, so there is nothing to do; add one");
@@ -395,8 +397,8 @@ static int raw_open(struct raw *raw, struct config_errors *errors)
     *raw = (struct raw){.memory = config_memory_open(), .errors = errors};
     if (raw->memory == NULL)
         return ERROR_MEMORY;
-    /* Two more than may be written: add_missing. */
-    raw->sections = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 2, sizeof *raw->sections);
+    /* Three more than may be written: add_missing. */
+    raw->sections = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 3, sizeof *raw->sections);
     if (raw->sections != NULL)
         return 0;
     config_memory_close(raw->memory);

@@ -77,6 +77,16 @@ struct config_device {
     uint64_t batch_output_floats;                      /* 0: the engine's choice */
 };
 
+struct config_osc {
+    bool used;               /* [osc] is written, or a stream or sink has to do with it */
+    const char *address;     /* UDP */
+    const char *tcp_address; /* NULL: none */
+    const char *const *allow, *const *trust; /* [allow_count], [trust_count] networks */
+    uint32_t allow_count, trust_count;
+    int64_t lease_ns, tcp_timeout_ns;
+    uint64_t receive_buffer_bytes;
+};
+
 struct config_filter {
     const char *name;
     struct config_place place;
@@ -136,6 +146,7 @@ struct config_sink {
 struct config {
     struct config_daemon daemon;
     struct config_device device;
+    struct config_osc osc;
     const struct config_stream *streams; /* a chain's stream stands after the one it reads */
     uint32_t stream_count;
     const struct config_filter *filters;

@@ -225,6 +225,8 @@ static int build_sink(struct build *build, uint32_t index)
     const struct config_stream *stream = &build->streams[stream_index];
     struct sink_options *options = &sink->options;
     options->name = section->name;
+    if (section->type == SINK_OSC)
+        return 0;
     if (!build_format(build, section, &options->format) ||
         !build_full_scale(build, section, stream, options))
         return 0;
@@ -253,6 +255,8 @@ static bool same_destination(const struct build *build, uint32_t i, uint32_t k)
     const struct raw_section *a = build->sink_sections[i], *b = build->sink_sections[k];
     if (a->type != b->type || a->type < 0)
         return false;
+    if (a->type == SINK_OSC) /* subscribers would get everything twice */
+        return build->sinks[i].stream == build->sinks[k].stream && !a->broken && !b->broken;
     if (a->type == SINK_RECORDING)
         return build->sinks[i].options.path != NULL && build->sinks[k].options.path != NULL &&
                strcmp(build->sinks[i].options.path, build->sinks[k].options.path) == 0;
@@ -264,14 +268,18 @@ static void check_destinations(struct build *build)
 {
     for (uint32_t i = 0; i < build->config->sink_count; i++) {
         const struct raw_section *section = build->sink_sections[i];
-        enum schema_id id = section->type == SINK_RTP ? KEY_SINK_ADDRESS : KEY_SINK_PATH;
+        enum schema_id id = section->type == SINK_RTP   ? KEY_SINK_ADDRESS
+                            : section->type == SINK_OSC ? KEY_SINK_STREAM
+                                                        : KEY_SINK_PATH;
         for (uint32_t k = 0; k < i; k++)
             if (same_destination(build, i, k)) {
                 config_error(
                     build->errors, place_of(section, id),
                     "sinks %s and %s have one destination, `%s`; write another %s for one of them",
                     build->sink_sections[k]->name, section->name, value_of(section, id)->text,
-                    section->type == SINK_RTP ? "address or port" : "path");
+                    section->type == SINK_RTP   ? "address or port"
+                    : section->type == SINK_OSC ? "stream"
+                                                : "path");
                 break;
             }
         if (section->type == SINK_RECORDING)

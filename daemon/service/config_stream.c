@@ -93,13 +93,26 @@ static int order_streams(struct build *build)
 
 /* ---- samples ------------------------------------------------------------------------------ */
 
+static bool check_osc_format(struct build *build, const struct raw_section *section,
+                             const struct sample_format *format)
+{
+    char name[24];
+    bool good = format->big_endian && ((format->kind == SAMPLE_FLOAT && format->bytes == 4) ||
+                                       (format->kind == SAMPLE_SIGNED && format->bytes == 2));
+    if (!good)
+        config_error(build->errors, place_of(section, KEY_FORMAT),
+                     "OSC blocks carry f32be or s16be, not %s; write one of them",
+                     sample_format_name(format, name));
+    return good;
+}
+
 /* Format, bits and justify of a source that does not bring its own. */
 static bool build_format(struct build *build, struct config_stream *stream,
                          const struct raw_section *section)
 {
     struct sample_format *format = &stream->source.format;
-    bool rtp = section->type == SOURCE_RTP;
-    sample_format_parse(rtp ? "s16be" : "f32le", format);
+    bool osc = section->type == SOURCE_OSC, rtp = section->type == SOURCE_RTP || osc;
+    sample_format_parse(osc ? "f32be" : rtp ? "s16be" : "f32le", format);
     if (value_given(section, KEY_FORMAT)) {
         const struct value *value = value_of(section, KEY_FORMAT);
         *format = value->format;
@@ -132,7 +145,7 @@ static bool build_format(struct build *build, struct config_stream *stream,
                          8 * format->bytes);
         format->left = format->bits < 8 * format->bytes;
     }
-    return true;
+    return !osc || check_osc_format(build, section, format);
 }
 
 /* Value i of a list with one for all channels, or one each. */
@@ -249,18 +262,28 @@ static bool span_frames(struct build *build, const struct config_stream *stream,
     return false;
 }
 
-static void build_network(struct build *build, struct config_stream *stream,
-                          struct raw_section *section)
+/* How numbered packets are placed. */
+static void build_places(struct build *build, struct source_options *source,
+                         const struct raw_section *section)
 {
-    struct source_options *source = &stream->source;
-    source->address = value_of(section, KEY_ADDRESS)->text;
-    const struct value *interface = value_of(section, KEY_INTERFACE);
+    source->reorder_ns = value_of(section, KEY_REORDER)->integer;
+    source->max_gap_ns = value_of(section, KEY_MAX_GAP)->integer;
+    source->max_dropout_ns = value_of(section, KEY_MAX_DROPOUT)->integer;
+    source->max_misorder_ns = value_of(section, KEY_MAX_MISORDER)->integer;
+    if (source->reorder_ns > source->max_misorder_ns)
+        config_error(build->errors, place_of(section, KEY_REORDER),
+                     "`reorder = %s` awaits packets that `max misorder = %s` takes for a restarted "
+                     "sender; write max misorder = %s or more",
+                     value_of(section, KEY_REORDER)->text, value_of(section, KEY_MAX_MISORDER)->text,
+                     value_of(section, KEY_REORDER)->text);
+}
+
+static void build_allow(struct build *build, struct source_options *source,
+                        const struct raw_section *section)
+{
     const struct value *allow = value_of(section, KEY_ALLOW);
-    source->interface = interface != NULL ? interface->text : NULL;
-    source->allow = allow != NULL ? allow->text : NULL;
-    source->receive_buffer_bytes = (uint64_t)value_of(section, KEY_RECEIVE_BUFFER)->integer;
-    source->work_per_wake = (uint32_t)value_of(section, KEY_WORK)->integer;
     unsigned char binary[16];
+    source->allow = allow != NULL ? allow->text : NULL;
     if (allow != NULL && inet_pton(AF_INET, allow->text, binary) != 1 &&
         inet_pton(AF_INET6, allow->text, binary) != 1)
         config_error(
@@ -268,6 +291,18 @@ static void build_network(struct build *build, struct config_stream *stream,
             "`allow = %s` is not a numeric address; write the sender's IPv4 or IPv6 address "
             "without a port",
             allow->text);
+}
+
+static void build_network(struct build *build, struct config_stream *stream,
+                          struct raw_section *section)
+{
+    struct source_options *source = &stream->source;
+    source->address = value_of(section, KEY_ADDRESS)->text;
+    const struct value *interface = value_of(section, KEY_INTERFACE);
+    source->interface = interface != NULL ? interface->text : NULL;
+    build_allow(build, source, section);
+    source->receive_buffer_bytes = (uint64_t)value_of(section, KEY_RECEIVE_BUFFER)->integer;
+    source->work_per_wake = (uint32_t)value_of(section, KEY_WORK)->integer;
     if (section->type == SOURCE_RTP) {
         source->payload_type = (uint32_t)value_of(section, KEY_PAYLOAD_TYPE)->integer;
         const struct value *ssrc = value_of(section, KEY_SSRC);
@@ -279,17 +314,7 @@ static void build_network(struct build *build, struct config_stream *stream,
     if (section->type != SOURCE_UDP) {
         source->mode =
             value_of(section, KEY_MODE)->integer == 1 ? SOURCE_RECORD : SOURCE_CONTINUOUS;
-        source->reorder_ns = value_of(section, KEY_REORDER)->integer;
-        source->max_gap_ns = value_of(section, KEY_MAX_GAP)->integer;
-        source->max_dropout_ns = value_of(section, KEY_MAX_DROPOUT)->integer;
-        source->max_misorder_ns = value_of(section, KEY_MAX_MISORDER)->integer;
-        if (source->reorder_ns > source->max_misorder_ns)
-            config_error(
-                build->errors, place_of(section, KEY_REORDER),
-                "`reorder = %s` awaits packets that `max misorder = %s` takes for a restarted "
-                "sender; write max misorder = %s or more",
-                value_of(section, KEY_REORDER)->text, value_of(section, KEY_MAX_MISORDER)->text,
-                value_of(section, KEY_REORDER)->text);
+        build_places(build, source, section);
     }
     if (section->type == SOURCE_UDP_SEQ)
         source->sequence_big_endian = value_of(section, KEY_SEQUENCE_ORDER)->integer == 1;
@@ -447,7 +472,7 @@ static int build_source(struct build *build, struct config_stream *stream,
     if (value_given(section, KEY_RATE))
         source->rate_hz = value_of(section, KEY_RATE)->number;
     stream->live = section->type == SOURCE_RTP || section->type == SOURCE_UDP ||
-                   section->type == SOURCE_UDP_SEQ;
+                   section->type == SOURCE_UDP_SEQ || section->type == SOURCE_OSC;
     stream->loss_detectable = section->type != SOURCE_UDP;
     if (section->type == SOURCE_FILE) {
         int status = build_recording(build, stream, section);
@@ -466,8 +491,12 @@ static int build_source(struct build *build, struct config_stream *stream,
         source->paced = value_of(section, KEY_PACE)->integer == 0;
     if (section->type == SOURCE_GENERATOR)
         build_generator(build, stream, section);
-    if (stream->live)
+    if (section->type == SOURCE_OSC) {
+        build_places(build, source, section);
+        build_allow(build, source, section);
+    } else if (stream->live) {
         build_network(build, stream, section);
+    }
     return 0;
 }
 

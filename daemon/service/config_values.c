@@ -13,7 +13,7 @@
 
 static const enum schema_id type_keys[SECTIONS] = {
     [SECTION_DAEMON] = KEYS,     [SECTION_DEVICE] = KEYS,        [SECTION_STREAM] = KEY_SOURCE,
-    [SECTION_FILTER] = KEY_TYPE, [SECTION_SINK] = KEY_SINK_TYPE,
+    [SECTION_FILTER] = KEY_TYPE, [SECTION_SINK] = KEY_SINK_TYPE, [SECTION_OSC] = KEYS,
 };
 
 const struct value *value_of(const struct raw_section *section, enum schema_id id)

@@ -110,9 +110,10 @@ static uint64_t chain_room(void *context)
 
 /* ---- prepare: worker thread ------------------------------------------------------------------ */
 
-static int prepare_plan(struct pipeline *pipeline, struct problem *problem)
+int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
+                       struct plan **plan, double *delay_frames, char **hash,
+                       struct problem *problem)
 {
-    const struct config_stream *config = pipeline->stream_config;
     struct stream_filters filters;
     int error = stream_filters_make(pipeline->config, config, &filters, problem);
     if (error < 0)
@@ -132,13 +133,13 @@ static int prepare_plan(struct pipeline *pipeline, struct problem *problem)
         .fft = config->fft,
         .variant = pipeline->variant != NULL ? pipeline->variant : config->variant,
     };
-    error = plan_prepare(pipeline->engine, &spec, &pipeline->plan, problem);
+    error = plan_prepare(pipeline->engine, &spec, plan, problem);
     if (error < 0) {
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);
     } else {
-        pipeline->delay_frames = filters.delay_frames;
-        pipeline->taps_hash = filters.hash;
+        *delay_frames = filters.delay_frames;
+        *hash = filters.hash;
         filters.hash = NULL;
     }
     stream_filters_free(&filters);
@@ -280,7 +281,9 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
         return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory",
                            pipeline->stream_config->name);
     pipeline->chain.records = in_records(pipeline);
-    if ((error = prepare_plan(pipeline, problem)) < 0)
+    error = pipeline_make_plan(pipeline, pipeline->stream_config, &pipeline->plan,
+                               &pipeline->delay_frames, &pipeline->taps_hash, problem);
+    if (error < 0)
         return error;
     if ((error = prepare_stream(pipeline, problem)) < 0)
         return error;

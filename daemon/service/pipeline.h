@@ -87,6 +87,12 @@ struct pipeline {
 /* WORKER; the upstream is prepared. 0 or an error with its sentence. */
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 
+/* WORKER. A plan for this pipeline's stream as `stream` describes it: its own configuration, or one with
+ * other edges. *hash is the caller's. */
+int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *stream,
+                       struct plan **plan, double *delay_frames, char **hash,
+                       struct problem *problem);
+
 /* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources (pipeline_start). */
 int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);

@@ -10,7 +10,7 @@
  *
  * A stream that is swapped reads on from the socket of the one before it (handover.h), so no
  * datagram is lost; it begins an epoch, whose first S - 1 frames are flagged as settling.
- * [device] and the directories cannot change while running: such a configuration is refused.
+ * [device], [osc] and the directories cannot change while running: such a configuration is refused.
  *
  * Loop thread, but for `prepare` and `release`, which run on workers.
  */
@@ -80,7 +80,7 @@ static int compare_fixed(struct reload *reload)
     if (strcmp(reload->config->fixed_hash, reload->service->config->fixed_hash) == 0)
         return 0;
     return problem_set(&reload->problem, ERROR_UNSUPPORTED,
-                       "[device] or a directory of [daemon] has changed, which only a restart can "
+                       "[device], [osc] or a directory of [daemon] has changed, which only a restart can "
                        "take over: systemctl restart convolvd");
 }
 

@@ -32,11 +32,12 @@ static const char *const source_kinds[SOURCE_KINDS] = {
     [SOURCE_UDP_SEQ] = "udp-seq",
     [SOURCE_FILE] = "file",
     [SOURCE_GENERATOR] = "generator",
+    [SOURCE_OSC] = "osc",
     [SOURCE_STREAM] = "stream",
 };
 
 static const char *const sink_kinds[SINK_KINDS] = {
-    [SINK_RTP] = "rtp", [SINK_RECORDING] = "recording"};
+    [SINK_RTP] = "rtp", [SINK_RECORDING] = "recording", [SINK_OSC] = "osc"};
 
 const char *source_kind_name(int kind)
 {

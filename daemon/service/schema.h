@@ -23,6 +23,7 @@ enum section_kind {
     SECTION_STREAM,
     SECTION_FILTER,
     SECTION_SINK,
+    SECTION_OSC,
     SECTIONS,
 };
 
@@ -44,11 +45,12 @@ enum source_kind {
     SOURCE_UDP_SEQ,
     SOURCE_FILE,
     SOURCE_GENERATOR,
+    SOURCE_OSC,
     SOURCE_STREAM,
     SOURCE_KINDS,
 };
 
-enum sink_kind { SINK_RTP, SINK_RECORDING, SINK_KINDS };
+enum sink_kind { SINK_RTP, SINK_RECORDING, SINK_OSC, SINK_KINDS };
 
 const char *source_kind_name(int kind); /* NULL past the end */
 const char *sink_kind_name(int kind);
@@ -243,6 +245,14 @@ enum schema_id {
     KEY_MIN_FREE,
     KEY_FLUSH,
     KEY_QUEUE,
+    /* [osc] */
+    KEY_OSC_ADDRESS,
+    KEY_OSC_TCP_ADDRESS,
+    KEY_OSC_ALLOW,
+    KEY_OSC_TRUST,
+    KEY_OSC_LEASE,
+    KEY_OSC_TCP_TIMEOUT,
+    KEY_OSC_RECEIVE_BUFFER,
     KEYS,
 };
 

@@ -17,6 +17,8 @@ const struct schema_section schema_sections[SECTIONS] = {
         "One filter: designed, matched to what a transducer was sent, or read from a file."},
     [SECTION_SINK] = {"sink", true, "type",
         "One place where the results of a stream go."},
+    [SECTION_OSC] = {"osc", false, NULL,
+        "The OSC server: where blocks and questions come in, and who is answered. It runs when this section is written or a stream or sink has to do with OSC."},
 };
 
 /* Bits of schema_key.applies. */
@@ -25,11 +27,13 @@ const struct schema_section schema_sections[SECTIONS] = {
 #define UDP_SEQ   (1u << SOURCE_UDP_SEQ)
 #define RECORDED  (1u << SOURCE_FILE)
 #define GENERATED (1u << SOURCE_GENERATOR)
+#define OSC       (1u << SOURCE_OSC)
 #define CHAINED   (1u << SOURCE_STREAM)
 #define NETWORK   (RTP | UDP | UDP_SEQ)
 #define NUMBERED  (RTP | UDP_SEQ)
-#define RAW       (NETWORK | RECORDED | GENERATED)
-#define TYPED     (NETWORK | GENERATED)
+#define PLACED    (NUMBERED | OSC)
+#define RAW       (NETWORK | RECORDED | GENERATED | OSC)
+#define TYPED     (NETWORK | GENERATED | OSC)
 
 #define KIND(name) (1u << FILTER_##name)
 #define LOWS      (KIND(BANDPASS) | KIND(BANDSTOP) | KIND(HIGHPASS))
@@ -91,13 +95,13 @@ const struct schema_key schema_keys[KEYS] = {
 
     /* ---- [stream NAME]: where it comes from ---- */
     [KEY_SOURCE] = {"source", SECTION_STREAM, VALUE_SOURCE, .required = ~0u,
-        .choices = "rtp|udp|udp-seq|file|generator|stream NAME",
-        .sentence = "rtp (RTP over UDP), udp (headerless datagrams), udp-seq (datagrams that begin with a 64-bit sequence number), file (a recording), generator (a test signal), or stream NAME (the output of another stream)."},
+        .choices = "rtp|udp|udp-seq|file|generator|osc|stream NAME",
+        .sentence = "rtp (RTP over UDP), udp (headerless datagrams), udp-seq (datagrams that begin with a 64-bit sequence number), file (a recording), generator (a test signal), osc (blocks in OSC messages, through the server of [osc]), or stream NAME (the output of another stream)."},
     [KEY_ADDRESS] = {"address", SECTION_STREAM, VALUE_ADDRESS, .applies = NETWORK, .required = NETWORK,
         .sentence = "Where datagrams are received: an own address, a multicast group, or * for every address, then a colon and the port; IPv6 in brackets, as in [ff15::1]:5004."},
     [KEY_INTERFACE] = {"interface", SECTION_STREAM, VALUE_TEXT, .applies = NETWORK, .fallback_words = "the kernel's choice",
         .sentence = "The network interface that joins the multicast group, such as eth1."},
-    [KEY_ALLOW] = {"allow", SECTION_STREAM, VALUE_TEXT, .applies = NETWORK, .fallback_words = "any sender",
+    [KEY_ALLOW] = {"allow", SECTION_STREAM, VALUE_TEXT, .applies = NETWORK | OSC, .fallback_words = "any sender",
         .sentence = "The only address whose datagrams are accepted; all others are counted and dropped."},
     [KEY_PAYLOAD_TYPE] = {"payload type", SECTION_STREAM, VALUE_COUNT, .applies = RTP, .minimum = 0, .maximum = 127, .fallback = "96",
         .sentence = "The RTP payload type that carries this stream; 96 to 127 are free to choose, 10 and 11 mean L16 at 44.1 kHz."},
@@ -121,11 +125,11 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_CHANNELS] = {"channels", SECTION_STREAM, VALUE_COUNT, .applies = TYPED, .minimum = 1, .maximum = 1024, .fallback = "1",
         .sentence = "Channels of one frame; recordings bring their own number."},
     [KEY_FORMAT] = {"format", SECTION_STREAM, VALUE_FORMAT, .applies = TYPED,
-        .fallback_words = "s16be (L16) for rtp, f32le for the others",
-        .sentence = "Format of one sample: u8, s16, u16 (offset binary), s24, s32 or f32, with le or be for the byte order, or L16 and L24; without an order, be for rtp and le for the others."},
-    [KEY_BITS] = {"bits", SECTION_STREAM, VALUE_COUNT, .applies = TYPED, .minimum = 2, .maximum = 32, .fallback_words = "the width of the format",
+        .fallback_words = "s16be (L16) for rtp, f32be for osc, f32le for the others",
+        .sentence = "Format of one sample: u8, s16, u16 (offset binary), s24, s32 or f32, with le or be for the byte order, or L16 and L24; without an order, be for rtp and osc, le for the others."},
+    [KEY_BITS] = {"bits", SECTION_STREAM, VALUE_COUNT, .applies = NETWORK | GENERATED, .minimum = 2, .maximum = 32, .fallback_words = "the width of the format",
         .sentence = "Significant bits when the converter has fewer than the word, such as 12 or 14 in s16le."},
-    [KEY_JUSTIFY] = {"justify", SECTION_STREAM, VALUE_CHOICE, .applies = TYPED, .fallback = "right", .choices = "right|left",
+    [KEY_JUSTIFY] = {"justify", SECTION_STREAM, VALUE_CHOICE, .applies = NETWORK | GENERATED, .fallback = "right", .choices = "right|left",
         .sentence = "Where the significant bits stand in the word: right (at the low end) or left (at the top)."},
     [KEY_FULL_SCALE] = {"full scale", SECTION_STREAM, VALUE_AMPLITUDE, LIST_CHANNEL, .applies = RAW, .minimum = 0, .above_minimum = true, .maximum = 1e12, .fallback = "1",
         .sentence = "The value of a full-scale code at the converter's input, such as 10 V; one for all channels or one for each."},
@@ -141,13 +145,13 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "New frames of one block, the unit of processing: shorter means less latency, longer more throughput."},
     [KEY_BATCH_BLOCKS] = {"batch blocks", SECTION_STREAM, VALUE_COUNT, .minimum = 1, .maximum = 4096, .fallback = "16",
         .sentence = "The most blocks of this stream that travel in one batch when the device is behind."},
-    [KEY_REORDER] = {"reorder", SECTION_STREAM, VALUE_TIME, .applies = NUMBERED, .minimum = 0, .maximum = 10, .fallback = "5 ms",
+    [KEY_REORDER] = {"reorder", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0, .maximum = 10, .fallback = "5 ms",
         .sentence = "How long a missing packet is awaited before its frames become a gap."},
-    [KEY_MAX_GAP] = {"max gap", SECTION_STREAM, VALUE_TIME, .applies = NUMBERED, .minimum = 0, .maximum = 3600, .fallback = "1 s",
+    [KEY_MAX_GAP] = {"max gap", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0, .maximum = 3600, .fallback = "1 s",
         .sentence = "The longest loss that is filled with zeros and flagged; a longer jump begins a new epoch."},
-    [KEY_MAX_DROPOUT] = {"max dropout", SECTION_STREAM, VALUE_TIME, .applies = NUMBERED, .minimum = 0.001, .maximum = 3600, .fallback = "1 s",
+    [KEY_MAX_DROPOUT] = {"max dropout", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0.001, .maximum = 3600, .fallback = "1 s",
         .sentence = "RFC 3550 A.1's MAX_DROPOUT as a time: a larger step of the sequence number must be confirmed by a second packet."},
-    [KEY_MAX_MISORDER] = {"max misorder", SECTION_STREAM, VALUE_TIME, .applies = NUMBERED, .minimum = 0, .maximum = 10, .fallback = "10 ms",
+    [KEY_MAX_MISORDER] = {"max misorder", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0, .maximum = 10, .fallback = "10 ms",
         .sentence = "RFC 3550 A.1's MAX_MISORDER as a time: a packet older than this is taken for a restarted sender, to be confirmed by a second one."},
     [KEY_IDLE_FLUSH] = {"idle flush", SECTION_STREAM, VALUE_TIME, .minimum = 0, .maximum = 3600, .fallback = "100 ms",
         .sentence = "Silence of the source after which its partial block is processed; 0 never does."},
@@ -281,13 +285,13 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Zero channels behind the array, so that its ends do not wrap into each other; at least the channels less one."},
 
     /* ---- [sink NAME] ---- */
-    [KEY_SINK_TYPE] = {"type", SECTION_SINK, VALUE_CHOICE, .required = ~0u, .choices = "rtp|recording",
-        .sentence = "rtp (packets to an address) or recording (files)."},
+    [KEY_SINK_TYPE] = {"type", SECTION_SINK, VALUE_CHOICE, .required = ~0u, .choices = "rtp|recording|osc",
+        .sentence = "rtp (packets to an address), recording (files) or osc (to those who subscribe through the server of [osc])."},
     [KEY_SINK_STREAM] = {"stream", SECTION_SINK, VALUE_NAME, .required = ~0u,
         .sentence = "The stream whose results go here."},
-    [KEY_SINK_FORMAT] = {"format", SECTION_SINK, VALUE_FORMAT, .fallback_words = "f32be for rtp, f32le for recordings",
+    [KEY_SINK_FORMAT] = {"format", SECTION_SINK, VALUE_FORMAT, .applies = TO_RTP | TO_FILE, .fallback_words = "f32be for rtp, f32le for recordings",
         .sentence = "Format of one sample: s16 (L16), s24 (L24), s32 or f32; rtp sends big-endian, recordings are little-endian."},
-    [KEY_SINK_FULL_SCALE] = {"full scale", SECTION_SINK, VALUE_AMPLITUDE, .minimum = 0, .above_minimum = true, .maximum = 1e12,
+    [KEY_SINK_FULL_SCALE] = {"full scale", SECTION_SINK, VALUE_AMPLITUDE, .applies = TO_RTP | TO_FILE, .minimum = 0, .above_minimum = true, .maximum = 1e12,
         .fallback_words = "the largest of the stream's channels for integers, 1 for f32",
         .sentence = "The value that becomes a full-scale code; larger ones saturate and are counted."},
     [KEY_SINK_ADDRESS] = {"address", SECTION_SINK, VALUE_ADDRESS, .applies = TO_RTP, .required = TO_RTP,
@@ -322,5 +326,21 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "How often the file is made readable up to its last frame, should the daemon be killed."},
     [KEY_QUEUE] = {"queue", SECTION_SINK, VALUE_MEMORY, .applies = TO_FILE, .minimum = 64 * KI, .maximum = 16 * GI, .fallback = "64 MiB",
         .sentence = "Memory between processing and the disk; what does not fit while the disk is slow is dropped and counted."},
+
+    /* ---- [osc] ---- */
+    [KEY_OSC_ADDRESS] = {"address", SECTION_OSC, VALUE_ADDRESS, .fallback = "127.0.0.1:9000",
+        .sentence = "Where the server receives datagrams: an own address or * for every address, a colon and the port."},
+    [KEY_OSC_TCP_ADDRESS] = {"tcp address", SECTION_OSC, VALUE_ADDRESS, .fallback_words = "none",
+        .sentence = "Where it takes TCP connections, whose packets stand behind their length (OSC 1.0) or between SLIP's END bytes (OSC 1.1)."},
+    [KEY_OSC_ALLOW] = {"allow", SECTION_OSC, VALUE_TEXT, LIST_COMMA, .fallback_words = "only this machine",
+        .sentence = "Addresses and networks that are listened to, such as 192.0.2.7, 10.0.0.0/8 or any; they are answered once they have returned a challenge, which shows that their address is not forged."},
+    [KEY_OSC_TRUST] = {"trust", SECTION_OSC, VALUE_TEXT, LIST_COMMA, .fallback_words = "only this machine",
+        .sentence = "Addresses and networks that are listened to and answered without a challenge: patches that cannot return one."},
+    [KEY_OSC_LEASE] = {"lease", SECTION_OSC, VALUE_TIME, .minimum = 1, .maximum = 3600, .fallback = "60 s",
+        .sentence = "How long a subscription lasts unless it is renewed, and an address stays proven after its last word."},
+    [KEY_OSC_TCP_TIMEOUT] = {"tcp timeout", SECTION_OSC, VALUE_TIME, .minimum = 0.1, .maximum = 3600, .fallback = "10 s",
+        .sentence = "A TCP connection is closed when a packet is not complete after this time, or nothing is read at its other end."},
+    [KEY_OSC_RECEIVE_BUFFER] = {"receive buffer", SECTION_OSC, VALUE_MEMORY, .minimum = 4 * KI, .maximum = GI, .fallback = "16 MiB",
+        .sentence = "Size asked for the receive buffer of the UDP socket."},
 };
 /* clang-format on */

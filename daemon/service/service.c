@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/handover.h"
+#include "service/osc_control.h"
 #include "service/service_internal.h"
 
 /* How often a drain is looked at. */
@@ -202,6 +203,7 @@ static void close_handles(struct service *service)
     doorbell_close(service->doorbell);
     watch_close(service->watch);
     control_close(service->control);
+    osc_control_close(service->osc);
     uv_close((uv_handle_t *)&service->signals, NULL);
     uv_close((uv_handle_t *)&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
@@ -367,6 +369,8 @@ static void on_prepared(uv_work_t *work, int status)
     (void)status; /* nobody cancels it */
     if (service->error == 0 && !service->stopping)
         service->error = connect_all(service);
+    if (service->error == 0 && !service->stopping && service->config->osc.used)
+        service->error = osc_control_open(service, &service->osc, &service->problem);
     if (service->error != 0 || service->stopping) {
         close_sinks(service);
         return;
@@ -545,6 +549,7 @@ int service_run(const struct service_options *options, struct problem *problem)
 
     for (uint32_t i = service->count; i-- > 0;)
         service_free_pipeline(service->pipelines[i]);
+    osc_control_free(service->osc);
     engine_close(service->engine);
     error = service->error;
     if (error < 0 && problem != NULL)

@@ -35,6 +35,7 @@ enum phase {
 struct reload;
 struct watch;
 struct control;
+struct osc_control;
 
 struct service {
     /* immutable once running */
@@ -65,6 +66,7 @@ struct service {
     bool connected;
     int64_t deadline_ns;        /* of the drain; INT64_MAX: none */
     struct reload *reload;
+    struct osc_control *osc; /* NULL: no OSC */
     struct watch *watch;
     struct control *control;    /* NULL: no runtime directory */
 };

@@ -107,6 +107,7 @@ static const struct line sources[SOURCE_KINDS][LINES_MAX] = {
     [SOURCE_UDP_SEQ] = {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}},
     [SOURCE_FILE] = {{"path", "some.wav"}, {"filter", "spare"}},
     [SOURCE_GENERATOR] = {{"rate", "500 kHz"}, {"filter", "spare"}},
+    [SOURCE_OSC] = {{"rate", "500 kHz"}, {"filter", "spare"}},
     [SOURCE_STREAM] = {{"filter", "spare"}},
 };
 
@@ -131,6 +132,7 @@ static const struct line filters[FILTER_TYPES][LINES_MAX] = {
 static const struct line sinks[SINK_KINDS][LINES_MAX] = {
     [SINK_RTP] = {{"stream", "base"}, {"address", "127.0.0.1:6000"}},
     [SINK_RECORDING] = {{"stream", "base"}, {"path", "out.wav"}},
+    [SINK_OSC] = {{"stream", "base"}},
 };
 
 /* Keys that stand in for one that the type needs, or need a partner. */
@@ -173,7 +175,7 @@ static const struct {
     {KEY_SSRC, "0xdeadbeef"},
     {KEY_PATH, "some.wav"},
     {KEY_RATE, "500 kHz"},
-    {KEY_FORMAT, "s16le"},
+    {KEY_FORMAT, "s16be"},
     {KEY_BITS, "12"},
     {KEY_JUSTIFY, "left"},
     {KEY_UNIT, "V"},
@@ -227,6 +229,9 @@ static const struct {
     {KEY_SINK_PATH, "other.wav"},
     {KEY_ROTATE, "10 min"},
     {KEY_KEEP, "5"},
+    {KEY_OSC_TCP_ADDRESS, "*:9001"},
+    {KEY_OSC_ALLOW, "10.0.0.0/8"},
+    {KEY_OSC_TRUST, "192.0.2.7"},
 };
 
 const char *sample_good(const struct schema_key *key)

@@ -54,6 +54,7 @@ static void arguments_become_a_command(void **state)
         {{"--man", "convolvd"}, {.command = COMMAND_MAN, .man_page = "convolvd"}},
         {{"-h"}, {.command = COMMAND_HELP}},
         {{"--help-config"}, {.command = COMMAND_HELP_CONFIG}},
+        {{"--help-osc"}, {.command = COMMAND_HELP_OSC}},
         {{"--version"}, {.command = COMMAND_VERSION}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
