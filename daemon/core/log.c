@@ -89,16 +89,17 @@ static bool write_journal(enum log_level level, const char *text)
     int count = log_fields(text, subjects, SUBJECTS);
     char message[1100], priority[16], values[SUBJECTS][FIELD_BYTES];
     struct iovec fields[3 + SUBJECTS];
-    fields[0] = (struct iovec){message, (size_t)snprintf(message, sizeof message, "MESSAGE=%s", text)};
-    fields[1] = (struct iovec){priority, (size_t)snprintf(priority, sizeof priority, "PRIORITY=%d",
-                                                          (int)level)};
+    fields[0] =
+        (struct iovec){message, (size_t)snprintf(message, sizeof message, "MESSAGE=%s", text)};
+    fields[1] = (struct iovec){
+        priority, (size_t)snprintf(priority, sizeof priority, "PRIORITY=%d", (int)level)};
     static char identifier[] = "SYSLOG_IDENTIFIER=convolvd";
     fields[2] = (struct iovec){identifier, sizeof identifier - 1};
     for (int i = 0; i < count; i++) {
         int length = snprintf(values[i], FIELD_BYTES, "%s=%.*s", subjects[i].name,
                               (int)subjects[i].length, subjects[i].value);
-        fields[3 + i] = (struct iovec){
-            values[i], (size_t)(length < FIELD_BYTES ? length : FIELD_BYTES - 1)};
+        fields[3 + i] =
+            (struct iovec){values[i], (size_t)(length < FIELD_BYTES ? length : FIELD_BYTES - 1)};
     }
     return sd_journal_sendv(fields, 3 + count) == 0;
 }

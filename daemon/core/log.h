@@ -29,11 +29,11 @@ void log_set_level(enum log_level level);
 
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-#define log_error(...) log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_error(...)   log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warning(...) log_line(LOG_LEVEL_WARNING, __VA_ARGS__)
-#define log_notice(...) log_line(LOG_LEVEL_NOTICE, __VA_ARGS__)
-#define log_info(...) log_line(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_debug(...) log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_notice(...)  log_line(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_info(...)    log_line(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)   log_line(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
 /* At most one line per `interval_ns` for this limiter; owned by one thread. Start zeroed. */
 struct log_limit {

@@ -15,9 +15,9 @@
 enum { SOCKETS_MAX = 1024 };
 
 static struct handed {
-    int fd;                /* valid in the first `count` */
-    bool adopted;          /* systemd's: stays open */
-    bool taken;            /* some source reads it, too */
+    int fd;       /* valid in the first `count` */
+    bool adopted; /* systemd's: stays open */
+    bool taken;   /* some source reads it, too */
     uint32_t drops_before;
 } sockets[SOCKETS_MAX];
 static int count;
@@ -36,7 +36,8 @@ static bool any_host(const struct sockaddr_storage *address)
 {
     if (address->ss_family == AF_INET)
         return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == 0;
-    return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+    return IN6_IS_ADDR_UNSPECIFIED(
+        &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
 static uint16_t port_of(const struct sockaddr_storage *address)

@@ -24,8 +24,8 @@
  * are left alone, with a warning. */
 int handover_adopt(void);
 
-/* A new descriptor of the socket bound to this address, to be closed with handover_close; -1: there is
- * none. */
+/* A new descriptor of the socket bound to this address, to be closed with handover_close; -1: there
+ * is none. */
 int handover_take(const struct socket_address *address);
 
 /* A source's own socket: while sharing is on (a reload), others may take it. */

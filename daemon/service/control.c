@@ -24,13 +24,13 @@ enum {
 const char control_name[] = "convolvd.sock";
 
 struct client {
-    struct control *control;   /* NULL: free */
+    struct control *control; /* NULL: free */
     uv_pipe_t pipe;
     uv_timer_t pause;
     uv_write_t write;
     char line[CONTROL_LINE_MAX];
     size_t used;
-    char *answer;              /* being written; NULL: none */
+    char *answer; /* being written; NULL: none */
     int open_handles;
     bool closing;
 };
@@ -41,12 +41,13 @@ struct control {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     struct client clients[CLIENTS_MAX];
     int open_handles;
-    unsigned turn;             /* of the client that goes when all are taken */
+    unsigned turn; /* of the client that goes when all are taken */
     bool waiting, closing;
-    bool hooks;                /* a test may wedge stages */
+    bool hooks; /* a test may wedge stages */
 };
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------------
+ */
 
 static json_t *failed(const char *error)
 {
@@ -114,7 +115,8 @@ static json_t *answer_line(struct control *control, const char *line, size_t byt
     return answer != NULL ? answer : failed("no such command: write {\"command\": \"status\"}");
 }
 
-/* ---- clients ---------------------------------------------------------------------------------- */
+/* ---- clients ----------------------------------------------------------------------------------
+ */
 
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
 static void answer(struct client *client, size_t line_bytes);
@@ -178,7 +180,8 @@ static void on_written(uv_write_t *write, int status)
         uv_timer_start(&client->pause, listen_again, PAUSE_MS, 0);
 }
 
-/* Nothing is read from a client until its answer is written: one that does not read gets no second. */
+/* Nothing is read from a client until its answer is written: one that does not read gets no second.
+ */
 static void answer(struct client *client, size_t line_bytes)
 {
     uv_read_stop((uv_stream_t *)&client->pipe);
@@ -205,7 +208,8 @@ static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
 {
     struct client *client = handle->data;
     (void)suggested;
-    *buffer = uv_buf_init(client->line + client->used, (unsigned)(sizeof client->line - client->used));
+    *buffer =
+        uv_buf_init(client->line + client->used, (unsigned)(sizeof client->line - client->used));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
@@ -248,7 +252,8 @@ static void on_connection(uv_stream_t *listener, int status)
         close_client(client);
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------------
+ */
 
 /* Somebody answers there. */
 static bool alive(const char *path)
@@ -283,9 +288,10 @@ int control_open(struct service *service, struct problem *problem)
         return 0;
     }
     if (alive(control->path)) {
-        log_warning("%s belongs to another daemon; convolvd --status shows that one: give each its own "
-                    "`runtime directory`",
-                    control->path);
+        log_warning(
+            "%s belongs to another daemon; convolvd --status shows that one: give each its own "
+            "`runtime directory`",
+            control->path);
         free(control);
         return 0;
     }

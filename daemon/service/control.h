@@ -21,8 +21,8 @@ enum { CONTROL_LINE_MAX = 4096 }; /* bytes of a question */
 /* The socket's name within the runtime directory. */
 extern const char control_name[];
 
-/* Prints the table of the daemon that listens at `path` (NULL: the usual places are tried), once a second with
- * `watch` until it ends. */
+/* Prints the table of the daemon that listens at `path` (NULL: the usual places are tried), once a
+ * second with `watch` until it ends. */
 int control_show(const char *path, bool watch, struct problem *problem);
 
 #endif

@@ -59,10 +59,11 @@ static int find_daemon(const char *path, struct problem *problem)
                                "%s: permission denied; run as root or join the group of the daemon",
                                candidate);
     }
-    return problem_set(problem, ERROR_NO_FILE,
-                       "no daemon answers in /run/convolvd, $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR; "
-                       "start it, or name its socket: --socket PATH/%s",
-                       control_name);
+    return problem_set(
+        problem, ERROR_NO_FILE,
+        "no daemon answers in /run/convolvd, $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR; "
+        "start it, or name its socket: --socket PATH/%s",
+        control_name);
 }
 
 /* One line, without its end; the caller's. NULL: the daemon has gone or answers no more. */
@@ -108,7 +109,8 @@ static int show_once(int fd, bool clear, struct problem *problem)
     const char *said = json_string_value(json_object_get(answer, "error"));
     int error = 0;
     if (table == NULL)
-        error = problem_set(problem, ERROR_FORMAT, "%s", said != NULL ? said : "the answer has no table");
+        error = problem_set(problem, ERROR_FORMAT, "%s",
+                            said != NULL ? said : "the answer has no table");
     else
         printf("%s%s", clear ? "\033[H\033[2J" : "", table);
     json_decref(answer);

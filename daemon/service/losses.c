@@ -18,8 +18,8 @@ static bool due(int64_t told_ns, int64_t now_ns)
     return told_ns == 0 || now_ns - told_ns >= interval_ns;
 }
 
-/* A list of "NAME COUNT", for what has grown. Counters may move from one cause to another, so that one
- * shrinks: that is no loss. */
+/* A list of "NAME COUNT", for what has grown. Counters may move from one cause to another, so that
+ * one shrinks: that is no loss. */
 struct list {
     char text[300];
     uint64_t total;
@@ -50,15 +50,17 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
     }
     const char *name = pipeline->stream_config->name;
     if (frames.total > 0)
-        log_warning("stream %s: %" PRIu64 " frames did not arrive: %s", name, frames.total, frames.text);
+        log_warning("stream %s: %" PRIu64 " frames did not arrive: %s", name, frames.total,
+                    frames.text);
     if (blocks.total > 0)
-        log_warning("stream %s: %" PRIu64 " frames were not processed: %s; the load is %.0f %%", name,
-                    blocks.total, blocks.text, 100 * stats->load);
+        log_warning("stream %s: %" PRIu64 " frames were not processed: %s; the load is %.0f %%",
+                    name, blocks.total, blocks.text, 100 * stats->load);
     if (frames.total > 0 || blocks.total > 0)
         told->told_ns = now_ns;
 }
 
-static void tell_channels(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
+static void tell_channels(struct pipeline *pipeline, const struct stream_stats *stats,
+                          int64_t now_ns)
 {
     for (uint32_t c = 0; c < stats->channels && pipeline->channel_losses != NULL; c++) {
         struct channel_losses *told = &pipeline->channel_losses[c];
@@ -86,8 +88,8 @@ static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
         add(&frames, drop_name(drop), ledger.dropped[drop], &sink->losses.dropped[drop]);
     if (frames.total == 0)
         return;
-    log_warning("sink %s: %" PRIu64 " frames were not delivered: %s", sink->config->name, frames.total,
-                frames.text);
+    log_warning("sink %s: %" PRIu64 " frames were not delivered: %s", sink->config->name,
+                frames.total, frames.text);
     sink->losses.told_ns = now_ns;
 }
 

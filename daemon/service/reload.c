@@ -27,18 +27,18 @@ enum { CONFIGS_MAX = PIPELINES_MAX + 2 };
 
 enum step {
     STEP_IDLE,
-    STEP_PREPARING,       /* on a worker */
-    STEP_DRAINING,        /* what was replaced comes to its end */
+    STEP_PREPARING, /* on a worker */
+    STEP_DRAINING,  /* what was replaced comes to its end */
     STEP_CLOSING_SINKS,
     STEP_CLOSING_SOURCES,
-    STEP_RELEASING,       /* on a worker */
+    STEP_RELEASING, /* on a worker */
 };
 
 struct reload {
     struct service *service;
     uv_work_t work;
     enum step step;
-    bool again;                            /* asked for meanwhile */
+    bool again; /* asked for meanwhile */
 
     /* worker while preparing */
     struct config *config;
@@ -51,11 +51,12 @@ struct reload {
     struct pipeline *released[PIPELINES_MAX];
     uint32_t released_count;
 
-    struct config *owned[CONFIGS_MAX];     /* configurations this file has read and must free */
+    struct config *owned[CONFIGS_MAX]; /* configurations this file has read and must free */
     uint32_t owned_count;
 };
 
-/* ---- prepare: worker thread -------------------------------------------------------------------- */
+/* ---- prepare: worker thread --------------------------------------------------------------------
+ */
 
 /* Its messages go to the log, each with file and line. */
 static int read_config(struct reload *reload)
@@ -115,7 +116,8 @@ static int make_stream(struct reload *reload, uint32_t index)
         assert(upstream != NULL);
     }
     if (service->count + reload->made_count == PIPELINES_MAX)
-        return problem_set(&reload->problem, ERROR_LIMIT, "more streams than there is room for; restart instead");
+        return problem_set(&reload->problem, ERROR_LIMIT,
+                           "more streams than there is room for; restart instead");
     struct pipeline *pipeline =
         service_make_pipeline(service, reload->config, index, upstream, &reload->problem);
     if (pipeline == NULL)
@@ -138,7 +140,8 @@ static void prepare(uv_work_t *work)
     handover_share(false);
 }
 
-/* ---- swap: loop thread --------------------------------------------------------------------------- */
+/* ---- swap: loop thread
+ * --------------------------------------------------------------------------- */
 
 /* From here on it only comes to its end. */
 static void retire(struct pipeline *pipeline)
@@ -274,7 +277,8 @@ bool reload_busy(const struct service *service)
     return service->reload->step == STEP_PREPARING;
 }
 
-/* ---- what was replaced --------------------------------------------------------------------------- */
+/* ---- what was replaced
+ * --------------------------------------------------------------------------- */
 
 static void release(uv_work_t *work)
 {
@@ -393,7 +397,8 @@ void reload_advance(struct service *service)
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life
+ * ------------------------------------------------------------------------------------------ */
 
 int reload_open(struct service *service)
 {

@@ -24,9 +24,9 @@
 enum { PIPELINES_MAX = 512 };
 
 enum phase {
-    PHASE_PREPARING,       /* a worker makes engine and pipelines */
+    PHASE_PREPARING, /* a worker makes engine and pipelines */
     PHASE_RUNNING,
-    PHASE_DRAINING,        /* sources stopped; what was received is processed */
+    PHASE_DRAINING, /* sources stopped; what was received is processed */
     PHASE_CLOSING_SINKS,
     PHASE_CLOSING_SOURCES, /* the table has been printed */
     PHASE_STOPPED,         /* every handle is closing: the loop ends by itself */
@@ -46,29 +46,29 @@ struct service {
     int64_t started_ns;
 
     /* worker thread while preparing, then the loop's */
-    const struct config *config;                  /* the one in use */
-    struct pipeline *pipelines[PIPELINES_MAX];    /* prepared, the failing one too; a chain's after
-                                                     the one it reads */
+    const struct config *config;               /* the one in use */
+    struct pipeline *pipelines[PIPELINES_MAX]; /* prepared, the failing one too; a chain's after
+                                                  the one it reads */
     uint32_t count;
-    int error;                                    /* why the run fails */
+    int error; /* why the run fails */
     struct problem problem;
 
     /* loop thread */
     uv_loop_t loop;
-    uv_poll_t signals;          /* a signalfd: see open_signals */
+    uv_poll_t signals; /* a signalfd: see open_signals */
     int signal_fd;
-    uv_async_t changed;         /* something ended or closed: advance */
+    uv_async_t changed; /* something ended or closed: advance */
     uv_timer_t tick;
     uv_work_t work;
     enum phase phase;
-    bool stopping;              /* a signal asked for it */
-    bool abandoned;             /* the drain did not end in time */
+    bool stopping;  /* a signal asked for it */
+    bool abandoned; /* the drain did not end in time */
     bool connected;
-    int64_t deadline_ns;        /* of the drain; INT64_MAX: none */
+    int64_t deadline_ns; /* of the drain; INT64_MAX: none */
     struct reload *reload;
     struct osc_control *osc; /* NULL: no OSC */
     struct watch *watch;
-    struct control *control;    /* NULL: no runtime directory */
+    struct control *control; /* NULL: no runtime directory */
 };
 
 /* ---- service.c ------------------------------------------------------------------------------ */
@@ -76,8 +76,8 @@ struct service {
 /* The running pipeline of that name, not one that is being replaced; NULL: none. */
 struct pipeline *service_find(const struct service *service, const char *name);
 
-/* A pipeline for stream `index` of a configuration, not yet prepared; freed by service_free_pipeline.
- * WORKER. */
+/* A pipeline for stream `index` of a configuration, not yet prepared; freed by
+ * service_free_pipeline. WORKER. */
 struct pipeline *service_make_pipeline(struct service *service, const struct config *config,
                                        uint32_t index, struct pipeline *upstream,
                                        struct problem *problem);

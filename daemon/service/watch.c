@@ -37,20 +37,21 @@
 /* A long batch may fill a look; a stage that is stuck for a few is told in the log. */
 enum { LOOK_MS = 1000, STUCK_LOOKS = 3, REALTIME_PRIORITY = 10 };
 
-/* Preparing may take minutes when kernels are compiled for the first time; as long as it goes on, systemd is
- * asked for this much more. */
+/* Preparing may take minutes when kernels are compiled for the first time; as long as it goes on,
+ * systemd is asked for this much more. */
 static const uint64_t extend_us = 30 * UINT64_C(1000000);
 
 struct watch {
     struct service *service;
     uv_timer_t timer;
-    uint64_t watchdog_us;  /* 0: systemd does not watch */
+    uint64_t watchdog_us; /* 0: systemd does not watch */
     bool ready, stopping;
-    const char *stuck;     /* the stage that made no progress at the last look; NULL: none */
-    uint32_t stuck_looks;  /* in a row */
+    const char *stuck;    /* the stage that made no progress at the last look; NULL: none */
+    uint32_t stuck_looks; /* in a row */
 };
 
-/* ---- progress --------------------------------------------------------------------------------- */
+/* ---- progress ---------------------------------------------------------------------------------
+ */
 
 static bool device_stuck(struct pipeline *pipeline, int64_t now_ns)
 {
@@ -90,7 +91,8 @@ static const char *find_stuck(struct service *service, const char **name)
         }
         for (uint32_t k = 0; k < pipeline->sink_count; k++) {
             struct pipeline_sink *sink = &pipeline->sinks[k];
-            /* Only recordings have a thread; an RTP sink waits for the network as long as it takes. */
+            /* Only recordings have a thread; an RTP sink waits for the network as long as it takes.
+             */
             if (sink->sink == NULL || strcmp(sink->config->type, "recording") != 0)
                 continue;
             if (writer_stuck(sink) && stuck == NULL) {
@@ -115,7 +117,8 @@ static void ping(struct watch *watch)
         sd_notify(0, "WATCHDOG=1");
 }
 
-/* ---- status ------------------------------------------------------------------------------------ */
+/* ---- status ------------------------------------------------------------------------------------
+ */
 
 /* "3 streams, load 12 %, latency 1.2 ms (p99)": the highest of all. */
 static void send_status(const struct watch *watch)
@@ -132,7 +135,8 @@ static void send_status(const struct watch *watch)
         streams++;
         load += stats.load;
         if (stats.total->count > 0)
-            latency_ms = fmax(latency_ms, (double)histogram_quantile(stats.total, 0.99) / NS_PER_MS);
+            latency_ms =
+                fmax(latency_ms, (double)histogram_quantile(stats.total, 0.99) / NS_PER_MS);
     }
     sd_notifyf(0, "STATUS=%s%s%" PRIu32 " stream%s, load %.0f %%, latency %.3g ms (p99)",
                watch->stuck != NULL ? watch->stuck : "", watch->stuck != NULL ? " is stuck; " : "",
@@ -145,7 +149,8 @@ static void look(uv_timer_t *timer)
     struct service *service = watch->service;
     wedge_here(WEDGE_LOOP);
     if (service->phase == PHASE_PREPARING) {
-        sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",
+        sd_notifyf(0,
+                   "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",
                    extend_us);
         return;
     }
@@ -161,10 +166,11 @@ static void look(uv_timer_t *timer)
         send_status(watch);
 }
 
-/* ---- priority and memory ------------------------------------------------------------------------ */
+/* ---- priority and memory ------------------------------------------------------------------------
+ */
 
-/* The loop's thread alone: compute threads in real time would take every core from it. Threads made later
- * start as usual (SCHED_RESET_ON_FORK). */
+/* The loop's thread alone: compute threads in real time would take every core from it. Threads made
+ * later start as usual (SCHED_RESET_ON_FORK). */
 static void ask_for_priority(void)
 {
     struct rlimit limit = {0};
@@ -182,12 +188,14 @@ static void ask_for_priority(void)
     struct sched_param got = {0};
     sched_getparam(0, &got);
     if (policy == SCHED_RR || policy == SCHED_FIFO)
-        log_info("priority: real time, %s %d", policy == SCHED_RR ? "round robin" : "first in first out",
-                 got.sched_priority);
+        log_info("priority: real time, %s %d",
+                 policy == SCHED_RR ? "round robin" : "first in first out", got.sched_priority);
     else
-        log_info("priority: usual, nice %d; the limit of real time is %llu here, LimitRTPRIO=%d in the unit "
+        log_info("priority: usual, nice %d; the limit of real time is %llu here, LimitRTPRIO=%d in "
+                 "the unit "
                  "raises it",
-                 getpriority(PRIO_PROCESS, 0), (unsigned long long)limit.rlim_cur, REALTIME_PRIORITY);
+                 getpriority(PRIO_PROCESS, 0), (unsigned long long)limit.rlim_cur,
+                 REALTIME_PRIORITY);
 }
 
 static long locked_kib(void)
@@ -195,14 +203,16 @@ static long locked_kib(void)
     long kib = 0;
     char line[128];
     FILE *file = fopen("/proc/self/status", "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL && sscanf(line, "VmLck: %ld", &kib) != 1)
+    while (file != NULL && fgets(line, sizeof line, file) != NULL &&
+           sscanf(line, "VmLck: %ld", &kib) != 1)
         continue;
     if (file != NULL)
         fclose(file);
     return kib;
 }
 
-/* Only without a limit: past one, every later allocation would fail. Pages are locked as they are touched. */
+/* Only without a limit: past one, every later allocation would fail. Pages are locked as they are
+ * touched. */
 static void ask_for_memory(void)
 {
     struct rlimit limit = {0};
@@ -213,11 +223,13 @@ static void ask_for_memory(void)
     if (kib > 0)
         log_info("memory: %ld MiB locked", kib / 1024);
     else
-        log_info("memory: not locked; the limit is %llu KiB here, LimitMEMLOCK=infinity in the unit raises it",
+        log_info("memory: not locked; the limit is %llu KiB here, LimitMEMLOCK=infinity in the "
+                 "unit raises it",
                  (unsigned long long)limit.rlim_cur / 1024);
 }
 
-/* ---- life ---------------------------------------------------------------------------------------- */
+/* ---- life
+ * ---------------------------------------------------------------------------------------- */
 
 int watch_open(struct service *service)
 {
@@ -259,8 +271,8 @@ void watch_ready(struct service *service)
         log_info("ready after %.0f ms", (double)(now_ns - service->started_ns) / NS_PER_MS);
     }
     watch->ready = true;
-    /* The compiler inside a CPU driver (LLVM) catches SIGABRT to remove its scratch files, and then goes on:
-     * the watchdog's signal has to end the process. */
+    /* The compiler inside a CPU driver (LLVM) catches SIGABRT to remove its scratch files, and then
+     * goes on: the watchdog's signal has to end the process. */
     signal(SIGABRT, SIG_DFL);
     sd_notify(0, "READY=1");
     send_status(watch);

@@ -316,6 +316,30 @@ class Systemd(unittest.TestCase):
         run("systemctl", "stop", "convolvd")
         self.assertEqual(show("ActiveState", unit="convolvd@two"), ["active"])
 
+    def test_x_every_command_of_the_operations_page(self):
+        with open(f"{c.ROOT}/docs/operations.md", encoding="utf-8") as page:
+            commands = [line.strip() for line in page if line.startswith("    ")]
+        self.assertGreater(len(commands), 25)
+        os.makedirs("/usr/local/bin", exist_ok=True)
+        for name, text in (("sudo", 'exec "$@"'), ("make", '[ "$*" = "install PREFIX=/usr" ]')):
+            # root asks nobody, and what `make install` does was done before the boot.
+            with open(f"/usr/local/bin/{name}", "w", encoding="utf-8") as shim:
+                shim.write(f"#!/bin/sh\n{text}\n")
+            os.chmod(f"/usr/local/bin/{name}", 0o755)
+        shutil.rmtree(DROPINS, ignore_errors=True)
+        for command in commands:
+            watch = "--watch" in command
+            try:
+                result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False,
+                                        timeout=3 if watch else 60)
+            except subprocess.TimeoutExpired:
+                self.assertTrue(watch, command)
+                continue
+            if "CHANNEL=" in command and "No entries" in result.stdout:
+                continue # that channel was never overloaded
+            self.assertEqual(result.returncode, 0, f"{command}\n{result.stdout}{result.stderr}\n{journal()}")
+            self.assertFalse(watch, command)
+
 
 def outside():
     folder = tempfile.mkdtemp()
