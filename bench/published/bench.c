@@ -9,16 +9,12 @@
 
 #include "core/clock.h"
 
-static int by_value(const void *left, const void *right)
+double samples_least(const struct samples *samples)
 {
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-double samples_median(struct samples *samples)
-{
-    qsort(samples->ns, (size_t)samples->count, sizeof samples->ns[0], by_value);
-    return samples->count == 0 ? 0 : samples->ns[samples->count / 2];
+    double least = samples->count == 0 ? 0 : samples->ns[0];
+    for (int i = 1; i < samples->count; i++)
+        least = fmin(least, samples->ns[i]);
+    return least;
 }
 
 float *bench_noise(struct bench *bench, size_t count)
@@ -94,8 +90,8 @@ void cell_repeat(struct bench *bench, struct cell *cell, int64_t first_ns, void 
         kernel.ns[kernel.count++] = (double)bench->lab.kernel_ns;
     }
     bench->lab.profiling = false;
-    cell->total_ns = samples_median(&total);
-    cell->kernel_ns = samples_median(&kernel);
+    cell->total_ns = samples_least(&total);
+    cell->kernel_ns = samples_least(&kernel);
 }
 
 int cell_production(struct bench *bench, struct cell *cell, const struct production_shape *shape,

@@ -46,7 +46,9 @@ struct samples {
     int count;
 };
 
-double samples_median(struct samples *samples); /* 0 when empty */
+/* The figure of repetitions: the fastest, which other work on the machine disturbed least; 0 when
+ * empty. */
+double samples_least(const struct samples *samples);
 
 /* Uniform in -1 … 1; NULL without memory. */
 float *bench_noise(struct bench *bench, size_t count);

@@ -3,9 +3,9 @@
  * every figure as a cell of a CSV file (cells.h); report_published turns cells into tables and
  * plots.
  *
- * A cell is a median of repetitions after one that is not counted, in which the result is held
- * against double precision. What does not fit is a cell too, with the reason. An interrupted run
- * goes on with the cells that are missing.
+ * A cell is the fastest of some repetitions after one that is not counted, in which the result is
+ * held against double precision. What does not fit is a cell too, with the reason. An interrupted
+ * run goes on with the cells that are missing.
  *
  * One thread.
  */

@@ -126,12 +126,14 @@ static void draw_curve(cairo_t *cairo, const struct frame *frame, const struct p
     cairo_set_source_rgb(cairo, colour[0], colour[1], colour[2]);
     cairo_set_line_width(cairo, curve->strong ? 2.8 : 1.6);
     cairo_set_dash(cairo, dashes, curve->dashed ? 2 : 0, 0);
+    cairo_new_path(cairo);
     for (int i = 0; i < curve->count; i++)
         cairo_line_to(cairo, place_x(frame, log2(curve->x[i])), place_y(frame, log10(curve->y[i])));
     cairo_stroke(cairo);
     line(cairo, right + 12, legend_y - 4, right + 36, legend_y - 4);
     cairo_set_dash(cairo, NULL, 0, 0);
     for (int i = 0; i < curve->count && !curve->dashed; i++) {
+        cairo_new_path(cairo);
         cairo_arc(cairo, place_x(frame, log2(curve->x[i])), place_y(frame, log10(curve->y[i])), 2.4,
                   0, 2 * M_PI);
         cairo_fill(cairo);

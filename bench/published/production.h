@@ -20,8 +20,8 @@ struct production_shape {
 enum { PRODUCTION_FILTERS = 64 };
 
 struct production_result {
-    double total_ns; /* median of batches, submitted to completed */
-    double error; /* ||e||2 / ||y||2 over the whole last output of some channels, against double */
+    double total_ns; /* fastest of some batches, submitted to completed */
+    double error;    /* ||e||2 / ||y||2 of the middle block, first and last channel */
     char variant[24];
 };
 

@@ -38,7 +38,7 @@ static double convolution_baseline(const struct convolution_work *work, uint32_t
         if (i > 0)
             samples.ns[samples.count++] = (double)(clock_monotonic_ns() - from_ns);
     }
-    return samples_median(&samples) * vectors / taken;
+    return samples_least(&samples) * vectors / taken;
 }
 
 static double convolution_error(const struct convolution_work *work, uint32_t vectors, uint32_t n)

@@ -70,7 +70,7 @@ int run_direct(struct bench *bench, const struct group *group)
         direct_sequential(work.x, n, work.h, m, work.y);
         samples.ns[samples.count++] = (double)(clock_monotonic_ns() - from_ns);
     }
-    const double baseline_ns = samples_median(&samples);
+    const double baseline_ns = samples_least(&samples);
     work.direct = direct_open(&bench->lab, n, m);
     for (int v = 0; error == 0 && v < DIRECT_VARIANTS; v++) {
         work.variant = (enum direct_variant)v;

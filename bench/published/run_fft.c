@@ -90,7 +90,7 @@ int run_fft(struct bench *bench, const struct group *group)
             if (i > 0)
                 samples.ns[samples.count++] = (double)(clock_monotonic_ns() - from_ns);
         }
-        const double baseline_ns = samples_median(&samples);
+        const double baseline_ns = samples_least(&samples);
         if (error == 0)
             error = transform_variants(bench, n, &work, want, baseline_ns);
         fft_close(work.fft);

@@ -63,14 +63,14 @@ static int pipeline_sweep(struct bench *bench, const struct group *group, const 
         }
         bench->lab.profiling = false;
         total.error = relative_error(work, want, count);
-        total.total_ns = samples_median(&sum);
+        total.total_ns = samples_least(&sum);
         pipeline_close(pipeline);
         if (lab_status(&bench->lab) != 0)
             cell_failed(bench, &total);
         for (int p = 0; error == 0 && total.total_ns > 0 && p < PIPELINE_PROCESSES_COUNT; p++) {
             struct cell cell = cell_of("pipeline", pipeline_process_name((enum pipeline_process)p),
                                        shape->name, local, shape->width);
-            cell.total_ns = cell.kernel_ns = samples_median(&times[p]);
+            cell.total_ns = cell.kernel_ns = samples_least(&times[p]);
             total.kernel_ns += cell.kernel_ns;
             error = cell_done(bench, &cell) ? 0 : cell_add(bench, &cell);
         }
