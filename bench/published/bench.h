@@ -67,7 +67,8 @@ int cell_add(struct bench *bench, struct cell *cell);
 void cell_failed(struct bench *bench, struct cell *cell);
 
 /* Repeats `once` until the time of a cell is over, and three times more with profiling; `first_ns`
- * is what it took unmeasured: a slow one is repeated once, and not profiled. */
+ * is what it took unmeasured: a slow one is repeated once and not profiled, a very slow one not
+ * repeated. */
 void cell_repeat(struct bench *bench, struct cell *cell, int64_t first_ns, void (*once)(void *),
                  void *context);
 

@@ -136,7 +136,8 @@ static const char help[] =
     "  --csv FILE       cells (default bench/results/published-cpu.csv or -gpu.csv)\n"
     "  --fresh          begin the file again\n"
     "  --only SYSTEM    convolution, fft, direct, pipeline or width\n"
-    "  --points N       largest M*J*N (default 2^20 on a CPU, 2^26 on a GPU)\n"
+    "  --points N       largest M*J*N (default 2^20 on a CPU, 2^25 on a GPU)\n"
+    "  --cache FOLDER   of program binaries (default none)\n"
     "  --seconds N      stop after that long; the next run goes on\n";
 
 static void make_folder(const char *path)
@@ -159,12 +160,17 @@ int main(int argc, char **argv)
 {
     static struct bench bench = {
         .device = "auto", .threads = "0", .cell_ns = 60 * NS_PER_MS, .random = {1}};
-    static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},  {"threads", required_argument, NULL, 't'},
-        {"csv", required_argument, NULL, 'c'},     {"fresh", no_argument, NULL, 'f'},
-        {"only", required_argument, NULL, 'o'},    {"points", required_argument, NULL, 'p'},
-        {"seconds", required_argument, NULL, 's'}, {"try-np", required_argument, NULL, 'n'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"device", required_argument, NULL, 'd'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"csv", required_argument, NULL, 'c'},
+                                            {"fresh", no_argument, NULL, 'f'},
+                                            {"only", required_argument, NULL, 'o'},
+                                            {"points", required_argument, NULL, 'p'},
+                                            {"seconds", required_argument, NULL, 's'},
+                                            {"try-np", required_argument, NULL, 'n'},
+                                            {"cache", required_argument, NULL, 'k'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     const char *csv = NULL, *only = NULL;
     const char *try_np = NULL;
     bool fresh = false;
@@ -182,6 +188,9 @@ int main(int argc, char **argv)
             break;
         case 'f':
             fresh = true;
+            break;
+        case 'k':
+            bench.cache_dir = optarg;
             break;
         case 'o':
             only = optarg;
@@ -208,13 +217,13 @@ int main(int argc, char **argv)
     }
     log_set_level(LOG_LEVEL_WARNING);
     bench.deadline_ns = seconds > 0 ? clock_monotonic_ns() + seconds * NS_PER_SECOND : 0;
-    if (lab_open(&bench.lab, bench.device, atoi(bench.threads), NULL) != 0) {
+    if (lab_open(&bench.lab, bench.device, atoi(bench.threads), bench.cache_dir) != 0) {
         fprintf(stderr, "bench_published: %s\n", bench.lab.problem.text);
         return 1;
     }
     const bool gpu = bench.lab.found.info.gpu;
     if (bench.points_max == 0)
-        bench.points_max = gpu ? 1 << 26 : 1 << 20;
+        bench.points_max = gpu ? 1 << 25 : 1 << 20;
     if (csv == NULL)
         csv = gpu ? "bench/results/published-gpu.csv" : "bench/results/published-cpu.csv";
     make_folder(csv);

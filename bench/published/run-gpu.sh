@@ -3,6 +3,7 @@
 # and the libraries they load.
 #
 #   sh bench/published/run-gpu.sh FOLDER-OF-PROGRAMS RESULTS.csv [SECONDS]
+#   (the folder holds bench_published and test_published)
 #
 # Tests first that every system is correct on the device, then measures for at most SECONDS (default
 # 420) and leaves the cells in RESULTS.csv; a second run goes on from there. Afterwards, where the
@@ -10,6 +11,8 @@
 set -u
 programs=$1 results=$2 seconds=${3:-420}
 CONVOLVD_TEST_DEVICE=gpu timeout 60 "$programs/test_published" 2>&1 | tail -12
-timeout $((seconds + 60)) "$programs/bench_published" --device gpu --csv "$results" --seconds "$seconds" 2>&1 |
+cache=$(mktemp -d)
+timeout $((seconds + 60)) "$programs/bench_published" --device gpu --cache "$cache" --csv "$results" --seconds "$seconds" 2>&1 |
     awk 'NR % 8 == 1 || !/left/'
+rm -rf "$cache"
 grep -c . "$results"
