@@ -190,6 +190,46 @@ static bool stream_uses(const struct config_stream *stream, uint32_t filter)
     return false;
 }
 
+/* Whether a stream that has other errors, and so no edges, names the filter. */
+static bool section_names(const struct raw_section *section, const char *filter)
+{
+    static const enum schema_id ways[] = {KEY_FILTER, KEY_BANK, KEY_ROUTE};
+    for (int way = 0; way < 3; way++) {
+        const struct raw_setting *setting = raw_setting_of(section, ways[way]);
+        for (unsigned i = 0; setting->given == GIVEN_SET && i < setting->value_count; i++) {
+            const struct value *value = &setting->values[i];
+            if (strcmp(ways[way] == KEY_ROUTE ? value->name : value->text, filter) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * A filter that no good stream uses. All errors of a file come in one run, so its edges are still
+ * held against each other, and against the rate of a stream that has other errors.
+ */
+static void check_alone(struct build *build, const struct raw_section *section)
+{
+    if (section->broken)
+        return;
+    bool good = true;
+    for (uint32_t s = 0; good && s < build->config->stream_count; s++) {
+        const struct raw_section *user = build->stream_sections[s];
+        if (!value_given(user, KEY_RATE) || !section_names(user, section->name))
+            continue;
+        struct config_stream stream = {.name = user->name};
+        stream.source.rate_hz = value_of(user, KEY_RATE)->number;
+        good = check_nyquist(build, section, &stream);
+    }
+    if (!good || !value_given(section, KEY_LOW) || !value_given(section, KEY_HIGH))
+        return;
+    if (value_of(section, KEY_LOW)->number >= value_of(section, KEY_HIGH)->number)
+        config_error(build->errors, place_of(section, KEY_LOW),
+                     "filter %s: `low = %s` is not below `high = %s`; exchange them", section->name,
+                     value_of(section, KEY_LOW)->text, value_of(section, KEY_HIGH)->text);
+}
+
 static void check_filter(struct build *build, uint32_t index)
 {
     const struct raw_section *section = build->filter_sections[index];
@@ -228,6 +268,8 @@ static void check_filter(struct build *build, uint32_t index)
                 problem.text);
         }
     }
+    if (checked == 0)
+        check_alone(build, section);
 }
 
 void check_filters(struct build *build)

@@ -50,6 +50,9 @@ static const struct combination {
      14, false, "`carrier = 1 MHz`"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nhigh = 50 kHz\nlow = 100 kHz\n", 14,
      false, "low"},
+    /* also where no stream uses them */
+    {STREAM "filter = f\n" SINK FILTER "[filter g]\ntype = bandpass\nhigh = 50 kHz\nlow = 100 kHz\n",
+     16, false, "filter g: `low = 100 kHz` is not below `high = 50 kHz`; exchange them"},
     {STREAM "filter = f\n" SINK "[filter f]\ntype = highpass\ncutoff = 50 kHz\ntaps = 100\n", 14,
      false, "taps"},
     {STREAM "filter = f\n" SINK
@@ -269,8 +272,16 @@ static void all_errors_come_in_one_run(void **state)
                                "address = 127.0.0.1:99999\n" /* 23 */
                                "[sink t]\n"                  /* 24: needs stream */
                                "type = recording\n"
-                               "path = x.wav\n";
-    static const unsigned lines[] = {2, 3, 6, 7, 8, 9, 10, 14, 19, 22, 23, 24};
+                               "path = x.wav\n"
+                               "[stream d]\n"
+                               "source = udp\n"
+                               "rate = 90 kHz\n"
+                               "address = 127.0.0.1:99999\n" /* 30 */
+                               "bank = low\n"
+                               "[filter low]\n"
+                               "type = lowpass\n"
+                               "high = 45 kHz\n"; /* 34 */
+    static const unsigned lines[] = {2, 3, 6, 7, 8, 9, 10, 14, 19, 22, 23, 24, 30, 34};
     struct config *config;
     struct config_errors errors;
     assert_int_equal(sample_load(text, &config, &errors), ERROR_CONFIG);
@@ -544,6 +555,45 @@ static void hash_is_of_the_settings_alone(void **state)
     config_free(first);
 }
 
+/* Streams a, b and, reading a, c: which of their hashes stay the same. */
+static void a_stream_hash_is_of_what_it_is_made_of(void **state)
+{
+    (void)state;
+#define BASE(block_a, taps_f, taps_g, more)                                                        \
+    "[stream a]\nsource = generator\nrate = 500 kHz\nblock = " block_a "\nfilter = f\n"             \
+    "[stream b]\nsource = generator\nrate = 500 kHz\nfilter = g\n"                                 \
+    "[stream c]\nsource = stream a\nfilter = g\n"                                                  \
+    "[filter f]\ntype = lowpass\ncutoff = 50 kHz\ntaps = " taps_f "\n"                             \
+    "[filter g]\ntype = lowpass\ncutoff = 50 kHz\ntaps = " taps_g "\n" more
+    static const struct {
+        const char *text, *same;
+    } table[] = {
+        {"# a comment\n" BASE(" 1024 ", "101", "101", ""), "abc"},
+        {BASE("512", "101", "101", ""), "b"},   /* what c reads has changed */
+        {BASE("1024", "103", "101", ""), "b"},
+        {BASE("1024", "101", "103", ""), "a"},
+        {BASE("1024", "101", "101", "[sink s]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6000\n"), "ac"},
+        {BASE("1024", "101", "101", "[daemon]\nlog level = debug\n"), "abc"},
+        {BASE("1024", "101", "101", "[device]\nbatches = 5\n"), "abc"},
+    };
+    struct config *first = load_good(BASE("1024", "101", "101", ""));
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct config *other = load_good(table[i].text);
+        for (const char *name = "abc"; *name != '\0'; name++) {
+            const char text[2] = {*name, '\0'};
+            int x = config_find_stream(first, text), y = config_find_stream(other, text);
+            bool same = strcmp(first->streams[x].hash, other->streams[y].hash) == 0;
+            if (same != (strchr(table[i].same, *name) != NULL))
+                fail_msg("row %zu: stream %s is %s", i, text, same ? "the same" : "another");
+        }
+        bool fixed = strstr(table[i].text, "batches") == NULL;
+        assert_true((strcmp(first->fixed_hash, other->fixed_hash) == 0) == fixed);
+        config_free(other);
+    }
+    config_free(first);
+#undef BASE
+}
+
 static void hostile_text_is_refused_in_bounded_time(void **state)
 {
     (void)state;
@@ -678,6 +728,7 @@ int main(void)
         cmocka_unit_test(generators_speak_in_the_unit),
         cmocka_unit_test(spelling_that_is_allowed),
         cmocka_unit_test(hash_is_of_the_settings_alone),
+        cmocka_unit_test(a_stream_hash_is_of_what_it_is_made_of),
         cmocka_unit_test(hostile_text_is_refused_in_bounded_time),
         cmocka_unit_test(fragments_override_key_by_key),
     };
