@@ -6,6 +6,8 @@
 
 #include <sndfile.h>
 
+#include "signal/sound_file.h"
+
 enum { PIECE_FRAMES = 65536 }; /* of waveform_fill's 32-bit count */
 
 struct rig_signal {
@@ -51,6 +53,11 @@ int rig_signal_load(const char *path, double full_scale, uint64_t repeat, struct
     if (status != 0)
         return status;
     struct rig_signal *signal = *out;
+    if (sound_is_w64_float(path)) {
+        rig_signal_close(signal);
+        *out = NULL;
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s " SOUND_W64_FLOAT_ADVICE, path);
+    }
     SF_INFO info = {0};
     signal->file = sf_open(path, SFM_READ, &info);
     if (signal->file == NULL || info.channels < 1 || info.channels > 1024 || info.frames < 1) {

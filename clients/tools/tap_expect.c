@@ -8,6 +8,7 @@
 #include <sndfile.h>
 
 #include "npy.h"
+#include "signal/sound_file.h"
 
 struct expect {
     struct expect_options options;
@@ -21,6 +22,8 @@ struct expect {
 static int load_recording(const char *path, double **values, uint64_t *frames, uint32_t *channels,
                           struct problem *problem)
 {
+    if (sound_is_w64_float(path))
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s " SOUND_W64_FLOAT_ADVICE, path);
     SF_INFO info = {0};
     SNDFILE *file = sf_open(path, SFM_READ, &info);
     if (file == NULL)

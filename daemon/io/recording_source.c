@@ -16,6 +16,7 @@
 #include "io/replay.h"
 #include "io/source.h"
 #include "io/sources.h"
+#include "signal/sound_file.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "samples are stored as the host's words");
 
@@ -33,11 +34,17 @@ static const struct encoding {
     {SF_FORMAT_DOUBLE, {SAMPLE_FLOAT, 4, 32, false, false}},
 };
 
+/* A W64 of floats that libsndfile takes for 32-bit integers (signal/sound_file.h): their bits are
+ * the floats. */
+static const struct encoding mistaken_floats = {SF_FORMAT_PCM_32,
+                                                {SAMPLE_FLOAT, 4, 32, false, false}};
+
 struct player {
     SNDFILE *file;
     const char *path;
     const char *stream;
     struct sample_format format;
+    bool words; /* 32-bit samples are taken as they lie in the file */
     uint32_t channels;
     bool loop;
     uint32_t chunk_frames;
@@ -53,7 +60,13 @@ static int open_file(const char *path, SNDFILE **file, SF_INFO *info,
         return problem_set(problem, sf_error(NULL) == SF_ERR_SYSTEM ? ERROR_NO_FILE : ERROR_FORMAT,
                            "recording %s cannot be read: %s Give a WAV, W64, RF64 or FLAC file",
                            path, sf_strerror(NULL));
-    for (size_t i = 0; i < sizeof encodings / sizeof encodings[0]; i++) {
+    bool mistaken =
+        (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_W64 && sound_is_w64_float(path);
+    if (mistaken && (info->format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_32) {
+        *encoding = &mistaken_floats;
+        return 0;
+    }
+    for (size_t i = 0; !mistaken && i < sizeof encodings / sizeof encodings[0]; i++) {
         if (encodings[i].subtype == (info->format & SF_FORMAT_SUBMASK)) {
             *encoding = &encodings[i];
             return 0;
@@ -61,6 +74,8 @@ static int open_file(const char *path, SNDFILE **file, SF_INFO *info,
     }
     sf_close(*file);
     *file = NULL;
+    if (mistaken)
+        return problem_set(problem, ERROR_UNSUPPORTED, "recording %s " SOUND_W64_FLOAT_ADVICE, path);
     return problem_set(problem, ERROR_UNSUPPORTED,
                        "recording %s holds compressed samples, which are not the signal as it was "
                        "measured; convert it to integer or float samples first",
@@ -123,8 +138,8 @@ static uint32_t read_frames(struct player *p, uint8_t *payload, uint32_t frames)
         break;
     }
     default:
-        got = p->format.kind == SAMPLE_FLOAT ? sf_readf_float(p->file, p->samples, frames)
-                                             : sf_readf_int(p->file, p->samples, frames);
+        got = p->words ? sf_readf_int(p->file, p->samples, frames)
+                       : sf_readf_float(p->file, p->samples, frames);
         memcpy(payload, p->samples, count * 4);
     }
     return got > 0 ? (uint32_t)got : 0;
@@ -211,6 +226,7 @@ static int recording_open(const struct source_options *options, uv_loop_t *loop,
         log_notice("stream %s: the 64-bit samples of %s are rounded to 32-bit float", p->stream,
                    p->path);
     p->format = encoding->format;
+    p->words = encoding->subtype == SF_FORMAT_PCM_32;
     p->channels = (uint32_t)info.channels;
     p->chunk_frames = replay_chunk_frames(options->frame_bytes);
     p->samples = calloc((size_t)p->chunk_frames * p->channels, sizeof(float));

@@ -24,6 +24,8 @@
 #include <nettle/sha2.h>
 #include <sndfile.h>
 
+#include "signal/sound_file.h"
+
 enum {
     SETS_MAX = 1024,          /* as many as a stream has channels */
     FILE_BYTES_MAX = 1 << 29, /* 2^20 complex128 taps for 32 channels; more is no filter */
@@ -159,6 +161,8 @@ static int sound_read_frames(struct reading *r, SNDFILE *file, const SF_INFO *in
 
 static int sound_load(struct reading *r)
 {
+    if (sound_head_is_w64_float((const uint8_t *)r->data, r->bytes))
+        return problem_set(r->problem, ERROR_UNSUPPORTED, "%s " SOUND_W64_FLOAT_ADVICE, r->name);
     SF_VIRTUAL_IO io = {cursor_length, cursor_seek, cursor_read, cursor_write, cursor_tell};
     struct cursor cursor = {.data = r->data, .bytes = (sf_count_t)r->bytes};
     SF_INFO info = {0};

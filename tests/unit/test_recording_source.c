@@ -250,6 +250,76 @@ static void test_every_recording(void **state)
     }
 }
 
+/* As ffmpeg writes it above 48 kHz: an extensible fmt chunk, which libsndfile takes for integers. */
+static void test_extensible_w64(void **state)
+{
+    (void)state;
+    static const struct {
+        uint8_t sub_format, bytes;
+        const char *ring; /* NULL: refused with advice */
+    } table[] = {{3, 4, "f32le"}, {1, 4, "s32le"}, {3, 8, NULL}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        enum { FRAMES = 1001, HEADER = 40 + 64 + 24 };
+        static const uint8_t rest[12] = {0xF3, 0xAC, 0xD3, 0x11, 0x8C, 0xD1,
+                                         0x00, 0xC0, 0x4F, 0x8E, 0xDB, 0x8A};
+        uint8_t width = table[i].bytes;
+        uint8_t header[HEADER] = "riff\x2E\x91\xCF\x11\xA5\xD6\x28\xDB\x04\xC1";
+        uint64_t sizes[3] = {HEADER + FRAMES * width, 64, 24 + FRAMES * width};
+        memcpy(header + 16, &sizes[0], 8);
+        memcpy(header + 24, "wave", 4);
+        memcpy(header + 28, rest, 12);
+        memcpy(header + 40, "fmt ", 4);
+        memcpy(header + 44, rest, 12);
+        memcpy(header + 56, &sizes[1], 8);
+        uint32_t rate_hz = 500000, bytes_per_s = rate_hz * width;
+        memcpy(header + 64, (const uint8_t[]){0xFE, 0xFF, 1, 0}, 4);
+        memcpy(header + 68, &rate_hz, 4);
+        memcpy(header + 72, &bytes_per_s, 4);
+        memcpy(header + 76, (const uint8_t[]){width, 0, (uint8_t)(width * 8), 0, 22, 0,
+                                              (uint8_t)(width * 8), 0, 4, 0, 0, 0,
+                                              table[i].sub_format, 0, 0, 0, 0, 0, 16, 0, 128, 0, 0,
+                                              170, 0, 56, 155, 113}, 28);
+        memcpy(header + 104, "data", 4);
+        memcpy(header + 108, rest, 12);
+        memcpy(header + 120, &sizes[2], 8);
+
+        const char *path = path_of("extensible.w64");
+        FILE *file = fopen(path, "wb");
+        assert_non_null(file);
+        assert_int_equal(fwrite(header, HEADER, 1, file), 1);
+        for (uint64_t n = 0; n < FRAMES; n++) {
+            int code = code_of(n, 0);
+            float value = (float)(code * 0x1p-20);
+            double wide = value;
+            const void *word = table[i].sub_format == 1 ? (const void *)&code
+                               : width == 4             ? (const void *)&value
+                                                        : (const void *)&wide;
+            assert_int_equal(fwrite(word, width, 1, file), 1);
+        }
+        assert_int_equal(fclose(file), 0);
+
+        struct sample_format format;
+        struct problem problem = {0};
+        int status = recording_probe(path, NULL, NULL, &format, NULL, &problem);
+        if (table[i].ring == NULL) {
+            assert_true(status != 0);
+            unlink(path);
+            continue;
+        }
+        if (status != 0)
+            fail_msg("%s: %s", path, problem.text);
+        char text[24];
+        assert_string_equal(sample_format_name(&format, text), table[i].ring);
+        struct source_options options = file_options(path, table[i].ring, 1);
+        struct host h = {.capacity = FRAMES};
+        run(&h, &source_file, &options);
+        assert_int_equal(h.frames, FRAMES);
+        expect_codes(&h, &format, 1, FRAMES, table[i].ring);
+        free(h.bytes);
+        unlink(path);
+    }
+}
+
 /* Long enough for several chunks; the host has little room, so most of the time it waits. */
 static void test_back_pressure(void **state)
 {
@@ -417,7 +487,7 @@ static void test_generator_refusal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_recording),
+        cmocka_unit_test(test_every_recording), cmocka_unit_test(test_extensible_w64),
         cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_loop_is_contiguous),
         cmocka_unit_test(test_paced),
