@@ -198,6 +198,7 @@ static uint32_t retire_old(struct reload *reload)
 {
     struct service *service = reload->service;
     const struct config *config = reload->config;
+    assert(config != NULL);
     uint32_t removed = 0;
     for (uint32_t i = 0; i < service->count; i++) {
         struct pipeline *pipeline = service->pipelines[i];
@@ -222,6 +223,24 @@ static void start_made(struct reload *reload, uint32_t first)
     }
 }
 
+/* Those that run in the order of their configuration, then those on their way out. */
+static void put_in_order(struct service *service)
+{
+    struct pipeline *ordered[PIPELINES_MAX];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < service->config->stream_count; i++) {
+        struct pipeline *pipeline = service_find(service, service->config->streams[i].name);
+        if (pipeline != NULL)
+            ordered[count++] = pipeline;
+    }
+    for (uint32_t i = 0; i < service->count; i++) {
+        if (service->pipelines[i]->retired)
+            ordered[count++] = service->pipelines[i];
+    }
+    assert(count == service->count);
+    memcpy(service->pipelines, ordered, count * sizeof(struct pipeline *));
+}
+
 static void swap(struct reload *reload)
 {
     struct service *service = reload->service;
@@ -231,6 +250,7 @@ static void swap(struct reload *reload)
     add_made(reload);
     start_made(reload, first);
     service->config = reload->config;
+    put_in_order(service);
     if (!service->options->keep_log_level)
         log_set_level(service->config->daemon.log_level);
     log_notice("reloaded: %u stream%s unchanged, %u changed or new, %u removed", kept,

@@ -166,6 +166,21 @@ class Reload(unittest.TestCase):
             self.assertEqual([s["name"] for s in status["streams"]], ["a", "b"])
             self.assertEqual(status["streams"][0]["frames_in"]["received"], RATE // 5)
 
+    def test_many_at_once_and_a_stop_among_them(self):
+        for i in range(4):
+            with c.Daemon(self.folder, self.config()) as daemon:
+                for k in range(6):
+                    np.save(f"{self.folder}/a.npy", c.random_taps(30 + 6 * i + k, 33 + k))
+                    daemon.signal(signal.SIGHUP)
+                    time.sleep(0.01 * i)
+                if i % 2 == 1: # else the stop comes while it prepares
+                    c.wait_for(lambda: daemon.said("reloaded: "), "a reload")
+                status = daemon.stop()
+                self.assertEqual([s["name"] for s in status["streams"]], ["a", "b"])
+                reloads = daemon.output().count("again")
+                self.assertGreaterEqual(reloads, 1)
+                self.assertEqual(reloads, daemon.output().count("reloaded: ") + daemon.output().count("reload refused: "))
+
     def test_a_chain_is_swapped_with_what_it_reads(self):
         chain = "[stream d]\nsource = stream a\nblock = 128\nfilter = fb\n"
         with c.Daemon(self.folder, self.config(more=chain)) as daemon:
