@@ -278,6 +278,17 @@ static bool same(const struct sequence_packet *a, const struct sequence_packet *
     return a->sequence == b->sequence && a->timestamp == b->timestamp && a->frames == b->frames;
 }
 
+/* Records of one packet each, without markers: the three follow each other by number while time
+ * jumps twice. Were the held one forged, the packet after the true one that got lost would lie where
+ * the loss explains it. */
+static bool is_record_of_one_packet(const struct sequence *s, const struct sequence_packet *packet)
+{
+    if (!s->options.records || !is_next(s, s->held.sequence, s->newest.sequence))
+        return false;
+    struct distance distance = measure(s, &s->newest, packet);
+    return distance.packets == 2 && !explained_by_loss(s, &distance);
+}
+
 /* True when the packet proves the held one. */
 static bool confirms_held(const struct sequence *s, const struct sequence_packet *packet)
 {
@@ -286,7 +297,7 @@ static bool confirms_held(const struct sequence *s, const struct sequence_packet
     if (!s->started || s->options.timestamp_bits == 0)
         return true;
     return (uint32_t)packet->timestamp == (uint32_t)(s->held.timestamp + s->held.frames) ||
-           (s->options.records && packet->marker);
+           (s->options.records && packet->marker) || is_record_of_one_packet(s, packet);
 }
 
 /* The newest has moved while a jump was held: it follows now, or it never happened. */
