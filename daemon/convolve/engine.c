@@ -14,6 +14,7 @@
 #include "convolve/hooks.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "device/pocl_cache.h"
 
 int device_list(struct device_info *infos, int capacity, int cpu_threads, struct problem *problem)
 {
@@ -132,14 +133,6 @@ static void free_engine(struct engine *engine)
     free(engine);
 }
 
-/* PoCL keeps its own compiled code; where ours goes, its may go too. */
-static void direct_pocl_cache(const char *cache_dir)
-{
-    char path[4096];
-    if (cache_dir != NULL && snprintf(path, sizeof path, "%s/pocl", cache_dir) < (int)sizeof path)
-        setenv("POCL_CACHE_DIR", path, 0);
-}
-
 static void ring_bell(int bell)
 {
     const uint64_t one = 1;
@@ -204,7 +197,7 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
         engine->kernels_dir = strdup(options->kernels_dir);
     if (options->cache_dir != NULL)
         engine->cache_dir = strdup(options->cache_dir);
-    direct_pocl_cache(options->cache_dir);
+    pocl_cache_direct(options->cache_dir, POCL_CACHE_NEEDS_BYTES);
     if (error == 0)
         error = device_select(options->device, options->cpu_threads, &engine->found, problem);
     if (error == 0) {

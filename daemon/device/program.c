@@ -113,8 +113,10 @@ static void cache_write(const struct program_request *request, const char *key, 
     bool good = fwrite(file_mark, sizeof file_mark, 1, file) == 1 &&
                 fwrite(digest, sizeof digest, 1, file) == 1 && fwrite(data, bytes, 1, file) == 1;
     good = fclose(file) == 0 && good;
-    if (!good || rename(part, path) != 0)
+    if (!good || rename(part, path) != 0) {
+        log_warning("%s: %s; kernels are compiled at every start", path, strerror(errno));
         unlink(part);
+    }
     free(data);
 }
 

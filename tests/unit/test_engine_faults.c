@@ -1,7 +1,7 @@
 /*
  * What goes wrong, on purpose: a variant with wrong spectra is refused and the next one
  * taken, memory that runs out says what to raise, a missing device lists those present,
- * a damaged binary cache costs a build and nothing else, and a byte beside a piece of
+ * a damaged binary cache costs a build and nothing else, a full disk no more, and a byte beside a piece of
  * device memory is noticed.
  */
 #include <dirent.h>
@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "convolve/hooks.h"
+#include "device/pocl_cache.h"
 #include "engine_harness.h"
 
 static const char *test_device(void)
@@ -220,6 +221,50 @@ static void damaged_cache_costs_a_build(void **state)
     assert_int_equal(system(command), 0);
 }
 
+/* PoCL's compiler aborts where it cannot write. /proc stands for a disk without room. */
+static void full_disk_is_left_alone(void **state)
+{
+    (void)state;
+    const char *before = getenv("POCL_CACHE_DIR");
+    char *kept = before != NULL ? strdup(before) : NULL;
+    char directory[] = "/tmp/convolvd-room-XXXXXX", path[64];
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/not/yet", directory);
+    assert_true(pocl_cache_has_room(path, 1));
+    assert_false(pocl_cache_has_room(path, UINT64_MAX));
+    assert_false(pocl_cache_has_room("/proc/cache", 1));
+    static const struct {
+        const char *set, *cache_dir;
+        bool moved;
+        const char *begins;
+    } cases[] = {
+        {NULL, "/tmp/convolvd-cache", false, "/tmp/convolvd-cache/pocl"},
+        {"/tmp", "/proc/cache", false, "/tmp"},
+        {NULL, "/proc/cache", true, "/"},
+        {"/proc/cache", "/tmp", true, "/"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsetenv("POCL_CACHE_DIR");
+        unsetenv("POCL_KERNEL_CACHE");
+        if (cases[i].set != NULL)
+            setenv("POCL_CACHE_DIR", cases[i].set, 1);
+        pocl_cache_direct(cases[i].cache_dir, 1);
+        const char *got = getenv("POCL_CACHE_DIR");
+        assert_non_null(got);
+        assert_int_equal(strncmp(got, cases[i].begins, strlen(cases[i].begins)), 0);
+        assert_int_equal(strstr(got, "/convolvd-pocl-") != NULL, cases[i].moved);
+        assert_int_equal(getenv("POCL_KERNEL_CACHE") != NULL, cases[i].moved);
+        if (cases[i].moved)
+            assert_int_equal(rmdir(got), 0);
+    }
+    unsetenv("POCL_KERNEL_CACHE");
+    unsetenv("POCL_CACHE_DIR");
+    if (kept != NULL)
+        setenv("POCL_CACHE_DIR", kept, 1);
+    free(kept);
+    assert_int_equal(rmdir(directory), 0);
+}
+
 static void kernels_directory_wins_by_name(void **state)
 {
     (void)state;
@@ -278,6 +323,7 @@ int main(void)
         cmocka_unit_test(missing_device_lists_those_present),
         cmocka_unit_test(bytes_beside_a_piece_are_noticed),
         cmocka_unit_test(damaged_cache_costs_a_build),
+        cmocka_unit_test(full_disk_is_left_alone),
         cmocka_unit_test(kernels_directory_wins_by_name),
         cmocka_unit_test(costs_are_learnt),
     };
