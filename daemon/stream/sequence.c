@@ -178,11 +178,14 @@ static struct judged judge_jump(const struct sequence *s, const struct sequence_
 {
     uint64_t end = s->newest.place + s->newest.frames;
     bool records = s->options.records;
-    bool gap =
-        !ambiguous && explained_forward(distance) &&
-        distance->frames <= frames_of_ns(s, s->options.max_gap_ns) &&
-        (double)(distance->packets - 1) * s->frames_per_packet <=
-            (double)frames_of_ns(s, s->options.max_dropout_ns) + PACKETS_MIN * s->frames_per_packet;
+    /* A step beyond max dropout asks for a second packet, which every jump needs; what it is then is
+     * max gap's to say. */
+    int64_t step_ns = s->options.max_dropout_ns > s->options.max_gap_ns ? s->options.max_dropout_ns
+                                                                        : s->options.max_gap_ns;
+    bool gap = !ambiguous && explained_forward(distance) &&
+               distance->frames <= frames_of_ns(s, s->options.max_gap_ns) &&
+               (double)(distance->packets - 1) * s->frames_per_packet <=
+                   (double)frames_of_ns(s, step_ns) + PACKETS_MIN * s->frames_per_packet;
     if (gap && (!records || (!packet->marker && explained_by_loss(s, distance))))
         return (struct judged){JUMP, end + (uint64_t)distance->frames, 0};
 

@@ -332,6 +332,33 @@ static void test_silence_longer_than_a_lap(void **state)
     assert_int_equal(step.held_flags, PACKET_DISCONTINUITY);
 }
 
+/* A loss longer than max dropout, once confirmed, is a gap as long as max gap allows. */
+static void test_gap_longer_than_max_dropout(void **state)
+{
+    (void)state;
+    static const struct {
+        int lost;
+        uint32_t held_flags;
+    } table[] = {{150, 0}, {200, 0}, {1000, 0}, {1001, PACKET_DISCONTINUITY}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct sequence_options options = continuous;
+        options.max_gap_ns = 10 * options.max_dropout_ns;
+        struct sequence sequence;
+        sequence_reset(&sequence, &options);
+        struct sequence_packet packet = {.frames = FRAMES};
+        for (int n = 0; n < 2; n++, packet.sequence++, packet.timestamp += FRAMES)
+            sequence_next(&sequence, &packet);
+        packet.sequence += (uint64_t)table[i].lost;
+        packet.timestamp += (uint32_t)table[i].lost * FRAMES;
+        assert_int_equal(sequence_next(&sequence, &packet).verdict, SEQUENCE_HOLD);
+        packet.sequence++, packet.timestamp += FRAMES;
+        struct sequence_step step = sequence_next(&sequence, &packet);
+        assert_int_equal(step.held, HELD_RELEASE);
+        if (step.held_flags != table[i].held_flags)
+            fail_msg("%d packets lost: flags %u", table[i].lost, step.held_flags);
+    }
+}
+
 /* ---- a simulated sender and network -------------------------------------------------------- */
 
 struct arrival {
@@ -528,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_numbered),
         cmocka_unit_test(test_silence_longer_than_a_lap),
+        cmocka_unit_test(test_gap_longer_than_max_dropout),
         cmocka_unit_test(test_simulated),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
