@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "convolve/hooks.h"
@@ -193,6 +194,13 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     if (engine->doorbell < 0 || engine->waiter_bell < 0)
         error = problem_set(problem, ERROR_SYSTEM,
                             "no eventfd: raise the limit of open files (ulimit -n)");
+    struct stat folder;
+    if (options->kernels_dir != NULL &&
+        (stat(options->kernels_dir, &folder) != 0 || !S_ISDIR(folder.st_mode)))
+        error = problem_set(problem, ERROR_NO_FILE,
+                            "%s is not a directory of kernels; write one that exists, or leave out "
+                            "--kernels",
+                            options->kernels_dir);
     if (options->kernels_dir != NULL)
         engine->kernels_dir = strdup(options->kernels_dir);
     if (options->cache_dir != NULL)

@@ -577,7 +577,8 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
         return error;
     pthread_mutex_lock(&engine->workers);
     const struct variant *variant;
-    error = problem_set(problem, ERROR_UNSUPPORTED, "no variant is named \"%s\"",
+    error = problem_set(problem, ERROR_UNSUPPORTED,
+                        "no variant is named \"%s\"; convolvd --list-variants prints the names",
                         spec->variant != NULL ? spec->variant : "");
     if (plans_full(engine))
         error = problem_set(problem, ERROR_LIMIT, "more than %d plans on one device", PLANS_MAX);

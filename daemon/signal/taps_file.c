@@ -88,6 +88,23 @@ static int sets_check_finite(const struct reading *r)
     return 0;
 }
 
+#define TAP_MAX 1e20
+
+/* Spectra and results are float32: taps this large leave no room for a signal. */
+static int sets_check_size(const struct reading *r)
+{
+    for (uint32_t set = 0; set < r->count; set++) {
+        const struct taps *taps = r->sets[set];
+        for (uint32_t n = 0; n < taps->count; n++)
+            if (fabs(taps->re[n]) > TAP_MAX || (taps->im != NULL && fabs(taps->im[n]) > TAP_MAX))
+                return problem_set(r->problem, ERROR_FORMAT,
+                                   "%s: tap %u of set %u is beyond %g, too large for 32-bit "
+                                   "floats; scale the taps",
+                                   r->name, n + 1, set + 1, TAP_MAX);
+    }
+    return 0;
+}
+
 /* ---- WAV, W64, RF64, FLAC: libsndfile over memory ---------------------------------------- */
 
 struct cursor {
@@ -519,6 +536,8 @@ int taps_load_memory(const char *name, const void *data, uint64_t bytes, struct 
     int error = dispatch(&r);
     if (error == 0)
         error = sets_check_finite(&r);
+    if (error == 0)
+        error = sets_check_size(&r);
     if (error != 0) {
         taps_sets_free(r.sets, r.count);
         return error;

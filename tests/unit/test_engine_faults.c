@@ -277,6 +277,11 @@ static void kernels_directory_wins_by_name(void **state)
     struct engine *engine = NULL;
     struct problem problem = {0};
     assert_int_equal(
+        engine_open(&(struct engine_options){.device = test_device(), .kernels_dir = path}, &engine,
+                    &problem),
+        ERROR_NO_FILE);
+    assert_non_null(strstr(problem.text, "is not a directory of kernels"));
+    assert_int_equal(
         engine_open(&(struct engine_options){.device = test_device(), .kernels_dir = directory},
                     &engine, &problem),
         0);

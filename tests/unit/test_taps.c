@@ -71,6 +71,8 @@ static void test_text(void **state)
         {"1\n2 3\n", 0, false, {0}, {0}, "given:2: some lines have one number"},
         {"1\nnan\n", 0, false, {0}, {0}, "given:2: the tap is not a finite number"},
         {"1e999\n", 0, false, {0}, {0}, "given:1: the tap is not a finite number"},
+        {"1\n-1e300\n", 0, false, {0}, {0}, "given: tap 2 of set 1 is beyond 1e+20"},
+        {"1 1e21\n", 0, false, {0}, {0}, "given: tap 1 of set 1 is beyond 1e+20"},
         {",1\n", 0, false, {0}, {0}, "not a number"},
     };
     /* clang-format on */
