@@ -147,24 +147,55 @@ static bool is_peer(const struct osc_peer *peer, const struct osc_link *link,
     return link != NULL || (port_of(&peer->to) == port_of(to) && socket_same_host(&peer->to, to));
 }
 
-/* The peer, made when it is new: in a free place, else in that of the one that is not proven and
- * expires first. NULL: all places are taken by proven ones. */
+static bool has_subscription(const struct osc *osc, const struct osc_peer *peer)
+{
+    for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++)
+        if (osc->subscriptions[i].used && osc->subscriptions[i].peer == peer)
+            return true;
+    return false;
+}
+
+/* Whose place is taken first by a newcomer: nobody's, then that of one who is not proven, then that of one
+ * who has only asked. Connections and subscribers keep theirs. */
+enum { FREE, UNPROVEN, ASKED, KEPT };
+
+static int worth(const struct osc *osc, const struct osc_peer *peer)
+{
+    if (!peer->used)
+        return FREE;
+    if (!peer->proven)
+        return UNPROVEN;
+    return peer->link == NULL && !has_subscription(osc, peer) ? ASKED : KEPT;
+}
+
+static struct osc_peer *find_place(struct osc *osc)
+{
+    struct osc_peer *place = NULL;
+    int least = KEPT;
+    for (int i = 0; i < OSC_PEERS_MAX && least > FREE; i++) {
+        struct osc_peer *peer = &osc->peers[i];
+        int w = worth(osc, peer);
+        if (w < least || (w == least && place != NULL && peer->expires_ns < place->expires_ns)) {
+            place = peer;
+            least = w;
+        }
+    }
+    return place;
+}
+
+/* The peer, made when it is new. NULL: no place is free for it. */
 static struct osc_peer *peer_of(struct osc *osc, struct osc_link *link,
                                 const struct sockaddr_storage *to)
 {
     int64_t now = clock_monotonic_ns();
-    struct osc_peer *place = NULL;
     for (int i = 0; i < OSC_PEERS_MAX; i++) {
         struct osc_peer *peer = &osc->peers[i];
-        if (is_peer(peer, link, to)) {
-            peer->expires_ns = peer->proven ? now + osc->options.lease_ns : peer->expires_ns;
-            return peer;
-        }
-        if (!peer->used)
-            place = place == NULL || place->used ? peer : place;
-        else if (!peer->proven && (place == NULL || (place->used && peer->expires_ns < place->expires_ns)))
-            place = peer;
+        if (!is_peer(peer, link, to))
+            continue;
+        peer->expires_ns = peer->proven ? now + osc->options.lease_ns : peer->expires_ns;
+        return peer;
     }
+    struct osc_peer *place = find_place(osc);
     if (place == NULL)
         return NULL;
     *place = (struct osc_peer){.used = true,

@@ -40,6 +40,7 @@ int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, do
     struct osc *osc = peer->osc;
     int64_t now = clock_monotonic_ns();
     struct osc_subscription *s = find(osc, peer, stream, topics == OSC_TOPIC_RESULTS);
+    bool renewed = s != NULL;
     if (!(rate_hz >= 0 && rate_hz <= RATE_MAX_HZ))
         return problem_set(problem, ERROR_ARGUMENT, "a rate of %g messages a second; write 0 to %d",
                            rate_hz, RATE_MAX_HZ);
@@ -55,6 +56,8 @@ int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, do
                            OSC_SUBSCRIPTIONS_MAX);
     s->topics = topics;
     s->rate_hz = rate_hz > 0 ? rate_hz : topics & OSC_TOPIC_RESULTS ? RESULT_RATE_HZ : STATUS_RATE_HZ;
+    if (!renewed)
+        s->credit = s->rate_hz; /* a burst of a second; then as many as asked for */
     s->expires_ns = now + osc->options.lease_ns;
     peer->expires_ns = s->expires_ns;
     return 0;

@@ -271,9 +271,9 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
         tunings->of->old = NULL;
         tunings->of->pending = false;
         return problem_set(&tunings->problem, error,
-                           "the input ring of stream %s is too short for this filter; raise `buffer` and "
-                           "restart",
-                           pipeline->stream_config->name);
+                           "this filter needs %u frames of history, more than stream %s was started with; start "
+                           "it with the longest filter it will use, or change the configuration and reload",
+                           plan_info(tunings->plan)->history_frames, pipeline->stream_config->name);
     }
     pipeline->plan = tunings->plan;
     pipeline->delay_frames = tunings->delay_frames;

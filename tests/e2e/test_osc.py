@@ -1,0 +1,496 @@
+#!/usr/bin/python3
+"""OSC in and out of the running daemon: blocks in every form that patches send, results against
+numpy frame by frame, questions and changes while running, hostile packets, slow clients; with packets
+made here byte by byte, and with liblo's own programs (oscsend, oscdump) and its Python binding.
+"""
+import os
+import socket
+import struct
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+import convolvd as c
+
+try:
+    import liblo
+except ImportError:
+    liblo = None
+
+RATE = 100000
+BLOCK = 256
+FRAMES = 4096
+TAPS = c.random_taps(11, 31)
+TAPS2 = c.random_taps(12, 45)
+MALFORMED = bytes.fromhex("2f63682f310000002c69620000000007")
+
+
+# ---- OSC, from its specification ------------------------------------------------------------------
+
+def text(value):
+    data = value.encode() + b"\0"
+    return data + b"\0" * (-len(data) % 4)
+
+
+def blob(data):
+    return struct.pack(">I", len(data)) + data + b"\0" * (-len(data) % 4)
+
+
+def message(address, types="", *arguments):
+    out = text(address) + text("," + types)
+    for kind, value in zip(types, arguments):
+        out += {"s": text, "b": blob}.get(kind, lambda v, k=kind: struct.pack({"i": ">i", "h": ">q", "f": ">f"}[k], v))(value)
+    return out
+
+
+def bundle(*elements, tag=1):
+    return b"#bundle\0" + struct.pack(">Q", tag) + b"".join(struct.pack(">I", len(e)) + e for e in elements)
+
+
+def parse(data):
+    def string(at):
+        end = data.index(b"\0", at)
+        return data[at:end].decode(), at + (end - at) // 4 * 4 + 4
+    address, at = string(0)
+    types, at = string(at)
+    values = []
+    for kind in types[1:]:
+        if kind == "s":
+            value, at = string(at)
+        elif kind == "b":
+            size = struct.unpack_from(">I", data, at)[0]
+            value, at = data[at + 4:at + 4 + size], at + 4 + (size + 3) // 4 * 4
+        else:
+            code = {"i": ">i", "h": ">q", "f": ">f"}[kind]
+            value = struct.unpack_from(code, data, at)[0]
+            at += struct.calcsize(code)
+        values.append(value)
+    assert at == len(data)
+    return address, types[1:], values
+
+
+class Client:
+    """One UDP socket that asks and is answered."""
+
+    def __init__(self, port, host="127.0.0.1"):
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self.socket.bind((host, 0))
+        self.to = (host, port)
+
+    def send(self, *arguments):
+        self.socket.sendto(message(*arguments), self.to)
+
+    def raw(self, data):
+        self.socket.sendto(data, self.to)
+
+    def receive(self, seconds=None):
+        self.socket.settimeout(seconds or c.PATIENCE_S)
+        return parse(self.socket.recv(65536))
+
+    def await_(self, address, seconds=None):
+        deadline = time.monotonic() + (seconds or c.PATIENCE_S)
+        while True:
+            got = self.receive(max(0.01, deadline - time.monotonic()))
+            if got[0] == address:
+                return got
+
+    def silent(self, seconds=0.5):
+        self.socket.settimeout(seconds)
+        try:
+            return self.socket.recv(65536) is None
+        except socket.timeout:
+            return True
+
+    def close(self):
+        self.socket.close()
+
+
+class Tcp:
+    """A connection, with length prefixes or SLIP."""
+
+    def __init__(self, port, slip=False):
+        self.socket = socket.create_connection(("127.0.0.1", port), c.PATIENCE_S)
+        self.slip, self.left = slip, b""
+
+    def send(self, data):
+        if self.slip:
+            data = b"\xc0" + data.replace(b"\xdb", b"\xdb\xdd").replace(b"\xc0", b"\xdb\xdc") + b"\xc0"
+        else:
+            data = struct.pack(">I", len(data)) + data
+        self.socket.sendall(data)
+
+    def receive(self):
+        while True:
+            if self.slip:
+                packet, end, rest = self.left.partition(b"\xc0")
+                if end:
+                    self.left = rest
+                    if packet:
+                        return parse(packet.replace(b"\xdb\xdc", b"\xc0").replace(b"\xdb\xdd", b"\xdb"))
+                    continue
+            elif len(self.left) >= 4 and len(self.left) >= 4 + struct.unpack(">I", self.left[:4])[0]:
+                size = struct.unpack(">I", self.left[:4])[0]
+                packet, self.left = self.left[4:4 + size], self.left[4 + size:]
+                return parse(packet)
+            data = self.socket.recv(65536)
+            assert data, "the connection was closed"
+            self.left += data
+
+    def close(self):
+        self.socket.close()
+
+
+def signal(seed, frames=FRAMES, channels=2):
+    return np.random.default_rng(seed).normal(0, 0.25, (frames, channels)).astype(np.float32)
+
+
+def blocks(stream, x, how="hh", size=64, first=0, dtype=">f4"):
+    """The messages of a signal, 64 frames each, in one of the forms."""
+    for n in range(0, len(x), size):
+        sequence, frame, piece = first // size + n // size, first + n, x[n:n + size].astype(dtype).tobytes()
+        address = f"/convolvd/{stream}/block"
+        if how == "hh":
+            yield message(address, "hhb", sequence, frame, piece)
+        elif how == "iiii":
+            yield message(address, "iiiib", 0, sequence, 0, frame, piece)
+        elif how == "ii":
+            yield message(address, "iib", sequence, frame, piece)
+        elif how == "b":
+            yield message(address, "b", piece)
+        else:
+            samples = x[n:n + size].ravel()
+            yield message(address, "f" * len(samples), *map(float, samples))
+
+
+def gather(receive, frames, channels=2, narrow=False):
+    """Results until so many frames are there: samples, their flags, latencies, first frames."""
+    y, flags, latencies, expected = [], np.zeros(frames, dtype=int), [], None
+    while sum(map(len, y)) < frames:
+        address, types, values = receive()
+        if not address.endswith("/result"):
+            continue
+        if narrow:
+            assert types == "iiiiiiiffb", types
+            sequence, first, values = values[0] << 32 | values[1], values[2] << 32 | values[3], values[4:]
+        else:
+            assert types == "hhiiiffb", types
+            sequence, first, values = values[0], values[1], values[2:]
+        assert expected is None or sequence == expected, f"message {sequence} came instead of {expected}"
+        expected = sequence + 1
+        assert values[0] == channels
+        samples = np.frombuffer(values[5], ">f4").reshape(-1, channels)
+        assert first == sum(map(len, y)), f"frame {first} came after {sum(map(len, y))}"
+        flags[first:first + len(samples)] |= values[2]
+        latencies.append(values[3])
+        y.append(samples)
+    return np.concatenate(y).astype(float)[:frames], flags, latencies
+
+
+FORMS = [("hh", "f32be"), ("iiii", "f32be"), ("ii", "f32be"), ("b", "f32be"), ("f", "f32be"), ("hh", "s16be")]
+
+
+class Osc(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = c.temporary()
+        np.save(os.path.join(cls.folder.name, "one.npy"), TAPS)
+        np.save(os.path.join(cls.folder.name, "two.npy"), TAPS2)
+        cls.port, cls.tcp = c.free_port(), c.free_port()
+        names = [f"form{i}" for i in range(len(FORMS))] + ["tcp0", "tcp1", "lost", "change", "sets", "levels", "python", "fast"]
+        streams = "".join(
+            f"[stream {n}]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\nblock = {BLOCK}\n"
+            f"filter = {'two' if n == 'change' else 'one'}\n"
+            f"format = {FORMS[int(n[4:])][1] if n.startswith('form') else 'f32be'}\nbuffer = 2 s\n"
+            f"[sink {n}]\ntype = osc\nstream = {n}\n" for n in names)
+        filters = "".join(f"[filter {n}]\ntype = file\npath = {n}.npy\ndelay = 0\n" for n in ("one", "two"))
+        cls.daemon = c.Daemon(cls.folder.name, f"[osc]\naddress = *:{cls.port}\ntcp address = *:{cls.tcp}\n"
+                              f"tcp timeout = 3 s\nallow = any\n{streams}{filters}")
+
+    @classmethod
+    def tearDownClass(cls):
+        try:
+            cls.daemon.stop()
+        finally:
+            cls.daemon.kill()
+            cls.folder.cleanup()
+
+    def client(self, *arguments):
+        client = Client(self.port, *arguments)
+        self.addCleanup(client.close)
+        return client
+
+    def answered(self):
+        """It still answers, at once."""
+        client = self.client()
+        client.send("/convolvd/list")
+        self.assertIn("lost", client.await_("/convolvd/list")[2])
+
+    def play(self, stream, packets, frames=FRAMES, narrow=False):
+        client = self.client()
+        if narrow:
+            client.send("/convolvd/narrow", "i", 1)
+        client.send(f"/convolvd/{stream}/subscribe", "s", "results")
+        for packet in packets:
+            client.raw(packet)
+        return gather(client.receive, frames, narrow=narrow)
+
+    def test_forms(self):
+        for i, (how, form) in enumerate(FORMS):
+            with self.subTest(how=how, form=form):
+                x = signal(i)
+                codes = np.rint(x * 32768).clip(-32768, 32767)
+                sent, seen = (codes, codes / 32768) if form == "s16be" else (x, x)
+                y, _, latencies = self.play(f"form{i}", blocks(f"form{i}", sent, how, dtype=">i2" if form == "s16be" else ">f4"),
+                                            narrow=how == "iiii")
+                c.assert_within(y, c.convolve(seen, TAPS)[:FRAMES], seen, TAPS, what=f"{how} {form}")
+                self.assertTrue(all(0 < latency < 60e6 for latency in latencies))
+                client = self.client()
+                client.send(f"/convolvd/form{i}/info")
+                info = client.await_(f"/convolvd/form{i}/info")[2]
+                self.assertEqual(info[:6], [f"form{i}", RATE, 2, 2, BLOCK, form])
+                self.assertEqual(info[-1], "undetectable" if how in ("b", "f") else "detectable")
+
+    def test_bundles(self):
+        """Several blocks in a bundle, bundles in a bundle, dated 2036 or not: all at once, in order."""
+        x = signal(20)
+        packets = list(blocks("sets", x))
+        sets = []
+        for n in range(0, len(packets), 4):
+            inner = bundle(*packets[n + 2:n + 4], tag=0xFD8C1F00 << 32)
+            sets.append(bundle(*packets[n:n + 2], inner, tag=0xFD8C1F00 << 32))
+        y, _, _ = self.play("sets", sets)
+        c.assert_within(y, c.convolve(x, TAPS)[:FRAMES], x, TAPS, what="bundles")
+
+    def test_tcp(self):
+        for slip in (False, True):
+            with self.subTest(slip=slip):
+                stream = f"tcp{int(slip)}"
+                x = signal(30 + slip)
+                client = Tcp(self.tcp, slip)
+                self.addCleanup(client.close)
+                client.send(message(f"/convolvd/{stream}/subscribe", "s", "results"))
+                for packet in blocks(stream, x):
+                    client.send(packet)
+                y, _, _ = gather(client.receive, FRAMES)
+                c.assert_within(y, c.convolve(x, TAPS)[:FRAMES], x, TAPS, what="TCP")
+
+    def test_loss(self):
+        """A block that never came is a gap in its place, flagged as far as the filter reaches."""
+        x = signal(40)
+        packets = list(blocks("lost", x))
+        del packets[20]
+        y, flags, _ = self.play("lost", packets)
+        x[20 * 64:21 * 64] = 0
+        c.assert_within(y, c.convolve(x, TAPS)[:FRAMES], x, TAPS, what="gap")
+        invalid = (flags & 4) != 0
+        self.assertTrue(invalid[20 * 64:21 * 64 + len(TAPS) - 1].all())
+        self.assertFalse(invalid[22 * 64 + len(TAPS) + 400:].any())
+        self.assertEqual(self.daemon.stream("lost")["frames_in"]["gap"]["network"], 64)
+
+    def test_changes(self):
+        """Gain, mute and filter, each from exactly the frame that the answer names."""
+        client, results = self.client(), self.client()
+        results.send("/convolvd/change/subscribe", "s", "results")
+        x = signal(50)
+        packets = list(blocks("change", x))
+        segments = [(0, TAPS2, 1.0)]
+        steps = {1024: ("filter", "sh", "one", 1500), 2048: ("gain", "ff", 6.0, 0.0), 3072: ("mute", "i", 1)}
+        taps, gain = TAPS2, 1.0
+        for n, packet in enumerate(packets):
+            if n * 64 in steps:
+                c.wait_for(lambda n=n: self.daemon.stream("change")["frames_out"]["out"] >= n * 64 - BLOCK, "results")
+                what, *arguments = steps[n * 64]
+                client.send(f"/convolvd/change/{what}", *arguments)
+                got = client.receive()
+                self.assertEqual(got[0], "/convolvd/change/changed", got)
+                self.assertEqual(got[2][0], what)
+                if what == "filter":
+                    self.assertEqual(got[2][1], 1500)
+                    taps = TAPS
+                gain = {"filter": 1.0, "gain": 10 ** (6 / 20), "mute": 0.0}[what]
+                segments.append((got[2][1], taps, gain))
+            client.raw(packet)
+        y, flags, _ = gather(results.receive, FRAMES)
+        want = np.zeros_like(y)
+        for first, h, factor in segments:
+            want[first:] = factor * c.convolve(x, h)[first:FRAMES]
+        c.assert_within(y, want, x * 2, TAPS2, what="changes")
+        for first, _, _ in segments[1:]:
+            self.assertTrue(flags[first] & 4, f"frame {first} is not flagged")
+        client.send("/convolvd/change/filter", "s", "three")
+        self.assertIn("no filter three", client.await_("/convolvd/error")[2][1])
+        client.send("/convolvd/change/filter", "sh", "one", 10)
+        self.assertIn("computed already", client.await_("/convolvd/error")[2][1])
+        client.send("/convolvd/change/gain", "fi", 0, 3)
+        self.assertIn("2 outputs", client.await_("/convolvd/error")[2][1])
+        client.send("/convolvd/change/filter", "ss", "one", "fade")
+        self.assertIn("hard", client.await_("/convolvd/error")[2][1])
+
+    def test_levels(self):
+        client = self.client()
+        client.send("/convolvd/levels/subscribe", "sf", "levels", 100.0)
+        x = np.tile(np.float32([[0.5, 1.0]]), (FRAMES, 1))
+        for packet in blocks("levels", x):
+            client.raw(packet)
+            time.sleep(0.001)
+        frames = clips = 0
+        while frames < FRAMES:
+            _, types, values = client.await_("/convolvd/levels/levels")
+            self.assertEqual(types, "hiffiffi")
+            self.assertEqual(values[0], frames)
+            frames += values[1]
+            clips += values[7]
+        self.assertAlmostEqual(values[2], 0.5 * abs(TAPS.sum()), delta=1)
+        self.assertEqual(clips, FRAMES)
+        client.send("/convolvd/levels/unsubscribe")
+        self.assertTrue(client.silent())
+
+    def test_questions(self):
+        client = self.client()
+        client.send("/convolvd/form*/info")
+        self.assertEqual({client.await_(f"/convolvd/form{i}/info")[2][0] for i in range(len(FORMS))},
+                         {f"form{i}" for i in range(len(FORMS))})
+        for address, words in (("/convolvd/nope/info", "no such stream"), ("/convolvd/bogus", "no such address"),
+                               ("/convolvd/lost/blo?k", "whole name")):
+            client.send(address, "i", 9)
+            got = client.await_("/convolvd/error")
+            self.assertEqual(got[2][0], address)
+            self.assertIn(words, got[2][1])
+
+    def test_hostile(self):
+        """Nothing comes of them but a count."""
+        client = self.client()
+        deep = b""
+        for _ in range(2000):
+            deep = bundle(deep) if deep else bundle()
+        for packet in (MALFORMED, message("/*a*a*a*a*b"), deep, b"", b"\0" * 65500, bundle(MALFORMED, message("/convolvd/list")),
+                       message("/convolvd/lost/block", "b", b"123"), message("/convolvd/lost/block", "s", "x")):
+            client.raw(packet)
+        self.assertTrue(client.silent())
+        self.answered()
+
+    def test_dated_flood(self):
+        """Bundles dated 2036 queue nothing."""
+        def resident():
+            with open(f"/proc/{self.daemon.process.pid}/status", encoding="ascii") as status:
+                return int(next(line for line in status if line.startswith("VmRSS")).split()[1])
+        client = self.client()
+        flood = bundle(message("/convolvd/nothing", "b", b"x" * 1000), tag=0xFD8C1F00 << 32)
+        for _ in range(500):
+            client.raw(flood)
+        self.answered()
+        before = resident()
+        for n in range(20000):
+            client.raw(flood)
+            if n % 500 == 499:
+                self.answered()
+        grown = resident() - before
+        self.assertLess(grown, 2048 if not c.SANITIZED else 65536, f"{grown} KiB more after 20 MB of dated bundles")
+
+    def test_slow_client(self):
+        """A byte a second delays nobody, and ends with the time-out; so does what is no OSC."""
+        slow = socket.create_connection(("127.0.0.1", self.tcp))
+        self.addCleanup(slow.close)
+        begun = time.monotonic()
+        slow.settimeout(0.5)
+        worst, drip = 0, iter(struct.pack(">I", 64) + b"/" * 64)
+        while time.monotonic() - begun < 8:
+            try:
+                slow.send(bytes([next(drip)]))
+                if slow.recv(1) == b"":
+                    break
+            except socket.timeout:
+                pass
+            except ConnectionError:
+                break
+            asked = time.monotonic()
+            self.answered()
+            worst = max(worst, time.monotonic() - asked)
+        else:
+            self.fail("the slow client was not closed")
+        self.assertGreater(time.monotonic() - begun, 2)
+        self.assertLess(worst, 0.5 if not c.SANITIZED else 5)
+        for junk in (b"GET / HTTP/1.0\r\n\r\n", b"\0\1\0\1junk"):
+            other = socket.create_connection(("127.0.0.1", self.tcp), c.PATIENCE_S)
+            other.sendall(junk)
+            self.assertEqual(other.recv(1), b"")
+            other.close()
+
+    def test_challenge(self):
+        """An address that may be forged gets a challenge no larger than its question, and nothing more."""
+        probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            probe.connect(("192.0.2.1", 9))
+            own = probe.getsockname()[0]
+        except OSError:
+            self.skipTest("no address but loopback here")
+        finally:
+            probe.close()
+        client = self.client(own)
+        question = message("/convolvd/*")
+        client.raw(message("/x"))
+        client.raw(message("/convolvd/lost/filter", "s", "two"))
+        client.socket.settimeout(c.PATIENCE_S)
+        answer = client.socket.recv(65536)
+        self.assertLessEqual(len(answer), len(question))
+        address, types, (token,) = parse(answer)
+        self.assertEqual((address, types), ("/prove", "i"))
+        self.assertTrue(client.silent(), "more than a challenge came")
+        client.send("/convolvd/prove", "i", token ^ 1)
+        client.send("/convolvd/list")
+        self.assertEqual(client.receive()[0], "/prove")
+        client.send("/convolvd/prove", "i", token)
+        client.send("/convolvd/list")
+        self.assertEqual(client.receive()[0], "/convolvd/list")
+
+    def test_liblo_programs(self):
+        port = c.free_port()
+        dump = subprocess.Popen(["stdbuf", "-oL", "oscdump", str(port)], stdout=subprocess.PIPE, text=True)
+        self.addCleanup(dump.stdout.close)
+        self.addCleanup(dump.wait)
+        self.addCleanup(dump.kill)
+        time.sleep(0.5)
+        for arguments in (["/convolvd/list", "i", port], ["/convolvd/python/info", "i", port],
+                          ["/convolvd/python/subscribe", "sfi", "envelope", "5", port]):
+            subprocess.run(["oscsend", "127.0.0.1", str(self.port), *map(str, arguments)], check=True)
+        self.assertIn('"lost"', dump.stdout.readline())
+        self.assertIn('/convolvd/python/info sfiiisffffhhs "python" 100000.0', dump.stdout.readline())
+
+    @unittest.skipIf(liblo is None, "python3-liblo is not installed")
+    def test_liblo_python(self):
+        x = signal(60)
+        results = self.client()
+        results.send("/convolvd/python/subscribe", "s", "results")
+        target = liblo.Address("127.0.0.1", self.port)
+        for n in range(0, FRAMES, 64):
+            liblo.send(target, "/convolvd/python/block", ("h", n // 64), ("h", n), ("b", x[n:n + 64].astype(">f4").tobytes()))
+        y, _, _ = gather(results.receive, FRAMES)
+        c.assert_within(y, c.convolve(x, TAPS)[:FRAMES], x, TAPS, what="python3-liblo")
+
+    def test_rate(self):
+        """A figure: blocks a second through the walker and the ring."""
+        client = Tcp(self.tcp)
+        self.addCleanup(client.close)
+        count = 2000 if c.SANITIZED else 20000
+        data = b"".join(struct.pack(">I", len(p)) + p for p in blocks("fast", signal(70, count * 8), size=8))
+        begun = time.monotonic()
+        client.socket.sendall(data)
+        c.wait_for(lambda: self.daemon.stream("fast")["datagrams"]["read"] == count, "all blocks")
+        c.note(f"OSC over TCP: {count / (time.monotonic() - begun):.0f} blocks of 8 frames a second")
+
+    def test_page(self):
+        """docs/osc.md holds the table that dispatches."""
+        table = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--help-osc"], capture_output=True, text=True, check=True).stdout
+        with open(os.path.join(c.ROOT, "docs", "osc.md"), encoding="utf-8") as page:
+            text_of_page = page.read()
+        self.assertIn(table.strip(), text_of_page)
+        shown = text_of_page.split("one frame:\n\n```\n")[1].split("```")[0]
+        data = bytes.fromhex("".join(line[:48].split("  ")[0] for line in shown.splitlines()))
+        self.assertEqual(data, message("/convolvd/rig/block", "hhb", 1, 64, struct.pack(">2f", 0.5, -0.5)))
+
+
+if __name__ == "__main__":
+    unittest.main()
