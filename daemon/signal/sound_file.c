@@ -16,7 +16,8 @@ bool sound_head_is_w64_float(const uint8_t *head, size_t bytes)
 {
     enum { CHUNK = 24, EXTENSIBLE = 0xFFFE, FLOATS = 3, SUB_FORMAT = 24 };
     /* Sony Wave64: riff GUID, size, wave GUID, then chunks of {GUID, size with these 24 bytes}. */
-    if (bytes < 40 || memcmp(head, "riff\x2E\x91\xCF\x11", 8) != 0 || memcmp(head + 24, "wave", 4) != 0)
+    if (bytes < 40 || memcmp(head, "riff\x2E\x91\xCF\x11", 8) != 0 ||
+        memcmp(head + 24, "wave", 4) != 0)
         return false;
     size_t at = 40;
     while (bytes - at >= CHUNK + SUB_FORMAT + 2) {
