@@ -47,9 +47,10 @@ int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, do
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX && s == NULL; i++) {
         if (osc->subscriptions[i].used)
             continue;
-        s = &osc->subscriptions[i];
-        *s = (struct osc_subscription){.used = true, .peer = peer, .last_ns = now};
-        snprintf(s->stream, sizeof s->stream, "%s", stream);
+        struct osc_subscription *unused = &osc->subscriptions[i];
+        *unused = (struct osc_subscription){.used = true, .peer = peer, .last_ns = now};
+        snprintf(unused->stream, sizeof unused->stream, "%s", stream);
+        s = unused;
     }
     if (s == NULL)
         return problem_set(problem, ERROR_FULL, "all %d subscriptions are taken; unsubscribe others",
