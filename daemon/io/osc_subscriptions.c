@@ -34,6 +34,16 @@ static struct osc_subscription *find(struct osc *osc, const struct osc_peer *pee
     return NULL;
 }
 
+/* NULL: all are taken. */
+static struct osc_subscription *take_unused(struct osc *osc)
+{
+    for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
+        if (!osc->subscriptions[i].used)
+            return &osc->subscriptions[i];
+    }
+    return NULL;
+}
+
 int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, double rate_hz,
                   struct problem *problem)
 {
@@ -44,17 +54,15 @@ int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, do
     if (!(rate_hz >= 0 && rate_hz <= RATE_MAX_HZ))
         return problem_set(problem, ERROR_ARGUMENT, "a rate of %g messages a second; write 0 to %d",
                            rate_hz, RATE_MAX_HZ);
-    for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX && s == NULL; i++) {
-        if (osc->subscriptions[i].used)
-            continue;
-        struct osc_subscription *unused = &osc->subscriptions[i];
-        *unused = (struct osc_subscription){.used = true, .peer = peer, .last_ns = now};
-        snprintf(unused->stream, sizeof unused->stream, "%s", stream);
-        s = unused;
-    }
+    if (s == NULL)
+        s = take_unused(osc);
     if (s == NULL)
         return problem_set(problem, ERROR_FULL, "all %d subscriptions are taken; unsubscribe others",
                            OSC_SUBSCRIPTIONS_MAX);
+    if (!renewed) {
+        *s = (struct osc_subscription){.used = true, .peer = peer, .last_ns = now};
+        snprintf(s->stream, sizeof s->stream, "%s", stream);
+    }
     s->topics = topics;
     s->rate_hz = rate_hz > 0 ? rate_hz : topics & OSC_TOPIC_RESULTS ? RESULT_RATE_HZ : STATUS_RATE_HZ;
     if (!renewed)

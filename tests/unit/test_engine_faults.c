@@ -226,7 +226,8 @@ static void full_disk_is_left_alone(void **state)
 {
     (void)state;
     const char *before = getenv("POCL_CACHE_DIR");
-    char *kept = before != NULL ? strdup(before) : NULL;
+    char kept[4096];
+    snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
     char directory[] = "/tmp/convolvd-room-XXXXXX", path[64];
     assert_non_null(mkdtemp(directory));
     snprintf(path, sizeof path, "%s/not/yet", directory);
@@ -262,9 +263,8 @@ static void full_disk_is_left_alone(void **state)
     }
     unsetenv("POCL_KERNEL_CACHE");
     unsetenv("POCL_CACHE_DIR");
-    if (kept != NULL)
+    if (before != NULL)
         setenv("POCL_CACHE_DIR", kept, 1);
-    free(kept);
     assert_int_equal(rmdir(directory), 0);
 }
 
