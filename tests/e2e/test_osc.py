@@ -442,6 +442,7 @@ class Osc(unittest.TestCase):
         client.send("/convolvd/prove", "i", token ^ 1)
         client.send("/convolvd/list")
         self.assertEqual(client.receive()[0], "/prove")
+        self.assertTrue(client.silent(), "a question was answered without the proof")
         client.send("/convolvd/prove", "i", token)
         client.send("/convolvd/list")
         self.assertEqual(client.receive()[0], "/convolvd/list")

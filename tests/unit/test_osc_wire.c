@@ -233,6 +233,8 @@ static void test_framing(void **state)
         {"SLIP, END in an escape", BYTES("\xc0/\xdb\xc0"), ERROR_FORMAT, 0},
         {"SLIP, longer than allowed",
          BYTES("/123456789012345678901234567890123456789012345678901234567890123456789"), ERROR_LIMIT, 0},
+        {"SLIP, a byte longer than allowed",
+         BYTES("/123456789012345678901234567890123456789012345678901234567890\xc0"), ERROR_LIMIT, 0},
         {"neither", BYTES("GET / HTTP/1.1\r\n"), ERROR_FORMAT, 0},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
