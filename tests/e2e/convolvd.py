@@ -10,6 +10,7 @@ The build under test is $CONVOLVD_BUILD (default build/gcc).
 import atexit
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -39,14 +40,19 @@ def note(text):
 
 
 def free_port():
-    """A UDP port nobody is bound to, even (RTP) and never given twice."""
+    """A UDP port nobody is bound to, even (RTP) and never given twice. From below the range out of which
+    the kernel gives ports to senders: one of those could take it before its test does."""
     while True:
+        port = 2 * random.SystemRandom().randrange(5500, 16000)
+        if port in _ports_given:
+            continue
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        if port % 2 == 0 and port not in _ports_given:
-            _ports_given.add(port)
-            return port
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        _ports_given.add(port)
+        return port
 
 
 def temporary():
