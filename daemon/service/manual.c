@@ -128,7 +128,7 @@ void schema_print_help(FILE *out)
 
 /* ---- roff ----------------------------------------------------------------------------------- */
 
-/* One character beyond ASCII as \[uXXXX], which groff and mandoc know in every locale; returns its
+/* One character beyond ASCII as \[uNNNN], which groff and mandoc know in every locale; returns its
  * bytes. */
 static int roff_unicode(FILE *out, const char *at)
 {
