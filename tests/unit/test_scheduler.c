@@ -239,7 +239,7 @@ static void on_time(uv_timer_t *timer)
     }
 }
 
-static void feed_open(struct feed *feed, struct house *house, const char *name, uint32_t taps)
+static void feed_open(struct feed *feed, struct house *house, const char *name)
 {
     struct random_state random = {4711 + feed->channels};
     struct problem problem;
@@ -259,7 +259,6 @@ static void feed_open(struct feed *feed, struct house *house, const char *name, 
         .reorder_ns = 0,
         .batches_in_flight = 6,
     };
-    (void)taps;
     if (stream_open(house->engine, &options, feed->plan, &feed->stream, &problem) != 0)
         fail_msg("%s", problem.text);
     const struct result_port port = {.context = feed, .put = take};
@@ -329,7 +328,7 @@ static void start_b(uv_work_t *work, int status)
     visit->b.total = 40000;
     visit->b.frames = visit->b.delivered = 0;
     visit->b.got = calloc((visit->b.total + 301) * 5, sizeof(float));
-    feed_open(&visit->b, &visit->house, "b", 301);
+    feed_open(&visit->b, &visit->house, "b");
     visit->exchange = 12345;
     assert_int_equal(stream_exchange(visit->b.stream, visit->b_next, visit->exchange, 0, on_retired, visit), 0);
     visit->phase = 1;
@@ -369,7 +368,7 @@ static float *run_a(int visitors)
     a->total = A_FRAMES;
     a->got = calloc((A_FRAMES + A_TAPS) * A_CHANNELS, sizeof(float));
     a->plan = make_plan(&visit->house, A_CHANNELS, 512, A_TAPS, 16, 3);
-    feed_open(a, &visit->house, "a", A_TAPS);
+    feed_open(a, &visit->house, "a");
     visit->work.data = visit;
     while (!feed_done(a) || visit->visits < visitors) {
         if (visit->visits < visitors && visit->phase == 0 && a->delivered > 1000) {
@@ -425,8 +424,8 @@ static void test_modest_beside_saturating(void **state)
     greedy.plan = make_plan(&house, 16, 1024, 30000, 128, 6); /* its largest batch far longer */
     modest.total = 48000 * 3;
     greedy.total = UINT64_MAX;
-    feed_open(&greedy, &house, "greedy", 30000);
-    feed_open(&modest, &house, "modest", 4801);
+    feed_open(&greedy, &house, "greedy");
+    feed_open(&modest, &house, "modest");
     while (!feed_done(&modest))
         uv_run(&house.loop, UV_RUN_ONCE);
     struct stream_stats stats;
