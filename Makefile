@@ -25,6 +25,7 @@ PACKAGES  := gcc libc6-dev pkgconf python3 \
              libsystemd-dev liblo-dev
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
              liblo-tools python3-liblo ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+             jackd2 libjack-jackd2-dev jconvolver \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd
 
 LIBS      := OpenCL libuv inih sndfile jansson nettle cairo libsystemd liblo
@@ -73,11 +74,14 @@ PUBLISHED_PROGRAMS := bench_published report_published
 PUBLISHED_SRC := $(wildcard bench/published/*.c)
 PUBLISHED_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(PUBLISHED_PROGRAMS:%=bench/published/%.c),$(PUBLISHED_SRC)))
 PUBLISHED  := $(PUBLISHED_PROGRAMS:%=$(BUILD)/bench/%)
+# A JACK client of their own, for the scripts that need one.
+JACK_CLIENT := $(BUILD)/tests/jack_client
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC)
+              $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
+              tests/e2e/jack_client.c
 ALL_HEADERS := $(wildcard daemon/*/*.h clients/*/*.h kernels/*.h tests/unit/*.h bench/*.h bench/published/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
@@ -166,9 +170,13 @@ $(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libunit.a $(LIBDAEMO
 
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 
+$(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(shell pkg-config --libs jack) -o $@
+
 # Everything tests/run needs of one build.
 .PHONY: testables
-testables: all $(UNIT)
+testables: all $(UNIT) $(JACK_CLIENT)
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)

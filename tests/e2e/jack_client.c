@@ -1,0 +1,390 @@
+/*
+ * A JACK client for the tests: plays a known signal into named ports and captures others, in
+ * the same process cycles, so that row n of the capture was taken while row n of the play file
+ * was given: what goes out and comes back lies later by exactly the delay between.
+ *
+ *     jack_client --name rig --play in.f32 --outputs 2 --capture out.f32 --inputs 2
+ *                 --frames 48000 --connect 'rig:out_%d>convolvd:in_%d' --connect
+ * 'convolvd:out_%d>rig:in_%d'
+ *
+ * Files are raw float32, frame by frame ([frames][ports]); a capture named .npy gets that
+ * header. A connection is SOURCE>SINK, each a full port name; one with %d stands for one
+ * connection per port of ours that it names, counted from 1. Connections are retried until the
+ * ports exist (--timeout); the first cycle after the last one is frame 0. --through N passes
+ * N inputs to N outputs untouched instead. The server is $JACK_DEFAULT_SERVER's.
+ *
+ * Prints "ready" when connected and, at the end, one line of JSON: rate, period, first_frame
+ * (JACK's frame time of row 0), frames, missed_frames (cycles that JACK left out, by its frame
+ * clock), xruns, start_ns and end_ns (monotonic times of the first and last cycle), gone (the
+ * server ended). Exit status: 0, 1 for an error, 3 when the server ended first (what was
+ * captured until then is written).
+ *
+ * The process callback runs on JACK's thread; it copies, and touches nothing else but the
+ * atomics below. Everything is allocated before activation.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <jack/jack.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PORTS_MAX = 512, CONNECTIONS_MAX = 2 * PORTS_MAX, NAME_BYTES = 320 };
+
+struct client {
+    /* Immutable once active. */
+    jack_client_t *jack;
+    jack_port_t *inputs[PORTS_MAX], *outputs[PORTS_MAX];
+    uint32_t input_count, output_count;
+    const float *play;            /* [play_frames][output_count] */
+    float *capture;               /* [frames][input_count] */
+    uint64_t play_frames, frames; /* frames: how long the run is, 0: until SIGTERM */
+    bool loop, through;
+    /* Main thread sets, process thread reads. */
+    atomic_bool started;
+    /* Process thread sets, main thread reads. */
+    _Atomic uint64_t done_frames, missed_frames, first_frame;
+    _Atomic int64_t start_ns, end_ns;
+    /* Any of JACK's threads. */
+    atomic_uint xruns;
+    atomic_bool gone;
+    /* Process thread only. */
+    bool running;
+    jack_nframes_t next_frame_time;
+};
+
+struct connection {
+    char from[NAME_BYTES], to[NAME_BYTES];
+};
+
+static struct connection connections[CONNECTIONS_MAX];
+static size_t connection_count;
+static volatile sig_atomic_t told_to_end;
+
+static void end_soon(int number)
+{
+    (void)number;
+    told_to_end = 1;
+}
+
+__attribute__((noreturn, format(printf, 1, 2))) static void fail(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("jack_client: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(1);
+}
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static void pass_through(struct client *client, jack_nframes_t frames)
+{
+    for (uint32_t port = 0; port < client->output_count; port++)
+        memcpy(jack_port_get_buffer(client->outputs[port], frames),
+               jack_port_get_buffer(client->inputs[port], frames), frames * sizeof(float));
+}
+
+static void play(struct client *client, jack_nframes_t frames, uint64_t at, bool silent)
+{
+    for (uint32_t port = 0; port < client->output_count; port++) {
+        float *to = jack_port_get_buffer(client->outputs[port], frames);
+        for (jack_nframes_t i = 0; i < frames; i++) {
+            uint64_t frame =
+                client->loop && client->play_frames ? (at + i) % client->play_frames : at + i;
+            to[i] = silent || frame >= client->play_frames
+                        ? 0
+                        : client->play[frame * client->output_count + port];
+        }
+    }
+}
+
+static void capture(struct client *client, jack_nframes_t frames, uint64_t at)
+{
+    uint64_t left = client->frames > at ? client->frames - at : 0;
+    jack_nframes_t count = left < frames ? (jack_nframes_t)left : frames;
+    for (uint32_t port = 0; port < client->input_count; port++) {
+        const float *from = jack_port_get_buffer(client->inputs[port], frames);
+        for (jack_nframes_t i = 0; i < count; i++)
+            client->capture[(at + i) * client->input_count + port] = from[i];
+    }
+}
+
+static int process(jack_nframes_t frames, void *context)
+{
+    struct client *client = context;
+    if (client->through) {
+        pass_through(client, frames);
+        return 0;
+    }
+    jack_nframes_t now = jack_last_frame_time(client->jack);
+    uint64_t at = atomic_load_explicit(&client->done_frames, memory_order_relaxed);
+    if (!atomic_load_explicit(&client->started, memory_order_acquire)) {
+        play(client, frames, 0, true);
+        return 0;
+    }
+    if (!client->running) {
+        client->running = true;
+        atomic_store(&client->first_frame, now);
+        atomic_store(&client->start_ns, monotonic_ns());
+    } else if (now != client->next_frame_time) {
+        atomic_fetch_add(&client->missed_frames, (jack_nframes_t)(now - client->next_frame_time));
+    }
+    client->next_frame_time = now + frames;
+    play(client, frames, at, false);
+    if (client->capture && at < client->frames)
+        capture(client, frames, at);
+    atomic_store(&client->end_ns, monotonic_ns());
+    atomic_store_explicit(&client->done_frames, at + frames, memory_order_release);
+    return 0;
+}
+
+static int count_xrun(void *context)
+{
+    atomic_fetch_add(&((struct client *)context)->xruns, 1);
+    return 0;
+}
+
+static void server_gone(void *context)
+{
+    atomic_store(&((struct client *)context)->gone, true);
+}
+
+/* The file's floats, *frames of them `ports` wide. */
+static float *load(const char *path, uint32_t ports, uint64_t *frames)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END))
+        fail("%s: %s", path, strerror(errno));
+    long bytes = ftell(file);
+    rewind(file);
+    *frames = (uint64_t)bytes / sizeof(float) / ports;
+    float *samples = calloc(*frames * ports + 1, sizeof *samples);
+    if (!samples || fread(samples, sizeof(float) * ports, *frames, file) != *frames)
+        fail("%s cannot be read", path);
+    fclose(file);
+    return samples;
+}
+
+static void save(const char *path, const float *samples, uint64_t frames, uint32_t ports)
+{
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        fail("%s: %s", path, strerror(errno));
+    if (strlen(path) > 4 && strcmp(path + strlen(path) - 4, ".npy") == 0) {
+        char text[118];
+        int length =
+            snprintf(text, sizeof text,
+                     "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRIu64 ", %u), }",
+                     frames, ports);
+        memset(text + length, ' ', sizeof text - (size_t)length);
+        text[sizeof text - 1] = '\n';
+        fwrite("\x93NUMPY\x01\x00\x76\x00", 1, 10, file);
+        fwrite(text, 1, sizeof text, file);
+    }
+    bool written = fwrite(samples, sizeof(float) * ports, frames, file) == frames;
+    if (fclose(file) || !written)
+        fail("%s cannot be written", path);
+}
+
+/* One end of a connection, its %d replaced by `number`. */
+static void port_name(char *to, const char *pattern, size_t length, uint32_t number)
+{
+    const char *mark = memmem(pattern, length, "%d", 2);
+    int written = mark ? snprintf(to, NAME_BYTES, "%.*s%u%.*s", (int)(mark - pattern), pattern,
+                                  number, (int)(length - (size_t)(mark - pattern) - 2), mark + 2)
+                       : snprintf(to, NAME_BYTES, "%.*s", (int)length, pattern);
+    if (written >= NAME_BYTES)
+        fail("a port's name is longer than %d bytes", NAME_BYTES);
+}
+
+static void add_connection(const char *text, const char *ours, uint32_t inputs, uint32_t outputs)
+{
+    const char *arrow = strchr(text, '>');
+    if (!arrow)
+        fail("--connect %s: write SOURCE>SINK", text);
+    size_t from = (size_t)(arrow - text), prefix = strlen(ours);
+    bool from_us = from > prefix && strncmp(text, ours, prefix) == 0 && text[prefix] == ':';
+    uint32_t count = strstr(text, "%d") ? (from_us ? outputs : inputs) : 1;
+    for (uint32_t i = 0; i < count; i++) {
+        if (connection_count == CONNECTIONS_MAX)
+            fail("more than %d connections", CONNECTIONS_MAX);
+        struct connection *connection = &connections[connection_count++];
+        port_name(connection->from, text, from, i + 1);
+        port_name(connection->to, arrow + 1, strlen(arrow + 1), i + 1);
+    }
+}
+
+static void connect_all(struct client *client, int64_t deadline_ns)
+{
+    for (size_t i = 0; i < connection_count; i++) {
+        const struct connection *connection = &connections[i];
+        for (;;) {
+            int status = jack_connect(client->jack, connection->from, connection->to);
+            if (status == 0 || status == EEXIST)
+                break;
+            if (atomic_load(&client->gone))
+                fail("the server ended");
+            if (monotonic_ns() > deadline_ns)
+                fail("%s cannot be connected to %s", connection->from, connection->to);
+            usleep(20000);
+        }
+    }
+}
+
+static jack_port_t *add_port(struct client *client, const char *direction, uint32_t index,
+                             unsigned long flags)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s_%u", direction, index + 1);
+    jack_port_t *port = jack_port_register(client->jack, name, JACK_DEFAULT_AUDIO_TYPE, flags, 0);
+    if (!port)
+        fail("port %s cannot be registered; has the server --port-max of them?", name);
+    return port;
+}
+
+static uint32_t port_number(const char *text)
+{
+    unsigned long value = strtoul(text, NULL, 10);
+    if (value > PORTS_MAX)
+        fail("at most %d ports", PORTS_MAX);
+    return (uint32_t)value;
+}
+
+static void quiet(const char *text)
+{
+    (void)text; /* retried connections are not worth a line each */
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"name", required_argument, NULL, 'n'},
+        {"play", required_argument, NULL, 'p'},
+        {"outputs", required_argument, NULL, 'o'},
+        {"capture", required_argument, NULL, 'c'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"frames", required_argument, NULL, 'f'},
+        {"connect", required_argument, NULL, 'x'},
+        {"through", required_argument, NULL, 't'},
+        {"timeout", required_argument, NULL, 'w'},
+        {"loop", no_argument, NULL, 'l'},
+        {NULL, 0, NULL, 0},
+    };
+    static struct client client; /* zero: nothing started */
+    const char *name = "rig", *play_path = NULL, *capture_path = NULL, *wanted[CONNECTIONS_MAX];
+    size_t wanted_count = 0;
+    double timeout_s = 20;
+    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (option) {
+        case 'n':
+            name = optarg;
+            break;
+        case 'p':
+            play_path = optarg;
+            break;
+        case 'o':
+            client.output_count = port_number(optarg);
+            break;
+        case 'c':
+            capture_path = optarg;
+            break;
+        case 'i':
+            client.input_count = port_number(optarg);
+            break;
+        case 'f':
+            client.frames = strtoull(optarg, NULL, 10);
+            break;
+        case 't':
+            client.input_count = client.output_count = port_number(optarg);
+            client.through = true;
+            break;
+        case 'w':
+            timeout_s = strtod(optarg, NULL);
+            break;
+        case 'l':
+            client.loop = true;
+            break;
+        case 'x':
+            if (wanted_count == CONNECTIONS_MAX)
+                fail("more than %d connections", CONNECTIONS_MAX);
+            wanted[wanted_count++] = optarg;
+            break;
+        default:
+            return 1;
+        }
+    }
+    if (play_path && client.output_count)
+        client.play = load(play_path, client.output_count, &client.play_frames);
+    if (client.frames && client.input_count && !client.through) {
+        client.capture = malloc(client.frames * client.input_count * sizeof(float));
+        if (!client.capture)
+            fail("no memory for the capture");
+        memset(client.capture, 0,
+               client.frames * client.input_count *
+                   sizeof(float)); /* no page fault in the callback */
+    }
+    if (!getenv("JACK_CLIENT_VERBOSE")) {
+        jack_set_error_function(quiet);
+        jack_set_info_function(quiet);
+    }
+    int64_t deadline_ns = monotonic_ns() + (int64_t)(timeout_s * 1e9);
+    while (!(client.jack = jack_client_open(name, JackNoStartServer | JackUseExactName, NULL))) {
+        if (monotonic_ns() > deadline_ns)
+            fail("no JACK server answers");
+        usleep(50000);
+    }
+    for (uint32_t i = 0; i < client.input_count; i++)
+        client.inputs[i] = add_port(&client, "in", i, JackPortIsInput);
+    for (uint32_t i = 0; i < client.output_count; i++)
+        client.outputs[i] = add_port(&client, "out", i, JackPortIsOutput);
+    for (size_t i = 0; i < wanted_count; i++)
+        add_connection(wanted[i], name, client.input_count, client.output_count);
+    jack_set_process_callback(client.jack, process, &client);
+    jack_set_xrun_callback(client.jack, count_xrun, &client);
+    jack_on_shutdown(client.jack, server_gone, &client);
+    if (jack_activate(client.jack))
+        fail("the client cannot be activated");
+    connect_all(&client, deadline_ns);
+    atomic_store_explicit(&client.started, true, memory_order_release);
+    jack_nframes_t rate_hz = jack_get_sample_rate(client.jack),
+                   period = jack_get_buffer_size(client.jack);
+    signal(SIGTERM, end_soon);
+    puts("ready");
+    fflush(stdout);
+    while (!told_to_end && !atomic_load(&client.gone) &&
+           (!client.frames || atomic_load(&client.done_frames) < client.frames))
+        usleep(10000);
+    bool gone = atomic_load(&client.gone);
+    if (!gone)
+        jack_deactivate(client.jack);
+    uint64_t done = atomic_load(&client.done_frames),
+             kept = done < client.frames ? done : client.frames;
+    if (client.capture && capture_path)
+        save(capture_path, client.capture, kept, client.input_count);
+    printf("{\"rate\": %u, \"period\": %u, \"first_frame\": %" PRIu64 ", \"frames\": %" PRIu64
+           ", \"missed_frames\": %" PRIu64 ", \"xruns\": %u, \"start_ns\": %" PRId64
+           ", \"end_ns\": %" PRId64 ", \"gone\": %s}\n",
+           rate_hz, period, atomic_load(&client.first_frame), done,
+           atomic_load(&client.missed_frames), atomic_load(&client.xruns),
+           atomic_load(&client.start_ns), atomic_load(&client.end_ns), gone ? "true" : "false");
+    fflush(stdout);
+    if (!gone)
+        jack_client_close(client.jack);
+    return gone ? 3 : 0;
+}
