@@ -9,7 +9,7 @@
 #include "convolve/internal.h"
 
 #include <assert.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "convolve/hooks.h"
@@ -17,16 +17,6 @@
 #include "device/program.h"
 
 struct engine_hooks engine_hooks;
-
-static const struct {
-    const char *file, *function;
-} kernel_table[KERNELS] = {
-    [KERNEL_FUSED] = {"fused.cl", "fused"},
-    [KERNEL_FORWARD] = {"general.cl", "general_forward"},
-    [KERNEL_PRODUCT] = {"general.cl", "general_product"},
-    [KERNEL_GATHER] = {"overlap_add.cl", "overlap_add_gather"},
-    [KERNEL_LANES] = {"lanes.cl", "lanes"},
-};
 
 /* True when a write to a buffer over host memory is seen in that memory without a map: PoCL.
  * Simulators keep a copy. */
@@ -48,53 +38,133 @@ static bool memory_is_shared(struct engine *engine)
     return shared;
 }
 
-static int build_kernel(struct engine *engine, enum kernel_id id, enum scratch scratch,
-                        struct problem *problem)
+/* Program and kernel of an entry whose names are set. */
+static int kernel_build(struct engine *engine, struct kernel *entry, struct problem *problem)
 {
-    char options[160];
-    /* Oclgrind 21.10 does not interpret what inlining leaves behind
-     * (llvm.experimental.noalias.scope.decl). */
-    const bool simulator = strcmp(engine->found.info.platform, "Oclgrind") == 0;
-    snprintf(options, sizeof options, "-D LANES=%u -D ITEMS=%u%s%s", engine->lanes, engine->items,
-             scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "", simulator ? " -cl-opt-disable" : "");
     const struct program_request request = {
         .context = engine->context,
         .device = engine->found.device,
         .info = &engine->found.info,
         .kernels_dir = engine->kernels_dir,
         .cache_dir = engine->cache_dir,
-        .file = kernel_table[id].file,
-        .options = options,
+        .file = entry->file,
+        .options = entry->options,
     };
-    /* Kernels of one file share its program. */
+    /* Kernels of one file and the same options share its program. */
     cl_program program = NULL;
-    for (int other = 0; other < KERNELS && program == NULL; other++)
-        if (strcmp(kernel_table[other].file, kernel_table[id].file) == 0 &&
-            (program = engine->programs[other][scratch]) != NULL)
-            clRetainProgram(program);
+    for (int i = 0; i < KERNELS_MAX && program == NULL; i++) {
+        const struct kernel *other = &engine->kernels[i];
+        if (other->program != NULL && strcmp(other->file, entry->file) == 0 &&
+            strcmp(other->options, entry->options) == 0)
+            clRetainProgram(program = other->program);
+    }
     if (program == NULL) {
         int error = program_build(&request, &program, problem);
         if (error < 0)
             return error;
     }
     cl_int code = CL_SUCCESS;
-    cl_kernel kernel = clCreateKernel(program, kernel_table[id].function, &code);
+    cl_kernel kernel = clCreateKernel(program, entry->function, &code);
     if (kernel == NULL) {
         clReleaseProgram(program);
-        opencl_problem(problem, code, kernel_table[id].function);
-        return problem_prefix(problem, ERROR_PROGRAM, "%s", kernel_table[id].file);
+        opencl_problem(problem, code, entry->function);
+        return problem_prefix(problem, ERROR_PROGRAM, "%s", entry->file);
     }
-    engine->programs[id][scratch] = program;
-    engine->kernels[id][scratch] = kernel;
+    entry->program = program;
+    entry->kernel = kernel;
     return 0;
 }
 
-int device_kernel(struct engine *engine, enum kernel_id id, enum scratch scratch,
-                  struct problem *problem)
+static void kernel_release(struct kernel *entry)
 {
-    if (id == KERNEL_NONE || engine->kernels[id][scratch] != NULL)
-        return 0;
-    return build_kernel(engine, id, scratch, problem);
+    if (entry->kernel != NULL)
+        clReleaseKernel(entry->kernel);
+    if (entry->program != NULL)
+        clReleaseProgram(entry->program);
+    entry->kernel = NULL;
+    entry->program = NULL;
+}
+
+static void kernel_forget(struct kernel *entry)
+{
+    kernel_release(entry);
+    free(entry->file);
+    free(entry->function);
+    free(entry->options);
+    *entry = (struct kernel){0};
+}
+
+static bool kernel_is(const struct kernel *entry, const char *file, const char *function,
+                      const char *options)
+{
+    return entry->file != NULL && strcmp(entry->file, file) == 0 &&
+           strcmp(entry->function, function) == 0 && strcmp(entry->options, options) == 0;
+}
+
+/* The entry itself, else an empty one, else one that nobody uses any more. */
+static struct kernel *kernel_find(struct engine *engine, const char *file, const char *function,
+                                  const char *options)
+{
+    struct kernel *empty = NULL, *unused = NULL;
+    for (int i = 0; i < KERNELS_MAX; i++) {
+        struct kernel *entry = &engine->kernels[i];
+        if (kernel_is(entry, file, function, options))
+            return entry;
+        if (entry->file == NULL && empty == NULL)
+            empty = entry;
+        if (entry->users == 0 && unused == NULL)
+            unused = entry;
+    }
+    return empty != NULL ? empty : unused;
+}
+
+int device_kernel_get(struct engine *engine, const char *file, const char *function,
+                      const char *options, struct kernel **out, struct problem *problem)
+{
+    struct kernel *entry = kernel_find(engine, file, function, options);
+    if (entry == NULL)
+        return problem_set(problem, ERROR_LIMIT, "more than %d kernels on one device", KERNELS_MAX);
+    if (!kernel_is(entry, file, function, options)) {
+        kernel_forget(entry);
+        entry->file = strdup(file);
+        entry->function = strdup(function);
+        entry->options = strdup(options);
+        if (entry->file == NULL || entry->function == NULL || entry->options == NULL) {
+            kernel_forget(entry);
+            return problem_set(problem, ERROR_MEMORY, "out of memory for a kernel");
+        }
+    }
+    int error = entry->kernel == NULL ? kernel_build(engine, entry, problem) : 0;
+    if (error < 0) {
+        kernel_forget(entry);
+        return error;
+    }
+    entry->users++;
+    *out = entry;
+    return 0;
+}
+
+void device_kernel_put(struct kernel *kernel)
+{
+    if (kernel == NULL)
+        return;
+    assert(kernel->users > 0);
+    kernel->users--;
+}
+
+int device_kernels_rebuild(struct engine *engine, struct problem *problem)
+{
+    int error = 0;
+    for (int i = 0; i < KERNELS_MAX && error == 0; i++)
+        if (engine->kernels[i].users > 0)
+            error = kernel_build(engine, &engine->kernels[i], problem);
+    return error;
+}
+
+void device_kernels_forget(struct engine *engine)
+{
+    for (int i = 0; i < KERNELS_MAX; i++)
+        kernel_forget(&engine->kernels[i]);
 }
 
 int device_create(struct engine *engine, struct problem *problem)
@@ -128,15 +198,8 @@ void device_destroy(struct engine *engine)
 {
     if (engine->queue != NULL)
         clFinish(engine->queue);
-    for (int id = 0; id < KERNELS; id++)
-        for (int scratch = 0; scratch < SCRATCHES; scratch++) {
-            if (engine->kernels[id][scratch] != NULL)
-                clReleaseKernel(engine->kernels[id][scratch]);
-            if (engine->programs[id][scratch] != NULL)
-                clReleaseProgram(engine->programs[id][scratch]);
-            engine->kernels[id][scratch] = NULL;
-            engine->programs[id][scratch] = NULL;
-        }
+    for (int i = 0; i < KERNELS_MAX; i++)
+        kernel_release(&engine->kernels[i]);
     arena_release(&engine->input);
     arena_release(&engine->spectrum);
     arena_release(&engine->state);

@@ -113,6 +113,7 @@ static void free_engine(struct engine *engine)
 {
     if (engine->context != NULL)
         device_destroy(engine);
+    device_kernels_forget(engine);
     arena_close(&engine->input);
     arena_close(&engine->spectrum);
     arena_close(&engine->state);
@@ -346,7 +347,7 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     struct slot *slot = (struct slot *)batch;
     const struct plan *plan = item->plan;
     assert(item->blocks >= 1 && item->blocks <= plan->blocks_max);
-    assert(item->ring->frame_bytes == plan->templates[STAGE_PRODUCE][0].frame_bytes);
+    assert(item->ring->frame_bytes == plan->stages[0].rows[0].frame_bytes);
     const uint64_t floats = (uint64_t)item->blocks * plan->hop * plan->info.output_floats;
     const uint64_t reports = (uint64_t)item->blocks * plan->info.inputs;
     const bool shared = item->share_previous && batch->count > 0;

@@ -7,9 +7,10 @@
  *   worker.c    the device thread: takes batches, completes them; the waiter thread
  *   launch.c    a batch becomes rows and launches
  *   plan.c      a specification becomes a plan; costs
- *   layout.c    geometry: N, partitions, where spectra and state lie
- *   variants.c  the table of variants
- *   lanes.c     the tables of the variant "lanes"
+ *   layout.c    geometry: N, partitions
+ *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
+ *   variants.c  the table of variants; each row's functions stand in a file of its own:
+ *               fused.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference
  *   tree.c      the transform in double
  */
@@ -42,14 +43,15 @@ _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one re
 
 /* ---- kernels ------------------------------------------------------------------------------ */
 
-enum kernel_id {
-    KERNEL_FUSED,
-    KERNEL_FORWARD,
-    KERNEL_PRODUCT,
-    KERNEL_GATHER,
-    KERNEL_LANES,
-    KERNELS,
-    KERNEL_NONE = KERNELS,
+enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 320 };
+
+/* A kernel of a program built with certain options, shared by the plans that ask for the same.
+ * Built by workers, under `workers`; used by the device thread only. */
+struct kernel {
+    char *file, *function, *options;
+    cl_program program;
+    cl_kernel kernel;
+    uint32_t users; /* plans; one without users stays built until its place is needed */
 };
 
 /* A transform lies in local memory, or in a scratch piece of STATE when it does not fit. */
@@ -70,15 +72,35 @@ void ring_give(struct engine *engine, struct ring *ring);
 
 /* ---- plans ---------------------------------------------------------------------------------- */
 
-/* A batch runs its stages in this order; each is one launch for all plans that share kernel and N.
+enum { STAGES_MAX = 8, STAGE_NUMBERS = 4 };
+
+/* What a stage leaves in STATE for later blocks: it runs again for the blocks before an item when
+ * the state is not there. */
+enum stage_keeps {
+    KEEPS_NOTHING,
+    KEEPS_SPECTRA, /* for layout.history_blocks + layout.tail_blocks */
+    KEEPS_PLANES,  /* for layout.tail_blocks */
+};
+
+/* A stage without a kernel: computes the rows at once, on the device thread. */
+typedef void stage_function(struct engine *engine, const struct plan *plan, const struct row *rows,
+                            uint32_t count);
+
+/*
+ * One launch of a batch. A batch runs the stages of its plans in the order of their numbers;
+ * plans whose stages are alike (stages_alike) share the launch: their rows lie side by side.
  */
-enum stage_id {
-    STAGE_REBUILD_FORWARD, /* spectra of blocks before the item, after a jump */
-    STAGE_REBUILD_PLANES,  /* planes of blocks before the item */
-    STAGE_FORWARD,
-    STAGE_PRODUCE,
-    STAGE_GATHER,
-    STAGE_COUNT,
+struct stage {
+    struct kernel *kernel;  /* NULL: `run` does it */
+    stage_function *run;
+    uint32_t items;         /* work-items of a group */
+    uint32_t group_blocks;  /* blocks of a row that a group computes */
+    uint64_t local_bytes;   /* of the argument local_points */
+    enum stage_keeps keeps;
+    uint64_t numbers[STAGE_NUMBERS]; /* further arguments of the kernel, ulong */
+    uint32_t number_count;
+    struct row *rows; /* templates, [count] of `capacity` */
+    uint32_t count, capacity;
 };
 
 /* A transform's tables on the device, shared by the plans of one N and order of points. */
@@ -107,8 +129,8 @@ struct layout {
     uint32_t history_blocks;   /* (partitions - 1) · partition_blocks */
     uint32_t tail_blocks;      /* D: blocks whose tails reach into one, overlap-add only */
     enum scratch scratch;
-    uint32_t planes;       /* transforms of scratch a group has */
-    uint32_t group_blocks; /* blocks that a group of PRODUCE computes */
+    uint32_t planes;     /* transforms of scratch a group has */
+    uint32_t tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
 };
 
 struct plan {
@@ -116,14 +138,13 @@ struct plan {
     struct engine *engine;
     struct plan_info info;
     struct layout layout;
-    struct device_tree *tree;
+    struct device_tree *tree; /* NULL: layout.tree_lanes is 0 */
     uint32_t hop, blocks_max;
-    enum kernel_id kernels[STAGE_COUNT];
-    struct row *templates[STAGE_COUNT]; /* of FORWARD, PRODUCE and GATHER */
-    uint32_t rows[STAGE_COUNT];
+    struct stage stages[STAGES_MAX];
+    uint32_t stage_count;
     uint32_t rows_most; /* rows one item can need */
     uint32_t slots, plane_slots;
-    uint64_t spectra_offset, edges_offset, state_offset, scratch_offset; /* bytes; ROW_NONE: none */
+    uint64_t spectra_offset, state_offset, scratch_offset; /* bytes; ROW_NONE: none */
     uint32_t scratch_groups;
     bool stateful;
 
@@ -139,15 +160,40 @@ struct plan {
     _Atomic int64_t cost_base_ns, cost_block_ps;
 };
 
-/* One way to compute a batch. A row of the table in variants.c. */
+/* A plan being built. */
+struct build {
+    struct engine *engine;
+    struct plan *plan;
+    const struct plan_spec *spec;
+    struct filter_spectra *filters; /* [taps_count], set by spectra_place */
+    double *work;                   /* [N] */
+    /* set by variant.measure: what fill() will find at plan->spectra_offset and state_offset */
+    uint64_t spectra_floats, state_floats;
+};
+
+/*
+ * One way to compute a batch: a row of the table in variants.c. The functions are called in
+ * this order, by a worker holding `workers`:
+ *
+ *   objection   why it cannot do this plan, or, when it was not asked for by name, should not
+ *               (a sentence's part, "it is made for CPUs"); NULL: it can. May be absent.
+ *   layout      geometry; absent: layout_standard. 0, ERROR_UNSUPPORTED or ERROR_LIMIT.
+ *   measure     how much of SPECTRUM and STATE the plan needs.
+ *   fill        writes the spectra (SPECTRUM is uploaded afterwards) and adds the stages.
+ */
 struct variant {
     const char *name;
     const char *sentence;
     double pace; /* operations in the time in which partitions do one */
     bool overlap_add;
-    bool one_launch; /* outputs of one edge each, one partition */
     bool partitions;
-    bool lanes; /* a channel in each lane: trees without root lanes */
+    const char *(*objection)(const struct engine *engine, const struct plan_spec *spec,
+                             bool by_name);
+    int (*layout)(const struct engine *engine, const struct plan_spec *spec,
+                  const struct variant *variant, bool by_name, struct layout *layout,
+                  struct problem *problem);
+    void (*measure)(struct build *build);
+    int (*fill)(struct build *build, struct problem *problem);
 };
 
 const struct variant *variant_at(int index);
@@ -156,25 +202,62 @@ const struct variant *variant_at(int index);
 int layout_make(const struct engine *engine, const struct plan_spec *spec,
                 const struct variant *variant, bool by_name, struct layout *layout,
                 struct problem *problem);
+/* For a variant's own `layout`, which may change the result: N by rule, partitions, local or global
+ * scratch, one plane. Sets everything. */
+int layout_standard(const struct engine *engine, const struct plan_spec *spec,
+                    const struct variant *variant, bool by_name, struct layout *layout,
+                    struct problem *problem);
+/* For `objection`: not every output has one edge of an input of its own. NULL: they have. */
+const char *layout_single_edges(const struct plan_spec *spec);
+/* Some filter has an imaginary part that an output takes. */
+bool layout_any_complex(const struct plan_spec *spec);
 
 /* plan.c: the fields that depend on the layout; frees everything on error. */
 int plan_build(struct engine *engine, const struct plan_spec *spec, const struct layout *layout,
                struct plan **out, struct problem *problem);
 
-/* plan.c, for the variants' own files: what every row of an input shares, and room for a stage's
- * rows (NULL: out of memory). */
-struct row plan_input_row(const struct plan *plan, const struct plan_spec *spec, uint32_t input);
-struct row *plan_stage_rows(struct plan *plan, enum stage_id stage, enum kernel_id kernel,
-                            uint32_t capacity);
+/*
+ * plan.c, for `fill`: adds a stage with room for `capacity` rows and the kernel `function` of
+ * `file`, built with LANES and ITEMS of the engine's shape, GLOBAL_SCRATCH where the layout says
+ * so, and `options` ("-D X=1 …", NULL: none); file NULL: the caller sets `run`. `items` is the
+ * engine's, group_blocks 1, local_bytes what the layout's planes need; the caller may change them
+ * ("-D ITEMS=n" among its options replaces the engine's). Stages
+ * added before stay where they are.
+ */
+int plan_stage(struct build *build, const char *file, const char *function, const char *options,
+               uint32_t capacity, struct stage **out, struct problem *problem);
 
-/* lanes.c. Why it cannot do these channels and edges, or, when it was not asked for by name, should
- * not; NULL: it can. */
+/* spectra.c, for `measure` and `fill`. What every row of an input shares; where an output's frames
+ * go; spectra of all filters in the order of the plan's tree, one after the other from
+ * plan->spectra_offset on. */
+struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, uint32_t input);
+void row_to_output(const struct build *build, uint32_t output, struct row *row);
+uint32_t row_form(enum output_form form);
+uint32_t output_components(const struct build *build, uint32_t output);
+uint64_t spectra_place(struct build *build); /* returns floats */
+void spectra_fill(struct build *build);
+
+/* The rows of the table. */
+const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+                            bool by_name);
+int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem);
+void fused_measure(struct build *build);
+int fused_fill(struct build *build, struct problem *problem);
+void general_measure(struct build *build);
+int general_fill(struct build *build, struct problem *problem);
+void overlap_add_measure(struct build *build);
+int overlap_add_fill(struct build *build, struct problem *problem);
+void overlap_add_general_measure(struct build *build);
+int overlap_add_general_fill(struct build *build, struct problem *problem);
 const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec,
                             bool by_name);
-uint32_t lanes_group_blocks(const struct plan_spec *spec);
-uint64_t lanes_spectra_floats(const struct plan_spec *spec, uint32_t fft);
-/* Fills the plan's spectra and rows; `work` holds N doubles. 0 or ERROR_MEMORY. */
-int lanes_rows(struct plan *plan, const struct plan_spec *spec, double *work);
+int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem);
+void lanes_measure(struct build *build);
+int lanes_fill(struct build *build, struct problem *problem);
 
 /* selftest.c: 0, ERROR_ACCURACY, or what the engine answers. Fills the plan's error and cost. */
 int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem);
@@ -236,9 +319,7 @@ struct engine {
     struct plan *plans[PLANS_MAX];
     uint64_t ring_serial;
     uint32_t rings_open;
-    /* created under `workers`, used by the device thread only */
-    cl_program programs[KERNELS][SCRATCHES];
-    cl_kernel kernels[KERNELS][SCRATCHES];
+    struct kernel kernels[KERNELS_MAX];
 
     /* LOOP */
     struct slot *free_slots[BATCHES_MAX];
@@ -269,8 +350,13 @@ struct engine {
 /* device.c; caller holds `workers` (or is the device thread inside a reset). */
 int device_create(struct engine *engine, struct problem *problem);
 void device_destroy(struct engine *engine);
-int device_kernel(struct engine *engine, enum kernel_id id, enum scratch scratch,
-                  struct problem *problem);
+/* A kernel of kernels/`file`, built with `options`; shared. */
+int device_kernel_get(struct engine *engine, const char *file, const char *function,
+                      const char *options, struct kernel **out, struct problem *problem);
+void device_kernel_put(struct kernel *kernel); /* NULL is fine */
+/* Builds again the kernels that plans use, after device_create. */
+int device_kernels_rebuild(struct engine *engine, struct problem *problem);
+void device_kernels_forget(struct engine *engine); /* before the engine is freed */
 int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct device_tree **out,
                     struct problem *problem);
 void device_tree_put(struct device_tree *tree, struct engine *engine);

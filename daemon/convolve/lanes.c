@@ -37,14 +37,15 @@ static uint64_t group_floats(uint32_t fft)
     return CONSTANTS_FLOATS + (uint64_t)WIDTH * fft;
 }
 
-uint32_t lanes_group_blocks(const struct plan_spec *spec)
+/* Blocks of few channels lie side by side. */
+static uint32_t group_blocks(const struct plan_spec *spec)
 {
     return spec->inputs < group_channels(spec) ? group_channels(spec) / spec->inputs : 1;
 }
 
-uint64_t lanes_spectra_floats(const struct plan_spec *spec, uint32_t fft)
+void lanes_measure(struct build *build)
 {
-    return group_count(spec) * group_floats(fft);
+    build->spectra_floats = group_count(build->spec) * group_floats(build->plan->layout.fft);
 }
 
 const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
@@ -53,6 +54,8 @@ const char *lanes_objection(const struct engine *engine, const struct plan_spec 
         return "it is made for CPUs";
     if (!by_name && spec->inputs * components(spec) < LANES_USED_MIN)
         return "one block has too few channels for its lanes";
+    if (layout_single_edges(spec) != NULL)
+        return layout_single_edges(spec);
     if (spec->edge_count != spec->inputs || spec->outputs_count != spec->inputs)
         return "an input has no edge";
     for (uint32_t e = 0; e < spec->edge_count; e++)
@@ -62,6 +65,22 @@ const char *lanes_objection(const struct engine *engine, const struct plan_spec 
         if (spec->outputs[o] != spec->outputs[0])
             return "outputs have several forms";
     return NULL;
+}
+
+int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem)
+{
+    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    if (error < 0)
+        return error;
+    layout->planes = WIDTH;
+    layout->tree_lanes = 1;
+    if (layout->planes * (uint64_t)layout->fft * sizeof(float) > engine->local_budget_bytes)
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: N = %u for %u channels at once does not fit local memory",
+                           variant->name, layout->fft, layout->planes);
+    return 0;
 }
 
 /* The edge of each channel. */
@@ -96,51 +115,52 @@ static void make_spectra(const struct plan *plan, const struct taps *taps, uint3
         memset(spectra + fft, 0, fft * sizeof *spectra);
 }
 
-int lanes_rows(struct plan *plan, const struct plan_spec *spec, double *work)
+int lanes_fill(struct build *build, struct problem *problem)
 {
-    static const uint32_t forms[] = {[OUTPUT_REAL] = FORM_REAL,
-                                     [OUTPUT_COMPLEX] = FORM_COMPLEX,
-                                     [OUTPUT_ENVELOPE] = FORM_ENVELOPE};
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
     const uint32_t fft = plan->layout.fft, groups = group_count(spec);
     const uint32_t most = group_channels(spec), each = components(spec);
     const uint64_t base = plan->spectra_offset / sizeof(float);
     float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
     const struct edge *edges[CHANNELS_MAX] = {NULL};
+    struct stage *stage;
+    int error = plan_stage(build, "lanes.cl", "lanes", NULL, groups, &stage, problem);
+    if (error < 0)
+        return error;
+    stage->group_blocks = group_blocks(spec);
     float *spectra = malloc((size_t)each * fft * sizeof *spectra);
-    struct row *rows = plan_stage_rows(plan, STAGE_PRODUCE, KERNEL_LANES, groups);
-    if (spectra == NULL || rows == NULL) {
-        free(spectra);
-        return ERROR_MEMORY;
-    }
+    if (spectra == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
     find_edges(spec, edges);
     const struct taps *last = NULL;
     for (uint32_t c = 0; c < spec->inputs; c++) {
         const uint32_t place = c % most, first = c - place;
         const uint32_t width = spec->inputs - first < most ? spec->inputs - first : most;
         const uint64_t group = first / most * group_floats(fft);
-        const struct row like = plan_input_row(plan, spec, c);
+        const struct row like = row_of_input(plan, spec, c);
         assert(edges[c] != NULL); /* plans without one were refused */
         const struct taps *taps = spec->taps[edges[c]->taps];
         assert(taps != NULL);
         if (taps != last) /* channels often share a filter */
-            make_spectra(plan, taps, each, work, spectra);
+            make_spectra(plan, taps, each, build->work, spectra);
         last = taps;
         for (uint32_t i = 0; i < each; i++)
             fill_lanes(memory + group, place * each + i, width * each, &like,
                        spectra + (size_t)i * fft, edges[c]->gain, fft);
         if (place > 0)
             continue;
-        struct row *row = &rows[first / most];
+        struct row *row = &stage->rows[first / most];
         *row = like;
         row->width = width;
         row->components = each;
-        row->form = forms[spec->outputs[0]];
+        row->form = row_form(spec->outputs[0]);
         row->output = spec->outputs[0] == OUTPUT_COMPLEX ? 2 * c : c;
         row->stride = plan->info.output_floats;
         row->spectrum_im = base + group;
         row->spectrum = base + group + CONSTANTS_FLOATS;
     }
-    plan->rows[STAGE_PRODUCE] = groups;
+    stage->count = groups;
     free(spectra);
     return 0;
 }

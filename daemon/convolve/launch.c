@@ -1,9 +1,10 @@
 /*
  * A batch becomes launches. Items are taken in rounds (a plan that keeps state appears once a
- * round); within a round the stages run in order, and each stage is one launch for all plans
- * that share kernel, N and scratch: their rows lie side by side in TABLE.
+ * round); within a round the steps run in order (first the stages that rebuild state, then
+ * every stage), and each step is one launch for all plans whose stages are alike: their rows
+ * lie side by side in TABLE.
  *
- *     item A ┐ rebuild ─► forward ─► produce ─► gather      (stages, in-order queue)
+ *     item A ┐ rebuild ─► stage 0 ─► stage 1 ─► …      (in-order queue)
  *     item B ┘
  *
  * Device thread only. Nothing is allocated.
@@ -15,13 +16,16 @@
 
 #include "core/log.h"
 
-/* Blocks that an item asks of each stage, relative to its first block. */
+/* A step runs one stage: for the blocks before an item, spectra before planes, or for its own. */
+enum { STEP_SPECTRA = 0, STEP_PLANES = STAGES_MAX, STEP_ITEM = 2 * STAGES_MAX, STEPS = 3 * STAGES_MAX };
+
+/* Blocks that an item asks of each step, relative to its first block. */
 struct work {
     struct plan *plan;
     const struct batch_item *item;
     uint32_t round;
     uint32_t rebuild_forward, rebuild_planes; /* blocks before the item */
-    bool launched[STAGE_COUNT];
+    bool launched[STEPS];
 };
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -68,59 +72,45 @@ static void plan_follow(struct work *work)
             greatest(plan->cache.planes_from, plan->cache.until - plan->plane_slots);
 }
 
-static uint32_t stage_blocks(const struct work *work, enum stage_id stage)
+/* The step's stage; NULL: it has nothing to do for this item. */
+static const struct stage *step_stage(const struct work *work, uint32_t step)
 {
-    switch (stage) {
-    case STAGE_REBUILD_FORWARD:
-        return work->rebuild_forward;
-    case STAGE_REBUILD_PLANES:
-        return work->rebuild_planes;
-    default:
-        return work->item->blocks;
-    }
+    const uint32_t number = step % STAGES_MAX;
+    if (number >= work->plan->stage_count)
+        return NULL;
+    const struct stage *stage = &work->plan->stages[number];
+    if (step < STEP_PLANES)
+        return stage->keeps == KEEPS_SPECTRA && work->rebuild_forward > 0 ? stage : NULL;
+    if (step < STEP_ITEM)
+        return stage->keeps == KEEPS_PLANES && work->rebuild_planes > 0 ? stage : NULL;
+    return stage;
 }
 
-/* Groups along the launch's blocks. */
-static uint32_t stage_groups(const struct work *work, enum stage_id stage)
+static uint32_t step_blocks(const struct work *work, uint32_t step)
 {
-    const uint32_t blocks = stage_blocks(work, stage), each = work->plan->layout.group_blocks;
-    return stage == STAGE_PRODUCE ? (blocks + each - 1) / each : blocks;
-}
-
-/* The stage whose rows a rebuild repeats. */
-static enum stage_id stage_template(enum stage_id stage)
-{
-    return stage == STAGE_REBUILD_FORWARD  ? STAGE_FORWARD
-           : stage == STAGE_REBUILD_PLANES ? STAGE_PRODUCE
-                                           : stage;
-}
-
-static enum kernel_id stage_kernel(const struct work *work, enum stage_id stage)
-{
-    return stage_blocks(work, stage) == 0 ? KERNEL_NONE
-                                          : work->plan->kernels[stage_template(stage)];
+    return step < STEP_PLANES ? work->rebuild_forward
+           : step < STEP_ITEM ? work->rebuild_planes
+                              : work->item->blocks;
 }
 
 /* The plan's rows for one item, filled with what the item knows. */
-static uint32_t write_rows(const struct engine *engine, const struct slot *slot,
-                           const struct work *work, enum stage_id stage, struct row *rows)
+static uint32_t write_rows(const struct engine *engine, const struct work *work, uint32_t step,
+                           struct row *rows)
 {
     const struct plan *plan = work->plan;
+    const struct stage *stage = step_stage(work, step);
     const struct batch_item *item = work->item;
     const struct ring_memory *ring = (const struct ring_memory *)item->ring;
-    const enum stage_id like = stage_template(stage);
-    const bool rebuild = like != stage;
-    const uint32_t blocks = stage_blocks(work, stage);
+    const bool rebuild = step < STEP_ITEM;
+    const uint32_t blocks = step_blocks(work, step);
     const uint64_t back = rebuild ? blocks : 0, first = item->epoch_block - back;
     const uint32_t start = (uint32_t)(item->position - back * plan->hop);
     const uint64_t samples =
         (uint64_t)(item->samples - (const float *)(const void *)engine->output.host);
     const uint64_t reports = (uint64_t)((const float *)(const void *)item->reports -
                                         (const float *)(const void *)engine->output.host);
-    const uint32_t count = plan->rows[like];
-    (void)slot;
-    memcpy(rows, plan->templates[like], count * sizeof *rows);
-    for (uint32_t i = 0; i < count; i++) {
+    memcpy(rows, stage->rows, stage->count * sizeof *rows);
+    for (uint32_t i = 0; i < stage->count; i++) {
         struct row *row = &rows[i];
         row->ring = ring->bytes_offset;
         row->present = ring->present_offset;
@@ -137,28 +127,35 @@ static uint32_t write_rows(const struct engine *engine, const struct slot *slot,
         if (item->absent)
             row->flags |= ROW_ABSENT;
     }
-    return count;
+    return stage->count;
 }
 
-static int launch_rows(struct engine *engine, struct slot *slot, const struct plan *plan,
-                       enum kernel_id id, uint32_t row_first, uint32_t rows, uint32_t blocks)
+struct launch {
+    const struct plan *plan;
+    const struct stage *stage;
+    uint32_t row_first, rows, blocks;
+};
+
+static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch)
 {
-    const enum scratch scratch = plan->layout.scratch;
-    const struct tree *tree = plan->tree->tree;
-    cl_kernel kernel = engine->kernels[id][scratch];
-    const uint64_t factors = plan->tree->offset / sizeof(float);
-    const uint64_t scratch_floats =
+    const struct plan *plan = launch->plan;
+    const struct stage *stage = launch->stage;
+    const struct tree *tree = plan->tree != NULL ? plan->tree->tree : NULL;
+    const cl_uint log_points = tree != NULL ? tree->log_points : 0;
+    const cl_ulong radices = tree != NULL ? tree->radices : 0;
+    const cl_ulong factors = tree != NULL ? plan->tree->offset / sizeof(float) : 0;
+    const cl_ulong scratch =
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
-    const size_t transform_bytes =
-        scratch == SCRATCH_LOCAL ? (size_t)plan->layout.planes * tree->q * 2 * sizeof(float) : 64;
-    uint32_t rows_step = rows, blocks_step = blocks;
-    if (scratch == SCRATCH_GLOBAL) {
-        rows_step = (uint32_t)least(rows, plan->scratch_groups);
-        blocks_step = (uint32_t)least(blocks, plan->scratch_groups / rows_step);
+    const cl_kernel kernel = stage->kernel->kernel;
+    const uint32_t groups = (launch->blocks + stage->group_blocks - 1) / stage->group_blocks;
+    uint32_t rows_step = launch->rows, groups_step = groups;
+    if (plan->layout.scratch == SCRATCH_GLOBAL) {
+        rows_step = (uint32_t)least(launch->rows, plan->scratch_groups);
+        groups_step = (uint32_t)least(groups, plan->scratch_groups / rows_step);
     }
-    for (uint32_t r = 0; r < rows; r += rows_step)
-        for (uint32_t k = 0; k < blocks; k += blocks_step) {
-            const uint32_t first = row_first + r;
+    for (uint32_t r = 0; r < launch->rows; r += rows_step)
+        for (uint32_t k = 0; k < groups; k += groups_step) {
+            const cl_uint first = launch->row_first + r;
             const struct {
                 size_t bytes;
                 const void *value;
@@ -170,21 +167,23 @@ static int launch_rows(struct engine *engine, struct slot *slot, const struct pl
                 {sizeof(cl_mem), &engine->table.device},
                 {sizeof first, &first},
                 {sizeof k, &k},
-                {sizeof tree->log_points, &tree->log_points},
-                {sizeof tree->radices, &tree->radices},
+                {sizeof log_points, &log_points},
+                {sizeof radices, &radices},
                 {sizeof factors, &factors},
                 {sizeof plan->layout.planes, &plan->layout.planes},
-                {transform_bytes, NULL},
-                {engine->items * sizeof(struct report_row), NULL},
-                {sizeof scratch_floats, &scratch_floats},
+                {(size_t)stage->local_bytes, NULL},
+                {stage->items * sizeof(struct report_row), NULL},
+                {sizeof scratch, &scratch},
             };
+            enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
             cl_int code = CL_SUCCESS;
-            for (cl_uint i = 0; code == CL_SUCCESS && i < sizeof arguments / sizeof arguments[0];
-                 i++)
+            for (cl_uint i = 0; code == CL_SUCCESS && i < ARGUMENTS; i++)
                 code = clSetKernelArg(kernel, i, arguments[i].bytes, arguments[i].value);
-            const size_t global[2] = {(size_t)least(blocks_step, blocks - k) * engine->items,
-                                      least(rows_step, rows - r)};
-            const size_t local[2] = {engine->items, 1};
+            for (cl_uint i = 0; code == CL_SUCCESS && i < stage->number_count; i++)
+                code = clSetKernelArg(kernel, ARGUMENTS + i, sizeof(cl_ulong), &stage->numbers[i]);
+            const size_t global[2] = {(size_t)least(groups_step, groups - k) * stage->items,
+                                      least(rows_step, launch->rows - r)};
+            const size_t local[2] = {stage->items, 1};
             if (slot->event != NULL)
                 clReleaseEvent(slot->event);
             slot->event = NULL;
@@ -200,18 +199,27 @@ static int launch_rows(struct engine *engine, struct slot *slot, const struct pl
     return 0;
 }
 
-/* Rows of plans that stand in one launch: same kernel, transform and scratch. */
-static bool together(const struct plan *a, const struct plan *b)
+static int launch_rows(struct engine *engine, struct slot *slot, const struct launch *launch)
 {
-    return a == b || (a->tree == b->tree && a->layout.scratch == SCRATCH_LOCAL &&
-                      b->layout.scratch == SCRATCH_LOCAL && a->layout.planes == b->layout.planes);
+    if (launch->stage->kernel != NULL)
+        return launch_kernel(engine, slot, launch);
+    const struct row *table = (const struct row *)(const void *)engine->table.host;
+    launch->stage->run(engine, launch->plan, table + launch->row_first, launch->rows);
+    return 0;
 }
 
-struct launch {
-    const struct plan *plan;
-    enum kernel_id id;
-    uint32_t row_first, rows, blocks;
-};
+/* The stages of two plans can share a launch: nothing but their rows differs. */
+static bool stages_alike(const struct plan *a, const struct stage *x, const struct plan *b,
+                         const struct stage *y)
+{
+    return (a == b && x == y) ||
+           (x->kernel != NULL && x->kernel == y->kernel && a->tree == b->tree &&
+            a->layout.scratch == SCRATCH_LOCAL && b->layout.scratch == SCRATCH_LOCAL &&
+            a->layout.planes == b->layout.planes && x->items == y->items &&
+            x->group_blocks == y->group_blocks && x->local_bytes == y->local_bytes &&
+            x->number_count == y->number_count &&
+            memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
+}
 
 /* Writes the rows of every launch of the batch, in the order they are to run. */
 static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct work *works,
@@ -224,27 +232,27 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
         for (uint32_t i = 0; i < count; i++)
             if (works[i].round == round)
                 plan_follow(&works[i]);
-        for (enum stage_id stage = 0; stage < STAGE_COUNT; stage++)
+        for (uint32_t step = 0; step < STEPS; step++)
             for (uint32_t i = 0; i < count; i++) {
-                enum kernel_id id = stage_kernel(&works[i], stage);
-                if (works[i].round != round || works[i].launched[stage] || id == KERNEL_NONE)
+                const struct stage *stage = step_stage(&works[i], step);
+                if (works[i].round != round || works[i].launched[step] || stage == NULL)
                     continue;
                 struct launch *launch = &launches[used++];
-                *launch = (struct launch){works[i].plan, id,
+                *launch = (struct launch){works[i].plan, stage,
                                           (uint32_t)slot->rows_offset + slot->rows_used, 0, 0};
                 for (uint32_t j = i; j < count; j++) {
                     struct work *work = &works[j];
-                    if (work->round != round || work->launched[stage] ||
-                        stage_kernel(work, stage) != id || !together(launch->plan, work->plan))
+                    const struct stage *other = step_stage(work, step);
+                    if (work->round != round || work->launched[step] || other == NULL ||
+                        !stages_alike(launch->plan, stage, work->plan, other))
                         continue;
-                    work->launched[stage] = true;
-                    assert(slot->rows_used + work->plan->rows[stage_template(stage)] <=
-                           ROWS_PER_BATCH);
-                    uint32_t rows = write_rows(engine, slot, work, stage,
-                                               table + slot->rows_offset + slot->rows_used);
+                    work->launched[step] = true;
+                    assert(slot->rows_used + other->count <= ROWS_PER_BATCH);
+                    const uint32_t rows = write_rows(engine, work, step,
+                                                     table + slot->rows_offset + slot->rows_used);
                     slot->rows_used += rows;
                     launch->rows += rows;
-                    launch->blocks = (uint32_t)greatest(launch->blocks, stage_groups(work, stage));
+                    launch->blocks = (uint32_t)greatest(launch->blocks, step_blocks(work, step));
                 }
             }
     }
@@ -307,7 +315,7 @@ int batch_launch(struct engine *engine, struct slot *slot)
 {
     struct batch *batch = &slot->batch;
     struct work works[BATCH_ITEMS_MAX];
-    struct launch launches[STAGE_COUNT * BATCH_ITEMS_MAX];
+    struct launch launches[2 * STAGES_MAX * BATCH_ITEMS_MAX];
     uint32_t rounds = batch->count > 0 ? 1 : 0;
     for (uint32_t i = 0; i < batch->count; i++) {
         works[i] = (struct work){.plan = batch->items[i].plan, .item = &batch->items[i]};
@@ -330,8 +338,7 @@ int batch_launch(struct engine *engine, struct slot *slot)
     }
     int error = 0;
     for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)
-        error = launch_rows(engine, slot, launches[i].plan, launches[i].id, launches[i].row_first,
-                            launches[i].rows, launches[i].blocks);
+        error = launch_rows(engine, slot, &launches[i]);
     if (error == 0 && code == CL_SUCCESS && engine->twin && count > 0) {
         code = copy_out(engine, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
         if (code == CL_SUCCESS)

@@ -68,8 +68,7 @@ static uint32_t partitioned_fft(const struct engine *engine, const struct plan_s
     return best;
 }
 
-/* Why a variant of one launch cannot do these edges; NULL: it can. */
-static const char *edges_objection(const struct plan_spec *spec)
+const char *layout_single_edges(const struct plan_spec *spec)
 {
     uint8_t inputs[CHANNELS_MAX] = {0}, outputs[CHANNELS_MAX] = {0};
     for (uint32_t e = 0; e < spec->edge_count; e++) {
@@ -84,7 +83,7 @@ static const char *edges_objection(const struct plan_spec *spec)
     return NULL;
 }
 
-static bool any_complex(const struct plan_spec *spec)
+bool layout_any_complex(const struct plan_spec *spec)
 {
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->taps[spec->edges[e].taps]->im != NULL &&
@@ -133,9 +132,9 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
     return 0;
 }
 
-int layout_make(const struct engine *engine, const struct plan_spec *spec,
-                const struct variant *variant, bool by_name, struct layout *layout,
-                struct problem *problem)
+int layout_standard(const struct engine *engine, const struct plan_spec *spec,
+                    const struct variant *variant, bool by_name, struct layout *layout,
+                    struct problem *problem)
 {
     memset(layout, 0, sizeof *layout);
     layout->variant = variant;
@@ -143,13 +142,6 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->taps[spec->edges[e].taps]->count > layout->taps_longest)
             layout->taps_longest = spec->taps[spec->edges[e].taps]->count;
-
-    const char *objection = variant->one_launch ? edges_objection(spec) : NULL;
-    if (objection == NULL && variant->lanes)
-        objection = lanes_objection(engine, spec, by_name);
-    if (objection != NULL)
-        return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
-                           variant->name, objection);
     int error = choose_fft(engine, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
@@ -158,18 +150,7 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
     layout->scratch =
         transform_bytes <= engine->local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
     layout->planes = 1;
-    layout->group_blocks = 1;
-    if (variant->lanes) {
-        layout->planes = engine->lanes;
-        layout->group_blocks = lanes_group_blocks(spec);
-        if (layout->planes * transform_bytes > engine->local_budget_bytes)
-            return problem_set(problem, ERROR_UNSUPPORTED,
-                               "%s: N = %u for %u channels at once does not fit local memory",
-                               variant->name, layout->fft, layout->planes);
-    }
-    if (variant->one_launch && !variant->lanes && any_complex(spec) &&
-        (layout->scratch == SCRATCH_GLOBAL || 2 * transform_bytes <= engine->local_budget_bytes))
-        layout->planes = 2;
+    layout->tree_lanes = engine->lanes;
     if (layout->partitions > 1) {
         layout->partition_blocks = partition_blocks(layout->fft, spec->hop);
         layout->partition_taps = layout->partition_blocks * spec->hop;
@@ -181,4 +162,17 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
     if (variant->overlap_add)
         layout->tail_blocks = (spec->hop + layout->partition_taps - 2) / spec->hop;
     return 0;
+}
+
+int layout_make(const struct engine *engine, const struct plan_spec *spec,
+                const struct variant *variant, bool by_name, struct layout *layout,
+                struct problem *problem)
+{
+    const char *objection =
+        variant->objection != NULL ? variant->objection(engine, spec, by_name) : NULL;
+    if (objection != NULL)
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
+                           variant->name, objection);
+    return (variant->layout != NULL ? variant->layout : layout_standard)(engine, spec, variant,
+                                                                         by_name, layout, problem);
 }

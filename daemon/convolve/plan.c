@@ -1,6 +1,6 @@
 /*
- * Plans: a specification and a layout become spectra, tables, state memory and the
- * templates of the rows that each item fills in. Costs are learnt here too.
+ * Plans: a specification and a layout become memory, and by the variant's own functions
+ * spectra, stages and the templates of the rows that each item fills in. Costs are learnt here too.
  *
  * Worker threads under engine->workers; plan_cost_learn on the device thread.
  */
@@ -8,13 +8,12 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "convolve/hooks.h"
 #include "core/log.h"
-
-enum { LINE_FLOATS = 16 }; /* spectra begin at whole vectors */
 
 const struct plan_info *plan_info(const struct plan *plan)
 {
@@ -52,315 +51,24 @@ void plan_cost_learn(const struct batch *batch, int64_t device_ns)
     }
 }
 
-/* ---- spectra -------------------------------------------------------------------------------- */
-
-struct build {
-    struct plan *plan;
-    const struct plan_spec *spec;
-    struct filter_spectra *filters; /* [taps_count] */
-    bool *wants_im;                 /* [taps_count]: some output takes more than the real part */
-    double *work;
-};
-
-static uint64_t floats_to_line(uint64_t floats)
-{
-    return (floats + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
-}
-
-/* Where each component of each filter goes, from `floats` on; returns the float after the last. */
-static uint64_t place_spectra(struct build *build)
-{
-    const struct plan_spec *spec = build->spec;
-    const struct layout *layout = &build->plan->layout;
-    uint64_t floats = 0;
-    for (uint32_t t = 0; t < spec->taps_count; t++)
-        build->filters[t] = (struct filter_spectra){ROW_NONE, ROW_NONE, 0};
-    for (uint32_t e = 0; e < spec->edge_count; e++) {
-        const struct edge *edge = &spec->edges[e];
-        const struct taps *taps = spec->taps[edge->taps];
-        struct filter_spectra *filter = &build->filters[edge->taps];
-        filter->partitions = (taps->count + layout->partition_taps - 1) / layout->partition_taps;
-        const uint64_t bytes = (uint64_t)filter->partitions * layout->fft;
-        if (filter->re == ROW_NONE) {
-            filter->re = floats;
-            floats += floats_to_line(bytes);
-        }
-        if (filter->im == ROW_NONE && taps->im != NULL &&
-            spec->outputs[edge->output] != OUTPUT_REAL) {
-            filter->im = floats;
-            floats += floats_to_line(bytes);
-        }
-    }
-    return floats;
-}
-
-static void write_spectra(const struct build *build, uint64_t base, const double *h, uint32_t count,
-                          uint32_t partitions)
-{
-    const struct plan *plan = build->plan;
-    float *spectra = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset) + base;
-    const uint32_t span = plan->layout.partition_taps;
-    for (uint32_t p = 0; p < partitions; p++) {
-        const uint32_t from = p * span, left = count - from;
-        tree_spectrum(plan->tree->tree, h + from, left < span ? left : span, build->work,
-                      spectra + (uint64_t)p * plan->layout.fft);
-    }
-}
-
-/* Relative offsets become places in SPECTRUM. */
-static void fill_spectra(const struct build *build)
-{
-    const struct plan_spec *spec = build->spec;
-    const uint64_t base = build->plan->spectra_offset / sizeof(float);
-    for (uint32_t t = 0; t < spec->taps_count; t++) {
-        struct filter_spectra *filter = &build->filters[t];
-        if (filter->re != ROW_NONE) {
-            write_spectra(build, filter->re, spec->taps[t]->re, spec->taps[t]->count,
-                          filter->partitions);
-            filter->re += base;
-        }
-        if (filter->im != ROW_NONE) {
-            write_spectra(build, filter->im, spec->taps[t]->im, spec->taps[t]->count,
-                          filter->partitions);
-            filter->im += base;
-        }
-    }
-}
-
-/* ---- rows -------------------------------------------------------------------------------------
- */
-
-/* What every row of an input shares: how its samples are read, and where in the window they lie. */
-struct row plan_input_row(const struct plan *plan, const struct plan_spec *spec, uint32_t input)
-{
-    const struct sample_format *format = &spec->format;
-    const struct layout *layout = &plan->layout;
-    const struct channel_scale *scale = &spec->scales[input];
-    struct row row = {
-        .report = (uint64_t)input * REPORT_FLOATS,
-        .report_stride = spec->inputs * REPORT_FLOATS,
-        .spectrum = ROW_NONE,
-        .spectrum_im = ROW_NONE,
-        .frame_bytes = spec->inputs * format->bytes,
-        .channel_byte = input * format->bytes,
-        .word = format->bytes,
-        .hop = spec->hop,
-        .form = FORM_NONE,
-        .gain = 1,
-        .slots = plan->slots,
-        .plane_slots = plan->plane_slots,
-        .partition_blocks = layout->partition_blocks,
-        .components = 1,
-    };
-    if (layout->variant->overlap_add) {
-        row.load_until = spec->hop;
-        row.plane_reach = spec->hop + layout->partition_taps - 1;
-    } else {
-        row.start = spec->hop - layout->fft; /* modulo 2^32, as ring positions are */
-        row.new_from = layout->fft - spec->hop;
-        row.load_from = row.new_from - (layout->partition_taps - 1);
-        row.load_until = layout->fft;
-    }
-    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-    const bool aligned = format->bytes == 2 || format->bytes == 4;
-    if (aligned)
-        row.flags |= ROW_ALIGNED; /* rings begin at pages, and a frame is whole words */
-    if (format->big_endian != (aligned && big_endian_host) && format->bytes > 1)
-        row.flags |= ROW_SWAP;
-    double code_scale = channel_scale_factor(scale);
-    if (format->kind == SAMPLE_FLOAT) {
-        row.flags |= ROW_FLOAT;
-    } else {
-        if (format->kind == SAMPLE_UNSIGNED)
-            row.flags |= ROW_UNSIGNED;
-        row.shift_left = format->left ? 32u - 8u * format->bytes : 32u - format->bits;
-        row.shift_right = 32u - format->bits;
-        code_scale = ldexp(code_scale, 1 - (int)format->bits);
-    }
-    const double offset = scale->offset / code_scale;
-    row.scale = (float)code_scale;
-    row.offset_hi = (float)offset;
-    row.offset_lo = (float)(offset - (double)row.offset_hi);
-    return row;
-}
-
-static uint32_t row_form(enum output_form form)
-{
-    static const uint32_t forms[] = {[OUTPUT_REAL] = FORM_REAL,
-                                     [OUTPUT_COMPLEX] = FORM_COMPLEX,
-                                     [OUTPUT_ENVELOPE] = FORM_ENVELOPE};
-    return forms[form];
-}
-
-static uint32_t output_components(const struct build *build, uint32_t output)
-{
-    for (uint32_t e = 0; e < build->spec->edge_count; e++)
-        if (build->spec->edges[e].output == output && build->spec->outputs[output] != OUTPUT_REAL &&
-            build->filters[build->spec->edges[e].taps].im != ROW_NONE)
-            return 2;
-    return 1;
-}
-
-/* What every row of an output shares: where its frames go. */
-static void output_row(const struct build *build, uint32_t output, struct row *row)
-{
-    const struct plan_spec *spec = build->spec;
-    row->output = 0;
-    for (uint32_t o = 0; o < output; o++)
-        row->output += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
-    row->stride = build->plan->info.output_floats;
-    row->form = row_form(spec->outputs[output]);
-    row->components = output_components(build, output);
-}
-
-struct row *plan_stage_rows(struct plan *plan, enum stage_id stage, enum kernel_id kernel,
-                            uint32_t capacity)
-{
-    plan->kernels[stage] = kernel;
-    plan->templates[stage] = calloc(capacity, sizeof(struct row));
-    return plan->templates[stage];
-}
-
-/* One launch: a row an output, and a row for each input that no output hears, for its report. */
-static int fused_rows(const struct build *build)
-{
-    struct plan *plan = build->plan;
-    const struct plan_spec *spec = build->spec;
-    const bool overlap_add = plan->layout.variant->overlap_add;
-    struct row *rows = plan_stage_rows(plan, STAGE_PRODUCE, KERNEL_FUSED, spec->inputs);
-    bool *heard = calloc(spec->inputs, sizeof *heard);
-    if (rows == NULL || heard == NULL) {
-        free(heard);
-        return ERROR_MEMORY;
-    }
-    uint32_t count = 0;
-    for (uint32_t e = 0; e < spec->edge_count; e++) {
-        const struct edge *edge = &spec->edges[e];
-        struct row *row = &rows[count++];
-        *row = plan_input_row(plan, spec, edge->input);
-        output_row(build, edge->output, row);
-        row->spectrum = build->filters[edge->taps].re;
-        row->spectrum_im = build->filters[edge->taps].im;
-        row->gain = edge->gain;
-        heard[edge->input] = true;
-        if (overlap_add)
-            row->form = FORM_PLANE;
-    }
-    for (uint32_t i = 0; i < spec->inputs; i++)
-        if (!heard[i])
-            rows[count++] = plan_input_row(plan, spec, i);
-    plan->rows[STAGE_PRODUCE] = count;
-    free(heard);
-    return 0;
-}
-
-/* Two launches: a row an input, then a row an output with its edges in SPECTRUM. */
-static int general_rows(const struct build *build, uint64_t edges_offset)
-{
-    struct plan *plan = build->plan;
-    const struct plan_spec *spec = build->spec;
-    const bool overlap_add = plan->layout.variant->overlap_add;
-    struct row *inputs = plan_stage_rows(plan, STAGE_FORWARD, KERNEL_FORWARD, spec->inputs);
-    struct row *outputs = plan_stage_rows(plan, STAGE_PRODUCE, KERNEL_PRODUCT, spec->outputs_count);
-    if (inputs == NULL || outputs == NULL)
-        return ERROR_MEMORY;
-    const uint64_t line_floats = (uint64_t)plan->slots * plan->layout.fft;
-    const uint64_t state = plan->state_offset / sizeof(float);
-    for (uint32_t i = 0; i < spec->inputs; i++)
-        inputs[i] = plan_input_row(plan, spec, i);
-    for (uint32_t e = 0; e < spec->edge_count; e++) {
-        struct row *row = &inputs[spec->edges[e].input];
-        row->form = FORM_REAL;
-        row->delay_line = state + spec->edges[e].input * line_floats;
-    }
-    plan->rows[STAGE_FORWARD] = spec->inputs;
-
-    struct edge_row *edges =
-        (struct edge_row *)(void *)(plan->engine->spectrum.host + edges_offset);
-    uint32_t used = 0;
-    for (uint32_t o = 0; o < spec->outputs_count; o++) {
-        struct row *row = &outputs[o];
-        *row = plan_input_row(plan, spec, 0);
-        output_row(build, o, row);
-        row->report = ROW_NONE;
-        row->spectrum = (edges_offset + used * sizeof *edges) / sizeof(float);
-        for (uint32_t e = 0; e < spec->edge_count; e++) {
-            const struct edge *edge = &spec->edges[e];
-            if (edge->output != o)
-                continue;
-            edges[used++] = (struct edge_row){
-                .spectrum = build->filters[edge->taps].re,
-                .spectrum_im = row->components == 2 ? build->filters[edge->taps].im : ROW_NONE,
-                .delay_line = state + edge->input * line_floats,
-                .partitions = build->filters[edge->taps].partitions,
-                .gain = edge->gain,
-            };
-            row->edge_count++;
-        }
-        if (overlap_add)
-            row->form = FORM_PLANE;
-    }
-    plan->rows[STAGE_PRODUCE] = spec->outputs_count;
-    return 0;
-}
-
-/* Overlap-add's last launch; also tells the rows before it where the planes are. */
-static int gather_rows(const struct build *build, uint64_t planes)
-{
-    struct plan *plan = build->plan;
-    const struct plan_spec *spec = build->spec;
-    struct row *rows = plan_stage_rows(plan, STAGE_GATHER, KERNEL_GATHER, spec->outputs_count);
-    if (rows == NULL)
-        return ERROR_MEMORY;
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < plan->rows[STAGE_PRODUCE]; i++) {
-        struct row *producer = &plan->templates[STAGE_PRODUCE][i];
-        if (producer->form != FORM_PLANE)
-            continue;
-        producer->planes = planes;
-        planes += (uint64_t)producer->components * plan->plane_slots * plan->layout.fft;
-        struct row *row = &rows[count++];
-        *row = *producer;
-        row->report = ROW_NONE;
-        for (uint32_t o = 0, place = 0; o < spec->outputs_count; o++) {
-            if (place == row->output)
-                row->form = row_form(spec->outputs[o]);
-            place += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
-        }
-    }
-    plan->rows[STAGE_GATHER] = count;
-    return 0;
-}
-
 /* ---- building ---------------------------------------------------------------------------------
  */
 
-static int take_memory(struct build *build, uint64_t spectra_floats, struct problem *problem)
+static int take_memory(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     struct engine *engine = plan->engine;
     const struct plan_spec *spec = build->spec;
     const struct layout *layout = &plan->layout;
-    int error =
-        arena_take(&engine->spectrum, engine->upload,
-                   spectra_floats * sizeof(float) + spec->edge_count * sizeof(struct edge_row),
-                   &plan->spectra_offset, problem);
+    int error = arena_take(&engine->spectrum, engine->upload, build->spectra_floats * sizeof(float),
+                           &plan->spectra_offset, problem);
     if (error < 0) {
         plan->spectra_offset = ROW_NONE;
         return error;
     }
-    const bool lines = !layout->variant->one_launch;
-    uint64_t components = 0;
-    for (uint32_t o = 0; o < spec->outputs_count; o++)
-        components += output_components(build, o);
-    uint64_t floats = 0;
-    if (lines)
-        floats += (uint64_t)spec->inputs * plan->slots * layout->fft;
-    if (layout->variant->overlap_add)
-        floats += components * plan->plane_slots * layout->fft;
-    plan->stateful = floats > 0;
+    plan->stateful = build->state_floats > 0;
     if (plan->stateful) {
-        error = arena_take(&engine->state, engine->upload, floats * sizeof(float),
+        error = arena_take(&engine->state, engine->upload, build->state_floats * sizeof(float),
                            &plan->state_offset, problem);
         if (error < 0) {
             plan->state_offset = ROW_NONE;
@@ -396,40 +104,69 @@ static void spoil_spectra(const struct plan *plan)
             spectra[i] *= 1.01f;
 }
 
-static int fill_tables(struct build *build, uint64_t spectra_floats, struct problem *problem)
+/* The options of every kernel; those of the variant come first and win. */
+static void kernel_options(const struct build *build, const char *own, char options[KERNEL_OPTIONS])
+{
+    const struct engine *engine = build->engine;
+    /* Oclgrind 21.10 does not interpret what inlining leaves behind
+     * (llvm.experimental.noalias.scope.decl). */
+    const bool simulator = strcmp(engine->found.info.platform, "Oclgrind") == 0;
+    const bool items = own != NULL && strstr(own, "-D ITEMS=") != NULL;
+    int length = snprintf(options, KERNEL_OPTIONS, "-D LANES=%u", engine->lanes);
+    if (!items)
+        length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, " -D ITEMS=%u",
+                           engine->items);
+    length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, "%s%s%s%s",
+                       build->plan->layout.scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "",
+                       simulator ? " -cl-opt-disable" : "", own != NULL ? " " : "",
+                       own != NULL ? own : "");
+    assert(length < KERNEL_OPTIONS);
+    (void)length;
+}
+
+int plan_stage(struct build *build, const char *file, const char *function, const char *options,
+               uint32_t capacity, struct stage **out, struct problem *problem)
 {
     struct plan *plan = build->plan;
-    const struct plan_spec *spec = build->spec;
-    struct engine *engine = plan->engine;
-    const uint64_t edges_offset = plan->spectra_offset + spectra_floats * sizeof(float);
-    int error;
-    if (plan->layout.variant->lanes) {
-        error = lanes_rows(plan, spec, build->work);
-    } else {
-        fill_spectra(build);
-        error = plan->layout.variant->one_launch ? fused_rows(build)
-                                                 : general_rows(build, edges_offset);
-    }
-    spoil_spectra(plan);
-    if (error == 0 && plan->layout.variant->overlap_add) {
-        uint64_t planes = plan->state_offset / sizeof(float);
-        if (!plan->layout.variant->one_launch)
-            planes += (uint64_t)spec->inputs * plan->slots * plan->layout.fft;
-        error = gather_rows(build, planes);
-    }
-    if (error < 0)
+    const struct layout *layout = &plan->layout;
+    assert(plan->stage_count < STAGES_MAX);
+    struct stage *stage = &plan->stages[plan->stage_count++];
+    *stage = (struct stage){
+        .items = build->engine->items,
+        .group_blocks = 1,
+        .local_bytes = 64,
+        .rows = calloc(capacity, sizeof(struct row)),
+        .capacity = capacity,
+    };
+    if (layout->scratch == SCRATCH_LOCAL)
+        stage->local_bytes = (uint64_t)layout->planes * layout->fft * sizeof(float);
+    *out = stage;
+    if (stage->rows == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
-    error = arena_upload(
-        &engine->spectrum, engine->upload, plan->spectra_offset,
-        spectra_floats * sizeof(float) + spec->edge_count * sizeof(struct edge_row), problem);
-    for (enum stage_id stage = 0; stage < STAGE_COUNT; stage++) {
-        plan->rows_most += plan->rows[stage] * (stage == STAGE_GATHER ? 1 : 2);
-        if (error == 0 && plan->templates[stage] != NULL)
-            error = device_kernel(engine, plan->kernels[stage], plan->layout.scratch, problem);
+    if (file != NULL) {
+        char all[KERNEL_OPTIONS];
+        kernel_options(build, options, all);
+        return device_kernel_get(build->engine, file, function, all, &stage->kernel, problem);
     }
-    if (error == 0 && plan->rows_most > ROWS_PER_BATCH)
-        error = problem_set(problem, ERROR_LIMIT, "too many channels and edges in one stream");
-    return error;
+    return 0;
+}
+
+static int fill_tables(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    int error = plan->layout.variant->fill(build, problem);
+    if (error < 0)
+        return error;
+    spoil_spectra(plan);
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        const struct stage *stage = &plan->stages[s];
+        assert(stage->count >= 1 && stage->count <= stage->capacity);
+        plan->rows_most += stage->count * (stage->keeps == KEEPS_NOTHING ? 1 : 2);
+    }
+    if (plan->rows_most > ROWS_PER_BATCH)
+        return problem_set(problem, ERROR_LIMIT, "too many channels and edges in one stream");
+    return arena_upload(&build->engine->spectrum, build->engine->upload, plan->spectra_offset,
+                        build->spectra_floats * sizeof(float), problem);
 }
 
 static void plan_free(struct plan *plan)
@@ -442,8 +179,10 @@ static void plan_free(struct plan *plan)
     if (plan->scratch_offset != ROW_NONE)
         arena_give(&engine->state, plan->scratch_offset);
     device_tree_put(plan->tree, engine);
-    for (enum stage_id stage = 0; stage < STAGE_COUNT; stage++)
-        free(plan->templates[stage]);
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        device_kernel_put(plan->stages[s].kernel);
+        free(plan->stages[s].rows);
+    }
     free(plan);
 }
 
@@ -452,6 +191,7 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
 {
     struct plan *plan = calloc(1, sizeof *plan);
     struct build build = {
+        .engine = engine,
         .plan = plan,
         .spec = spec,
         .filters = calloc(spec->taps_count, sizeof *build.filters),
@@ -468,8 +208,6 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
     plan->hop = spec->hop;
     plan->blocks_max = spec->blocks_max;
     plan->spectra_offset = plan->state_offset = plan->scratch_offset = ROW_NONE;
-    for (enum stage_id stage = 0; stage < STAGE_COUNT; stage++)
-        plan->kernels[stage] = KERNEL_NONE;
     plan->slots = layout->history_blocks + layout->tail_blocks + spec->blocks_max;
     plan->plane_slots = layout->tail_blocks + spec->blocks_max;
     plan->info = (struct plan_info){
@@ -489,14 +227,14 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
     atomic_store(&plan->cost_base_ns, 20000);
     atomic_store(&plan->cost_block_ps, 1000);
 
-    error = device_tree_get(engine, layout->fft, layout->variant->lanes ? 1 : engine->lanes,
-                            &plan->tree, problem);
-    const uint64_t spectra_floats =
-        layout->variant->lanes ? lanes_spectra_floats(spec, layout->fft) : place_spectra(&build);
+    if (layout->tree_lanes > 0)
+        error = device_tree_get(engine, layout->fft, layout->tree_lanes, &plan->tree, problem);
+    if (error == 0) {
+        layout->variant->measure(&build);
+        error = take_memory(&build, problem);
+    }
     if (error == 0)
-        error = take_memory(&build, spectra_floats, problem);
-    if (error == 0)
-        error = fill_tables(&build, spectra_floats, problem);
+        error = fill_tables(&build, problem);
     if (error < 0)
         plan_free(plan);
     else

@@ -153,16 +153,10 @@ static void drain(struct engine *engine)
  * memory. */
 static int reset(struct engine *engine)
 {
-    bool had[KERNELS][SCRATCHES];
-    for (int id = 0; id < KERNELS; id++)
-        for (int scratch = 0; scratch < SCRATCHES; scratch++)
-            had[id][scratch] = engine->kernels[id][scratch] != NULL;
     device_destroy(engine);
     int error = device_create(engine, &engine->request_problem);
-    for (int id = 0; id < KERNELS; id++)
-        for (int scratch = 0; scratch < SCRATCHES; scratch++)
-            if (error == 0 && had[id][scratch])
-                error = device_kernel(engine, id, scratch, &engine->request_problem);
+    if (error == 0)
+        error = device_kernels_rebuild(engine, &engine->request_problem);
     for (int i = 0; i < PLANS_MAX; i++)
         if (engine->plans[i] != NULL)
             engine->plans[i]->cache.valid = false;

@@ -1,0 +1,64 @@
+/*
+ * The variant "fused": overlap-save in one launch (kernels/fused.cl). A row an output, and a
+ * row for each input that no output hears, for its report.
+ *
+ * Worker threads under engine->workers.
+ */
+#include "convolve/internal.h"
+
+#include <stdlib.h>
+
+const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+                            bool by_name)
+{
+    (void)engine;
+    (void)by_name;
+    return layout_single_edges(spec);
+}
+
+/* Both components of a complex output share the forward transform where two planes fit. */
+int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem)
+{
+    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    const uint64_t transform_bytes = (uint64_t)layout->fft * sizeof(float);
+    if (error == 0 && layout_any_complex(spec) &&
+        (layout->scratch == SCRATCH_GLOBAL || 2 * transform_bytes <= engine->local_budget_bytes))
+        layout->planes = 2;
+    return error;
+}
+
+void fused_measure(struct build *build)
+{
+    build->spectra_floats = spectra_place(build);
+}
+
+int fused_fill(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    spectra_fill(build);
+    struct stage *stage;
+    int error = plan_stage(build, "fused.cl", "fused", NULL, spec->inputs, &stage, problem);
+    if (error < 0)
+        return error;
+    bool *heard = calloc(spec->inputs, sizeof *heard);
+    if (heard == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const struct edge *edge = &spec->edges[e];
+        struct row *row = &stage->rows[stage->count++];
+        *row = row_of_input(plan, spec, edge->input);
+        row_to_output(build, edge->output, row);
+        row->spectrum = build->filters[edge->taps].re;
+        row->spectrum_im = build->filters[edge->taps].im;
+        row->gain = edge->gain;
+        heard[edge->input] = true;
+    }
+    for (uint32_t i = 0; i < spec->inputs; i++)
+        if (!heard[i])
+            stage->rows[stage->count++] = row_of_input(plan, spec, i);
+    free(heard);
+    return 0;
+}

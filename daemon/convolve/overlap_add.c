@@ -1,0 +1,68 @@
+/*
+ * The overlap-add variants: "fused" or "general" with the products of zero-padded blocks
+ * left as planes in STATE, and a last stage that gathers the tails that reach into each
+ * block, in a fixed order (kernels/overlap_add.cl).
+ *
+ * Worker threads under engine->workers.
+ */
+#include "convolve/internal.h"
+
+static uint64_t plane_floats(const struct build *build)
+{
+    uint64_t components = 0;
+    for (uint32_t o = 0; o < build->spec->outputs_count; o++)
+        components += output_components(build, o);
+    return components * build->plan->plane_slots * build->plan->layout.fft;
+}
+
+void overlap_add_measure(struct build *build)
+{
+    fused_measure(build);
+    build->state_floats = plane_floats(build);
+}
+
+void overlap_add_general_measure(struct build *build)
+{
+    general_measure(build);
+    build->state_floats += plane_floats(build);
+}
+
+/* Turns the last stage's outputs into planes, from `planes` of STATE on, and adds the gathering. */
+static int gather(struct build *build, uint64_t planes, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    struct stage *stage;
+    int error = plan_stage(build, "overlap_add.cl", "overlap_add_gather", NULL,
+                                     build->spec->outputs_count, &stage, problem);
+    if (error < 0)
+        return error;
+    struct stage *producer = stage - 1;
+    producer->keeps = KEEPS_PLANES;
+    for (uint32_t i = 0; i < producer->count; i++) {
+        struct row *row = &producer->rows[i];
+        if (row->form == FORM_NONE)
+            continue;
+        row->planes = planes;
+        planes += (uint64_t)row->components * plan->plane_slots * plan->layout.fft;
+        struct row *gathered = &stage->rows[stage->count++];
+        *gathered = *row;
+        gathered->report = ROW_NONE;
+        row->form = FORM_PLANE;
+    }
+    return 0;
+}
+
+int overlap_add_fill(struct build *build, struct problem *problem)
+{
+    int error = fused_fill(build, problem);
+    return error < 0 ? error : gather(build, build->plan->state_offset / sizeof(float), problem);
+}
+
+int overlap_add_general_fill(struct build *build, struct problem *problem)
+{
+    const struct plan *plan = build->plan;
+    const uint64_t lines = (uint64_t)build->spec->inputs * plan->slots * plan->layout.fft;
+    int error = general_fill(build, problem);
+    return error < 0 ? error
+                     : gather(build, plan->state_offset / sizeof(float) + lines, problem);
+}
