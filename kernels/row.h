@@ -41,7 +41,7 @@ struct row {
     ROW_U64 present;     /* INPUT: its first presence word */
     ROW_U64 output;      /* OUTPUT: this output's float of the item's frame 0 */
     ROW_U64 report;      /* OUTPUT: the report of block 0, ROW_NONE: none */
-    ROW_U64 spectrum;    /* SPECTRUM: real component (fused), or the edge table (product) */
+    ROW_U64 spectrum;    /* SPECTRUM: real component (local, fused), or the edge table (product) */
     ROW_U64 spectrum_im; /* SPECTRUM: imaginary component, ROW_NONE: real taps */
     ROW_U64 delay_line;  /* STATE: this input's delay line of spectra */
     ROW_U64 planes;      /* STATE: this output's ring of overlap-add planes */

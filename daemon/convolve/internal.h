@@ -10,7 +10,7 @@
  *   layout.c    geometry: N, partitions
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
- *               fused.c general.c overlap_add.c lanes.c …
+ *               local.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference
  *   tree.c      the transform in double
  */
@@ -36,7 +36,7 @@ enum {
     CHANNELS_MAX = 1024,
     PLANS_MAX = 1024,
     ROWS_PER_BATCH = 1 << 13,
-    LANES_USED_MIN = 4, /* by one block; with fewer, it takes several times as long as "fused" */
+    LANES_USED_MIN = 4, /* by one block; with fewer, it takes several times as long as "local" */
 };
 
 _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one report, two names");
@@ -238,13 +238,13 @@ uint64_t spectra_place(struct build *build); /* returns floats */
 void spectra_fill(struct build *build);
 
 /* The rows of the table. */
-const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+const char *local_objection(const struct engine *engine, const struct plan_spec *spec,
                             bool by_name);
-int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+int local_layout(const struct engine *engine, const struct plan_spec *spec,
                  const struct variant *variant, bool by_name, struct layout *layout,
                  struct problem *problem);
-void fused_measure(struct build *build);
-int fused_fill(struct build *build, struct problem *problem);
+void local_measure(struct build *build);
+int local_fill(struct build *build, struct problem *problem);
 void general_measure(struct build *build);
 int general_fill(struct build *build, struct problem *problem);
 void overlap_add_measure(struct build *build);

@@ -1,5 +1,5 @@
 /*
- * The overlap-add variants: "fused" or "general" with the products of zero-padded blocks
+ * The overlap-add variants: "local" or "general" with the products of zero-padded blocks
  * left as planes in STATE, and a last stage that gathers the tails that reach into each
  * block, in a fixed order (kernels/overlap_add.cl).
  *
@@ -17,7 +17,7 @@ static uint64_t plane_floats(const struct build *build)
 
 void overlap_add_measure(struct build *build)
 {
-    fused_measure(build);
+    local_measure(build);
     build->state_floats = plane_floats(build);
 }
 
@@ -54,7 +54,7 @@ static int gather(struct build *build, uint64_t planes, struct problem *problem)
 
 int overlap_add_fill(struct build *build, struct problem *problem)
 {
-    int error = fused_fill(build, problem);
+    int error = local_fill(build, problem);
     return error < 0 ? error : gather(build, build->plan->state_offset / sizeof(float), problem);
 }
 

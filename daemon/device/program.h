@@ -16,7 +16,7 @@ struct program_request {
     const struct device_info *info;
     const char *kernels_dir; /* NULL: the embedded files */
     const char *cache_dir;   /* NULL: none */
-    const char *file;        /* "fused.cl" */
+    const char *file;        /* "general.cl" */
     const char *options;     /* -D … */
 };
 

@@ -44,7 +44,7 @@ class Commands(unittest.TestCase):
                                  (["--man", "convolvd"], [".TH ", "list\\-devices"]),
                                  (["--man", "convolvd.conf"], [".TH ", "full scale"]),
                                  (["--version"], ["convolvd 0."]),
-                                 (["--list-variants"], ["fused\n", "general\n"])):
+                                 (["--list-variants"], ["local\n", "general\n"])):
             code, out, log = run(*arguments)
             self.assertEqual((code, log), (0, ""), arguments)
             for word in words:

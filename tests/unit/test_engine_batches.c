@@ -39,8 +39,8 @@ static const struct {
 } plans[] = {
     {"lanes", 64, 256, 150, OUTPUT_REAL},
     {"lanes", 64, 256, 150, OUTPUT_ENVELOPE},
-    {"fused", 64, 256, 150, OUTPUT_REAL},
-    {"fused", 64, 256, 150, OUTPUT_ENVELOPE},
+    {"local", 64, 256, 150, OUTPUT_REAL},
+    {"local", 64, 256, 150, OUTPUT_ENVELOPE},
     {"general", 64, 128, 1000, OUTPUT_REAL},
     {"general", 64, 512, 1000, OUTPUT_COMPLEX},
     {"overlap-add", 64, 512, 300, OUTPUT_ENVELOPE},

@@ -206,7 +206,7 @@ static void damaged_cache_costs_a_build(void **state)
             engine_open(&(struct engine_options){.device = test_device(), .cache_dir = directory},
                         &engine, &problem),
             0);
-        static const char *const variants[] = {"fused", "general", "overlap-add"};
+        static const char *const variants[] = {"local", "general", "overlap-add"};
         for (int v = 0; v < 3; v++) {
             struct test_plan plan;
             test_plan_diagonal(&plan, signal, 64, 65, false, OUTPUT_REAL);
@@ -273,7 +273,7 @@ static void kernels_directory_wins_by_name(void **state)
     (void)state;
     char directory[] = "/tmp/convolvd-kernels-XXXXXX", path[64], command[64];
     assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/fused.cl", directory);
+    snprintf(path, sizeof path, "%s/local.cl", directory);
     FILE *file = fopen(path, "w");
     fputs("#include \"arguments.clh\"\nthis is no kernel\n", file);
     fclose(file);
@@ -294,9 +294,9 @@ static void kernels_directory_wins_by_name(void **state)
     plan.spec.variant = "general";
     test_plan_prepare(engine, &plan, signal);
     plan_close(plan.plan);
-    plan.spec.variant = "fused";
+    plan.spec.variant = "local";
     assert_int_equal(plan_prepare(engine, &plan.spec, &plan.plan, &problem), ERROR_PROGRAM);
-    assert_non_null(strstr(problem.text, "fused.cl"));
+    assert_non_null(strstr(problem.text, "local.cl"));
     test_plan_free(&plan);
     signal_free(signal);
     engine_close(engine);

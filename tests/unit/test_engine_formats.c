@@ -139,7 +139,7 @@ static void every_format(void **state)
             snprintf(label, sizeof label, "%s/%u%s, %u channels", formats[i].format,
                      formats[i].bits, formats[i].left ? "left" : "", inputs);
             struct test_signal *signal = random_words(&formats[i], inputs, 700, i);
-            run_and_check(label, signal, i % 2 ? "fused" : "general", 50, 45);
+            run_and_check(label, signal, i % 2 ? "local" : "general", 50, 45);
             signal_free(signal);
         }
 }
@@ -193,7 +193,7 @@ static void offset_is_subtracted_exactly(void **state)
                           signal->bytes + n * signal->format.bytes);
         signal->scales[0] = (struct channel_scale){.full_scale = 10, .offset = 7.5};
         signal_decode(signal);
-        run_and_check(names[i], signal, "fused", 64, 65);
+        run_and_check(names[i], signal, "local", 64, 65);
         signal_free(signal);
     }
 }

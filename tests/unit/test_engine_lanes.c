@@ -180,9 +180,9 @@ static void who_takes_what(void **state)
         /* clang-format off */
         {16, 65, false, OUTPUT_REAL, "lanes"},
         {5, 65, false, OUTPUT_REAL, "lanes"},
-        {2, 65, false, OUTPUT_REAL, "fused"},
+        {2, 65, false, OUTPUT_REAL, "local"},
         {2, 65, false, OUTPUT_ENVELOPE, "lanes"},
-        {16, 65, true, OUTPUT_REAL, "fused"},
+        {16, 65, true, OUTPUT_REAL, "local"},
         {16, 5000, false, OUTPUT_REAL, "general"},
         /* clang-format on */
     };

@@ -61,7 +61,7 @@ static double run_shape(const struct shape *shape, uint64_t seed)
     return error;
 }
 
-static const char *const variants[] = {"fused", "general", "overlap-add", "overlap-add-general"};
+static const char *const variants[] = {"local", "general", "overlap-add", "overlap-add-general"};
 static const uint32_t channel_counts[] = {1, 2, 3, 16, 17, 64};
 
 /* One partition: taps at each end of what N and L allow. */

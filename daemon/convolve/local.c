@@ -1,5 +1,5 @@
 /*
- * The variant "fused": overlap-save in one launch (kernels/fused.cl). A row an output, and a
+ * The variant "local": overlap-save in one launch (kernels/local.cl). A row an output, and a
  * row for each input that no output hears, for its report.
  *
  * Worker threads under engine->workers.
@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+const char *local_objection(const struct engine *engine, const struct plan_spec *spec,
                             bool by_name)
 {
     (void)engine;
@@ -17,7 +17,7 @@ const char *fused_objection(const struct engine *engine, const struct plan_spec 
 }
 
 /* Both components of a complex output share the forward transform where two planes fit. */
-int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+int local_layout(const struct engine *engine, const struct plan_spec *spec,
                  const struct variant *variant, bool by_name, struct layout *layout,
                  struct problem *problem)
 {
@@ -29,18 +29,18 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
     return error;
 }
 
-void fused_measure(struct build *build)
+void local_measure(struct build *build)
 {
     build->spectra_floats = spectra_place(build);
 }
 
-int fused_fill(struct build *build, struct problem *problem)
+int local_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     spectra_fill(build);
     struct stage *stage;
-    int error = plan_stage(build, "fused.cl", "fused", NULL, spec->inputs, &stage, problem);
+    int error = plan_stage(build, "local.cl", "local_memory", NULL, spec->inputs, &stage, problem);
     if (error < 0)
         return error;
     bool *heard = calloc(spec->inputs, sizeof *heard);

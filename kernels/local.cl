@@ -1,5 +1,5 @@
 /*
- * fused: one launch does everything for outputs that have one edge each and filters that
+ * local: one launch does everything for outputs that have one edge each and filters that
  * fit one block: convert -> transform -> x filter spectrum -> inverse -> envelope/format.
  *
  * Group (k, r): block k of output row r. A complex filter is two real ones: both
@@ -8,7 +8,7 @@
  */
 #include "arguments.clh"
 
-__kernel void fused(ARGUMENTS)
+__kernel void local_memory(ARGUMENTS)
 {
     GROUP;
     SCRATCH real *z = POINTS;
