@@ -108,6 +108,8 @@ struct plan_spec {
     const enum output_form *outputs;    /* [outputs_count]: floats of an output frame, in this order */
     uint32_t outputs_count;
     uint32_t hop;                       /* L, frames of a block, 1…2^19 */
+    uint32_t decimate;                  /* D, 1…65535; 0: 1. Of an epoch's frames only n ≡ phase (mod D) are kept … */
+    uint32_t decimate_phase;            /* … 0…D-1: computed and written, see batch_item.samples */
     uint32_t blocks_max;                /* largest J an item will ask for, 1…4096 */
     uint32_t fft;                       /* N (real points, power of two, 64…2^20); 0: chosen by rule */
     const char *variant;                /* NULL: the first of the table that can; else its name */
@@ -126,6 +128,7 @@ void plan_close(struct plan *plan); /* WORKER; no batch may use it; NULL is fine
 struct plan_info {
     const char *variant;
     uint32_t hop, fft, partitions;
+    uint32_t decimate, decimate_phase; /* as asked for, at least 1 */
     uint32_t taps_longest;     /* S: the longest of the edges' taps */
     uint32_t history_frames;   /* frames before a block that its result needs: the ring must hold them (≥ S-1) */
     uint32_t inputs, outputs, output_floats; /* floats of an output frame */
@@ -159,12 +162,14 @@ struct batch_item {
     uint64_t position;       /* ring position of the first new frame of the first block */
     uint64_t epoch_block;    /* number of the first block within its epoch: blocks before 0 are silence */
     uint32_t blocks;         /* J, 1…blocks_max */
-    uint32_t write_from, write_until; /* frames of the item (0…J·L) to write; others keep what the memory held */
+    uint32_t write_from, write_until; /* frames t of the item (0…J·L) to write, kept ones; others keep what the memory held */
     uint64_t fresh_from, fresh_until; /* ring positions whose bytes or presence changed since last submitted */
     bool absent;             /* some frame within reach may have its presence bit 0 */
     bool share_previous;     /* writes into the previous item's samples: a change of plan inside one block */
 
-    float *samples;          /* [J·L][output_floats], valid after completion until the batch is released */
+    /* [kept frames][output_floats], valid after completion until the batch is released: the frames
+     * epoch_block·L + t ≡ phase (mod D) with t = 0…J·L-1, in order; with D = 1 all J·L. */
+    float *samples;
     struct block_report *reports; /* [J][inputs] */
 };
 

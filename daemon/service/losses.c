@@ -45,7 +45,7 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
         add(&frames, invalid_cause_name(cause), stats->gap[cause], &told->gap[cause]);
     for (int shed = 0; shed < SHEDS; shed++) {
-        if (shed != SHED_ALIGNED) /* no loss: before the first aligned frame */
+        if (shed != SHED_ALIGNED && shed != SHED_DECIMATED) /* left out as asked for: no loss */
             add(&blocks, shed_name(shed), stats->shed[shed], &told->shed[shed]);
     }
     const char *name = pipeline->stream_config->name;

@@ -116,7 +116,8 @@ static uint64_t ports_room(const struct stream *s)
         uint64_t frames = s->ports[i].room(s->ports[i].context);
         room = frames < room ? frames : room;
     }
-    /* What is in flight will arrive there too. */
+    /* Ports count kept frames; what is in flight will arrive there too. */
+    room = room < UINT64_MAX / s->decimate ? room * s->decimate : UINT64_MAX;
     return room > s->stats.submitted ? room - s->stats.submitted : 0;
 }
 
@@ -181,6 +182,7 @@ int stream_exchange(struct stream *s, struct plan *plan, uint64_t frame, double 
     const struct plan_info *next = plan_info(plan);
     if (s->next_plan != NULL || frame < stream_next_frame(s) || next->hop != now->hop ||
         next->inputs != now->inputs || next->output_floats != now->output_floats ||
+        next->decimate != now->decimate || next->decimate_phase != now->decimate_phase ||
         next->history_frames > s->history)
         return ERROR_ARGUMENT;
     struct epoch *e = epoch_open(s);

@@ -136,20 +136,34 @@ static void record_stages(struct stream *s, const struct block_times *times,
     }
 }
 
+/* The range in output frames; false when it holds none that is kept. */
+static bool range_of_kept(const struct stream *s, struct invalid_range *range)
+{
+    range->from = kept_before(s, range->from);
+    range->until = kept_before(s, range->until);
+    return range->from < range->until;
+}
+
 static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
                              struct invalid_range *ranges)
 {
-    uint32_t count = ranges_clip(&e->invalid, from, until, ranges, RESULT_RANGES_MAX);
+    uint32_t found = ranges_clip(&e->invalid, from, until, ranges, RESULT_RANGES_MAX);
     uint64_t by_cause[INVALID_CAUSES] = {0};
-    for (uint32_t i = 0; i < count; i++)
-        by_cause[ranges[i].cause] += ranges[i].until - ranges[i].from;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < found; i++) {
+        struct invalid_range range = ranges[i];
+        if (!range_of_kept(s, &range))
+            continue;
+        ranges[count++] = range;
+        by_cause[range.cause] += range.until - range.from;
+    }
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
         s->stats.invalid[cause] += by_cause[cause];
     s->stats.invalid_frames += ranges_union(ranges, count);
     return count;
 }
 
-/* Applies the delay: frame n of the aligned output is output frame n + D. Returns frames to leave out. */
+/* Applies the delay: frame n of the aligned output is output frame n + delay. Returns frames to leave out. */
 static uint64_t align(struct result *result, struct invalid_range *ranges)
 {
     uint64_t shift = (uint64_t)result->delay_frames;
@@ -173,19 +187,22 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
                     const int64_t *stage_ns, int64_t first_ns, int64_t last_ns)
 {
     struct epoch *e = flight->epoch;
+    uint64_t first = kept_before(s, from), kept = kept_before(s, until) - first;
+    uint64_t item_first = kept_before(s, flight->first_block * s->hop);
     struct invalid_range ranges[RESULT_RANGES_MAX + 1];
     struct result result = {
         .epoch = e->number,
         .record = e->record,
-        .first_frame = from,
-        .timeline_frame = e->timeline_base + from,
-        .frames = (uint32_t)(until - from),
+        .first_frame = first,
+        .timeline_frame = e->timeline_base / s->decimate + first,
+        .frames = (uint32_t)kept,
         .channels = s->output_channels,
         .flags = (e->announced ? 0 : RESULT_EPOCH_START) |
                  (e->ended && until == e->output_end ? RESULT_EPOCH_END : 0),
-        .samples = item->samples + (from - flight->first_block * s->hop) * s->output_channels,
-        .rate_hz = s->options.rate_hz,
-        .delay_frames = flight->delay_frames + s->options.upstream_delay_frames,
+        .samples = item->samples + (first - item_first) * s->output_channels,
+        .rate_hz = s->options.rate_hz / s->decimate,
+        .delay_frames =
+            (flight->delay_frames + s->options.upstream_delay_frames) / s->decimate,
         .invalid = ranges,
         .invalid_count = flag_invalid(s, e, from, until, ranges),
         .first_receive_ns = first_ns,
@@ -194,19 +211,30 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
     };
     uint64_t left_out = s->options.align ? align(&result, ranges) : 0;
     s->stats.submitted -= until - from;
+    s->stats.shed[SHED_DECIMATED] += until - from - kept;
     s->stats.shed[SHED_ALIGNED] += left_out;
-    s->stats.out += until - from - left_out;
+    s->stats.out += kept - left_out;
     e->delivered = until;
-    if (left_out == until - from)
+    if (left_out == kept) {
+        if (e->ended)
+            stream_deliver_end(s, e);
         return;
+    }
     if (e->shed_pending && e->shed_until <= from) {
         /* Frames that were shed stand before this result: it tells why they are missing. */
-        ranges[result.invalid_count++] =
-            (struct invalid_range){e->shed_from, e->shed_until, e->shed_cause};
+        struct invalid_range shed = {e->shed_from, e->shed_until, e->shed_cause};
+        uint64_t shift = s->options.align ? (uint64_t)result.delay_frames : 0;
+        if (range_of_kept(s, &shed) && shed.until > shift) {
+            shed.from = shed.from > shift ? shed.from - shift : 0;
+            shed.until -= shift;
+            ranges[result.invalid_count++] = shed;
+        }
         e->shed_pending = false;
     }
     /* Aligned or not, the frame answers the input at this instant; only aligned times take the delay off. */
-    double frame = (double)(from + left_out) - (s->options.align ? result.delay_frames : 0.0);
+    double frame = (double)((first + left_out) * s->decimate + s->phase);
+    if (s->options.align)
+        frame -= flight->delay_frames + s->options.upstream_delay_frames;
     result.capture_ns = stream_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
     memcpy(result.stage_ns, stage_ns, sizeof result.stage_ns);
     result.stage_ns[STAGE_EGRESS] = result.delivered_ns - batch->completed_ns;
@@ -222,27 +250,29 @@ void stream_deliver_end(struct stream *s, const struct epoch *e)
     /* What is still to come carries the flag itself; of an epoch that nobody has heard of nothing is said. */
     if (!e->announced || e->delivered < e->output_end)
         return;
+    uint64_t delivered = kept_before(s, e->delivered);
+    double delay_frames = s->delay_frames + s->options.upstream_delay_frames;
     struct result result = {
         .epoch = e->number,
         .record = e->record,
-        .first_frame = e->delivered,
-        .timeline_frame = e->timeline_base + e->delivered,
+        .first_frame = delivered,
+        .timeline_frame = e->timeline_base / s->decimate + delivered,
         .channels = s->output_channels,
         .flags = RESULT_EPOCH_END,
-        .rate_hz = s->options.rate_hz,
-        .delay_frames = s->delay_frames + s->options.upstream_delay_frames,
+        .rate_hz = s->options.rate_hz / s->decimate,
+        .delay_frames = delay_frames / s->decimate,
         .aligned = s->options.align,
         .first_receive_ns = s->last_receive_ns,
         .last_receive_ns = s->last_receive_ns,
         .delivered_ns = clock_monotonic_ns(),
     };
-    double frame = (double)e->delivered;
+    double frame = (double)(delivered * s->decimate + s->phase);
     if (s->options.align) {
         uint64_t shift = (uint64_t)result.delay_frames;
-        assert(e->delivered >= shift); /* else nothing was announced */
+        assert(delivered >= shift); /* else nothing was announced */
         result.first_frame -= shift;
         result.timeline_frame -= shift;
-        frame -= result.delay_frames;
+        frame -= delay_frames;
     }
     result.capture_ns = stream_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
     for (int i = 0; i < s->port_count; i++) {
@@ -263,7 +293,8 @@ static void deliver_flight(struct stream *s, const struct flight *flight,
                            const struct batch *batch, const struct batch_item *item)
 {
     struct epoch *e = flight->epoch;
-    uint64_t per_piece = s->hop >= RESULT_FRAMES_MIN ? 1 : RESULT_FRAMES_MIN / s->hop;
+    uint64_t piece_frames = (uint64_t)RESULT_FRAMES_MIN * s->decimate;
+    uint64_t per_piece = s->hop >= piece_frames ? 1 : piece_frames / s->hop;
     uint64_t frame = flight->from;
     while (frame < flight->until) {
         uint64_t block = frame / s->hop;

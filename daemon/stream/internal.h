@@ -46,7 +46,7 @@ struct epoch {
     uint64_t number, record;
     uint64_t base;          /* ring position of frame 0 */
     uint64_t place_base;    /* the source's number of frame 0 */
-    uint64_t timeline_base; /* timeline number of frame 0 */
+    uint64_t timeline_base; /* timeline number of frame 0, a multiple of `decimate` */
     uint64_t head;          /* first frame after the newest received */
     uint64_t settled;       /* frames below are present or given up */
     uint64_t absent_until;  /* ring position: absent frames lie only below (holes, silence before) */
@@ -94,6 +94,7 @@ struct stream {
     uint32_t hop;
     uint32_t history;        /* frames before a block that any plan of this stream may read */
     uint32_t output_channels;
+    uint32_t decimate, phase; /* of the plan: frames n ≡ phase (mod decimate) of an epoch are kept */
     uint64_t jump_max;       /* frames a gap may span before it becomes a discontinuity */
     double period_ns;        /* of a block */
     int64_t deadline_ns;
@@ -171,6 +172,12 @@ static inline struct block_times *block_times_of(struct stream *s, const struct 
 {
     /* Bases of epochs lie at least a block apart, so no two live blocks share an entry. */
     return &s->times[(e->base / s->hop + block) & s->times_mask];
+}
+
+/* Kept frames of an epoch before `frame`: the output number of the first one kept from there on. */
+static inline uint64_t kept_before(const struct stream *s, uint64_t frame)
+{
+    return frame <= s->phase ? 0 : (frame - s->phase + s->decimate - 1) / s->decimate;
 }
 
 /* Lowest ring position that submitted or waiting work may still read. */

@@ -1,6 +1,10 @@
 /*
  * What a stream hands to its sinks: consecutive output frames with all that is known of them.
  * Valid only during the call; a sink that needs the samples later copies them.
+ *
+ * Where the stream decimates by D, an output frame m is the input frame m·D of its epoch (with
+ * `align`: it answers that one), and first_frame, timeline_frame, delay_frames, rate_hz and the
+ * invalid ranges all count output frames. Raw input is never decimated.
  */
 #ifndef CONVOLVD_STREAM_RESULT_H
 #define CONVOLVD_STREAM_RESULT_H
@@ -47,7 +51,7 @@ struct result {
     int64_t capture_ns;      /* realtime of first_frame */
     enum clock_source clock;
     int64_t clock_error_ns;
-    double delay_frames;     /* filter delay of all stages of the chain so far; never applied unless `align` */
+    double delay_frames;     /* filter delay of all stages of the chain so far, in frames at rate_hz; never applied unless `align` */
     bool aligned;            /* the delay has been applied to frame numbers and times */
     const struct invalid_range *invalid; /* numbered like first_frame, clipped to it */
     uint32_t invalid_count;

@@ -7,6 +7,10 @@
  * base + n, and between two epochs lie enough absent frames for the tail of the one and the
  * zero history of the other. Nothing is allocated, locked or logged per block.
  *
+ * A plan may decimate: of D frames it computes one, and results are numbered by those kept. All
+ * bookkeeping here (blocks, epochs, ranges, ledgers) goes on in frames at the input's rate; only
+ * what a result says (frame numbers, rate, delay, ranges) is in frames at the output's.
+ *
  * Made on a worker thread (stream_open), then owned by the loop thread. Knows nothing of
  * OpenCL or of protocols.
  */
@@ -34,7 +38,7 @@ struct stream_options {
     bool tail;                     /* the S-1 tail frames follow an epoch's end */
     bool converter;                /* the input comes from one: samples at its full scale are overloads */
     bool align;                    /* apply the delay to frame numbers and times */
-    double delay_frames;           /* of this stream's filters */
+    double delay_frames;           /* of this stream's filters, in frames at the input's rate, as the next */
     double upstream_delay_frames;  /* of the chain before it */
     int64_t reorder_ns;            /* how long a missing frame is awaited */
     int64_t max_gap_ns;            /* the ring is made to hold a gap of this length, within reason */
@@ -75,12 +79,12 @@ void stream_socket_drops(struct stream *stream, uint64_t datagrams);
 /* Everything received has been processed, tail included, and handed to the ports. */
 bool stream_drained(const struct stream *stream);
 
-/* From output frame `frame` of the current epoch on, `plan` (same inputs, hop and output floats, and no more
- * history than the ring was made for) is used; `retired` is called when the old plan is no longer in any batch.
+/* From frame `frame` (at the input's rate) of the current epoch on, `plan` (same inputs, hop, output floats and
+ * kept frames, and no more history than the ring was made for) is used; `retired` is called when the old plan is no longer in any batch.
  * ERROR_ARGUMENT when the frame has already been submitted or an exchange is pending. */
 int stream_exchange(struct stream *stream, struct plan *plan, uint64_t frame, double delay_frames,
                     void (*retired)(void *context, struct plan *old), void *context);
-/* First output frame of the current epoch not yet submitted: the earliest a change can take. */
+/* First frame (at the input's rate) of the current epoch not yet submitted: the earliest a change can take. */
 uint64_t stream_next_frame(const struct stream *stream);
 
 /* ---- for the scheduler ---------------------------------------------------------------------- */
@@ -109,6 +113,7 @@ const char *stream_name(const struct stream *stream);
     X(OVERLOAD, "overload") /* ring full: oldest blocks given up */                                \
     X(DEVICE, "device")     /* the device failed the batch */                                      \
     X(ALIGNED, "aligned")   /* before the first aligned frame */                                   \
+    X(DECIMATED, "decimated") /* between the frames that `decimate` keeps: by design */            \
     X(STOPPED, "stopped")   /* the second SIGTERM */
 
 enum shed {
@@ -130,11 +135,11 @@ struct stream_stats {
     /* ledger 2: timeline_in = received + awaited + gap[…] */
     uint64_t timeline_in, received, awaited;
     uint64_t gap[INVALID_CAUSES];      /* NETWORK, SOCKET, LATE, OVERLOAD used */
-    /* ledger 3: timeline_out = out + waiting + submitted + shed[…] */
+    /* ledger 3: timeline_out = out + waiting + submitted + shed[…], all in frames at the input's rate */
     uint64_t timeline_out, waiting, submitted, out;
     uint64_t shed[SHEDS];
     uint64_t epochs, records;
-    uint64_t invalid[INVALID_CAUSES];  /* output frames flagged, by cause */
+    uint64_t invalid[INVALID_CAUSES];  /* output frames flagged, by cause (those kept, where there is decimation) */
     uint64_t invalid_frames;           /* output frames flagged at all */
     int64_t last_gap_realtime_ns;      /* 0: none */
     uint64_t last_frame;               /* newest frame received, in its epoch */
@@ -144,7 +149,7 @@ struct stream_stats {
     double load, load_worst;
     double fill;                       /* of the ring, 0…1 */
     uint64_t blocks, batches, deadline_misses;
-    double delay_frames;               /* with upstream */
+    double delay_frames;               /* with upstream, in frames at the output's rate */
     uint32_t channels;
     const struct channel_levels *levels; /* [channels] */
     const struct histogram *stages;    /* [STAGES] */

@@ -137,13 +137,18 @@ static double ring_value(const struct ring *ring, uint64_t position, uint32_t ch
 
 static void convolve(const struct batch_item *item)
 {
-    for (uint32_t n = item->write_from; n < item->write_until; n++) {
-        for (uint32_t c = 0; c < CHANNELS; c++) {
+    const uint32_t decimate = item->plan->info.decimate, phase = item->plan->info.decimate_phase;
+    uint32_t kept = 0;
+    for (uint32_t n = 0; n < item->blocks * HOP; n++) {
+        if ((item->epoch_block * HOP + n) % decimate != phase)
+            continue;
+        for (uint32_t c = 0; c < CHANNELS && n >= item->write_from && n < item->write_until; c++) {
             double sum = 0;
             for (uint32_t k = 0; k < TAPS; k++)
                 sum += item->plan->taps[k] * ring_value(item->ring, item->position + n - k, c);
-            item->samples[n * CHANNELS + c] = (float)sum;
+            item->samples[kept * CHANNELS + c] = (float)sum;
         }
+        kept++;
     }
     for (uint32_t b = 0; b < item->blocks; b++) {
         for (uint32_t c = 0; c < CHANNELS; c++) {
@@ -220,6 +225,9 @@ struct world {
 };
 
 static struct world *world; /* clock functions have no context */
+
+/* Of every plan the world makes; set before world_open, 1 and 0 unless a test says otherwise. */
+static uint32_t world_decimate = 1, world_phase;
 
 static int64_t simulated_monotonic_ns(void)
 {
@@ -298,6 +306,8 @@ static void make_plan(struct plan *plan, uint64_t seed)
                                    .history_frames = HISTORY,
                                    .inputs = CHANNELS,
                                    .outputs = CHANNELS,
+                                   .decimate = world_decimate,
+                                   .decimate_phase = world_phase,
                                    .output_floats = OUTPUT_FLOATS}};
     for (int k = 0; k < TAPS; k++)
         plan->taps[k] = random_normal(&random);
