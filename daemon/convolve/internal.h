@@ -95,7 +95,9 @@ struct stage {
     stage_function *run;
     uint32_t items;         /* work-items of a group */
     uint32_t group_blocks;  /* blocks of a row that a group computes */
+    uint32_t group_rows;    /* rows that a group computes; `count` is a multiple of it */
     uint64_t local_bytes;   /* of the argument local_points */
+    uint64_t shared_bytes;  /* of the argument shared; 0: a report for each item */
     enum stage_keeps keeps;
     uint64_t numbers[STAGE_NUMBERS]; /* further arguments of the kernel, ulong */
     uint32_t number_count;

@@ -148,6 +148,9 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
     const cl_kernel kernel = stage->kernel->kernel;
     const uint32_t groups = (launch->blocks + stage->group_blocks - 1) / stage->group_blocks;
+    const size_t shared_bytes = stage->shared_bytes != 0
+                                    ? (size_t)stage->shared_bytes
+                                    : stage->items * sizeof(struct report_row);
     uint32_t rows_step = launch->rows, groups_step = groups;
     if (plan->layout.scratch == SCRATCH_GLOBAL) {
         rows_step = (uint32_t)least(launch->rows, plan->scratch_groups);
@@ -172,7 +175,7 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
                 {sizeof factors, &factors},
                 {sizeof plan->layout.planes, &plan->layout.planes},
                 {(size_t)stage->local_bytes, NULL},
-                {stage->items * sizeof(struct report_row), NULL},
+                {shared_bytes, NULL},
                 {sizeof scratch, &scratch},
             };
             enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
@@ -182,7 +185,7 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
             for (cl_uint i = 0; code == CL_SUCCESS && i < stage->number_count; i++)
                 code = clSetKernelArg(kernel, ARGUMENTS + i, sizeof(cl_ulong), &stage->numbers[i]);
             const size_t global[2] = {(size_t)least(groups_step, groups - k) * stage->items,
-                                      least(rows_step, launch->rows - r)};
+                                      least(rows_step, launch->rows - r) / stage->group_rows};
             const size_t local[2] = {stage->items, 1};
             if (slot->event != NULL)
                 clReleaseEvent(slot->event);
@@ -216,7 +219,8 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
            (x->kernel != NULL && x->kernel == y->kernel && a->tree == b->tree &&
             a->layout.scratch == SCRATCH_LOCAL && b->layout.scratch == SCRATCH_LOCAL &&
             a->layout.planes == b->layout.planes && x->items == y->items &&
-            x->group_blocks == y->group_blocks && x->local_bytes == y->local_bytes &&
+            x->group_blocks == y->group_blocks && x->group_rows == y->group_rows &&
+            x->shared_bytes == y->shared_bytes && x->local_bytes == y->local_bytes &&
             x->number_count == y->number_count &&
             memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
 }

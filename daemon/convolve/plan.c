@@ -134,6 +134,7 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
     *stage = (struct stage){
         .items = build->engine->items,
         .group_blocks = 1,
+        .group_rows = 1,
         .local_bytes = 64,
         .rows = calloc(capacity, sizeof(struct row)),
         .capacity = capacity,
@@ -160,7 +161,8 @@ static int fill_tables(struct build *build, struct problem *problem)
     spoil_spectra(plan);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         const struct stage *stage = &plan->stages[s];
-        assert(stage->count >= 1 && stage->count <= stage->capacity);
+        assert(stage->count >= 1 && stage->count <= stage->capacity &&
+               stage->count % stage->group_rows == 0);
         plan->rows_most += stage->count * (stage->keeps == KEEPS_NOTHING ? 1 : 2);
     }
     if (plan->rows_most > ROWS_PER_BATCH)
