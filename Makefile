@@ -113,6 +113,17 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# The host convolver's vectors, once for each instruction set; host_isa.c asks the CPU which to run.
+# -Wno-psabi: vectors are passed between inlined functions only.
+HOST_CFLAGS := -O3 -ffp-contract=fast -Wno-psabi
+$(BUILD)/daemon/convolve/host_base.o: CFLAGS += $(HOST_CFLAGS)
+$(BUILD)/daemon/convolve/host_avx2.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX2)
+$(BUILD)/daemon/convolve/host_avx512.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX512)
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+HOST_AVX2   := -mavx2 -mfma
+HOST_AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
+endif
+
 # The kernels travel in the binary: one table of {name, text}, see daemon/device/kernels.h.
 $(BUILD)/kernels.S: $(KERNEL_SRC) daemon/device/embed.sh Makefile
 	@mkdir -p $(@D)

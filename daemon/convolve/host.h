@@ -30,10 +30,10 @@ struct host_convolver;
 
 /* Fields that a plan_spec has too mean the same. Nothing is kept: all is copied as spectra. */
 struct host_convolver_spec {
-    uint32_t inputs;                 /* channels of an input frame, 1…1024 */
-    const struct taps *const *taps;  /* [taps_count] */
+    uint32_t inputs;                /* channels of an input frame, 1…1024 */
+    const struct taps *const *taps; /* [taps_count] */
     uint32_t taps_count;
-    const struct edge *edges;        /* [edge_count]: banks and matrices too */
+    const struct edge *edges; /* [edge_count]: banks and matrices too */
     uint32_t edge_count;
     const enum output_form *outputs; /* [outputs_count]: floats of an output frame, in this order */
     uint32_t outputs_count;          /* 1…1024; an output without an edge is silent */
@@ -42,13 +42,13 @@ struct host_convolver_spec {
 };
 
 struct host_convolver_info {
-    const char *isa;         /* "avx512", "avx2" … */
-    uint32_t lanes;          /* channels of a vector */
+    const char *isa; /* "avx512", "avx2" … */
+    uint32_t lanes;  /* channels of a vector */
     uint32_t block_frames;
-    uint32_t fft;            /* N, frames of a window */
-    uint32_t partitions;     /* of the longest filter */
+    uint32_t fft;                   /* N, frames of a window */
+    uint32_t partitions;            /* of the longest filter */
     uint32_t inputs, output_floats; /* floats of an input and of an output frame */
-    uint64_t memory_bytes;   /* spectra, delay lines and scratch */
+    uint64_t memory_bytes;          /* spectra, delay lines and scratch */
 };
 
 /* What calls of block_frames took on this machine, on one thread. */
@@ -57,8 +57,8 @@ struct host_convolver_times {
     uint32_t calls;
 };
 
-/* 0, ERROR_ARGUMENT (with what to change), ERROR_UNSUPPORTED (isa) or ERROR_MEMORY. The first output
- * frame belongs to the first input frame; before it was silence. */
+/* 0, ERROR_ARGUMENT (with what to change), ERROR_UNSUPPORTED (isa) or ERROR_MEMORY. The first
+ * output frame belongs to the first input frame; before it was silence. */
 int host_convolver_create(const struct host_convolver_spec *spec, struct host_convolver **out,
                           struct problem *problem);
 void host_convolver_destroy(struct host_convolver *convolver); /* NULL is fine */
@@ -89,7 +89,8 @@ const struct host_convolver_info *host_convolver_info(const struct host_convolve
  */
 void host_convolver_measure(struct host_convolver *convolver, struct host_convolver_times *times);
 
-/* The instruction sets that were built in and that this CPU has, widest first; NULL past the end. */
+/* The instruction sets that were built in and that this CPU has, widest first; NULL past the end.
+ */
 const char *host_isa_name(int index);
 
 #endif
