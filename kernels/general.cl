@@ -98,7 +98,7 @@ __kernel void general_product(ARGUMENTS)
             for (uint b = 0; b < bins; b++)
                 point_store(z, v + b * ITEMS, sum[b]);
         }
-        tree_inverse(z, table, log_points, radices);
+        window_inverse(z, table, log_points, radices, row, k);
         window_write(z, output, state, row, k, component, log_points);
         SYNC();
     }

@@ -27,7 +27,7 @@ __kernel void local_memory(ARGUMENTS)
             (__global const real *)(spectra + (component == 0 ? row->spectrum : row->spectrum_im));
         for (uint v = ITEM; v < points; v += ITEMS)
             point_store(product, v, point_times(point_load(z, v), point_load_global(h, v)));
-        tree_inverse(product, table, log_points, radices);
+        window_inverse(product, table, log_points, radices, row, k);
         window_write(product, output, state, row, k, component, log_points);
         SYNC();
     }

@@ -21,9 +21,11 @@ __kernel void overlap_add_gather(ARGUMENTS)
     const uint age = row->age + min(k, ~row->age); /* saturates */
     const uint here = (row->plane_slot + k) % row->plane_slots;
     __global const float *planes_base = state + row->planes;
-    __global float *frames = output + row->output + (ulong)k * hop * row->stride;
+    __global float *frames = output + row->output;
     for (uint t = ITEM; t < hop; t += ITEMS) {
-        if (k * hop + t < row->write_from || k * hop + t >= row->write_until)
+        const uint frame = k * hop + t;
+        if (frame < row->write_from || frame >= row->write_until || frame < row->kept ||
+            (frame - row->kept) % row->decimate != 0)
             continue;
         const uint oldest = min((row->plane_reach - 1 - min(t, row->plane_reach - 1)) / hop, age);
         for (uint component = 0; component < row->components; component++) {
@@ -36,7 +38,8 @@ __kernel void overlap_add_gather(ARGUMENTS)
                 if (n < row->plane_reach)
                     sum += plane_frame(plane, n, log_points);
             }
-            __global float *place = frames + (ulong)t * row->stride;
+            __global float *place =
+                frames + (ulong)((frame - row->kept) / row->decimate) * row->stride;
             if (row->components == 1)
                 frame_write_alone(place, row->form, sum);
             else

@@ -72,6 +72,9 @@ struct row {
     ROW_U32 edge_count;
     ROW_U32 components;  /* 1, or 2 with an imaginary part */
     ROW_U32 plane_reach; /* frames of a plane that can be other than zero */
+    ROW_U32 decimate;    /* D, at least 1: of the item's frames kept, kept + D, kept + 2 D … are … */
+    ROW_U32 kept;        /* … written, one after the other; below D */
+    ROW_U32 kept_log;    /* log2 of the largest power of two that divides D */
     ROW_U32 width;             /* lanes: channels of the row, 1…16 */
 };
 

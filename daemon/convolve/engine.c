@@ -335,8 +335,9 @@ uint32_t engine_batch_room(const struct engine *engine, const struct batch *batc
     const struct slot *slot = (const struct slot *)batch;
     if (batch->count == BATCH_ITEMS_MAX || slot->rows_reserved + plan->rows_most > ROWS_PER_BATCH)
         return 0;
+    /* J blocks keep at most ceil(J·L / D) frames. */
     const uint64_t samples = (engine->slot_samples - slot->samples_used) /
-                             ((uint64_t)plan->hop * plan->info.output_floats);
+                             plan->info.output_floats * plan->info.decimate / plan->hop;
     const uint64_t reports = (engine->slot_reports - slot->reports_used) / plan->info.inputs;
     uint64_t blocks = samples < reports ? samples : reports;
     return (uint32_t)(blocks < plan->blocks_max ? blocks : plan->blocks_max);
@@ -348,7 +349,8 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     const struct plan *plan = item->plan;
     assert(item->blocks >= 1 && item->blocks <= plan->blocks_max);
     assert(item->ring->frame_bytes == plan->stages[0].rows[0].frame_bytes);
-    const uint64_t floats = (uint64_t)item->blocks * plan->hop * plan->info.output_floats;
+    const uint64_t floats =
+        plan_kept(plan, item->epoch_block, item->blocks) * plan->info.output_floats;
     const uint64_t reports = (uint64_t)item->blocks * plan->info.inputs;
     const bool shared = item->share_previous && batch->count > 0;
     /* Every item's samples begin at a whole cache line. */

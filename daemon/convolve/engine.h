@@ -83,6 +83,8 @@ void engine_ring_close(struct engine *engine, struct ring *ring); /* WORKER; no 
 
 /* ---- plans ------------------------------------------------------------------------------ */
 
+enum { DECIMATE_MAX = 65535 };
+
 enum output_form {
     OUTPUT_REAL,     /* one float a frame: the real part */
     OUTPUT_COMPLEX,  /* two floats a frame: re, im */

@@ -162,6 +162,22 @@ struct plan {
     _Atomic int64_t cost_base_ns, cost_block_ps;
 };
 
+/* The first frame of an item at this block of its epoch that the plan keeps, below D. */
+static inline uint32_t plan_kept_first(const struct plan *plan, uint64_t epoch_block)
+{
+    const uint32_t decimate = plan->info.decimate;
+    const uint32_t before = (uint32_t)(epoch_block % decimate * plan->hop % decimate);
+    return (plan->info.decimate_phase + decimate - before) % decimate;
+}
+
+/* Frames that the plan keeps of `blocks` blocks from there on. */
+static inline uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, uint32_t blocks)
+{
+    const uint64_t frames = (uint64_t)blocks * plan->hop;
+    const uint32_t first = plan_kept_first(plan, epoch_block);
+    return frames <= first ? 0 : (frames - first - 1) / plan->info.decimate + 1;
+}
+
 /* A plan being built. */
 struct build {
     struct engine *engine;
@@ -189,6 +205,7 @@ struct variant {
     double pace; /* operations in the time in which partitions do one */
     bool overlap_add;
     bool partitions;
+    bool decimates; /* computes or at least writes only the frames that a plan keeps (row.decimate) */
     const char *(*objection)(const struct engine *engine, const struct plan_spec *spec,
                              bool by_name);
     int (*layout)(const struct engine *engine, const struct plan_spec *spec,

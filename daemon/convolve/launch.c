@@ -109,6 +109,9 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         (uint64_t)(item->samples - (const float *)(const void *)engine->output.host);
     const uint64_t reports = (uint64_t)((const float *)(const void *)item->reports -
                                         (const float *)(const void *)engine->output.host);
+    const uint32_t decimate = plan->info.decimate;
+    const uint32_t kept_log = (uint32_t)__builtin_ctz(decimate);
+    const uint32_t kept = (uint32_t)plan_kept_first(plan, item->epoch_block);
     memcpy(rows, stage->rows, stage->count * sizeof *rows);
     for (uint32_t i = 0; i < stage->count; i++) {
         struct row *row = &rows[i];
@@ -121,6 +124,9 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         row->report = rebuild || row->report == ROW_NONE ? ROW_NONE : row->report + reports;
         row->write_from = item->write_from;
         row->write_until = item->write_until;
+        row->decimate = decimate;
+        row->kept = kept;
+        row->kept_log = kept_log;
         row->slot = (uint32_t)(first % plan->slots);
         row->plane_slot = (uint32_t)(first % plan->plane_slots);
         row->age = (uint32_t)least(first, UINT32_MAX);

@@ -169,7 +169,9 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
                 struct problem *problem)
 {
     const char *objection =
-        variant->objection != NULL ? variant->objection(engine, spec, by_name) : NULL;
+        spec->decimate > 1 && !variant->decimates ? "it does not decimate"
+        : variant->objection != NULL              ? variant->objection(engine, spec, by_name)
+                                                  : NULL;
     if (objection != NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
                            variant->name, objection);

@@ -219,6 +219,8 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
         .partitions = layout->partitions,
         .taps_longest = layout->taps_longest,
         .history_frames = (layout->history_blocks + layout->tail_blocks) * spec->hop,
+        .decimate = spec->decimate > 1 ? spec->decimate : 1,
+        .decimate_phase = spec->decimate_phase,
         .inputs = spec->inputs,
         .outputs = spec->outputs_count,
     };
@@ -258,14 +260,17 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         spec->outputs_count <= CHANNELS_MAX && spec->taps_count >= 1 && spec->edge_count >= 1 &&
         spec->hop >= 1 && spec->hop <= FFT_MAX / 2 && spec->blocks_max >= 1 &&
         spec->blocks_max <= BLOCKS_MAX && sample_format_valid(&spec->format) &&
+        spec->decimate <= DECIMATE_MAX &&
+        spec->decimate_phase < (spec->decimate > 1 ? spec->decimate : 1) &&
         (spec->fft == 0 ||
          (spec->fft >= FFT_MIN && spec->fft <= FFT_MAX && (spec->fft & (spec->fft - 1)) == 0));
     if (!good)
         return problem_set(
             problem, ERROR_ARGUMENT,
             "a plan takes 1 to %d channels, blocks of 1 to %d frames, 1 to %d blocks at once, "
-            "a valid sample format, and an fft that is a power of two from %d to %d",
-            CHANNELS_MAX, FFT_MAX / 2, BLOCKS_MAX, FFT_MIN, FFT_MAX);
+            "a valid sample format, an fft that is a power of two from %d to %d, and a decimation "
+            "of 1 to %d with a phase below it",
+            CHANNELS_MAX, FFT_MAX / 2, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX);
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
             spec->edges[e].taps >= spec->taps_count)
@@ -274,12 +279,16 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
     uint64_t floats = 0;
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         floats += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
-    if (floats * spec->hop > engine->slot_samples || spec->inputs > engine->slot_reports)
+    if (spec->decimate > 1) /* what one block keeps at most */
+        floats = floats * ((spec->hop - 1) / spec->decimate + 1);
+    else
+        floats = floats * spec->hop;
+    if (floats > engine->slot_samples || spec->inputs > engine->slot_reports)
         return problem_set(
             problem, ERROR_LIMIT,
             "a block of %u frames gives %llu values, more than the %llu a batch can hold: use "
             "shorter blocks or raise `batch memory`",
-            spec->hop, (unsigned long long)(floats * spec->hop),
+            spec->hop, (unsigned long long)floats,
             (unsigned long long)engine->slot_samples);
     return 0;
 }

@@ -145,7 +145,8 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
 {
     struct plan *plan = trial->plan;
     const struct plan_spec *spec = trial->spec;
-    const uint64_t frames = (uint64_t)trial->blocks * plan->hop;
+    const uint64_t frames = plan_kept(plan, trial->epoch_block, trial->blocks);
+    const uint64_t first = trial->epoch_block * plan->hop + plan_kept_first(plan, trial->epoch_block);
     uint64_t products = 1;
     for (uint32_t e = 0; e < spec->edge_count; e++)
         products += spec->taps[spec->edges[e].taps]->count *
@@ -161,7 +162,7 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
             const uint64_t t = checked == 1 ? 0 : i * (frames - 1) / (checked - 1);
             const float *frame = samples + t * plan->info.output_floats + place;
             double value[2];
-            output_value(trial, o, trial->epoch_block * plan->hop + t, value);
+            output_value(trial, o, first + t * plan->info.decimate, value);
             trial->got[count] = frame[0];
             trial->want[count++] =
                 spec->outputs[o] == OUTPUT_ENVELOPE ? hypot(value[0], value[1]) : value[0];
@@ -230,6 +231,9 @@ static void choose_blocks(struct trial *trial)
     const uint64_t most = ring_bytes_max / (hop * frame_bytes);
     if (before + trial->blocks > most)
         before = most > trial->blocks ? most - trial->blocks : 0;
+    /* A block later there may be a frame that is kept. */
+    while (plan_kept(plan, before, trial->blocks) == 0)
+        before++;
     trial->epoch_block = before;
     trial->frames = (before + trial->blocks) * hop;
 }
