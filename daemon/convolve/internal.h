@@ -10,7 +10,7 @@
  *   layout.c    geometry: N, partitions
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
- *               local.c general.c overlap_add.c lanes.c …
+ *               fused.c local.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference
  *   tree.c      the transform in double
  */
@@ -43,7 +43,7 @@ _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one re
 
 /* ---- kernels ------------------------------------------------------------------------------ */
 
-enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 320 };
+enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 512 };
 
 /* A kernel of a program built with certain options, shared by the plans that ask for the same.
  * Built by workers, under `workers`; used by the device thread only. */
@@ -257,6 +257,13 @@ uint64_t spectra_place(struct build *build); /* returns floats */
 void spectra_fill(struct build *build);
 
 /* The rows of the table. */
+const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+                            bool by_name);
+int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem);
+void fused_measure(struct build *build);
+int fused_fill(struct build *build, struct problem *problem);
 const char *local_objection(const struct engine *engine, const struct plan_spec *spec,
                             bool by_name);
 int local_layout(const struct engine *engine, const struct plan_spec *spec,

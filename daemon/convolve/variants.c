@@ -19,6 +19,15 @@ static const struct variant variants[] = {
         .fill = lanes_fill,
     },
     {
+        .name = "fused",
+        .sentence = "overlap-save on GPUs, one launch: a block in the registers of its work-group",
+        .pace = 6,
+        .objection = fused_objection,
+        .layout = fused_layout,
+        .measure = fused_measure,
+        .fill = fused_fill,
+    },
+    {
         .name = "local",
         .sentence = "overlap-save in one launch: outputs of one edge, filters that fit one block",
         .pace = 1.4,

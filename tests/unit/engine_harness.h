@@ -25,8 +25,8 @@ struct engine *harness_small_engine(void);
 /* Asserts that every guard zone is whole, then closes. */
 void harness_engine_close(struct engine *engine);
 
-/* False for a variant made for other devices: "lanes" on a GPU, or with kernels built as for one.
- */
+/* False for a variant made for other devices: "lanes" on a GPU, or with kernels built as for one,
+ * "fused" and "staged" without. */
 bool harness_runs(const struct engine *engine, const char *variant);
 
 /* Waits for the next completed batch; fails the test after a minute. */

@@ -1,0 +1,202 @@
+/*
+ * The variant "fused": overlap-save in one launch on a GPU, a block in the registers of its
+ * work-group (kernels/fused.cl). A row an output, and a row for each input that no output hears,
+ * for its report; neighbouring channels share a group, whose last one is filled up with rows that
+ * do nothing. The program is specialised for transform, sample format and, on a GPU, the shape of
+ * the frames.
+ *
+ * Worker threads under engine->workers.
+ */
+#include "convolve/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convolve/registers.h"
+
+enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
+
+const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+                            bool by_name)
+{
+    (void)by_name;
+    return engine->lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
+}
+
+/* Channels side by side: as many as there are, up to a sector of memory. */
+static struct registers shape_of(const struct engine *engine, const struct plan_spec *spec,
+                                 uint32_t fft)
+{
+    struct registers shape = *registers_find(fft / 2);
+    uint32_t width = 1;
+    while (width < spec->inputs && width < WIDTH_MOST)
+        width *= 2;
+    registers_fit(&shape, width, engine->local_budget_bytes, ITEMS_MOST);
+    return shape;
+}
+
+int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem)
+{
+    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    if (error < 0)
+        return error;
+    layout->scratch = SCRATCH_LOCAL;
+    layout->tree_lanes = 0;
+    if (registers_find(layout->fft / 2) == NULL)
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: N = %u does not fit a work-group; use the variant \"staged\"",
+                           variant->name, layout->fft);
+    const struct registers shape = shape_of(engine, spec, layout->fft);
+    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) >
+        engine->local_budget_bytes)
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
+                           variant->name, layout->fft);
+    return 0;
+}
+
+void fused_measure(struct build *build)
+{
+    build->spectra_floats = spectra_place(build);
+}
+
+/* One component of one filter to its place, in the order of the last pass. */
+static void order_spectrum(const struct registers *shape, const float *bins, float *spectrum)
+{
+    for (uint32_t i = 0; i < shape->points; i++)
+        memcpy(spectrum + 2 * (uint64_t)i, bins + 2 * (uint64_t)registers_bin(shape, i),
+               2 * sizeof *bins);
+}
+
+static int fill_spectra(struct build *build, const struct registers *shape,
+                        struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const uint64_t base = plan->spectra_offset / sizeof(float);
+    float *memory = (float *)(void *)(plan->engine->spectrum.host) + base;
+    float *bins = malloc(2 * (size_t)plan->layout.fft * sizeof *bins);
+    struct tree *tree = NULL;
+    if (bins == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    int error = tree_create(plan->layout.fft, 1, 8, &tree, problem);
+    for (uint32_t t = 0; error == 0 && t < spec->taps_count; t++) {
+        const struct taps *taps = spec->taps[t];
+        uint64_t *const places[] = {&build->filters[t].re, &build->filters[t].im};
+        const double *const parts[] = {taps->re, taps->im};
+        for (int i = 0; i < 2; i++) {
+            if (*places[i] == ROW_NONE)
+                continue;
+            natural_spectrum(tree, parts[i], taps->count, build->work, bins + plan->layout.fft,
+                             bins);
+            order_spectrum(shape, bins, memory + *places[i]);
+            *places[i] += base;
+        }
+    }
+    tree_free(tree);
+    free(bins);
+    return error;
+}
+
+/* A row that computes and writes nothing. */
+static struct row idle_row(const struct row *like)
+{
+    struct row row = *like;
+    row.components = 0;
+    row.form = FORM_NONE;
+    return row;
+}
+
+static int fill_rows(const struct build *build, struct row *rows, uint32_t *count)
+{
+    const struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const struct edge **heard = calloc(spec->inputs, sizeof *heard);
+    if (heard == NULL)
+        return ERROR_MEMORY;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        heard[spec->edges[e].input] = &spec->edges[e];
+    /* in the order of the inputs, so that neighbours in a frame stand side by side */
+    for (uint32_t i = 0; i < spec->inputs; i++) {
+        struct row *row = &rows[(*count)++];
+        *row = row_of_input(plan, spec, i);
+        row->spectrum = plan->spectra_offset / sizeof(float);
+        if (heard[i] == NULL) {
+            *row = idle_row(row);
+            continue;
+        }
+        row_to_output(build, heard[i]->output, row);
+        row->spectrum = build->filters[heard[i]->taps].re;
+        row->spectrum_im =
+            row->components == 2 ? build->filters[heard[i]->taps].im : ROW_NONE;
+        row->gain = heard[i]->gain;
+    }
+    free(heard);
+    return 0;
+}
+
+/* Options that follow from the rows; on a GPU also those that make addresses constant. */
+static void program_options(const struct build *build, const struct registers *shape,
+                            const struct row *rows, uint32_t count, char *options, size_t bytes)
+{
+    bool offset = false, one_form = true, components = false;
+    const struct row *first = NULL; /* that writes */
+    for (uint32_t i = 0; i < count; i++) {
+        offset |= rows[i].offset_hi != 0 || rows[i].offset_lo != 0;
+        components |= rows[i].components == 2;
+        if (rows[i].components == 0)
+            continue;
+        first = first != NULL ? first : &rows[i];
+        one_form &= rows[i].form == first->form;
+    }
+    int length = registers_options(shape, options, bytes);
+    length += window_options(&build->spec->format, rows, offset, options + length,
+                             bytes - (size_t)length);
+    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%d -D HEAD=%d",
+                       components ? 2 : 1, rows[0].load_from > 0);
+    if (!build->engine->found.info.gpu || first == NULL)
+        return;
+    length += snprintf(options + length, bytes - (size_t)length, " -D FRAME_BYTES=%uu -D STRIDE=%uu",
+                       rows[0].frame_bytes, first->stride);
+    if (one_form)
+        snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
+}
+
+int fused_fill(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const struct registers shape = shape_of(build->engine, spec, plan->layout.fft);
+    const uint32_t capacity = (spec->inputs + shape.width - 1) / shape.width * shape.width;
+    int error = fill_spectra(build, &shape, problem);
+    if (error < 0)
+        return error;
+    struct row *rows = calloc(capacity, sizeof *rows);
+    uint32_t count = 0;
+    if (rows == NULL || fill_rows(build, rows, &count) < 0) {
+        free(rows);
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    }
+    char options[KERNEL_OPTIONS];
+    program_options(build, &shape, rows, count, options, sizeof options);
+    for (; count < capacity; count++) {
+        rows[count] = idle_row(&rows[0]);
+        rows[count].load_until = 0;
+        rows[count].report = ROW_NONE;
+    }
+    struct stage *stage;
+    error = plan_stage(build, "fused.cl", "fused", options, capacity, &stage, problem);
+    if (error == 0) {
+        memcpy(stage->rows, rows, capacity * sizeof *rows);
+        stage->count = capacity;
+        stage->items = registers_items(&shape);
+        stage->group_rows = shape.width;
+        stage->group_blocks = shape.blocks;
+        stage->local_bytes = registers_local_bytes(&shape);
+        stage->shared_bytes = registers_report_bytes(&shape);
+    }
+    free(rows);
+    return error;
+}
