@@ -1,7 +1,10 @@
-/* convolvd: arguments → command. Everything else has a room of its own. */
+/* convolvd: arguments → command; or, started by itself, the helper process of one sound card.
+ * Everything else has a room of its own. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
+#include "io/sound_helper.h"
 #include "service/arguments.h"
 #include "service/commands.h"
 
@@ -9,6 +12,8 @@ int main(int argc, char **argv)
 {
     struct arguments arguments;
     struct problem problem;
+    if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
+        return sound_helper_main();
     if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
         log_error("%s", problem.text);
         return EXIT_FAILURE;

@@ -196,7 +196,8 @@ const char *convolv_stage_name(enum convolv_stage stage);
     X(NONFINITE, "non-finite")    /* NaN or infinity in the input */                               \
     X(FILTER_CHANGE, "filter change")                                                              \
     X(DEVICE, "device")           /* the OpenCL device failed */                                   \
-    X(UPSTREAM, "upstream")       /* more ranges than an upstream stream could list */
+    X(UPSTREAM, "upstream")       /* more ranges than an upstream stream could list */            \
+    X(CAPTURE, "capture")         /* a gap: lost by the sound card, or while it was away */
 
 enum convolv_cause {
 #define X(name, text) CONVOLV_CAUSE_##name,

@@ -22,7 +22,9 @@
     X(QUEUE, "queue")           /* the writer thread is behind */                                  \
     X(PAUSED, "paused")         /* `min free` reached */                                           \
     X(DISK, "disk")             /* a write failed */                                               \
-    X(STOPPED, "stopped")
+    X(STOPPED, "stopped")                                                                          \
+    X(LATE, "late")             /* a sound card had gone past its time */                          \
+    X(DEVICE, "device")         /* the sound card is away */
 
 enum drop {
 #define X(name, text) DROP_##name,
@@ -62,6 +64,9 @@ struct sink_stream {
     const struct channel_scale *input_scales; /* [input_channels] */
 };
 
+struct sound_options; /* io/sound_card.h */
+struct sound_report;
+
 struct sink_options {
     const char *name;
     struct sink_stream stream;
@@ -85,6 +90,8 @@ struct sink_options {
     uint64_t min_free_bytes;
     int64_t flush_ns;             /* file readable up to the last flush after a kill; 0: 1 s */
     uint64_t queue_bytes;         /* between loop and writer thread, 0: 64 MiB */
+    /* sound card */
+    const struct sound_options *sound;
     /* Loop thread: called when room() has grown after it had been too small. May be NULL. */
     void (*room_again)(void *context);
     void *room_context;
@@ -97,6 +104,8 @@ struct sink_ops {
     const char *sentence;
     /* Worker thread. */
     int (*open)(const struct sink_options *options, uv_loop_t *loop, struct sink **out, struct problem *problem);
+    /* Loop thread, before the first put: what cannot be done by open. May be NULL. */
+    void (*start)(struct sink *sink);
     /* Loop thread. Copies what it keeps. Returns the monotonic time at which the last byte was handed over. */
     int64_t (*put)(struct sink *sink, const struct result *result);
     /* Loop thread: frames that can be put now without a drop; streams that are not live wait for it
@@ -108,6 +117,8 @@ struct sink_ops {
      * `closed` the sink still answers `ledger`, with its final counts; it is freed when `closed` returns. */
     void (*close)(struct sink *sink, int64_t deadline_ns, void (*closed)(void *context), void *context);
     void (*ledger)(const struct sink *sink, struct sink_ledger *ledger);
+    /* What a sound card says of itself; NULL: it is none. */
+    void (*sound)(const struct sink *sink, struct sound_report *report);
 };
 
 const struct sink_ops *sink_find(const char *name);

@@ -67,7 +67,12 @@ struct source_host {
     void (*ended)(void *context);
     /* The socket dropped `datagrams` more (SO_RXQ_OVFL advanced), just before the next put. */
     void (*socket_drops)(void *context, uint64_t datagrams);
+    /* Frames that are missing before the next put for a reason the source knows, see stream_lost. */
+    void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
 };
+
+struct sound_options; /* io/sound_card.h */
+struct sound_report;
 
 enum source_mode { SOURCE_CONTINUOUS, SOURCE_RECORD };
 
@@ -101,6 +106,8 @@ struct source_options {
     struct waveform_spec waveform;        /* amplitudes in the unit of `scales` */
     const struct channel_scale *scales;   /* [channels]; NULL: amplitudes are fractions of full scale */
     uint64_t length_frames;       /* 0: endless */
+    /* sound card */
+    const struct sound_options *sound;
 };
 
 struct source;
@@ -122,6 +129,8 @@ struct source_ops {
     void (*ledger)(const struct source *source, struct source_ledger *ledger);
     /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has none. */
     uint16_t (*port)(const struct source *source);
+    /* What a sound card says of itself; NULL: it is none. */
+    void (*sound)(const struct source *source, struct sound_report *report);
 };
 
 /* By name; NULL when unknown. source_at(i): the table in order, NULL past the end. */

@@ -133,6 +133,12 @@ int build_filters(struct build *build);
 int build_streams(struct build *build);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
+/* Sound cards: of a stream, of a sink (the stream is built), of those that belong together. */
+int build_sound_source(struct build *build, struct config_stream *stream,
+                       struct raw_section *section);
+int build_sound_sink(struct build *build, const struct raw_section *section,
+                     const struct config_stream *stream, struct sink_options *options);
+void check_sound_pairs(struct build *build);
 /* Last, when nothing was wrong. Puts raw->sections in order. */
 void config_hashes(struct build *build);
 

@@ -38,7 +38,9 @@ static bool build_format(struct build *build, const struct raw_section *section,
         char name[24];
         format->big_endian = rtp;
         config_error(build->errors, place, "%s; write %s",
-                     rtp ? "RTP sends samples big-endian" : "recordings hold samples little-endian",
+                     rtp                                   ? "RTP sends samples big-endian"
+                     : section->type == SINK_PORTAUDIO ? "sound cards take samples little-endian"
+                                                       : "recordings hold samples little-endian",
                      sample_format_name(format, name));
         return false;
     }
@@ -232,6 +234,8 @@ static int build_sink(struct build *build, uint32_t index)
         return 0;
     if (section->type == SINK_RTP)
         return build_rtp(build, section, stream, options);
+    if (section->type == SINK_PORTAUDIO)
+        return build_sound_sink(build, section, stream, options);
     build_recording(build, section, stream, options);
     return 0;
 }
@@ -257,6 +261,8 @@ static bool same_destination(const struct build *build, uint32_t i, uint32_t k)
         return false;
     if (a->type == SINK_OSC) /* subscribers would get everything twice */
         return build->sinks[i].stream == build->sinks[k].stream && !a->broken && !b->broken;
+    if (a->type == SINK_PORTAUDIO) /* JACK mixes what several play into one port */
+        return false;
     if (a->type == SINK_RECORDING)
         return build->sinks[i].options.path != NULL && build->sinks[k].options.path != NULL &&
                strcmp(build->sinks[i].options.path, build->sinks[k].options.path) == 0;
@@ -335,6 +341,7 @@ int build_sinks(struct build *build)
             return status;
     }
     check_destinations(build);
+    check_sound_pairs(build);
     check_readers(build);
     return 0;
 }

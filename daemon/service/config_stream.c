@@ -472,7 +472,8 @@ static int build_source(struct build *build, struct config_stream *stream,
     if (value_given(section, KEY_RATE))
         source->rate_hz = value_of(section, KEY_RATE)->number;
     stream->live = section->type == SOURCE_RTP || section->type == SOURCE_UDP ||
-                   section->type == SOURCE_UDP_SEQ || section->type == SOURCE_OSC;
+                   section->type == SOURCE_UDP_SEQ || section->type == SOURCE_OSC ||
+                   section->type == SOURCE_PORTAUDIO;
     stream->loss_detectable = section->type != SOURCE_UDP;
     if (section->type == SOURCE_FILE) {
         int status = build_recording(build, stream, section);
@@ -494,6 +495,8 @@ static int build_source(struct build *build, struct config_stream *stream,
     if (section->type == SOURCE_OSC) {
         build_places(build, source, section);
         build_allow(build, source, section);
+    } else if (section->type == SOURCE_PORTAUDIO) {
+        return build_sound_source(build, stream, section);
     } else if (stream->live) {
         build_network(build, stream, section);
     }

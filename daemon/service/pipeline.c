@@ -57,6 +57,12 @@ static void host_socket_drops(void *context, uint64_t datagrams)
     stream_socket_drops(pipeline->stream, datagrams);
 }
 
+static void host_lost(void *context, uint64_t frames, enum invalid_cause cause)
+{
+    struct pipeline *pipeline = context;
+    stream_lost(pipeline->stream, frames, cause);
+}
+
 /* ---- what the stream calls ------------------------------------------------------------------ */
 
 static void sink_put(void *context, const struct result *result)
@@ -261,7 +267,8 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .put = host_put,
                                      .room = host_room,
                                      .ended = host_ended,
-                                     .socket_drops = host_socket_drops};
+                                     .socket_drops = host_socket_drops,
+                                     .lost = host_lost};
     pipeline->source_ops = source_find(config->source_type);
     assert(pipeline->source_ops != NULL); /* the configuration has proven the name */
     int error = pipeline->source_ops->open(&config->source, pipeline->loop, &host, &pipeline->source,
@@ -342,6 +349,9 @@ int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, str
 int pipeline_start(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        if (pipeline->sinks[i].ops->start != NULL)
+            pipeline->sinks[i].ops->start(pipeline->sinks[i].sink);
     if (pipeline->source == NULL)
         return 0;
     int error = pipeline->source_ops->start(pipeline->source, problem);
@@ -393,6 +403,7 @@ static void sink_closed(void *context)
     struct pipeline_sink *sink = context;
     struct pipeline *pipeline = sink->pipeline;
     sink->ops->ledger(sink->sink, &sink->ledger);
+    pipeline_sink_sound(sink, &sink->sound);
     sink->sink = NULL;
     pipeline->closing--;
     pipeline->changed(pipeline->context);
@@ -431,6 +442,7 @@ void pipeline_close_source(struct pipeline *pipeline)
     }
     /* Stopped, it counts nothing more. */
     pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
+    pipeline_source_sound(pipeline, &pipeline->sound);
     pipeline->closing++;
     pipeline->source_ops->close(pipeline->source, source_closed, pipeline);
 }
@@ -450,6 +462,28 @@ void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *
         sink->ops->ledger(sink->sink, ledger);
     else
         *ledger = sink->ledger;
+}
+
+bool pipeline_source_sound(const struct pipeline *pipeline, struct sound_report *report)
+{
+    if (pipeline->source_ops == NULL || pipeline->source_ops->sound == NULL)
+        return false;
+    if (pipeline->source != NULL)
+        pipeline->source_ops->sound(pipeline->source, report);
+    else
+        *report = pipeline->sound;
+    return true;
+}
+
+bool pipeline_sink_sound(const struct pipeline_sink *sink, struct sound_report *report)
+{
+    if (sink->ops->sound == NULL)
+        return false;
+    if (sink->sink != NULL)
+        sink->ops->sound(sink->sink, report);
+    else
+        *report = sink->sound;
+    return true;
 }
 
 void pipeline_free(struct pipeline *pipeline)

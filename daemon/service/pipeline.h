@@ -24,6 +24,7 @@
 #include "service/chain.h"
 #include "service/config.h"
 #include "service/losses.h"
+#include "io/sound_card.h"
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
@@ -35,6 +36,7 @@ struct pipeline_sink {
     struct sink_options options;  /* lives as long as the sink */
     struct sink *sink;            /* NULL once closed */
     struct sink_ledger ledger;    /* the last one, when closed */
+    struct sound_report sound;    /* likewise */
     struct pipeline *pipeline;
     uint64_t watched_done;        /* watch.c: frames written or dropped by the writer */
     bool watched_pending;
@@ -78,6 +80,7 @@ struct pipeline {
     bool ended;                   /* nothing more will be put: the source ended or was stopped */
     uint32_t closing;             /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
+    struct sound_report sound;    /* likewise */
     struct chain chain;           /* of the results this stream reads */
     struct pipeline_watch watch;
     struct losses losses;         /* told in the log so far */
@@ -116,6 +119,9 @@ void pipeline_close_source(struct pipeline *pipeline);
 /* LOOP. The ledgers at this instant, or the last ones of what is closed. False: a chain has no source. */
 bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger);
 void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger);
+/* LOOP. The same of sound cards; false: it is none. */
+bool pipeline_source_sound(const struct pipeline *pipeline, struct sound_report *report);
+bool pipeline_sink_sound(const struct pipeline_sink *sink, struct sound_report *report);
 
 /* No loop runs any more and sources and sinks are closed: frees stream, plan and texts. */
 void pipeline_free(struct pipeline *pipeline);

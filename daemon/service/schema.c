@@ -33,11 +33,13 @@ static const char *const source_kinds[SOURCE_KINDS] = {
     [SOURCE_FILE] = "file",
     [SOURCE_GENERATOR] = "generator",
     [SOURCE_OSC] = "osc",
+    [SOURCE_PORTAUDIO] = "portaudio",
     [SOURCE_STREAM] = "stream",
 };
 
 static const char *const sink_kinds[SINK_KINDS] = {
-    [SINK_RTP] = "rtp", [SINK_RECORDING] = "recording", [SINK_OSC] = "osc"};
+    [SINK_RTP] = "rtp", [SINK_RECORDING] = "recording", [SINK_OSC] = "osc",
+    [SINK_PORTAUDIO] = "portaudio"};
 
 const char *source_kind_name(int kind)
 {

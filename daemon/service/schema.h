@@ -46,11 +46,12 @@ enum source_kind {
     SOURCE_FILE,
     SOURCE_GENERATOR,
     SOURCE_OSC,
+    SOURCE_PORTAUDIO,
     SOURCE_STREAM,
     SOURCE_KINDS,
 };
 
-enum sink_kind { SINK_RTP, SINK_RECORDING, SINK_OSC, SINK_KINDS };
+enum sink_kind { SINK_RTP, SINK_RECORDING, SINK_OSC, SINK_PORTAUDIO, SINK_KINDS };
 
 const char *source_kind_name(int kind); /* NULL past the end */
 const char *sink_kind_name(int kind);
@@ -148,6 +149,12 @@ enum schema_id {
     KEY_PATH,
     KEY_PACE,
     KEY_LOOP,
+    KEY_CARD,
+    KEY_HOST_API,
+    KEY_CHANNEL_MAP,
+    KEY_DEVICE_PERIOD,
+    KEY_DUPLEX,
+    KEY_ALLOW_CONVERSION,
     KEY_RATE,
     KEY_CHANNELS,
     KEY_FORMAT,
@@ -245,6 +252,13 @@ enum schema_id {
     KEY_MIN_FREE,
     KEY_FLUSH,
     KEY_QUEUE,
+    KEY_SINK_CARD,
+    KEY_SINK_HOST_API,
+    KEY_SINK_CHANNEL_MAP,
+    KEY_SINK_DEVICE_PERIOD,
+    KEY_SINK_LATENCY,
+    KEY_SINK_DUPLEX,
+    KEY_SINK_ALLOW_CONVERSION,
     /* [osc] */
     KEY_OSC_ADDRESS,
     KEY_OSC_TCP_ADDRESS,

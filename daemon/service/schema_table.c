@@ -28,12 +28,13 @@ const struct schema_section schema_sections[SECTIONS] = {
 #define RECORDED  (1u << SOURCE_FILE)
 #define GENERATED (1u << SOURCE_GENERATOR)
 #define OSC       (1u << SOURCE_OSC)
+#define CARD      (1u << SOURCE_PORTAUDIO)
 #define CHAINED   (1u << SOURCE_STREAM)
 #define NETWORK   (RTP | UDP | UDP_SEQ)
 #define NUMBERED  (RTP | UDP_SEQ)
 #define PLACED    (NUMBERED | OSC)
-#define RAW       (NETWORK | RECORDED | GENERATED | OSC)
-#define TYPED     (NETWORK | GENERATED | OSC)
+#define RAW       (NETWORK | RECORDED | GENERATED | OSC | CARD)
+#define TYPED     (NETWORK | GENERATED | OSC | CARD)
 
 #define KIND(name) (1u << FILTER_##name)
 #define LOWS      (KIND(BANDPASS) | KIND(BANDSTOP) | KIND(HIGHPASS))
@@ -45,6 +46,7 @@ const struct schema_section schema_sections[SECTIONS] = {
 
 #define TO_RTP    (1u << SINK_RTP)
 #define TO_FILE   (1u << SINK_RECORDING)
+#define TO_CARD   (1u << SINK_PORTAUDIO)
 
 #define KI 1024.0
 #define MI (1024.0 * 1024)
@@ -95,8 +97,8 @@ const struct schema_key schema_keys[KEYS] = {
 
     /* ---- [stream NAME]: where it comes from ---- */
     [KEY_SOURCE] = {"source", SECTION_STREAM, VALUE_SOURCE, .required = ~0u,
-        .choices = "rtp|udp|udp-seq|file|generator|osc|stream NAME",
-        .sentence = "rtp (RTP over UDP), udp (headerless datagrams), udp-seq (datagrams that begin with a 64-bit sequence number), file (a recording), generator (a test signal), osc (blocks in OSC messages, through the server of [osc]), or stream NAME (the output of another stream)."},
+        .choices = "rtp|udp|udp-seq|file|generator|osc|portaudio|stream NAME",
+        .sentence = "rtp (RTP over UDP), udp (headerless datagrams), udp-seq (datagrams that begin with a 64-bit sequence number), file (a recording), generator (a test signal), osc (blocks in OSC messages, through the server of [osc]), portaudio (a sound card, or clients of a JACK server), or stream NAME (the output of another stream)."},
     [KEY_ADDRESS] = {"address", SECTION_STREAM, VALUE_ADDRESS, .applies = NETWORK, .required = NETWORK,
         .sentence = "Where datagrams are received: an own address, a multicast group, or * for every address, then a colon and the port; IPv6 in brackets, as in [ff15::1]:5004."},
     [KEY_INTERFACE] = {"interface", SECTION_STREAM, VALUE_TEXT, .applies = NETWORK, .fallback_words = "the kernel's choice",
@@ -118,6 +120,20 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_LOOP] = {"loop", SECTION_STREAM, VALUE_BOOLEAN, .applies = RECORDED, .fallback = "no",
         .sentence = "Whether the recording begins again at its end, without a gap, instead of ending the stream."},
 
+    /* ---- sound cards ---- */
+    [KEY_CARD] = {"device", SECTION_STREAM, VALUE_TEXT, .applies = CARD, .required = CARD,
+        .sentence = "The sound device, as `convolvd --list-devices` names it: a whole name, a pattern with * and ?, or a part of the name that only one device has."},
+    [KEY_HOST_API] = {"host api", SECTION_STREAM, VALUE_CHOICE, .applies = CARD, .fallback = "any", .choices = "any|alsa|jack",
+        .sentence = "Which of PortAudio's host APIs the device belongs to, where a name alone could mean several."},
+    [KEY_CHANNEL_MAP] = {"channel map", SECTION_STREAM, VALUE_COUNT, LIST_COMMA, .applies = CARD, .minimum = 1, .maximum = 1024, .fallback_words = "1, 2, … up to `channels`",
+        .sentence = "The device's input channel, counted from 1, of each channel of the stream."},
+    [KEY_DEVICE_PERIOD] = {"device period", SECTION_STREAM, VALUE_SPAN, .applies = CARD, .minimum = 16, .maximum = 8192, .fallback_words = "`block` when it lies within 16 … 8192 frames, else 256; a JACK server has its own",
+        .sentence = "Frames of one period of an ALSA device: that often it interrupts, and that much it adds to the latency."},
+    [KEY_DUPLEX] = {"duplex", SECTION_STREAM, VALUE_BOOLEAN, .applies = CARD, .fallback = "no",
+        .sentence = "Whether capture and playback are opened as one: the sink with the same `device` and `duplex = yes` plays in the same callbacks, so that what goes out and what comes in share frame numbers."},
+    [KEY_ALLOW_CONVERSION] = {"allow conversion", SECTION_STREAM, VALUE_BOOLEAN, .applies = CARD, .fallback = "no",
+        .sentence = "Whether a device may be used that resamples, mixes or converts without saying so (default, plug, dmix, pulse, pipewire): its samples are no measurement."},
+
     /* ---- the samples ---- */
     [KEY_RATE] = {"rate", SECTION_STREAM, VALUE_FREQUENCY, .applies = RAW, .required = TYPED, .minimum = 1, .maximum = 10e9,
         .fallback_words = "the file's, for recordings",
@@ -125,7 +141,7 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_CHANNELS] = {"channels", SECTION_STREAM, VALUE_COUNT, .applies = TYPED, .minimum = 1, .maximum = 1024, .fallback = "1",
         .sentence = "Channels of one frame; recordings bring their own number."},
     [KEY_FORMAT] = {"format", SECTION_STREAM, VALUE_FORMAT, .applies = TYPED,
-        .fallback_words = "s16be (L16) for rtp, f32be for osc, f32le for the others",
+        .fallback_words = "s16be (L16) for rtp, f32be for osc, f32le for the others; of a sound card the hardware's own",
         .sentence = "Format of one sample: u8, s16, u16 (offset binary), s24, s32 or f32, with le or be for the byte order, or L16 and L24; without an order, be for rtp and osc, le for the others."},
     [KEY_BITS] = {"bits", SECTION_STREAM, VALUE_COUNT, .applies = NETWORK | GENERATED, .minimum = 2, .maximum = 32, .fallback_words = "the width of the format",
         .sentence = "Significant bits when the converter has fewer than the word, such as 12 or 14 in s16le."},
@@ -147,7 +163,7 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "The most blocks of this stream that travel in one batch when the device is behind."},
     [KEY_REORDER] = {"reorder", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0, .maximum = 10, .fallback = "5 ms",
         .sentence = "How long a missing packet is awaited before its frames become a gap."},
-    [KEY_MAX_GAP] = {"max gap", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0, .maximum = 3600, .fallback = "1 s",
+    [KEY_MAX_GAP] = {"max gap", SECTION_STREAM, VALUE_TIME, .applies = PLACED | CARD, .minimum = 0, .maximum = 3600, .fallback = "1 s",
         .sentence = "The longest loss that is filled with zeros and flagged; a longer jump begins a new epoch."},
     [KEY_MAX_DROPOUT] = {"max dropout", SECTION_STREAM, VALUE_TIME, .applies = PLACED, .minimum = 0.001, .maximum = 3600, .fallback = "1 s",
         .sentence = "RFC 3550 A.1's MAX_DROPOUT as a time: a larger step of the sequence number must be confirmed by a second packet."},
@@ -285,13 +301,13 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Zero channels behind the array, so that its ends do not wrap into each other; at least the channels less one."},
 
     /* ---- [sink NAME] ---- */
-    [KEY_SINK_TYPE] = {"type", SECTION_SINK, VALUE_CHOICE, .required = ~0u, .choices = "rtp|recording|osc",
-        .sentence = "rtp (packets to an address), recording (files) or osc (to those who subscribe through the server of [osc])."},
+    [KEY_SINK_TYPE] = {"type", SECTION_SINK, VALUE_CHOICE, .required = ~0u, .choices = "rtp|recording|osc|portaudio",
+        .sentence = "rtp (packets to an address), recording (files), osc (to those who subscribe through the server of [osc]) or portaudio (a sound card, or clients of a JACK server)."},
     [KEY_SINK_STREAM] = {"stream", SECTION_SINK, VALUE_NAME, .required = ~0u,
         .sentence = "The stream whose results go here."},
-    [KEY_SINK_FORMAT] = {"format", SECTION_SINK, VALUE_FORMAT, .applies = TO_RTP | TO_FILE, .fallback_words = "f32be for rtp, f32le for recordings",
+    [KEY_SINK_FORMAT] = {"format", SECTION_SINK, VALUE_FORMAT, .applies = TO_RTP | TO_FILE | TO_CARD, .fallback_words = "f32be for rtp, f32le for recordings and sound cards",
         .sentence = "Format of one sample: s16 (L16), s24 (L24), s32 or f32; rtp sends big-endian, recordings are little-endian."},
-    [KEY_SINK_FULL_SCALE] = {"full scale", SECTION_SINK, VALUE_AMPLITUDE, .applies = TO_RTP | TO_FILE, .minimum = 0, .above_minimum = true, .maximum = 1e12,
+    [KEY_SINK_FULL_SCALE] = {"full scale", SECTION_SINK, VALUE_AMPLITUDE, .applies = TO_RTP | TO_FILE | TO_CARD, .minimum = 0, .above_minimum = true, .maximum = 1e12,
         .fallback_words = "the largest of the stream's channels for integers, 1 for f32",
         .sentence = "The value that becomes a full-scale code; larger ones saturate and are counted."},
     [KEY_SINK_ADDRESS] = {"address", SECTION_SINK, VALUE_ADDRESS, .applies = TO_RTP, .required = TO_RTP,
@@ -326,6 +342,21 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "How often the file is made readable up to its last frame, should the daemon be killed."},
     [KEY_QUEUE] = {"queue", SECTION_SINK, VALUE_MEMORY, .applies = TO_FILE, .minimum = 64 * KI, .maximum = 16 * GI, .fallback = "64 MiB",
         .sentence = "Memory between processing and the disk; what does not fit while the disk is slow is dropped and counted."},
+
+    [KEY_SINK_CARD] = {"device", SECTION_SINK, VALUE_TEXT, .applies = TO_CARD, .required = TO_CARD,
+        .sentence = "The sound device to play on, as `convolvd --list-devices` names it: a whole name, a pattern with * and ?, or a part of the name that only one device has."},
+    [KEY_SINK_HOST_API] = {"host api", SECTION_SINK, VALUE_CHOICE, .applies = TO_CARD, .fallback = "any", .choices = "any|alsa|jack",
+        .sentence = "Which of PortAudio's host APIs the device belongs to, where a name alone could mean several."},
+    [KEY_SINK_CHANNEL_MAP] = {"channel map", SECTION_SINK, VALUE_COUNT, LIST_COMMA, .applies = TO_CARD, .minimum = 1, .maximum = 1024, .fallback_words = "1, 2, … up to the stream's outputs",
+        .sentence = "The device's output channel, counted from 1, of each output of the stream; the others are silent."},
+    [KEY_SINK_DEVICE_PERIOD] = {"device period", SECTION_SINK, VALUE_SPAN, .applies = TO_CARD, .minimum = 16, .maximum = 8192, .fallback_words = "as for streams",
+        .sentence = "Frames of one period of an ALSA device; with `duplex = yes` the stream's."},
+    [KEY_SINK_LATENCY] = {"latency", SECTION_SINK, VALUE_SPAN, .applies = TO_CARD, .minimum = 1, .maximum = 1048576, .fallback_words = "the least that can be kept: one period when `block` divides it; 2 × (block + period) without `duplex`",
+        .sentence = "How long after its capture a frame is played on a duplex card, exactly; else how much waits in the buffer."},
+    [KEY_SINK_DUPLEX] = {"duplex", SECTION_SINK, VALUE_BOOLEAN, .applies = TO_CARD, .fallback = "no",
+        .sentence = "Whether the device is the one that a stream with `duplex = yes` captures from, opened as one with it."},
+    [KEY_SINK_ALLOW_CONVERSION] = {"allow conversion", SECTION_SINK, VALUE_BOOLEAN, .applies = TO_CARD, .fallback = "no",
+        .sentence = "Whether a device may be used that resamples, mixes or converts without saying so."},
 
     /* ---- [osc] ---- */
     [KEY_OSC_ADDRESS] = {"address", SECTION_OSC, VALUE_ADDRESS, .fallback = "127.0.0.1:9000",

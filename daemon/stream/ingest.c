@@ -99,9 +99,11 @@ static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t
     struct {
         uint64_t *debt;
         enum invalid_cause cause;
-    } known[] = {{&s->overload_debt, INVALID_OVERLOAD}, {&s->socket_debt, INVALID_SOCKET}};
+    } known[] = {{&s->overload_debt, INVALID_OVERLOAD},
+                 {&s->socket_debt, INVALID_SOCKET},
+                 {&s->capture_debt, INVALID_CAPTURE}};
     s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t part = *known[i].debt < until - from ? *known[i].debt : until - from;
         if (part == 0)
             continue;
@@ -240,7 +242,8 @@ static uint64_t next_timeline(const struct stream *s, const struct packet *packe
     const struct epoch *last = &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
     uint64_t least = last->timeline_base + last->output_end;
     uint64_t elapsed = 0;
-    if (!(packet->flags & PACKET_DISCONTINUITY) && packet->place > last->place_base) {
+    if ((!(packet->flags & PACKET_DISCONTINUITY) || packet->flags & PACKET_TIMED) &&
+        packet->place > last->place_base) {
         elapsed = packet->place - last->place_base; /* the source's own count */
     } else {
         double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->place_base);
@@ -313,7 +316,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     stream_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
-    s->socket_debt = s->overload_debt = 0; /* what was dropped before belongs to no gap of this epoch */
+    s->socket_debt = s->overload_debt = s->capture_debt = 0; /* what was dropped before belongs to no gap of this epoch */
     s->begin_flags = 0;
     return e;
 }
@@ -519,6 +522,12 @@ void stream_end(struct stream *s)
 void stream_socket_drops(struct stream *s, uint64_t datagrams)
 {
     s->socket_debt += datagrams * s->packet_frames;
+}
+
+void stream_lost(struct stream *s, uint64_t frames, enum invalid_cause cause)
+{
+    assert(cause == INVALID_OVERLOAD || cause == INVALID_CAPTURE);
+    *(cause == INVALID_OVERLOAD ? &s->overload_debt : &s->capture_debt) += frames;
 }
 
 /* ---- time --------------------------------------------------------------------------------- */

@@ -127,6 +127,7 @@ struct stream {
     uint32_t gap_next;
     uint64_t socket_debt;    /* frames the socket dropped that no gap has been blamed for yet */
     uint64_t overload_debt;  /* frames refused for lack of room, likewise */
+    uint64_t capture_debt;   /* frames that the converter lost, likewise */
     uint32_t packet_frames;  /* of the newest packet */
 
     struct block_times *times; /* [times_mask + 1], block number + epoch offset, see block_times_of */

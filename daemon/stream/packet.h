@@ -19,7 +19,8 @@
     X(NONFINITE, "non-finite")    /* NaN or infinity in the input */                               \
     X(FILTER_CHANGE, "filter change")                                                              \
     X(DEVICE, "device")           /* the device failed */                                          \
-    X(UPSTREAM, "upstream")       /* more ranges than the upstream result could list */
+    X(UPSTREAM, "upstream")       /* more ranges than the upstream result could list */           \
+    X(CAPTURE, "capture")         /* a gap: lost by the sound card, or while it was away */
 
 enum invalid_cause {
 #define X(name, text) INVALID_##name,
@@ -58,6 +59,7 @@ enum packet_flags {
     PACKET_LAST = 4,          /* ends the epoch: the tail follows */
     PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
     PACKET_LATE = 16,         /* came after its place was given up; counted only */
+    PACKET_TIMED = 32,        /* places go on by elapsed time, also over jumps: the timeline follows them */
 };
 
 struct packet {

@@ -76,6 +76,8 @@ uint64_t stream_room(const struct stream *stream);
 void stream_end(struct stream *stream);
 /* `datagrams` were dropped by the socket before the next packet. */
 void stream_socket_drops(struct stream *stream, uint64_t datagrams);
+/* `frames` are missing before the next packet, and the source knows why: INVALID_OVERLOAD or INVALID_CAPTURE. */
+void stream_lost(struct stream *stream, uint64_t frames, enum invalid_cause cause);
 /* Everything received has been processed, tail included, and handed to the ports. */
 bool stream_drained(const struct stream *stream);
 
@@ -134,7 +136,7 @@ struct channel_levels {
 struct stream_stats {
     /* ledger 2: timeline_in = received + awaited + gap[…] */
     uint64_t timeline_in, received, awaited;
-    uint64_t gap[INVALID_CAUSES];      /* NETWORK, SOCKET, LATE, OVERLOAD used */
+    uint64_t gap[INVALID_CAUSES];      /* NETWORK, SOCKET, LATE, OVERLOAD, CAPTURE used */
     /* ledger 3: timeline_out = out + waiting + submitted + shed[…], all in frames at the input's rate */
     uint64_t timeline_out, waiting, submitted, out;
     uint64_t shed[SHEDS];
