@@ -45,6 +45,8 @@ struct ingest {
     struct sender senders[1 + CANDIDATES]; /* [0] is the one followed */
     uint8_t *buffers;
     uint32_t last_frames;
+    size_t last_header_bytes;
+    bool blame_next_gap; /* a train was dropped just before */
     /* headerless */
     uint64_t next_place;
     uint32_t next_flags;
@@ -235,6 +237,62 @@ static struct sender *follow(struct ingest *in, struct sender *candidate)
     return &in->senders[0];
 }
 
+/* ---- guesses ---------------------------------------------------------------------------- */
+
+/* The packet before the next one, in the numbering of the sender followed. */
+static struct sequence_newest newest_of(const struct ingest *in)
+{
+    const struct sender *followed = &in->senders[0];
+    if (in->protocol->sequence_bits != 0)
+        return followed->sequence.newest;
+    return (struct sequence_newest){.place = in->next_place - in->last_frames,
+                                    .frames = in->last_frames};
+}
+
+unsigned ingest_guess(const struct ingest *in, struct receive_guess *guesses, unsigned most)
+{
+    const struct sender *followed = &in->senders[0];
+    struct sequence_newest newest = newest_of(in);
+    if (in->host.vacant == NULL || !followed->active || followed->holding || newest.frames == 0 ||
+        in->next_flags != 0)
+        return 0;
+    size_t payload_bytes = (size_t)newest.frames * in->options.frame_bytes;
+    if (in->last_header_bytes + payload_bytes >= HELD_BYTES)
+        return 0;
+    uint64_t frames = (uint64_t)most * newest.frames;
+    uint8_t *at = in->host.vacant(in->host.context, newest.place + newest.frames, &frames);
+    if (at == NULL)
+        return 0;
+    unsigned count = (unsigned)(frames / newest.frames);
+    for (unsigned i = 0; i < count; i++)
+        guesses[i] = (struct receive_guess){.header_bytes = in->last_header_bytes,
+                                            .payload = at + i * payload_bytes,
+                                            .payload_bytes = payload_bytes};
+    return count;
+}
+
+/*
+ * The header is parsed as of a whole datagram: a list, an extension or padding of another size than
+ * guessed shows as another place of the payload. What lies behind the header may be anything.
+ */
+bool ingest_came_true(const struct ingest *in, const struct receive_guess *guess, unsigned number,
+                      const struct received *received)
+{
+    const struct ingest_protocol *protocol = in->protocol;
+    const struct sequence_newest newest = newest_of(in);
+    struct ingest_fields fields = {0};
+    if (protocol->parse(&in->options, received, &fields) != 0 ||
+        fields.payload != received->data + guess->header_bytes ||
+        fields.payload_bytes != guess->payload_bytes || fields.marker ||
+        !is_from(in, &in->senders[0], fields.ssrc, received))
+        return false;
+    uint64_t place = newest.place + (1 + (uint64_t)number) * newest.frames;
+    uint64_t sequence = newest.sequence + 1 + number;
+    uint64_t mask = protocol->sequence_bits == 16 ? UINT16_MAX : UINT64_MAX;
+    return (protocol->sequence_bits == 0 || ((fields.sequence ^ sequence) & mask) == 0) &&
+           (protocol->timestamp_bits == 0 || (uint32_t)fields.timestamp == (uint32_t)place);
+}
+
 /* ---- one datagram ----------------------------------------------------------------------- */
 
 /* Carries out what the sequence has decided. `changed`: the sender takes over with it. */
@@ -267,6 +325,18 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
         release(in, sender, step->held_place, step->held_flags);
 }
 
+/* A train was dropped before this packet: the frames that are missing before it were in there. */
+static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
+                      const struct sequence_step *step)
+{
+    uint64_t expected = newest->place + newest->frames;
+    in->blame_next_gap = false;
+    if (step->verdict == SEQUENCE_ACCEPT && !(step->flags & PACKET_DISCONTINUITY) &&
+        step->place > expected && newest->frames > 0)
+        in->host.socket_drops(in->host.context,
+                              (step->place - expected + newest->frames - 1) / newest->frames);
+}
+
 static void place_numbered(struct ingest *in, struct sender *sender, struct packet *packet,
                            const struct ingest_fields *fields)
 {
@@ -278,8 +348,11 @@ static void place_numbered(struct ingest *in, struct sender *sender, struct pack
         .receive_ns = packet->receive_ns,
     };
     bool candidate = sender != &in->senders[0];
+    const struct sequence_newest newest = sender->sequence.newest;
     struct sequence_step step = sequence_next(&sender->sequence, &numbers);
     sender->last_ns = packet->receive_ns;
+    if (in->blame_next_gap && !candidate)
+        blame_gap(in, &newest, &step);
     bool changed = false;
     if (candidate && sender->sequence.started) {
         changed = in->senders[0].active;
@@ -361,12 +434,18 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     }
     struct packet packet = {
         .frames = (uint32_t)(fields.payload_bytes / in->options.frame_bytes),
-        .payload = fields.payload,
+        .payload = received->payload != NULL ? received->payload : fields.payload,
         .receive_ns = received->receive_ns,
         .receive_realtime_ns = received->receive_realtime_ns,
-        .clock = CLOCK_SOURCE_RECEIVE,
+        .clock = received->in_train ? CLOCK_SOURCE_TRAIN : CLOCK_SOURCE_RECEIVE,
     };
     in->last_frames = packet.frames;
+    in->last_header_bytes = (size_t)(fields.payload - received->data);
+    /* The datagrams behind it in its train have the same headers, as far as one can know. */
+    size_t headers = in->last_header_bytes * received->train_datagrams;
+    if (received->train_bytes > headers)
+        packet.frames_behind =
+            (uint32_t)((received->train_bytes - headers) / in->options.frame_bytes);
     struct sender *followed = &in->senders[0];
     bool known = is_from(in, followed, fields.ssrc, received);
     bool silent = received->receive_ns - followed->last_ns > in->options.max_dropout_ns;
@@ -396,6 +475,13 @@ void ingest_drops(struct ingest *in, uint64_t datagrams)
             in->next_flags |= PACKET_DISCONTINUITY;
     }
     in->host.socket_drops(in->host.context, datagrams);
+}
+
+void ingest_train_drops(struct ingest *in, uint64_t trains)
+{
+    assert(in->protocol->sequence_bits != 0);
+    in->ledger.kernel_drops += trains;
+    in->blame_next_gap = true;
 }
 
 void ingest_stop(struct ingest *in)

@@ -56,6 +56,16 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
 void ingest_datagram(struct ingest *ingest, const struct received *received);
 /* The socket lost so many, just before the next datagram. */
 void ingest_drops(struct ingest *ingest, uint64_t datagrams);
+/*
+ * The socket lost so many trains (or datagrams) then. How many frames that were, the numbers alone say:
+ * a gap that the next packet shows is the socket's. Protocols with numbers only.
+ */
+void ingest_train_drops(struct ingest *ingest, uint64_t trains);
+/* Where the payloads of the next datagrams belong if they follow the newest one without a gap: see
+ * receiver_options.guess. None without a host that takes them. */
+unsigned ingest_guess(const struct ingest *ingest, struct receive_guess *guesses, unsigned most);
+bool ingest_came_true(const struct ingest *ingest, const struct receive_guess *guess,
+                      unsigned number, const struct received *received);
 /* No more will come: what is held is rejected. */
 void ingest_stop(struct ingest *ingest);
 /* Frames of the newest packet; 0: none came yet. */

@@ -17,7 +17,8 @@ struct source {
     struct ingest *ingest;
     struct receiver *receiver;
     uint64_t buffer_bytes;
-    uint64_t clock_steps, untold_drops; /* once the receiver is gone */
+    uint64_t clock_steps, untold_drops; /* once the receiver is gone… */
+    struct receive_figures figures;     /* …and this */
     bool started;
     uv_timer_t closer; /* gives a source that never started an asynchronous close, too */
     void (*closed)(void *context);
@@ -32,6 +33,22 @@ static void datagram(void *context, const struct received *received)
 static void drops(void *context, uint64_t datagrams)
 {
     ingest_drops(context, datagrams);
+}
+
+static void train_drops(void *context, uint64_t trains)
+{
+    ingest_train_drops(context, trains);
+}
+
+static unsigned guess(void *context, struct receive_guess *guesses, unsigned most)
+{
+    return ingest_guess(context, guesses, most);
+}
+
+static bool came_true(void *context, const struct receive_guess *guessed, unsigned number,
+                      const struct received *received)
+{
+    return ingest_came_true(context, guessed, number, received);
 }
 
 int network_source_open(const struct ingest_protocol *protocol,
@@ -51,6 +68,8 @@ int network_source_open(const struct ingest_protocol *protocol,
         .buffer_bytes = options->receive_buffer_bytes,
         .bytes_per_second = options->rate_hz * options->frame_bytes,
     };
+    /* Without numbers only the socket's count of dropped datagrams tells of a loss: no trains. */
+    const bool numbered = protocol->sequence_bits != 0;
     int fd;
     int error = ingest_open(protocol, options, host, &source->ingest, problem);
     if (error != 0)
@@ -62,8 +81,13 @@ int network_source_open(const struct ingest_protocol *protocol,
                                                      .fd = fd,
                                                      .work_per_wake = options->work_per_wake,
                                                      .context = source->ingest,
+                                                     .wish = numbered ? options->receive
+                                                                      : RECEIVE_RECVMMSG,
                                                      .datagram = datagram,
-                                                     .drops = drops},
+                                                     .drops = drops,
+                                                     .train_drops = numbered ? train_drops : NULL,
+                                                     .guess = guess,
+                                                     .came_true = came_true},
                           &source->receiver, problem);
     if (error != 0)
         goto no_receiver;
@@ -145,6 +169,7 @@ void network_source_close(struct source *source, void (*closed)(void *context), 
     network_source_stop(source);
     source->clock_steps = receiver_clock_steps(source->receiver);
     source->untold_drops = receiver_untold_drops(source->receiver);
+    receiver_figures(source->receiver, &source->figures);
     receiver_close(source->receiver, receiver_closed, source);
 }
 
@@ -153,6 +178,10 @@ void network_source_ledger(const struct source *source, struct source_ledger *le
     const struct receiver *receiver = source->receiver;
     ingest_ledger(source->ingest, ledger);
     ledger->buffer_bytes = source->buffer_bytes;
+    if (receiver != NULL)
+        receiver_figures(receiver, &ledger->receive);
+    else
+        ledger->receive = source->figures;
     ledger->clock_steps = receiver != NULL ? receiver_clock_steps(receiver) : source->clock_steps;
     ledger->kernel_drops +=
         receiver != NULL ? receiver_untold_drops(receiver) : source->untold_drops;

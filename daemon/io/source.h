@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/receive_path.h"
 #include "signal/format.h"
 #include "signal/waveform.h"
 #include "stream/packet.h"
@@ -43,17 +44,28 @@ enum reject {
 
 const char *reject_name(enum reject reject);
 
+/* How the socket is read. */
+struct receive_figures {
+    enum receive_path wish, path;  /* the configuration's; in use now */
+    uint64_t messages;             /* of recvmmsg: datagrams or trains of them */
+    uint64_t trains;               /* those that held more than one datagram */
+    uint64_t guesses_right, guesses_wrong; /* payloads received at their place; not there */
+    uint64_t trials;
+    double cost_ns[RECEIVE_PATHS]; /* CPU time for a datagram as last measured; 0: never */
+};
+
 struct source_ledger {
     uint64_t datagrams;       /* read from the socket (files: chunks) */
     uint64_t accepted;
     uint64_t held;            /* at this instant: waiting for confirmation */
     uint64_t rejected[REJECTS];
-    uint64_t kernel_drops;    /* SO_RXQ_OVFL, stands apart */
+    uint64_t kernel_drops;    /* SO_RXQ_OVFL, stands apart; with UDP_GRO it counts trains */
     uint64_t senders;         /* SSRC changes accepted */
     uint32_t ssrc;            /* RTP: the sender followed */
     uint64_t buffer_bytes;    /* receive buffer as granted (the kernel reports twice this) */
     uint64_t clock_steps;     /* steps of the wall clock seen in receive times */
     bool loss_detectable;
+    struct receive_figures receive; /* network sources alone: messages > 0 */
 };
 
 /* What a source may call: implemented by the stream's owner, loop thread. */
@@ -63,6 +75,8 @@ struct source_host {
     enum verdict (*put)(void *context, const struct packet *packet);
     /* Frames that can be put now without losing any (back-pressure for files). */
     uint64_t (*room)(void *context);
+    /* Where a payload may be received into; may be NULL. See stream_vacant. */
+    uint8_t *(*vacant)(void *context, uint64_t place, uint64_t *frames);
     /* The source has come to its end (file played once): the stream flushes its tail. */
     void (*ended)(void *context);
     /* The socket dropped `datagrams` more (SO_RXQ_OVFL advanced), just before the next put. */
@@ -98,6 +112,7 @@ struct source_options {
     int64_t max_misorder_ns;      /* MAX_MISORDER as a time, 10 ms */
     bool sequence_big_endian;     /* UDP with 64-bit sequence numbers */
     uint32_t work_per_wake;       /* datagrams, 0: 256 */
+    enum receive_path receive;    /* RECVMMSG for headerless ones */
     /* files */
     const char *path;
     bool loop;

@@ -68,7 +68,10 @@ static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload,
     uint64_t first = s->ring->frames - slot;
     if (first > frames)
         first = frames;
-    memcpy(s->ring->bytes + slot * frame_bytes, payload, first * frame_bytes);
+    uint8_t *to = s->ring->bytes + slot * frame_bytes;
+    if (payload == to) /* received right here: stream_vacant */
+        return;
+    memcpy(to, payload, first * frame_bytes);
     memcpy(s->ring->bytes, payload + first * frame_bytes, (frames - first) * frame_bytes);
 }
 
@@ -247,7 +250,8 @@ static uint64_t next_timeline(const struct stream *s, const struct packet *packe
         elapsed = packet->place - last->place_base; /* the source's own count */
     } else {
         double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->place_base);
-        double now_ns = (double)packet->receive_ns - packet->frames * 1e9 / s->options.rate_hz;
+        double frames = (double)packet->frames + packet->frames_behind;
+        double now_ns = (double)packet->receive_ns - frames * 1e9 / s->options.rate_hz;
         if (now_ns > begun_ns)
             elapsed = (uint64_t)llround((now_ns - begun_ns) * s->options.rate_hz / 1e9);
     }
@@ -263,7 +267,8 @@ static bool count_is_no_clock(const struct stream *s, const struct packet *packe
 {
     if (!s->options.records || packet->flags & PACKET_CAPTURE || !s->line.started)
         return false;
-    int64_t expected_ns = clock_line_time_ns(&s->line, (double)(packet->place + packet->frames));
+    int64_t expected_ns = clock_line_time_ns(
+        &s->line, (double)(packet->place + packet->frames + packet->frames_behind));
     int64_t off_ns = packet->receive_ns - expected_ns;
     return (off_ns < 0 ? -off_ns : off_ns) > 4 * clock_line_error_ns(&s->line) + CLOCK_BREAK_NS;
 }
@@ -473,7 +478,10 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     if (late > 0)
         reattribute_late(s, e, from, until);
     if (placed > 0) {
-        clock_line_add(&s->line, packet->place + packet->frames, packet->receive_ns);
+        clock_line_add(&s->line, packet->place + packet->frames + packet->frames_behind,
+                       packet->receive_ns);
+        if (!e->capture_known)
+            e->clock = packet->clock;
         note_receive(s, e, from, until, packet->receive_ns, old_head);
         if (packet->invalid_count > 0)
             inherit_ranges(s, e, packet);
@@ -510,6 +518,22 @@ uint64_t stream_room(const struct stream *s)
     uint64_t room = limit > next ? limit - next : 0;
     uint64_t raw = raw_room(s, e);
     return room < raw ? room : raw;
+}
+
+uint8_t *stream_vacant(const struct stream *s, uint64_t place, uint64_t *frames)
+{
+    const struct epoch *e = epoch_open((struct stream *)s);
+    if (e == NULL || s->stopping || s->begin_flags != 0 || place < e->place_base ||
+        place - e->place_base < e->head)
+        return NULL;
+    uint64_t position = e->base + (place - e->place_base);
+    uint64_t limit = stream_low(s) + s->ring->frames;
+    uint64_t slot = position & (s->ring->frames - 1);
+    if (position + *frames > limit)
+        *frames = limit > position ? limit - position : 0;
+    if (*frames > s->ring->frames - slot)
+        *frames = s->ring->frames - slot;
+    return s->ring->bytes + slot * s->ring->frame_bytes;
 }
 
 void stream_end(struct stream *s)

@@ -42,7 +42,8 @@ struct invalid_range {
     X(RECEIVE, "receive")     /* receive times smoothed by a robust line */                        \
     X(SOURCE, "source")       /* given by the rig or the file */                                   \
     X(DECLARED, "declared")   /* a recording without times: start of replay + n / rate */          \
-    X(CONVERTER, "converter") /* time stamps of the converter (ADC) */
+    X(CONVERTER, "converter") /* time stamps of the converter (ADC) */                             \
+    X(TRAIN, "receive train") /* receive times, one for a whole train of datagrams */
 
 enum clock_source {
 #define X(name, text) CLOCK_SOURCE_##name,
@@ -68,9 +69,10 @@ struct packet {
     uint32_t flags;          /* enum packet_flags */
     const uint8_t *payload;  /* frames · frame_bytes bytes, the wire's format */
     int64_t receive_ns;      /* monotonic: when it reached the kernel (or was produced) */
+    uint32_t frames_behind;  /* that reached it with this one, behind it: one stamp covers a train */
     int64_t receive_realtime_ns;
     int64_t capture_ns;      /* realtime of the first frame when PACKET_CAPTURE */
-    enum clock_source clock;
+    enum clock_source clock; /* TRAIN: receive_ns covers several datagrams */
     int64_t clock_error_ns;  /* bound, when PACKET_CAPTURE */
     const struct invalid_range *invalid; /* in the same numbering as place; chains */
     uint32_t invalid_count;

@@ -72,6 +72,13 @@ void stream_remove_port(struct stream *stream, const void *context);
 
 enum verdict stream_put(struct stream *stream, const struct packet *packet);
 uint64_t stream_room(const struct stream *stream);
+/*
+ * Where the frames from `place` on would lie: slots of the ring that are empty and free, for a source that
+ * may receive into them. *frames: wanted, becomes how many of them lie there in one piece. NULL: none. What is
+ * written there counts for nothing until stream_put is given this address as the payload of a packet of that
+ * place (it is then not copied). Valid until the next call for this stream.
+ */
+uint8_t *stream_vacant(const struct stream *stream, uint64_t place, uint64_t *frames);
 /* The source ended: close the epoch, its tail follows. */
 void stream_end(struct stream *stream);
 /* `datagrams` were dropped by the socket before the next packet. */
