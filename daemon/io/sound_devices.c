@@ -1,10 +1,11 @@
 /* Sound devices: see sound_devices.h. */
 #include "io/sound_devices.h"
 
+#include <fcntl.h>
 #include <fnmatch.h>
 #include <portaudio.h>
 #include <string.h>
-#include <strings.h>
+#include <unistd.h>
 
 static const char *const api_names[SOUND_APIS] = {
     [SOUND_API_ANY] = "any",
@@ -208,12 +209,32 @@ static void print_latency(FILE *out, const char *what, const double latency_s[2]
     fprintf(out, ", %s latency %.1f … %.1f ms", what, 1e3 * latency_s[0], 1e3 * latency_s[1]);
 }
 
+/* The rates that are asked about. */
+static const double rates_hz[] = {8000,  11025, 16000,  22050,  32000,  44100,
+                                  48000, 88200, 96000, 176400, 192000, 384000};
+enum { RATES = sizeof rates_hz / sizeof rates_hz[0] };
+
+static void print_rates(FILE *out, const struct sound_device *device)
+{
+    bool listed = false;
+    for (int i = 0; i < RATES; i++) {
+        if (!(device->rates >> i & 1))
+            continue;
+        fprintf(out, "%s%.15g", listed ? ", " : "", rates_hz[i]);
+        listed = true;
+    }
+    fprintf(out, "%s", listed ? " Hz" : "");
+    if (!listed)
+        fprintf(out, "%.15g Hz", device->rate_hz);
+}
+
 void sound_devices_print(const struct sound_device *devices, int count, FILE *out)
 {
     for (int i = 0; i < count; i++) {
         const struct sound_device *device = &devices[i];
-        fprintf(out, "sound: %s\n   %s, %u in, %u out, %.15g Hz", device->name, device->api_name,
-                device->inputs, device->outputs, device->rate_hz);
+        fprintf(out, "sound: %s\n   %s, %u in, %u out, ", device->name, device->api_name,
+                device->inputs, device->outputs);
+        print_rates(out, device);
         if (device->inputs > 0)
             print_latency(out, "input", device->input_latency_s);
         if (device->outputs > 0)
@@ -223,4 +244,49 @@ void sound_devices_print(const struct sound_device *devices, int count, FILE *ou
             fprintf(out, "\n   not for measurement: %s", converts);
         fputc('\n', out);
     }
+}
+
+static uint32_t ask_rates(const struct sound_device *device)
+{
+    uint32_t rates = 0;
+    PaStreamParameters parameters = {
+        .device = device->index,
+        .channelCount = (int)(device->inputs > 0 ? device->inputs : device->outputs),
+        .sampleFormat = paFloat32,
+    };
+    for (int i = 0; parameters.channelCount > 0 && i < RATES; i++) {
+        const PaStreamParameters *in = device->inputs > 0 ? &parameters : NULL;
+        const PaStreamParameters *outwards = in == NULL ? &parameters : NULL;
+        if (Pa_IsFormatSupported(in, outwards, rates_hz[i]) == paFormatIsSupported)
+            rates |= 1u << i;
+    }
+    return rates;
+}
+
+void sound_devices_show(FILE *out)
+{
+    static struct sound_device devices[SOUND_DEVICES_MAX];
+    int kept = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    fflush(stderr);
+    if (nowhere >= 0)
+        dup2(nowhere, STDERR_FILENO);
+    int count = 0;
+    PaError error = Pa_Initialize();
+    if (error == paNoError) {
+        count = sound_devices_list(devices, SOUND_DEVICES_MAX);
+        count = count < SOUND_DEVICES_MAX ? count : SOUND_DEVICES_MAX;
+        for (int i = 0; i < count; i++)
+            devices[i].rates = ask_rates(&devices[i]);
+        Pa_Terminate();
+    }
+    if (kept >= 0) {
+        dup2(kept, STDERR_FILENO);
+        close(kept);
+    }
+    if (nowhere >= 0)
+        close(nowhere);
+    sound_devices_print(devices, count, out);
+    if (count == 0)
+        fprintf(out, "sound: no device: no ALSA hardware, and no JACK server is running%s%s\n",
+                error == paNoError ? "" : ": ", error == paNoError ? "" : Pa_GetErrorText(error));
 }

@@ -18,6 +18,8 @@
 #include "core/error.h"
 #include "io/sound_shared.h"
 
+enum { SOUND_DEVICES_MAX = 256 };
+
 struct sound_device {
     char name[SOUND_NAME_BYTES];
     enum sound_api api; /* SOUND_API_ANY: some other one */
@@ -25,6 +27,7 @@ struct sound_device {
     int index; /* PortAudio's */
     uint32_t inputs, outputs;
     double rate_hz; /* its default */
+    uint32_t rates; /* bit i: it takes the i-th of the usual rates; asked by sound_devices_show */
     double input_latency_s[2], output_latency_s[2]; /* low, high */
 };
 
@@ -65,5 +68,8 @@ const char *sound_hardware_differs(const struct sound_hardware *hardware,
 
 /* The list for people. */
 void sound_devices_print(const struct sound_device *devices, int count, FILE *out);
+/* Asks PortAudio and prints; for a command, which then ends: what ALSA and JACK say about devices
+ * that are not there is kept from stderr. */
+void sound_devices_show(FILE *out);
 
 #endif

@@ -28,7 +28,6 @@
 #include "io/sound_shared.h"
 
 enum {
-    DEVICES_MAX = 256,
     LOOK_MS = 50,     /* between two looks at a running device */
     SILENT_MS = 2000, /* without a callback: the device is lost */
     LEAVE_S = 2,      /* for PortAudio to close; then the process ends regardless */
@@ -275,13 +274,13 @@ static int open_stream(struct helper *helper, const struct sound_device *device,
 /* 0, or the exit status. */
 static int open_device(struct helper *helper)
 {
-    static struct sound_device devices[DEVICES_MAX];
+    static struct sound_device devices[SOUND_DEVICES_MAX];
     const struct sound_request *request = &helper->shared->request;
     struct sound_obtained *obtained = &helper->shared->obtained;
     struct problem problem;
     char text[SOUND_PROBLEM_BYTES];
-    int count = sound_devices_list(devices, DEVICES_MAX);
-    count = count > DEVICES_MAX ? DEVICES_MAX : count;
+    int count = sound_devices_list(devices, SOUND_DEVICES_MAX);
+    count = count > SOUND_DEVICES_MAX ? SOUND_DEVICES_MAX : count;
     int found = sound_devices_find(devices, count, request, &problem);
     if (found < 0)
         return end(helper, found == ERROR_NO_FILE ? SOUND_ABSENT : SOUND_REFUSED, problem.text);

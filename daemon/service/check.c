@@ -2,12 +2,14 @@
 #include "service/check.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/quantity.h"
 #include "io/rtp_wire.h"
+#include "io/sound_card.h"
 #include "service/config_internal.h"
 #include "service/fk_report.h"
 #include "service/stream_filters.h"
@@ -124,8 +126,35 @@ double check_sink_bytes_per_second(const struct config *config, const struct con
                          header_bytes(&sink->options);
 }
 
+/* What a sound card adds: the period of a JACK server is known when it is opened. */
+static void print_card(const struct sound_options *sound, FILE *out)
+{
+    uint32_t period = sound->request.period_frames;
+    fprintf(out, "  sound card       one period of capture: %u frames = %.3g ms, or what a JACK server has\n",
+            period, 1e3 * period / sound->request.rate_hz);
+}
+
+static void print_card_sink(const struct config_sink *sink, FILE *out)
+{
+    const struct sound_options *sound = sink->options.sound;
+    char format[24];
+    fprintf(out, "  sink %-11s sound card `%s`, %u channels, %s\n", sink->name, sound->request.device,
+            sound->request.playback.channels, sample_format_name(&sink->options.format, format));
+    if (sound->latency_frames > 0)
+        fprintf(out, "%19splayed %" PRIu64 " frames = %.3g ms later\n", "", sound->latency_frames,
+                1e3 * (double)sound->latency_frames / sound->request.rate_hz);
+    else
+        fprintf(out, "%19splayed %s later\n", "",
+                sound->duplex && sound->own ? "one block and what its end waits for a period's"
+                                            : "two blocks and two periods");
+}
+
 static void print_sink(const struct config *config, const struct config_sink *sink, FILE *out)
 {
+    if (sink->options.sound != NULL) {
+        print_card_sink(sink, out);
+        return;
+    }
     const struct sink_options *options = &sink->options;
     bool rtp = strcmp(sink->type, "rtp") == 0;
     if (strcmp(sink->type, "osc") == 0) {
@@ -171,6 +200,8 @@ static void print_source(const struct config *config, const struct config_stream
         fprintf(out, "%s %s", stream->source_type, source->path);
     else if (strcmp(stream->source_type, "osc") == 0)
         fprintf(out, "osc at %s", config->osc.address);
+    else if (source->sound != NULL)
+        fprintf(out, "sound card `%s`", source->sound->request.device);
     else
         fprintf(out, "%s, %s", stream->source_type, waveform_kind_name(source->waveform.kind));
     fprintf(out, ", %u channel%s at %s, %s\n", source->channels, source->channels == 1 ? "" : "s",
@@ -178,6 +209,8 @@ static void print_source(const struct config *config, const struct config_stream
             sample_format_name(&source->format, format));
     double bytes = source->rate_hz * source->frame_bytes;
     fprintf(out, "  input            %.0f bytes/s of samples\n", bytes);
+    if (source->sound != NULL)
+        print_card(source->sound, out);
     if (stream->live && source->receive_buffer_bytes > 0)
         fprintf(out, "  receive buffer   %s at this rate, if the kernel grants it\n",
                 quantity_print(DIMENSION_TIME, (double)source->receive_buffer_bytes / bytes, rate,
@@ -189,6 +222,9 @@ static const char *loss_sentence(const struct config_stream *stream)
     if (!stream->loss_detectable)
         return "NOT detectable: headerless datagrams carry no numbers, so what the network loses "
                "shortens the signal unseen; only losses in the socket are counted";
+    if (stream->source.sound != NULL)
+        return "detectable: overruns of the card and of its ring are counted, and gaps are filled and "
+               "flagged";
     if (!stream->live)
         return "none: the source waits, nothing can be lost before the ring";
     return "detectable: sequence numbers show every lost packet; gaps are filled, flagged and "

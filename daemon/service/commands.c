@@ -8,6 +8,7 @@
 
 #include "convolve/engine.h"
 #include "core/log.h"
+#include "io/sound_devices.h"
 #include "service/check.h"
 #include "service/config.h"
 #include "service/control.h"
@@ -102,6 +103,7 @@ static int list_devices(const struct arguments *arguments)
                device->version, device->driver);
     }
     free(devices);
+    sound_devices_show(stdout);
     return count > 0 ? EXIT_SUCCESS : fail(&problem);
 }
 

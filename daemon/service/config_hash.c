@@ -83,11 +83,27 @@ static void hash_sinks(struct sha256_ctx *sha, const struct build *build, uint32
 {
     for (uint32_t i = 0; i < build->config->sink_count; i++) {
         const struct config_sink *sink = &build->sinks[i];
-        if (sink->stream != stream)
+        /* Both ends of a duplex card are opened as one: a change of one concerns the other. */
+        const struct sound_options *sound = build->streams[stream].source.sound;
+        bool shares = sound != NULL && sink->options.sound == sound;
+        if (sink->stream != stream && !shares)
             continue;
         hash_section(sha, raw_find(build->raw, SECTION_SINK, sink->name));
         hash_optional(sha, sink->options.path);
         hash_optional(sha, sink->options.sdp_path);
+    }
+}
+
+/* The streams whose duplex cards this stream's sinks play on. */
+static void hash_captures(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->sink_count; i++) {
+        const struct config_sink *sink = &build->sinks[i];
+        if (sink->stream != stream || sink->options.sound == NULL)
+            continue;
+        for (uint32_t s = 0; s < build->config->stream_count; s++)
+            if (build->streams[s].source.sound == sink->options.sound)
+                hash_section(sha, raw_find(build->raw, SECTION_STREAM, build->streams[s].name));
     }
 }
 
@@ -109,6 +125,7 @@ static void hash_stream(const struct build *build, uint32_t index)
             hash_filter(&sha, build, f);
     }
     hash_sinks(&sha, build, index);
+    hash_captures(&sha, build, index);
     finish_hash(&sha, stream->hash);
 }
 

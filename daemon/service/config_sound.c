@@ -14,16 +14,15 @@ enum { PERIOD_MIN = 16, PERIOD_MAX = 8192, PERIOD_ELSE = 256, HALF = 2 };
 
 /* Where the keys of the two sections stand in the table. */
 struct sound_keys {
-    enum schema_id device, host_api, channel_map, period, duplex, allow_conversion, format;
+    enum schema_id device, host_api, period, duplex, allow_conversion;
 };
 
 static const struct sound_keys stream_keys = {
-    KEY_CARD,   KEY_HOST_API, KEY_CHANNEL_MAP, KEY_DEVICE_PERIOD,
-    KEY_DUPLEX, KEY_ALLOW_CONVERSION, KEY_FORMAT,
+    KEY_CARD, KEY_HOST_API, KEY_DEVICE_PERIOD, KEY_DUPLEX, KEY_ALLOW_CONVERSION,
 };
 static const struct sound_keys sink_keys = {
-    KEY_SINK_CARD,   KEY_SINK_HOST_API,         KEY_SINK_CHANNEL_MAP, KEY_SINK_DEVICE_PERIOD,
-    KEY_SINK_DUPLEX, KEY_SINK_ALLOW_CONVERSION, KEY_SINK_FORMAT,
+    KEY_SINK_CARD,   KEY_SINK_HOST_API,         KEY_SINK_DEVICE_PERIOD,
+    KEY_SINK_DUPLEX, KEY_SINK_ALLOW_CONVERSION,
 };
 
 /* Frames or a time at the stream's rate; false when reported. */
@@ -104,8 +103,9 @@ static bool fill(struct build *build, const struct raw_section *section,
     request->verbose = build->config->daemon.log_level == LOG_LEVEL_DEBUG;
     sound->duplex = value_of(section, keys->duplex)->integer != 0;
     uint64_t period = 0;
-    return frames_of(build, section, keys->period, request->rate_hz, &period) &&
-           (request->period_frames = (uint32_t)period, true);
+    bool good = frames_of(build, section, keys->period, request->rate_hz, &period);
+    request->period_frames = (uint32_t)period;
+    return good;
 }
 
 /* The block is known once the stream is built: called for both directions. */

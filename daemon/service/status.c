@@ -158,11 +158,33 @@ static void print_datagrams(const struct source_ledger *ledger, FILE *out)
         fprintf(out, "                this source carries no numbers: loss on the network cannot be seen\n");
 }
 
+static void print_sound(const struct sound_report *report, double rate_hz, FILE *out)
+{
+    const struct sound_status *card = &report->card;
+    char text[24];
+    fprintf(out, "  sound card    `%s` (%s), %s, period %" PRIu32 " frames, session %" PRIu64 "; callbacks %" PRIu64,
+            card->obtained.device, card->obtained.api, card->running ? "running" : "not running",
+            card->period_frames, card->sessions, card->counters[SOUND_CALLBACKS]);
+    for (int i = SOUND_CALLBACKS + 1; i < SOUND_COUNTERS; i++)
+        if (card->counters[i] > 0)
+            fprintf(out, ", %s %" PRIu64, sound_counter_name((enum sound_counter)i),
+                    card->counters[i]);
+    if (report->plays && report->anchored)
+        fprintf(out, "\n                plays %" PRIu64 " frames (%s) later; frame n is the card's n%+" PRId64,
+                report->latency_frames,
+                duration_text((int64_t)llround((double)report->latency_frames / rate_hz * 1e9), text),
+                report->offset_frames);
+    fprintf(out, "\n");
+}
+
 static void print_ledgers(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
 {
+    struct sound_report report;
     struct source_ledger datagrams;
     if (pipeline_source_ledger(pipeline, &datagrams))
         print_datagrams(&datagrams, out);
+    if (pipeline_source_sound(pipeline, &report))
+        print_sound(&report, pipeline->stream_config->source.rate_hz, out);
     fprintf(out, "  frames in     %" PRIu64 " = received %" PRIu64, stats->timeline_in, stats->received);
     print_part(out, "awaited", stats->awaited);
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
@@ -187,6 +209,8 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         if (ledger.saturated > 0)
             fprintf(out, "; %" PRIu64 " samples saturated", ledger.saturated);
         fprintf(out, "\n");
+        if (pipeline_sink_sound(sink, &report))
+            print_sound(&report, pipeline->stream_config->source.rate_hz, out);
     }
 }
 

@@ -79,8 +79,36 @@ static json_t *frames_out_json(const struct stream_stats *stats)
     return object;
 }
 
+/* A sound card: the device as obtained, every counter, and for playback where frames are played. */
+static json_t *sound_json(const struct sound_report *report)
+{
+    const struct sound_status *card = &report->card;
+    json_t *object = json_object(), *counters = json_object();
+    for (int i = 0; i < SOUND_COUNTERS; i++)
+        json_object_set_new(counters, sound_counter_name((enum sound_counter)i),
+                            integer(card->counters[i]));
+    json_object_set_new(object, "device", json_string(card->obtained.device));
+    json_object_set_new(object, "host_api", json_string(card->obtained.api));
+    json_object_set_new(object, "hardware", json_string(card->obtained.format));
+    json_object_set_new(object, "rate_hz", real(card->obtained.rate_hz));
+    json_object_set_new(object, "period_frames", integer(card->period_frames));
+    json_object_set_new(object, "input_latency_s", real(card->obtained.input_latency_s));
+    json_object_set_new(object, "output_latency_s", real(card->obtained.output_latency_s));
+    json_object_set_new(object, "priority", json_integer(card->obtained.priority));
+    json_object_set_new(object, "running", json_boolean(card->running));
+    json_object_set_new(object, "sessions", integer(card->sessions));
+    json_object_set_new(object, "counters", counters);
+    if (report->plays && report->anchored) {
+        json_object_set_new(object, "latency_frames", integer(report->latency_frames));
+        json_object_set_new(object, "offset_frames", json_integer(report->offset_frames));
+        json_object_set_new(object, "level_frames", integer(report->level_frames));
+    }
+    return object;
+}
+
 static json_t *sink_json(const struct pipeline_sink *sink)
 {
+    struct sound_report report;
     struct sink_ledger ledger;
     pipeline_sink_ledger(sink, &ledger);
     json_t *object = json_object(), *dropped = json_object();
@@ -95,6 +123,8 @@ static json_t *sink_json(const struct pipeline_sink *sink)
     json_object_set_new(object, "packets", integer(ledger.packets));
     json_object_set_new(object, "bytes", integer(ledger.bytes));
     json_object_set_new(object, "saturated", integer(ledger.saturated));
+    if (pipeline_sink_sound(sink, &report))
+        json_object_set_new(object, "sound", sound_json(&report));
     return object;
 }
 
@@ -175,6 +205,9 @@ static json_t *stream_json(const struct pipeline *pipeline)
     struct source_ledger datagrams;
     if (pipeline_source_ledger(pipeline, &datagrams))
         json_object_set_new(object, "datagrams", datagrams_json(&datagrams));
+    struct sound_report report;
+    if (pipeline_source_sound(pipeline, &report))
+        json_object_set_new(object, "sound", sound_json(&report));
     json_object_set_new(object, "frames_in", frames_in_json(&stats));
     json_object_set_new(object, "frames_out", frames_out_json(&stats));
     json_t *sinks = json_array();

@@ -108,6 +108,7 @@ static const struct line sources[SOURCE_KINDS][LINES_MAX] = {
     [SOURCE_FILE] = {{"path", "some.wav"}, {"filter", "spare"}},
     [SOURCE_GENERATOR] = {{"rate", "500 kHz"}, {"filter", "spare"}},
     [SOURCE_OSC] = {{"rate", "500 kHz"}, {"filter", "spare"}},
+    [SOURCE_PORTAUDIO] = {{"device", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}},
     [SOURCE_STREAM] = {{"filter", "spare"}},
 };
 
@@ -133,6 +134,7 @@ static const struct line sinks[SINK_KINDS][LINES_MAX] = {
     [SINK_RTP] = {{"stream", "base"}, {"address", "127.0.0.1:6000"}},
     [SINK_RECORDING] = {{"stream", "base"}, {"path", "out.wav"}},
     [SINK_OSC] = {{"stream", "base"}},
+    [SINK_PORTAUDIO] = {{"stream", "base"}, {"device", "system"}},
 };
 
 /* Keys that stand in for one that the type needs, or need a partner. */
@@ -175,7 +177,10 @@ static const struct {
     {KEY_SSRC, "0xdeadbeef"},
     {KEY_PATH, "some.wav"},
     {KEY_RATE, "500 kHz"},
-    {KEY_FORMAT, "s16be"},
+    {KEY_CARD, "hw:1,0"},
+    {KEY_CHANNEL_MAP, "3"},
+    {KEY_DEVICE_PERIOD, "128 frames"},
+    {KEY_FORMAT, "s16"},
     {KEY_BITS, "12"},
     {KEY_JUSTIFY, "left"},
     {KEY_UNIT, "V"},
@@ -229,6 +234,10 @@ static const struct {
     {KEY_SINK_PATH, "other.wav"},
     {KEY_ROTATE, "10 min"},
     {KEY_KEEP, "5"},
+    {KEY_SINK_CARD, "hw:1,0"},
+    {KEY_SINK_CHANNEL_MAP, "3"},
+    {KEY_SINK_DEVICE_PERIOD, "128 frames"},
+    {KEY_SINK_LATENCY, "10 ms"},
     {KEY_OSC_TCP_ADDRESS, "*:9001"},
     {KEY_OSC_ALLOW, "10.0.0.0/8"},
     {KEY_OSC_TRUST, "192.0.2.7"},
