@@ -12,6 +12,8 @@ struct engine_hooks {
     bool gpu_shape;            /* work-groups with barriers, one float a lane, also on a CPU */
     uint32_t items;            /* work-items of a group in that shape, 0: as on a GPU */
     uint64_t local_bytes;      /* local memory for transforms, 0: the device's */
+    const char *host_isa;      /* instruction set of the variant "host" (host_isa_name), NULL: the
+                                  widest */
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */
 };

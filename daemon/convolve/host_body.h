@@ -26,6 +26,8 @@
 #define bits       NAME(bits)
 #define unaligned  NAME(unaligned)
 #define point      NAME(point)
+#define words      NAME(words)
+#define seen       NAME(seen)
 
 typedef float real __attribute__((vector_size(4 * WIDTH), may_alias));
 typedef int32_t bits __attribute__((vector_size(4 * WIDTH), may_alias));
@@ -306,7 +308,7 @@ static void NAME(node)(const struct host_walk *walk, float *z, uint32_t level, u
     }
     for (uint32_t k = 0; k < radix; k++)
         NAME(node)
-        (walk, z + (size_t)k * step * 2 * WIDTH, level + 1, nodes * radix, node * radix + k);
+    (walk, z + (size_t)k * step * 2 * WIDTH, level + 1, nodes * radix, node * radix + k);
     if (walk->layer_count > 0 || walk->spectra != NULL) {
         if (log_radix == 3)
             NAME(inverse_8)(z, w, step);
@@ -358,11 +360,14 @@ static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t unti
     }
 }
 
+#include "convolve/host_read.h"
+
 static const struct host_lanes NAME(table) = {
     .width = WIDTH,
     .walk = NAME(walk),
     .load = NAME(load_feed),
     .window = NAME(fill_window),
+    .read = NAME(read_block),
 };
 
 #undef SUMS
@@ -371,4 +376,6 @@ static const struct host_lanes NAME(table) = {
 #undef bits
 #undef unaligned
 #undef point
+#undef words
+#undef seen
 #undef WIDTH

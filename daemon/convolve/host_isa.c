@@ -58,12 +58,11 @@ const struct host_isa *host_isa_find(const char *name)
 
 const struct host_lanes *host_isa_lanes(const struct host_isa *isa, uint32_t lanes)
 {
-    /* A vector of twice the width takes less than twice the time, but as much when half empty. */
     const struct host_lanes *best = isa->lanes[0];
     double best_time = 0;
     for (int i = 0; i < HOST_WIDTHS && isa->lanes[i] != NULL; i++) {
         const uint32_t width = isa->lanes[i]->width;
-        const double time = ((lanes + width - 1) / width) * (4.0 + width);
+        const double time = ((lanes + width - 1) / width) * host_frame_ns(width);
         if (i == 0 || time < best_time) {
             best = isa->lanes[i];
             best_time = time;

@@ -284,6 +284,14 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
                  struct problem *problem);
 void lanes_measure(struct build *build);
 int lanes_fill(struct build *build, struct problem *problem);
+const char *host_objection(const struct engine *engine, const struct plan_spec *spec,
+                           bool by_name);
+int host_layout(const struct engine *engine, const struct plan_spec *spec,
+                const struct variant *variant, bool by_name, struct layout *layout,
+                struct problem *problem);
+void host_measure(struct build *build);
+int host_fill(struct build *build, struct problem *problem);
+stage_function host_run;
 
 /* selftest.c: 0, ERROR_ACCURACY, or what the engine answers. Fills the plan's error and cost. */
 int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem);

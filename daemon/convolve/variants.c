@@ -9,6 +9,16 @@
 
 static const struct variant variants[] = {
     {
+        .name = "host",
+        .sentence = "overlap-save on CPUs without a launch, for tiny batches: one edge an output",
+        .pace = 3.3,
+        .decimates = true,
+        .objection = host_objection,
+        .layout = host_layout,
+        .measure = host_measure,
+        .fill = host_fill,
+    },
+    {
         .name = "lanes",
         .sentence =
             "overlap-save on CPUs, one launch: a channel in each lane, one edge each, one block",

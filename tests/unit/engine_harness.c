@@ -80,7 +80,7 @@ bool harness_runs(const struct engine *engine, const char *variant)
     const bool gpu = engine_device(engine)->gpu || engine_hooks.gpu_shape;
     if (strcmp(variant, "fused") == 0 || strcmp(variant, "staged") == 0)
         return gpu;
-    return !gpu || strcmp(variant, "lanes") != 0;
+    return !gpu || (strcmp(variant, "lanes") != 0 && strcmp(variant, "host") != 0);
 }
 
 struct batch *harness_wait(struct engine *engine)

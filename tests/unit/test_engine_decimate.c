@@ -164,9 +164,16 @@ static void compare(const char *label, const char *variant, const struct test_si
     test_run_free(&whole);
 }
 
-static const char *const variants[] = {"local", "general", "overlap-add", "overlap-add-general"};
+static const char *const variants[] = {"local", "general", "overlap-add", "overlap-add-general",
+                                       "host"};
 
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
+
+/* What a device declines is left out. */
+static bool runs(int variant)
+{
+    return harness_runs(engine, variants[variant]);
+}
 
 static void every_variant_keeps_the_same_bits(void **state)
 {
@@ -175,7 +182,8 @@ static void every_variant_keeps_the_same_bits(void **state)
     struct test_signal *signal = signal_noise("s16be", 3, 4800, 7);
     signal_absent(signal, 1500, 1541);
     for (int v = 0; v < VARIANTS; v++)
-        compare("s16be", variants[v], signal, 128, 200, OUTPUT_REAL, decimations, 12);
+        if (runs(v))
+            compare("s16be", variants[v], signal, 128, 200, OUTPUT_REAL, decimations, 12);
     signal_free(signal);
 }
 
@@ -185,6 +193,8 @@ static void complex_outputs_and_envelopes(void **state)
     static const uint32_t decimations[] = {5, 32, 48};
     struct test_signal *signal = signal_noise("f32le", 2, 3000, 8);
     for (int v = 0; v < VARIANTS; v++) {
+        if (!runs(v))
+            continue;
         compare("complex", variants[v], signal, 100, 77, OUTPUT_COMPLEX, decimations, 3);
         compare("envelope", variants[v], signal, 100, 77, OUTPUT_ENVELOPE, decimations, 3);
     }
