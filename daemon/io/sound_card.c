@@ -171,7 +171,8 @@ static void tell_lost(struct sound_card *card, enum sound_state state)
 
 /* ---- sessions --------------------------------------------------------------------------------- */
 
-/* Global numbers of a new session: those of the last one and the time between. */
+/* Global numbers of a new session: those of the last one and the time between, in whole periods: so
+ * that blocks end where periods end, as before. */
 static void take_base(struct sound_card *card)
 {
     struct sound_moment moment;
@@ -182,8 +183,9 @@ static void take_base(struct sound_card *card)
     if (card->ran) {
         double elapsed = (double)(moment.callback_ns - card->last_ns) *
                          card->options->request.rate_hz / 1e9;
-        double begun = (double)card->last_frame + elapsed - (double)moment.now;
-        card->base = begun > (double)card->last_frame ? (uint64_t)llround(begun) : card->last_frame;
+        double periods = (elapsed - (double)moment.now) / moment.period_frames;
+        card->base = card->last_frame +
+                     (periods > 0 ? (uint64_t)llround(periods) * moment.period_frames : 0);
         log_notice("%s: sound card back after %.1f s: %" PRIu64 " frames were not captured",
                    label(card), (double)(moment.callback_ns - card->last_ns) / 1e9,
                    card->base - card->last_frame);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jack/jack.h>
 #include <math.h>
 #include <pa_jack.h>
 #include <pa_linux_alsa.h>
@@ -37,11 +38,13 @@ struct helper {
     struct sound_shared *shared;
     PaStream *stream;
     enum sound_api api;
+    jack_client_t *jack; /* only to read the server's count of frames; NULL: no JACK */
     struct sound_direct direct;
     /* callback's thread */
     _Atomic bool thread_known;
     pthread_t thread;
     double last_adc_s, last_now_s;
+    jack_nframes_t last_cycle;
     uint32_t last_frames;
 };
 
@@ -72,19 +75,25 @@ static void count_flags(struct sound_shared *shared, PaStreamCallbackFlags flags
 }
 
 /*
- * Frames that the device lost before this callback, by the stream's own clock: it tells them only
- * where a flag says that some were lost. JACK loses whole periods.
+ * Frames that the device lost before this callback. JACK numbers its cycles, so every lost one
+ * shows. Elsewhere the stream's own clock tells, and is asked only where a flag says that frames
+ * were lost; that time is known to a fraction of a period, and a loss counts in whole ones.
  */
-static uint64_t frames_lost(const struct helper *helper, double now_s, uint32_t frames,
-                            PaStreamCallbackFlags flags)
+static uint64_t frames_lost(struct helper *helper, double now_s, PaStreamCallbackFlags flags)
 {
+    if (helper->jack != NULL) {
+        jack_nframes_t cycle = jack_last_frame_time(helper->jack);
+        int32_t lost = (int32_t)(cycle - helper->last_cycle - helper->last_frames);
+        bool first = helper->last_frames == 0;
+        helper->last_cycle = cycle;
+        return !first && lost > 0 ? (uint64_t)lost : 0;
+    }
     if (!(flags & (paInputOverflow | paOutputUnderflow)) || helper->last_frames == 0)
         return 0;
-    double unit = helper->api == SOUND_API_JACK ? frames : 1;
     double lost = (now_s - helper->last_now_s) * helper->shared->request.rate_hz -
                   helper->last_frames;
-    double units = floor(lost / unit + 0.5);
-    return units > 0 ? (uint64_t)(units * unit) : 0;
+    double periods = floor(lost / helper->last_frames + 0.5);
+    return periods > 0 ? (uint64_t)periods * helper->last_frames : 0;
 }
 
 static int on_period(const void *input, void *output, unsigned long count,
@@ -100,7 +109,7 @@ static int on_period(const void *input, void *output, unsigned long count,
         helper->thread_known = true;
     }
     count_flags(shared, flags);
-    uint64_t lost = frames_lost(helper, time->currentTime, frames, flags);
+    uint64_t lost = frames_lost(helper, time->currentTime, flags);
     if (lost > 0)
         sound_ring_lose(shared, lost);
     if (shared->request.capture.channels > 0) {
@@ -312,6 +321,8 @@ static int open_device(struct helper *helper)
     why = check_hardware(helper, text, sizeof text);
     if (why != NULL)
         return end(helper, SOUND_REFUSED, why);
+    if (helper->api == SOUND_API_JACK)
+        helper->jack = jack_client_open("convolvd-clock", JackNoStartServer, NULL);
     if (helper->api == SOUND_API_ALSA)
         PaAlsa_EnableRealtimeScheduling(helper->stream, 1);
     return 0;
