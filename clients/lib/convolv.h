@@ -223,7 +223,8 @@ struct convolv_block {
     int64_t capture_ns;        /* when first_frame was at the converter, ns since the Unix epoch */
     uint8_t clock;             /* what that rests on: 0 receive times, 1 the source, 2 declared, 3 converter */
     uint32_t clock_error_ns;   /* its bound */
-    double delay_frames;       /* the filter's delay; applied to first_frame only when `aligned` */
+    double delay_frames;       /* the filter's delay, in frames of this stream; applied to first_frame only when `aligned` */
+    uint32_t decimate;         /* D: frame m here is the source's frame m·D of the epoch; 1: none was left out, 0: not described */
     int64_t stage_ns[CONVOLV_STAGES];
     int64_t receive_ns;        /* when the packet reached this machine's kernel, ns since the Unix epoch */
     uint64_t sequence;         /* extended RTP sequence number */

@@ -353,7 +353,8 @@ static void describe(struct convolv_block *block, const struct rtp_result_info *
     block->capture_ns = info->capture_ns;
     block->clock = info->clock;
     block->clock_error_ns = info->clock_error_ns;
-    block->delay_frames = info->delay_half_frames / 2.0;
+    block->delay_frames = info->delay_half_frames / 2.0 / info->decimate;
+    block->decimate = info->decimate;
     for (int i = 0; i < 4; i++)
         block->stage_ns[i] = (int64_t)info->stage_100ns[i] * 100;
     block->stage_ns[CONVOLV_STAGE_EGRESS] = (int64_t)info->egress_100ns * 100;

@@ -10,7 +10,8 @@
  * Packets are as large as the mtu allows; a result ends with a shorter one, so that every
  * packet lies in one result and its times are exact. Time stamps are the timeline's frame
  * modulo 2^32 and so advance by elapsed time across epochs; sequence numbers count packets
- * built, so that one that was dropped here is seen as lost there.
+ * built, so that one that was dropped here is seen as lost there. Of a stream that decimates all of
+ * that counts kept frames, at the output's rate.
  *
  * When the kernel takes no more, packets wait in the ring for the socket to become writable;
  * only when the ring is full are they dropped (`socket`). What the kernel says cannot arrive
@@ -265,8 +266,10 @@ static void mark_invalid(const struct result *result, uint64_t from, uint64_t un
     info->invalid_until = (uint16_t)((last < until ? last : until) - from);
 }
 
-static struct rtp_result_info info_of(const struct result *result, int64_t now_ns)
+static struct rtp_result_info info_of(const struct sink *s, const struct result *result,
+                                      int64_t now_ns)
 {
+    uint32_t decimate = s->options.stream.decimate > 1 ? s->options.stream.decimate : 1;
     struct rtp_result_info info = {
         .egress_100ns = rtp_100ns(result->stage_ns[STAGE_EGRESS] + now_ns - result->delivered_ns),
         .clock = (uint8_t)result->clock,
@@ -274,7 +277,8 @@ static struct rtp_result_info info_of(const struct result *result, int64_t now_n
         .clock_error_ns = saturate32(result->clock_error_ns),
         .epoch = (uint32_t)result->epoch,
         .record = (uint32_t)result->record,
-        .delay_half_frames = saturate32(llrint(2 * result->delay_frames)),
+        .delay_half_frames = saturate32(llrint(2 * result->delay_frames * decimate)),
+        .decimate = (uint16_t)decimate,
     };
     for (int stage = STAGE_ACCUMULATE; stage <= STAGE_DEVICE; stage++)
         info.stage_100ns[stage] = rtp_100ns(result->stage_ns[stage]);
@@ -325,7 +329,7 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
     assert(result->flags & RESULT_RAW || result->channels == s->options.stream.channels);
     if (result->flags & RESULT_RAW)
         return clock_monotonic_ns();
-    struct rtp_result_info common = info_of(result, clock_monotonic_ns());
+    struct rtp_result_info common = info_of(s, result, clock_monotonic_ns());
     s->ledger.frames += result->frames;
     uint32_t at = 0;
     /* A result without frames is sent only to say that an epoch has begun or ended. */
@@ -417,6 +421,7 @@ static int write_sdp(const struct sink *s, const struct socket_address *to, stru
         .payload_type = o->payload_type,
         .format = o->format,
         .rate_hz = o->stream.rate_hz,
+        .decimate = o->stream.decimate > 1 ? o->stream.decimate : 1,
         .channels = o->stream.channels,
         .packet_frames = s->packet_frames,
         .ssrc = s->ssrc,

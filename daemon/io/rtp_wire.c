@@ -13,13 +13,15 @@ enum {
     ELEMENT_QUALITY = 3,
     ELEMENT_PLACE = 4,
     ELEMENT_INVALID = 5,
-    ELEMENT_LAST = ELEMENT_INVALID,
+    ELEMENT_DECIMATION = 6,
+    ELEMENT_NEEDED = ELEMENT_INVALID, /* up to here; later ones came with later versions */
+    ELEMENT_LAST = ELEMENT_DECIMATION,
     ELEMENT_STOP = 15, /* RFC 8285 section 4.2: nothing behind it may be read */
 };
 
 static const uint8_t element_bytes[ELEMENT_LAST + 1] = {
     [ELEMENT_CAPTURE] = 8, [ELEMENT_STAGES] = 16, [ELEMENT_QUALITY] = 16,
-    [ELEMENT_PLACE] = 16,  [ELEMENT_INVALID] = 4,
+    [ELEMENT_PLACE] = 16,  [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2,
 };
 
 /* ---- integers --------------------------------------------------------------------------- */
@@ -121,7 +123,7 @@ static bool find_elements(const struct rtp_packet *packet,
         }
         at += bytes;
     }
-    for (unsigned id = ELEMENT_CAPTURE; id <= ELEMENT_LAST; id++) {
+    for (unsigned id = ELEMENT_CAPTURE; id <= ELEMENT_NEEDED; id++) {
         if (elements[id] == NULL)
             return false;
     }
@@ -150,7 +152,10 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
         .delay_half_frames = load32(place + 12),
         .invalid_from = load16(invalid),
         .invalid_until = load16(invalid + 2),
+        .decimate = 1,
     };
+    if (elements[ELEMENT_DECIMATION] != NULL && load16(elements[ELEMENT_DECIMATION]) > 0)
+        info->decimate = load16(elements[ELEMENT_DECIMATION]);
     return true;
 }
 
@@ -185,8 +190,8 @@ static uint8_t *build_info(uint8_t *out, const struct rtp_result_info *info)
     out = element_begin(out, ELEMENT_INVALID);
     out = store16(out, info->invalid_from);
     out = store16(out, info->invalid_until);
-    memset(out, 0, 3); /* to a multiple of 4 */
-    return out + 3;
+    out = element_begin(out, ELEMENT_DECIMATION);
+    return store16(out, info->decimate); /* a multiple of 4 in all */
 }
 
 size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp_result_info *info)

@@ -11,9 +11,11 @@
  *                   u32 egress latency until the packet was built [100 ns], u32 epoch
  *                   (urn:x-convolvd:quality)
  *   id 4  16 bytes  u64 first frame number within the epoch, u32 record, u32 filter delay
- *                   [half frames] (urn:x-convolvd:place)
+ *                   [half frames at the source's rate] (urn:x-convolvd:place)
  *   id 5   4 bytes  u16 from, u16 until: frames of this packet that lie between the first and
  *                   the last invalid one (urn:x-convolvd:invalid)
+ *   id 6   2 bytes  u16 decimation: frames at the source's rate for one frame here; 1 where
+ *                   the element is missing (urn:x-convolvd:decimation)
  *
  * All integers big-endian; durations saturate. 72 bytes with the extension header.
  *
@@ -60,8 +62,9 @@ struct rtp_result_info {
     uint32_t epoch;
     uint64_t first_frame;
     uint32_t record;
-    uint32_t delay_half_frames;
+    uint32_t delay_half_frames; /* at the source's rate: delay · decimate at this one's */
     uint16_t invalid_from, invalid_until;
+    uint16_t decimate;         /* at least 1 */
 };
 
 /* What rtp_parse found; pointers into the datagram. */
@@ -83,7 +86,7 @@ enum rtp_parse_result {
 
 enum rtp_parse_result rtp_parse(const uint8_t *datagram, size_t bytes, struct rtp_packet *packet);
 
-/* Reads our extension elements; false unless ids 1…5 are all there at their sizes. */
+/* Reads our extension elements; false unless ids 1…5 are all there at their sizes, and 6 at its own if it is. */
 bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_info *info);
 
 /* Writes a header (12 bytes), and with info != NULL the extension (72 more). Returns the bytes

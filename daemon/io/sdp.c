@@ -84,9 +84,11 @@ size_t sdp_build(const struct sdp_media *media, char out[SDP_BYTES])
     line(&text, "a=extmap:3 urn:x-convolvd:quality");
     line(&text, "a=extmap:4 urn:x-convolvd:place");
     line(&text, "a=extmap:5 urn:x-convolvd:invalid");
+    line(&text, "a=extmap:6 urn:x-convolvd:decimation");
     line(&text, "a=x-convolvd-rate:%.17g", media->rate_hz);
     line(&text, "a=x-convolvd-full-scale:%.17g", media->full_scale);
     line(&text, "a=x-convolvd-delay:%.17g", media->delay_frames);
+    line(&text, "a=x-convolvd-decimation:%u", media->decimate > 1 ? media->decimate : 1);
     return text.used;
 }
 

@@ -10,7 +10,8 @@
  *
  *     a=x-convolvd-rate:RATE          the exact rate, where rtpmap has a whole number
  *     a=x-convolvd-full-scale:VALUE   value of the integer code 2^(bits-1), in the unit
- *     a=x-convolvd-delay:FRAMES       delay of the filters
+ *     a=x-convolvd-delay:FRAMES       delay of the filters, in frames at this rate
+ *     a=x-convolvd-decimation:D       frames at the source's rate for one here
  *
  * Worker threads; pure but for sdp_write.
  */
@@ -35,6 +36,7 @@ struct sdp_media {
     uint32_t payload_type;
     struct sample_format format;
     double rate_hz;
+    uint32_t decimate;             /* frames at the source's rate for one here, at least 1 */
     uint32_t channels;
     uint32_t packet_frames;        /* the most in one packet */
     uint32_t ssrc;

@@ -129,6 +129,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"clock", json_string(clock_source_name(s->clock))},
         {"clock_error_ns", json_integer(s->clock_error_ns)},
         {"rate_hz", json_real(rate_hz)},
+        {"decimation",
+         json_integer(options->raw || stream->decimate <= 1 ? 1 : stream->decimate)},
         {"format", json_string(sample_format_name(&s->format, format))},
         {"channels", channels_json(options)},
         {"delay_frames", json_real(s->delay_frames)},

@@ -2,7 +2,8 @@
  * Sidecar: what is known of a recording beyond its samples, as JSON beside it (NAME.json). It
  * is replaced as a whole (written aside, then renamed), so a reader never sees half of one.
  *
- * Frame numbers are those of the epoch: the file's sample i is frame first_frame + i.
+ * Frame numbers are those of the epoch: the file's sample i is frame first_frame + i. In an output
+ * with decimation D they count kept frames: number m is the source's frame m·D.
  *
  * One thread at a time; allocates (writer threads only).
  */

@@ -48,9 +48,10 @@ struct sink_ledger {
 struct sink_stream {
     const char *name;
     double rate_hz;           /* of the output */
+    uint32_t decimate;        /* frames of the first stream of the chain for one of the output; 0: 1 */
     uint32_t channels;        /* floats of an output frame */
     const char *const *units; /* [channels] */
-    double delay_frames;
+    double delay_frames;      /* at the output's rate */
     bool aligned;
     uint32_t taps_longest;
     const char *taps_hash;    /* of all filters used, in order */

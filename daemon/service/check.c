@@ -10,6 +10,7 @@
 #include "core/quantity.h"
 #include "io/rtp_wire.h"
 #include "io/sound_card.h"
+#include "service/alias_report.h"
 #include "service/config_internal.h"
 #include "service/fk_report.h"
 #include "service/stream_filters.h"
@@ -72,7 +73,7 @@ static double packets_per_block(const struct config_stream *stream,
     uint32_t headers = header_bytes(options);
     assert(frame_bytes > 0 && options->mtu >= headers + frame_bytes);
     uint32_t frames = (options->mtu - headers) / frame_bytes;
-    return ceil((double)stream->hop_frames / frames);
+    return ceil((double)stream->hop_frames / stream->decimate / frames);
 }
 
 static double plan_egress_s(const struct config *config, const struct config_stream *stream)
@@ -100,7 +101,9 @@ int check_plan_make(const struct config *config, const struct config_stream *str
         bool applied_before = upstream != NULL && config->streams[stream->upstream].align;
         plan->total_delay_frames =
             plan->delay_frames +
-            (upstream != NULL && !applied_before ? upstream->total_delay_frames : 0);
+            (upstream != NULL && !applied_before
+                 ? upstream->total_delay_frames / config->streams[stream->upstream].decimate
+                 : 0);
         plan_transform(stream, plan->taps_longest, plan);
         plan->accumulate_s = stream->hop_frames / stream->source.rate_hz;
         plan->ingest_max_s = (double)stream->source.reorder_ns * 1e-9;
@@ -119,7 +122,8 @@ double check_sink_bytes_per_second(const struct config *config, const struct con
     double rate_hz = stream->source.rate_hz;
     if (sink->options.raw)
         return rate_hz * stream->source.frame_bytes;
-    double samples = rate_hz * stream->output_floats * sink->options.format.bytes;
+    double samples =
+        stream->output_rate_hz * stream->output_floats * sink->options.format.bytes;
     if (strcmp(sink->type, "rtp") != 0)
         return samples;
     return samples + packets_per_block(stream, &sink->options) * rate_hz / stream->hop_frames *
@@ -394,6 +398,11 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         print_source(config, stream, out);
         print_outputs(config, stream, &plans[s], out);
         if (print_arrays(config, stream, out, &problem) != 0) {
+            report(config, stream, &problem, errors);
+            good[s] = all = false;
+            continue;
+        }
+        if (stream->decimate > 1 && alias_report(config, stream, out, &problem) != 0) {
             report(config, stream, &problem, errors);
             good[s] = all = false;
             continue;

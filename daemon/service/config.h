@@ -128,6 +128,9 @@ struct config_stream {
     const char *variant;   /* NULL: chosen by rule */
     bool tail;             /* the S-1 frames after an epoch's end follow */
     bool align;            /* the delay is applied to frame numbers and times */
+    uint32_t decimate;       /* D: one of D output frames is kept; at least 1 */
+    uint32_t decimate_total; /* the same from the first stream of the chain on, at most DECIMATE_MAX */
+    double output_rate_hz;   /* of the results: source.rate_hz / decimate */
     int64_t idle_flush_ns; /* a silent source's partial block is processed after this */
     int64_t deadline_ns;   /* last frame received → result handed out; later counts as a miss */
     uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */

@@ -117,7 +117,7 @@ static int build_rtp(struct build *build, const struct raw_section *section,
                                                   : strcmp(sdp->text, "none") != 0))
         return ERROR_MEMORY;
     check_payload_type(build, (struct raw_section *)section, KEY_SINK_PAYLOAD_TYPE,
-                       &options->format, stream->source.rate_hz, stream->output_floats);
+                       &options->format, stream->output_rate_hz, stream->output_floats);
     check_packet(build, section, stream, options);
     return 0;
 }
@@ -133,7 +133,8 @@ static bool check_recording(struct build *build, const struct raw_section *secti
     if (rate_hz != nearbyint(rate_hz) || rate_hz > 2147483647.0) {
         config_error(build->errors, place,
                      "a %s recording holds rates in whole Hz up to 2147483647 Hz, not %s; write "
-                     "type = rtp for this stream, or record a stream whose `rate` fits",
+                     "type = rtp for this stream, or record a stream whose `rate` (over its "
+                     "`decimate`) fits",
                      options->container, rate);
         return false;
     }
@@ -187,13 +188,15 @@ static void build_recording(struct build *build, const struct raw_section *secti
     }
     /* The facts the writer is asked about; the running stream fills in the rest. */
     options->stream.name = stream->name;
-    options->stream.rate_hz = stream->source.rate_hz;
+    options->stream.rate_hz = stream->output_rate_hz;
+    options->stream.decimate = stream->decimate_total;
     options->stream.channels = stream->output_floats;
     options->stream.input_format = stream->source.format;
     options->stream.input_channels = stream->source.channels;
     options->stream.input_rate_hz = stream->source.rate_hz;
     options->stream.input_scales = stream->scales;
-    check_recording(build, section, options, stream->source.rate_hz,
+    check_recording(build, section, options,
+                    options->raw ? stream->source.rate_hz : stream->output_rate_hz,
                     options->raw ? stream->source.channels : stream->output_floats);
 }
 

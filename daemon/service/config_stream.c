@@ -443,8 +443,9 @@ static int build_chain(struct build *build, struct config_stream *stream,
     stream->upstream = upstream;
     stream->live = before->live;
     stream->loss_detectable = before->loss_detectable;
-    stream->source.rate_hz = before->source.rate_hz;
+    stream->source.rate_hz = before->output_rate_hz;
     stream->source.channels = before->output_floats;
+    stream->decimate_total = before->decimate_total;
     sample_format_parse("f32le", &stream->source.format);
     struct channel_scale *scales =
         config_alloc(build->memory, before->output_floats, sizeof *scales);
@@ -526,9 +527,28 @@ static void build_variant(struct build *build, struct config_stream *stream,
                  "`variant = %s` is not known; write one of: %s", variant->text, names);
 }
 
+/* The output's rate and its ratio to the rate that the chain begins with. */
+static void build_decimation(struct build *build, struct config_stream *stream,
+                             const struct raw_section *section)
+{
+    const uint32_t before = stream->decimate_total; /* 1, or what build_chain has set */
+    const uint32_t decimate = (uint32_t)value_of(section, KEY_DECIMATE)->integer;
+    stream->decimate = decimate;
+    stream->decimate_total = before * decimate;
+    stream->output_rate_hz = stream->source.rate_hz / decimate;
+    if ((uint64_t)before * decimate > DECIMATE_MAX) {
+        config_error(build->errors, place_of(section, KEY_DECIMATE),
+                     "`decimate = %u` makes %llu with the streams before, more than %d; write at most %u",
+                     decimate, (unsigned long long)before * decimate, DECIMATE_MAX,
+                     DECIMATE_MAX / before);
+        stream->decimate_total = before;
+    }
+}
+
 static void build_blocks(struct build *build, struct config_stream *stream,
                          const struct raw_section *section)
 {
+    build_decimation(build, stream, section);
     uint64_t hop = 0;
     span_frames(build, stream, section, KEY_BLOCK, &hop);
     stream->hop_frames = (uint32_t)hop;
@@ -574,6 +594,7 @@ static int build_stream(struct build *build, uint32_t index)
     stream->name = section->name;
     stream->place = section->place;
     stream->upstream = -1;
+    stream->decimate = stream->decimate_total = 1;
     stream->source_type = section->type >= 0 ? source_kind_name(section->type) : "";
     /* A channel count that could not be read would make every list look wrong. */
     if (raw_setting_of(section, KEY_CHANNELS)->given == GIVEN_BAD && section->type != SOURCE_FILE)

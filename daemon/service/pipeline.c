@@ -124,6 +124,10 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
     int error = stream_filters_make(pipeline->config, config, &filters, problem);
     if (error < 0)
         return error;
+    /* What is kept follows from the numbers that results will carry. */
+    uint64_t applied = config->align
+                           ? (uint64_t)(filters.delay_frames + pipeline->upstream_delay_frames)
+                           : 0;
     struct plan_spec spec = {
         .inputs = config->source.channels,
         .format = config->source.format,
@@ -135,6 +139,8 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
         .outputs = config->outputs,
         .outputs_count = config->output_count,
         .hop = config->hop_frames,
+        .decimate = config->decimate,
+        .decimate_phase = (uint32_t)(applied % config->decimate),
         .blocks_max = config->blocks_max,
         .fft = config->fft,
         .variant = pipeline->variant != NULL ? pipeline->variant : config->variant,
@@ -171,8 +177,6 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
     const struct pipeline *upstream = pipeline->upstream;
-    if (upstream != NULL && !upstream->stream_config->align)
-        pipeline->upstream_delay_frames = upstream->delay_frames + upstream->upstream_delay_frames;
     uint32_t batches = pipeline->config->device.batches;
     if (batches == 0)
         batches = BATCHES_DEFAULT;
@@ -209,10 +213,12 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
     sink->options = sink->config->options;
     sink->options.stream = (struct sink_stream){
         .name = config->name,
-        .rate_hz = config->source.rate_hz,
+        .rate_hz = config->output_rate_hz,
+        .decimate = config->decimate_total,
         .channels = info->output_floats,
         .units = config->units,
-        .delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames,
+        .delay_frames =
+            (pipeline->delay_frames + pipeline->upstream_delay_frames) / config->decimate,
         .aligned = config->align,
         .taps_longest = info->taps_longest,
         .taps_hash = pipeline->taps_hash,
@@ -288,6 +294,11 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
         return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory",
                            pipeline->stream_config->name);
     pipeline->chain.records = in_records(pipeline);
+    const struct pipeline *upstream = pipeline->upstream;
+    if (upstream != NULL && !upstream->stream_config->align)
+        pipeline->upstream_delay_frames =
+            (upstream->delay_frames + upstream->upstream_delay_frames) /
+            upstream->stream_config->decimate;
     error = pipeline_make_plan(pipeline, pipeline->stream_config, &pipeline->plan,
                                &pipeline->delay_frames, &pipeline->taps_hash, problem);
     if (error < 0)

@@ -181,6 +181,7 @@ enum schema_id {
     KEY_OUTPUT,
     KEY_TAIL,
     KEY_ALIGN,
+    KEY_DECIMATE,
     KEY_VARIANT,
     KEY_FFT,
     KEY_WAVEFORM,

@@ -4,6 +4,7 @@
  */
 #include "service/schema.h"
 
+#include "convolve/engine.h"
 #include "signal/filter.h"
 
 /* clang-format off: one row a key reads best as written */
@@ -194,6 +195,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Whether the filter's last frames follow after the end of an epoch or record; no stops at the input's length."},
     [KEY_ALIGN] = {"align", SECTION_STREAM, VALUE_BOOLEAN, .fallback = "no",
         .sentence = "Whether the filter's delay is taken out of frame numbers and time stamps; it is reported either way."},
+    [KEY_DECIMATE] = {"decimate", SECTION_STREAM, VALUE_COUNT, .minimum = 1, .maximum = DECIMATE_MAX, .fallback = "1",
+        .sentence = "Of this many output frames one is computed and kept, those whose frame number is a multiple; results, sinks and streams that read this one have the rate divided by it. `--check` says what aliases."},
     [KEY_VARIANT] = {"variant", SECTION_STREAM, VALUE_TEXT, .fallback_words = "the first that can",
         .sentence = "The way of computing to use, by its name in `convolvd --list-variants`; for comparisons."},
     [KEY_FFT] = {"fft", SECTION_STREAM, VALUE_COUNT, .minimum = 64, .maximum = 1048576, .fallback_words = "chosen by rule",

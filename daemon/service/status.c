@@ -63,8 +63,11 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
     fprintf(out, "\n  plan          %s, block %u, FFT %u, %u partition%s, taps %u\n", plan->variant,
             plan->hop, plan->fft, plan->partitions, plan->partitions == 1 ? "" : "s",
             plan->taps_longest);
+    if (config->decimate > 1)
+        fprintf(out, "  decimation    1 frame of %u is kept: %.10g Hz\n", config->decimate,
+                config->output_rate_hz);
     fprintf(out, "  filter delay  %.10g frames, %s%s\n", stats->delay_frames,
-            duration_text((int64_t)llround(stats->delay_frames / config->source.rate_hz * 1e9), text),
+            duration_text((int64_t)llround(stats->delay_frames / config->output_rate_hz * 1e9), text),
             config->align ? ", applied" : "");
     if (stats->last_frame_ns != 0)
         fprintf(out, "  last frame    %" PRIu64 ", %s ago\n", stats->last_frame,

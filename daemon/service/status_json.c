@@ -168,6 +168,8 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_t *object = json_object();
     json_object_set_new(object, "name", json_string(config->name));
     json_object_set_new(object, "rate_hz", real(config->source.rate_hz));
+    json_object_set_new(object, "decimate", integer(config->decimate));
+    json_object_set_new(object, "output_rate_hz", real(config->output_rate_hz));
     if (stats.rate_known) {
         json_object_set_new(object, "measured_rate_hz", real(stats.rate_hz));
         json_object_set_new(object, "rate_ppm", real(stats.rate_ppm));

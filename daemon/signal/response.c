@@ -282,3 +282,89 @@ int response_measure(const struct taps *taps, double rate_hz, const struct respo
     free(g.magnitude);
     return 0;
 }
+
+/* ---- aliases ------------------------------------------------------------------------------ */
+
+/* The power spectrum of |z|² without its mean for white noise through the filter: magnitudes |H|
+ * become sum_v |H(v)|² |H(v + f)|², whose root is left so that levels are taken as for magnitudes. */
+static int envelope_spectrum(double *magnitudes, uint32_t points, struct problem *problem)
+{
+    double *data = calloc(points, 2 * sizeof *data);
+    int error = data == NULL ? ERROR_MEMORY : 0;
+    for (uint32_t k = 0; error == 0 && k < points; k++)
+        data[2 * (size_t)k] = magnitudes[k] * magnitudes[k];
+    if (error == 0)
+        error = reference_fft(data, points, -1);
+    for (uint32_t k = 0; error == 0 && k < points; k++) {
+        const double re = data[2 * (size_t)k], im = data[2 * (size_t)k + 1];
+        data[2 * (size_t)k] = re * re + im * im;
+        data[2 * (size_t)k + 1] = 0;
+    }
+    if (error == 0)
+        error = reference_fft(data, points, 1);
+    for (uint32_t k = 0; error == 0 && k < points; k++)
+        magnitudes[k] = sqrt(fmax(data[2 * (size_t)k], 0));
+    free(data);
+    return error == 0 ? 0
+                      : problem_set(problem, ERROR_MEMORY, "no memory for a response on %u points",
+                                    points);
+}
+
+int response_alias(const struct taps *taps, double rate_hz, uint32_t decimate, enum alias_form form,
+                   struct response_alias *out, struct problem *problem)
+{
+    assert(decimate >= 2);
+    struct taps seen = *taps;
+    if (form == ALIAS_REAL)
+        seen.im = NULL;
+    const bool two_sided = form == ALIAS_COMPLEX && seen.im != NULL;
+    struct grid g = {.points = grid_points(taps->count), .two_sided = two_sided};
+    while (g.points < 64 * (uint64_t)decimate) /* the kept band has points enough */
+        g.points *= 2;
+    int error = response_grid(&seen, g.points, &g.magnitude, problem);
+    if (error == 0 && form == ALIAS_ENVELOPE)
+        error = envelope_spectrum(g.magnitude, g.points, problem);
+    if (error != 0) {
+        free(g.magnitude);
+        return error;
+    }
+    g.step_hz = rate_hz / g.points;
+    const double output_hz = rate_hz / decimate;
+    *out = (struct response_alias){
+        .kept_hz = output_hz / 2, .worst_db = -INFINITY, .pass_db = -INFINITY};
+
+    double largest = 0;
+    const int64_t half = g.points / 2, from = two_sided ? 1 - half : 0;
+    for (int64_t k = from; k <= half; k++)
+        if (fabs((double)k * g.step_hz) <= out->kept_hz)
+            largest = fmax(largest, grid_at(&g, k));
+    if (form != ALIAS_ENVELOPE) { /* the band's very edges, which the grid need not meet */
+        const double upper = response_at(&seen, out->kept_hz, rate_hz);
+        const double lower = two_sided ? response_at(&seen, -out->kept_hz, rate_hz) : upper;
+        largest = fmax(largest, fmax(upper, lower));
+        out->worst_db = decibel(fmax(upper, lower) / largest);
+        out->from_hz = out->at_hz = lower > upper ? -out->kept_hz : out->kept_hz;
+    }
+    for (int64_t k = from; k <= half; k++) {
+        const double hz = (double)k * g.step_hz;
+        if (fabs(hz) <= out->kept_hz)
+            continue;
+        double at_hz = hz - round(hz / output_hz) * output_hz;
+        if (!two_sided)
+            at_hz = fabs(at_hz);
+        const double level_db = decibel(extremum_at(&g, k, 1, -INFINITY, INFINITY) / largest);
+        if (level_db > out->worst_db) {
+            out->worst_db = level_db;
+            out->from_hz = hz;
+            out->at_hz = at_hz;
+        }
+        if (level_db > out->pass_db &&
+            grid_at(&g, llround(at_hz / g.step_hz)) >= largest / 2) {
+            out->pass_db = level_db;
+            out->pass_from_hz = hz;
+            out->pass_at_hz = at_hz;
+        }
+    }
+    free(g.magnitude);
+    return 0;
+}

@@ -42,6 +42,31 @@ struct response {
 int response_measure(const struct taps *taps, double rate_hz, const struct response_bands *bands,
                      struct response *out, struct problem *problem);
 
+/*
+ * What folds back when only every D-th output frame is kept. The kept band is |f| ≤ rate / 2 D; a
+ * frequency beyond it comes back at its distance from the nearest multiple of rate / D. Levels are
+ * against the largest gain inside the kept band, in dB: 0 and more where the filter lets more pass
+ * outside of it.
+ */
+struct response_alias {
+    double kept_hz;                     /* half the output's rate */
+    double worst_db, from_hz, at_hz;    /* the largest outside, and where it comes back (signed) */
+    double pass_db, pass_from_hz, pass_at_hz; /* the largest that comes back where the gain is within
+                                               * 6 dB of the largest kept; -infinity: none does */
+};
+
+/* What is kept of the filter's result: the spectrum that folds. */
+enum alias_form {
+    ALIAS_REAL,     /* the real taps alone; frequencies are not signed */
+    ALIAS_COMPLEX,  /* both; frequencies are signed */
+    ALIAS_ENVELOPE, /* the squared envelope of white noise: its power spectrum without the mean is the
+                     * autocorrelation of |H|², and levels are those of power */
+};
+
+/* Returns 0 or ERROR_MEMORY. decimate ≥ 2. */
+int response_alias(const struct taps *taps, double rate_hz, uint32_t decimate, enum alias_form form,
+                   struct response_alias *out, struct problem *problem);
+
 /* |H(f)| by the definition, one frequency (either sign). */
 double response_at(const struct taps *taps, double frequency_hz, double rate_hz);
 

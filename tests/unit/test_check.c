@@ -101,6 +101,50 @@ static void the_report_says_what_was_planned(void **state)
     config_errors_free(&errors);
 }
 
+static void what_aliases_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *stream, *filter, *words[3];
+    } cases[] = {
+        /* The mean of 4 frames: 1 / (4 sin(pi/8)) at the edge of the kept band. */
+        {"decimate = 4\n",
+         "type = file\npath = box.txt\n",
+         {"1 frame of 4 is kept: 250 kHz, good up to 125 kHz",
+          "f: -3.7 dB aliases at most, from 125 kHz to 125 kHz", "dB into its pass-band"}},
+        {"decimate = 10\n", "type = lowpass\ncutoff = 30 kHz\ntransition = 20 kHz\nattenuation = 90 dB\n",
+         {"good up to 50 kHz", "f: -9", ""}},
+        {"decimate = 10\n", "type = bandpass\nlow = 200 kHz\nhigh = 220 kHz\n",
+         {"more passes outside the kept band than inside", "to be folded down on purpose", ""}},
+        {"decimate = 10\noutput = envelope\n",
+         "type = bandpass\nlow = 100 kHz\nhigh = 300 kHz\nanalytic = yes\n",
+         {"of the squared envelope of white noise", "`source = stream`", ""}},
+        {"decimate = 1\n", "type = identity\n", {"filters", "outputs", ""}},
+    };
+    FILE *box = fopen("box.txt", "w");
+    fputs("0.25\n0.25\n0.25\n0.25\n", box);
+    fclose(box);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[1024];
+        snprintf(text, sizeof text,
+                 "[stream a]\nsource = generator\nrate = 1 MHz\nfilter = f\n%s[filter f]\n%s"
+                 "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n",
+                 cases[i].stream, cases[i].filter);
+        struct config_errors errors = {0};
+        int status;
+        char *report = check(text, &status, &errors);
+        assert_int_equal(status, 0);
+        for (int w = 0; w < 3; w++)
+            if (strstr(report, cases[i].words[w]) == NULL)
+                fail_msg("\"%s\" is not said:\n%s", cases[i].words[w], report);
+        if (i == 4)
+            assert_null(strstr(report, "decimation"));
+        free(report);
+        config_errors_free(&errors);
+    }
+    remove("box.txt");
+}
+
 static void loss_that_cannot_be_seen_is_said(void **state)
 {
     (void)state;
@@ -228,6 +272,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_plan_is_that_of_paper),
         cmocka_unit_test(the_report_says_what_was_planned),
+        cmocka_unit_test(what_aliases_is_said),
         cmocka_unit_test(loss_that_cannot_be_seen_is_said),
         cmocka_unit_test(filters_that_cannot_share_a_delay_are_errors),
         cmocka_unit_test(every_example_passes),

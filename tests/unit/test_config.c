@@ -68,6 +68,14 @@ static const struct combination {
     {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 1 kHz\ntransition = 100 "
                                 "Hz\nattenuation = 60 dB\ntaps = 101\n",
      16, false, "filter f in stream a (500 kHz): taps"},
+    /* decimation */
+    {STREAM "filter = f\ndecimate = 3\n" FILTER
+            "[sink s]\ntype = recording\nstream = a\npath = r.wav\n",
+     10, false, "whole Hz up to 2147483647 Hz, not 166666.666666667 Hz"},
+    {STREAM "filter = f\ndecimate = 300\n" SINK FILTER
+            "[stream b]\nsource = stream a\nfilter = f\ndecimate = 300\n"
+            "[sink t]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6002\n",
+     17, false, "`decimate = 300` makes 90000 with the streams before, more than 65535; write at most 218"},
     /* names */
     {STREAM "filter = ff\n" SINK FILTER, 6, false, "a filter ff that nobody defined; write f"},
     {STREAM "filter = bandpass\n" SINK FILTER, 6, false, "add a section [filter bandpass]"},
@@ -484,6 +492,32 @@ static void chains_take_what_is_before_them(void **state)
     config_free(config);
 }
 
+static void decimation_divides_the_rate(void **state)
+{
+    (void)state;
+    struct config *config =
+        load_good("[stream first]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f\ndecimate = 8\n"
+                  "[stream next]\nsource = stream first\nfilter = f\ndecimate = 5\nblock = 1 ms\n"
+                  "[stream last]\nsource = stream next\nfilter = f\n"
+                  "[filter f]\ntype = lowpass\ncutoff = 10 kHz\n"
+                  "[sink s]\ntype = recording\nstream = last\npath = r.wav\n");
+    static const struct {
+        double rate_hz, output_rate_hz;
+        uint32_t decimate, total;
+    } want[] = {{1e6, 125e3, 8, 8}, {125e3, 25e3, 5, 40}, {25e3, 25e3, 1, 40}};
+    for (int i = 0; i < 3; i++) {
+        const struct config_stream *s = &config->streams[i];
+        assert_true(s->source.rate_hz == want[i].rate_hz);
+        assert_true(s->output_rate_hz == want[i].output_rate_hz);
+        assert_int_equal(s->decimate, want[i].decimate);
+        assert_int_equal(s->decimate_total, want[i].total);
+    }
+    assert_int_equal(config->streams[1].hop_frames, 125);
+    assert_true(config->sinks[0].options.stream.rate_hz == 25e3);
+    assert_int_equal(config->sinks[0].options.stream.decimate, 40);
+    config_free(config);
+}
+
 static void generators_speak_in_the_unit(void **state)
 {
     (void)state;
@@ -725,6 +759,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(edges_of_banks_and_matrices),
         cmocka_unit_test(chains_take_what_is_before_them),
+        cmocka_unit_test(decimation_divides_the_rate),
         cmocka_unit_test(generators_speak_in_the_unit),
         cmocka_unit_test(spelling_that_is_allowed),
         cmocka_unit_test(hash_is_of_the_settings_alone),

@@ -37,7 +37,7 @@ struct given {
     uint64_t first_frame;
     uint32_t epoch;
     uint8_t flags;
-    uint16_t causes, invalid_from, invalid_until;
+    uint16_t causes, invalid_from, invalid_until, decimate;
 };
 
 static size_t write_packet(const struct given *given, uint8_t *out)
@@ -57,6 +57,7 @@ static size_t write_packet(const struct given *given, uint8_t *out)
         .epoch = given->epoch,
         .first_frame = given->first_frame,
         .delay_half_frames = 9,
+        .decimate = given->decimate,
         .invalid_from = given->invalid_from,
         .invalid_until = given->invalid_until,
     };
@@ -100,7 +101,7 @@ static void test_block_fields(void **state)
     const struct given given = {
         .sequence = 65535, .timestamp = 99, .first_frame = UINT64_C(1) << 33, .epoch = 3,
         .flags = RTP_INVALID | RTP_EPOCH_START | RTP_ALIGNED, .causes = 1 << CONVOLV_CAUSE_NETWORK,
-        .invalid_from = 1, .invalid_until = 3,
+        .invalid_from = 1, .invalid_until = 3, .decimate = 3,
     };
     struct convolv_block block;
     assert_int_equal(convolv_receiver_feed(receiver, bytes, write_packet(&given, bytes), 5, &block), 1);
@@ -114,7 +115,8 @@ static void test_block_fields(void **state)
     assert_int_equal(block.invalid_until, 3);
     assert_int_equal(block.causes, 1 << CONVOLV_CAUSE_NETWORK);
     assert_int_equal(block.capture_ns, INT64_C(1700000000000000000));
-    assert_true(block.delay_frames == 4.5);
+    assert_true(block.delay_frames == 1.5); /* 4.5 at the source's rate */
+    assert_int_equal(block.decimate, 3);
     for (int i = 0; i < CONVOLV_STAGES; i++)
         assert_int_equal(block.stage_ns[i], (i + 1) * 1000);
     assert_int_equal(block.receive_ns, 5);

@@ -266,6 +266,7 @@ static void test_headers(void **state)
     open_receiver(&f);
     struct sink_options options = options_of(&f, "L16", 4);
     options.mtu = 28 + 84 + 100 * 8 + 7; /* 100 frames, and a piece of one */
+    options.stream.decimate = 6;
     open_sink(&f, &options);
     static float samples[400 * 4];
     const struct invalid_range ranges[] = {
@@ -341,7 +342,8 @@ static void test_headers(void **state)
         assert_int_equal(info->record, 3);
         assert_int_equal(info->clock, CLOCK_SOURCE_DECLARED);
         assert_int_equal(info->clock_error_ns, 12345);
-        assert_int_equal(info->delay_half_frames, 63);
+        assert_int_equal(info->delay_half_frames, 63 * 6); /* at the source's rate */
+        assert_int_equal(info->decimate, 6);
         assert_int_equal(info->stage_100ns[0], 10000);
         assert_int_equal(info->stage_100ns[1], 20);
         assert_int_equal(info->stage_100ns[2], 3);
@@ -620,7 +622,8 @@ static void test_sdp(void **state)
         {"192.0.2.1:5004",
          "f32be",
          {"c=IN IP4 192.0.2.1\r\n", "a=rtpmap:96 f32be/5000000/16\r\n",
-          "a=x-convolvd-rate:5000000.5\r\n", "a=x-convolvd-full-scale:10\r\n"},
+          "a=x-convolvd-rate:5000000.5\r\n", "a=x-convolvd-full-scale:10\r\n",
+          "a=x-convolvd-decimation:1\r\n"},
          5000000.5,
          16,
          96,

@@ -138,6 +138,7 @@ static const struct rtp_result_info example = {
     .first_frame = UINT64_C(0x0123456789ABCDEF),
     .record = 0x55667788,
     .delay_half_frames = 4095,
+    .decimate = 0x1234,
     .invalid_from = 3,
     .invalid_until = 0x0102,
 };
@@ -216,9 +217,9 @@ static void test_result_info_bytes(void **state)
         3,
         1,
         2,
-        0,
-        0,
-        0,
+        0x61,
+        0x12,
+        0x34,
     };
     const struct rtp_header header = {.payload_type = 96};
     uint8_t out[RTP_HEADER_BYTES + RTP_EXTENSION_BYTES + 1];
@@ -245,6 +246,7 @@ static void assert_same_info(const struct rtp_result_info *a, const struct rtp_r
     assert_int_equal(a->delay_half_frames, b->delay_half_frames);
     assert_int_equal(a->invalid_from, b->invalid_from);
     assert_int_equal(a->invalid_until, b->invalid_until);
+    assert_int_equal(a->decimate, b->decimate);
 }
 
 static void test_result_info_round_trip(void **state)
@@ -354,11 +356,31 @@ static void test_100ns(void **state)
         assert_int_equal(rtp_100ns(durations[i].ns), durations[i].expect);
 }
 
+/* What was sent before there was an element of decimation, and one that says 0, keep every frame. */
+static void test_no_decimation(void **state)
+{
+    (void)state;
+    const struct rtp_header header = {.payload_type = 96};
+    uint8_t out[RTP_HEADER_BYTES + RTP_EXTENSION_BYTES];
+    enum { ELEMENT_AT = sizeof out - 3 };
+    for (int zero = 0; zero < 2; zero++) {
+        rtp_build(out, &header, &example);
+        memset(out + ELEMENT_AT + zero, 0, (size_t)(3 - zero)); /* all padding; or only the number */
+        struct rtp_packet packet;
+        struct rtp_result_info info;
+        assert_int_equal(rtp_parse(out, sizeof out, &packet), RTP_OK);
+        assert_true(rtp_parse_result_info(&packet, &info));
+        assert_int_equal(info.decimate, 1);
+        assert_int_equal(info.first_frame, example.first_frame);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parse),
         cmocka_unit_test(test_header),
+        cmocka_unit_test(test_no_decimation),
         cmocka_unit_test(test_result_info_bytes),
         cmocka_unit_test(test_result_info_round_trip),
         cmocka_unit_test(test_result_info_refused),
