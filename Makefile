@@ -22,13 +22,13 @@ BUILD     := build/$(notdir $(firstword $(CC)))$(if $(SANITIZER),-$(subst $(comm
 PACKAGES  := gcc libc6-dev pkgconf python3 \
              ocl-icd-opencl-dev opencl-c-headers pocl-opencl-icd \
              libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev \
-             libsystemd-dev liblo-dev portaudio19-dev libjack-jackd2-dev
+             libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
              liblo-tools python3-liblo ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 jconvolver \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd
 
-LIBS      := OpenCL libuv inih sndfile jansson nettle cairo libsystemd liblo portaudio-2.0 jack
+LIBS      := OpenCL libuv inih sndfile jansson nettle cairo libsystemd liblo samplerate portaudio-2.0 jack
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
              -I. -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
 CFLAGS    := -std=c17 -O2 -g -fno-omit-frame-pointer -fno-math-errno -pthread \

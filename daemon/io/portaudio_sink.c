@@ -12,7 +12,9 @@
  *   - on a duplex card that plays another stream (an excitation), offset is chosen with its first
  *     frame and then kept;
  *   - else the card has a clock of its own: offset is chosen so that the first frame waits
- *     `latency` in the ring, and again after an underrun or when the ring holds far too much.
+ *     `latency` in the ring, and again after an underrun or when the ring holds far too much. With
+ *     `resample` (playback_follow.h) that never has to happen: the frames are taken at the speed
+ *     that keeps the latency, and no offset is constant.
  *
  * Ledger: frames = delivered (played) + dropped by name + pending. What is played is counted by
  * the callback itself; a frame that came while its time passed counts as `late`.
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "io/playback_follow.h"
 #include "io/sinks.h"
 #include "io/sound_card.h"
 
@@ -34,6 +37,7 @@ enum {
 /* Device frames that were written, as results or as the silence before them. */
 struct run {
     uint64_t from, until;
+    uint64_t put; /* frames of results that they stand for: as many, but for a resampler */
     bool result;
 };
 
@@ -42,6 +46,7 @@ struct sink {
     char label[96];
     struct sound_card *card;
     uint8_t *bytes; /* [CHUNK_FRAMES] frames, encoded */
+    struct playback_follow *follow; /* NULL: frames are played one for one */
     /* place */
     bool anchored;
     uint64_t latency_frames; /* as declared; 0: not known yet */
@@ -49,6 +54,7 @@ struct sink {
     /* this session's runs, oldest first */
     struct run runs[RUNS_MAX];
     uint32_t run_first, run_count;
+    uint64_t unmade; /* put, and still in the resampler */
     uint64_t passed; /* frames of runs that the card has gone past */
     uint64_t missed; /* of them, those that the callback did not see */
     struct sink_ledger ledger;
@@ -67,20 +73,22 @@ static void drop(struct sink *s, enum drop name, uint64_t frames)
     s->ledger.dropped[name] += frames;
 }
 
-static bool add_run(struct sink *s, uint64_t from, uint64_t until, bool result)
+/* `put`: frames of results in it, none when it is silence. */
+static void add_run(struct sink *s, uint64_t from, uint64_t until, uint64_t put)
 {
+    bool result = put > 0;
     if (from == until)
-        return true;
+        return;
     struct run *last = s->run_count > 0
                            ? &s->runs[(s->run_first + s->run_count - 1) % RUNS_MAX]
                            : NULL;
     if (last != NULL && last->until == from && last->result == result) {
         last->until = until;
-        return true;
+        last->put += put;
+        return;
     }
     s->runs[(s->run_first + s->run_count++) % RUNS_MAX] =
-        (struct run){.from = from, .until = until, .result = result};
-    return true;
+        (struct run){.from = from, .until = until, .put = put, .result = result};
 }
 
 /* What the card has gone past since the last look: played, or too late by a hair. */
@@ -93,8 +101,10 @@ static void settle(struct sink *s)
         struct run *run = &s->runs[s->run_first];
         uint64_t until = run->until < moment.now ? run->until : moment.now;
         if (until > run->from) {
+            uint64_t share = run->put * (until - run->from) / (run->until - run->from);
             s->passed += until - run->from;
-            results += run->result ? until - run->from : 0;
+            results += share;
+            run->put -= share;
             run->from = until;
         }
         if (run->from < run->until)
@@ -114,8 +124,8 @@ static void settle(struct sink *s)
 
 static void drop_pending(struct sink *s, enum drop name)
 {
-    drop(s, name, s->ledger.pending);
-    s->ledger.pending = 0;
+    drop(s, name, s->ledger.pending + s->unmade);
+    s->ledger.pending = s->unmade = 0;
     s->run_count = 0;
 }
 
@@ -139,7 +149,7 @@ static uint64_t latency_of(const struct sink *s, uint32_t period)
         return sound->latency_frames;
     if (sound->duplex && sound->own)
         return hop + period - greatest_divisor(hop, period);
-    return 2 * (hop + period);
+    return 2 * (hop + period) + (s->follow != NULL ? playback_follow_held(s->follow) : 0);
 }
 
 /* Chooses offset when there is none; `now`: the card's frame that is played next. */
@@ -182,29 +192,94 @@ static bool correct(struct sink *s, const struct result *result, uint64_t now, u
 
 /* ---- results ---------------------------------------------------------------------------------- */
 
+/* Encodes and writes up to CHUNK_FRAMES that stand for `put` frames of results; false: no room. */
+static bool write_chunk(struct sink *s, const float *samples, uint64_t frame, uint32_t frames,
+                        uint32_t put)
+{
+    const uint32_t channels = s->options.stream.channels;
+    uint64_t silent_from;
+    s->ledger.saturated += sample_encode_block(&s->options.format, samples, (size_t)frames * channels,
+                                               1 / s->options.full_scale, s->bytes);
+    if (s->run_count + 2 > RUNS_MAX ||
+        !sound_ring_write(sound_card_shared(s->card), frame, s->bytes, frames, &silent_from))
+        return false;
+    add_run(s, silent_from, frame, 0);
+    add_run(s, frame, frame + frames, put);
+    s->ledger.pending += put;
+    s->ledger.packets++;
+    s->ledger.bytes += (uint64_t)frames * channels * s->options.format.bytes;
+    return true;
+}
+
 static void write_frames(struct sink *s, const float *samples, uint32_t channels, uint64_t frame,
                          uint32_t frames)
 {
-    struct sound_shared *shared = sound_card_shared(s->card);
-    double factor = 1 / s->options.full_scale;
     for (uint32_t done = 0; done < frames;) {
         uint32_t chunk = frames - done < CHUNK_FRAMES ? frames - done : CHUNK_FRAMES;
-        uint64_t silent_from;
-        s->ledger.saturated +=
-            sample_encode_block(&s->options.format, samples + (size_t)done * channels,
-                                (size_t)chunk * channels, factor, s->bytes);
-        if (s->run_count + 2 > RUNS_MAX ||
-            !sound_ring_write(shared, frame + done, s->bytes, chunk, &silent_from)) {
+        if (!write_chunk(s, samples + (size_t)done * channels, frame + done, chunk, chunk)) {
             drop(s, DROP_QUEUE, frames - done);
             return;
         }
-        add_run(s, silent_from, frame + done, false);
-        add_run(s, frame + done, frame + done + chunk, true);
-        s->ledger.pending += chunk;
-        s->ledger.packets++;
-        s->ledger.bytes += (uint64_t)chunk * channels * s->options.format.bytes;
         done += chunk;
     }
+}
+
+/* What the resampler holds back stays `unmade`; all else is in the frames it makes. */
+static void write_following(struct sink *s, const struct result *result, uint64_t base)
+{
+    const uint64_t held = playback_follow_held(s->follow);
+    for (uint32_t done = 0; done < result->frames;) {
+        uint32_t left = result->frames - done;
+        uint32_t chunk = left < FOLLOW_CHUNK_FRAMES ? left : FOLLOW_CHUNK_FRAMES, made;
+        uint64_t frame;
+        const float *samples =
+            playback_follow_convert(s->follow, result->samples + (size_t)done * result->channels,
+                                    chunk, &frame, &made);
+        done += chunk;
+        s->unmade += chunk;
+        for (uint32_t at = 0; at < made;) {
+            uint32_t part = made - at < CHUNK_FRAMES ? made - at : CHUNK_FRAMES;
+            uint32_t put = s->unmade > held ? (uint32_t)(s->unmade - held) : 0;
+            if (at + part < made && put > part)
+                put = part;
+            if (!write_chunk(s, samples + (size_t)at * result->channels, frame + at - base, part,
+                             put)) {
+                drop(s, DROP_QUEUE, s->unmade + result->frames - done);
+                s->unmade = 0;
+                playback_follow_lost(s->follow);
+                return;
+            }
+            s->unmade -= put;
+            at += part;
+        }
+    }
+}
+
+static void put_following(struct sink *s, const struct result *result, uint64_t base,
+                          const struct sound_moment *card)
+{
+    s->latency_frames = latency_of(s, card->period_frames);
+    const struct playback_moment moment = {
+        .callback_frame = base + card->now - card->period_frames,
+        .callback_ns = card->callback_ns,
+        .period_frames = card->period_frames,
+        .written = base + sound_ring_written(sound_card_shared(s->card)),
+        .latency_frames = s->latency_frames,
+        .now_ns = clock_monotonic_ns(),
+    };
+    s->anchored = true;
+    switch (playback_follow_put(s->follow, &moment, result->timeline_frame, result->frames)) {
+    case PLAYBACK_LEFT_OUT:
+        drop(s, DROP_QUEUE, result->frames);
+        return;
+    case PLAYBACK_BEGIN:
+        drop(s, DROP_LATE, s->unmade);
+        s->unmade = 0;
+        break;
+    case PLAYBACK_GO:
+        break;
+    }
+    write_following(s, result, base);
 }
 
 static int64_t portaudio_put(struct sink *s, const struct result *result)
@@ -220,6 +295,14 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
         return clock_monotonic_ns();
     }
     sound_ring_moment(shared, &moment);
+    if (s->follow != NULL && moment.period_frames == 0) { /* no callback yet: no time to go by */
+        drop(s, DROP_DEVICE, result->frames);
+        return clock_monotonic_ns();
+    }
+    if (s->follow != NULL) {
+        put_following(s, result, base, &moment);
+        return clock_monotonic_ns();
+    }
     uint64_t now = base + moment.now, written = base + sound_ring_written(shared);
     if (!anchor(s, result, now)) {
         drop(s, DROP_DEVICE, result->frames);
@@ -267,6 +350,7 @@ static void on_left(void *context)
 {
     struct sink *s = context;
     s->closed(s->closed_context);
+    playback_follow_close(s->follow);
     free(s->bytes);
     free(s);
 }
@@ -300,6 +384,8 @@ static void lost(void *context)
     s->passed = s->missed = 0;
     if (!s->options.sound->duplex)
         s->anchored = false;
+    if (s->follow != NULL)
+        playback_follow_lost(s->follow);
     leave_when_done(s);
 }
 
@@ -316,10 +402,14 @@ static int portaudio_open(const struct sink_options *options, uv_loop_t *loop, s
     snprintf(s->label, sizeof s->label, "sink %s", options->name);
     const struct sound_card_user user = {
         .context = s, .label = s->label, .rang = rang, .lost = lost};
-    int error = s->bytes == NULL
-                    ? problem_set(problem, ERROR_MEMORY, "no memory for a sink")
-                    : sound_card_open(options->sound, SOUND_PLAYBACK, &user, loop, &s->card, problem);
+    int error = s->bytes == NULL ? problem_set(problem, ERROR_MEMORY, "no memory for a sink") : 0;
+    if (error == 0 && options->sound->resample)
+        error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
+                                     problem);
+    if (error == 0)
+        error = sound_card_open(options->sound, SOUND_PLAYBACK, &user, loop, &s->card, problem);
     if (error != 0) {
+        playback_follow_close(s->follow);
         free(s->bytes);
         free(s);
         return error;
@@ -347,6 +437,7 @@ static void portaudio_close(struct sink *s, int64_t deadline_ns, void (*closed)(
 static void portaudio_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
     *ledger = s->ledger;
+    ledger->pending += s->unmade;
 }
 
 static void portaudio_sound(const struct sink *s, struct sound_report *report)
@@ -357,7 +448,10 @@ static void portaudio_sound(const struct sink *s, struct sound_report *report)
         .latency_frames = s->latency_frames,
         .offset_frames = s->offset,
         .level_frames = s->ledger.pending,
+        .follows = s->follow != NULL,
     };
+    if (s->follow != NULL)
+        playback_follow_report(s->follow, &report->follow);
     sound_card_status(s->card, &report->card);
 }
 

@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/playback_follow.h"
 #include "io/sound_shared.h"
 
 /* Proven by the configuration. Source and sink of one duplex card have the same object. */
@@ -26,6 +27,7 @@ struct sound_options {
     bool own;                 /* what is played is the result of what is captured */
     uint64_t latency_frames;  /* of playback, see portaudio_sink.c; 0: by rule */
     uint32_t hop_frames;      /* of the stream that is played */
+    bool resample;            /* playback follows the stream's clock, see playback_follow.h */
 };
 
 enum sound_direction { SOUND_CAPTURE, SOUND_PLAYBACK, SOUND_DIRECTIONS };
@@ -80,6 +82,8 @@ struct sound_report {
     uint64_t latency_frames;  /* of playback, as declared */
     int64_t offset_frames;    /* output frame n is played as frame n + offset of the card */
     uint64_t level_frames;    /* in the playback ring now */
+    bool follows;             /* the stream's clock: no offset is constant, but there is this */
+    struct playback_follow_report follow;
 };
 
 #endif

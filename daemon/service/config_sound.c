@@ -173,6 +173,20 @@ static const struct config_stream *find_capture(struct build *build,
     return found;
 }
 
+/* auto: a source and a card that have one clock each. What waits for room has the card's. */
+static void build_resample(struct build *build, const struct raw_section *section,
+                           const struct config_stream *stream, struct sound_options *sound)
+{
+    enum { AUTO, YES };
+    int64_t wish = value_of(section, KEY_SINK_RESAMPLE)->integer;
+    bool own_clock = stream->live || stream->source.paced;
+    if (wish == YES && sound->duplex)
+        config_error(build->errors, place_of(section, KEY_SINK_RESAMPLE),
+                     "a duplex card has one clock, and its frame numbers would lose their meaning; write "
+                     "resample = no");
+    sound->resample = wish == YES || (wish == AUTO && own_clock && !sound->duplex);
+}
+
 int build_sound_sink(struct build *build, const struct raw_section *section,
                      const struct config_stream *stream, struct sink_options *options)
 {
@@ -205,6 +219,7 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
         both->own = capture == stream;
         sound = both;
     }
+    build_resample(build, section, stream, sound);
     sound->latency_frames = latency;
     sound->hop_frames = stream->hop_frames;
     sound->request.playback_frames =

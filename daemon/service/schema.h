@@ -174,6 +174,7 @@ enum schema_id {
     KEY_DEADLINE,
     KEY_BUFFER,
     KEY_RECEIVE_BUFFER,
+    KEY_RECEIVE,
     KEY_WORK,
     KEY_FILTER,
     KEY_BANK,
@@ -259,6 +260,7 @@ enum schema_id {
     KEY_SINK_DEVICE_PERIOD,
     KEY_SINK_LATENCY,
     KEY_SINK_DUPLEX,
+    KEY_SINK_RESAMPLE,
     KEY_SINK_ALLOW_CONVERSION,
     /* [osc] */
     KEY_OSC_ADDRESS,

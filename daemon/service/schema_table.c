@@ -179,6 +179,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Length of the input ring: how far processing may fall behind before input is lost; rounded up to a power of two."},
     [KEY_RECEIVE_BUFFER] = {"receive buffer", SECTION_STREAM, VALUE_MEMORY, .applies = NETWORK, .minimum = 4 * KI, .maximum = GI, .fallback = "16 MiB",
         .sentence = "Size asked for the socket's receive buffer; when the kernel grants less the log says how to raise its limit."},
+    [KEY_RECEIVE] = {"receive", SECTION_STREAM, VALUE_CHOICE, .applies = NUMBERED, .fallback = "auto", .choices = "auto|recvmmsg|gro",
+        .sentence = "How datagrams are taken from the kernel: recvmmsg (one by one, each received where it belongs in memory), gro (in trains, UDP_GRO, where the network card or the sender makes trains; one receive time then covers a train), or auto, which measures both on the running stream and keeps the cheaper one."},
     [KEY_WORK] = {"datagrams per wake", SECTION_STREAM, VALUE_COUNT, .applies = NETWORK, .minimum = 1, .maximum = 65536, .fallback = "256",
         .sentence = "The most datagrams read from the socket in one go, so that one sender cannot starve the other streams."},
 
@@ -358,6 +360,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "How long after its capture a frame is played on a duplex card, exactly; else how much waits in the buffer."},
     [KEY_SINK_DUPLEX] = {"duplex", SECTION_SINK, VALUE_BOOLEAN, .applies = TO_CARD, .fallback = "no",
         .sentence = "Whether the device is the one that a stream with `duplex = yes` captures from, opened as one with it."},
+    [KEY_SINK_RESAMPLE] = {"resample", SECTION_SINK, VALUE_CHOICE, .applies = TO_CARD, .fallback = "auto", .choices = "auto|yes|no",
+        .sentence = "Whether what is played is resampled to follow the stream's clock, so that `latency` holds for ever; auto: where source and card have clocks of their own (a live or paced source, no `duplex`). Nothing but what is played is ever resampled."},
     [KEY_SINK_ALLOW_CONVERSION] = {"allow conversion", SECTION_SINK, VALUE_BOOLEAN, .applies = TO_CARD, .fallback = "no",
         .sentence = "Whether a device may be used that resamples, mixes or converts without saying so."},
 

@@ -156,9 +156,25 @@ static void print_datagrams(const struct source_ledger *ledger, FILE *out)
         fprintf(out, "; %" PRIu64 " steps of the wall clock", ledger->clock_steps);
     if (ledger->buffer_bytes > 0)
         fprintf(out, "; receive buffer %.1f MiB", (double)ledger->buffer_bytes / (1 << 20));
+    if (ledger->receive.messages > 0)
+        fprintf(out, "; received by %s", receive_path_name(ledger->receive.path));
+    if (ledger->receive.trains > 0)
+        fprintf(out, ", %" PRIu64 " trains", ledger->receive.trains);
     fprintf(out, "\n");
     if (!ledger->loss_detectable)
         fprintf(out, "                this source carries no numbers: loss on the network cannot be seen\n");
+}
+
+static void print_follow(const struct sound_report *report, FILE *out)
+{
+    const struct playback_follow_report *follow = &report->follow;
+    fprintf(out, "\n                plays %" PRIu64 " frames later (now %.1f), resampled: ",
+            report->latency_frames, follow->latency_frames);
+    if (follow->ppm_known)
+        fprintf(out, "the stream's clock is %+.1f ppm against the card's", follow->ppm);
+    else
+        fprintf(out, "the stream's clock against the card's is not known yet");
+    fprintf(out, "; underruns %" PRIu64 ", overruns %" PRIu64, follow->underruns, follow->overruns);
 }
 
 static void print_sound(const struct sound_report *report, double rate_hz, FILE *out)
@@ -172,7 +188,9 @@ static void print_sound(const struct sound_report *report, double rate_hz, FILE 
         if (card->counters[i] > 0)
             fprintf(out, ", %s %" PRIu64, sound_counter_name((enum sound_counter)i),
                     card->counters[i]);
-    if (report->plays && report->anchored)
+    if (report->plays && report->anchored && report->follows)
+        print_follow(report, out);
+    else if (report->plays && report->anchored)
         fprintf(out, "\n                plays %" PRIu64 " frames (%s) later; frame n is the card's n%+" PRId64,
                 report->latency_frames,
                 duration_text((int64_t)llround((double)report->latency_frames / rate_hz * 1e9), text),

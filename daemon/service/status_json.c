@@ -36,6 +36,23 @@ static json_t *histogram_json(const struct histogram *histogram)
     return object;
 }
 
+static json_t *receive_json(const struct receive_figures *receive)
+{
+    json_t *object = json_object(), *costs = json_object();
+    for (int path = 0; path < RECEIVE_PATHS; path++)
+        json_object_set_new(costs, receive_path_name((enum receive_path)path),
+                            receive->cost_ns[path] > 0 ? real(receive->cost_ns[path]) : json_null());
+    json_object_set_new(object, "wanted", json_string(receive_path_name(receive->wish)));
+    json_object_set_new(object, "path", json_string(receive_path_name(receive->path)));
+    json_object_set_new(object, "datagram_cost_ns", costs);
+    json_object_set_new(object, "trials", integer(receive->trials));
+    json_object_set_new(object, "messages", integer(receive->messages));
+    json_object_set_new(object, "trains", integer(receive->trains));
+    json_object_set_new(object, "guesses_right", integer(receive->guesses_right));
+    json_object_set_new(object, "guesses_wrong", integer(receive->guesses_wrong));
+    return object;
+}
+
 static json_t *datagrams_json(const struct source_ledger *ledger)
 {
     json_t *object = json_object(), *rejected = json_object();
@@ -51,6 +68,8 @@ static json_t *datagrams_json(const struct source_ledger *ledger)
     json_object_set_new(object, "receive_buffer_bytes", integer(ledger->buffer_bytes));
     json_object_set_new(object, "clock_steps", integer(ledger->clock_steps));
     json_object_set_new(object, "loss_detectable", json_boolean(ledger->loss_detectable));
+    if (ledger->receive.messages > 0)
+        json_object_set_new(object, "receive", receive_json(&ledger->receive));
     return object;
 }
 
@@ -79,6 +98,17 @@ static json_t *frames_out_json(const struct stream_stats *stats)
     return object;
 }
 
+static json_t *follow_json(const struct playback_follow_report *follow)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "ppm", follow->ppm_known ? real(follow->ppm) : json_null());
+    json_object_set_new(object, "speed_ppm", real(follow->speed_ppm));
+    json_object_set_new(object, "latency_frames", real(follow->latency_frames));
+    json_object_set_new(object, "underruns", integer(follow->underruns));
+    json_object_set_new(object, "overruns", integer(follow->overruns));
+    return object;
+}
+
 /* A sound card: the device as obtained, every counter, and for playback where frames are played. */
 static json_t *sound_json(const struct sound_report *report)
 {
@@ -103,6 +133,8 @@ static json_t *sound_json(const struct sound_report *report)
         json_object_set_new(object, "offset_frames", json_integer(report->offset_frames));
         json_object_set_new(object, "level_frames", integer(report->level_frames));
     }
+    if (report->follows)
+        json_object_set_new(object, "resampler", follow_json(&report->follow));
     return object;
 }
 
