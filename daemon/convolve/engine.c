@@ -114,6 +114,7 @@ static void free_engine(struct engine *engine)
     if (engine->context != NULL)
         device_destroy(engine);
     device_kernels_forget(engine);
+    wisdom_close(engine->wisdom);
     arena_close(&engine->input);
     arena_close(&engine->spectrum);
     arena_close(&engine->state);
@@ -220,6 +221,9 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
         error = device_create(engine, problem);
     if (error == 0)
         error = open_slots(engine, problem);
+    if (error == 0)
+        error = wisdom_open(engine->cache_dir, engine->kernels_dir, &engine->found.info,
+                            &engine->wisdom, problem);
     if (error == 0)
         error = start_threads(engine, problem);
     if (error < 0) {

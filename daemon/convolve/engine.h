@@ -114,7 +114,18 @@ struct plan_spec {
     uint32_t decimate_phase;            /* … 0…D-1: computed and written, see batch_item.samples */
     uint32_t blocks_max;                /* largest J an item will ask for, 1…4096 */
     uint32_t fft;                       /* N (real points, power of two, 64…2^20); 0: chosen by rule */
-    const char *variant;                /* NULL: the first of the table that can; else its name */
+    const char *variant;                /* NULL: by wisdom, else by rule; else its name */
+    uint32_t items;                     /* work-items of a group, a power of two; 0: the variant's own */
+    double rate_hz;                     /* frames a second, 0: unknown. For choosing only: */
+    int64_t latency_ns;                 /* most time from a block's first frame to its result; 0: any */
+    bool hop_free;                      /* `hop` is a suggestion: wisdom may replace it */
+};
+
+/* How a plan came to be. */
+enum plan_choice {
+    PLAN_BY_RULE,   /* the first of the table that can */
+    PLAN_BY_NAME,   /* variant or N were asked for */
+    PLAN_BY_WISDOM, /* measured before, see tune.h */
 };
 
 /*
@@ -134,6 +145,7 @@ struct plan_info {
     uint32_t taps_longest;     /* S: the longest of the edges' taps */
     uint32_t history_frames;   /* frames before a block that its result needs: the ring must hold them (≥ S-1) */
     uint32_t inputs, outputs, output_floats; /* floats of an output frame */
+    enum plan_choice choice;
     double self_test_error;    /* ||e||2 / bound's reference, from the self-test */
 };
 /* ANY. */

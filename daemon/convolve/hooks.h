@@ -16,6 +16,8 @@ struct engine_hooks {
                                   widest */
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */
+    /* What plan_time finds, instead of a measurement [ns]; NULL: it measures. */
+    int64_t (*time_ns)(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks);
 };
 
 extern struct engine_hooks engine_hooks;

@@ -11,7 +11,8 @@
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
  *               fused.c local.c general.c overlap_add.c lanes.c …
- *   selftest.c  a plan against the double reference
+ *   selftest.c  a plan against the double reference, and its time
+ *   tune.c      candidates measured against each other; wisdom.c remembers the outcome
  *   tree.c      the transform in double
  */
 #ifndef CONVOLVD_CONVOLVE_INTERNAL_H
@@ -22,6 +23,7 @@
 
 #include "convolve/engine.h"
 #include "convolve/tree.h"
+#include "convolve/wisdom.h"
 #include "core/spsc.h"
 #include "device/arena.h"
 #include "device/opencl.h"
@@ -132,6 +134,7 @@ struct layout {
     uint32_t tail_blocks;      /* D: blocks whose tails reach into one, overlap-add only */
     enum scratch scratch;
     uint32_t planes;     /* transforms of scratch a group has */
+    uint32_t items;      /* work-items of a group, unless a stage says otherwise */
     uint32_t tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
 };
 
@@ -295,6 +298,14 @@ stage_function host_run;
 
 /* selftest.c: 0, ERROR_ACCURACY, or what the engine answers. Fills the plan's error and cost. */
 int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem);
+/* Blocks of the plan that one batch holds, at most its blocks_max. */
+uint32_t plan_blocks_fit(const struct plan *plan);
+/* The times from submission to completion of `runs` items of `blocks` blocks of noise [ns]. */
+int plan_time(struct plan *plan, const struct plan_spec *spec, uint32_t blocks, uint32_t runs,
+              int64_t *ns, struct problem *problem);
+
+/* tune.c: the shape's name in wisdom. */
+void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE]);
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
@@ -354,6 +365,7 @@ struct engine {
     uint64_t ring_serial;
     uint32_t rings_open;
     struct kernel kernels[KERNELS_MAX];
+    struct wisdom *wisdom;
 
     /* LOOP */
     struct slot *free_slots[BATCHES_MAX];

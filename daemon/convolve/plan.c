@@ -115,7 +115,7 @@ static void kernel_options(const struct build *build, const char *own, char opti
     int length = snprintf(options, KERNEL_OPTIONS, "-D LANES=%u", engine->lanes);
     if (!items)
         length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, " -D ITEMS=%u",
-                           engine->items);
+                           build->plan->layout.items);
     length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, "%s%s%s%s",
                        build->plan->layout.scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "",
                        simulator ? " -cl-opt-disable" : "", own != NULL ? " " : "",
@@ -132,7 +132,7 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
     assert(plan->stage_count < STAGES_MAX);
     struct stage *stage = &plan->stages[plan->stage_count++];
     *stage = (struct stage){
-        .items = build->engine->items,
+        .items = layout->items,
         .group_blocks = 1,
         .group_rows = 1,
         .local_bytes = 64,
@@ -317,6 +317,79 @@ static void plan_forget(struct plan *plan)
             plan->engine->plans[i] = NULL;
 }
 
+/* One variant, whole: 0, ERROR_UNSUPPORTED or ERROR_ACCURACY when another may do, or a real error. */
+static int prepare_variant(struct engine *engine, const struct plan_spec *spec,
+                           const struct variant *variant, struct plan **out,
+                           struct problem *problem)
+{
+    struct layout layout;
+    struct plan *plan = NULL;
+    int error = layout_make(engine, spec, variant, spec->variant != NULL, &layout, problem);
+    if (error == ERROR_UNSUPPORTED || error == ERROR_LIMIT)
+        return ERROR_UNSUPPORTED;
+    if (error == 0)
+        error = plan_build(engine, spec, &layout, &plan, problem);
+    if (error < 0)
+        return error;
+    plan_register(plan);
+    error = plan_self_test(plan, spec, problem);
+    if (error < 0) {
+        plan_forget(plan);
+        plan_free(plan);
+        return error;
+    }
+    *out = plan;
+    return 0;
+}
+
+/* The first variant of the table that can, or the one that is named. */
+static int prepare_by_table(struct engine *engine, const struct plan_spec *spec, struct plan **out,
+                            struct problem *problem)
+{
+    const struct variant *variant;
+    int error = problem_set(problem, ERROR_UNSUPPORTED,
+                            "no variant is named \"%s\"; convolvd --list-variants prints the names",
+                            spec->variant != NULL ? spec->variant : "");
+    for (int i = 0; (variant = variant_at(i)) != NULL; i++) {
+        if (spec->variant != NULL && strcmp(spec->variant, variant->name) != 0)
+            continue;
+        error = prepare_variant(engine, spec, variant, out, problem);
+        if (error != ERROR_UNSUPPORTED && error != ERROR_ACCURACY)
+            break;
+        if (error == ERROR_ACCURACY)
+            log_warning("%s", problem != NULL ? problem->text : error_sentence(error));
+    }
+    return error;
+}
+
+/* What was measured for this shape. ERROR_UNSUPPORTED: nothing was, or it cannot be had any more. */
+static int prepare_by_wisdom(struct engine *engine, const struct plan_spec *spec, struct plan **out)
+{
+    if (spec->variant != NULL || spec->fft != 0)
+        return ERROR_UNSUPPORTED;
+    char shape[WISDOM_SHAPE];
+    plan_shape(spec, shape);
+    const struct wisdom_entry *entry = wisdom_find(engine->wisdom, shape);
+    if (entry == NULL)
+        return ERROR_UNSUPPORTED;
+    const struct candidate *chosen = &entry->candidates[entry->chosen];
+    struct plan_spec wise = *spec;
+    wise.variant = chosen->variant;
+    wise.fft = chosen->fft;
+    wise.items = chosen->items;
+    if (spec->hop_free)
+        wise.hop = chosen->hop;
+    struct problem problem;
+    int error = spec_check(engine, &wise, &problem);
+    if (error == 0)
+        error = prepare_by_table(engine, &wise, out, &problem);
+    if (error < 0)
+        log_warning("the plan that was measured best on %s cannot be used (%s): it is chosen by "
+                    "rule; convolvd --tune measures again",
+                    entry->date, problem.text);
+    return error == 0 ? 0 : ERROR_UNSUPPORTED;
+}
+
 int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct plan **out,
                  struct problem *problem)
 {
@@ -325,38 +398,15 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
     if (error < 0)
         return error;
     pthread_mutex_lock(&engine->workers);
-    const struct variant *variant;
-    error = problem_set(problem, ERROR_UNSUPPORTED,
-                        "no variant is named \"%s\"; convolvd --list-variants prints the names",
-                        spec->variant != NULL ? spec->variant : "");
-    if (plans_full(engine))
+    enum plan_choice choice = PLAN_BY_WISDOM;
+    if (plans_full(engine)) {
         error = problem_set(problem, ERROR_LIMIT, "more than %d plans on one device", PLANS_MAX);
-    for (int i = 0; error != ERROR_LIMIT && (variant = variant_at(i)) != NULL; i++) {
-        if (spec->variant != NULL && strcmp(spec->variant, variant->name) != 0)
-            continue;
-        struct layout layout;
-        struct plan *plan = NULL;
-        error = layout_make(engine, spec, variant, spec->variant != NULL, &layout, problem);
-        if (error == ERROR_UNSUPPORTED || error == ERROR_LIMIT) {
-            error = ERROR_UNSUPPORTED;
-            continue;
-        }
-        if (error == 0)
-            error = plan_build(engine, spec, &layout, &plan, problem);
-        if (error != 0)
-            break;
-        plan_register(plan);
-        error = plan_self_test(plan, spec, problem);
-        if (error == 0) {
-            *out = plan;
-            break;
-        }
-        plan_forget(plan);
-        plan_free(plan);
-        if (error != ERROR_ACCURACY)
-            break;
-        log_warning("%s", problem != NULL ? problem->text : error_sentence(error));
+    } else if (prepare_by_wisdom(engine, spec, out) < 0) {
+        choice = spec->variant != NULL || spec->fft != 0 ? PLAN_BY_NAME : PLAN_BY_RULE;
+        error = prepare_by_table(engine, spec, out, problem);
     }
+    if (error == 0)
+        (*out)->info.choice = choice;
     pthread_mutex_unlock(&engine->workers);
     return error;
 }

@@ -1,7 +1,8 @@
 /*
  * The self-test: before its first use a plan convolves a fixed noise block in its own
  * sample format, read from a ring as a stream's would be, and is compared with the
- * definition in double. What it measures on the way is the plan's first cost.
+ * definition in double. What it measures on the way is the plan's first cost; plan_time
+ * times a plan at length, for tuning.
  *
  * Worker threads, holding engine->workers; the device thread runs the batches.
  */
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/hooks.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/random.h"
@@ -29,7 +31,8 @@ struct trial {
     uint64_t frames;      /* in the ring from position 0 */
     uint64_t epoch_block; /* of the item */
     uint32_t blocks;
-    double *values; /* [frames][inputs], physical */
+    uint64_t fresh_from; /* the ring before it is on the device already */
+    double *values;      /* [frames][inputs], physical */
     float *got;
     double *want;
 };
@@ -51,8 +54,13 @@ static void fill_noise(const struct trial *trial)
     }
     for (uint64_t n = 0; n < trial->frames; n++)
         trial->ring->present[n / 32] |= 1u << (n % 32);
-    sample_decode_block(format, trial->ring->bytes, trial->frames, trial->spec->inputs,
-                        trial->values);
+}
+
+/* The noise as physical values. */
+static void read_noise(const struct trial *trial)
+{
+    sample_decode_block(&trial->spec->format, trial->ring->bytes, trial->frames,
+                        trial->spec->inputs, trial->values);
     for (uint32_t c = 0; c < trial->spec->inputs; c++) {
         const double factor = channel_scale_factor(&trial->spec->scales[c]);
         for (uint64_t n = 0; n < trial->frames; n++) {
@@ -75,6 +83,7 @@ static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct p
         .epoch_block = trial->epoch_block,
         .blocks = blocks,
         .write_until = blocks * plan->hop,
+        .fresh_from = trial->fresh_from,
         .fresh_until = trial->frames,
     };
     batch->count = 0;
@@ -216,15 +225,23 @@ static int measure(struct trial *trial, struct problem *problem)
     return 0;
 }
 
-static void choose_blocks(struct trial *trial)
+uint32_t plan_blocks_fit(const struct plan *plan)
+{
+    const struct engine *engine = plan->engine;
+    const uint64_t samples = engine->slot_samples / ((uint64_t)plan->hop * plan->info.output_floats);
+    const uint64_t reports = engine->slot_reports / plan->info.inputs;
+    uint64_t blocks = samples < reports ? samples : reports;
+    if (blocks > plan->blocks_max)
+        blocks = plan->blocks_max;
+    return blocks > 1 ? (uint32_t)blocks : 1;
+}
+
+static void choose_blocks(struct trial *trial, uint32_t blocks)
 {
     const struct plan *plan = trial->plan;
     const struct layout *layout = &plan->layout;
     const uint64_t hop = plan->hop, frame_bytes = trial->spec->inputs * trial->spec->format.bytes;
-    trial->blocks = plan->blocks_max < 4 ? plan->blocks_max : 4;
-    while (trial->blocks > 1 &&
-           trial->blocks * hop * plan->info.output_floats > plan->engine->slot_samples)
-        trial->blocks--;
+    trial->blocks = blocks < plan_blocks_fit(plan) ? blocks : plan_blocks_fit(plan);
     uint64_t before = layout->history_blocks + layout->tail_blocks;
     const uint64_t settled = (layout->taps_longest - 1 + hop - 1) / hop;
     before = before > settled ? before : settled;
@@ -242,7 +259,7 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
 {
     struct engine *engine = plan->engine;
     struct trial trial = {.plan = plan, .spec = spec};
-    choose_blocks(&trial);
+    choose_blocks(&trial, 4);
     double *peaks = calloc(spec->taps_count, sizeof *peaks);
     const uint64_t checked_max = 2 * (uint64_t)trial.blocks * plan->hop;
     trial.values = malloc(trial.frames * spec->inputs * sizeof *trial.values);
@@ -259,6 +276,7 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
             peaks[t] =
                 taps_peak_response(spec->taps[t]->re, spec->taps[t]->im, spec->taps[t]->count);
         fill_noise(&trial);
+        read_noise(&trial);
         plan->info.self_test_error = 0;
         error = measure(&trial, problem);
         if (error == 0)
@@ -270,5 +288,29 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
     free(trial.values);
     free(trial.got);
     free(trial.want);
+    return error;
+}
+
+int plan_time(struct plan *plan, const struct plan_spec *spec, uint32_t blocks, uint32_t runs,
+              int64_t *ns, struct problem *problem)
+{
+    struct engine *engine = plan->engine;
+    struct trial trial = {.plan = plan, .spec = spec};
+    pthread_mutex_lock(&engine->workers);
+    choose_blocks(&trial, blocks);
+    int error = ring_take(engine, trial.frames, spec->inputs * spec->format.bytes, &trial.ring,
+                          problem);
+    if (error == 0) {
+        fill_noise(&trial);
+        error = run(&trial, trial.blocks, &ns[0], problem); /* compiles, rebuilds, copies all */
+        trial.fresh_from = trial.epoch_block * plan->hop;
+    }
+    for (uint32_t i = 0; i < runs && error == 0; i++)
+        if (engine_hooks.time_ns != NULL)
+            ns[i] = engine_hooks.time_ns(plan->info.variant, plan->info.fft, plan->hop, trial.blocks);
+        else
+            error = run(&trial, trial.blocks, &ns[i], problem);
+    ring_give(engine, trial.ring);
+    pthread_mutex_unlock(&engine->workers);
     return error;
 }

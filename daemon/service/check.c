@@ -247,6 +247,10 @@ static void print_latency(const struct config_stream *stream, const struct check
     double window = plan->ingest_max_s;
     fprintf(out, "  latency          accumulate  %-10s one block of %u frames\n",
             time_text(plan->accumulate_s, text, sizeof text), stream->hop_frames);
+    if (stream->hop_free)
+        fprintf(out, "                               chosen for `latency = %s`; convolvd --tune measures "
+                     "what fits best\n",
+                time_text((double)stream->latency_ns / 1e9, text, sizeof text));
     if (window > 0)
         fprintf(out,
                 "                   ingest      %-10s when nothing is missing, else up to %s "

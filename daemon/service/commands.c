@@ -10,6 +10,7 @@
 #include "core/log.h"
 #include "io/sound_devices.h"
 #include "service/check.h"
+#include "service/choosing.h"
 #include "service/config.h"
 #include "service/control.h"
 #include "service/design_report.h"
@@ -107,6 +108,35 @@ static int list_devices(const struct arguments *arguments)
     return count > 0 ? EXIT_SUCCESS : fail(&problem);
 }
 
+static int choosing(const struct arguments *arguments,
+                    int (*print)(const struct config *config, const struct choosing_options *options,
+                                 FILE *out, struct problem *problem))
+{
+    struct config *config = load(arguments);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    const struct choosing_options options = {
+        .kernels_dir = arguments->kernels_dir,
+        .variant = arguments->variant,
+        .progress = !arguments->quiet,
+    };
+    struct problem problem = {0};
+    int error = print(config, &options, stdout, &problem);
+    int status = error == 0 ? EXIT_SUCCESS : fail(&problem);
+    config_free(config);
+    return status;
+}
+
+static int tune(const struct arguments *arguments)
+{
+    return choosing(arguments, choosing_tune);
+}
+
+static int explain(const struct arguments *arguments)
+{
+    return choosing(arguments, choosing_explain);
+}
+
 static int list_variants(const struct arguments *arguments)
 {
     (void)arguments;
@@ -182,6 +212,8 @@ int command_run(const struct arguments *arguments)
         [COMMAND_DESIGN] = design,
         [COMMAND_LIST_DEVICES] = list_devices,
         [COMMAND_LIST_VARIANTS] = list_variants,
+        [COMMAND_TUNE] = tune,
+        [COMMAND_EXPLAIN] = explain,
         [COMMAND_STATUS] = show_status,
         [COMMAND_HELP] = print_help,
         [COMMAND_HELP_CONFIG] = print_help_config,

@@ -123,6 +123,8 @@ struct config_stream {
     const char *const *units; /* [output_floats]: the unit of each float */
 
     uint32_t hop_frames;   /* L */
+    bool hop_free;         /* chosen for latency_ns; wisdom may choose another */
+    int64_t latency_ns;    /* first frame of a block received → result, wanted; 0: any */
     uint32_t blocks_max;   /* largest J of one batch */
     uint32_t fft;          /* N; 0: chosen by rule */
     const char *variant;   /* NULL: chosen by rule */

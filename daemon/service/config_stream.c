@@ -14,6 +14,7 @@
 #define PI 3.14159265358979323846
 
 enum {
+    LATENCY_BLOCK_MIN = 16, /* the shortest block that a latency chooses */
     HOP_MAX = 1 << 19,
     UDP_PAYLOAD_MAX = 65507, /* IPv4; a datagram must hold a frame at least */
 };
@@ -545,12 +546,41 @@ static void build_decimation(struct build *build, struct config_stream *stream,
     }
 }
 
+/* Half of the latency goes into collecting a block: the longest power of two below that. 0: the
+ * latency is too short, and that was said. */
+static uint64_t latency_block(struct build *build, const struct config_stream *stream,
+                              const struct raw_section *section)
+{
+    const double frames = (double)stream->latency_ns * stream->source.rate_hz / 1e9;
+    uint64_t hop = LATENCY_BLOCK_MIN;
+    char shortest[40], rate[40];
+    if (frames < 2 * LATENCY_BLOCK_MIN) {
+        config_error(build->errors, place_of(section, KEY_LATENCY),
+                     "`latency = %s` is %.0f frames at %s, too short to collect and compute a block; "
+                     "write at least %s, or the `block` itself",
+                     value_of(section, KEY_LATENCY)->text, frames,
+                     quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate),
+                     quantity_print(DIMENSION_TIME, 2 * LATENCY_BLOCK_MIN / stream->source.rate_hz,
+                                    shortest, sizeof shortest));
+        return 0;
+    }
+    while (2 * hop <= frames / 2 && 2 * hop <= (uint64_t)schema_keys[KEY_BLOCK].maximum)
+        hop *= 2;
+    return hop;
+}
+
 static void build_blocks(struct build *build, struct config_stream *stream,
                          const struct raw_section *section)
 {
     build_decimation(build, stream, section);
     uint64_t hop = 0;
     span_frames(build, stream, section, KEY_BLOCK, &hop);
+    const struct value *latency = value_of(section, KEY_LATENCY);
+    stream->latency_ns = latency != NULL ? latency->integer : 0;
+    if (latency != NULL && !value_given(section, KEY_BLOCK)) {
+        stream->hop_free = true;
+        hop = latency_block(build, stream, section);
+    }
     stream->hop_frames = (uint32_t)hop;
     stream->blocks_max = (uint32_t)value_of(section, KEY_BATCH_BLOCKS)->integer;
     span_frames(build, stream, section, KEY_BUFFER, &stream->ring_frames);

@@ -128,28 +128,24 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
     uint64_t applied = config->align
                            ? (uint64_t)(filters.delay_frames + pipeline->upstream_delay_frames)
                            : 0;
-    struct plan_spec spec = {
-        .inputs = config->source.channels,
-        .format = config->source.format,
-        .scales = config->scales,
-        .taps = (const struct taps *const *)filters.taps,
-        .taps_count = filters.count,
-        .edges = filters.edges,
-        .edge_count = config->edge_count,
-        .outputs = config->outputs,
-        .outputs_count = config->output_count,
-        .hop = config->hop_frames,
-        .decimate = config->decimate,
-        .decimate_phase = (uint32_t)(applied % config->decimate),
-        .blocks_max = config->blocks_max,
-        .fft = config->fft,
-        .variant = pipeline->variant != NULL ? pipeline->variant : config->variant,
-    };
+    struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
+    spec.decimate_phase = (uint32_t)(applied % config->decimate);
+    if (pipeline->plan != NULL) { /* another plan for a stream that runs: its blocks stay */
+        spec.hop = plan_info(pipeline->plan)->hop;
+        spec.hop_free = false;
+    }
     error = plan_prepare(pipeline->engine, &spec, plan, problem);
     if (error < 0) {
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);
     } else {
+        static const char *const choices[] = {[PLAN_BY_RULE] = "by rule",
+                                              [PLAN_BY_NAME] = "as asked for",
+                                              [PLAN_BY_WISDOM] = "by measurement"};
+        const struct plan_info *info = plan_info(*plan);
+        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, chosen %s",
+                 config->name, info->variant, info->hop, info->fft, info->partitions,
+                 info->partitions == 1 ? "" : "s", choices[info->choice]);
         *delay_frames = filters.delay_frames;
         *hash = filters.hash;
         filters.hash = NULL;

@@ -172,6 +172,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "RFC 3550 A.1's MAX_MISORDER as a time: a packet older than this is taken for a restarted sender, to be confirmed by a second one."},
     [KEY_IDLE_FLUSH] = {"idle flush", SECTION_STREAM, VALUE_TIME, .minimum = 0, .maximum = 3600, .fallback = "100 ms",
         .sentence = "Silence of the source after which its partial block is processed; 0 never does."},
+    [KEY_LATENCY] = {"latency", SECTION_STREAM, VALUE_TIME, .minimum = 1e-6, .maximum = 3600, .fallback_words = "none is asked for",
+        .sentence = "The longest time wanted from a block's first frame to its result. Without `block` it chooses the block: what `convolvd --tune` measured to fit, else the longest power of two that lasts half as long; with `block` it limits what --tune may choose."},
     [KEY_DEADLINE] = {"deadline", SECTION_STREAM, VALUE_TIME, .minimum = 1e-6, .maximum = 3600, .fallback_words = "the duration of one block, at least 1 ms",
         .sentence = "Time from the last frame of a block received to its result handed out; later blocks count as deadline misses."},
     [KEY_BUFFER] = {"buffer", SECTION_STREAM, VALUE_SPAN, .minimum = 1, .maximum = 4294967296.0,

@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/handover.h"
+#include "service/device_options.h"
 #include "service/osc_control.h"
 #include "service/service_internal.h"
 
@@ -72,29 +73,10 @@ static void print_last_status(const struct service *service)
 
 static int open_engine(struct service *service)
 {
-    const struct config *config = service->config;
-    bool live = false;
-    for (uint32_t i = 0; i < config->stream_count; i++)
-        live = live || config->streams[i].live;
-    int threads = config->device.threads;
-    /* A CPU device would take every core; the loop that empties the sockets needs one. */
-    if (threads == 0 && live && uv_available_parallelism() > 1)
-        threads = (int)uv_available_parallelism() - 1;
-    const char *kernels_dir = service->options->kernels_dir;
-    const struct engine_options options = {
-        .device = config->device.device,
-        .cpu_threads = threads,
-        .kernels_dir = kernels_dir != NULL ? kernels_dir : config->device.kernels_dir,
-        .cache_dir = config->device.cache_dir,
-        .batches = config->device.batches,
-        .depth = config->device.depth,
-        .input_bytes = config->device.input_bytes,
-        .spectrum_bytes = config->device.spectrum_bytes,
-        .state_bytes = config->device.state_bytes,
-        .batch_output_floats = config->device.batch_output_floats,
-        .wake = doorbell_ring,
-        .wake_context = service->doorbell,
-    };
+    struct engine_options options =
+        device_options(service->config, service->options->kernels_dir);
+    options.wake = doorbell_ring;
+    options.wake_context = service->doorbell;
     return engine_open(&options, &service->engine, &service->problem);
 }
 

@@ -184,6 +184,30 @@ int stream_filters_make(const struct config *config, const struct config_stream 
     return error;
 }
 
+struct plan_spec stream_plan_spec(const struct config_stream *stream,
+                                  const struct stream_filters *filters, const char *variant)
+{
+    return (struct plan_spec){
+        .inputs = stream->source.channels,
+        .format = stream->source.format,
+        .scales = stream->scales,
+        .taps = (const struct taps *const *)filters->taps,
+        .taps_count = filters->count,
+        .edges = filters->edges,
+        .edge_count = stream->edge_count,
+        .outputs = stream->outputs,
+        .outputs_count = stream->output_count,
+        .hop = stream->hop_frames,
+        .hop_free = stream->hop_free,
+        .decimate = stream->decimate,
+        .blocks_max = stream->blocks_max,
+        .fft = stream->fft,
+        .variant = variant != NULL ? variant : stream->variant,
+        .rate_hz = stream->source.rate_hz,
+        .latency_ns = stream->latency_ns,
+    };
+}
+
 void stream_filters_free(struct stream_filters *filters)
 {
     for (uint32_t t = 0; filters->taps != NULL && t < filters->count; t++)

@@ -29,6 +29,11 @@ struct stream_filters {
 int stream_filters_make(const struct config *config, const struct config_stream *stream,
                         struct stream_filters *out, struct problem *problem);
 
+/* What the engine is asked for: points into config, stream and filters. `variant` NULL: the
+ * configuration's. */
+struct plan_spec stream_plan_spec(const struct config_stream *stream,
+                                  const struct stream_filters *filters, const char *variant);
+
 /* What the filter's section says, completed by what only the stream knows (channels of an array). */
 struct filter_spec stream_filter_spec(const struct config_filter *filter,
                                       const struct config_stream *stream);

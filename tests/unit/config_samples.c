@@ -184,6 +184,7 @@ static const struct {
     {KEY_BITS, "12"},
     {KEY_JUSTIFY, "left"},
     {KEY_UNIT, "V"},
+    {KEY_LATENCY, "10 ms"},
     {KEY_DEADLINE, "1 ms"},
     {KEY_BUFFER, "1 s"},
     {KEY_FILTER, "spare"},

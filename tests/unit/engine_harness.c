@@ -205,8 +205,7 @@ void test_plan_diagonal(struct test_plan *plan, const struct test_signal *signal
     };
 }
 
-void test_plan_prepare(struct engine *engine, struct test_plan *plan,
-                       const struct test_signal *signal)
+void test_plan_bind(struct test_plan *plan, const struct test_signal *signal)
 {
     struct plan_spec *spec = &plan->spec;
     spec->inputs = signal->inputs;
@@ -216,8 +215,14 @@ void test_plan_prepare(struct engine *engine, struct test_plan *plan,
     spec->taps = (const struct taps *const *)plan->taps;
     spec->edges = plan->edges;
     spec->outputs = plan->outputs;
+}
+
+void test_plan_prepare(struct engine *engine, struct test_plan *plan,
+                       const struct test_signal *signal)
+{
+    test_plan_bind(plan, signal);
     struct problem problem = {0};
-    if (plan_prepare(engine, spec, &plan->plan, &problem) < 0)
+    if (plan_prepare(engine, &plan->spec, &plan->plan, &problem) < 0)
         fail_msg("%s", problem.text);
 }
 

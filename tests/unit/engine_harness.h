@@ -76,7 +76,9 @@ struct test_plan {
 /* One edge per channel, each with taps of its own. */
 void test_plan_diagonal(struct test_plan *plan, const struct test_signal *signal, uint32_t hop,
                         uint32_t taps, bool complex_taps, enum output_form form);
-/* Copies the signal's scales and prepares; fails the test when it cannot be prepared. */
+/* Completes plan->spec by what the signal says and by the plan's own memory. */
+void test_plan_bind(struct test_plan *plan, const struct test_signal *signal);
+/* Binds and prepares; fails the test when it cannot be prepared. */
 void test_plan_prepare(struct engine *engine, struct test_plan *plan,
                        const struct test_signal *signal);
 void test_plan_free(struct test_plan *plan);

@@ -32,6 +32,10 @@ static const struct combination {
     bool warning;
     const char *words;
 } combinations[] = {
+    /* a latency that leaves no room for a block */
+    {STREAM "filter = f\nlatency = 60 us\n" SINK FILTER, 7, false,
+     "`latency = 60 us` is 30 frames at 500 kHz, too short to collect and compute a block; write at "
+     "least 64 us, or the `block` itself"},
     /* filters against rates */
     {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", 14,
      false,
