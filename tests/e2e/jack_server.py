@@ -1,0 +1,111 @@
+"""A JACK server for one test, and the JACK client that is the rig: what it plays goes into the
+daemon's ports, what the daemon plays it captures, in the same cycles.
+
+The server runs `-d dummy` without real time, in JACK's synchronous mode: a cycle waits for its
+clients, so a busy machine delays samples but loses none.
+"""
+import json
+import os
+import subprocess
+import time
+
+import numpy as np
+
+import convolvd as c
+
+CLIENT = os.path.join(c.BUILD, "tests", "jack_client")
+
+
+class Server:
+    """jackd with a name of its own; ends with the test, by its process. steady: its clock counts, so
+    it waits for no client and has real-time priority where it may."""
+
+    _count = 0
+
+    def __init__(self, ports, period=256, rate=48000, steady=False):
+        Server._count += 1
+        self.manner = ["-R", "-P", "60"] if steady else ["-r", "-S"]
+        self.name = f"convolvd-{os.getpid()}-{Server._count}"
+        self.ports, self.period, self.rate = ports, period, rate
+        self.environment = {"JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1"}
+        self.process = None
+        self.start()
+
+    def start(self):
+        ports = str(self.ports)
+        self.process = subprocess.Popen(
+            ["jackd", "-n", self.name, *self.manner, "-p", "1024", "-d", "dummy", "-r", str(self.rate), "-p", str(self.period),
+             "-C", ports, "-P", ports], env={**os.environ, **self.environment}, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.run(["jack_wait", "-s", self.name, "-w", "-t", "20"], env={**os.environ, **self.environment},
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        assert done.returncode == 0 and self.process.poll() is None, "jackd did not start"
+
+    def kill(self):
+        """As a server dies that is out of memory, or whose card was pulled."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def has_port(self, port):
+        listed = subprocess.run(["jack_lsp", "-s", self.name], env={**os.environ, **self.environment}, capture_output=True,
+                                text=True, check=False)
+        return port in listed.stdout.split()
+
+
+def through(card_inputs, card_outputs):
+    """Connections that put what the rig plays into a client's inputs, and capture its outputs."""
+    return ([f"rig:out_{i + 1}>{port}" for i, port in enumerate(card_inputs)]
+            + [f"{port}>rig:in_{i + 1}" for i, port in enumerate(card_outputs)])
+
+
+def daemon_ports(client, channels, direction):
+    """PortAudio's names of a card's ports."""
+    return [f"{client}:{direction}_{i}" for i in range(channels)]
+
+
+def play(server, folder, samples, connections, frames=None, inputs=None, name="rig"):
+    """Plays [frames][outputs] into the connected ports and captures [frames][inputs] meanwhile; the
+    rig's own account comes with it."""
+    samples = np.asarray(samples, dtype="<f4")
+    in_path, out_path = os.path.join(folder, f"{name}-in.f32"), os.path.join(folder, f"{name}-out.f32")
+    samples.tofile(in_path)
+    inputs = samples.shape[1] if inputs is None else inputs
+    command = [CLIENT, "--name", name, "--play", in_path, "--outputs", str(samples.shape[1]), "--frames",
+               str(frames or len(samples))]
+    if inputs:
+        command += ["--capture", out_path, "--inputs", str(inputs)]
+    for connection in connections:
+        command += ["--connect", connection]
+    done = subprocess.run(command, env={**os.environ, **server.environment}, capture_output=True, text=True,
+                          timeout=4 * c.PATIENCE_S, check=False)
+    assert done.returncode == 0, f"jack_client ended with {done.returncode}:\n{done.stdout}{done.stderr}"
+    account = json.loads(done.stdout.strip().splitlines()[-1])
+    captured = np.fromfile(out_path, "<f4").reshape(-1, inputs) if inputs else None
+    return captured, account
+
+
+def baseline(server, folder, channels):
+    """Frames that a client which only copies adds on this server: the round trip's own delay."""
+    with subprocess.Popen([CLIENT, "--name", "copy", "--through", str(channels)], env={**os.environ, **server.environment},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL) as copy:
+        try:
+            c.wait_for(lambda: server.has_port("copy:in_1"), "the copying client")
+            mark = np.zeros((8 * server.period, channels), np.float32)
+            mark[0] = np.linspace(0.1, 0.9, channels)
+            got, _ = play(server, folder, mark, through([f"copy:in_{i + 1}" for i in range(channels)],
+                                                        [f"copy:out_{i + 1}" for i in range(channels)]), name="rig")
+        finally:
+            copy.terminate()
+            copy.wait(20)
+    at = np.flatnonzero(np.abs(got).max(axis=1) > 0)
+    assert len(at) == 1 and np.array_equal(got[at[0]], mark[0]), f"the copying client does not copy: {at[:5]}"
+    time.sleep(0.1)
+    return int(at[0])

@@ -1,0 +1,295 @@
+#!/usr/bin/python3
+# timeout: 240
+# parallel: yes
+"""Sound cards, against a real JACK server and a real JACK client: what the client plays is
+captured, convolved, played back and captured by it again, and compared frame by frame with the
+definition at the declared latency. The server is killed and comes back; the daemon is stopped
+until its ring overruns; its helper is killed; every missing frame must have a cause.
+"""
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+import convolvd as c
+import harness
+import jack_server as jack
+
+RATE = 48000
+
+
+def stream(name="x", channels=2, extra="", block=256):
+    return (f"[stream {name}]\nsource = portaudio\ndevice = system\nhost api = jack\nrate = 48 kHz\nchannels = {channels}\n"
+            f"block = {block} frames\nbank = f\n{extra}\n")
+
+
+def sink(stream="x", extra=""):
+    return f"[sink y]\ntype = portaudio\nstream = {stream}\ndevice = system\nhost api = jack\n{extra}\n"
+
+
+class JackTest(unittest.TestCase):
+    def setUp(self):
+        folder = c.temporary()
+        self.folder = folder.name
+        self.addCleanup(folder.cleanup)
+        self.taps = c.random_taps(21, 65)
+        np.savetxt(os.path.join(self.folder, "f.txt"), self.taps)
+        self.filters = "[filter f]\ntype = file\npath = f.txt\ndelay = 0 frames\n\n"
+
+    def serve(self, ports, period=256):
+        server = jack.Server(ports, period)
+        self.addCleanup(server.close)
+        os.environ.update(server.environment)
+        return server
+
+    def run_daemon(self, config, *arguments, wait=True):
+        daemon = c.Daemon(self.folder, config + self.filters, *arguments, wait=wait)
+        self.addCleanup(daemon.kill)
+        return daemon
+
+    def running(self, daemon, name="x"):
+        """The card delivers; both ends of its sink are known."""
+        def ready():
+            stream_status = daemon.stream(name)
+            sinks = [s["sound"] for s in stream_status["sinks"] if "sound" in s]
+            card = stream_status.get("sound", sinks[0] if sinks else None)
+            return card["running"] and card["priority"] != -1 and all("latency_frames" in s for s in sinks)
+        c.wait_for(ready, "the sound card")
+        return daemon.stream(name)
+
+    def compare(self, got, x, delay, what):
+        """What came is zeros, then the convolution from `delay` on, to the frame."""
+        want = c.convolve(x, self.taps)
+        self.assertGreater(len(got), delay + len(want))
+        c.assert_within(got[:delay], np.zeros_like(got[:delay]), x, self.taps, what=f"{what}, before")
+        c.assert_within(got[delay:delay + len(want)], want, x, self.taps, what=what)
+
+    def round_trip(self, ports, period, latency=None, block=256):
+        server = self.serve(ports, period)
+        own = jack.baseline(server, self.folder, min(ports, 2))
+        extra = f"latency = {latency} frames\n" if latency else ""
+        daemon = self.run_daemon(stream("x", ports, "duplex = yes", block) + sink("x", "duplex = yes\n" + extra))
+        declared = self.running(daemon)["sinks"][0]["sound"]["latency_frames"]
+        x = np.random.default_rng(ports).normal(0, 0.1, (RATE // 2, ports)).astype("<f4")
+        connections = jack.through(jack.daemon_ports("convolvd-x", ports, "in"), jack.daemon_ports("convolvd-x", ports, "out"))
+        got, account = jack.play(server, self.folder, x, connections, frames=len(x) + declared + 4 * period + len(self.taps))
+        status = daemon.stop()["streams"][0]
+        return declared, own, x, got, account, status
+
+    def exact(self, ports, period, latency):
+        declared, own, x, got, account, status = self.round_trip(ports, period, latency)
+        self.assertEqual(declared, latency)
+        self.assertEqual(account["missed_frames"], 0)
+        self.compare(got, x, declared + own, f"{ports} ports")
+        card = status["sound"]
+        self.assertEqual(card["host_api"], "jack")
+        self.assertEqual(card["period_frames"], period)
+        self.assertEqual(card["counters"]["ring overrun"], 0)
+        self.assertEqual(status["frames_in"]["gap"]["capture"], card["counters"]["device lost frames"])
+
+    def test_two_ports(self):
+        self.exact(2, 256, 4096)
+
+    def test_eight_ports(self):
+        self.exact(8, 64, 4096)
+
+    def test_sixty_four_ports(self):
+        self.exact(64, 256, 8192)
+
+    def test_one_period(self):
+        """Without a `latency` exactly one period is added, declared and kept."""
+        for attempt in range(4):
+            declared, own, x, got, _, status = self.round_trip(2, 1024, block=256)
+            self.assertEqual(declared, 1024)
+            self.assertEqual(own, 1024)  # the way back is a loop in JACK's graph: a period, for every client
+            if status["sinks"][0]["dropped"]["late"] == 0:
+                self.compare(got, x, declared + own, "one period")
+                return
+            c.note(f"JACK, one period: {status['sinks'][0]['dropped']['late']} frames late on this busy machine; tried again")
+        self.fail("results were late four times in a row")
+
+    def test_channel_map(self):
+        """Captured bit by bit from the channels of the map, played to those of the sink's."""
+        server = self.serve(8)
+        extra = "channel map = 8, 3, 5\nduplex = yes"
+        raw = os.path.join(self.folder, "raw.wav")
+        daemon = self.run_daemon(
+            stream("x", 3, extra) + sink("x", "duplex = yes\nlatency = 4096 frames\nchannel map = 2, 7, 1")
+            + f"[sink raw]\ntype = recording\nstream = x\nrecord = input\npath = {raw}\n")
+        self.running(daemon)
+        x = np.random.default_rng(5).normal(0, 0.1, (RATE // 4, 8)).astype("<f4")
+        connections = jack.through(jack.daemon_ports("convolvd-x", 8, "in"), jack.daemon_ports("convolvd-x", 7, "out"))
+        got, _ = jack.play(server, self.folder, x, connections, frames=len(x) + 6000, inputs=7)
+        daemon.stop()
+        chosen = x[:, [7, 2, 4]]
+        for channel, port in enumerate([1, 6, 0]):
+            self.compare(got[:, port:port + 1], chosen[:, channel:channel + 1], 4096 + server.period, f"output {port + 1}")
+        self.assertEqual(np.abs(got[:, 2:6]).max(), 0)
+        recorded = harness.read_recording(raw)
+        first = np.flatnonzero(np.abs(recorded).max(axis=1) > 0)[0]
+        self.assertTrue(np.array_equal(recorded[first:first + len(x)], chosen), "captured samples are not those played")
+        self.assertEqual(c.load_json(raw + ".json")["clock"], "converter")
+
+    def test_server_dies_and_returns(self):
+        """A gap in this stream, none in the other; afterwards exact again."""
+        server = self.serve(2)
+        other = ("[stream other]\nsource = generator\nrate = 48 kHz\nwaveform = counter\nbank = f\n"
+                 f"[sink other]\ntype = recording\nstream = other\npath = {self.folder}/other.wav\n")
+        daemon = self.run_daemon(stream(extra="duplex = yes\nmax gap = 20 s") + sink(extra="duplex = yes\nlatency = 4096 frames")
+                                 + other)
+        self.running(daemon)
+        time.sleep(0.5)
+        server.kill()
+        daemon.wait_said("sound card lost")
+        time.sleep(0.5)
+        server.start()
+        daemon.wait_said("sound card back")
+        self.running(daemon)
+        x = np.random.default_rng(6).normal(0, 0.1, (RATE // 4, 2)).astype("<f4")
+        connections = jack.through(jack.daemon_ports("convolvd-x", 2, "in"), jack.daemon_ports("convolvd-x", 2, "out"))
+        got, _ = jack.play(server, self.folder, x, connections, frames=len(x) + 6000)
+        self.compare(got, x, 4096 + server.period, "after the loss")
+        status = {s["name"]: s for s in daemon.stop()["streams"]}
+        gap = status["x"]["frames_in"]["gap"]
+        self.assertGreater(gap["capture"], RATE // 2)
+        self.assertEqual(sum(gap.values()), gap["capture"])
+        self.assertEqual(status["x"]["epochs"], 1)
+        self.assertEqual(status["x"]["sound"]["sessions"], 2)
+        self.assertEqual(sum(status["other"]["frames_in"]["gap"].values()), 0)
+        self.assertGreater(status["x"]["sinks"][0]["dropped"]["late"] + status["x"]["sinks"][0]["dropped"]["device"], 0)
+
+    def test_away_for_longer(self):
+        """Longer than `max gap`: a new epoch, and frames are still played at the declared latency."""
+        server = self.serve(2)
+        daemon = self.run_daemon(stream(extra="duplex = yes\nmax gap = 1 ms") + sink(extra="duplex = yes\nlatency = 4096 frames"))
+        self.running(daemon)
+        server.kill()
+        daemon.wait_said("sound card lost")
+        time.sleep(3)
+        server.start()
+        daemon.wait_said("sound card back")
+        self.running(daemon)
+        x = np.random.default_rng(7).normal(0, 0.1, (RATE // 4, 2)).astype("<f4")
+        connections = jack.through(jack.daemon_ports("convolvd-x", 2, "in"), jack.daemon_ports("convolvd-x", 2, "out"))
+        got, _ = jack.play(server, self.folder, x, connections, frames=len(x) + 6000)
+        status = daemon.stop()["streams"][0]
+        self.assertEqual(status["epochs"], 2)
+        self.compare(got, x, 4096 + server.period, "in the new epoch")
+
+    def test_helper_dies(self):
+        self.serve(2)
+        daemon = self.run_daemon(stream(extra="max gap = 20 s") + f"[sink r]\ntype = recording\nstream = x\npath = {self.folder}/r.wav\n")
+        self.running(daemon)
+        children = subprocess.run(["pgrep", "-P", str(daemon.process.pid)], capture_output=True, text=True, check=True).stdout.split()
+        self.assertEqual(len(children), 1)
+        os.kill(int(children[0]), signal.SIGKILL)
+        daemon.wait_said("sound card back")
+        self.running(daemon)
+        status = daemon.stop()["streams"][0]
+        self.assertGreater(status["frames_in"]["gap"]["capture"], 0)
+        self.assertEqual(status["sound"]["sessions"], 2)
+
+    def test_daemon_falls_behind(self):
+        """The ring overruns while the daemon is stopped: counted, and blamed on nothing else."""
+        self.serve(2)
+        daemon = self.run_daemon(stream(extra="max gap = 20 s") + f"[sink r]\ntype = recording\nstream = x\npath = {self.folder}/r.wav\n")
+        self.running(daemon)
+        daemon.signal(signal.SIGSTOP)
+        time.sleep(2.5)
+        daemon.signal(signal.SIGCONT)
+        c.wait_for(lambda: daemon.stream()["frames_in"]["gap"]["overload"] > 0, "the gap")
+        status = daemon.stop()["streams"][0]
+        counters = status["sound"]["counters"]
+        self.assertGreater(counters["ring overrun"], 0)
+        self.assertEqual(status["frames_in"]["gap"]["overload"], counters["ring lost frames"])
+        self.assertEqual(status["frames_in"]["gap"]["capture"], counters["device lost frames"])
+        self.assertEqual(sum(status["frames_in"]["gap"].values()), counters["ring lost frames"] + counters["device lost frames"])
+
+    def test_playback_alone(self):
+        """A stream that waits is played at the card's pace, every frame once and in order."""
+        server = self.serve(2)
+        frames = RATE
+        config = ("[stream g]\nsource = generator\nrate = 48 kHz\nchannels = 2\nwaveform = noise\namplitude = 0.1\nseed = 3\n"
+                  f"pace = fast\nduration = {frames} frames\nblock = 256 frames\nbank = f\ntail = no\n"
+                  f"[sink raw]\ntype = recording\nstream = g\npath = {self.folder}/g.wav\n")
+        # Heard from before its first frame on: the rig is there before the daemon.
+        catcher = subprocess.Popen([jack.CLIENT, "--name", "rig", "--capture", os.path.join(self.folder, "got.f32"), "--inputs", "2",
+                                    "--frames", str(2 * frames), "--connect", "convolvd-y:out_0>rig:in_1", "--connect",
+                                    "convolvd-y:out_1>rig:in_2", "--timeout", "60"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, env={**os.environ, **server.environment})
+        self.addCleanup(catcher.wait)
+        daemon = self.run_daemon(config + sink("g", "latency = 16384 frames"))
+        self.assertEqual(daemon.wait(), 0, daemon.output())
+        self.assertEqual(catcher.wait(60), 0)
+        got = np.fromfile(os.path.join(self.folder, "got.f32"), "<f4").reshape(-1, 2)
+        want = harness.read_recording(os.path.join(self.folder, "g.wav"))
+        first = np.flatnonzero(np.abs(got).max(axis=1) > 0)[0]
+        status = c.check_ledgers(c.load_json(daemon.status_path))["streams"][0]
+        played = next(s for s in status["sinks"] if s["name"] == "y")
+        self.assertEqual(played["delivered"], frames)
+        self.assertTrue(np.array_equal(got[first:first + frames], want))
+
+    def test_excitation_and_response(self):
+        """Two streams on one duplex card: response frame n + offset + the loop's own frames answers
+        excitation frame n."""
+        server = self.serve(2)
+        config = (stream("x", 2, "duplex = yes") +
+                  "[stream g]\nsource = generator\nrate = 48 kHz\nchannels = 2\nwaveform = noise\namplitude = 0.1\npace = fast\n"
+                  "block = 256 frames\nbank = one\n[filter one]\ntype = identity\n"
+                  + sink("g", "duplex = yes\nlatency = 4096 frames")
+                  + f"[sink rx]\ntype = recording\nstream = x\nrecord = input\npath = {self.folder}/x.wav\n"
+                  + f"[sink rg]\ntype = recording\nstream = g\npath = {self.folder}/g.wav\n")
+        daemon = self.run_daemon(config)
+        self.running(daemon, "g")
+        subprocess.run(["jack_connect", "-s", server.name, "convolvd-x:out_0", "convolvd-x:in_0"], check=True)
+        subprocess.run(["jack_connect", "-s", server.name, "convolvd-x:out_1", "convolvd-x:in_1"], check=True)
+        time.sleep(1)
+        played = next(s for s in daemon.stream("g")["sinks"] if s["name"] == "y")
+        offset = played["sound"]["offset_frames"]
+        status = {s["name"]: s for s in daemon.stop()["streams"]}
+        self.assertEqual(sum(status["x"]["frames_in"]["gap"].values()), 0)
+        response = harness.read_recording(f"{self.folder}/x.wav")
+        excitation = harness.read_recording(f"{self.folder}/g.wav")
+        begins = np.flatnonzero(np.abs(response).min(axis=1) > 0)[0] + 1  # both channels are connected
+        shift = offset + server.period  # its own output comes back a cycle later
+        frames = min(len(response) - begins, RATE // 2)
+        self.assertGreater(frames, RATE // 8)
+        self.assertTrue(np.array_equal(response[begins:begins + frames], excitation[begins - shift:begins - shift + frames]),
+                        "the response is not the excitation, moved by what was declared")
+
+    def test_server_comes_later(self):
+        """The daemon is ready without the card, and takes it when it is there."""
+        server = self.serve(2)
+        server.close()
+        daemon = self.run_daemon(stream() + f"[sink r]\ntype = recording\nstream = x\npath = {self.folder}/r.wav\n")
+        self.assertTrue(daemon.said("sound card not open"), daemon.output())
+        server.start()
+        self.running(daemon)
+        status = daemon.stop()["streams"][0]
+        self.assertEqual(sum(status["frames_in"]["gap"].values()), 0)
+
+    def test_refusals(self):
+        """What the card will never do is said, with what to write instead."""
+        self.serve(2)
+        recording = f"[sink r]\ntype = recording\nstream = x\npath = {self.folder}/r.wav\n"
+        for config, words in (
+                (stream(extra="format = s16"), "write format = f32"),
+                (stream(channels=3), "has 2 input channels, and channel 3 is asked for"),
+                (stream().replace("rate = 48 kHz", "rate = 44100 Hz"), "write rate = 48000 Hz"),
+        ):
+            daemon = self.run_daemon(config + recording, wait=False)
+            self.assertEqual(daemon.wait(), 1, daemon.output())
+            self.assertIn(words, daemon.output())
+
+    def test_devices_are_listed(self):
+        self.serve(8)
+        listed = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--list-devices"], capture_output=True, text=True, check=True)
+        self.assertRegex(listed.stdout, r"sound: system\n   JACK Audio Connection Kit, 8 in, 8 out, 48000 Hz, "
+                                        r"input latency [0-9.]+ … [0-9.]+ ms, output latency [0-9.]+ … [0-9.]+ ms\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
