@@ -75,7 +75,7 @@ struct row {
     ROW_U32 decimate;    /* D, at least 1: of the item's frames kept, kept + D, kept + 2 D … are … */
     ROW_U32 kept;        /* … written, one after the other; below D */
     ROW_U32 kept_log;    /* log2 of the largest power of two that divides D */
-    ROW_U32 width;             /* lanes: channels of the row, 1…16 */
+    ROW_U32 width;             /* lanes: channels of the row, 1…16; direct: taps */
 };
 
 /* input spectrum · filter spectrum · gain, summed per output. In SPECTRUM. */

@@ -73,16 +73,9 @@ static uint32_t lanes_bound(const struct plan_spec *spec)
 const char *host_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
 {
     (void)by_name;
-    uint8_t edges[CHANNELS_MAX] = {0};
     if (engine->lanes == 1 || engine->twin)
         return "it is made for CPUs";
-    for (uint32_t e = 0; e < spec->edge_count; e++)
-        if (edges[spec->edges[e].output]++)
-            return "an output has several edges";
-    for (uint32_t o = 0; o < spec->outputs_count; o++)
-        if (!edges[o])
-            return "an output has no edge";
-    return NULL;
+    return layout_output_edges(spec);
 }
 
 /* One thread does what a launch spreads over all: unless asked for by name, the largest item has to

@@ -231,6 +231,8 @@ int layout_standard(const struct engine *engine, const struct plan_spec *spec,
                     struct problem *problem);
 /* For `objection`: not every output has one edge of an input of its own. NULL: they have. */
 const char *layout_single_edges(const struct plan_spec *spec);
+/* The same for one that lets several outputs hear one input: not every output has one edge. */
+const char *layout_output_edges(const struct plan_spec *spec);
 /* Some filter has an imaginary part that an output takes. */
 bool layout_any_complex(const struct plan_spec *spec);
 
@@ -295,6 +297,13 @@ int host_layout(const struct engine *engine, const struct plan_spec *spec,
 void host_measure(struct build *build);
 int host_fill(struct build *build, struct problem *problem);
 stage_function host_run;
+const char *direct_objection(const struct engine *engine, const struct plan_spec *spec,
+                             bool by_name);
+int direct_layout(const struct engine *engine, const struct plan_spec *spec,
+                  const struct variant *variant, bool by_name, struct layout *layout,
+                  struct problem *problem);
+void direct_measure(struct build *build);
+int direct_fill(struct build *build, struct problem *problem);
 
 /* selftest.c: 0, ERROR_ACCURACY, or what the engine answers. Fills the plan's error and cost. */
 int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem);

@@ -68,19 +68,29 @@ static uint32_t partitioned_fft(const struct engine *engine, const struct plan_s
     return best;
 }
 
-const char *layout_single_edges(const struct plan_spec *spec)
+const char *layout_output_edges(const struct plan_spec *spec)
 {
-    uint8_t inputs[CHANNELS_MAX] = {0}, outputs[CHANNELS_MAX] = {0};
+    bool outputs[CHANNELS_MAX] = {false};
     for (uint32_t e = 0; e < spec->edge_count; e++) {
-        if (inputs[spec->edges[e].input]++)
-            return "an input has several edges";
-        if (outputs[spec->edges[e].output]++)
+        if (outputs[spec->edges[e].output])
             return "an output has several edges";
+        outputs[spec->edges[e].output] = true;
     }
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         if (!outputs[o])
             return "an output has no edge";
     return NULL;
+}
+
+const char *layout_single_edges(const struct plan_spec *spec)
+{
+    bool inputs[CHANNELS_MAX] = {false};
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        if (inputs[spec->edges[e].input])
+            return "an input has several edges";
+        inputs[spec->edges[e].input] = true;
+    }
+    return layout_output_edges(spec);
 }
 
 bool layout_any_complex(const struct plan_spec *spec)

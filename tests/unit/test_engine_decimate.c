@@ -165,7 +165,7 @@ static void compare(const char *label, const char *variant, const struct test_si
 }
 
 static const char *const variants[] = {"local", "general", "overlap-add", "overlap-add-general",
-                                       "host"};
+                                       "host",  "direct"};
 
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
