@@ -1,6 +1,6 @@
 /*
  * Sound cards of the configuration: devices, channel maps and periods of streams and sinks, and
- * which of them belong together (`duplex = yes` with one `device`). Whether a device exists and
+ * which of them belong together (`duplex = yes` with one `card`). Whether a device exists and
  * does what is asked is found out when it is opened: it may come later.
  */
 #include "service/config_internal.h"

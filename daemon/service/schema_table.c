@@ -122,7 +122,7 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Whether the recording begins again at its end, without a gap, instead of ending the stream."},
 
     /* ---- sound cards ---- */
-    [KEY_CARD] = {"device", SECTION_STREAM, VALUE_TEXT, .applies = CARD, .required = CARD,
+    [KEY_CARD] = {"card", SECTION_STREAM, VALUE_TEXT, .applies = CARD, .required = CARD,
         .sentence = "The sound device, as `convolvd --list-devices` names it: a whole name, a pattern with * and ?, or a part of the name that only one device has."},
     [KEY_HOST_API] = {"host api", SECTION_STREAM, VALUE_CHOICE, .applies = CARD, .fallback = "any", .choices = "any|alsa|jack",
         .sentence = "Which of PortAudio's host APIs the device belongs to, where a name alone could mean several."},
@@ -350,7 +350,7 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_QUEUE] = {"queue", SECTION_SINK, VALUE_MEMORY, .applies = TO_FILE, .minimum = 64 * KI, .maximum = 16 * GI, .fallback = "64 MiB",
         .sentence = "Memory between processing and the disk; what does not fit while the disk is slow is dropped and counted."},
 
-    [KEY_SINK_CARD] = {"device", SECTION_SINK, VALUE_TEXT, .applies = TO_CARD, .required = TO_CARD,
+    [KEY_SINK_CARD] = {"card", SECTION_SINK, VALUE_TEXT, .applies = TO_CARD, .required = TO_CARD,
         .sentence = "The sound device to play on, as `convolvd --list-devices` names it: a whole name, a pattern with * and ?, or a part of the name that only one device has."},
     [KEY_SINK_HOST_API] = {"host api", SECTION_SINK, VALUE_CHOICE, .applies = TO_CARD, .fallback = "any", .choices = "any|alsa|jack",
         .sentence = "Which of PortAudio's host APIs the device belongs to, where a name alone could mean several."},

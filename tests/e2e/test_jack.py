@@ -22,12 +22,12 @@ RATE = 48000
 
 
 def stream(name="x", channels=2, extra="", block=256):
-    return (f"[stream {name}]\nsource = portaudio\ndevice = system\nhost api = jack\nrate = 48 kHz\nchannels = {channels}\n"
+    return (f"[stream {name}]\nsource = portaudio\ncard = system\nhost api = jack\nrate = 48 kHz\nchannels = {channels}\n"
             f"block = {block} frames\nbank = f\n{extra}\n")
 
 
 def sink(stream="x", extra=""):
-    return f"[sink y]\ntype = portaudio\nstream = {stream}\ndevice = system\nhost api = jack\n{extra}\n"
+    return f"[sink y]\ntype = portaudio\nstream = {stream}\ncard = system\nhost api = jack\n{extra}\n"
 
 
 class JackTest(unittest.TestCase):
