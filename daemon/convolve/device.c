@@ -182,7 +182,7 @@ int device_create(struct engine *engine, struct problem *problem)
         device_destroy(engine);
         return opencl_problem(problem, code, "clCreateCommandQueue");
     }
-    engine->twin = !memory_is_shared(engine);
+    engine->twin = engine_hooks.twin || !memory_is_shared(engine);
 
     struct arena *arenas[] = {&engine->input, &engine->spectrum, &engine->state, &engine->output,
                               &engine->table};

@@ -123,6 +123,7 @@ static void free_engine(struct engine *engine)
     spsc_close(&engine->submitted);
     spsc_close(&engine->completed);
     spsc_close(&engine->waiting);
+    spsc_close(&engine->fed);
     if (engine->doorbell >= 0)
         close(engine->doorbell);
     if (engine->waiter_bell >= 0)
@@ -159,7 +160,7 @@ static int start_threads(struct engine *engine, struct problem *problem)
     static const char none[] = "cannot start a thread: raise the limit of threads (ulimit -u)";
     if (spsc_open(&engine->submitted, BATCHES_MAX) < 0 ||
         spsc_open(&engine->completed, BATCHES_MAX) < 0 ||
-        spsc_open(&engine->waiting, BATCHES_MAX + 1) < 0)
+        spsc_open(&engine->waiting, BATCHES_MAX + 1) < 0 || spsc_open(&engine->fed, FEEDS_MAX) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory for batches");
     if (pthread_create(&engine->thread, NULL, engine_thread, engine) != 0)
         return problem_set(problem, ERROR_SYSTEM, "%s", none);
@@ -313,6 +314,9 @@ int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_
 void engine_ring_close(struct engine *engine, struct ring *ring)
 {
     pthread_mutex_lock(&engine->workers);
+    struct ring_memory *memory = (struct ring_memory *)ring;
+    if (memory != NULL && atomic_load(&memory->feeds_waiting) > 0)
+        engine_request(engine, REQUEST_FEEDS, NULL);
     ring_give(engine, ring);
     pthread_mutex_unlock(&engine->workers);
 }

@@ -81,6 +81,18 @@ int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_
                      struct ring **out, struct problem *problem);
 void engine_ring_close(struct engine *engine, struct ring *ring); /* WORKER; no batch may read it; NULL is fine */
 
+/*
+ * Results of one stream as the input of another on the same device: the frames at `samples`, which
+ * lie in a completed batch that is not yet released, go to ring positions [position, position +
+ * frames) inside the device, ahead of every batch submitted from now on. Bytes and presence are
+ * in the ring's own memory already (for other devices, and for this one after a reset); batches
+ * need not count them as fresh any more. [changed_from, position) has become absent, or was told
+ * before. False when the samples are not this engine's or too many feeds wait: tell them as fresh.
+ * LOOP.
+ */
+bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed_from,
+                      uint64_t position, const void *samples, uint32_t frames);
+
 /* ---- plans ------------------------------------------------------------------------------ */
 
 enum { DECIMATE_MAX = 65535 };
@@ -217,6 +229,19 @@ int engine_reset(struct engine *engine, struct problem *problem);
 
 /* Checks every guard zone (options.guards). Returns 0, or ERROR_DEVICE naming the first one hit. WORKER; idle. */
 int engine_check_guards(struct engine *engine, struct problem *problem);
+
+/* Bytes that have crossed to and from a device with memory of its own, and that were copied inside it.
+ * All 0 where host and device share their memory. */
+struct engine_traffic {
+    uint64_t ring_bytes;     /* in: samples of rings */
+    uint64_t presence_bytes; /* in: their presence bits */
+    uint64_t table_bytes;    /* in: rows of launches */
+    uint64_t result_bytes;   /* out: samples and reports */
+    uint64_t fed_bytes;      /* inside: engine_ring_feed */
+};
+
+/* ANY. */
+void engine_traffic(const struct engine *engine, struct engine_traffic *traffic);
 
 /* The names of the variants in table order; NULL past the end. ANY. */
 const char *engine_variant_name(int index);

@@ -10,6 +10,7 @@
 
 struct engine_hooks {
     bool gpu_shape;            /* work-groups with barriers, one float a lane, also on a CPU */
+    bool twin;                 /* memory of the device's own, also where it could be shared */
     uint32_t items;            /* work-items of a group in that shape, 0: as on a GPU */
     uint64_t local_bytes;      /* local memory for transforms, 0: the device's */
     const char *host_isa;      /* instruction set of the variant "host" (host_isa_name), NULL: the

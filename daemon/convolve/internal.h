@@ -6,6 +6,7 @@
  *   device.c    context, queues, programs and kernels; built, destroyed and built again
  *   worker.c    the device thread: takes batches, completes them; the waiter thread
  *   launch.c    a batch becomes rows and launches
+ *   feed.c      results become the input of another ring inside the device
  *   plan.c      a specification becomes a plan; costs
  *   layout.c    geometry: N, partitions
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
@@ -65,7 +66,20 @@ struct ring_memory {
     struct ring ring;                      /* first: the caller's pointer */
     uint64_t bytes_offset, present_offset; /* in INPUT */
     uint64_t serial; /* never used twice, so that a plan's cache knows its ring */
+    _Atomic uint32_t feeds_waiting;
+    /* device thread: positions whose presence bits are not on the device yet */
+    uint64_t unseen_from, unseen_until;
 };
+
+/* One copy from OUTPUT into a ring. */
+struct feed {
+    struct ring_memory *ring;
+    uint64_t changed_from, position;
+    uint64_t source_offset; /* bytes of OUTPUT */
+    uint32_t frames;
+};
+
+enum { FEEDS_MAX = 512 };
 
 /* engine.c; caller holds `workers`. ring_give(NULL) is fine. */
 int ring_take(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes, struct ring **out,
@@ -340,7 +354,7 @@ struct slot {
 
 /* ---- the engine ------------------------------------------------------------------------------ */
 
-enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET };
+enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET, REQUEST_FEEDS };
 
 struct engine {
     /* immutable while open */
@@ -383,6 +397,12 @@ struct engine {
 
     /* LOOP → device thread, and back */
     struct spsc submitted, completed;
+    struct spsc fed;
+    struct feed feeds[2 * FEEDS_MAX]; /* twice what waits: one may be read while it is full */
+    uint32_t feed_next;               /* LOOP */
+    struct {
+        _Atomic uint64_t ring, presence, table, result, fed;
+    } traffic; /* bytes; written by the device thread */
     _Atomic bool stopping;
 
     /* WORKER → device thread, under request_mutex */
@@ -418,6 +438,18 @@ void device_tree_put(struct device_tree *tree, struct engine *engine);
 
 /* launch.c, device thread: enqueues everything and sets slot->event. 0 or ERROR_DEVICE, logged. */
 int batch_launch(struct engine *engine, struct slot *slot);
+
+/* Adds to a figure that only the calling thread writes. */
+static inline void traffic_add(_Atomic uint64_t *figure, uint64_t bytes)
+{
+    atomic_store_explicit(figure, atomic_load_explicit(figure, memory_order_relaxed) + bytes,
+                          memory_order_relaxed);
+}
+
+/* feed.c, device thread: enqueues all copies that wait; CL_SUCCESS or the driver's answer. */
+cl_int feeds_launch(struct engine *engine);
+/* Forgets them: a reset has put the rings' own memory on the device. */
+void feeds_drop(struct engine *engine);
 
 /* worker.c */
 void *engine_thread(void *engine);

@@ -271,40 +271,58 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
 
 /* ---- a device with memory of its own ------------------------------------------------------- */
 
-static cl_int copy_in(struct engine *engine, struct arena *arena, uint64_t offset, uint64_t bytes)
+static cl_int copy_in(struct engine *engine, struct arena *arena, uint64_t offset, uint64_t bytes,
+                      _Atomic uint64_t *figure)
 {
     if (bytes == 0)
         return CL_SUCCESS;
+    traffic_add(figure, bytes);
     return clEnqueueWriteBuffer(engine->queue, arena->device, CL_FALSE, offset, bytes,
                                 arena->host + offset, 0, NULL, NULL);
 }
 
-/* Ring slots [from, until) without a wrap: bytes and presence words. */
-static cl_int copy_slots(struct engine *engine, const struct ring_memory *ring, uint64_t from,
-                         uint64_t until)
+/* Ring slots [from, until) without a wrap: presence words, and bytes unless the device has them. */
+static cl_int copy_slots(struct engine *engine, const struct ring_memory *ring, bool bytes,
+                         uint64_t from, uint64_t until)
 {
     const uint64_t frame_bytes = ring->ring.frame_bytes;
-    cl_int code = copy_in(engine, &engine->input, ring->bytes_offset + from * frame_bytes,
-                          (until - from) * frame_bytes);
+    cl_int code = CL_SUCCESS;
+    if (bytes)
+        code = copy_in(engine, &engine->input, ring->bytes_offset + from * frame_bytes,
+                       (until - from) * frame_bytes, &engine->traffic.ring);
     if (code == CL_SUCCESS && until > from)
         code = copy_in(engine, &engine->input, ring->present_offset + from / 32 * sizeof(uint32_t),
-                       ((until - 1) / 32 - from / 32 + 1) * sizeof(uint32_t));
+                       ((until - 1) / 32 - from / 32 + 1) * sizeof(uint32_t),
+                       &engine->traffic.presence);
     return code;
+}
+
+/* Ring positions [from, until), at most one lap of them. */
+static cl_int copy_positions(struct engine *engine, const struct ring_memory *ring, bool bytes,
+                             uint64_t from, uint64_t until)
+{
+    const uint64_t frames = ring->ring.frames;
+    if (until <= from)
+        return CL_SUCCESS;
+    if (until - from >= frames)
+        return copy_slots(engine, ring, bytes, 0, frames);
+    const uint64_t first = from & (frames - 1), last = until & (frames - 1);
+    if (first < last)
+        return copy_slots(engine, ring, bytes, first, last);
+    cl_int code = copy_slots(engine, ring, bytes, first, frames);
+    return code == CL_SUCCESS ? copy_slots(engine, ring, bytes, 0, last) : code;
 }
 
 static cl_int copy_fresh(struct engine *engine, const struct batch_item *item)
 {
-    const struct ring_memory *ring = (const struct ring_memory *)item->ring;
-    const uint64_t frames = ring->ring.frames;
-    if (item->fresh_until <= item->fresh_from)
-        return CL_SUCCESS;
-    if (item->fresh_until - item->fresh_from >= frames)
-        return copy_slots(engine, ring, 0, frames);
-    const uint64_t from = item->fresh_from & (frames - 1), until = item->fresh_until & (frames - 1);
-    if (from < until)
-        return copy_slots(engine, ring, from, until);
-    cl_int code = copy_slots(engine, ring, from, frames);
-    return code == CL_SUCCESS ? copy_slots(engine, ring, 0, until) : code;
+    struct ring_memory *ring = (struct ring_memory *)item->ring;
+    cl_int code = copy_positions(engine, ring, true, item->fresh_from, item->fresh_until);
+    if (code != CL_SUCCESS || !item->absent)
+        return code;
+    /* Of what was fed inside the device only the presence is missing, and only now looked at. */
+    code = copy_positions(engine, ring, false, ring->unseen_from, ring->unseen_until);
+    ring->unseen_from = ring->unseen_until;
+    return code;
 }
 
 static cl_int copy_out(struct engine *engine, struct slot *slot, uint64_t floats_offset,
@@ -316,6 +334,7 @@ static cl_int copy_out(struct engine *engine, struct slot *slot, uint64_t floats
         clReleaseEvent(slot->event);
     slot->event = NULL;
     const uint64_t offset = floats_offset * sizeof(float);
+    traffic_add(&engine->traffic.result, floats * sizeof(float));
     return clEnqueueReadBuffer(engine->queue, engine->output.device, CL_FALSE, offset,
                                floats * sizeof(float), engine->output.host + offset, 0, NULL,
                                &slot->event);
@@ -340,11 +359,12 @@ int batch_launch(struct engine *engine, struct slot *slot)
 
     cl_int code = CL_SUCCESS;
     if (engine->twin) {
+        code = feeds_launch(engine);
         for (uint32_t i = 0; code == CL_SUCCESS && i < batch->count; i++)
             code = copy_fresh(engine, &batch->items[i]);
         if (code == CL_SUCCESS)
             code = copy_in(engine, &engine->table, slot->rows_offset * sizeof(struct row),
-                           slot->rows_used * sizeof(struct row));
+                           slot->rows_used * sizeof(struct row), &engine->traffic.table);
     }
     int error = 0;
     for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)

@@ -154,6 +154,7 @@ static void drain(struct engine *engine)
 static int reset(struct engine *engine)
 {
     device_destroy(engine);
+    feeds_drop(engine);
     int error = device_create(engine, &engine->request_problem);
     if (error == 0)
         error = device_kernels_rebuild(engine, &engine->request_problem);
@@ -179,6 +180,9 @@ static void take_request(struct engine *engine)
     case REQUEST_RESET:
         assert(engine->running_count == 0);
         request_finish(engine, reset(engine));
+        break;
+    case REQUEST_FEEDS:
+        request_finish(engine, feeds_launch(engine) == CL_SUCCESS ? 0 : ERROR_DEVICE);
         break;
     }
 }

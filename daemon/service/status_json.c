@@ -262,6 +262,13 @@ json_t *status_json(const struct status_source *source)
     json_object_set_new(on, "name", json_string(device->name));
     json_object_set_new(on, "platform", json_string(device->platform));
     json_object_set_new(on, "driver", json_string(device->driver));
+    struct engine_traffic traffic;
+    engine_traffic(source->engine, &traffic);
+    json_object_set_new(on, "ring_bytes_in", integer(traffic.ring_bytes));
+    json_object_set_new(on, "presence_bytes_in", integer(traffic.presence_bytes));
+    json_object_set_new(on, "table_bytes_in", integer(traffic.table_bytes));
+    json_object_set_new(on, "result_bytes_out", integer(traffic.result_bytes));
+    json_object_set_new(on, "fed_bytes_inside", integer(traffic.fed_bytes));
     json_object_set_new(object, "device", on);
     for (uint32_t i = 0; i < source->count; i++)
         if (!source->pipelines[i]->retired)

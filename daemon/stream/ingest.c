@@ -75,6 +75,21 @@ static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload,
     memcpy(s->ring->bytes, payload + first * frame_bytes, (frames - first) * frame_bytes);
 }
 
+/* Results of the same device need not go there again: they are in its memory. What lies before them
+ * must have been told, or be absent. */
+static void feed(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
+{
+    uint64_t from = position < s->fresh_until ? position : s->fresh_until;
+    if (find(s, from, position, true) < position && position > s->fresh_until)
+        return;
+    if (engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
+        if (position + frames > s->fresh_until)
+            s->fresh_until = position + frames;
+    } else if (position < s->fresh_until) {
+        s->fresh_until = position; /* told once more, with these */
+    }
+}
+
 /* Wire code of zero for absent frames: what a recording of the raw input shows there. */
 static void copy_in_silence(struct stream *s, uint64_t position, uint64_t frames)
 {
@@ -366,6 +381,9 @@ static uint64_t place_frames(struct stream *s, struct epoch *e, const struct pac
             copy_in(s, position, packet->payload + offset * s->ring->frame_bytes,
                     run_end - position);
             mark(s, position, run_end, true);
+            if (packet->flags & PACKET_RESULT)
+                feed(s, position, packet->payload + offset * s->ring->frame_bytes,
+                     run_end - position);
             placed += run_end - position;
         }
         position = run_end;

@@ -61,6 +61,7 @@ enum packet_flags {
     PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
     PACKET_LATE = 16,         /* came after its place was given up; counted only */
     PACKET_TIMED = 32,        /* places go on by elapsed time, also over jumps: the timeline follows them */
+    PACKET_RESULT = 64,       /* the payload lies in a batch of an engine: another stream's results */
 };
 
 struct packet {

@@ -79,6 +79,22 @@ void engine_ring_close(struct engine *engine, struct ring *ring)
     free(ring);
 }
 
+/* What tests of chains look at: feeds are taken while `feeds_left` lasts. */
+static uint64_t feeds_left, fed_frames, fed_changed_from, fed_position;
+
+bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed_from,
+                      uint64_t position, const void *samples, uint32_t frames)
+{
+    (void)engine, (void)ring, (void)samples;
+    if (feeds_left == 0)
+        return false;
+    feeds_left--;
+    fed_frames += frames;
+    fed_changed_from = changed_from;
+    fed_position = position;
+    return true;
+}
+
 struct batch *engine_batch_take(struct engine *engine)
 {
     for (int i = 0; i < BATCHES; i++) {
