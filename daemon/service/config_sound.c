@@ -84,8 +84,7 @@ static bool check_format(struct build *build, const struct raw_section *section,
 }
 
 static bool fill(struct build *build, const struct raw_section *section,
-                 const struct sound_keys *keys, const struct config_stream *stream,
-                 struct sound_options *sound)
+                 const struct sound_keys *keys, double rate_hz, struct sound_options *sound)
 {
     struct sound_request *request = &sound->request;
     const struct value *device = value_of(section, keys->device);
@@ -98,7 +97,7 @@ static bool fill(struct build *build, const struct raw_section *section,
     }
     snprintf(request->device, sizeof request->device, "%s", device->text);
     request->api = (enum sound_api)value_of(section, keys->host_api)->integer;
-    request->rate_hz = stream->source.rate_hz;
+    request->rate_hz = rate_hz;
     request->allow_conversion = value_of(section, keys->allow_conversion)->integer != 0;
     request->verbose = build->config->daemon.log_level == LOG_LEVEL_DEBUG;
     sound->duplex = value_of(section, keys->duplex)->integer != 0;
@@ -124,7 +123,7 @@ int build_sound_source(struct build *build, struct config_stream *stream,
         return ERROR_MEMORY;
     stream->source.max_gap_ns = value_of(section, KEY_MAX_GAP)->integer;
     if (!check_format(build, section, KEY_FORMAT, &stream->source.format) ||
-        !fill(build, section, &stream_keys, stream, sound) ||
+        !fill(build, section, &stream_keys, stream->source.rate_hz, sound) ||
         !build_map(build, section, KEY_CHANNEL_MAP, stream->source.channels,
                    &sound->request.capture))
         return ERROR_CONFIG;
@@ -195,8 +194,8 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
     if (sound == NULL)
         return ERROR_MEMORY;
     if (!check_format(build, section, KEY_SINK_FORMAT, &options->format) ||
-        !fill(build, section, &sink_keys, stream, sound) ||
-        !frames_of(build, section, KEY_SINK_LATENCY, stream->source.rate_hz, &latency) ||
+        !fill(build, section, &sink_keys, stream->output_rate_hz, sound) ||
+        !frames_of(build, section, KEY_SINK_LATENCY, stream->output_rate_hz, &latency) ||
         !build_map(build, section, KEY_SINK_CHANNEL_MAP, stream->output_floats,
                    &sound->request.playback))
         return 0;
@@ -205,12 +204,12 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
         const struct config_stream *capture = find_capture(build, section, sound);
         if (capture == NULL)
             return 0;
-        if (capture->source.rate_hz != stream->source.rate_hz) {
+        if (capture->source.rate_hz != stream->output_rate_hz) {
             config_error(build->errors, place_of(section, KEY_SINK_DUPLEX),
                          "stream %s captures at %.15g Hz and stream %s is played at %.15g Hz; a duplex "
                          "card has one rate",
                          capture->name, capture->source.rate_hz, stream->name,
-                         stream->source.rate_hz);
+                         stream->output_rate_hz);
             return 0;
         }
         struct sound_options *both = (struct sound_options *)capture->source.sound;
@@ -221,10 +220,10 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
     }
     build_resample(build, section, stream, sound);
     sound->latency_frames = latency;
-    sound->hop_frames = stream->hop_frames;
+    sound->hop_frames = (stream->hop_frames + stream->decimate - 1) / stream->decimate;
     sound->request.playback_frames =
-        latency + 8 * (uint64_t)stream->hop_frames + (uint64_t)(stream->source.rate_hz / HALF);
-    set_period(sound, stream->hop_frames);
+        latency + 8 * (uint64_t)sound->hop_frames + (uint64_t)(stream->output_rate_hz / HALF);
+    set_period(sound, sound->hop_frames);
     options->sound = sound;
     return 0;
 }
