@@ -79,12 +79,15 @@ static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload,
  * must have been told, or be absent. */
 static void feed(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
 {
+    uint64_t end = position + frames, lap = end > s->ring->frames ? end - s->ring->frames : 0;
     uint64_t from = position < s->fresh_until ? position : s->fresh_until;
+    if (from < lap) /* what lay there is overwritten */
+        from = lap;
     if (find(s, from, position, true) < position && position > s->fresh_until)
         return;
     if (engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
-        if (position + frames > s->fresh_until)
-            s->fresh_until = position + frames;
+        if (end > s->fresh_until)
+            s->fresh_until = end;
     } else if (position < s->fresh_until) {
         s->fresh_until = position; /* told once more, with these */
     }
