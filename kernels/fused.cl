@@ -15,71 +15,73 @@
  */
 #include "window.clh"
 
-__kernel __attribute__((reqd_work_group_size(THREADS * WIDTH * BLOCKS, 1, 1))) void
+__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
 fused(__global const uchar *restrict input, __global const float *restrict spectra,
       __global float *restrict output, __global float *state,
       __global const struct row *restrict rows, uint row_first, uint group_first, uint zero,
-      ulong radices, ulong factors, uint planes, __local float *memory,
-      __local struct seen *reports, ulong scratch)
+      ulong radices, ulong factors, uint planes, __local float16 *exchanges,
+      __local uint *reports, ulong scratch)
 {
+    __local float *memory = (__local float *)exchanges; /* declared so for its alignment */
     const uint li = (uint)get_local_id(0);
     const uint lane = li % WIDTH, t = li / WIDTH % THREADS, b = li / (WIDTH * THREADS);
-    const uint which = b * WIDTH + lane;
     const uint linear = (uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0));
     const uint row_groups = (uint)get_num_groups(1);
     const uint k = (group_first + linear / row_groups) * BLOCKS + b;
     __global const struct row *row = rows + row_first + linear % row_groups * WIDTH + lane;
-    const bool active = k < row->blocks;
-    __local float *points = memory + b * EXCHANGE_FLOATS + lane * (SPLIT ? 1 : 2);
+    const bool active = k < row->blocks && row->load_until > 0;
+    memory += b * EXCHANGE_FLOATS + lane * (SPLIT ? 1 : 2);
+    reports += li;
 
     float2 x[EACH];
     struct seen seen;
     if (active) {
-        window_points(x, input, row, k, t, &seen);
+        window_points(x, memory, input, row, k, t, &seen);
     } else {
         seen_reset(&seen);
         UNROLL
         for (uint j = 0; j < EACH; j++)
             x[j] = (float2)(0.0f, 0.0f);
     }
-    seen_gather(&seen, (__local struct seen *)memory, reports, which, WIDTH * BLOCKS, t);
-    if (active && t == 0 && row->report != ROW_NONE)
-        seen_write(reports, output, row, k, which, WIDTH * BLOCKS);
-
+    seen_store(reports, &seen);
     turn_root(x, false);
-    points_forward(x, points, 0.25f, t);
+    points_forward(x, memory, 0.25f, t);
+    seen_gather(reports, t);
+
     /* The factors of the way back are computed again, which `zero` hides from the compiler: to keep
      * them would take more registers than there are. */
     const uint again = t + zero;
-    struct destination to;
+    __global const float2 *h = (__global const float2 *)(spectra + row->spectrum) + t;
 #if COMPONENTS == 2
-    float2 y[EACH], first[EACH];
-    __global const float2 *h = (__global const float2 *)(spectra + row->spectrum) + t;
+    float2 y[EACH], both[EACH];
     UNROLL
-    for (uint j = 0; j < EACH; j++)
-        first[j] = times(x[j], h[j * THREADS]);
-    points_inverse(first, points, 0.25f, again);
-    turn_root(first, true);
+    for (uint j = 0; j < EACH; j++) {
+        both[j] = x[j];
+        x[j] = times(x[j], h[j * THREADS]);
+    }
+    points_inverse(x, memory, 0.25f, again);
+    turn_root(x, true);
     barrier(CLK_LOCAL_MEM_FENCE); /* the memory is written from the other end again */
-    const bool both = row->spectrum_im != ROW_NONE;
-    h = (__global const float2 *)(spectra + (both ? row->spectrum_im : row->spectrum)) + t;
+    const bool imaginary = row->spectrum_im != ROW_NONE;
+    if (imaginary)
+        h = (__global const float2 *)(spectra + row->spectrum_im) + t;
     UNROLL
     for (uint j = 0; j < EACH; j++)
-        y[j] = both ? times(x[j], h[j * THREADS]) : (float2)(0.0f, 0.0f);
-    points_inverse(y, points, 0.25f, again + zero);
+        y[j] = imaginary ? times(both[j], h[j * THREADS]) : (float2)(0.0f, 0.0f);
+    points_inverse(y, memory, 0.25f, again + zero);
     turn_root(y, true);
-    to = destination_of(output, row, k, t);
-    if (active)
-        points_put(&to, row, first, y);
 #else
-    __global const float2 *h = (__global const float2 *)(spectra + row->spectrum) + t;
     UNROLL
     for (uint j = 0; j < EACH; j++)
         x[j] = times(x[j], h[j * THREADS]);
-    points_inverse(x, points, 0.25f, again);
+    points_inverse(x, memory, 0.25f, again);
     turn_root(x, true);
-    to = destination_of(output, row, k, t);
-    if (active)
-        points_put(&to, row, x, x);
+    const float2 *y = x; /* not used */
 #endif
+    if (!active)
+        return;
+    const struct destination to = destination_of(output, row, k, t);
+    points_put(&to, row, x, y);
+    if (t == 0 && row->report != ROW_NONE)
+        seen_write(reports, output, row, k);
 }

@@ -24,6 +24,12 @@ const char *fused_objection(const struct engine *engine, const struct plan_spec 
     return engine->lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
 }
 
+/* The engine's budget leaves room for the reports of the other kernels; here they are counted. */
+static uint64_t local_bytes(const struct engine *engine)
+{
+    return engine->local_budget_bytes + engine->items * sizeof(struct report_row);
+}
+
 /* Channels side by side: as many as there are, up to a sector of memory. */
 static struct registers shape_of(const struct engine *engine, const struct plan_spec *spec,
                                  uint32_t fft)
@@ -32,7 +38,7 @@ static struct registers shape_of(const struct engine *engine, const struct plan_
     uint32_t width = 1;
     while (width < spec->inputs && width < WIDTH_MOST)
         width *= 2;
-    registers_fit(&shape, width, engine->local_budget_bytes, ITEMS_MOST);
+    registers_fit(&shape, width, local_bytes(engine), ITEMS_MOST);
     return shape;
 }
 
@@ -50,8 +56,7 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
                            "%s: N = %u does not fit a work-group; use the variant \"staged\"",
                            variant->name, layout->fft);
     const struct registers shape = shape_of(engine, spec, layout->fft);
-    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) >
-        engine->local_budget_bytes)
+    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > local_bytes(engine))
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
                            variant->name, layout->fft);
     return 0;
@@ -154,12 +159,13 @@ static void program_options(const struct build *build, const struct registers *s
     int length = registers_options(shape, options, bytes);
     length += window_options(&build->spec->format, rows, offset, options + length,
                              bytes - (size_t)length);
-    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%d -D HEAD=%d",
-                       components ? 2 : 1, rows[0].load_from > 0);
+    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%d",
+                       components ? 2 : 1);
     if (!build->engine->found.info.gpu || first == NULL)
         return;
-    length += snprintf(options + length, bytes - (size_t)length, " -D FRAME_BYTES=%uu -D STRIDE=%uu",
-                       rows[0].frame_bytes, first->stride);
+    length += snprintf(options + length, bytes - (size_t)length, 
+                       " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
+                       rows[0].frame_bytes, first->stride, first->hop, first->load_from);
     if (one_form)
         snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
 }

@@ -15,6 +15,8 @@ struct engine_hooks {
     uint64_t local_bytes;      /* local memory for transforms, 0: the device's */
     const char *host_isa;      /* instruction set of the variant "host" (host_isa_name), NULL: the
                                   widest */
+    bool resident;             /* benches: samples and results stay on a device that has memory of
+                                  its own; may change between batches */
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */
     /* What plan_time finds, instead of a measurement [ns]; NULL: it measures. */

@@ -14,6 +14,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "convolve/hooks.h"
 #include "core/log.h"
 
 /* A step runs one stage: for the blocks before an item, spectra before planes, or for its own. */
@@ -357,10 +358,11 @@ int batch_launch(struct engine *engine, struct slot *slot)
     }
     uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
 
+    const bool copies = engine->twin && !engine_hooks.resident;
     cl_int code = CL_SUCCESS;
     if (engine->twin) {
         code = feeds_launch(engine);
-        for (uint32_t i = 0; code == CL_SUCCESS && i < batch->count; i++)
+        for (uint32_t i = 0; copies && code == CL_SUCCESS && i < batch->count; i++)
             code = copy_fresh(engine, &batch->items[i]);
         if (code == CL_SUCCESS)
             code = copy_in(engine, &engine->table, slot->rows_offset * sizeof(struct row),
@@ -369,11 +371,14 @@ int batch_launch(struct engine *engine, struct slot *slot)
     int error = 0;
     for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)
         error = launch_rows(engine, slot, &launches[i]);
-    if (error == 0 && code == CL_SUCCESS && engine->twin && count > 0) {
+    if (error == 0 && code == CL_SUCCESS && copies && count > 0) {
         code = copy_out(engine, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
         if (code == CL_SUCCESS)
             code = copy_out(engine, slot, slot->samples_offset, slot->samples_used);
     }
+    /* a function that enqueued on its own leaves no event */
+    if (error == 0 && code == CL_SUCCESS && engine->twin && count > 0 && slot->event == NULL)
+        code = clEnqueueMarkerWithWaitList(engine->queue, 0, NULL, &slot->event);
     if (code != CL_SUCCESS) {
         log_error("the device refused a copy: %s", opencl_error_name(code));
         error = ERROR_DEVICE;

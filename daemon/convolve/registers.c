@@ -11,11 +11,11 @@
 #include "convolve/tree.h"
 #include "../../kernels/row.h"
 
-enum { GROUP_ITEMS = 128, REPORTERS_MAX = 16, SEEN_BYTES = 32 };
+enum { GROUP_ITEMS = 128, SEEN_BYTES = 20 };
 
 static const struct registers shapes[] = {
     {32, 8, {8, 4, 1, 1}, 1, 1, false},
-    {64, 8, {8, 8, 1, 1}, 1, 1, false},
+    {64, 16, {16, 4, 1, 1}, 1, 1, false},
     {128, 16, {16, 8, 1, 1}, 1, 1, false},
     {256, 16, {16, 16, 1, 1}, 1, 1, false},
     {512, 16, {16, 8, 4, 1}, 1, 1, false},
@@ -51,8 +51,7 @@ uint64_t registers_local_bytes(const struct registers *shape)
 
 uint64_t registers_report_bytes(const struct registers *shape)
 {
-    const uint32_t reporters = threads(shape) < REPORTERS_MAX ? threads(shape) : REPORTERS_MAX;
-    return (uint64_t)reporters * shape->width * shape->blocks * SEEN_BYTES;
+    return (uint64_t)registers_items(shape) * SEEN_BYTES;
 }
 
 static bool fits(const struct registers *shape, uint64_t local_bytes, uint32_t items_most)

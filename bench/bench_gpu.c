@@ -1,0 +1,589 @@
+/*
+ * The engine on a GPU with its data resident in device memory, beside the device's own copy and,
+ * where there is one, a peer program (bench/cufft_peer.cu), in the same run.
+ *
+ * A row is one shape: points Q of the transform (N = 2Q frames), channels, sample format. A ring
+ * of --mib MiB of noise is uploaded once and checked against the definition in double; from then
+ * on nothing but the table of rows crosses the bus (engine_hooks.resident). The contestants
+ * take turns (ours, copy, peer, ours …); a figure is the median of its repetitions with quartiles,
+ * a ratio the median of the ratios of neighbours.
+ *
+ *     share    bytes of new samples in + bytes of frames out over time / the same for
+ *              clEnqueueCopyBuffer (bytes read + written)
+ *     peer     time of the peer's three passes for one window / ours
+ *     latency  64 channels, one block of 1024: submit → completion seen, resident and with copies
+ *
+ * One thread plays the loop.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "bench/measure.h"
+#include "convolve/engine.h"
+#include "convolve/hooks.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/random.h"
+#include "device/opencl.h"
+
+enum { LIST_MAX = 24, TAPS_MOST = 65, CHECKED_FRAMES = 64, IN_FLIGHT = 2, LATENCY_RUNS = 400, CHANNELS_MOST = 256 };
+
+struct list {
+    uint32_t count;
+    uint32_t values[LIST_MAX];
+};
+
+struct copier {
+    cl_context context;
+    cl_command_queue queue;
+    cl_mem from, to;
+    uint64_t bytes;
+};
+
+struct peer_program {
+    pid_t child;
+    FILE *ask, *answer;
+};
+
+struct bench {
+    const char *device, *variant, *csv, *peer_path, *command;
+    struct list points, channels;
+    const char *formats[LIST_MAX];
+    uint32_t format_count;
+    uint64_t bytes;
+    uint32_t repetitions;
+    int64_t repetition_ns;
+    bool latency;
+    int bell;
+    struct engine *engine;
+    struct copier copier;
+    struct peer_program peer;
+    FILE *results;
+    int missed, wrong;
+};
+
+/* One shape while it is measured. */
+struct run {
+    struct sample_format format;
+    const char *format_name;
+    uint32_t points, channels, hop, taps_count;
+    struct plan *plan;
+    struct ring *ring;
+    uint32_t blocks;        /* of an item */
+    uint32_t items;         /* of a batch */
+    uint64_t batch_blocks;  /* of a channel */
+    struct taps *taps[CHANNELS_MOST]; /* a filter of its own for every channel */
+};
+
+static void wake(void *context)
+{
+    const uint64_t one = 1;
+    ssize_t written = write(*(int *)context, &one, sizeof one);
+    (void)written;
+}
+
+static struct batch *wait_batch(struct bench *bench)
+{
+    struct batch *batch;
+    while ((batch = engine_completed(bench->engine)) == NULL) {
+        struct pollfd fd = {.fd = bench->bell, .events = POLLIN};
+        uint64_t rings;
+        if (poll(&fd, 1, 60000) <= 0 || read(bench->bell, &rings, sizeof rings) < 0) {
+            fprintf(stderr, "no batch completed within a minute\n");
+            exit(1);
+        }
+    }
+    if (batch->status != BATCH_OK) {
+        fprintf(stderr, "the device failed a batch\n");
+        exit(1);
+    }
+    return batch;
+}
+
+/* ---- the copy ------------------------------------------------------------------------------- */
+
+static bool copier_open(struct copier *copier, uint64_t bytes)
+{
+    cl_platform_id platforms[8];
+    cl_uint count = 0;
+    cl_device_id device = NULL;
+    clGetPlatformIDs(8, platforms, &count);
+    for (cl_uint i = 0; i < count && device == NULL; i++)
+        if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_GPU, 1, &device, NULL) != CL_SUCCESS)
+            device = NULL;
+    for (cl_uint i = 0; i < count && device == NULL; i++)
+        if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_CPU, 1, &device, NULL) != CL_SUCCESS)
+            device = NULL;
+    if (device == NULL)
+        return false;
+    cl_int code;
+    copier->bytes = bytes;
+    copier->context = clCreateContext(NULL, 1, &device, NULL, NULL, &code);
+    if (copier->context == NULL)
+        return false;
+    copier->queue = clCreateCommandQueue(copier->context, device, 0, &code);
+    copier->from = clCreateBuffer(copier->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    copier->to = clCreateBuffer(copier->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    const cl_uint pattern = 0x3f800000u;
+    return copier->queue != NULL && copier->from != NULL && copier->to != NULL &&
+           clEnqueueFillBuffer(copier->queue, copier->from, &pattern, sizeof pattern, 0, bytes, 0,
+                               NULL, NULL) == CL_SUCCESS &&
+           clFinish(copier->queue) == CL_SUCCESS;
+}
+
+/* Bytes read and written a second. */
+static double copier_run(struct copier *copier, int64_t for_ns)
+{
+    const int64_t from_ns = clock_monotonic_ns();
+    int64_t until_ns = from_ns;
+    double bytes = 0;
+    while (until_ns - from_ns < for_ns) {
+        for (int i = 0; i < 8; i++)
+            clEnqueueCopyBuffer(copier->queue, copier->from, copier->to, 0, 0, copier->bytes, 0,
+                                NULL, NULL);
+        clFinish(copier->queue);
+        bytes += 8.0 * 2 * (double)copier->bytes;
+        until_ns = clock_monotonic_ns();
+    }
+    return bytes / (double)(until_ns - from_ns) * 1e9;
+}
+
+/* ---- the peer ------------------------------------------------------------------------------- */
+
+/* The peer answers a line "Q ns" with "<ns of one window> <relative error>". */
+static void peer_start(struct peer_program *peer, const char *path)
+{
+    int to[2], from[2];
+    if (path == NULL || pipe(to) != 0 || pipe(from) != 0)
+        return;
+    peer->child = fork();
+    if (peer->child == 0) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        close(to[1]);
+        close(from[0]);
+        execl(path, path, (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    peer->ask = fdopen(to[1], "w");
+    peer->answer = fdopen(from[0], "r");
+}
+
+/* Seconds of one window of Q points; 0: there is no peer. */
+static double peer_run(struct peer_program *peer, uint32_t points, int64_t for_ns, double *error)
+{
+    double ns = 0;
+    if (peer->ask == NULL)
+        return 0;
+    fprintf(peer->ask, "%u %lld\n", points, (long long)for_ns);
+    fflush(peer->ask);
+    if (fscanf(peer->answer, "%lf %lf", &ns, error) != 2)
+        return 0;
+    return ns * 1e-9;
+}
+
+static void peer_stop(struct peer_program *peer)
+{
+    if (peer->ask == NULL)
+        return;
+    fclose(peer->ask);
+    fclose(peer->answer);
+    waitpid(peer->child, NULL, 0);
+}
+
+/* ---- one shape ------------------------------------------------------------------------------ */
+
+static int run_open(struct bench *bench, struct run *run, struct problem *problem)
+{
+    const uint32_t fft = 2 * run->points;
+    run->taps_count = (fft / 16 < TAPS_MOST - 1 ? fft / 16 : TAPS_MOST - 1) + 1;
+    run->hop = fft - run->taps_count + 1;
+    struct random_state random = {run->points};
+    int error = 0;
+    for (uint32_t c = 0; error == 0 && c < run->channels; c++) {
+        error = taps_create(run->taps_count, false, &run->taps[c], problem);
+        for (uint32_t k = 0; error == 0 && k < run->taps_count; k++)
+            run->taps[c]->re[k] = random_normal(&random) / sqrt(run->taps_count);
+    }
+    struct channel_scale *scales = calloc(run->channels, sizeof *scales);
+    struct edge *edges = calloc(run->channels, sizeof *edges);
+    enum output_form *forms = calloc(run->channels, sizeof *forms);
+    for (uint32_t c = 0; c < run->channels; c++) {
+        scales[c].full_scale = 1;
+        edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)c, 1};
+        forms[c] = OUTPUT_REAL;
+    }
+    const uint64_t most = bench->bytes / sizeof(float) / run->channels / run->hop;
+    run->blocks = most < 4096 ? (uint32_t)most : 4096;
+    const struct plan_spec spec = {
+        .inputs = run->channels,
+        .format = run->format,
+        .scales = scales,
+        .taps = (const struct taps *const *)run->taps,
+        .taps_count = run->channels,
+        .edges = edges,
+        .edge_count = run->channels,
+        .outputs = forms,
+        .outputs_count = run->channels,
+        .hop = run->hop,
+        .blocks_max = run->blocks,
+        .fft = fft,
+        .variant = bench->variant,
+    };
+    if (error == 0)
+        error = plan_prepare(bench->engine, &spec, &run->plan, problem);
+    free(scales);
+    free(edges);
+    free(forms);
+    const uint32_t frame_bytes = run->channels * run->format.bytes;
+    uint64_t frames = 1;
+    while (frames * 2 * run->channels * sizeof(float) <= bench->bytes)
+        frames *= 2;
+    if (error == 0)
+        error = engine_ring_open(bench->engine, frames, frame_bytes, &run->ring, problem);
+    if (error < 0)
+        return error;
+    const uint64_t usable = run->ring->frames - fft;
+    run->items = (uint32_t)(usable / ((uint64_t)run->hop * run->blocks));
+    if (run->items == 0) {
+        run->items = 1;
+        run->blocks = (uint32_t)(usable / run->hop);
+    }
+    run->items = run->items < BATCH_ITEMS_MAX ? run->items : BATCH_ITEMS_MAX;
+    run->batch_blocks = (uint64_t)run->items * run->blocks;
+    /* noise in pieces of a MiB, each begun anew at another place of the first */
+    uint8_t *bytes = run->ring->bytes;
+    const uint64_t size = (uint64_t)run->ring->frames * frame_bytes;
+    const uint64_t piece = size < 1u << 20 ? size : 1u << 20;
+    for (uint64_t i = 0; i < piece; i += run->format.bytes)
+        sample_encode(&run->format, 1.9 * random_unit(&random) - 0.95, bytes + i);
+    for (uint64_t at = piece; at + piece <= size; at += piece) {
+        const uint64_t turn = at / piece % 61 * 32 * frame_bytes % piece;
+        memcpy(bytes + at, bytes + turn, piece - turn);
+        memcpy(bytes + at + piece - turn, bytes, turn);
+    }
+    memset(run->ring->present, 0xff, run->ring->frames / 8);
+    return 0;
+}
+
+static void run_close(struct bench *bench, struct run *run)
+{
+    engine_ring_close(bench->engine, run->ring);
+    plan_close(run->plan);
+    for (uint32_t c = 0; c < run->channels; c++)
+        taps_free(run->taps[c]);
+}
+
+static struct batch *run_batch(struct bench *bench, const struct run *run, bool upload)
+{
+    struct batch *batch = engine_batch_take(bench->engine);
+    const uint64_t history = 2 * (uint64_t)run->points - run->hop;
+    for (uint32_t i = 0; batch != NULL && i < run->items; i++) {
+        const uint64_t frames = (uint64_t)run->blocks * run->hop;
+        const struct batch_item item = {
+            .plan = run->plan,
+            .ring = run->ring,
+            .position = history + i * frames,
+            .epoch_block = 100000 + i * run->blocks,
+            .blocks = run->blocks,
+            .write_until = (uint32_t)frames,
+            .fresh_until = upload && i == 0 ? run->ring->frames : 0,
+        };
+        if (engine_batch_add(bench->engine, batch, &item) < 0) {
+            fprintf(stderr, "a batch of %u items of %u blocks does not fit; lower --mib\n",
+                    run->items, run->blocks);
+            exit(1);
+        }
+    }
+    return batch;
+}
+
+/* Relative error of frames drawn at random from the batch, against the definition in double. */
+static double check(const struct run *run, const struct batch *batch)
+{
+    struct random_state random = {4711};
+    double error = 0, size = 0;
+    for (uint32_t i = 0; i < CHECKED_FRAMES; i++) {
+        const struct batch_item *item = &batch->items[random_below(&random, batch->count)];
+        const uint64_t n = random_below(&random, (uint32_t)(run->blocks * run->hop));
+        const uint32_t c = random_below(&random, run->channels);
+        double want = 0;
+        for (uint32_t k = 0; k < run->taps_count; k++) {
+            const uint64_t frame = item->position + n - k;
+            want += run->taps[c]->re[k] *
+                    sample_decode(&run->format, run->ring->bytes + (frame * run->channels + c) *
+                                                                       run->format.bytes);
+        }
+        const double got = (double)item->samples[n * run->channels + c];
+        error += (got - want) * (got - want);
+        size += want * want;
+    }
+    return sqrt(error / size);
+}
+
+/* Seconds of a batch, several in flight. */
+static double run_timed(struct bench *bench, const struct run *run)
+{
+    int64_t first_ns = 0, last_ns = 0;
+    uint32_t submitted = 0, completed = 0;
+    const int64_t begin_ns = clock_monotonic_ns();
+    do {
+        while (submitted - completed < IN_FLIGHT &&
+               (submitted < 4 || clock_monotonic_ns() - begin_ns < bench->repetition_ns)) {
+            engine_submit(bench->engine, run_batch(bench, run, false));
+            submitted++;
+        }
+        struct batch *batch = wait_batch(bench);
+        completed++;
+        first_ns = completed == 1 ? batch->completed_ns : first_ns;
+        last_ns = batch->completed_ns;
+        engine_batch_release(bench->engine, batch);
+    } while (completed < submitted);
+    return (double)(last_ns - first_ns) * 1e-9 / (completed - 1);
+}
+
+static void result(struct bench *bench, const char *what, const char *shape, double ours,
+                   double peer, const struct series *ratio, bool below, double bar,
+                   const char *unit, double error)
+{
+    const struct spread spread = series_spread(ratio);
+    const bool good = bar == 0 || (below ? spread.median <= bar : spread.median >= bar);
+    bench->missed += !good;
+    printf("%-22s %-26s ours %9.4g  peer %9.4g %-9s %7.3f (%.3f…%.3f) bar %g%s error %.2g\n", what,
+           shape, ours, peer, unit, spread.median, spread.q1, spread.q3, bar,
+           good ? "" : " MISSED", error);
+    fflush(stdout);
+    if (bench->results != NULL)
+        fprintf(bench->results, "%s,%s,%.6g,%.6g,%.4f,%s%g,%s,%.4f,%.4f…%.4f,%.3g,%s\n", what,
+                shape, ours, peer, spread.median, below ? "<=" : ">=", bar, unit, spread.median,
+                spread.q1, spread.q3, error, bench->command);
+}
+
+static double share_bar(uint32_t points)
+{
+    return points <= 2048 ? 0.98 : points == 4096 ? 0.95 : points == 8192 ? 0.90 : 0;
+}
+
+static void measure(struct bench *bench, struct run *run)
+{
+    struct problem problem = {0};
+    engine_hooks.resident = false; /* the plan's self-test copies */
+    if (run_open(bench, run, &problem) < 0) {
+        printf("Q = %u, %u channels, %s: %s\n", run->points, run->channels, run->format_name,
+               problem.text);
+        run_close(bench, run);
+        return;
+    }
+    engine_submit(bench->engine, run_batch(bench, run, true));
+    struct batch *batch = wait_batch(bench);
+    const double error = check(run, batch);
+    engine_batch_release(bench->engine, batch);
+    engine_hooks.resident = true;
+    bench->wrong += !(error < 5e-6);
+    run_timed(bench, run);
+
+    const double samples = (double)run->batch_blocks * run->hop * run->channels;
+    const double bytes = samples * (run->format.bytes + sizeof(float));
+    const double windows = (double)run->batch_blocks * run->channels;
+    struct series ours = {0}, copy = {0}, peer = {0}, share = {0}, gain = {0};
+    double peer_error = 0;
+    for (uint32_t i = 0; i < bench->repetitions; i++) {
+        const double seconds = run_timed(bench, run);
+        series_add(&ours, seconds);
+        series_add(&copy, copier_run(&bench->copier, bench->repetition_ns));
+        series_add(&share, bytes / seconds / copy.values[i]);
+        const double theirs =
+            peer_run(&bench->peer, run->points, bench->repetition_ns, &peer_error);
+        series_add(&peer, theirs);
+        series_add(&gain, theirs / (seconds / windows));
+    }
+    char shape[80];
+    snprintf(shape, sizeof shape, "%s Q=%u %uch %s", plan_info(run->plan)->variant, run->points,
+             run->channels, run->format_name);
+    const double seconds = series_spread(&ours).median;
+    result(bench, "gpu share of copy", shape, bytes / seconds * 1e-9,
+           series_spread(&copy).median * 1e-9, &share, false, share_bar(run->points), "GB/s",
+           error);
+    if (bench->peer.ask != NULL)
+        result(bench, "gpu against cuFFT", shape, seconds / windows * 1e9,
+               series_spread(&peer).median * 1e9, &gain, false, run->points <= 8192 ? 2.7 : 1.5,
+               "ns/window", error);
+    run_close(bench, run);
+}
+
+/* ---- latency -------------------------------------------------------------------------------- */
+
+static void measure_latency(struct bench *bench)
+{
+    struct run run = {.format_name = "f32le", .points = 1024, .channels = 64};
+    struct problem problem = {0};
+    sample_format_parse("f32le", &run.format);
+    const uint64_t bytes = bench->bytes;
+    engine_hooks.resident = false;
+    if (bench->bytes > UINT64_C(64) << 20)
+        bench->bytes = UINT64_C(64) << 20;
+    const int error = run_open(bench, &run, &problem);
+    bench->bytes = bytes;
+    if (error < 0) {
+        printf("latency: %s\n", problem.text);
+        run_close(bench, &run);
+        return;
+    }
+    const struct batch_item item = {
+        .plan = run.plan,
+        .ring = run.ring,
+        .position = 4096,
+        .epoch_block = 1000,
+        .blocks = 1,
+        .write_until = 1024,
+    };
+    for (int copies = 0; copies < 2; copies++) {
+        struct series took = {0};
+        engine_hooks.resident = copies == 0;
+        for (uint32_t i = 0; i < LATENCY_RUNS; i++) {
+            struct batch *batch = engine_batch_take(bench->engine);
+            struct batch_item one = item;
+            one.write_until = run.hop;
+            if (copies) {
+                one.fresh_from = one.position;
+                one.fresh_until = one.position + 1024;
+            }
+            engine_batch_add(bench->engine, batch, &one);
+            const int64_t from_ns = clock_monotonic_ns();
+            engine_submit(bench->engine, batch);
+            batch = wait_batch(bench);
+            if (i >= LATENCY_RUNS / 10)
+                series_add(&took, (double)(clock_monotonic_ns() - from_ns) * 1e-3);
+            engine_batch_release(bench->engine, batch);
+            usleep(1000); /* idle in between, as a stream is */
+        }
+        const double bar = copies ? 100 : 60;
+        result(bench, "gpu latency", copies ? "64ch block, with copies" : "64ch block, resident",
+               series_spread(&took).median, bar, &took, true, bar, "us", 0);
+    }
+    run_close(bench, &run);
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static void parse_list(struct list *list, char *text)
+{
+    list->count = 0;
+    for (char *word = strtok(text, ","); word != NULL && list->count < LIST_MAX;
+         word = strtok(NULL, ","))
+        list->values[list->count++] = (uint32_t)strtoul(word, NULL, 10);
+}
+
+static const char *const usage =
+    "usage: bench_gpu [--device gpu] [--variant NAME] [--points 64,…,8192] [--channels 1,16]\n"
+    "                 [--formats f32le,s16le] [--mib 1024] [--repetitions 7] [--ms 40]\n"
+    "                 [--peer PROGRAM] [--latency] [--csv FILE]\n";
+
+static int parse(struct bench *bench, int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"device", required_argument, NULL, 'd'},   {"variant", required_argument, NULL, 'v'},
+        {"points", required_argument, NULL, 'q'},   {"channels", required_argument, NULL, 'c'},
+        {"formats", required_argument, NULL, 'f'},  {"mib", required_argument, NULL, 'm'},
+        {"repetitions", required_argument, NULL, 'r'}, {"ms", required_argument, NULL, 't'},
+        {"peer", required_argument, NULL, 'p'},     {"latency", no_argument, NULL, 'l'},
+        {"csv", required_argument, NULL, 'o'},      {NULL, 0, NULL, 0},
+    };
+    int option;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case 'd': bench->device = optarg; break;
+        case 'v': bench->variant = optarg; break;
+        case 'q': parse_list(&bench->points, optarg); break;
+        case 'c': parse_list(&bench->channels, optarg); break;
+        case 'f':
+            bench->format_count = 0;
+            for (char *word = strtok(optarg, ","); word != NULL && bench->format_count < LIST_MAX;
+                 word = strtok(NULL, ","))
+                bench->formats[bench->format_count++] = word;
+            break;
+        case 'm': bench->bytes = strtoull(optarg, NULL, 10) << 20; break;
+        case 'r': bench->repetitions = (uint32_t)strtoul(optarg, NULL, 10); break;
+        case 't': bench->repetition_ns = (int64_t)strtoul(optarg, NULL, 10) * NS_PER_MS; break;
+        case 'p': bench->peer_path = optarg; break;
+        case 'l': bench->latency = true; break;
+        case 'o': bench->csv = optarg; break;
+        default: fputs(usage, stderr); return -1;
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    char command[512] = "bench_gpu";
+    for (int i = 1, length = 9; i < argc; i++)
+        length += snprintf(command + length, sizeof command - (size_t)length, " %s", argv[i]);
+    for (char *comma = command; (comma = strchr(comma, ',')) != NULL;)
+        *comma = ' '; /* a field of a CSV line */
+    struct bench bench = {
+        .device = "gpu",
+        .points = {8, {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
+        .channels = {2, {1, 16}},
+        .formats = {"f32le", "s16le"},
+        .format_count = 2,
+        .bytes = UINT64_C(1) << 30,
+        .repetitions = 7,
+        .repetition_ns = 40 * NS_PER_MS,
+        .command = command,
+    };
+    if (parse(&bench, argc, argv) < 0)
+        return 2;
+    if (bench.csv != NULL &&
+        (bench.results = results_open(
+             bench.csv, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) == NULL) {
+        fprintf(stderr, "%s: %s\n", bench.csv, strerror(errno));
+        return 1;
+    }
+    peer_start(&bench.peer, bench.peer_path);
+    bench.bell = eventfd(0, EFD_CLOEXEC);
+    const struct engine_options options = {
+        .device = bench.device,
+        .batches = 3,
+        .input_bytes = bench.bytes + bench.bytes / 4,
+        .state_bytes = UINT64_C(1) << 30,
+        .batch_output_floats = bench.bytes / sizeof(float),
+        .wake = wake,
+        .wake_context = &bench.bell,
+    };
+    struct problem problem = {0};
+    if (!copier_open(&bench.copier, bench.bytes) ||
+        engine_open(&options, &bench.engine, &problem) < 0) {
+        fprintf(stderr, "%s\n", problem.text[0] != '\0' ? problem.text : "no OpenCL device");
+        return 1;
+    }
+    const struct device_info *info = engine_device(bench.engine);
+    printf("%s, driver %s\n", info->name, info->driver);
+    for (uint32_t f = 0; f < bench.format_count; f++)
+        for (uint32_t c = 0; c < bench.channels.count; c++)
+            for (uint32_t q = 0; q < bench.points.count; q++) {
+                struct run run = {.format_name = bench.formats[f],
+                                  .points = bench.points.values[q],
+                                  .channels = bench.channels.values[c]};
+                if (sample_format_parse(run.format_name, &run.format) == 0)
+                    measure(&bench, &run);
+            }
+    if (bench.latency)
+        measure_latency(&bench);
+    engine_close(bench.engine);
+    peer_stop(&bench.peer);
+    if (bench.results != NULL)
+        fclose(bench.results);
+    if (bench.wrong > 0)
+        fprintf(stderr, "%d shapes gave WRONG results\n", bench.wrong);
+    return bench.wrong > 0;
+}
