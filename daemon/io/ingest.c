@@ -325,16 +325,21 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
         release(in, sender, step->held_place, step->held_flags);
 }
 
-/* A train was dropped before this packet: the frames that are missing before it were in there. */
+/* A train was dropped before this packet: the frames that are missing before it were in there. A jump
+ * is judged when it is confirmed. */
 static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
                       const struct sequence_step *step)
 {
+    bool released = step->held == HELD_RELEASE;
+    uint64_t place = released ? step->held_place : step->place;
+    uint32_t flags = released ? step->held_flags : step->flags;
     uint64_t expected = newest->place + newest->frames;
+    if (!released && step->verdict != SEQUENCE_ACCEPT)
+        return;
     in->blame_next_gap = false;
-    if (step->verdict == SEQUENCE_ACCEPT && !(step->flags & PACKET_DISCONTINUITY) &&
-        step->place > expected && newest->frames > 0)
+    if (!(flags & PACKET_DISCONTINUITY) && place > expected && newest->frames > 0)
         in->host.socket_drops(in->host.context,
-                              (step->place - expected + newest->frames - 1) / newest->frames);
+                              (place - expected + newest->frames - 1) / newest->frames);
 }
 
 static void place_numbered(struct ingest *in, struct sender *sender, struct packet *packet,

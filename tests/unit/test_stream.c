@@ -284,6 +284,67 @@ static void test_jump_longer_than_the_ring_is_a_discontinuity(void **state)
     world_close();
 }
 
+/* Vacant slots: beyond everything received, free of everything that is still read, in one piece. What
+ * is scribbled there counts for nothing; a packet whose payload lies at its place is not moved. */
+static void test_vacant_slots(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    world_open(&options);
+    uint64_t frames = 100;
+    assert_null(stream_vacant(world->stream, 0, &frames)); /* no epoch yet */
+    put(0, 0, 100, 0, 0);
+    static const struct {
+        uint64_t place, wanted;
+        bool vacant;
+    } rows[] = {{100, 100, true}, {150, 10, true}, {99, 10, false}, {0, 10, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        frames = rows[i].wanted;
+        const uint8_t *at = stream_vacant(world->stream, rows[i].place, &frames);
+        assert_int_equal(at != NULL, rows[i].vacant);
+        assert_int_equal(frames, rows[i].wanted);
+    }
+    /* As much as is free, never what a batch may still read. */
+    frames = UINT32_MAX;
+    assert_non_null(stream_vacant(world->stream, 100, &frames));
+    assert_in_range(frames, 1, 8192);
+    const uint64_t most = frames;
+    uint64_t total = 100;
+    uint32_t in_one_piece = 0;
+    while (total < 3 * most) {
+        /* A wrong guess: three packets of 50 are scribbled, the second one is lost. */
+        frames = 150;
+        uint8_t *at = stream_vacant(world->stream, total, &frames);
+        assert_non_null(at);
+        memset(at, 0x77, frames * 2 * CHANNELS);
+        world->now_ns += 150000;
+        if (frames == 150) {
+            in_one_piece++;
+            memcpy(at, world->sent[0][total], 50 * sizeof world->sent[0][0]);
+            struct packet packet = {.place = total,
+                                    .frames = 50,
+                                    .payload = at,
+                                    .receive_ns = world->now_ns,
+                                    .receive_realtime_ns = simulated_realtime_ns()};
+            assert_int_equal(stream_put(world->stream, &packet), VERDICT_ACCEPTED);
+            memset(world->placed[0] + total, 1, 50);
+            world->put_accepted++;
+        } else {
+            put(0, total, 50, total, 0);
+        }
+        put(0, total + 100, 50, total + 100, 0);
+        total += 150;
+        turn(BATCHES);
+        turn(BATCHES);
+    }
+    assert_true(in_one_piece > 3);
+    stream_end(world->stream);
+    drain();
+    check_epoch(0, total + TAPS - 1, world->plan.taps, 0);
+    assert_true(world->got.causes[0][150] & bit(INVALID_NETWORK));
+    world_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -299,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_records_are_convolved_alone),
         cmocka_unit_test(test_idle_flush),
         cmocka_unit_test(test_jump_longer_than_the_ring_is_a_discontinuity),
+        cmocka_unit_test(test_vacant_slots),
     };
     return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
 }
