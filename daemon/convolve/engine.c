@@ -26,6 +26,11 @@ int device_list(struct device_info *infos, int capacity, int cpu_threads, struct
     return count;
 }
 
+int device_index(const char *name, int cpu_threads, struct problem *problem)
+{
+    return device_select_index(name, cpu_threads, problem);
+}
+
 /* ---- opening ----------------------------------------------------------------------------------
  */
 

@@ -38,6 +38,10 @@ struct plan;
  * the same at the first OpenCL call of the process. ANY (before the engine opens). */
 int device_list(struct device_info *infos, int capacity, int cpu_threads, struct problem *problem);
 
+/* The number in that list of the device that engine_options.device would mean; ERROR_NO_DEVICE lists
+ * those present. ANY. */
+int device_index(const char *name, int cpu_threads, struct problem *problem);
+
 struct engine_options {
     const char *device;         /* "auto" (best GPU, else CPU), "cpu", "gpu", an index of device_list, or a part of a name */
     int cpu_threads;            /* 0: all cores; for CPU devices */

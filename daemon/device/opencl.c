@@ -89,16 +89,9 @@ static bool contains(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
-int device_select(const char *name, int cpu_threads, struct device_found *out,
-                  struct problem *problem)
+/* Its index among those found; -1: there is none of that name. */
+static int choose(const char *name, const struct device_found *found, int count)
 {
-    struct device_found found[DEVICES_MAX];
-    int count = devices_find(found, DEVICES_MAX, cpu_threads, problem);
-    if (count < 0)
-        return count;
-    if (count > DEVICES_MAX)
-        count = DEVICES_MAX;
-
     bool any = name == NULL || strcmp(name, "auto") == 0;
     bool want_gpu = any || strcmp(name, "gpu") == 0, want_cpu = any || strcmp(name, "cpu") == 0;
     int chosen = -1;
@@ -119,10 +112,20 @@ int device_select(const char *name, int cpu_threads, struct device_found *out,
             if (contains(found[i].info.name, name) || contains(found[i].info.platform, name))
                 chosen = i;
     }
-    if (chosen >= 0) {
-        *out = found[chosen];
-        return 0;
-    }
+    return chosen;
+}
+
+static int select_index(const char *name, int cpu_threads, struct device_found found[DEVICES_MAX],
+                        struct problem *problem)
+{
+    int count = devices_find(found, DEVICES_MAX, cpu_threads, problem);
+    if (count < 0)
+        return count;
+    if (count > DEVICES_MAX)
+        count = DEVICES_MAX;
+    const int chosen = choose(name, found, count);
+    if (chosen >= 0)
+        return chosen;
     char list[320] = "";
     for (int i = 0; i < count; i++) {
         size_t used = strlen(list);
@@ -132,6 +135,23 @@ int device_select(const char *name, int cpu_threads, struct device_found *out,
     return problem_set(problem, ERROR_NO_DEVICE,
                        "no OpenCL device \"%.64s\"; choose \"auto\" or one of those present: %s",
                        name, list);
+}
+
+int device_select(const char *name, int cpu_threads, struct device_found *out,
+                  struct problem *problem)
+{
+    struct device_found found[DEVICES_MAX];
+    const int chosen = select_index(name, cpu_threads, found, problem);
+    if (chosen < 0)
+        return chosen;
+    *out = found[chosen];
+    return 0;
+}
+
+int device_select_index(const char *name, int cpu_threads, struct problem *problem)
+{
+    struct device_found found[DEVICES_MAX];
+    return select_index(name, cpu_threads, found, problem);
 }
 
 /* The codes a driver is known to answer with. */

@@ -32,6 +32,9 @@ int devices_find(struct device_found *found, int capacity, int cpu_threads,
 int device_select(const char *name, int cpu_threads, struct device_found *out,
                   struct problem *problem);
 
+/* The same, as an index of the list. */
+int device_select_index(const char *name, int cpu_threads, struct problem *problem);
+
 /* "CL_OUT_OF_RESOURCES" for -5; "OpenCL error" for what the table does not know. */
 const char *opencl_error_name(cl_int code);
 

@@ -8,6 +8,7 @@
 #include "convolve/engine.h"
 #include "convolve/tune.h"
 #include "service/device_options.h"
+#include "service/devices.h"
 #include "service/stream_filters.h"
 
 enum { VARIANTS_MAX = 64, BAR = 30 };
@@ -158,28 +159,74 @@ static int tune_stream(struct subject *subject, struct problem *problem)
     return error;
 }
 
-static int each_stream(const struct config *config, const struct choosing_options *options,
-                       FILE *out, int (*visit)(struct subject *subject, struct problem *problem),
+/* The devices that a stream may come to sit on, a bit for each of the list; 0: problem says why. */
+static uint32_t devices_of(const struct config *config, uint32_t index, int threads,
+                           struct problem *problem)
+{
+    const struct config_stream *stream = &config->streams[index];
+    if (stream->device == NULL && stream->upstream >= 0)
+        return devices_of(config, (uint32_t)stream->upstream, threads, problem);
+    const char *name = stream->device != NULL ? stream->device : config->device.device;
+    const bool all = strcmp(name, DEVICE_ALL) == 0;
+    const int found = all ? device_list(NULL, 0, threads, problem)
+                          : device_index(name, threads, problem);
+    if (found < 0)
+        return 0;
+    if (!all)
+        return 1u << (found < DEVICES_SEATED_MAX ? found : 0);
+    return found < DEVICES_SEATED_MAX ? (1u << found) - 1 : (1u << DEVICES_SEATED_MAX) - 1;
+}
+
+static int visit_stream(const struct config *config, struct subject *subject,
+                        int (*visit)(struct subject *subject, struct problem *problem),
+                        struct problem *problem)
+{
+    const struct config_stream *stream = subject->stream;
+    struct stream_filters filters;
+    int error = stream_filters_make(config, stream, &filters, problem);
+    if (error < 0)
+        return error;
+    const struct plan_spec spec = stream_plan_spec(stream, &filters, subject->options->variant);
+    subject->spec = &spec;
+    error = visit(subject, problem);
+    if (error < 0)
+        problem_prefix(problem, error, "%s:%u: stream %s", stream->place.file, stream->place.line,
+                       stream->name);
+    stream_filters_free(&filters);
+    return error;
+}
+
+/* Every stream on every device that may compute it. */
+static int each_stream(const struct config *config, const struct choosing_options *options, FILE *out,
+                       int (*visit)(struct subject *subject, struct problem *problem),
                        struct problem *problem)
 {
-    struct engine *engine = NULL;
-    const struct engine_options engine_options = device_options(config, options->kernels_dir);
-    int error = engine_open(&engine_options, &engine, problem);
-    for (uint32_t i = 0; i < config->stream_count && error == 0; i++) {
-        const struct config_stream *stream = &config->streams[i];
-        struct stream_filters filters;
-        error = stream_filters_make(config, stream, &filters, problem);
-        if (error < 0)
-            break;
-        const struct plan_spec spec = stream_plan_spec(stream, &filters, options->variant);
-        struct subject subject = {engine, stream, options, &spec, out};
-        error = visit(&subject, problem);
-        if (error < 0)
-            problem_prefix(problem, error, "%s:%u: stream %s", stream->place.file,
-                           stream->place.line, stream->name);
-        stream_filters_free(&filters);
+    struct engine_options engine_options = device_options(config, options->kernels_dir);
+    uint32_t devices = 0;
+    for (uint32_t i = 0; i < config->stream_count; i++) {
+        const uint32_t bits = devices_of(config, i, engine_options.cpu_threads, problem);
+        if (bits == 0)
+            return ERROR_NO_DEVICE;
+        devices |= bits;
     }
-    engine_close(engine);
+    int error = 0;
+    for (int index = 0; index < DEVICES_SEATED_MAX && error == 0; index++) {
+        struct engine *engine = NULL;
+        char number[16];
+        if ((devices & 1u << index) == 0)
+            continue;
+        snprintf(number, sizeof number, "%d", index);
+        engine_options.device = number;
+        error = engine_open(&engine_options, &engine, problem);
+        if (error == 0 && (devices & (devices - 1)) != 0)
+            fprintf(out, "device %d: %s\n", index, engine_device(engine)->name);
+        for (uint32_t i = 0; i < config->stream_count && error == 0; i++) {
+            struct subject subject = {engine, &config->streams[i], options, NULL, out};
+            if (devices_of(config, i, engine_options.cpu_threads, problem) & 1u << index)
+                error = visit_stream(config, &subject, visit, problem);
+        }
+        engine_close(engine);
+    }
     return error;
 }
 

@@ -68,7 +68,8 @@ struct config_daemon {
 };
 
 struct config_device {
-    const char *device; /* engine_options.device: "auto", "cpu", "gpu", index or part of a name */
+    const char *device; /* DEVICE_ALL, or engine_options.device: "auto", "cpu", "gpu", index or part
+                           of a name */
     int threads;        /* CPU devices; 0: the service decides */
     const char *kernels_dir;                           /* NULL: embedded */
     const char *cache_dir;                             /* NULL: none */
@@ -103,6 +104,9 @@ struct config_edge {
     float gain;      /* factor; negative inverts */
 };
 
+/* The word for every device, each stream on the one with the least load. */
+#define DEVICE_ALL "all"
+
 struct config_stream {
     const char *name;
     struct config_place place;
@@ -128,6 +132,7 @@ struct config_stream {
     uint32_t blocks_max;   /* largest J of one batch */
     uint32_t fft;          /* N; 0: chosen by rule */
     const char *variant;   /* NULL: chosen by rule */
+    const char *device;    /* as config_device.device; NULL: that of the stream it reads, or that one */
     bool tail;             /* the S-1 frames after an epoch's end follow */
     bool align;            /* the delay is applied to frame numbers and times */
     uint32_t decimate;       /* D: one of D output frames is kept; at least 1 */

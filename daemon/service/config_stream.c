@@ -590,6 +590,8 @@ static void build_blocks(struct build *build, struct config_stream *stream,
     const struct value *deadline = value_of(section, KEY_DEADLINE);
     stream->deadline_ns = deadline != NULL ? deadline->integer : 0;
     build_variant(build, stream, section);
+    const struct value *device = value_of(section, KEY_STREAM_DEVICE);
+    stream->device = device != NULL ? device->text : NULL;
     const struct value *fft = value_of(section, KEY_FFT);
     if (fft != NULL) {
         stream->fft = (uint32_t)fft->integer;

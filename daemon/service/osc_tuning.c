@@ -205,14 +205,15 @@ static double load_of(const struct pipeline *pipeline, const struct plan *plan)
     return (double)plan_cost_ns(plan, blocks) / (blocks * stream_block_period_ns(pipeline->stream));
 }
 
-/* The load of all live streams once `plan` has its place; refused when it rises above the limit. */
+/* The load of all live streams on its device once `plan` has its place; refused when it rises above the limit. */
 static int check_load(struct tunings *tunings)
 {
     const struct service *service = tunings->service;
     double before = 0, after = 0;
     for (uint32_t i = 0; i < service->count; i++) {
         const struct pipeline *pipeline = service->pipelines[i];
-        if (pipeline->retired || !stream_is_live(pipeline->stream))
+        if (pipeline->retired || !stream_is_live(pipeline->stream) ||
+            pipeline->seat != tunings->pipeline->seat)
             continue;
         double now = load_of(pipeline, pipeline->plan);
         before += now;

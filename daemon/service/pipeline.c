@@ -319,8 +319,9 @@ static int connect_port(struct pipeline *pipeline, const struct result_port *por
                        config->place.file, config->place.line, config->name);
 }
 
-int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, struct problem *problem)
+int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
 {
+    struct scheduler *scheduler = pipeline->seat->scheduler;
     bool live = pipeline->stream_config->live;
     pipeline->scheduler = scheduler;
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {

@@ -23,6 +23,7 @@
 #include "io/source.h"
 #include "service/chain.h"
 #include "service/config.h"
+#include "service/devices.h"
 #include "service/losses.h"
 #include "io/sound_card.h"
 #include "stream/scheduler.h"
@@ -55,7 +56,9 @@ struct pipeline {
     const struct config_stream *stream_config;
     struct pipeline *upstream;    /* NULL: a source of its own */
     uv_loop_t *loop;
-    struct engine *engine;
+    struct seat *seat;            /* the device it computes on */
+    struct engine *engine;        /* its */
+    double seat_load;
     const char *variant;          /* overrides the configuration's; NULL: not */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
@@ -97,7 +100,7 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
                        struct problem *problem);
 
 /* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources (pipeline_start). */
-int pipeline_connect(struct pipeline *pipeline, struct scheduler *scheduler, struct problem *problem);
+int pipeline_connect(struct pipeline *pipeline, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);
 
 /* LOOP. Of one that reads a stream which goes on: gets nothing more from it. Before pipeline_stop. */

@@ -121,7 +121,7 @@ static int make_stream(struct reload *reload, uint32_t index)
     struct pipeline *pipeline =
         service_make_pipeline(service, reload->config, index, upstream, &reload->problem);
     if (pipeline == NULL)
-        return ERROR_MEMORY;
+        return reload->problem.error != ERROR_NONE ? (int)reload->problem.error : ERROR_MEMORY;
     reload->made[reload->made_count++] = pipeline;
     return pipeline_prepare(pipeline, &reload->problem);
 }
@@ -130,6 +130,7 @@ static void prepare(uv_work_t *work)
 {
     struct reload *reload = work->data;
     reload->config = NULL;
+    reload->problem = (struct problem){0};
     reload->made_count = reload->kept = 0;
     reload->error = read_config(reload);
     if (reload->error == 0)
@@ -185,8 +186,11 @@ static void refuse(struct reload *reload)
 
 static int connect_made(struct reload *reload)
 {
+    int connected = devices_connect(reload->service->devices, &reload->problem);
+    if (connected < 0)
+        return connected;
     for (uint32_t i = 0; i < reload->made_count; i++) {
-        int error = pipeline_connect(reload->made[i], reload->service->scheduler, &reload->problem);
+        int error = pipeline_connect(reload->made[i], &reload->problem);
         if (error < 0)
             return error;
     }
@@ -353,7 +357,7 @@ static void take_retired(struct reload *reload)
             continue;
         }
         if (pipeline->scheduled)
-            scheduler_remove(service->scheduler, pipeline->stream);
+            scheduler_remove(pipeline->scheduler, pipeline->stream);
         pipeline->scheduled = false;
         reload->released[reload->released_count++] = pipeline;
     }

@@ -184,6 +184,7 @@ enum schema_id {
     KEY_TAIL,
     KEY_ALIGN,
     KEY_DECIMATE,
+    KEY_STREAM_DEVICE,
     KEY_VARIANT,
     KEY_FFT,
     KEY_WAVEFORM,

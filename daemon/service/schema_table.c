@@ -74,7 +74,7 @@ const struct schema_key schema_keys[KEYS] = {
 
     /* ---- [device] ---- */
     [KEY_DEVICE] = {"device", SECTION_DEVICE, VALUE_TEXT, .fallback = "auto",
-        .sentence = "auto (the best GPU, else the CPU), cpu, gpu, a number of `convolvd --list-devices`, or a part of a device's name."},
+        .sentence = "auto (the best GPU, else the CPU), cpu, gpu, a number of `convolvd --list-devices`, a part of a device's name, or all: every device, each stream on the one with the least load."},
     [KEY_THREADS] = {"threads", SECTION_DEVICE, VALUE_COUNT, .minimum = 0, .maximum = 1024, .fallback = "0",
         .sentence = "Threads of a CPU device; 0 takes all cores but one while a source is live, else all."},
     [KEY_KERNELS] = {"kernels", SECTION_DEVICE, VALUE_PATH, .fallback_words = "the kernels inside the program",
@@ -201,6 +201,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Whether the filter's delay is taken out of frame numbers and time stamps; it is reported either way."},
     [KEY_DECIMATE] = {"decimate", SECTION_STREAM, VALUE_COUNT, .minimum = 1, .maximum = DECIMATE_MAX, .fallback = "1",
         .sentence = "Of this many output frames one is computed and kept, those whose frame number is a multiple; results, sinks and streams that read this one have the rate divided by it. `--check` says what aliases."},
+    [KEY_STREAM_DEVICE] = {"device", SECTION_STREAM, VALUE_TEXT, .fallback_words = "that of the stream it reads, else as [device] says",
+        .sentence = "The OpenCL device that computes this stream: auto, cpu, gpu, a number of `convolvd --list-devices`, or a part of a device's name; all gives it the one with the least load."},
     [KEY_VARIANT] = {"variant", SECTION_STREAM, VALUE_TEXT, .fallback_words = "the first that can",
         .sentence = "The way of computing to use, by its name in `convolvd --list-variants`; for comparisons."},
     [KEY_FFT] = {"fft", SECTION_STREAM, VALUE_COUNT, .minimum = 64, .maximum = 1048576, .fallback_words = "chosen by rule",

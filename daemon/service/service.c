@@ -14,7 +14,6 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/handover.h"
-#include "service/device_options.h"
 #include "service/osc_control.h"
 #include "service/service_internal.h"
 
@@ -42,7 +41,7 @@ struct status_source service_status(const struct service *service)
     return (struct status_source){
         .pipelines = service->pipelines,
         .count = service->count,
-        .engine = service->engine,
+        .devices = service->devices,
         .state = phase_names[service->phase],
         .started_ns = service->started_ns,
     };
@@ -71,15 +70,6 @@ static void print_last_status(const struct service *service)
 
 /* ---- prepare: worker thread ----------------------------------------------------------------------- */
 
-static int open_engine(struct service *service)
-{
-    struct engine_options options =
-        device_options(service->config, service->options->kernels_dir);
-    options.wake = doorbell_ring;
-    options.wake_context = service->doorbell;
-    return engine_open(&options, &service->engine, &service->problem);
-}
-
 struct pipeline *service_find(const struct service *service, const char *name)
 {
     for (uint32_t i = 0; i < service->count; i++) {
@@ -99,12 +89,21 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
         problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", config->streams[index].name);
         return NULL;
     }
+    struct seat *seat;
+    double load;
+    if (devices_seat(service->devices, config, &config->streams[index], service->options->variant,
+                     upstream != NULL ? upstream->seat : NULL, &seat, &load, problem) < 0) {
+        free(pipeline);
+        return NULL;
+    }
     *pipeline = (struct pipeline){
         .config = config,
         .stream_config = &config->streams[index],
         .upstream = upstream,
         .loop = &service->loop,
-        .engine = service->engine,
+        .seat = seat,
+        .engine = seat->engine,
+        .seat_load = load,
         .variant = service->options->variant,
         .changed = service_changed,
         .context = service,
@@ -114,8 +113,10 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
 
 void service_free_pipeline(struct pipeline *pipeline)
 {
-    if (pipeline != NULL)
-        pipeline_free(pipeline);
+    if (pipeline == NULL)
+        return;
+    pipeline_free(pipeline);
+    devices_leave(pipeline->seat, pipeline->seat_load);
     free(pipeline);
 }
 
@@ -123,7 +124,7 @@ static void prepare(uv_work_t *work)
 {
     struct service *service = work->data;
     const struct config *config = service->config;
-    service->error = open_engine(service);
+    service->error = devices_prepare(service->devices, config, &service->problem);
     /* A chain's stream stands after the one it reads. */
     for (uint32_t i = 0; i < config->stream_count && service->error == 0; i++) {
         int upstream = config->streams[i].upstream;
@@ -131,7 +132,7 @@ static void prepare(uv_work_t *work)
         struct pipeline *pipeline = service_make_pipeline(
             service, config, i, upstream >= 0 ? service->pipelines[upstream] : NULL, &service->problem);
         if (pipeline == NULL) {
-            service->error = ERROR_MEMORY;
+            service->error = service->problem.error != ERROR_NONE ? (int)service->problem.error : ERROR_MEMORY;
             break;
         }
         service->pipelines[service->count++] = pipeline;
@@ -178,11 +179,10 @@ static void close_handles(struct service *service)
     service->phase = PHASE_STOPPED;
     for (uint32_t i = 0; i < service->count; i++) {
         if (service->pipelines[i]->scheduled)
-            scheduler_remove(service->scheduler, service->pipelines[i]->stream);
+            scheduler_remove(service->pipelines[i]->scheduler, service->pipelines[i]->stream);
         service->pipelines[i]->scheduled = false;
     }
-    scheduler_close(service->scheduler);
-    doorbell_close(service->doorbell);
+    devices_close(service->devices);
     watch_close(service->watch);
     control_close(service->control);
     osc_control_close(service->osc);
@@ -298,7 +298,7 @@ static void on_tick(uv_timer_t *timer)
 {
     struct service *service = timer->data;
     if (service->connected && service->phase <= PHASE_DRAINING)
-        scheduler_kick(service->scheduler);
+        devices_kick(service->devices);
     advance(service);
 }
 
@@ -321,16 +321,14 @@ static void on_progress(void *context)
 
 static int connect_all(struct service *service)
 {
-    int error = scheduler_open(&service->loop, service->engine, service->doorbell, &service->scheduler,
-                               &service->problem);
+    int error = devices_connect(service->devices, &service->problem);
     if (error < 0)
         return error;
     for (uint32_t i = 0; i < service->count; i++) {
-        error = pipeline_connect(service->pipelines[i], service->scheduler, &service->problem);
+        error = pipeline_connect(service->pipelines[i], &service->problem);
         if (error < 0)
             return error;
     }
-    scheduler_on_progress(service->scheduler, on_progress, service);
     service->connected = true;
     return 0;
 }
@@ -364,9 +362,15 @@ static void on_prepared(uv_work_t *work, int status)
         drain(service, clock_monotonic_ns() + service->config->daemon.drain_ns);
         return;
     }
-    const struct device_info *device = engine_device(service->engine);
-    log_notice("running: %u stream%s on %s (%s)", service->config->stream_count,
-               service->config->stream_count == 1 ? "" : "s", device->name, device->platform);
+    const struct seat *seat;
+    for (uint32_t i = 0; (seat = devices_at(service->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(seat->engine);
+        uint32_t streams = 0;
+        for (uint32_t k = 0; k < service->count; k++)
+            streams += service->pipelines[k]->seat == seat;
+        log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s", device->name,
+                   device->platform);
+    }
     watch_ready(service);
     uv_async_send(&service->changed); /* a short file may have ended already */
 }
@@ -511,9 +515,10 @@ int service_run(const struct service_options *options, struct problem *problem)
         error = problem_set(problem, ERROR_SYSTEM, "no event loop; raise the limit of open files (ulimit -n)");
         goto close_signals;
     }
-    error = doorbell_open(&service->loop, &service->doorbell);
+    error = devices_open(&service->loop, on_progress, service, options->kernels_dir, &service->devices,
+                         problem);
     if (error < 0) {
-        problem_set(problem, error, "no wake-up handle; raise the limit of open files (ulimit -n)");
+        uv_run(&service->loop, UV_RUN_DEFAULT);
         goto close_loop;
     }
     open_handles(service);
@@ -532,7 +537,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     for (uint32_t i = service->count; i-- > 0;)
         service_free_pipeline(service->pipelines[i]);
     osc_control_free(service->osc);
-    engine_close(service->engine);
+    devices_free(service->devices);
     error = service->error;
     if (error < 0 && problem != NULL)
         *problem = service->problem;

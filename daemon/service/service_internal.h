@@ -18,6 +18,7 @@
 #include "service/pipeline.h"
 #include "service/service.h"
 #include "service/status.h"
+#include "service/devices.h"
 #include "stream/scheduler.h"
 
 /* The scheduler's streams, twice over while some take the place of others. */
@@ -40,9 +41,7 @@ struct osc_control;
 struct service {
     /* immutable once running */
     const struct service_options *options;
-    struct engine *engine;
-    struct doorbell *doorbell;
-    struct scheduler *scheduler;
+    struct devices *devices;
     int64_t started_ns;
 
     /* worker thread while preparing, then the loop's */

@@ -63,6 +63,7 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
     fprintf(out, "\n  plan          %s, block %u, FFT %u, %u partition%s, taps %u\n", plan->variant,
             plan->hop, plan->fft, plan->partitions, plan->partitions == 1 ? "" : "s",
             plan->taps_longest);
+    fprintf(out, "  device        %d: %s\n", pipeline->seat->index, engine_device(pipeline->engine)->name);
     if (config->decimate > 1)
         fprintf(out, "  decimation    1 frame of %u is kept: %.10g Hz\n", config->decimate,
                 config->output_rate_hz);
@@ -238,10 +239,15 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
 void status_print(const struct status_source *source, FILE *out)
 {
     char text[24];
-    const struct device_info *device = engine_device(source->engine);
-    fprintf(out, "convolvd %s: %s, up %s, on %s (%s, driver %s)\n", CONVOLVD_VERSION, source->state,
-            duration_text(clock_monotonic_ns() - source->started_ns, text), device->name, device->platform,
-            device->driver);
+    const struct seat *seat;
+    fprintf(out, "convolvd %s: %s, up %s", CONVOLVD_VERSION, source->state,
+            duration_text(clock_monotonic_ns() - source->started_ns, text));
+    for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(seat->engine);
+        fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name, device->platform,
+                device->driver);
+    }
+    fputc('\n', out);
     for (uint32_t i = 0; i < source->count; i++) {
         const struct pipeline *pipeline = source->pipelines[i];
         if (pipeline->retired)

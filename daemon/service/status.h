@@ -17,7 +17,7 @@
 struct status_source {
     struct pipeline *const *pipelines; /* [count], prepared; retired ones are left out */
     uint32_t count;
-    const struct engine *engine;
+    const struct devices *devices;
     const char *state;                /* "running", "stopping", "stopped" */
     int64_t started_ns;               /* monotonic */
 };

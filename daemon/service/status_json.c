@@ -207,6 +207,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
         json_object_set_new(object, "rate_ppm", real(stats.rate_ppm));
         json_object_set_new(object, "jitter_ns", real(stats.jitter_ns));
     }
+    json_object_set_new(object, "device", json_integer(pipeline->seat->index));
     json_object_set_new(object, "plan", plan_json(plan_info(pipeline->plan)));
     json_object_set_new(object, "delay_frames", real(stats.delay_frames));
     json_object_set_new(object, "aligned", json_boolean(config->align));
@@ -251,25 +252,38 @@ static json_t *stream_json(const struct pipeline *pipeline)
     return object;
 }
 
+static json_t *device_json(const struct seat *seat)
+{
+    const struct device_info *device = engine_device(seat->engine);
+    json_t *object = json_object();
+    json_object_set_new(object, "index", json_integer(seat->index));
+    json_object_set_new(object, "name", json_string(device->name));
+    json_object_set_new(object, "platform", json_string(device->platform));
+    json_object_set_new(object, "driver", json_string(device->driver));
+    struct engine_traffic traffic;
+    engine_traffic(seat->engine, &traffic);
+    json_object_set_new(object, "ring_bytes_in", integer(traffic.ring_bytes));
+    json_object_set_new(object, "presence_bytes_in", integer(traffic.presence_bytes));
+    json_object_set_new(object, "table_bytes_in", integer(traffic.table_bytes));
+    json_object_set_new(object, "result_bytes_out", integer(traffic.result_bytes));
+    json_object_set_new(object, "fed_bytes_inside", integer(traffic.fed_bytes));
+    return object;
+}
+
 json_t *status_json(const struct status_source *source)
 {
-    const struct device_info *device = engine_device(source->engine);
-    json_t *object = json_object(), *on = json_object(), *streams = json_array();
+    json_t *object = json_object(), *devices = json_array(), *streams = json_array();
+    const struct seat *seat;
     json_object_set_new(object, "version", json_string(CONVOLVD_VERSION));
     json_object_set_new(object, "state", json_string(source->state));
     json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - source->started_ns));
     json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
-    json_object_set_new(on, "name", json_string(device->name));
-    json_object_set_new(on, "platform", json_string(device->platform));
-    json_object_set_new(on, "driver", json_string(device->driver));
-    struct engine_traffic traffic;
-    engine_traffic(source->engine, &traffic);
-    json_object_set_new(on, "ring_bytes_in", integer(traffic.ring_bytes));
-    json_object_set_new(on, "presence_bytes_in", integer(traffic.presence_bytes));
-    json_object_set_new(on, "table_bytes_in", integer(traffic.table_bytes));
-    json_object_set_new(on, "result_bytes_out", integer(traffic.result_bytes));
-    json_object_set_new(on, "fed_bytes_inside", integer(traffic.fed_bytes));
-    json_object_set_new(object, "device", on);
+    for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++)
+        json_array_append_new(devices, device_json(seat));
+    /* The first one also alone: most machines have no other. */
+    if (json_array_size(devices) > 0)
+        json_object_set(object, "device", json_array_get(devices, 0));
+    json_object_set_new(object, "devices", devices);
     for (uint32_t i = 0; i < source->count; i++)
         if (!source->pipelines[i]->retired)
             json_array_append_new(streams, stream_json(source->pipelines[i]));

@@ -108,7 +108,7 @@ static const struct line sources[SOURCE_KINDS][LINES_MAX] = {
     [SOURCE_FILE] = {{"path", "some.wav"}, {"filter", "spare"}},
     [SOURCE_GENERATOR] = {{"rate", "500 kHz"}, {"filter", "spare"}},
     [SOURCE_OSC] = {{"rate", "500 kHz"}, {"filter", "spare"}},
-    [SOURCE_PORTAUDIO] = {{"device", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}},
+    [SOURCE_PORTAUDIO] = {{"card", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}},
     [SOURCE_STREAM] = {{"filter", "spare"}},
 };
 
@@ -134,7 +134,7 @@ static const struct line sinks[SINK_KINDS][LINES_MAX] = {
     [SINK_RTP] = {{"stream", "base"}, {"address", "127.0.0.1:6000"}},
     [SINK_RECORDING] = {{"stream", "base"}, {"path", "out.wav"}},
     [SINK_OSC] = {{"stream", "base"}},
-    [SINK_PORTAUDIO] = {{"stream", "base"}, {"device", "system"}},
+    [SINK_PORTAUDIO] = {{"stream", "base"}, {"card", "system"}},
 };
 
 /* Keys that stand in for one that the type needs, or need a partner. */
@@ -190,6 +190,7 @@ static const struct {
     {KEY_FILTER, "spare"},
     {KEY_BANK, "spare, spare"},
     {KEY_ROUTE, "1 -> spare -6 dB -> 1"},
+    {KEY_STREAM_DEVICE, "gpu"},
     {KEY_VARIANT, "fused"},
     {KEY_FFT, "4096"},
     {KEY_AMPLITUDE, "0.5"},
