@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # timeout: 300
 """Hypothesis drives the real daemon: random formats, channels, blocks, filters, packet sizes, loss,
-doubling and reordering. For each example the definition is held against every frame that came, by
+doubling and reordering, decimation. For each example the definition is held against every frame that came, by
 frame number, and the ledgers against the rig's and the tap's own counts.
 
 Loss on the way into the daemon is accounted for, never assumed away: only where the sender is
@@ -30,7 +30,7 @@ FORMAT_BYTES = {"L16": 2, "L24": 3, "s32be": 4, "f32be": 4, "u8": 1, "s16le": 2,
 
 
 @st.composite
-def cases(draw, framings):
+def cases(draw, framings, decimates=False):
     framing = draw(st.sampled_from(framings))
     form = draw(st.sampled_from(["L16", "L24", "s32be", "f32be"] if framing == "rtp" else sorted(FORMAT_BYTES)))
     channels = draw(st.sampled_from([1, 2, 3, 5, 16]))
@@ -53,6 +53,7 @@ def cases(draw, framings):
         "depth": draw(st.integers(1, 8)),
         "wrap": draw(st.booleans()),
         "order": draw(st.sampled_from(["little", "big"])),
+        "decimate": draw(st.one_of(st.just(1), st.sampled_from([2, 8, 64]), st.integers(2, 700))) if decimates else 1,
         "seed": draw(st.integers(0, 2**32 - 1)),
     }
 
@@ -74,6 +75,7 @@ block = {case['block']} frames
 filter = h
 output = {case['output']}
 tail = {"yes" if case['tail'] else "no"}
+decimate = {case['decimate']}
 
 [filter h]
 type = file
@@ -125,7 +127,7 @@ def run_case(case, *rig_arguments, credit=False):
             arguments += ["--flat-out", "--credit", f"127.0.0.1:{port}", "--in-flight", room]
             tap_arguments = ["--credit", f"127.0.0.1:{port}"]
         with c.Daemon(folder, config(case, rx, tx, taps_path)) as daemon, \
-                c.Tap(folder, tx, *tap_arguments, channels=floats, rate=RATE) as tap:
+                c.Tap(folder, tx, *tap_arguments, channels=floats, rate=RATE / case['decimate']) as tap:
             sent = c.rig(folder, rx, *arguments, *rig_arguments)
 
             def arrived():
@@ -145,7 +147,7 @@ def check(case, x, h, sent, stream, got, tap, credit):
     assert got["accepted"] == sink["packets"] and got["frames"] == sink["delivered"], (got, sink)
     assert got["lost"] == 0 and got["kernel_drops"] == 0
     assert stream["epochs"] == 1, stream["epochs"]
-    clean = datagrams["kernel_drops"] == 0 and sum(outward["shed"].values()) == 0
+    clean = datagrams["kernel_drops"] == 0 and sum(outward["shed"].values()) == outward["shed"]["decimated"]
     if credit:
         assert clean, (datagrams, outward)
         assert sum(inward["gap"].values()) == 0, inward
@@ -163,16 +165,18 @@ def check(case, x, h, sent, stream, got, tap, credit):
         assert inward["timeline"] == frames and inward["received"] == frames - sum(b - a for a, b in missing), inward
         assert sum(inward["gap"].values()) == inward["gap"]["network"]
         assert got["frames_lost"] == 0
-    want = definition(case, x, h)
+    want = definition(case, x, h)[::case["decimate"]]
     result = tap.frames()
     mask = c.flagged(got, 0, len(want))
     if clean:
         c.assert_within(result, want, x, h)
-        expected = np.zeros(len(want), dtype=bool)
+        expected = np.zeros(outward["timeline"], dtype=bool)
         expected[:case["taps"] - 1] = True
         expected[frames:] = True
         for begin, end in missing:
             expected[begin:end + case["taps"] - 1] = True
+        expected = expected[::case["decimate"]]
+        assert len(expected) == len(want) == outward["out"], outward
         assert stream["invalid_frames"] == expected.sum(), (stream["invalid_frames"], expected.sum())
         assert not (expected & ~mask).any(), f"not flagged: {c.runs(expected & ~mask)[:3]}"
     else:
@@ -215,6 +219,15 @@ class Stream(unittest.TestCase):
             @LIMITS
             @seed(SEED)
             @given(cases(["rtp", "rtp", "udp-seq"]), st.sampled_from([0, 0.02, 0.1, 0.3]), st.integers(1, 5))
+            def holds(case, loss, burst):
+                watch.run(lambda: run_case(case, "--loss", loss, "--loss-burst", burst))
+            holds()
+
+    def test_decimated_streams_keep_every_dth_frame(self):
+        with Watch("decimated") as watch:
+            @LIMITS
+            @seed(SEED)
+            @given(cases(["rtp", "udp-seq"], decimates=True), st.sampled_from([0, 0, 0.05]), st.integers(1, 5))
             def holds(case, loss, burst):
                 watch.run(lambda: run_case(case, "--loss", loss, "--loss-burst", burst))
             holds()
