@@ -478,6 +478,11 @@ static uint64_t traffic_room(void *context)
     return stream_room(((struct traffic *)context)->feed.stream);
 }
 
+static uint8_t *traffic_vacant(void *context, uint64_t place, uint64_t *frames)
+{
+    return stream_vacant(((struct traffic *)context)->feed.stream, place, frames);
+}
+
 static void traffic_ended(void *context)
 {
     (void)context;
@@ -562,7 +567,9 @@ static void test_loop_never_allocates_or_locks(void **state)
                                     .stream = {.name = "traffic", .rate_hz = 1e6, .channels = 1, .units = &unit}};
     if (sink_rtp.open(&to, &traffic->house.loop, &traffic->sink, &problem) != 0)
         fail_msg("%s", problem.text);
-    const struct source_host host = {traffic, traffic_put, traffic_room, traffic_ended, traffic_drops};
+    const struct source_host host = {.context = traffic, .put = traffic_put, .room = traffic_room,
+                                     .vacant = traffic_vacant, .ended = traffic_ended,
+                                     .socket_drops = traffic_drops};
     const struct source_options from = {.stream = "traffic", .rate_hz = 1e6, .channels = 1, .format = wire,
                                         .frame_bytes = 2, .address = "127.0.0.1:0", .payload_type = 96,
                                         .receive_buffer_bytes = 4 << 20, .reorder_ns = 50 * NS_PER_MS,
