@@ -1,22 +1,26 @@
 /*
- * The variant "direct": filters of a few taps in the time domain (kernels/direct.cl). A row an
- * output, and a row for each input that no output hears, for its report. Taps lie in SPECTRUM as
- * floats, gains folded in, padded with zeros to whole eights:
+ * The variant "direct": filters of a few taps in the time domain (kernels/direct.cl). On a GPU a
+ * row is an output; with vectors it is up to 16 neighbouring outputs of neighbouring inputs. Inputs
+ * that no output hears have rows for their reports. Taps lie in SPECTRUM as floats, gains folded
+ * in, padded with zeros to whole eights, W = the engine's lanes:
  *
- *     plan's piece of SPECTRUM: for each edge, re[taps] and, where its output takes it, im[taps]
+ *     row:  with vectors, scale[16] offset_hi[16] offset_lo[16] (unused[16])
+ *           re[taps][W], and im[taps][W] where the outputs take it
  *
  * Worker threads under engine->workers.
  */
 #include "convolve/internal.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+#include <string.h>
 
 enum {
-    TAPS_MOST = 4096,   /* by name */
-    TAPS_BY_RULE = 24,  /* up to where it was faster than "lanes" and "local" with PoCL */
-    EIGHT = 8,          /* direct.cl: taps that are taken at once … */
-    RUN = 8,            /* … and frames */
+    TAPS_MOST = 4096, /* by name */
+    /* By rule: up to half of where it met "lanes" with PoCL (48 taps of 16 channels); fewer
+     * channels than a vector has lanes were slower at any number. */
+    TAPS_BY_RULE = 24,
+    EIGHT = 8,          /* a multiple of direct.cl's RUN */
+    RUN = 8,            /* direct.cl's at most */
     TILE_VECTORS = 256, /* frames of a tile: what stays in a core's nearest cache … */
     TILE_ITEMS = 2048,  /* … or keeps a work-group busy */
 };
@@ -34,6 +38,8 @@ const char *direct_objection(const struct engine *engine, const struct plan_spec
         return "a transform takes less time than so many taps";
     if (!by_name && engine->lanes == 1)
         return "transforms are as fast as memory on GPUs";
+    if (!by_name && spec->inputs < engine->lanes)
+        return "too few channels for its lanes";
     return layout_output_edges(spec);
 }
 
@@ -59,18 +65,97 @@ int direct_layout(const struct engine *engine, const struct plan_spec *spec,
     return error;
 }
 
-void direct_measure(struct build *build)
+/* ---- rows --------------------------------------------------------------------------------------
+ */
+
+enum { CONSTANTS_FLOATS = 64 };
+
+/* What a row computes: outputs output … output + channels - 1 of inputs input … */
+struct span {
+    uint32_t input, output, channels, components;
+    bool reports; /* no row before it gives these inputs' reports */
+    bool silent;  /* read for its reports only */
+};
+
+/* The edge of every output, and at most one row an output and one an unheard input; returns how
+ * many rows there are. */
+static uint32_t list_spans(const struct build *build, const struct edge *edges[CHANNELS_MAX],
+                           struct span spans[2 * CHANNELS_MAX])
 {
-    spectra_place(build); /* says which filters have an imaginary part */
-    build->spectra_floats = 2 * (uint64_t)build->spec->edge_count * padded_taps(build->plan);
+    const struct plan_spec *spec = build->spec;
+    const uint32_t width = build->engine->lanes;
+    bool heard[CHANNELS_MAX] = {false};
+    uint32_t count = 0;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        edges[spec->edges[e].output] = &spec->edges[e];
+    for (uint32_t o = 0; o < spec->outputs_count; o++) {
+        const struct span next = {.input = edges[o]->input,
+                                  .output = o,
+                                  .channels = 1,
+                                  .components = output_components(build, o),
+                                  .reports = !heard[edges[o]->input]};
+        struct span *last = count > 0 ? &spans[count - 1] : NULL;
+        heard[next.input] = true;
+        if (last != NULL && last->channels < width && last->components == next.components &&
+            last->reports == next.reports && last->input + last->channels == next.input &&
+            spec->outputs[last->output] == spec->outputs[o])
+            last->channels++;
+        else
+            spans[count++] = next;
+    }
+    for (uint32_t i = 0; i < spec->inputs; i++)
+        if (!heard[i])
+            spans[count++] =
+                (struct span){.input = i, .channels = 1, .reports = true, .silent = true};
+    return count;
 }
 
-/* A component's taps, the gain folded in. */
-static void write_taps(float *place, const double *taps, uint32_t count, uint32_t padded,
-                       double gain)
+static uint64_t span_floats(const struct build *build, const struct span *span)
 {
-    for (uint32_t tap = 0; tap < padded; tap++)
-        place[tap] = tap < count ? (float)(taps[tap] * gain) : 0;
+    const uint32_t lanes = build->engine->lanes;
+    return (lanes > 1 ? CONSTANTS_FLOATS : 0) +
+           (uint64_t)span->components * padded_taps(build->plan) * lanes;
+}
+
+void direct_measure(struct build *build)
+{
+    const struct edge *edges[CHANNELS_MAX];
+    struct span spans[2 * CHANNELS_MAX];
+    spectra_place(build); /* says which filters have an imaginary part */
+    const uint32_t count = list_spans(build, edges, spans);
+    build->spectra_floats = 0;
+    for (uint32_t r = 0; r < count; r++)
+        build->spectra_floats += span_floats(build, &spans[r]);
+}
+
+/* Constants and taps of lane `lane`: channel lane % channels of its span. */
+static void fill_lane(const struct build *build, const struct span *span, const struct edge *edge,
+                      uint32_t lane, float *memory)
+{
+    const uint32_t lanes = build->engine->lanes, padded = padded_taps(build->plan);
+    const struct row like =
+        row_of_input(build->plan, build->spec, span->input + lane % span->channels);
+    if (lanes > 1) {
+        memory[lane] = like.scale;
+        memory[lanes + lane] = like.offset_hi;
+        memory[2 * lanes + lane] = like.offset_lo;
+        memory += CONSTANTS_FLOATS;
+    }
+    for (uint32_t i = 0; i < span->components; i++) {
+        const struct taps *taps = build->spec->taps[edge->taps];
+        const double *h = i == 0 ? taps->re : taps->im;
+        for (uint32_t tap = 0; h != NULL && tap < taps->count; tap++)
+            memory[((uint64_t)i * padded + tap) * lanes + lane] =
+                (float)(h[tap] * (double)edge->gain);
+    }
+}
+
+/* What the kernel is built with: every row has the stream's sample format. */
+static void format_options(const struct row *row, uint32_t tile, char *options, size_t bytes)
+{
+    snprintf(options, bytes, "-D TILE=%u -D WORD=%u -D SWAP=%d -D FLOATS=%d -D INVERT=%d", tile,
+             row->word, (row->flags & ROW_SWAP) != 0, (row->flags & ROW_FLOAT) != 0,
+             (row->flags & ROW_UNSIGNED) != 0);
 }
 
 int direct_fill(struct build *build, struct problem *problem)
@@ -79,42 +164,39 @@ int direct_fill(struct build *build, struct problem *problem)
     const struct plan_spec *spec = build->spec;
     const struct engine *engine = build->engine;
     const uint32_t padded = padded_taps(plan), tile = tile_frames(engine);
-    char options[40];
-    snprintf(options, sizeof options, "-D TILE=%u", tile);
+    const struct edge *edges[CHANNELS_MAX];
+    struct span spans[2 * CHANNELS_MAX];
+    const uint32_t count = list_spans(build, edges, spans);
+    const struct row first = row_of_input(plan, spec, 0);
+    char options[120];
+    format_options(&first, tile, options, sizeof options);
     struct stage *stage;
-    int error = plan_stage(build, "direct.cl", "direct", options,
-                           spec->outputs_count + spec->inputs, &stage, problem);
+    int error = plan_stage(build, "direct.cl", "direct", options, count, &stage, problem);
     if (error < 0)
         return error;
     /* A value in nine of local memory is left out, where there are several work-items. */
     const uint64_t values = tile + padded + RUN;
     stage->local_bytes =
         (values + (engine->items > 1 ? values / 8 + 1 : 0)) * engine->lanes * sizeof(float);
-    bool *heard = calloc(spec->inputs, sizeof *heard);
-    if (heard == NULL)
-        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
-    float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
-    const uint64_t base = plan->spectra_offset / sizeof(float);
-    for (uint32_t e = 0; e < spec->edge_count; e++) {
-        const struct edge *edge = &spec->edges[e];
-        const struct taps *taps = spec->taps[edge->taps];
-        const uint64_t place = 2 * (uint64_t)e * padded;
-        struct row *row = &stage->rows[stage->count++];
-        *row = row_of_input(plan, spec, edge->input);
-        row_to_output(build, edge->output, row);
-        row->width = padded;
-        row->spectrum = base + place;
-        row->spectrum_im = base + place + padded;
-        write_taps(memory + place, taps->re, taps->count, padded, (double)edge->gain);
-        if (row->components == 2)
-            write_taps(memory + place + padded, taps->im, taps->count, padded, (double)edge->gain);
-        if (heard[edge->input])
+    stage->count = count;
+    uint64_t place = plan->spectra_offset / sizeof(float);
+    memset(engine->spectrum.host + plan->spectra_offset, 0, build->spectra_floats * sizeof(float));
+    for (uint32_t r = 0; r < count; r++) {
+        const struct span *span = &spans[r];
+        float *memory = (float *)(void *)engine->spectrum.host + place;
+        struct row *row = &stage->rows[r];
+        *row = row_of_input(plan, spec, span->input);
+        if (!span->silent)
+            row_to_output(build, span->output, row);
+        row->edge_count = span->channels;
+        row->width = span->silent ? 1 : padded;
+        row->spectrum = place + (engine->lanes > 1 ? CONSTANTS_FLOATS : 0);
+        row->spectrum_im = row->spectrum + (uint64_t)padded * engine->lanes;
+        if (!span->reports)
             row->report = ROW_NONE;
-        heard[edge->input] = true;
+        for (uint32_t lane = 0; lane < engine->lanes; lane++)
+            fill_lane(build, span, edges[span->output + lane % span->channels], lane, memory);
+        place += span_floats(build, span);
     }
-    for (uint32_t i = 0; i < spec->inputs; i++)
-        if (!heard[i])
-            stage->rows[stage->count++] = row_of_input(plan, spec, i);
-    free(heard);
     return 0;
 }

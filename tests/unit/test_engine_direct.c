@@ -116,25 +116,26 @@ static void banks_and_reports(void **state)
     signal_free(signal);
 }
 
-/* By rule for few taps on a CPU; longer filters go to the next of the table. */
+/* By rule for few taps of many channels on a CPU; the rest goes to the next of the table. */
 static void short_filters_are_its_own(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t taps;
+        uint32_t channels, taps;
         bool taken;
-    } given[] = {{3, true}, {8, true}, {100, false}, {1000, false}};
+    } given[] = {{16, 3, true}, {17, 24, true}, {16, 100, false}, {16, 1000, false}, {2, 3, false}};
     if (!harness_runs(engine, "host"))
         skip(); /* not on GPUs */
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
-        struct test_signal *signal = signal_noise("s16le", 2, 600, i);
+        struct test_signal *signal = signal_noise("s16le", given[i].channels, 600, i);
         struct test_plan plan;
         test_plan_diagonal(&plan, signal, 512, given[i].taps, false, OUTPUT_REAL);
         plan.spec.blocks_max = 200; /* too many for "host" */
         test_plan_prepare(engine, &plan, signal);
         const bool taken = strcmp(plan_info(plan.plan)->variant, "direct") == 0;
         if (taken != given[i].taken)
-            fail_msg("%u taps: %s was chosen", given[i].taps, plan_info(plan.plan)->variant);
+            fail_msg("%u channels, %u taps: %s was chosen", given[i].channels, given[i].taps,
+                     plan_info(plan.plan)->variant);
         test_plan_free(&plan);
         signal_free(signal);
     }
