@@ -36,7 +36,7 @@ static const struct option_row table[] = {
     {"--out", NULL, "FILE", false, AT(out_path), NONE, NO_COMMAND, "--out FILE",
      "With --design: write the taps (.txt, .npy) or a plot (.png, .svg) to this file."},
     {"--list-devices", NULL, NULL, false, NONE, NONE, COMMAND_LIST_DEVICES, "--list-devices",
-     "List the OpenCL devices; `device` in [device] takes their number or a part of their name. Then the sound devices with their host API, channels, rates and latencies; `device` of a stream or sink takes their name or a pattern."},
+     "List the OpenCL devices; `device` in [device] takes their number or a part of their name. Then the sound devices with their host API, channels, rates and latencies; `card` of a stream or sink takes their name or a pattern."},
     {"--list-variants", NULL, NULL, false, NONE, NONE, COMMAND_LIST_VARIANTS, "--list-variants",
      "List the ways to compute a plan, in the order in which they are tried."},
     {"--tune", NULL, "FILE", true, AT(config_path), NONE, COMMAND_TUNE, "--tune [FILE]",

@@ -160,7 +160,7 @@ static const struct config_stream *find_capture(struct build *build,
     if (found == NULL)
         config_error(build->errors, place_of(section, KEY_SINK_DUPLEX),
                      "no stream captures from `%s` with duplex = yes; write `source = portaudio`, the "
-                     "same device and host api, and duplex = yes in the stream that does, or "
+                     "same card and host api, and duplex = yes in the stream that does, or "
                      "duplex = no here",
                      sound->request.device);
     else if (found->source.sound->request.playback.channels > 0) {

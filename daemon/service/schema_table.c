@@ -131,7 +131,7 @@ const struct schema_key schema_keys[KEYS] = {
     [KEY_DEVICE_PERIOD] = {"device period", SECTION_STREAM, VALUE_SPAN, .applies = CARD, .minimum = 16, .maximum = 8192, .fallback_words = "`block` when it lies within 16 … 8192 frames, else 256; a JACK server has its own",
         .sentence = "Frames of one period of an ALSA device: that often it interrupts, and that much it adds to the latency."},
     [KEY_DUPLEX] = {"duplex", SECTION_STREAM, VALUE_BOOLEAN, .applies = CARD, .fallback = "no",
-        .sentence = "Whether capture and playback are opened as one: the sink with the same `device` and `duplex = yes` plays in the same callbacks, so that what goes out and what comes in share frame numbers."},
+        .sentence = "Whether capture and playback are opened as one: the sink with the same `card` and `duplex = yes` plays in the same callbacks, so that what goes out and what comes in share frame numbers."},
     [KEY_ALLOW_CONVERSION] = {"allow conversion", SECTION_STREAM, VALUE_BOOLEAN, .applies = CARD, .fallback = "no",
         .sentence = "Whether a device may be used that resamples, mixes or converts without saying so (default, plug, dmix, pulse, pipewire): its samples are no measurement."},
 

@@ -7,6 +7,7 @@ definition at the declared latency. The server is killed and comes back; the dae
 until its ring overruns; its helper is killed; every missing frame must have a cause.
 """
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -283,6 +284,19 @@ class JackTest(unittest.TestCase):
             daemon = self.run_daemon(config + recording, wait=False)
             self.assertEqual(daemon.wait(), 1, daemon.output())
             self.assertIn(words, daemon.output())
+
+    def test_every_command_of_the_page(self):
+        """The blocks of docs/sound-cards.md that are marked `sh`, in order, in one folder."""
+        self.serve(2)
+        with open(os.path.join(c.ROOT, "docs", "sound-cards.md"), encoding="utf-8") as page:
+            blocks = [block.split("```")[0] for block in page.read().split("```sh\n")[1:]]
+        self.assertGreater(len(blocks), 1)
+        shutil.copy(os.path.join(c.ROOT, "config", "sound-card.conf"), self.folder)
+        done = subprocess.run(["bash", "-emc", "".join(blocks) + "wait\n"], cwd=self.folder, capture_output=True, text=True,
+                              check=False, timeout=4 * c.PATIENCE_S, env={**os.environ, "PATH": f"{c.BUILD}:{os.environ['PATH']}"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("sound card    `system` (jack), running, period 256 frames", done.stdout)
+        self.assertIn("plays 256 frames", done.stdout)
 
     def test_devices_are_listed(self):
         self.serve(8)
