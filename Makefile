@@ -261,8 +261,8 @@ docs-published: $(PUBLISHED)
 
 # What only the tests need is not installed for it.
 demo:
-	+@$(MAKE) --no-print-directory deps PACKAGES_TEST=python3-numpy
-	+@$(MAKE) --no-print-directory -j$(JOBS) all
+	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="python3-numpy jackd2"
+	+@$(MAKE) --no-print-directory -j$(JOBS) all $(JACK_CLIENT)
 	@$(PYTHON) clients/demo.py $(BUILD)
 
 # ---- gates ------------------------------------------------------------------------------

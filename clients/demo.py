@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""make demo: a simulated four-sensor rig → UDP → convolvd → UDP → tap, checked and timed.
+"""make demo: a simulated four-sensor rig → UDP → convolvd → UDP → tap, checked and timed; then a
+JACK client → convolvd → the same client (demo_jack.py).
 
     clients/demo.py BUILD_FOLDER [SECONDS]
 
@@ -17,6 +18,8 @@ import tempfile
 import time
 
 import numpy
+
+import demo_jack
 
 RATE_HZ = 500_000
 SENSORS = 4
@@ -90,8 +93,8 @@ class Demo:
                 process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def design(self, name):
-        subprocess.run([self.program("convolvd"), "--config", self.config, "--design", name, "--out",
+    def design(self, name, config=None):
+        subprocess.run([self.program("convolvd"), "--config", config or self.config, "--design", name, "--out",
                         self.path(name + ".npy")], check=True, cwd=self.folder,
                        stdout=subprocess.DEVNULL)
         return numpy.load(self.path(name + ".npy")).reshape(-1)
@@ -152,12 +155,24 @@ class Demo:
         say(table)
         return daemon.returncode, tap.returncode
 
-    def summary(self, daemon_status, tap_status):
+    def sound_card(self):
+        say("6  sound card: a JACK server (dummy driver), config/sound-card.conf, a JACK client that plays and listens")
+        trip = demo_jack.RoundTrip(self.build, self.folder, os.path.join(os.path.dirname(CONFIG), "sound-card.conf"), say)
+        try:
+            return trip.run(self.design("band", trip.config))
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            say(f"   {error}")
+            return False
+        finally:
+            trip.close()
+
+    def summary(self, daemon_status, tap_status, card):
         rig = json.loads(self.read("rig.json"))
-        good = daemon_status == 0 and tap_status == 0
+        good = daemon_status == 0 and tap_status == 0 and card
+        say("")
         say("demo: " + ("passed" if good else "FAILED") + f", {self.frames} frames × {SENSORS} sensors sent, "
-            f"{3 * SENSORS} filtered channels received and compared with the reference by frame number"
-            + ("" if good else f" (daemon {daemon_status}, tap {tap_status}, rig {json.dumps(rig)[:300]})"))
+            f"{3 * SENSORS} filtered channels received and compared with the reference by frame number, a JACK round trip exact to the frame"
+            + ("" if good else f" (daemon {daemon_status}, tap {tap_status}, sound card {'good' if card else 'bad'}, rig {json.dumps(rig)[:300]})"))
         return 0 if good else 1
 
 
@@ -167,7 +182,8 @@ def main():
     demo = Demo(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 8.0)
     try:
         demo.prepare()
-        return demo.summary(*demo.run())
+        results = demo.run()
+        return demo.summary(*results, demo.sound_card())
     finally:
         demo.close()
 
