@@ -222,6 +222,8 @@ struct capture {
     int64_t capture_ns[EPOCHS];          /* of the first result */
     int64_t capture_end_ns[EPOCHS];      /* of the last result's first frame … */
     uint64_t capture_end_frame[EPOCHS];  /* … which is this */
+    enum clock_source clock;             /* of the last result */
+    int64_t clock_error_ns;
     int16_t raw[EPOCHS][FRAMES_MAX][CHANNELS];
     uint64_t raw_frames[EPOCHS];
     bool out_of_order;
@@ -265,6 +267,8 @@ static void take(void *context, const struct result *result)
         got->capture_ns[result->epoch] = result->capture_ns;
     }
     got->capture_end_ns[result->epoch] = result->capture_ns;
+    got->clock = result->clock;
+    got->clock_error_ns = result->clock_error_ns;
     got->capture_end_frame[result->epoch] = result->first_frame;
     if (result->flags & RESULT_EPOCH_END)
         got->ends++;
