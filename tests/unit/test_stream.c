@@ -284,6 +284,38 @@ static void test_jump_longer_than_the_ring_is_a_discontinuity(void **state)
     world_close();
 }
 
+/* Four packets a train, all received when the last one was complete: capture times are those of a
+ * source whose packets are received one by one. */
+static void test_one_stamp_covers_a_train(void **state)
+{
+    (void)state;
+    enum { PACKET = 40, TRAIN = 4, PACKETS = 400 };
+    struct stream_options options = default_options();
+    world_open(&options);
+    const int64_t begun_ns = simulated_realtime_ns();
+    for (uint32_t i = 0; i < PACKETS; i++) {
+        if (i % TRAIN == 0)
+            world->now_ns += TRAIN * PACKET * 1000;
+        struct packet packet = {.place = i * PACKET,
+                                .frames = PACKET,
+                                .frames_behind = (TRAIN - 1 - i % TRAIN) * PACKET,
+                                .payload = (const uint8_t *)world->sent[0][i * PACKET],
+                                .receive_ns = world->now_ns,
+                                .receive_realtime_ns = simulated_realtime_ns(),
+                                .clock = CLOCK_SOURCE_TRAIN};
+        assert_int_equal(stream_put(world->stream, &packet), VERDICT_ACCEPTED);
+        turn(BATCHES);
+    }
+    stream_end(world->stream);
+    drain();
+    int64_t last_ns = (int64_t)world->got.capture_end_frame[0] * 1000;
+    assert_in_range(world->got.capture_ns[0], begun_ns - 100, begun_ns + 100);
+    assert_in_range(world->got.capture_end_ns[0], begun_ns + last_ns - 100, begun_ns + last_ns + 100);
+    assert_int_equal(world->got.clock, CLOCK_SOURCE_TRAIN);
+    assert_in_range(world->got.clock_error_ns, 0, 2000);
+    world_close();
+}
+
 /* Vacant slots: beyond everything received, free of everything that is still read, in one piece. What
  * is scribbled there counts for nothing; a packet whose payload lies at its place is not moved. */
 static void test_vacant_slots(void **state)
@@ -360,6 +392,7 @@ int main(void)
         cmocka_unit_test(test_records_are_convolved_alone),
         cmocka_unit_test(test_idle_flush),
         cmocka_unit_test(test_jump_longer_than_the_ring_is_a_discontinuity),
+        cmocka_unit_test(test_one_stamp_covers_a_train),
         cmocka_unit_test(test_vacant_slots),
     };
     return cmocka_run_group_tests_name("stream", tests, NULL, NULL);
