@@ -342,6 +342,15 @@ struct batch *engine_batch_take(struct engine *engine)
     return &slot->batch;
 }
 
+bool engine_batch_holds(const struct engine *engine, const struct plan *a, const struct plan *b)
+{
+    const uint64_t floats = (uint64_t)a->hop * a->info.output_floats +
+                            (uint64_t)b->hop * b->info.output_floats + 32;
+    return floats <= engine->slot_samples &&
+           (uint64_t)a->info.inputs + b->info.inputs <= engine->slot_reports &&
+           a->rows_most + b->rows_most <= ROWS_PER_BATCH;
+}
+
 uint32_t engine_batch_room(const struct engine *engine, const struct batch *batch,
                            const struct plan *plan)
 {

@@ -222,6 +222,9 @@ struct batch *engine_completed(struct engine *engine);                /* NULL: n
 void engine_batch_release(struct engine *engine, struct batch *batch); /* also for a batch taken but not submitted */
 uint32_t engine_in_flight(const struct engine *engine);
 
+/* Whether one batch holds a block of each. ANY. */
+bool engine_batch_holds(const struct engine *engine, const struct plan *a, const struct plan *b);
+
 /* Blocks of `plan` that still fit into `batch` by output memory (0…blocks_max). LOOP. */
 uint32_t engine_batch_room(const struct engine *engine, const struct batch *batch, const struct plan *plan);
 

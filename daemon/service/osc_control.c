@@ -262,10 +262,22 @@ static void on_mute(struct request *request)
         wish(request, &w);
 }
 
+static const struct {
+    const char *name;
+    enum exchange_how how;
+} how_table[] = {
+    {"fade", EXCHANGE_FADE},
+    {"hard", EXCHANGE_HARD},
+    {"clear", EXCHANGE_CLEAR},
+};
+
+enum { HOWS = sizeof how_table / sizeof *how_table, FADE_MS = 10, FADE_MAX_MS = 10000 };
+
 static void on_filter(struct request *request)
 {
     struct tuning_wish w = {.kind = TUNING_FILTER};
-    const char *how = "hard";
+    const char *how = "fade";
+    double fade_ms = FADE_MS;
     if (!osc_read_string(&request->reader, &w.filter)) {
         refuse(request, "write the name of a filter, as s band2");
         return;
@@ -279,11 +291,21 @@ static void on_filter(struct request *request)
     }
     if (osc_peek(&request->reader) != '\0' && !osc_read_string(&request->reader, &how))
         how = "";
-    if (strcmp(how, "hard") != 0)
-        refuse(request, "exchanges are hard: neither cross-faded nor with cleared history; write s hard, or "
-                        "leave it out");
-    else
-        wish(request, &w);
+    size_t row = 0;
+    while (row < HOWS && strcmp(how, how_table[row].name) != 0)
+        row++;
+    if (row == HOWS) {
+        refuse(request, "write s fade, s hard or s clear after the filter and the frame, or leave it out to fade");
+        return;
+    }
+    if (osc_peek(&request->reader) != '\0' &&
+        (!osc_read_number(&request->reader, &fade_ms) || !(fade_ms > 0 && fade_ms <= FADE_MAX_MS))) {
+        refuse(request, "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out");
+        return;
+    }
+    w.how = how_table[row].how;
+    w.fade_s = fade_ms / 1e3;
+    wish(request, &w);
 }
 
 /* ---- dispatch ------------------------------------------------------------------------------- */

@@ -306,6 +306,30 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     return prepare_source(pipeline, problem);
 }
 
+/* ---- numbers of frames ------------------------------------------------------------------------- */
+
+/* Output frames that alignment leaves out at an epoch's start. */
+static uint64_t output_shift(const struct pipeline *pipeline)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    double delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames;
+    return config->align ? (uint64_t)(delay_frames / config->decimate) : 0;
+}
+
+uint64_t pipeline_next_output(const struct pipeline *pipeline)
+{
+    uint64_t decimate = pipeline->stream_config->decimate, next = stream_next_frame(pipeline->stream);
+    uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
+    uint64_t kept = next <= phase ? 0 : (next - phase + decimate - 1) / decimate;
+    return kept > shift ? kept - shift : 0;
+}
+
+uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
+{
+    uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
+    return (output + shift) * pipeline->stream_config->decimate + phase;
+}
+
 /* ---- run: loop thread -------------------------------------------------------------------------- */
 
 static int connect_port(struct pipeline *pipeline, const struct result_port *port,

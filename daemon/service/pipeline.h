@@ -99,6 +99,11 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
                        struct plan **plan, double *delay_frames, char **hash,
                        struct problem *problem);
 
+/* LOOP. The earliest output frame of the epoch that a change can take, as results number them, and the frame at
+ * the input's rate that it is. */
+uint64_t pipeline_next_output(const struct pipeline *pipeline);
+uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output);
+
 /* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources (pipeline_start). */
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);

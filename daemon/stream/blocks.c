@@ -1,6 +1,6 @@
 /*
- * Blocks: from the ring into batches. Says what is ready, fills a batch with it, sheds whole
- * blocks when a live source outruns the device, and switches plans at an exact output frame.
+ * Blocks: from the ring into batches. Says what is ready, fills a batch with it, and sheds whole
+ * blocks when a live source outruns the device. exchange.c says which plan computes them.
  *
  * Loop thread; nothing here allocates, locks or logs.
  */
@@ -160,57 +160,6 @@ static uint32_t blocks_to_take(const struct stream *s, const struct batch *batch
     return blocks;
 }
 
-/* ---- exchange of the plan ---------------------------------------------------------------------- */
-
-static void take_next_plan(struct stream *s)
-{
-    struct plan *old = s->plan;
-    s->plan = s->next_plan;
-    s->next_plan = NULL;
-    s->delay_frames = s->next_delay_frames;
-    s->taps_longest = plan_info(s->plan)->taps_longest;
-    if (s->flight_first != s->flight_next)
-        s->flights[(s->flight_next - 1) % FLIGHTS_MAX].retiring = old;
-    else
-        s->retired(s->retired_context, old);
-}
-
-int stream_exchange(struct stream *s, struct plan *plan, uint64_t frame, double delay_frames,
-                    void (*retired)(void *context, struct plan *old), void *context)
-{
-    const struct plan_info *now = plan_info(s->plan);
-    const struct plan_info *next = plan_info(plan);
-    if (s->next_plan != NULL || frame < stream_next_frame(s) || next->hop != now->hop ||
-        next->inputs != now->inputs || next->output_floats != now->output_floats ||
-        next->decimate != now->decimate || next->decimate_phase != now->decimate_phase ||
-        next->history_frames > s->history)
-        return ERROR_ARGUMENT;
-    struct epoch *e = epoch_open(s);
-    s->next_plan = plan;
-    s->exchange_epoch = e != NULL ? e->number : s->stats.epochs;
-    s->exchange_frame = frame;
-    s->next_delay_frames = delay_frames;
-    s->retired = retired;
-    s->retired_context = context;
-    if (e != NULL)
-        ranges_add(&e->invalid, frame, frame + 1, INVALID_FILTER_CHANGE);
-    return 0;
-}
-
-uint64_t stream_next_frame(const struct stream *s)
-{
-    const struct epoch *e = epoch_open((struct stream *)s);
-    return e != NULL ? e->submitted : 0;
-}
-
-/* First frame of the epoch that the next plan computes; UINT64_MAX: none of it. */
-static uint64_t exchange_at(const struct stream *s, const struct epoch *e)
-{
-    if (s->next_plan == NULL || e->number < s->exchange_epoch)
-        return UINT64_MAX;
-    return e->number > s->exchange_epoch ? 0 : s->exchange_frame;
-}
-
 /* ---- filling a batch ----------------------------------------------------------------------------- */
 
 /* The block in which the exchange falls: each plan writes its frames of the same samples. */
@@ -223,7 +172,7 @@ static bool add_exchange(struct stream *s, struct batch *batch, const struct bat
     before.owner = NULL; /* the results are delivered with the second item */
     before.write_until = exchange;
     struct batch_item after = *item;
-    after.plan = s->next_plan;
+    after.plan = s->next.plan;
     after.write_from = exchange;
     after.fresh_from = after.fresh_until;
     after.share_previous = true;
@@ -234,28 +183,59 @@ static bool add_exchange(struct stream *s, struct batch *batch, const struct bat
     return error == 0;
 }
 
+/* Blocks of a cross-fade: each plan writes samples of its own, which are mixed on completion. */
+static bool add_mixing(struct stream *s, struct batch *batch, const struct batch_item *item)
+{
+    struct batch_item old = *item, new = *item;
+    exchange_fade_plans(s, &old.plan, &new.plan);
+    old.owner = NULL; /* the results are delivered with the second item */
+    new.fresh_from = new.fresh_until;
+    int error = engine_batch_add(s->engine, batch, &old);
+    if (error == 0)
+        error = engine_batch_add(s->engine, batch, &new);
+    assert(error == 0);
+    return error == 0;
+}
+
+/* J for both plans of a cross-fade; 0: they need a batch of their own. */
+static uint32_t blocks_to_mix(const struct stream *s, const struct batch *batch, uint32_t blocks)
+{
+    struct plan *old, *new;
+    if (batch->count > 0)
+        return 0;
+    exchange_fade_plans(s, &old, &new);
+    uint32_t room = engine_batch_room(s->engine, batch, old),
+             other = engine_batch_room(s->engine, batch, new);
+    room = (room < other ? room : other) / 2;
+    room = room > 0 ? room : 1; /* whoever asked for the fade has seen that a batch holds both */
+    return blocks < room ? blocks : room;
+}
+
 int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bool first)
 {
     struct epoch *e = epoch_with_work(s);
     if (e == NULL || s->flight_next - s->flight_first == FLIGHTS_MAX)
         return 0;
-    uint64_t exchange = exchange_at(s, e);
-    if (exchange <= e->submitted) {
-        take_next_plan(s);
-        exchange = UINT64_MAX;
-    }
+    uint64_t change;
+    enum exchange_phase phase = exchange_follow(s, e, &change);
+    if (phase == EXCHANGE_WAITING)
+        return 0;
     uint64_t limit = ready_until(s, e);
+    if (phase != EXCHANGE_INSIDE && change < limit)
+        limit = change;
     uint64_t block = e->submitted / s->hop;
     uint64_t start = block * s->hop;
     uint32_t blocks = blocks_to_take(s, batch, limit - start, budget_ns, first);
+    if (phase == EXCHANGE_MIXING && blocks > 0)
+        blocks = blocks_to_mix(s, batch, blocks);
     if (blocks == 0)
         return 0;
     bool inside = false; /* the exchange falls inside the one block taken */
-    if (exchange < start + (uint64_t)blocks * s->hop) {
-        blocks = (uint32_t)((exchange - start) / s->hop);
+    if (phase == EXCHANGE_INSIDE && change < start + (uint64_t)blocks * s->hop) {
+        blocks = (uint32_t)((change - start) / s->hop);
         if (blocks == 0) {
             blocks = 1;
-            inside = exchange < limit;
+            inside = change < limit;
         }
     }
     uint64_t end = start + (uint64_t)blocks * s->hop;
@@ -275,11 +255,15 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
         .fresh_until = e->base + end > s->fresh_until ? e->base + end : s->fresh_until,
         .absent = position - s->history < e->absent_until || end > e->head,
     };
-    bool added = inside ? add_exchange(s, batch, &item, (uint32_t)(exchange - start))
-                        : engine_batch_add(s->engine, batch, &item) == 0;
+    bool mixed = phase == EXCHANGE_MIXING;
+    bool added = inside  ? add_exchange(s, batch, &item, (uint32_t)(change - start))
+                 : mixed ? add_mixing(s, batch, &item)
+                         : engine_batch_add(s->engine, batch, &item) == 0;
     if (!added)
         return 0;
     int64_t cost_ns = plan_cost_ns(s->plan, blocks);
+    if (mixed)
+        cost_ns += plan_cost_ns(s->next.plan, blocks);
     s->flights[s->flight_next++ % FLIGHTS_MAX] = (struct flight){
         .epoch = e,
         .from = e->submitted,
@@ -288,6 +272,12 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
         .blocks = blocks,
         .delay_frames = s->delay_frames,
         .low = position - s->history,
+        .mixed = mixed,
+        .fade_frame = s->next.frame,
+        .fade_frames = s->next.fade_frames,
+        .forms = s->next.raw_old != NULL ? s->next.forms : NULL,
+        .forms_count = s->next.forms_count,
+        .reported = e->cleared_frame > start && e->cleared_frame < end,
     };
     s->stats.waiting -= until - e->submitted;
     s->stats.submitted += until - e->submitted;
@@ -295,6 +285,6 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
     /* A block submitted in part is copied again from where it stopped. */
     s->fresh_until = until < end && !e->ended ? e->base + until : item.fresh_until;
     if (inside)
-        take_next_plan(s);
+        exchange_inside(s, e);
     return cost_ns > 0 ? cost_ns : 1;
 }

@@ -44,7 +44,7 @@ static void take_reports(struct stream *s, const struct flight *flight,
     uint32_t channels = s->options.channels;
     /* The block was computed once before, when only its first part had come. */
     bool again = s->partial_valid && flight->from % s->hop != 0 &&
-                 s->partial_block == flight->first_block;
+                 s->partial_block == flight->first_block && !flight->reported;
     if (again) {
         for (uint32_t channel = 0; channel < channels; channel++) {
             add_report(&s->levels[channel], &s->partial[channel], -1);
@@ -53,16 +53,19 @@ static void take_reports(struct stream *s, const struct flight *flight,
         }
     }
     s->partial_valid = false;
-    for (uint32_t block = 0; block < flight->blocks; block++) {
+    for (uint32_t block = flight->reported; block < flight->blocks; block++) {
         uint64_t start = (flight->first_block + block) * s->hop;
         for (uint32_t channel = 0; channel < channels; channel++) {
             const struct block_report *report = &reports[(size_t)block * channels + channel];
             add_report(&s->levels[channel], report, 1);
             if (s->options.converter)
                 s->levels[channel].overload += report->overload;
-            if (report->nonfinite > 0)
-                ranges_add(&flight->epoch->invalid, start + report->nonfinite_first,
-                           start + report->nonfinite_last + s->taps_longest, INVALID_NONFINITE);
+            if (report->nonfinite == 0)
+                continue;
+            ranges_add(&flight->epoch->invalid, start + report->nonfinite_first,
+                       start + report->nonfinite_last + s->taps_longest, INVALID_NONFINITE);
+            uint64_t after = flight->epoch->base + start + report->nonfinite_last + 1;
+            s->nonfinite_until = after > s->nonfinite_until ? after : s->nonfinite_until;
         }
     }
     uint64_t last_block = flight->first_block + flight->blocks - 1;
@@ -325,7 +328,7 @@ static void measure_load(struct stream *s, const struct flight *flight, const st
     double blocks = 0;
     for (uint32_t i = 0; i < batch->count; i++)
         blocks += batch->items[i].blocks;
-    double share = flight->blocks / blocks;
+    double share = (flight->mixed ? 2 : 1) * flight->blocks / blocks;
     double load = share * (double)(batch->completed_ns - batch->started_ns) /
                   ((double)flight->blocks * s->period_ns);
     s->load += (load - s->load) * 0.05;
@@ -341,6 +344,8 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
     if (batch->status == BATCH_OK) {
         take_reports(s, &flight, item->reports);
         measure_load(s, &flight, batch);
+        if (flight.mixed)
+            exchange_mix(s, &flight, item[-1].samples, item->samples);
         deliver_flight(s, &flight, batch, item);
     } else {
         s->stats.submitted -= flight.until - flight.from;
@@ -349,7 +354,7 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
         s->partial_valid = false;
     }
     if (flight.retiring != NULL)
-        s->retired(s->retired_context, flight.retiring);
+        s->next.retired(s->next.context, flight.retiring);
     stream_retire_epochs(s);
 }
 

@@ -17,7 +17,7 @@
 /* ---- presence bits ------------------------------------------------------------------------ */
 
 /* Sets or clears the bits of positions [from, until), word by word; at most one lap. */
-static void mark(struct stream *s, uint64_t from, uint64_t until, bool present)
+void stream_mark(struct stream *s, uint64_t from, uint64_t until, bool present)
 {
     uint32_t mask = s->ring->frames - 1;
     while (from < until) {
@@ -36,7 +36,7 @@ static void mark(struct stream *s, uint64_t from, uint64_t until, bool present)
 }
 
 /* First position in [from, until) whose bit equals `present`; `until` when there is none. */
-static uint64_t find(const struct stream *s, uint64_t from, uint64_t until, bool present)
+uint64_t stream_find(const struct stream *s, uint64_t from, uint64_t until, bool present)
 {
     uint32_t mask = s->ring->frames - 1;
     while (from < until) {
@@ -56,7 +56,7 @@ static uint64_t find(const struct stream *s, uint64_t from, uint64_t until, bool
 void stream_clear_until(struct stream *s, uint64_t until)
 {
     if (until > s->cleared_until) {
-        mark(s, s->cleared_until, until, false);
+        stream_mark(s, s->cleared_until, until, false);
         s->cleared_until = until;
     }
 }
@@ -83,7 +83,7 @@ static void feed(struct stream *s, uint64_t position, const uint8_t *payload, ui
     uint64_t from = position < s->fresh_until ? position : s->fresh_until;
     if (from < lap) /* what lay there is overwritten */
         from = lap;
-    if (find(s, from, position, true) < position && position > s->fresh_until)
+    if (stream_find(s, from, position, true) < position && position > s->fresh_until)
         return;
     if (engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
         if (end > s->fresh_until)
@@ -148,8 +148,8 @@ static void give_up_hole(struct stream *s, struct epoch *e)
     struct hole *hole = first_hole(s);
     uint64_t until = e->base + hole->until;
     uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
-    while ((position = find(s, position, until, false)) < until) {
-        uint64_t end = find(s, position, until, true);
+    while ((position = stream_find(s, position, until, false)) < until) {
+        uint64_t end = stream_find(s, position, until, true);
         count_gap(s, e, position - e->base, end - e->base);
         copy_in_silence(s, position, end - position);
         if (end > e->absent_until)
@@ -173,7 +173,7 @@ static void settle(struct stream *s, struct epoch *e)
     struct hole *hole;
     while ((hole = first_hole(s)) != NULL) {
         uint64_t until = e->base + hole->until;
-        uint64_t missing = find(s, e->base + hole->from, until, false);
+        uint64_t missing = stream_find(s, e->base + hole->from, until, false);
         if (missing < until) {
             hole->from = missing - e->base;
             settled = hole->from;
@@ -249,7 +249,7 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
 static uint64_t next_base(const struct stream *s)
 {
     if (s->epoch_first == s->epoch_next && s->stats.epochs == 0)
-        return round_up(s->history, s->hop);
+        return round_up(s->cleared_until, s->hop);
     const struct epoch *e = &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
     return round_up(e->base, s->hop) + round_up(e->head + s->taps_longest - 1, s->hop) +
            round_up(s->history, s->hop) + s->hop;
@@ -372,8 +372,8 @@ static uint64_t place_frames(struct stream *s, struct epoch *e, const struct pac
     *late = 0;
     uint64_t position = e->base + from;
     uint64_t end = e->base + until;
-    while ((position = find(s, position, end, false)) < end) {
-        uint64_t run_end = find(s, position, end, true);
+    while ((position = stream_find(s, position, end, false)) < end) {
+        uint64_t run_end = stream_find(s, position, end, true);
         uint64_t settled = e->base + e->settled;
         if (position < settled) {
             if (run_end > settled)
@@ -383,7 +383,7 @@ static uint64_t place_frames(struct stream *s, struct epoch *e, const struct pac
             uint64_t offset = position - e->base - from;
             copy_in(s, position, packet->payload + offset * s->ring->frame_bytes,
                     run_end - position);
-            mark(s, position, run_end, true);
+            stream_mark(s, position, run_end, true);
             if (packet->flags & PACKET_RESULT)
                 feed(s, position, packet->payload + offset * s->ring->frame_bytes,
                      run_end - position);

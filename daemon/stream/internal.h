@@ -4,6 +4,8 @@
  *
  * Everything here is touched by the loop thread only, but for what stream_open fills in before.
  *
+ * exchange.c changes plan and ring while the stream runs.
+ *
  *   positions ──►   ... absent │ epoch e, frames 0…head │ absent: tail of e, history of e+1 │ epoch e+1 ...
  *                              base                     base + head                          base'
  */
@@ -13,6 +15,9 @@
 #include "stream/clock_line.h"
 #include "stream/ranges.h"
 #include "stream/stream.h"
+
+/* Where the first epoch lies: whatever history a later plan asks for, no position is negative. */
+static const uint64_t FIRST_POSITION = UINT64_C(1) << 24;
 
 enum {
     PORTS_MAX = 16,
@@ -66,6 +71,7 @@ struct epoch {
     double capture_rate_hz;
     int64_t capture_ns, capture_error_ns;
     enum clock_source clock;
+    uint64_t cleared_frame; /* frames before it were made silence within their block, after its report; 0: none */
     struct ranges invalid;  /* in output frames */
 };
 
@@ -78,6 +84,12 @@ struct flight {
     double delay_frames;
     uint64_t low;           /* lowest ring position the item reads */
     struct plan *retiring;  /* the plan this item was the last to use */
+    bool mixed;             /* a cross-fade: the item before holds the old plan's samples */
+    uint64_t fade_frame;    /* its first frame … */
+    uint32_t fade_frames;   /* … and length; forms: NULL, or samples are complex where the output is an envelope */
+    const enum output_form *forms;
+    uint32_t forms_count;
+    bool reported;          /* an earlier item reported the whole of the first block */
 };
 
 /* What has been handed to the ports since the last stream_flushed. */
@@ -106,11 +118,12 @@ struct stream {
     struct plan *plan;
     uint32_t taps_longest;
     double delay_frames;
-    struct plan *next_plan;  /* NULL: no exchange pending */
-    uint64_t exchange_epoch, exchange_frame;
-    double next_delay_frames;
-    void (*retired)(void *, struct plan *);
-    void *retired_context;
+    struct stream_exchange next; /* its plan NULL: no exchange pending */
+    uint64_t exchange_epoch;
+    bool exchange_begun;         /* its frame has been reached, what it makes invalid is flagged */
+    bool exchange_forgets;       /* presence bits before its frame are to be cleared first */
+    uint64_t nonfinite_until;    /* ring position after the last sample that was not finite */
+    struct stream_ring *old_ring; /* replaced; kept until the exchange is through */
 
     /* epochs begun and not yet fully delivered: [epoch_first, epoch_next) mod EPOCHS_MAX */
     struct epoch epochs[EPOCHS_MAX];
@@ -183,6 +196,47 @@ static inline uint64_t kept_before(const struct stream *s, uint64_t frame)
 
 /* Lowest ring position that submitted or waiting work may still read. */
 uint64_t stream_low(const struct stream *s);
+
+/* First position in [from, until) whose presence bit equals `present`; `until` when there is none. ingest.c */
+uint64_t stream_find(const struct stream *s, uint64_t from, uint64_t until, bool present);
+/* Sets or clears the bits of [from, until), at most one lap. ingest.c */
+void stream_mark(struct stream *s, uint64_t from, uint64_t until, bool present);
+
+/* ---- exchange.c ------------------------------------------------------------------------------ */
+
+/* A ring and what depends on its size. */
+struct stream_ring {
+    struct engine *engine;
+    struct ring *ring;
+    struct block_times *times;
+    uint64_t times_mask;
+    uint64_t jump_max;
+    uint32_t history;
+};
+
+/* What a plan may read before a block. */
+uint32_t stream_history_of(const struct plan_info *info);
+int stream_ring_make(struct engine *engine, const struct stream_options *options,
+                     const struct plan_info *info, uint64_t frames_min, struct stream_ring *out,
+                     struct problem *problem);
+
+/* Where epoch e, submitted up to e->submitted, stands in the pending exchange. */
+enum exchange_phase {
+    EXCHANGE_NONE,    /* the plan in use goes on, up to *until */
+    EXCHANGE_INSIDE,  /* the same, but the block that *until lies in is for both plans */
+    EXCHANGE_MIXING,  /* both plans compute, up to *until */
+    EXCHANGE_WAITING, /* nothing may be submitted before what is in flight has come back */
+};
+
+/* Takes the new plan into use when its frame has come. */
+enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t *until);
+/* The frame of the exchange lies inside the item just submitted: flags it, and the new plan goes on. */
+void exchange_inside(struct stream *s, struct epoch *e);
+/* Both plans of a cross-fade, `old` first. */
+void exchange_fade_plans(const struct stream *s, struct plan **old, struct plan **new);
+/* Mixes frames [from, until) of the flight into the item's samples; afterwards they are as any. */
+void exchange_mix(const struct stream *s, const struct flight *flight, const float *old,
+                  float *samples);
 
 /* Positions below `until` get valid presence bits: absent, until a packet says otherwise. ingest.c */
 void stream_clear_until(struct stream *s, uint64_t until);

@@ -11,29 +11,6 @@
 
 #include "core/clock.h"
 
-/* Of a ring, for the longest gap: 1 s of 16 channels at 1 MHz and 32 bits. */
-enum { GAP_BYTES_MAX = 64 << 20 };
-
-/* Frames the ring must hold: history, reorder window, everything in flight, the silence between two
- * epochs, and half a second or eight blocks of waiting. */
-static uint64_t ring_frames(const struct stream_options *options, const struct plan_info *info)
-{
-    if (options->ring_frames_min > 0)
-        return options->ring_frames_min;
-    double rate = options->rate_hz;
-    uint64_t reorder = (uint64_t)ceil((double)options->reorder_ns * rate / 1e9);
-    uint64_t in_flight = (uint64_t)(options->batches_in_flight + 1) * info->hop;
-    uint64_t waiting = (uint64_t)ceil(0.5 * rate);
-    if (waiting < 8 * (uint64_t)info->hop)
-        waiting = 8 * (uint64_t)info->hop;
-    /* A gap is convolved as silence, so the ring has to hold it; in memory of at most this size. */
-    uint64_t gap = (uint64_t)ceil((double)options->max_gap_ns * rate / 1e9);
-    if (gap > GAP_BYTES_MAX / options->frame_bytes)
-        gap = GAP_BYTES_MAX / options->frame_bytes;
-    uint64_t silence = 2 * (uint64_t)info->history_frames + 4 * (uint64_t)info->hop;
-    return info->history_frames + 2 * reorder + in_flight + silence + waiting + gap;
-}
-
 int stream_open(struct engine *engine, const struct stream_options *options, struct plan *plan,
                 struct stream **out, struct problem *problem)
 {
@@ -48,8 +25,6 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->engine = engine;
     s->plan = plan;
     s->hop = info->hop;
-    s->history = info->history_frames > info->taps_longest ? info->history_frames
-                                                           : info->taps_longest;
     s->taps_longest = info->taps_longest;
     s->delay_frames = options->delay_frames;
     s->output_channels = info->output_floats;
@@ -59,25 +34,19 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->deadline_ns = options->deadline_ns;
     if (s->deadline_ns == 0)
         s->deadline_ns = s->period_ns > 1e6 ? (int64_t)s->period_ns : NS_PER_MS;
-    int error = engine_ring_open(engine, ring_frames(options, info), options->frame_bytes, &s->ring,
-                                 problem);
-    if (error != 0) {
-        problem_prefix(problem, error, "stream %s", options->name);
+    struct stream_ring made;
+    int error = stream_ring_make(engine, options, info, options->ring_frames_min, &made, problem);
+    if (error != 0)
         goto free_stream;
-    }
-    /* A gap may fill what the ring holds beside the history, the reorder window and what is in flight; a longer
-     * one is a discontinuity. */
-    uint64_t kept = s->history + (uint64_t)(options->batches_in_flight + 4) * s->hop +
-                    (uint64_t)ceil(2e-9 * (double)options->reorder_ns * options->rate_hz);
-    s->jump_max = s->ring->frames > 2 * kept ? s->ring->frames - kept : s->ring->frames / 2;
-    uint64_t blocks = 4;
-    while (blocks < s->ring->frames / s->hop + 4)
-        blocks *= 2;
-    s->times_mask = blocks - 1;
-    s->times = calloc(blocks, sizeof *s->times);
+    s->ring = made.ring;
+    s->times = made.times;
+    s->times_mask = made.times_mask;
+    s->jump_max = made.jump_max;
+    s->history = made.history;
+    s->cleared_until = FIRST_POSITION;
     s->levels = calloc(options->channels, sizeof *s->levels);
     s->partial = calloc(options->channels, sizeof *s->partial);
-    if (s->times == NULL || s->levels == NULL || s->partial == NULL) {
+    if (s->levels == NULL || s->partial == NULL) {
         error = problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->name);
         goto free_arrays;
     }
@@ -104,6 +73,7 @@ void stream_close(struct stream *s)
     free(s->levels);
     free(s->times);
     engine_ring_close(s->engine, s->ring);
+    stream_ring_free(s->old_ring);
     free(s);
 }
 

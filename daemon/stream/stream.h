@@ -88,11 +88,41 @@ void stream_lost(struct stream *stream, uint64_t frames, enum invalid_cause caus
 /* Everything received has been processed, tail included, and handed to the ports. */
 bool stream_drained(const struct stream *stream);
 
-/* From frame `frame` (at the input's rate) of the current epoch on, `plan` (same inputs, hop, output floats and
- * kept frames, and no more history than the ring was made for) is used; `retired` is called when the old plan is no longer in any batch.
- * ERROR_ARGUMENT when the frame has already been submitted or an exchange is pending. */
-int stream_exchange(struct stream *stream, struct plan *plan, uint64_t frame, double delay_frames,
-                    void (*retired)(void *context, struct plan *old), void *context);
+/* From frame x of the current epoch on another plan is used. What lies between: */
+enum exchange_how {
+    EXCHANGE_HARD,  /* nothing: frame x comes from the new plan and its true history */
+    EXCHANGE_FADE,  /* frames x … x + F - 1 mix both: (1 - w) old + w new, w a raised cosine */
+    EXCHANGE_CLEAR, /* the new plan sees silence before frame x, as at an epoch's start */
+};
+
+struct stream_exchange {
+    struct plan *plan;   /* same inputs, hop, output floats and kept frames */
+    uint64_t frame;      /* x, at the input's rate */
+    double delay_frames;
+    enum exchange_how how;
+    uint32_t fade_frames; /* F, FADE: at least 1 */
+    /* FADE where an output is an envelope: the plan in use and the new one with complex outputs in its place, so
+     * that the envelope is taken after the mix; else NULL. `forms` are the outputs', and outlive the exchange. */
+    struct plan *raw_old, *raw_new;
+    const enum output_form *forms;
+    uint32_t forms_count;
+    struct stream_ring *ring; /* of stream_ring_prepare; NULL: the history fits. Taken over when accepted */
+    /* No batch uses the old plans any more. */
+    void (*retired)(void *context, struct plan *old);
+    void *context;
+};
+
+/* ERROR_ARGUMENT when the frame has already been submitted, an exchange is pending, or the plan is not alike. */
+int stream_exchange(struct stream *stream, const struct stream_exchange *exchange);
+
+/* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. WORKER. */
+struct stream_ring;
+int stream_ring_prepare(const struct stream *stream, const struct plan *plan,
+                        struct stream_ring **out, struct problem *problem);
+/* The ring that an exchange has replaced, once it is retired; NULL: none. LOOP. */
+struct stream_ring *stream_ring_replaced(struct stream *stream);
+/* WORKER. NULL is fine. */
+void stream_ring_free(struct stream_ring *ring);
 /* First frame (at the input's rate) of the current epoch not yet submitted: the earliest a change can take. */
 uint64_t stream_next_frame(const struct stream *stream);
 

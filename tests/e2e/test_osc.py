@@ -4,6 +4,7 @@ numpy frame by frame, questions and changes while running, hostile packets, slow
 made here byte by byte, and with liblo's own programs (oscsend, oscdump) and its Python binding.
 """
 import os
+import re
 import socket
 import struct
 import subprocess
@@ -24,6 +25,9 @@ BLOCK = 256
 FRAMES = 4096
 TAPS = c.random_taps(11, 31)
 TAPS2 = c.random_taps(12, 45)
+LONG = c.random_taps(13, 3000)
+ANALYTIC = c.random_taps(14, 63, True)
+ANALYTIC2 = c.random_taps(16, 51, True)
 MALFORMED = bytes.fromhex("2f63682f310000002c69620000000007")
 
 
@@ -189,6 +193,10 @@ def gather(receive, frames, channels=2, narrow=False):
     return np.concatenate(y).astype(float)[:frames], flags, latencies
 
 
+def fade_weights(frames, at, fade):
+    return (0.5 - 0.5 * np.cos(np.pi * np.clip((np.arange(frames) - at + 0.5) / fade, 0, 1)))[:, None]
+
+
 FORMS = [("hh", "f32be"), ("iiii", "f32be"), ("ii", "f32be"), ("b", "f32be"), ("f", "f32be"), ("hh", "s16be")]
 
 
@@ -198,14 +206,19 @@ class Osc(unittest.TestCase):
         cls.folder = c.temporary()
         np.save(os.path.join(cls.folder.name, "one.npy"), TAPS)
         np.save(os.path.join(cls.folder.name, "two.npy"), TAPS2)
+        np.save(os.path.join(cls.folder.name, "long.npy"), LONG)
+        np.save(os.path.join(cls.folder.name, "analytic.npy"), ANALYTIC)
+        np.save(os.path.join(cls.folder.name, "analytic2.npy"), ANALYTIC2)
         cls.port, cls.tcp = c.free_port(), c.free_port()
-        names = [f"form{i}" for i in range(len(FORMS))] + ["tcp0", "tcp1", "lost", "change", "sets", "levels", "python", "fast"]
+        names = [f"form{i}" for i in range(len(FORMS))] + ["tcp0", "tcp1", "lost", "change", "sets", "levels", "python", "fast",
+                                                              "fade", "envelope", "clear", "long"]
         streams = "".join(
             f"[stream {n}]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\nblock = {BLOCK}\n"
-            f"filter = {'two' if n == 'change' else 'one'}\n"
+            f"filter = {'two' if n == 'change' else 'analytic' if n == 'envelope' else 'one'}\n"
+            f"{'output = envelope' if n == 'envelope' else ''}\n"
             f"format = {FORMS[int(n[4:])][1] if n.startswith('form') else 'f32be'}\nbuffer = 2 s\n"
             f"[sink {n}]\ntype = osc\nstream = {n}\n" for n in names)
-        filters = "".join(f"[filter {n}]\ntype = file\npath = {n}.npy\ndelay = 0\n" for n in ("one", "two"))
+        filters = "".join(f"[filter {n}]\ntype = file\npath = {n}.npy\ndelay = 0\n" for n in ("one", "two", "long", "analytic", "analytic2"))
         cls.daemon = c.Daemon(cls.folder.name, f"[osc]\naddress = *:{cls.port}\ntcp address = *:{cls.tcp}\n"
                               f"tcp timeout = 3 s\nallow = any\n{streams}{filters}")
 
@@ -297,7 +310,7 @@ class Osc(unittest.TestCase):
         x = signal(50)
         packets = list(blocks("change", x))
         segments = [(0, TAPS2, 1.0)]
-        steps = {1024: ("filter", "sh", "one", 1500), 2048: ("gain", "ff", 6.0, 0.0), 3072: ("mute", "i", 1)}
+        steps = {1024: ("filter", "shs", "one", 1500, "hard"), 2048: ("gain", "ff", 6.0, 0.0), 3072: ("mute", "i", 1)}
         taps, gain = TAPS2, 1.0
         for n, packet in enumerate(packets):
             if n * 64 in steps:
@@ -326,8 +339,60 @@ class Osc(unittest.TestCase):
         self.assertIn("computed already", client.await_("/convolvd/error")[2][1])
         client.send("/convolvd/change/gain", "fi", 0, 3)
         self.assertIn("2 outputs", client.await_("/convolvd/error")[2][1])
-        client.send("/convolvd/change/filter", "ss", "one", "fade")
-        self.assertIn("hard", client.await_("/convolvd/error")[2][1])
+        client.send("/convolvd/change/filter", "ss", "one", "slowly")
+        self.assertIn("s fade, s hard or s clear", client.await_("/convolvd/error")[2][1])
+
+    def exchange(self, stream, x, arguments, at, before=1024):
+        """Sends x, asks for the change when `before` frames are out; the results, and where they are invalid."""
+        client, results = self.client(), self.client()
+        results.send(f"/convolvd/{stream}/subscribe", "s", "results")
+        for n, packet in enumerate(blocks(stream, x)):
+            if n * 64 == before:
+                c.wait_for(lambda: self.daemon.stream(stream)["frames_out"]["out"] >= before - BLOCK, "results")
+                client.send(f"/convolvd/{stream}/filter", *arguments)
+                got = client.receive()
+                self.assertEqual((got[0], got[2]), (f"/convolvd/{stream}/changed", ["filter", at]))
+            client.raw(packet)
+        y, flags, _ = gather(results.receive, len(x))
+        return y, (flags & 4) != 0
+
+    def test_fade(self):
+        """The default: a raised cosine of 10 ms from the named frame on, over several blocks."""
+        x, at, fade = signal(51), 1500, RATE // 100
+        y, invalid = self.exchange("fade", x, ("sh", "two", at), at)
+        w = fade_weights(FRAMES, at, fade)
+        want = (1 - w) * c.convolve(x, TAPS)[:FRAMES] + w * c.convolve(x, TAPS2)[:FRAMES]
+        c.assert_within(y, want, x, TAPS2, what="cross-fade")
+        self.assertTrue(invalid[at:at + fade].all())
+        self.assertFalse(invalid[at + fade + 512:].any())
+        self.assertEqual(self.daemon.stream("fade")["invalid"]["filter change"], fade)
+
+    def test_fade_envelope(self):
+        """The envelope is taken after the cross-fade, here of 5 ms."""
+        x, at, fade = signal(52), 1333, RATE // 200
+        y, _ = self.exchange("envelope", x, ("shsf", "analytic2", at, "fade", 5.0), at)
+        w = fade_weights(FRAMES, at, fade)
+        want = abs((1 - w) * c.convolve(x, ANALYTIC)[:FRAMES] + w * c.convolve(x, ANALYTIC2)[:FRAMES])
+        c.assert_within(y, want, x, ANALYTIC2, what="envelope of a cross-fade")
+
+    def test_clear(self):
+        """The new filter begins in silence at the named frame, and settles."""
+        x, at = signal(53), 1700
+        y, invalid = self.exchange("clear", x, ("shs", "two", at, "clear"), at)
+        want = c.convolve(x, TAPS)[:FRAMES]
+        want[at:] = c.convolve(x[at:], TAPS2)[:FRAMES - at]
+        c.assert_within(y, want, x, TAPS2, what="cleared history")
+        self.assertEqual(self.daemon.stream("clear")["invalid"]["filter change"], len(TAPS2) - 1)
+        self.assertTrue(invalid[at:at + len(TAPS2) - 1].all())
+
+    def test_longer_filter(self):
+        """A filter far longer than the one the stream was started with, with all its history."""
+        x, at = signal(54, 8192), 4000
+        y, invalid = self.exchange("long", x, ("shs", "long", at, "hard"), at, 3072)
+        want = c.convolve(x, TAPS)[:len(x)]
+        want[at:] = c.convolve(x, LONG)[at:len(x)]
+        c.assert_within(y, want, x, LONG, what="a longer filter")
+        self.assertEqual(self.daemon.stream("long")["invalid"]["filter change"], 1)
 
     def test_levels(self):
         client = self.client()
@@ -491,6 +556,39 @@ class Osc(unittest.TestCase):
         shown = text_of_page.split("one frame:\n\n```\n")[1].split("```")[0]
         data = bytes.fromhex("".join(line[:48].split("  ")[0] for line in shown.splitlines()))
         self.assertEqual(data, message("/convolvd/rig/block", "hhb", 1, 64, struct.pack(">2f", 0.5, -0.5)))
+
+
+class Load(unittest.TestCase):
+    def test_too_heavy(self):
+        """A filter too heavy for the device is refused with the figure, and everything stays as it was."""
+        with c.temporary() as folder:
+            np.save(os.path.join(folder, "one.npy"), TAPS)
+            np.save(os.path.join(folder, "heavy.npy"), c.random_taps(18, 1 << 17))
+            port = c.free_port()
+            daemon = c.Daemon(folder, f"[osc]\naddress = 127.0.0.1:{port}\n"
+                              "[stream fast]\nsource = osc\nrate = 2 MHz\nchannels = 8\nblock = 32\nfilter = one\n"
+                              "[sink fast]\ntype = osc\nstream = fast\n"
+                              "[filter one]\ntype = file\npath = one.npy\ndelay = 0\n"
+                              "[filter heavy]\ntype = file\npath = heavy.npy\ndelay = 0\n")
+            client = Client(port)
+            try:
+                client.send("/convolvd/fast/filter", "ss", "heavy", "hard")
+                address, _, (asked, sentence) = client.await_("/convolvd/error", 5 * c.PATIENCE_S)
+                self.assertEqual(asked, "/convolvd/fast/filter")
+                figure = re.fullmatch(r"the load would be (\d+) %, more than 90 %; .*", sentence)
+                self.assertIsNotNone(figure, sentence)
+                self.assertGreater(int(figure.group(1)), 90)
+                client.send("/convolvd/fast/subscribe", "s", "results")
+                x = signal(71, 640, 8)
+                for packet in blocks("fast", x, size=32):
+                    client.raw(packet)
+                y, flags, _ = gather(client.receive, 640, 8)
+                c.assert_within(y, c.convolve(x, TAPS)[:640], x, TAPS, what="the filter before")
+                self.assertFalse((flags[2 * len(TAPS) + 20:] & 4).any())
+                self.assertEqual(daemon.stream("fast")["plan"]["taps"], len(TAPS))
+            finally:
+                client.close()
+                daemon.stop()
 
 
 if __name__ == "__main__":

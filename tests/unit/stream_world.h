@@ -25,11 +25,13 @@
 /* ---- an engine by definition ------------------------------------------------------------------- */
 
 enum { CHANNELS = 2, HOP = 32, TAPS = 37, HISTORY = 96, BATCHES = 4, BLOCKS_MAX = 8 };
-enum { OUTPUT_FLOATS = CHANNELS, BATCH_FLOATS = 2 * BLOCKS_MAX * HOP * OUTPUT_FLOATS };
+enum { TAPS_MOST = 1000, OUTPUT_FLOATS = CHANNELS, BATCH_FLOATS = 2 * BLOCKS_MAX * HOP * OUTPUT_FLOATS };
 
 struct plan {
     struct plan_info info;
-    double taps[TAPS];
+    enum output_form form;        /* of every output */
+    double taps[TAPS_MOST];       /* [info.taps_longest] */
+    double imaginary[TAPS_MOST];  /* likewise, unless the form is OUTPUT_REAL */
 };
 
 struct engine {
@@ -111,9 +113,8 @@ struct batch *engine_batch_take(struct engine *engine)
 uint32_t engine_batch_room(const struct engine *engine, const struct batch *batch,
                            const struct plan *plan)
 {
-    (void)plan;
     uint32_t used = engine->used[batch - engine->batches];
-    uint32_t room = (BATCH_FLOATS - used) / (HOP * OUTPUT_FLOATS);
+    uint32_t room = (BATCH_FLOATS - used) / (HOP * plan->info.output_floats);
     return room < BLOCKS_MAX ? room : BLOCKS_MAX;
 }
 
@@ -129,7 +130,7 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
         assert_true(item->blocks <= engine_batch_room(engine, batch, item->plan));
         added->samples = engine->samples[index] + engine->used[index];
         added->reports = engine->reports[index] + engine->used[index] / (HOP * OUTPUT_FLOATS) * CHANNELS;
-        engine->used[index] += item->blocks * HOP * OUTPUT_FLOATS;
+        engine->used[index] += item->blocks * HOP * item->plan->info.output_floats;
     }
     batch->count++;
     return 0;
@@ -159,10 +160,19 @@ static void convolve(const struct batch_item *item)
         if ((item->epoch_block * HOP + n) % decimate != phase)
             continue;
         for (uint32_t c = 0; c < CHANNELS && n >= item->write_from && n < item->write_until; c++) {
-            double sum = 0;
-            for (uint32_t k = 0; k < TAPS; k++)
-                sum += item->plan->taps[k] * ring_value(item->ring, item->position + n - k, c);
-            item->samples[kept * CHANNELS + c] = (float)sum;
+            double re = 0, im = 0;
+            for (uint32_t k = 0; k < item->plan->info.taps_longest; k++) {
+                double x = ring_value(item->ring, item->position + n - k, c);
+                re += item->plan->taps[k] * x;
+                im += item->plan->imaginary[k] * x;
+            }
+            float *to = item->samples + (size_t)kept * item->plan->info.output_floats;
+            if (item->plan->form == OUTPUT_COMPLEX) {
+                to[2 * c] = (float)re;
+                to[2 * c + 1] = (float)im;
+            } else {
+                to[c] = item->plan->form == OUTPUT_REAL ? (float)re : (float)hypot(re, im);
+            }
         }
         kept++;
     }
@@ -317,7 +327,7 @@ static inline struct stream_options default_options(void)
     };
 }
 
-static void make_plan(struct plan *plan, uint64_t seed)
+static inline void make_plan(struct plan *plan, uint64_t seed)
 {
     struct random_state random = {seed};
     *plan = (struct plan){.info = {.variant = "definition",

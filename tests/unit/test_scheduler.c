@@ -330,7 +330,10 @@ static void start_b(uv_work_t *work, int status)
     visit->b.got = calloc((visit->b.total + 301) * 5, sizeof(float));
     feed_open(&visit->b, &visit->house, "b");
     visit->exchange = 12345;
-    assert_int_equal(stream_exchange(visit->b.stream, visit->b_next, visit->exchange, 0, on_retired, visit), 0);
+    assert_int_equal(stream_exchange(visit->b.stream, &(struct stream_exchange){.plan = visit->b_next,
+                                                                .frame = visit->exchange,
+                                                                .retired = on_retired,
+                                                                .context = visit}), 0);
     visit->phase = 1;
 }
 

@@ -274,6 +274,11 @@ static void test_room_counts_kept_frames(void **state)
     close_decimating();
 }
 
+static int exchange_at_50(void)
+{
+    return stream_exchange(world->stream, &(struct stream_exchange){.plan = &world->other, .frame = 50, .delay_frames = 18});
+}
+
 /* Plans that keep other frames cannot take over in mid-stream. */
 static void test_exchange_keeps_the_grid(void **state)
 {
@@ -282,11 +287,11 @@ static void test_exchange_keeps_the_grid(void **state)
     open_decimating(&options, 4, 0);
     put(0, 0, 100, 0, 0);
     world->other.info.decimate_phase = 1;
-    assert_int_equal(stream_exchange(world->stream, &world->other, 50, 18, NULL, NULL),
+    assert_int_equal(exchange_at_50(),
                      ERROR_ARGUMENT);
     world->other.info.decimate_phase = 0;
     world->other.info.decimate = 2;
-    assert_int_equal(stream_exchange(world->stream, &world->other, 50, 18, NULL, NULL),
+    assert_int_equal(exchange_at_50(),
                      ERROR_ARGUMENT);
     stream_end(world->stream);
     drain();
