@@ -27,6 +27,8 @@ struct sound_options {
     bool own;                 /* what is played is the result of what is captured */
     uint64_t latency_frames;  /* of playback, see portaudio_sink.c; 0: by rule */
     uint32_t hop_frames;      /* of the stream that is played */
+    bool round_trip_given;    /* what an excitation needs from the output to the input … */
+    uint64_t round_trip_frames; /* … by the configuration; else as it was measured */
     bool resample;            /* playback follows the stream's clock, see playback_follow.h */
 };
 

@@ -43,6 +43,8 @@ static const struct option_row table[] = {
      "Measure every way to compute each stream of a configuration on its device, and keep the best in `cache` for the runs to come. Stop the daemon first, or the figures are those of a busy machine."},
     {"--explain", NULL, "FILE", true, AT(config_path), NONE, COMMAND_EXPLAIN, "--explain [FILE]",
      "Say which way is chosen for each stream of a configuration and why, with what --tune measured. Touches no socket."},
+    {"--measure-loopback", NULL, "FILE", true, AT(config_path), NONE, COMMAND_MEASURE_LOOPBACK, "--measure-loopback [FILE]",
+     "Play chirps on every sound card of a configuration that has duplex = yes, find the round trip from its outputs to its inputs, which must be connected, and keep it in `cache` for the runs to come."},
     {"--kernels", NULL, "DIR", false, AT(kernels_dir), NONE, NO_COMMAND, "--kernels DIR",
      "Use OpenCL kernels from this folder in place of the built-in ones of the same name."},
     {"--variant", NULL, "NAME", false, AT(variant), NONE, NO_COMMAND, "--variant NAME",
@@ -165,7 +167,7 @@ void arguments_print_help(FILE *out)
           "on an OpenCL device. SIGTERM stops it after the last frames have been processed (a second\n"
           "one at once), SIGUSR1 prints the state of every stream, SIGHUP reads the configuration again.\n\n",
           out);
-    enum { INDENT = 24, COLUMNS = 96 };
+    enum { INDENT = 26, COLUMNS = 98 };
     for (size_t i = 0; i < ROWS; i++) {
         fprintf(out, "  %-*s", INDENT - 2, table[i].shown);
         print_wrapped(out, table[i].sentence, INDENT, COLUMNS);

@@ -14,6 +14,7 @@
 #include "service/config.h"
 #include "service/control.h"
 #include "service/design_report.h"
+#include "service/loopback.h"
 #include "service/service.h"
 #include "service/osc_table.h"
 
@@ -137,6 +138,19 @@ static int explain(const struct arguments *arguments)
     return choosing(arguments, choosing_explain);
 }
 
+static int measure_loopback(const struct arguments *arguments)
+{
+    struct config *config = load(arguments);
+    if (config == NULL)
+        return EXIT_FAILURE;
+    struct problem problem = {0};
+    int error = loopback_measure(config, stdout, &problem);
+    fflush(stdout);
+    int status = error == 0 ? EXIT_SUCCESS : fail(&problem);
+    config_free(config);
+    return status;
+}
+
 static int list_variants(const struct arguments *arguments)
 {
     (void)arguments;
@@ -214,6 +228,7 @@ int command_run(const struct arguments *arguments)
         [COMMAND_LIST_VARIANTS] = list_variants,
         [COMMAND_TUNE] = tune,
         [COMMAND_EXPLAIN] = explain,
+        [COMMAND_MEASURE_LOOPBACK] = measure_loopback,
         [COMMAND_STATUS] = show_status,
         [COMMAND_HELP] = print_help,
         [COMMAND_HELP_CONFIG] = print_help_config,

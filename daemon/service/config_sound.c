@@ -128,6 +128,10 @@ int build_sound_source(struct build *build, struct config_stream *stream,
                    &sound->request.capture))
         return ERROR_CONFIG;
     sound->request.capture.format = stream->source.format;
+    sound->round_trip_given = value_given(section, KEY_ROUND_TRIP);
+    if (sound->round_trip_given && !frames_of(build, section, KEY_ROUND_TRIP,
+                                              stream->source.rate_hz, &sound->round_trip_frames))
+        return ERROR_CONFIG;
     stream->source.sound = sound;
     return 0;
 }

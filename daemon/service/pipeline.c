@@ -2,12 +2,14 @@
 #include "service/pipeline.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "service/loopback.h"
 #include "service/stream_filters.h"
 
 enum { BATCHES_DEFAULT = 6 }; /* engine_options.batches when the configuration leaves it open */
@@ -281,6 +283,20 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
     return error;
 }
 
+/* What lies between an excitation and its capture is a delay like a filter's. */
+static void declare_round_trip(struct pipeline *pipeline)
+{
+    struct loopback_entry measured = {0};
+    uint64_t frames =
+        loopback_declared(pipeline->config, pipeline->stream_config, &measured);
+    pipeline->round_trip_frames = frames;
+    pipeline->upstream_delay_frames = (double)frames;
+    if (measured.frames > 0)
+        log_info("stream %s: round trip of %" PRIu64 " frames declared, measured %s with periods of %" PRIu32
+                 " frames",
+                 pipeline->stream_config->name, frames, measured.measured, measured.period_frames);
+}
+
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
 {
     int error;
@@ -295,6 +311,8 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
         pipeline->upstream_delay_frames =
             (upstream->delay_frames + upstream->upstream_delay_frames) /
             upstream->stream_config->decimate;
+    if (upstream == NULL)
+        declare_round_trip(pipeline);
     error = pipeline_make_plan(pipeline, pipeline->stream_config, &pipeline->plan,
                                &pipeline->delay_frames, &pipeline->taps_hash, problem);
     if (error < 0)

@@ -69,6 +69,7 @@ struct pipeline {
     struct stream *stream;
     double delay_frames;          /* of this stream's filters */
     double upstream_delay_frames; /* of the chain before, unless it was applied there */
+    uint64_t round_trip_frames;   /* in the line above: from an excitation's play to its capture */
     char *taps_hash;              /* of all taps used, joined by commas */
     const struct source_ops *source_ops;
     struct source *source;        /* NULL once closed */

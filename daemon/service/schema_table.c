@@ -132,6 +132,8 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "Frames of one period of an ALSA device: that often it interrupts, and that much it adds to the latency."},
     [KEY_DUPLEX] = {"duplex", SECTION_STREAM, VALUE_BOOLEAN, .applies = CARD, .fallback = "no",
         .sentence = "Whether capture and playback are opened as one: the sink with the same `card` and `duplex = yes` plays in the same callbacks, so that what goes out and what comes in share frame numbers."},
+    [KEY_ROUND_TRIP] = {"round trip", SECTION_STREAM, VALUE_SPAN, .applies = CARD, .minimum = 0, .maximum = 1048576, .fallback_words = "what `convolvd --measure-loopback` found for this card and rate, else 0",
+        .sentence = "How much later than it is played an excitation is captured, on a duplex card that plays another stream: declared with the filter's delay, and applied with it by `align`."},
     [KEY_ALLOW_CONVERSION] = {"allow conversion", SECTION_STREAM, VALUE_BOOLEAN, .applies = CARD, .fallback = "no",
         .sentence = "Whether a device may be used that resamples, mixes or converts without saying so (default, plug, dmix, pulse, pipewire): its samples are no measurement."},
 

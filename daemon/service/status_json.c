@@ -210,6 +210,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_object_set_new(object, "device", json_integer(pipeline->seat->index));
     json_object_set_new(object, "plan", plan_json(plan_info(pipeline->plan)));
     json_object_set_new(object, "delay_frames", real(stats.delay_frames));
+    json_object_set_new(object, "round_trip_frames", integer(pipeline->round_trip_frames));
     json_object_set_new(object, "aligned", json_boolean(config->align));
     if (stats.last_frame_ns != 0) {
         json_object_set_new(object, "last_frame", integer(stats.last_frame));

@@ -11,7 +11,8 @@
  * header. A connection is SOURCE>SINK, each a full port name; one with %d stands for one
  * connection per port of ours that it names, counted from 1. Connections are retried until the
  * ports exist (--timeout); the first cycle after the last one is frame 0. --through N passes
- * N inputs to N outputs untouched instead. The server is $JACK_DEFAULT_SERVER's.
+ * N inputs to N outputs untouched instead, --delay FRAMES later. The server is
+ * $JACK_DEFAULT_SERVER's.
  *
  * Prints "ready" when connected and, at the end, one line of JSON: rate, period, first_frame
  * (JACK's frame time of row 0), frames, missed_frames (cycles that JACK left out, by its frame
@@ -48,6 +49,8 @@ struct client {
     float *capture;               /* [frames][input_count] */
     uint64_t play_frames, frames; /* frames: how long the run is, 0: until SIGTERM */
     bool loop, through;
+    float *line; /* --delay: [delay][output_count], a ring */
+    uint32_t delay;
     /* Main thread sets, process thread reads. */
     atomic_bool started;
     /* Process thread sets, main thread reads. */
@@ -58,6 +61,7 @@ struct client {
     atomic_bool gone;
     /* Process thread only. */
     bool running;
+    uint32_t line_at;
     jack_nframes_t next_frame_time;
 };
 
@@ -95,9 +99,19 @@ static int64_t monotonic_ns(void)
 
 static void pass_through(struct client *client, jack_nframes_t frames)
 {
-    for (uint32_t port = 0; port < client->output_count; port++)
-        memcpy(jack_port_get_buffer(client->outputs[port], frames),
-               jack_port_get_buffer(client->inputs[port], frames), frames * sizeof(float));
+    uint32_t at = client->line_at;
+    for (uint32_t port = 0; port < client->output_count; port++) {
+        const float *from = jack_port_get_buffer(client->inputs[port], frames);
+        float *to = jack_port_get_buffer(client->outputs[port], frames);
+        at = client->line_at;
+        for (jack_nframes_t i = 0; i < frames; i++) {
+            float *kept = &client->line[at * client->output_count + port];
+            to[i] = client->delay > 0 ? *kept : from[i];
+            *kept = from[i];
+            at = client->delay > 0 ? (at + 1) % client->delay : 0;
+        }
+    }
+    client->line_at = at;
 }
 
 static void play(struct client *client, jack_nframes_t frames, uint64_t at, bool silent)
@@ -274,17 +288,12 @@ static void quiet(const char *text)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"name", required_argument, NULL, 'n'},
-        {"play", required_argument, NULL, 'p'},
-        {"outputs", required_argument, NULL, 'o'},
-        {"capture", required_argument, NULL, 'c'},
-        {"inputs", required_argument, NULL, 'i'},
-        {"frames", required_argument, NULL, 'f'},
-        {"connect", required_argument, NULL, 'x'},
-        {"through", required_argument, NULL, 't'},
-        {"timeout", required_argument, NULL, 'w'},
-        {"loop", no_argument, NULL, 'l'},
-        {NULL, 0, NULL, 0},
+        {"name", required_argument, NULL, 'n'},    {"play", required_argument, NULL, 'p'},
+        {"outputs", required_argument, NULL, 'o'}, {"capture", required_argument, NULL, 'c'},
+        {"inputs", required_argument, NULL, 'i'},  {"frames", required_argument, NULL, 'f'},
+        {"connect", required_argument, NULL, 'x'}, {"through", required_argument, NULL, 't'},
+        {"timeout", required_argument, NULL, 'w'}, {"delay", required_argument, NULL, 'd'},
+        {"loop", no_argument, NULL, 'l'},          {NULL, 0, NULL, 0},
     };
     static struct client client; /* zero: nothing started */
     const char *name = "rig", *play_path = NULL, *capture_path = NULL, *wanted[CONNECTIONS_MAX];
@@ -317,6 +326,9 @@ int main(int argc, char **argv)
         case 'w':
             timeout_s = strtod(optarg, NULL);
             break;
+        case 'd':
+            client.delay = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
         case 'l':
             client.loop = true;
             break;
@@ -339,6 +351,10 @@ int main(int argc, char **argv)
                client.frames * client.input_count *
                    sizeof(float)); /* no page fault in the callback */
     }
+    client.line =
+        calloc((size_t)client.delay * client.output_count + client.output_count + 1, sizeof(float));
+    if (!client.line)
+        fail("no memory for the delay");
     if (!getenv("JACK_CLIENT_VERBOSE")) {
         jack_set_error_function(quiet);
         jack_set_info_function(quiet);
