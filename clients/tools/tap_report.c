@@ -39,6 +39,7 @@ struct report {
     uint64_t tail_frames, unexpected_frames, ended;
     uint64_t late_blocks; /* invalid ranges of late packets are not in order */
     double delay_frames;
+    uint32_t decimate;
     bool aligned;
     uint8_t clock;
     uint32_t clock_error_ns; /* largest */
@@ -148,6 +149,7 @@ void report_put(struct report *report, const struct convolv_block *block)
         return;
     report->described = true;
     report->delay_frames = block->delay_frames;
+    report->decimate = block->decimate;
     report->aligned = block->aligned;
     report->clock = block->clock;
     if (block->clock_error_ns > report->clock_error_ns)
@@ -209,6 +211,9 @@ void report_print(const struct report *report, const struct convolv_receiver_led
         }
         fprintf(out, "filter delay      %g frames = %.1f us%s\n", report->delay_frames,
                 report->delay_frames / report->rate_hz * 1e6, report->aligned ? ", applied" : "");
+        if (report->decimate > 1)
+            fprintf(out, "decimation        frame m is the source's frame %" PRIu32 " m, at %.10g Hz\n",
+                    report->decimate, report->rate_hz);
     }
     fprintf(out, "\nframes %" PRIu64 ", lost %" PRIu64 ", invalid %" PRIu64 " (%" PRIu64
                  " not by settling or tail), epochs %" PRIu64 "\n",
@@ -300,6 +305,7 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
         json_object_set_new(rejected, convolv_reject_name((enum convolv_reject)i), number(ledger->rejected[i]));
     json_object_set_new(object, "rejected", rejected);
     json_object_set_new(object, "delay_frames", json_real(report->delay_frames));
+    json_object_set_new(object, "decimation", json_integer(report->decimate));
     json_object_set_new(object, "aligned", json_boolean(report->aligned));
     json_object_set_new(object, "epochs", epochs_json(report));
     json_object_set_new(object, "invalid", invalid_json(report));

@@ -82,6 +82,7 @@ class Decimate(unittest.TestCase):
             self.assertEqual([stream["rate_hz"], stream["decimate"], stream["output_rate_hz"]], [RATE, decimate, rate])
             self.assertAlmostEqual(stream["delay_frames"], 75 / decimate)
             self.assertAlmostEqual(got["delay_frames"], 75 / decimate)
+            self.assertEqual(got["decimation"], decimate)
             side = c.load_json(self.path("out.wav.json"))
             self.assertEqual([side["rate_hz"], side["decimation"], side["first_frame"], side["frames"]],
                              [rate, decimate, 0, len(expected)])
