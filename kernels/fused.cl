@@ -36,7 +36,7 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     float2 x[EACH];
     struct seen seen;
     if (active) {
-        window_points(x, memory, input, row, k, t, &seen);
+        window_points(x, memory, input, row, k, t, 0, &seen);
     } else {
         seen_reset(&seen);
         UNROLL
@@ -80,8 +80,8 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
 #endif
     if (!active)
         return;
-    const struct destination to = destination_of(output, row, k, t);
+    const struct destination to = destination_of(output, row, k, t, 0);
     points_put(&to, row, x, y);
     if (t == 0 && row->report != ROW_NONE)
-        seen_write(reports, output, row, k);
+        *report_of(output, row, k) = seen_total(reports, HOP);
 }

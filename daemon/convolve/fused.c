@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convolve/registers.h"
+#include "convolve/fused.h"
 
 enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
 
@@ -25,7 +25,7 @@ const char *fused_objection(const struct engine *engine, const struct plan_spec 
 }
 
 /* The engine's budget leaves room for the reports of the other kernels; here they are counted. */
-static uint64_t local_bytes(const struct engine *engine)
+uint64_t fused_local_bytes(const struct engine *engine)
 {
     return engine->local_budget_bytes + engine->items * sizeof(struct report_row);
 }
@@ -38,7 +38,7 @@ static struct registers shape_of(const struct engine *engine, const struct plan_
     uint32_t width = 1;
     while (width < spec->inputs && width < WIDTH_MOST)
         width *= 2;
-    registers_fit(&shape, width, local_bytes(engine), ITEMS_MOST);
+    registers_fit(&shape, width, fused_local_bytes(engine), ITEMS_MOST);
     return shape;
 }
 
@@ -56,7 +56,7 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
                            "%s: N = %u does not fit a work-group; use the variant \"staged\"",
                            variant->name, layout->fft);
     const struct registers shape = shape_of(engine, spec, layout->fft);
-    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > local_bytes(engine))
+    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(engine))
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
                            variant->name, layout->fft);
     return 0;
@@ -67,37 +67,30 @@ void fused_measure(struct build *build)
     build->spectra_floats = spectra_place(build);
 }
 
-/* One component of one filter to its place, in the order of the last pass. */
-static void order_spectrum(const struct registers *shape, const float *bins, float *spectrum)
-{
-    for (uint32_t i = 0; i < shape->points; i++)
-        memcpy(spectrum + 2 * (uint64_t)i, bins + 2 * (uint64_t)registers_bin(shape, i),
-               2 * sizeof *bins);
-}
-
-static int fill_spectra(struct build *build, const struct registers *shape,
-                        struct problem *problem)
+int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
+    const uint32_t fft = plan->layout.fft;
     const uint64_t base = plan->spectra_offset / sizeof(float);
     float *memory = (float *)(void *)(plan->engine->spectrum.host) + base;
-    float *bins = malloc(2 * (size_t)plan->layout.fft * sizeof *bins);
+    float *bins = malloc(2 * (size_t)fft * sizeof *bins);
     struct tree *tree = NULL;
     if (bins == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
-    int error = tree_create(plan->layout.fft, 1, 8, &tree, problem);
+    int error = tree_create(fft, 1, 8, &tree, problem);
     for (uint32_t t = 0; error == 0 && t < spec->taps_count; t++) {
         const struct taps *taps = spec->taps[t];
         uint64_t *const places[] = {&build->filters[t].re, &build->filters[t].im};
         const double *const parts[] = {taps->re, taps->im};
-        for (int i = 0; i < 2; i++) {
-            if (*places[i] == ROW_NONE)
+        for (int part = 0; part < 2; part++) {
+            if (*places[part] == ROW_NONE)
                 continue;
-            natural_spectrum(tree, parts[i], taps->count, build->work, bins + plan->layout.fft,
-                             bins);
-            order_spectrum(shape, bins, memory + *places[i]);
-            *places[i] += base;
+            natural_spectrum(tree, parts[part], taps->count, build->work, bins + fft, bins);
+            for (uint32_t i = 0; i < fft / 2; i++)
+                memcpy(memory + *places[part] + 2 * (uint64_t)i,
+                       bins + 2 * (uint64_t)bin(order, i), 2 * sizeof *bins);
+            *places[part] += base;
         }
     }
     tree_free(tree);
@@ -114,7 +107,7 @@ static struct row idle_row(const struct row *like)
     return row;
 }
 
-static int fill_rows(const struct build *build, struct row *rows, uint32_t *count)
+int fused_rows(const struct build *build, struct row *rows)
 {
     const struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
@@ -125,7 +118,7 @@ static int fill_rows(const struct build *build, struct row *rows, uint32_t *coun
         heard[spec->edges[e].input] = &spec->edges[e];
     /* in the order of the inputs, so that neighbours in a frame stand side by side */
     for (uint32_t i = 0; i < spec->inputs; i++) {
-        struct row *row = &rows[(*count)++];
+        struct row *row = &rows[i];
         *row = row_of_input(plan, spec, i);
         row->spectrum = plan->spectra_offset / sizeof(float);
         if (heard[i] == NULL) {
@@ -142,15 +135,22 @@ static int fill_rows(const struct build *build, struct row *rows, uint32_t *coun
     return 0;
 }
 
-/* Options that follow from the rows; on a GPU also those that make addresses constant. */
-static void program_options(const struct build *build, const struct registers *shape,
-                            const struct row *rows, uint32_t count, char *options, size_t bytes)
+uint32_t fused_components(const struct build *build)
 {
-    bool offset = false, one_form = true, components = false;
+    uint32_t most = 1;
+    for (uint32_t o = 0; o < build->spec->outputs_count; o++)
+        if (output_components(build, o) == 2)
+            most = 2;
+    return most;
+}
+
+int fused_options(const struct build *build, const struct registers *shape, const struct row *rows,
+                  char *options, size_t bytes)
+{
+    bool offset = false, one_form = true;
     const struct row *first = NULL; /* that writes */
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < build->spec->inputs; i++) {
         offset |= rows[i].offset_hi != 0 || rows[i].offset_lo != 0;
-        components |= rows[i].components == 2;
         if (rows[i].components == 0)
             continue;
         first = first != NULL ? first : &rows[i];
@@ -159,15 +159,22 @@ static void program_options(const struct build *build, const struct registers *s
     int length = registers_options(shape, options, bytes);
     length += window_options(&build->spec->format, rows, offset, options + length,
                              bytes - (size_t)length);
-    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%d",
-                       components ? 2 : 1);
+    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%u",
+                       fused_components(build));
     if (!build->engine->found.info.gpu || first == NULL)
-        return;
+        return length;
     length += snprintf(options + length, bytes - (size_t)length, 
                        " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
                        rows[0].frame_bytes, first->stride, first->hop, first->load_from);
     if (one_form)
-        snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
+        length += snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
+    return length;
+}
+
+/* The bins as the last pass holds them. */
+static uint32_t bin_at(const void *shape, uint32_t place)
+{
+    return registers_bin(shape, place);
 }
 
 int fused_fill(struct build *build, struct problem *problem)
@@ -176,24 +183,21 @@ int fused_fill(struct build *build, struct problem *problem)
     const struct plan_spec *spec = build->spec;
     const struct registers shape = shape_of(build->engine, spec, plan->layout.fft);
     const uint32_t capacity = (spec->inputs + shape.width - 1) / shape.width * shape.width;
-    int error = fill_spectra(build, &shape, problem);
-    if (error < 0)
-        return error;
     struct row *rows = calloc(capacity, sizeof *rows);
-    uint32_t count = 0;
-    if (rows == NULL || fill_rows(build, rows, &count) < 0) {
-        free(rows);
-        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    int error = fused_spectra(build, bin_at, &shape, problem);
+    if (error == 0 && (rows == NULL || fused_rows(build, rows) < 0))
+        error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    struct stage *stage = NULL;
+    if (error == 0) {
+        for (uint32_t i = spec->inputs; i < capacity; i++) {
+            rows[i] = idle_row(&rows[0]);
+            rows[i].load_until = 0;
+            rows[i].report = ROW_NONE;
+        }
+        char options[KERNEL_OPTIONS];
+        fused_options(build, &shape, rows, options, sizeof options);
+        error = plan_stage(build, "fused.cl", "fused", options, capacity, &stage, problem);
     }
-    char options[KERNEL_OPTIONS];
-    program_options(build, &shape, rows, count, options, sizeof options);
-    for (; count < capacity; count++) {
-        rows[count] = idle_row(&rows[0]);
-        rows[count].load_until = 0;
-        rows[count].report = ROW_NONE;
-    }
-    struct stage *stage;
-    error = plan_stage(build, "fused.cl", "fused", options, capacity, &stage, problem);
     if (error == 0) {
         memcpy(stage->rows, rows, capacity * sizeof *rows);
         stage->count = capacity;

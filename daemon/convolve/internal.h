@@ -11,7 +11,7 @@
  *   layout.c    geometry: N, partitions
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
- *               fused.c local.c general.c overlap_add.c lanes.c …
+ *               fused.c staged.c local.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference, and its time
  *   tune.c      candidates measured against each other; wisdom.c remembers the outcome
  *   tree.c      the transform in double
@@ -115,6 +115,7 @@ struct stage {
     uint64_t local_bytes;   /* of the argument local_points */
     uint64_t shared_bytes;  /* of the argument shared; 0: a report for each item */
     enum stage_keeps keeps;
+    struct kernel *own[3];  /* those that `run` launches itself */
     uint64_t numbers[STAGE_NUMBERS]; /* further arguments of the kernel, ulong */
     uint32_t number_count;
     struct row *rows; /* templates, [count] of `capacity` */
@@ -283,6 +284,14 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
                  struct problem *problem);
 void fused_measure(struct build *build);
 int fused_fill(struct build *build, struct problem *problem);
+const char *staged_objection(const struct engine *engine, const struct plan_spec *spec,
+                             bool by_name);
+int staged_layout(const struct engine *engine, const struct plan_spec *spec,
+                  const struct variant *variant, bool by_name, struct layout *layout,
+                  struct problem *problem);
+void staged_measure(struct build *build);
+int staged_fill(struct build *build, struct problem *problem);
+stage_function staged_run;
 const char *local_objection(const struct engine *engine, const struct plan_spec *spec,
                             bool by_name);
 int local_layout(const struct engine *engine, const struct plan_spec *spec,

@@ -183,6 +183,8 @@ static void plan_free(struct plan *plan)
     device_tree_put(plan->tree, engine);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         device_kernel_put(plan->stages[s].kernel);
+        for (size_t i = 0; i < sizeof plan->stages[s].own / sizeof plan->stages[s].own[0]; i++)
+            device_kernel_put(plan->stages[s].own[i]);
         free(plan->stages[s].rows);
     }
     free(plan);

@@ -48,6 +48,15 @@ static const struct variant variants[] = {
         .fill = fused_fill,
     },
     {
+        .name = "staged",
+        .sentence = "overlap-save on GPUs for long blocks: the transform in columns and rows",
+        .pace = 4,
+        .objection = staged_objection,
+        .layout = staged_layout,
+        .measure = staged_measure,
+        .fill = staged_fill,
+    },
+    {
         .name = "local",
         .sentence = "overlap-save in one launch: outputs of one edge, filters that fit one block",
         .pace = 1.4,

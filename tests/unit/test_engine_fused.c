@@ -54,6 +54,12 @@ static const struct shape shapes[] = {
     {"fused", "f32le", 8192, 4096, 4097, 1, OUTPUT_REAL, false},
     {"fused", "s16be", 16384, 8192, 8193, 1, OUTPUT_REAL, false},
     {"fused", "f32le", 16384, 9000, 7000, 2, OUTPUT_COMPLEX, true},
+    {"staged", "f32le", 8192, 4096, 4097, 1, OUTPUT_REAL, false},
+    {"staged", "s16be", 16384, 5000, 4097, 3, OUTPUT_REAL, false},
+    {"staged", "s24le", 32768, 20000, 12769, 2, OUTPUT_ENVELOPE, true},
+    {"staged", "f32le", 65536, 32768, 32769, 1, OUTPUT_COMPLEX, true},
+    {"staged", "f32be", 131072, 65536, 65537, 1, OUTPUT_REAL, false},
+    {"staged", "s16le", 262144, 131072, 100001, 1, OUTPUT_REAL, false},
 };
 
 static void shapes_are_as_defined(void **state)
