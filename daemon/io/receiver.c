@@ -50,7 +50,7 @@ enum {
     WORK_PER_WAKE = 256,
     PIECES = 3,                   /* of a message with a guess */
     TRAIN_DATAGRAMS = 64,         /* of a train nothing is known of: UDP_MAX_SEGMENTS */
-    TRAINS = 16,                  /* a call: their slots stay in the cache */
+    TRAINS = 4,                   /* a call: their slots stay in the cache */
     GUESS_PAUSE = 16,             /* calls without guesses after one whose first was wrong */
     CROSSING_NS = 500000,
     STEP_NS = 1000000,            /* what a disciplined clock never moves between wake-ups… */

@@ -2,7 +2,10 @@
  * Sink `rtp`: results as RTP to one configured address or group, big-endian, with the header
  * extension of rtp_wire.h in every packet and an SDP file beside them.
  *
- *     result ──► packets of whole frames ──► slots (ring) ── sendmmsg at flush ──► kernel
+ *     result ──► packets of whole frames ──► slots (ring) ── sendmmsg ──► kernel
+ *
+ * They go down at flush, and before it whenever EARLY_TRAINS of them are full, while they are
+ * still in the cache; an empty ring begins again at its first slot for the same reason.
  *
  * Packets of one size go down together as a train, which the kernel cuts behind the costly
  * part of its way (UDP_SEGMENT); where it cannot, they go one by one.
@@ -47,6 +50,7 @@ enum {
     TRAINS = 64,         /* handed over in one call */
     TRAIN_PACKETS = 64,  /* UDP_MAX_SEGMENTS of the older kernels */
     TRAIN_BYTES = 65000, /* below what one UDP datagram could carry */
+    EARLY_TRAINS = 2,
     LOG_INTERVAL_S = 30,
 };
 
@@ -67,6 +71,7 @@ struct sink {
     uint32_t slots; /* a power of two */
     uint64_t first, next;
     size_t slot_bytes;
+    uint32_t early_packets; /* so many waiting are sent before flush */
     uint8_t *buffers;      /* [slots][slot_bytes] */
     struct iovec *vectors; /* [slots] */
     uint32_t *frames;      /* [slots] */
@@ -205,6 +210,7 @@ static void send_waiting(struct sink *s)
             return;
         }
     }
+    s->first = s->next = 0;
     if (s->blocked) {
         s->blocked = false;
         uv_poll_stop(&s->writable);
@@ -342,6 +348,8 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
             send_waiting(s);
         build_packet(s, result, &common, at, frames);
         at += frames;
+        if (s->next - s->first >= s->early_packets && !s->blocked)
+            send_waiting(s);
     }
     return clock_monotonic_ns();
 }
@@ -383,6 +391,9 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
                            "with their headers: write mtu = %u or more, or a narrower `format`",
                            o->stream.channels, s->frame_bytes, mtu, headers + s->frame_bytes);
     s->slot_bytes = ((size_t)HEADERS_BYTES + (size_t)s->packet_frames * s->frame_bytes + 63) & ~63u;
+    uint32_t train = (uint32_t)(TRAIN_BYTES / s->slot_bytes);
+    train = train < 1 ? 1 : train < TRAIN_PACKETS ? train : TRAIN_PACKETS;
+    s->early_packets = EARLY_TRAINS * train;
     s->slots = SLOTS_MIN;
     while (s->slots < SLOTS_MAX && 2 * s->slots * s->slot_bytes <= RING_BYTES)
         s->slots *= 2;
