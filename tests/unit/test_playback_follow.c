@@ -158,15 +158,16 @@ static void test_under_and_overrun(void **state)
     put_until(&w, 15);
     assert_int_equal(report_of(&w).underruns, 1);
     assert_true(fabs(report_of(&w).latency_frames - LATENCY) < 64);
-    w.shift_s = 0.25; /* and brings a quarter of it all at once */
+    w.shift_s = 0.25;  /* and brings a quarter of it all at once */
+    put_until(&w, 16); /* far too much waits; what is left out brings the latency back at once */
+    uint64_t played = moment_at(&w, w.now_s).callback_frame + PERIOD;
+    double waits = (double)w.written - (double)played;
+    assert_true(waits > 0.5 * LATENCY && waits < 1.5 * LATENCY);
     put_until(&w, 30);
     struct playback_follow_report report = report_of(&w);
     assert_int_equal(report.underruns, 1);
     assert_int_equal(report.overruns, 1);
     assert_true(w.left_out >= RATE / 4 - 2 * LATENCY && w.left_out <= RATE / 4 + 2 * HOP);
-    uint64_t played = moment_at(&w, w.now_s).callback_frame + PERIOD;
-    double waits = (double)w.written - (double)played;
-    assert_true(waits > 0.5 * LATENCY && waits < 1.5 * LATENCY);
     assert_true(fabs(report.latency_frames - LATENCY) < 0.5 * LATENCY);
     playback_follow_lost(w.follow); /* the card goes and comes back: no under- or overrun of ours */
     w.shift_s = 0.75;
