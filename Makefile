@@ -95,6 +95,7 @@ help:
 #: make demo             install what is missing, build, show real work, end by itself
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
+#: make bench-check      whether what bench measured holds the bars of bench/bars.csv
 #: make bench-published  the systems of the papers: published, measured here, convolvd
 #: make mutants          break each contract on purpose; every break must be caught
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
@@ -225,6 +226,11 @@ $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 bench: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) all benches
 	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
+
+# Holds bench/results/ against bench/bars.csv; BENCH_GROUP=gpu: what must have been measured.
+.PHONY: bench-check
+bench-check:
+	@$(PYTHON) bench/check.py $(if $(BENCH_GROUP),--group $(BENCH_GROUP))
 
 benches: $(BENCH)
 
