@@ -157,6 +157,7 @@ class JackTest(unittest.TestCase):
         gap = status["x"]["frames_in"]["gap"]
         self.assertGreater(gap["capture"], RATE // 2)
         self.assertEqual(sum(gap.values()), gap["capture"])
+        self.assertEqual(gap["capture"] % server.period, 0)  # blocks and periods stay in step
         self.assertEqual(status["x"]["epochs"], 1)
         self.assertEqual(status["x"]["sound"]["sessions"], 2)
         self.assertEqual(sum(status["other"]["frames_in"]["gap"].values()), 0)
