@@ -39,6 +39,9 @@ static const struct {
 } plans[] = {
     {"lanes", 64, 256, 150, OUTPUT_REAL},
     {"lanes", 64, 256, 150, OUTPUT_ENVELOPE},
+    {"host", 64, 256, 150, OUTPUT_REAL},
+    {"host", 64, 256, 150, OUTPUT_ENVELOPE},
+    {"direct", 64, 128, 60, OUTPUT_COMPLEX},
     {"local", 64, 256, 150, OUTPUT_REAL},
     {"local", 64, 256, 150, OUTPUT_ENVELOPE},
     {"general", 64, 128, 1000, OUTPUT_REAL},

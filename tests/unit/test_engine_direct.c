@@ -75,24 +75,28 @@ static void shapes(void **state)
     print_message("largest error %.2g\n", worst);
 }
 
-/* Inputs heard twice, once and never: a report of each. */
+/* Inputs heard twice, once and never: a report of each. Neighbours of two forms. */
 static void banks_and_reports(void **state)
 {
     (void)state;
-    struct test_signal *signal = signal_noise("s16le", 3, 2000, 5);
+    struct test_signal *signal = signal_noise("s16le", 4, 2000, 5);
     struct test_plan plan;
     memset(&plan, 0, sizeof plan);
     plan.taps[0] = taps_noise(12, true, 1);
     plan.taps[1] = taps_noise(40, false, 2);
     plan.edges[0] = (struct edge){2, 0, 0, -0.5f};
     plan.edges[1] = (struct edge){0, 1, 1, 2.0f};
-    plan.edges[2] = (struct edge){2, 2, 1, 4.0f};
+    plan.edges[2] = (struct edge){1, 2, 1, 4.0f};
+    plan.edges[3] = (struct edge){0, 3, 1, 1.0f};
+    plan.edges[4] = (struct edge){1, 4, 1, 1.0f};
     plan.outputs[0] = OUTPUT_COMPLEX;
     plan.outputs[1] = OUTPUT_ENVELOPE;
     plan.outputs[2] = OUTPUT_REAL;
+    plan.outputs[3] = OUTPUT_REAL;
+    plan.outputs[4] = OUTPUT_ENVELOPE;
     plan.spec = (struct plan_spec){.taps_count = 2,
-                                   .edge_count = 3,
-                                   .outputs_count = 3,
+                                   .edge_count = 5,
+                                   .outputs_count = 5,
                                    .hop = 100,
                                    .blocks_max = 3,
                                    .variant = "direct"};
@@ -100,13 +104,13 @@ static void banks_and_reports(void **state)
     struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 6});
     expect_convolution("bank", &plan, signal, &run, 0, run.frames);
     for (uint64_t b = 0; b < run.blocks; b++)
-        for (uint32_t c = 0; c < 3; c++) {
+        for (uint32_t c = 0; c < 4; c++) {
             double squares = 0;
             for (uint64_t n = b * 100; n < (b + 1) * 100; n++) {
                 const double value = signal->values[c * signal->frames + n];
                 squares += value * value;
             }
-            const struct block_report *report = &run.reports[b * 3 + c];
+            const struct block_report *report = &run.reports[b * 4 + c];
             assert_int_equal(report->present, 100);
             assert_true(report->sum_squares > 0.999 * squares &&
                         report->sum_squares < 1.001 * squares);
