@@ -41,6 +41,7 @@ struct recording_writer {
     struct container_file file;
     char path[PATH_MAX]; /* "" when no file is open */
     struct sidecar sidecar;
+    struct sidecar_filters filters; /* of the newest frame */
     uint64_t next_frame; /* in the epoch: what the open file continues with */
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and frames in it not yet in the file */
@@ -262,7 +263,8 @@ static bool joins(const struct recording_writer *w, const struct result *result,
     const struct sidecar *s = &w->sidecar;
     return s->epoch == result->epoch && s->record == result->record && w->next_frame == frame &&
            s->delay_frames == result->delay_frames && s->aligned == result->aligned &&
-           s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX;
+           s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX &&
+           s->filters_count < SIDECAR_FILTERS_MAX;
 }
 
 /* ---- min free ----------------------------------------------------------------------------- */
@@ -341,6 +343,26 @@ static void add_ranges(struct recording_writer *w, const struct result *result, 
     }
 }
 
+/* Frames [first, until) of the result: by which filters. */
+static void note_filters(struct recording_writer *w, const struct result *result, uint64_t first,
+                         uint64_t until)
+{
+    struct sidecar *s = &w->sidecar;
+    struct sidecar_filters before = w->filters, now = w->filters;
+    before.first_frame = now.first_frame = first;
+    if (result->taps_hash != NULL) {
+        now.taps_hash = result->taps_hash;
+        now.taps_longest = result->taps_longest;
+        now.first_frame = result->taps_from > first ? result->taps_from : first;
+    }
+    if (s->filters_count == 0 && now.first_frame > first)
+        sidecar_filter(s, &before);
+    if (now.first_frame >= until)
+        return;
+    sidecar_filter(s, &now); /* joins() left room */
+    w->filters = now;
+}
+
 static int64_t capture_of(const struct recording_writer *w, const struct result *result,
                           uint64_t frame)
 {
@@ -359,6 +381,8 @@ static uint64_t take(struct recording_writer *w, const struct result *result, ui
     uint64_t first = result->first_frame + done;
     encode(w, result, done, frames);
     add_ranges(w, result, first, first + frames);
+    if (!w->options->raw)
+        note_filters(w, result, first, first + frames);
     w->sidecar.last_capture_ns = capture_of(w, result, done + frames - 1);
     if (result->clock_error_ns > w->sidecar.clock_error_ns)
         w->sidecar.clock_error_ns = result->clock_error_ns;
@@ -410,6 +434,8 @@ int recording_writer_open(const struct sink_options *options, const struct write
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     w->options = options;
     w->spec = spec;
+    w->filters.taps_hash = options->stream.taps_hash != NULL ? options->stream.taps_hash : "";
+    w->filters.taps_longest = options->stream.taps_longest;
     w->frames_per_file = frames_per_file;
     w->file.fd = -1;
     if (world != NULL)

@@ -18,6 +18,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->saturated = 0;
     sidecar->range_count = 0;
     sidecar->missing_count = 0;
+    sidecar->filters_count = 0;
     sidecar->clock_error_ns = 0;
     memset(sidecar->last_range, 0, sizeof sidecar->last_range);
 }
@@ -37,6 +38,18 @@ bool sidecar_add(struct sidecar *sidecar, struct invalid_range range)
         return false;
     sidecar->ranges[sidecar->range_count++] = range;
     sidecar->last_range[range.cause] = sidecar->range_count;
+    return true;
+}
+
+bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters)
+{
+    uint32_t count = sidecar->filters_count;
+    if (count > 0 && strcmp(sidecar->filters[count - 1].taps_hash, filters->taps_hash) == 0)
+        return true;
+    if (count == SIDECAR_FILTERS_MAX)
+        return false;
+    sidecar->filters[count] = *filters;
+    sidecar->filters_count++;
     return true;
 }
 
@@ -100,6 +113,18 @@ static json_t *channels_json(const struct sink_options *options)
     return list;
 }
 
+static json_t *filters_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->filters_count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I, s:s, s:i}", "first_frame",
+                                        (json_int_t)s->filters[i].first_frame, "taps_hash",
+                                        s->filters[i].taps_hash, "taps_longest",
+                                        (int)s->filters[i].taps_longest));
+    return list;
+}
+
 static json_t *sidecar_json(const struct sidecar *s, const char *recording)
 {
     const struct sink_options *options = s->options;
@@ -136,7 +161,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"delay_frames", json_real(s->delay_frames)},
         {"delay_s", json_real(s->delay_frames / rate_hz)},
         {"aligned", json_boolean(s->aligned)},
-        {"taps_longest", json_integer(options->raw ? 0 : stream->taps_longest)},
+        {"taps_longest",
+         json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
         {"invalid", ranges_json(s->ranges, s->range_count, s->first_frame, end)},
         {"missing_before", ranges_json(s->missing, s->missing_count, 0, s->first_frame)},
         {"saturated_samples", json_integer((json_int_t)s->saturated)},
@@ -145,7 +171,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"device", json_string(text_or_empty(stream->device))},
         {"driver", json_string(text_or_empty(stream->driver))},
         {"config_hash", json_string(text_or_empty(stream->config_hash))},
-        {"taps_hash", json_string(options->raw ? "" : text_or_empty(stream->taps_hash))},
+        {"taps_hash", json_string(s->filters_count > 0 ? s->filters[0].taps_hash : "")},
+        {"filters", filters_json(s)},
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         /* A text that is not UTF-8 becomes null rather than losing the file. */

@@ -17,8 +17,15 @@
 #include "io/sink.h"
 #include "stream/result.h"
 
-/* Ranges a file lists before the next file is begun instead. */
-enum { SIDECAR_RANGES_MAX = 4096 };
+/* Ranges, and changes of the filters, that a file lists before the next file is begun instead. */
+enum { SIDECAR_RANGES_MAX = 4096, SIDECAR_FILTERS_MAX = 64 };
+
+/* From this frame on: other filters. */
+struct sidecar_filters {
+    uint64_t first_frame;
+    const char *taps_hash;
+    uint32_t taps_longest;
+};
 
 struct sidecar {
     const struct sink_options *options;
@@ -32,7 +39,8 @@ struct sidecar {
     double delay_frames;
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
-    uint32_t range_count, missing_count;
+    uint32_t range_count, missing_count, filters_count;
+    struct sidecar_filters filters[SIDECAR_FILTERS_MAX]; /* the first from the file's first frame on */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
     struct invalid_range
         missing[INVALID_CAUSES]; /* frames that stand before first_frame and were never given */
@@ -45,6 +53,9 @@ void sidecar_reset(struct sidecar *sidecar);
 /* Adds a range, joined to the latest of its cause where they touch. Clip it first. False when full.
  */
 bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
+
+/* Frames from `first` on were computed with these; the same as before count for nothing. False when full. */
+bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters);
 
 /* Writes RECORDING.json. Returns 0, ERROR_SYSTEM or ERROR_MEMORY. */
 int sidecar_write(const struct sidecar *sidecar, const char *recording, struct problem *problem);

@@ -26,6 +26,12 @@ struct waiting {
     int filter;
 };
 
+/* The filters of some plan; results carry it. */
+struct hash_text {
+    struct hash_text *next;
+    char text[];
+};
+
 struct tuning {
     struct tuning *next;
     struct pipeline *pipeline; /* compared, never followed, once it may be gone */
@@ -46,6 +52,7 @@ struct tunings {
     void *context;
     void (*answered)(void *context, const struct tuning_answer *answer);
     struct tuning *list;
+    struct hash_text *hashes; /* each once, as long as there are sinks */
     bool stopped;
 
     /* the change under way */
@@ -117,6 +124,11 @@ void tunings_free(struct tunings *tunings)
         struct tuning *t = tunings->list;
         tunings->list = t->next;
         free_tuning(t);
+    }
+    while (tunings->hashes != NULL) {
+        struct hash_text *hash = tunings->hashes;
+        tunings->hashes = hash->next;
+        free(hash);
     }
     free(tunings);
 }
@@ -344,6 +356,22 @@ static int check_delay(struct tunings *tunings)
                        pipeline->stream_config->name, tunings->delay_frames, pipeline->delay_frames);
 }
 
+/* NULL: out of memory. */
+static const char *keep_hash(struct tunings *tunings)
+{
+    for (const struct hash_text *hash = tunings->hashes; hash != NULL; hash = hash->next)
+        if (strcmp(hash->text, tunings->taps_hash) == 0)
+            return hash->text;
+    size_t bytes = strlen(tunings->taps_hash) + 1;
+    struct hash_text *hash = malloc(sizeof *hash + bytes);
+    if (hash == NULL)
+        return NULL;
+    memcpy(hash->text, tunings->taps_hash, bytes);
+    hash->next = tunings->hashes;
+    tunings->hashes = hash;
+    return hash->text;
+}
+
 static int exchange(struct tunings *tunings, uint64_t *frame)
 {
     struct pipeline *pipeline = tunings->pipeline;
@@ -355,10 +383,14 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
         return problem_set(&tunings->problem, ERROR_ARGUMENT,
                            "frame %llu was computed while the change was prepared; name a later one",
                            (unsigned long long)*frame);
+    const char *taps_hash = keep_hash(tunings);
+    if (taps_hash == NULL)
+        return problem_set(&tunings->problem, ERROR_MEMORY, "out of memory");
     const struct stream_exchange change = {
         .plan = tunings->plan,
         .frame = pipeline_input_frame(pipeline, *frame),
         .delay_frames = tunings->delay_frames,
+        .taps_hash = taps_hash,
         .how = wish->how,
         .fade_frames = (uint32_t)fmax(1, round(wish->fade_s * pipeline->stream_config->source.rate_hz)),
         .raw_old = tunings->raw_old,

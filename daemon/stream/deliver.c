@@ -178,6 +178,7 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
     result->frames -= (uint32_t)skip;
     result->samples += skip * result->channels;
     result->aligned = true;
+    result->taps_from = result->taps_from > shift ? result->taps_from - shift : 0;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         ranges[i].from = ranges[i].from > shift ? ranges[i].from - shift : 0;
         ranges[i].until = ranges[i].until > shift ? ranges[i].until - shift : 0;
@@ -206,6 +207,9 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
         .rate_hz = s->options.rate_hz / s->decimate,
         .delay_frames =
             (flight->delay_frames + s->options.upstream_delay_frames) / s->decimate,
+        .taps_hash = flight->taps_hash,
+        .taps_longest = flight->taps_longest,
+        .taps_from = kept_before(s, flight->taps_from),
         .invalid = ranges,
         .invalid_count = flag_invalid(s, e, from, until, ranges),
         .first_receive_ns = first_ns,

@@ -257,6 +257,8 @@ static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
         flag_reach(s, e, at, info->taps_longest);
     if (info->taps_longest > s->taps_longest)
         s->taps_longest = info->taps_longest;
+    s->taps_hash = s->next.taps_hash;
+    e->taps_from = at;
     s->exchange_begun = true;
 }
 
@@ -299,7 +301,11 @@ enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t 
 
 void exchange_inside(struct stream *s, struct epoch *e)
 {
+    struct flight *flight = &s->flights[(s->flight_next - 1) % FLIGHTS_MAX];
     begin(s, e, s->next.frame, true);
+    flight->taps_hash = s->taps_hash;
+    flight->taps_longest = plan_info(s->next.plan)->taps_longest;
+    flight->taps_from = e->taps_from;
     take_next_plan(s);
 }
 

@@ -71,6 +71,7 @@ struct epoch {
     double capture_rate_hz;
     int64_t capture_ns, capture_error_ns;
     enum clock_source clock;
+    uint64_t taps_from;     /* first frame of the filters in use */
     uint64_t cleared_frame; /* frames before it were made silence within their block, after its report; 0: none */
     struct ranges invalid;  /* in output frames */
 };
@@ -84,6 +85,9 @@ struct flight {
     double delay_frames;
     uint64_t low;           /* lowest ring position the item reads */
     struct plan *retiring;  /* the plan this item was the last to use */
+    const char *taps_hash;  /* of the plan of its last frame … */
+    uint32_t taps_longest;  /* … NULL and 0 before any exchange … */
+    uint64_t taps_from;     /* … and its first frame */
     bool mixed;             /* a cross-fade: the item before holds the old plan's samples */
     uint64_t fade_frame;    /* its first frame … */
     uint32_t fade_frames;   /* … and length; forms: NULL, or samples are complex where the output is an envelope */
@@ -118,6 +122,7 @@ struct stream {
     struct plan *plan;
     uint32_t taps_longest;
     double delay_frames;
+    const char *taps_hash;   /* of `plan`, once exchanged */
     struct stream_exchange next; /* its plan NULL: no exchange pending */
     uint64_t exchange_epoch;
     bool exchange_begun;         /* its frame has been reached, what it makes invalid is flagged */

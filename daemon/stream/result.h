@@ -53,6 +53,10 @@ struct result {
     int64_t clock_error_ns;
     double delay_frames;     /* filter delay of all stages of the chain so far, in frames at rate_hz; never applied unless `align` */
     bool aligned;            /* the delay has been applied to frame numbers and times */
+    const char *taps_hash;   /* of the filters, where an exchange has brought others than the stream began with; lives
+                              * as long as the sinks */
+    uint32_t taps_longest;   /* likewise */
+    uint64_t taps_from;      /* first frame computed with them (alone, or in a cross-fade); numbered like first_frame */
     const struct invalid_range *invalid; /* numbered like first_frame, clipped to it */
     uint32_t invalid_count;
     int64_t stage_ns[STAGES];  /* EGRESS: up to this call */

@@ -99,6 +99,7 @@ struct stream_exchange {
     struct plan *plan;   /* same inputs, hop, output floats and kept frames */
     uint64_t frame;      /* x, at the input's rate */
     double delay_frames;
+    const char *taps_hash; /* handed on with results, see there; may be NULL */
     enum exchange_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
     /* FADE where an output is an envelope: the plan in use and the new one with complex outputs in its place, so

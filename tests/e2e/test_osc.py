@@ -558,6 +558,39 @@ class Osc(unittest.TestCase):
         self.assertEqual(data, message("/convolvd/rig/block", "hhb", 1, 64, struct.pack(">2f", 0.5, -0.5)))
 
 
+class Recorded(unittest.TestCase):
+    def test_sidecar(self):
+        """A recording says which part of it is by which filter, and where it changed."""
+        with c.temporary() as folder:
+            np.save(os.path.join(folder, "one.npy"), TAPS)
+            np.save(os.path.join(folder, "two.npy"), TAPS2)
+            port = c.free_port()
+            daemon = c.Daemon(folder, f"[osc]\naddress = 127.0.0.1:{port}\n"
+                              f"[stream rec]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\nblock = {BLOCK}\nfilter = one\n"
+                              "[sink file]\ntype = recording\nstream = rec\npath = out.wav\nformat = f32\n"
+                              "[filter one]\ntype = file\npath = one.npy\ndelay = 0\n"
+                              "[filter two]\ntype = file\npath = two.npy\ndelay = 0\n")
+            client, x = Client(port), signal(80)
+            try:
+                for n, packet in enumerate(blocks("rec", x)):
+                    if n * 64 == 1024:
+                        c.wait_for(lambda: daemon.stream("rec")["frames_out"]["out"] >= 768, "results")
+                        client.send("/convolvd/rec/filter", "shs", "two", 1500, "hard")
+                        self.assertEqual(client.receive()[2], ["filter", 1500])
+                    client.raw(packet)
+                c.wait_for(lambda: daemon.stream("rec")["frames_out"]["out"] >= FRAMES, "results")
+            finally:
+                client.close()
+                daemon.stop()
+                daemon.kill()
+            side = c.load_json(os.path.join(folder, "out.wav.json"))
+            one, two = side["filters"]
+            self.assertEqual([(f["first_frame"], f["taps_longest"]) for f in side["filters"]], [(0, len(TAPS)), (1500, len(TAPS2))])
+            self.assertNotEqual(one["taps_hash"], two["taps_hash"])
+            self.assertEqual(side["taps_hash"], one["taps_hash"])
+            self.assertIn({"from": 1500, "until": 1501, "cause": "filter change"}, side["invalid"])
+
+
 class Load(unittest.TestCase):
     def test_too_heavy(self):
         """A filter too heavy for the device is refused with the figure, and everything stays as it was."""
@@ -589,6 +622,7 @@ class Load(unittest.TestCase):
             finally:
                 client.close()
                 daemon.stop()
+                daemon.kill()
 
 
 if __name__ == "__main__":
