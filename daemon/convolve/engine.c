@@ -286,6 +286,7 @@ int ring_take(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes, 
         free(ring);
         return error;
     }
+    arena_populate(&engine->input, ring->bytes_offset, frames * frame_bytes);
     ring->ring.bytes = engine->input.host + ring->bytes_offset;
     ring->ring.present = (uint32_t *)(void *)(engine->input.host + ring->present_offset);
     ring->ring.frames = (uint32_t)frames;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { GUARD_BYTES = ARENA_ALIGN_BYTES };
 
@@ -36,6 +37,7 @@ int arena_open(struct arena *arena, const char *name, uint64_t bytes,
             "cannot reserve %llu MiB for the %s: make it smaller or raise the address "
             "space limit (ulimit -v)",
             (unsigned long long)(arena->bytes >> 20), name);
+    madvise(host, arena->bytes, MADV_HUGEPAGE); /* fewer faults; a kernel without them says no */
     arena->host = host;
     pthread_mutex_init(&arena->mutex, NULL);
     return 0;
@@ -146,6 +148,17 @@ int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint
     error = arena_upload(arena, queue, from, need, problem);
     pthread_mutex_unlock(&arena->mutex);
     return error;
+}
+
+void arena_populate(struct arena *arena, uint64_t offset, uint64_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t from = offset / page * page;
+    madvise(arena->host + from, offset + bytes - from, MADV_POPULATE_WRITE);
+#else
+    (void)arena, (void)offset, (void)bytes;
+#endif
 }
 
 void arena_give(struct arena *arena, uint64_t offset)

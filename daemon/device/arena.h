@@ -56,6 +56,8 @@ void arena_release(struct arena *arena);
 /* A zeroed piece; *offset in bytes. */
 int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint64_t *offset,
                struct problem *problem);
+/* Makes these bytes resident, so that whoever writes them first need not wait for pages. */
+void arena_populate(struct arena *arena, uint64_t offset, uint64_t bytes);
 void arena_give(struct arena *arena, uint64_t offset);
 
 /* Copies host bytes to the twin, waiting; nothing to do on shared memory. */
