@@ -1,14 +1,22 @@
-"""The whole daemon over loopback UDP, rig -> daemon -> tap, beside a program written by hand.
+"""The whole daemon over loopback UDP: sender -> program -> receiver, beside other programs for the
+same job, in turns in one session.
 
-For each sample format: the highest rate without loss (doubling, then bisection) and the latency at
-80 % of that rate, of convolvd and of echo_fftw (one thread: recvmmsg, FFTW overlap-add, sendmmsg),
-in turns, with the same rig, the same tap, the same taps and the same block. A rate is too high when
-1e-4 of the frames are lost anywhere on the way, or when results fall behind: buffers of half a
-second hide an overload as long as a trial is short. A rate fails when three trials do. Latency is from the capture of a packet's last frame to its
-result's arrival at the tap: the wait for the block to fill is in it, the filter's delay is not.
-Before any speed, both results are compared with scipy in double.
+    convolvd     as it is configured here, receive = auto
+    echo         bench/echo_bare.c: recvmmsg, sendmmsg, nothing in between
+    fftw         bench/echo_fftw.c: one thread, recvmmsg, FFTW overlap-save, sendmmsg
+    gnuradio     bench/flowgraph_gnuradio.py, where GNU Radio is installed: bare samples, no RTP
+    … trains     echo and fftw with UDP_GRO and UDP_SEGMENT
 
-Rig, tap and the program under test share the machine's cores, so absolute figures depend on it.
+One sender and one receiver (bench/bench_loopback.c), with the same settings, serve all of them; the
+sender hands trains to the kernel (UDP_SEGMENT). All programs share the machine's cores.
+
+A rate is sustained when less than 1e-4 of the frames are lost and 90 % of the packets come within
+eight blocks and 20 ms (buffers of half a second hide an overload as long as a trial is short).
+Doubling finds where to look; then, in rounds, every program goes up or down its own ladder of rates
+from where it was; its rate is the median over the rounds, and the ratio that of neighbours.
+Latency is from the time at which a frame was due at the sender to its arrival at the receiver's
+socket, at 80 % of each program's own rate; the wait for the block to fill is in it, the filter's
+delay is not. Before any speed, results are compared with scipy in double.
 """
 import argparse
 import csv
@@ -17,15 +25,16 @@ import json
 import math
 import os
 import platform
+import shutil
 import signal
 import socket
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
-from scipy.io import wavfile
 from scipy.signal import firwin, oaconvolve
 
 BUILD = os.environ.get("CONVOLVD_BUILD", "build/gcc")
@@ -34,12 +43,15 @@ TAPS = 4095
 BLOCK = 4096
 LOSS_LIMIT = 1e-4
 BEHIND_BLOCKS, BEHIND_S = 8, 0.020  # p90 latency that still counts as keeping up
-ATTEMPTS = 3
-SENDER_SLACK = 1.02  # a rig that took this much longer than asked could not keep the rate
+ATTEMPTS = 2
+SENDER_SLACK = 1.02  # a sender that took this much longer than asked could not keep the rate
+STEP = 2 ** (1 / 8)  # of a ladder
+RESIDUE = 4 * 8192  # frames that a flowgraph keeps inside when its input ends
+RATE_MAX = 32e6
 
-FORMATS = {  # name on the wire: name in the configuration
-    "L16": "s16be",
-    "f32be": "f32be",
+FORMATS = {  # name here: name in the configuration, samples of this machine's order, full scale
+    "f32": ("f32be", np.float32, 1.0),
+    "L16": ("s16be", np.int16, 32768.0),
 }
 
 DAEMON_CONFIG = """
@@ -48,7 +60,8 @@ status on exit = no
 
 [device]
 device = {device}
-threads = 1
+threads = {threads}
+input memory = 2 GiB
 
 [stream bench]
 source = rtp
@@ -74,7 +87,7 @@ address = 127.0.0.1:{port_out}
 
 
 def free_ports():
-    """Two free UDP ports; their RTCP neighbours are left alone."""
+    """Two free UDP ports."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -84,10 +97,10 @@ def free_ports():
     return ports
 
 
-def stop(process, number=signal.SIGTERM, timeout=10):
+def stop(process, timeout=10):
     """Ends a program; one that does not listen is killed."""
     if process.poll() is None:
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
     try:
         return process.communicate(timeout=timeout)[0]
     except subprocess.TimeoutExpired:
@@ -96,45 +109,54 @@ def stop(process, number=signal.SIGTERM, timeout=10):
 
 
 class Program:
-    """A program under test: started for one rate, stopped with a count of the frames it lost."""
+    """A program under test: started for one rate, stopped after it."""
+
+    raw = False  # samples without RTP
+    filters = True
+    note = ""
 
     def __init__(self, folder, arguments, taps):
-        self.folder, self.device, self.taps = folder, arguments.device, taps
+        self.folder, self.arguments, self.taps = folder, arguments, taps
 
-    def wait_until(self, stream, words):
+    def launch(self, command):
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         lines = []
-        for line in stream:
+        for line in self.process.stdout:
             lines.append(line)
-            if words in line:
+            if "ready" in line:
                 return
         raise RuntimeError(f"{self.name} did not start:\n{''.join(lines)}")
+
+    def finish(self):
+        stop(self.process)
 
 
 class Daemon(Program):
     name = "convolvd"
+    prefix = []
 
     def start(self, wire, rate, port_in, port_out):
         path = os.path.join(self.folder, "bench.conf")
-        self.status = os.path.join(self.folder, "status.json")
-        if os.path.exists(self.status):
-            os.remove(self.status)
         with open(path, "w", encoding="utf-8") as file:
             file.write(DAEMON_CONFIG.format(
-                device=self.device, port_in=port_in, port_out=port_out, format=FORMATS[wire],
-                channels=CHANNELS, rate=rate, block=BLOCK, fft=2 * BLOCK, taps=self.taps))
+                device=self.arguments.device, threads=self.arguments.threads, port_in=port_in,
+                port_out=port_out, format=FORMATS[wire][0], channels=CHANNELS, rate=rate, block=BLOCK,
+                fft=2 * BLOCK, taps=self.taps))
+        self.status = os.path.join(self.folder, "status.json")
         self.log = open(os.path.join(self.folder, "convolvd.log"), "w+", encoding="utf-8")
         environment = dict(os.environ, RUNTIME_DIRECTORY=self.folder, STATE_DIRECTORY=self.folder)
         self.process = subprocess.Popen(
-            [f"{BUILD}/convolvd", path, "--status-json", self.status], stdout=subprocess.DEVNULL,
-            stderr=self.log, cwd=os.getcwd(), env=environment)
-        for _ in range(600):
+            self.prefix + [f"{BUILD}/convolvd", path, "--status-json", self.status],
+            stdout=subprocess.DEVNULL, stderr=self.log, env=environment)
+        text = ""
+        for _ in range(2400):
             with open(self.log.name, encoding="utf-8") as log:
                 text = log.read()
             if "running:" in text:
                 return
             if self.process.poll() is not None:
                 break
-            time.sleep(0.05)
+            time.sleep(0.025)
         raise RuntimeError(f"convolvd did not start:\n{text}")
 
     def finish(self):
@@ -142,142 +164,155 @@ class Daemon(Program):
         self.log.close()
         with open(self.status, encoding="utf-8") as file:
             stream = json.load(file)["streams"][0]
-        self.variant = stream["plan"]["variant"]
-        lost = sum(stream["frames_in"]["gap"].values()) + sum(stream["frames_out"]["shed"].values())
-        return lost + sum(sum(sink["dropped"].values()) for sink in stream["sinks"])
+        receive = stream["datagrams"].get("receive", {})
+        self.note = f"{stream['plan']['variant']}, receive {receive.get('path', '?')}"
+
+
+class RealTime(Daemon):
+    """The same with real-time priority, where the kernel grants it."""
+    name = "convolvd real-time"
+    prefix = ["chrt", "--fifo", "20"]
+
+    @staticmethod
+    def granted():
+        return shutil.which("chrt") is not None and \
+            subprocess.run(["chrt", "--fifo", "20", "true"], stderr=subprocess.DEVNULL,
+                           check=False).returncode == 0
 
 
 class Echo(Program):
-    name = "echo_fftw"
-    variant = "FFTW overlap-add"
+    name = "echo"
+    filters = False
+    trains = []
 
     def start(self, wire, rate, port_in, port_out):
-        self.process = subprocess.Popen(
-            [f"{BUILD}/bench/echo_fftw", "--listen", str(port_in), "--to", str(port_out), "--taps",
-             self.taps, "--channels", str(CHANNELS), "--format", "L16" if wire == "L16" else "f32",
-             "--hop", str(BLOCK), "--rate", str(rate)],
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        self.wait_until(self.process.stdout, "ready")
+        self.launch([f"{BUILD}/bench/echo_bare", str(port_in), str(port_out)] + self.trains)
 
-    def finish(self):
-        return int(stop(self.process).split("lost")[1])
+
+class EchoTrains(Echo):
+    name = "echo trains"
+    trains = ["--trains"]
+
+
+class Fftw(Program):
+    name = "fftw"
+    trains = []
+
+    def start(self, wire, rate, port_in, port_out):
+        self.launch([f"{BUILD}/bench/echo_fftw", "--listen", str(port_in), "--to", str(port_out), "--taps",
+                     self.taps, "--channels", str(CHANNELS), "--format", wire, "--hop", str(BLOCK),
+                     "--rate", str(rate)] + self.trains)
+
+
+class FftwTrains(Fftw):
+    name = "fftw trains"
+    trains = ["--trains"]
+
+
+class GnuRadio(Program):
+    name = "gnuradio"
+    raw = True
+
+    @staticmethod
+    def importable():
+        return subprocess.run([sys.executable, "-c", "from gnuradio import network, filter"],
+                              stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+    def start(self, wire, rate, port_in, port_out):
+        self.launch([sys.executable, os.path.join(os.path.dirname(__file__), "flowgraph_gnuradio.py"),
+                     str(port_in), str(port_out), wire, self.taps, str(CHANNELS)])
 
 
 class Bench:
     def __init__(self, folder, seconds):
         self.folder, self.seconds = folder, seconds
-        generator = np.random.default_rng(20261121)
-        noise = generator.uniform(-0.5, 0.5, (1 << 16, CHANNELS)).astype(np.float32)
-        self.noise = os.path.join(folder, "noise.wav")
-        wavfile.write(self.noise, 1000000, noise)
         self.taps = os.path.join(folder, "taps.npy")
         np.save(self.taps, firwin(TAPS, 0.25))
 
     def run(self, program, wire, rate, seconds, write=False):
-        """One trial of whole blocks: what rig and tap say, and the share of frames lost."""
+        """One trial of whole blocks: what the receiver says, and the share of frames lost."""
         frames = max(8, int(rate * seconds) // BLOCK) * BLOCK
         port_in, port_out = free_ports()
-        names = {key: os.path.join(self.folder, key) for key in
-                 ("rig.json", "tap.json", "sent.npy", "got.npy")}
-        for name in names.values():
-            if os.path.exists(name):
-                os.remove(name)
         program.start(wire, rate, port_in, port_out)
-        tap = rig = None
         try:
-            tap = subprocess.Popen(
-                [f"{BUILD}/convolv-tap", "--listen", f"127.0.0.1:{port_out}", "--format", wire,
-                 "--channels", str(CHANNELS), "--rate", str(rate), "--quiet", "--ledger",
-                 names["tap.json"]] + (["--write", names["got.npy"]] if write else []),
-                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(0.1)
-            subprocess.run(
-                [f"{BUILD}/convolv-rig", "--to", f"127.0.0.1:{port_in}", "--format", wire,
-                 "--channels", str(CHANNELS), "--file", self.noise, "--repeat", "0", "--frames",
-                 str(frames), "--rate", str(rate), "--preload", "--quiet", "--ledger",
-                 names["rig.json"]] + (["--write", names["sent.npy"]] if write else []),
-                check=True, timeout=120)
-            time.sleep(0.3)
+            command = [f"{BUILD}/bench/bench_loopback", "--to", str(port_in), "--listen", str(port_out),
+                       "--format", wire, "--channels", str(CHANNELS), "--rate", str(rate), "--frames",
+                       str(frames)] + ["--raw"] * program.raw
+            if write:
+                command += ["--sent", self.path("sent"), "--got", self.path("got")]
+            told = json.loads(subprocess.run(command, check=True, timeout=120, stdout=subprocess.PIPE).stdout)
         finally:
-            lost = program.finish()
-            if tap is not None:
-                time.sleep(0.1)
-                stop(tap, signal.SIGINT)
-        with open(names["rig.json"], encoding="utf-8") as file:
-            rig = json.load(file)
-        with open(names["tap.json"], encoding="utf-8") as file:
-            tap = json.load(file)
-        short = max(0, frames - tap["frames"])
-        return {
-            "loss": max(lost + tap["frames_lost"], short) / frames,
-            "kept_pace": rig["seconds"] < frames / rate * SENDER_SLACK + 0.02,
-            "latency_us": {key: value / 1e3
-                           for key, value in tap["latency_ns"]["arrival - capture"].items()},
-        }
+            program.finish()
+        missing = max(0, frames - told["received"] - (RESIDUE if program.raw else 0))
+        told["loss"] = max(missing, told["lost"]) / frames
+        told["kept_pace"] = told["sent_s"] < told["asked_s"] * SENDER_SLACK + 0.02
+        return told
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
 
     def error(self, program, wire):
-        """||e||2 / ||y||2 of a slow run against scipy in double, by frame number."""
-        self.run(program, wire, 100e3, 0, write=True)
-        sent = np.load(os.path.join(self.folder, "sent.npy"))
-        got = np.load(os.path.join(self.folder, "got.npy"))[:8 * BLOCK]
+        """||e||2 / ||y||2 of a slow run against scipy in double, by frame number, and what is allowed."""
+        self.run(program, wire, 200e3, 16 * BLOCK / 200e3, write=True)
+        _, sample, scale = FORMATS[wire]
+        order = np.dtype(sample) if program.raw else np.dtype(sample).newbyteorder(">")
+        sent, got = (np.fromfile(self.path(name), order).reshape(-1, CHANNELS).astype(np.float64) / scale
+                     for name in ("sent", "got"))
+        got = got[:8 * BLOCK]
         taps = np.load(self.taps).astype(np.float32).astype(np.float64)
-        want = oaconvolve(sent, taps[:, None], axes=0)[:len(got)]
+        want = oaconvolve(sent, taps[:, None], axes=0) if program.filters else sent
+        want = want[:len(got)]
         if len(got) < 7 * BLOCK:
             raise RuntimeError(f"{program.name}: only {len(got)} of {8 * BLOCK} frames came back")
-        quantum = 2.0 ** -15 if wire == "L16" else 0
+        quantum = 1 / scale if wire == "L16" else 0
         # An integer on the wire rounds by half a step on each side: sigma q / sqrt(12).
         rounding = quantum / math.sqrt(12) * math.sqrt(want.size)
         error, norm = np.linalg.norm(got - want), np.linalg.norm(want)
         return error / norm, (1e-6 * norm + 1.2 * rounding) / norm
 
-    def keeps_up(self, result, rate):
+    @staticmethod
+    def keeps_up(told, rate):
         allowed_us = (BEHIND_BLOCKS * BLOCK / rate + BEHIND_S) * 1e6
-        return result["kept_pace"] and result["loss"] < LOSS_LIMIT \
-            and result["latency_us"]["p90"] < allowed_us
+        return told["kept_pace"] and told["loss"] < LOSS_LIMIT and told["p90_us"] < allowed_us
 
-    def trials(self, program, wire, rate):
-        """The first trial that keeps up, else the last: other work on the machine is forgiven."""
-        slow = 0
-        for _ in range(ATTEMPTS):
-            result = self.run(program, wire, rate, self.seconds)
-            slow += not result["kept_pace"]
-            if self.keeps_up(result, rate) or slow == 2:
-                break
-        if slow == 2:
-            print(f"  {program.name}: the rig cannot send {rate / 1e6:.2f} MHz here", flush=True)
-        return result
+    def sustains(self, program, wire, rate, attempts=ATTEMPTS):
+        """Whether one of the attempts keeps up: other work on the machine is forgiven once."""
+        return any(self.keeps_up(self.run(program, wire, rate, self.seconds), rate) for _ in range(attempts))
 
-    def passes(self, program, wire, rate):
-        return self.keeps_up(self.trials(program, wire, rate), rate)
-
-    def capacity(self, programs, wire, start, steps):
-        """Highest rate without loss of each, doubling then halving the interval, in turns."""
-        good = {program: None for program in programs}
-        bad = {program: None for program in programs}
-        for program in programs:  # a slow or busy machine: begin lower
+    def double(self, programs, wire, start):
+        """Where each program's ladder begins: the highest of the doubled rates that it sustains."""
+        place = {}
+        for program in programs:
             rate = start
-            while rate >= start / 8 and not self.passes(program, wire, rate):
-                bad[program] = rate
-                rate /= 2
-            if rate >= start / 8:
-                good[program] = rate
-        rate = 2 * start
-        while any(bad[program] is None for program in programs) and rate < 200e6:
-            for program in programs:
-                if bad[program] is None:
-                    (good if self.passes(program, wire, rate) else bad)[program] = rate
-            rate *= 2
-        for _ in range(steps):
-            for program in programs:
-                if good[program] is None or bad[program] is None:
-                    continue
-                middle = math.sqrt(good[program] * bad[program])
-                (good if self.passes(program, wire, middle) else bad)[program] = middle
-        return good
+            if self.sustains(program, wire, rate):
+                while 2 * rate <= RATE_MAX and self.sustains(program, wire, 2 * rate):
+                    rate *= 2
+            else:
+                while rate > start / 64 and not self.sustains(program, wire, rate):
+                    rate /= 2
+            place[program] = rate
+        return place
+
+    def climb(self, program, wire, rate):
+        """The highest rung that is sustained, near where the program was."""
+        if self.sustains(program, wire, rate):
+            while self.sustains(program, wire, rate * STEP, attempts=1) and rate * STEP <= RATE_MAX:
+                rate *= STEP
+            return rate
+        for _ in range(24):
+            rate /= STEP
+            if self.sustains(program, wire, rate):
+                break
+        return rate
 
 
-CSV_HEAD = ["time", "commit", "machine", "program", "variant", "format", "channels", "taps", "block",
-            "error", "rate_hz", "msamples", "latency_p50_us", "latency_p99_us", "latency_max_us"]
+def spread(values):
+    """Lowest and highest, as text."""
+    return f"{min(values):.4g}..{max(values):.4g}"
+
+
+CSV_HEAD = ["time", "commit", "machine", "what", "shape", "ours", "peer", "ratio", "bar", "unit", "median",
+            "spread", "error", "peer_median", "peer_spread", "peer_error", "note"]
 
 
 def machine():
@@ -286,61 +321,116 @@ def machine():
     return f"{len(models)} x {models[0] if models else platform.machine()}"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--quick", action="store_true", help="L16 only, shorter and fewer trials")
-    parser.add_argument("--csv", help="append the table to this file")
-    arguments = parser.parse_args()
-    seconds, steps, start = (0.5, 1, 1e6) if arguments.quick else (1.0, 2, 1e6)
-    formats = ["L16"] if arguments.quick else list(FORMATS)
-    rows, failed = [], False
-    with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder:
-        bench = Bench(folder, seconds)
-        programs = [Daemon(folder, arguments, bench.taps)]
-        if os.path.exists(f"{BUILD}/bench/echo_fftw"):
-            programs.append(Echo(folder, arguments, bench.taps))
-        print(f"\nrig -> program -> tap over loopback UDP on {machine()}\n"
-              f"{CHANNELS} channels, {TAPS} taps, blocks of {BLOCK} frames; highest rate with loss "
-              f"under {LOSS_LIMIT:g} in {seconds:g} s\nand no backlog; latency from capture to arrival at 80 % of "
-              "that rate, the block's filling included", flush=True)
-        for wire in formats:
-            errors = {}
-            for program in programs:
-                errors[program], limit = bench.error(program, wire)
-                if not errors[program] < limit:
-                    print(f"  {program.name} {wire}: WRONG: error {errors[program]:.2e}, "
-                          f"allowed {limit:.2e}")
-                    failed = True
-            capacity = bench.capacity(programs, wire, start, steps)
-            for program in programs:
-                rate = capacity[program]
-                if rate is None:
-                    print(f"  {program.name} {wire}: loses frames at {start / 1e6:g} MHz already")
-                    failed = True
-                    continue
-                latency = bench.trials(program, wire, 0.8 * rate)["latency_us"]
-                rows.append([program.name, program.variant, wire, errors[program], rate, latency])
-    print(f"\n{'program':<10} {'variant':<18} {'format':<7} {'error':>8} {'MHz':>7} "
-          f"{'Msamples/s':>11} {'block ms':>9} {'p50 ms':>8} {'p99 ms':>8} {'max ms':>8}")
-    for name, variant, wire, error, rate, latency in rows:
-        print(f"{name:<10} {variant:<18} {wire:<7} {error:8.1e} {rate / 1e6:7.2f} "
-              f"{rate * CHANNELS / 1e6:11.1f} {BLOCK / (0.8 * rate) * 1e3:9.2f} "
-              f"{latency['p50'] / 1e3:8.2f} {latency['p99'] / 1e3:8.2f} {latency['max'] / 1e3:8.2f}")
-    if arguments.csv:
-        new = not os.path.exists(arguments.csv)
-        with open(arguments.csv, "a", newline="", encoding="utf-8") as file:
+class Table:
+    """Rows for the screen and the CSV: a figure of ours beside a peer's; a larger ratio is better."""
+
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, shape, ours, peer, bar, unit, values, peer_values, ratios, errors, note=""):
+        ratio = statistics.median(ratios)
+        row = [what, shape, ours, peer, f"{ratio:.3f}", bar, unit, f"{statistics.median(values):.4g}",
+               spread(values), f"{errors[0]:.2e}", f"{statistics.median(peer_values):.4g}",
+               spread(peer_values), f"{errors[1]:.2e}", note]
+        self.rows.append(row)
+        verdict = "" if bar == "" else "  ok" if ratio >= float(bar) else "  MISSED"
+        print(f"{what:<8} {shape:<15} {ours:<18} {row[7]:>8} ({row[8]})  {peer:<12} {row[10]:>8} ({row[11]}) "
+              f"{unit:<11} ratio {row[4]:>7} bar {bar or '-':<4}{verdict}  {note}", flush=True)
+
+    def write(self, path):
+        new = not os.path.exists(path)
+        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        with open(path, "a", newline="", encoding="utf-8") as file:
             table = csv.writer(file)
             if new:
                 table.writerow(CSV_HEAD)
-            stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-            for name, variant, wire, error, rate, latency in rows:
-                table.writerow([
-                    stamp, os.environ.get("BENCH_COMMIT", ""), machine(), name, variant, wire,
-                    CHANNELS, TAPS, BLOCK, f"{error:.3g}", f"{rate:.0f}",
-                    f"{rate * CHANNELS / 1e6:.2f}", f"{latency['p50']:.0f}",
-                    f"{latency['p99']:.0f}", f"{latency['max']:.0f}"])
-    return 1 if failed else 0
+            for row in self.rows:
+                table.writerow([stamp, os.environ.get("BENCH_COMMIT", ""), machine()] + row)
+
+
+RATE_BARS = {"echo": "1.0", "fftw": "1.3", "gnuradio": "3.0"}
+P99_BARS = {"fftw": "2.0"}
+
+
+def measure(bench, programs, wire, rounds, start, table):
+    """One format: rates in rounds, then latencies at 80 % in rounds. False: a wrong result."""
+    shape = f"{wire} {CHANNELS}ch {TAPS}taps"
+    errors, good = {}, True
+    for program in programs:
+        errors[program], limit = bench.error(program, wire)
+        if not errors[program] < limit:
+            print(f"  {program.name} {wire}: WRONG: error {errors[program]:.2e}, allowed {limit:.2e}")
+            good = False
+    place = bench.double(programs, wire, start)
+    rates = {program: [] for program in programs}
+    for _ in range(rounds):
+        for program in programs:
+            place[program] = bench.climb(program, wire, place[program])
+            rates[program].append(place[program] * CHANNELS / 1e6)
+    median = {program: statistics.median(rates[program]) for program in programs}
+    latencies = {program: [] for program in programs}
+    for _ in range(rounds):
+        for program in programs:
+            told = bench.run(program, wire, 0.8 * median[program] * 1e6 / CHANNELS, bench.seconds)
+            latencies[program].append(told["p99_us"] / 1e3)
+    ours, peers = programs[0], programs[1:]
+    for peer in peers:
+        table.add("rate", shape, ours.name, peer.name, RATE_BARS.get(peer.name, ""), "Msamples/s", rates[ours],
+                  rates[peer], [a / b for a, b in zip(rates[ours], rates[peer])],
+                  (errors[ours], errors[peer]), ours.note)
+    for peer in peers:
+        table.add("p99", shape, ours.name, peer.name, P99_BARS.get(peer.name, ""), "ms", latencies[ours],
+                  latencies[peer], [b / a for a, b in zip(latencies[ours], latencies[peer])],
+                  (errors[ours], errors[peer]), f"at 80 % of each one's rate, blocks of "
+                  f"{BLOCK / (0.8 * median[ours] * 1e6 / CHANNELS) * 1e3:.2f} ms")
+    if RealTime.granted():
+        real_time = RealTime(bench.folder, ours.arguments, bench.taps)
+        rate = 0.8 * median[ours] * 1e6 / CHANNELS
+        p99 = [bench.run(real_time, wire, rate, bench.seconds)["p99_us"] / 1e3 for _ in range(rounds)]
+        limit = [BLOCK / rate * 1e3 + 1] * rounds
+        table.add("p99", shape, real_time.name, "block + 1 ms", "1.0", "ms", p99, limit,
+                  [b / a for a, b in zip(p99, limit)], (errors[ours], 0.0),
+                  "real-time priority (chrt --fifo 20) granted; either this bar or the one against fftw")
+    else:
+        print("  real-time priority is not granted here: latencies are those of an ordinary process")
+    return good
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--threads", type=int, default=1, help="of the OpenCL device")
+    parser.add_argument("--quick", action="store_true", help="shorter and fewer trials, one format")
+    parser.add_argument("--formats", default=",".join(FORMATS))
+    parser.add_argument("--programs", default="", help="only these peers, such as echo,fftw")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--csv", help="append the table to this file")
+    arguments = parser.parse_args()
+    seconds, rounds = (0.5, 1) if arguments.quick else (1.0, 5)
+    rounds = arguments.rounds or rounds
+    if arguments.quick:
+        arguments.formats = arguments.formats.split(",")[0]
+    table, good = Table(), True
+    with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder:
+        bench = Bench(folder, seconds)
+        kinds = [Echo, EchoTrains]
+        if os.path.exists(f"{BUILD}/bench/echo_fftw"):
+            kinds += [Fftw, FftwTrains]
+        if GnuRadio.importable():
+            kinds.append(GnuRadio)
+        else:
+            print("bench_daemon: no GNU Radio (package gnuradio): that peer is left out")
+        wanted = arguments.programs.split(",") if arguments.programs else [kind.name for kind in kinds]
+        programs = [kind(folder, arguments, bench.taps)
+                    for kind in [Daemon] + [kind for kind in kinds if kind.name in wanted]]
+        print(f"\nsender -> program -> receiver over loopback UDP on {machine()}\n"
+              f"{CHANNELS} channels, {TAPS} taps, blocks of {BLOCK} frames; loss under {LOSS_LIMIT:g} in {seconds:g} s "
+              f"and no backlog; medians (lowest..highest) of {rounds} rounds", flush=True)
+        for wire in arguments.formats.split(","):
+            good &= measure(bench, programs, wire, rounds, 1e6, table)
+    if arguments.csv:
+        table.write(arguments.csv)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

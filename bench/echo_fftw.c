@@ -1,31 +1,28 @@
 /*
  * The daemon's peer: what one writes by hand for this one job. One thread: recvmmsg, FFTW
- * overlap-add, sendmmsg. No configuration, reordering, gaps, epochs or recordings; frames that
- * did not come are zeros, and it trusts its sender.
+ * overlap-save, sendmmsg (--trains: with UDP_GRO and UDP_SEGMENT). No configuration, reordering,
+ * gaps, epochs or recordings; frames that did not come are zeros, and it trusts its sender.
  *
  * Results carry the daemon's header extensions, so that convolv-tap measures both in the same way:
  * capture time from the kernel's receive time of the packet that began the block.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "bench/loopback.h"
 #include "bench/peer.h"
 #include "core/clock.h"
 #include "io/rtp_wire.h"
 #include "signal/taps.h"
 
 enum {
-    DATAGRAMS = 64, /* per recvmmsg and sendmmsg */
+    DATAGRAMS = 64, /* sent at once: two trains and more */
     DATAGRAM_BYTES = 2048,
     PAYLOAD_BYTES = 1388, /* of a result: MTU 1500 less IP, UDP, RTP and the extension */
     RING_BLOCKS = 4,
@@ -36,6 +33,7 @@ struct options {
     uint32_t channels, hop;
     double rate_hz;
     bool floats; /* f32be, else L16 */
+    bool trains;
     const char *taps_path;
 };
 
@@ -59,7 +57,6 @@ struct echo {
     /* out */
     uint16_t sequence;
     uint32_t queued;
-    struct mmsghdr out_headers[DATAGRAMS];
     struct iovec out_vectors[DATAGRAMS];
     uint8_t out_bytes[DATAGRAMS][DATAGRAM_BYTES];
 };
@@ -76,18 +73,7 @@ static void on_signal(int number)
 
 static void flush(struct echo *echo)
 {
-    uint32_t sent = 0;
-    while (sent < echo->queued) {
-        const int taken = sendmmsg(echo->out, echo->out_headers + sent, echo->queued - sent, 0);
-        if (taken > 0)
-            sent += (uint32_t)taken;
-        else if (errno == ECONNREFUSED)
-            sent++;
-        else if (errno == EAGAIN || errno == ENOBUFS)
-            poll(&(struct pollfd){.fd = echo->out, .events = POLLOUT}, 1, 10);
-        else if (errno != EINTR)
-            break;
-    }
+    loopback_send(echo->out, echo->out_vectors, echo->queued, 1, echo->options.trains);
     echo->queued = 0;
 }
 
@@ -144,8 +130,6 @@ static void send_block(struct echo *echo, uint64_t first_frame, int64_t capture_
         else
             encode_l16(values, frames * options->channels, out + head);
         echo->out_vectors[echo->queued] = (struct iovec){out, head + frames * frame_bytes};
-        echo->out_headers[echo->queued].msg_hdr =
-            (struct msghdr){.msg_iov = &echo->out_vectors[echo->queued], .msg_iovlen = 1};
         if (++echo->queued == DATAGRAMS)
             flush(echo);
     }
@@ -159,7 +143,7 @@ static void convolve_block(struct echo *echo)
     const uint32_t hop = echo->options.hop;
     /* The peer reads one block before its position: the ring's first block is the silence before
      * frame 0. */
-    peer_run(echo->peer, PEER_OVERLAP_ADD, echo->done_frames + hop, 1, echo->results);
+    peer_run(echo->peer, PEER_OVERLAP_SAVE, echo->done_frames + hop, 1, echo->results);
     const int64_t capture_ns =
         echo->block_first_ns - (int64_t)(echo->block_first_offset / echo->options.rate_hz * 1e9);
     send_block(echo, echo->done_frames, capture_ns, clock_realtime_ns());
@@ -200,8 +184,9 @@ static void place(struct echo *echo, uint64_t frame, const uint8_t *payload, uin
     echo->next_frame = frame;
 }
 
-static void take(struct echo *echo, const uint8_t *datagram, size_t bytes, int64_t receive_ns)
+static void take(void *context, uint8_t *datagram, size_t bytes, int64_t receive_ns)
 {
+    struct echo *echo = context;
     struct rtp_packet packet;
     if (rtp_parse(datagram, bytes, &packet) != RTP_OK)
         return;
@@ -221,66 +206,7 @@ static void take(struct echo *echo, const uint8_t *datagram, size_t bytes, int64
     place(echo, echo->next_frame, packet.payload, frames, receive_ns);
 }
 
-static int64_t receive_time_ns(struct msghdr *message)
-{
-    for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c != NULL; c = CMSG_NXTHDR(message, c))
-        if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_TIMESTAMPNS) {
-            struct timespec stamp;
-            memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
-            return stamp.tv_sec * NS_PER_SECOND + stamp.tv_nsec;
-        }
-    return clock_realtime_ns();
-}
-
-static void serve(struct echo *echo)
-{
-    static uint8_t bytes[DATAGRAMS][DATAGRAM_BYTES];
-    static union {
-        struct cmsghdr align;
-        uint8_t bytes[CMSG_SPACE(sizeof(struct timespec))];
-    } controls[DATAGRAMS];
-    static struct iovec vectors[DATAGRAMS];
-    static struct mmsghdr headers[DATAGRAMS];
-    while (!stopping) {
-        for (uint32_t i = 0; i < DATAGRAMS; i++) {
-            vectors[i] = (struct iovec){bytes[i], sizeof bytes[i]};
-            headers[i].msg_hdr = (struct msghdr){
-                .msg_iov = &vectors[i],
-                .msg_iovlen = 1,
-                .msg_control = controls[i].bytes,
-                .msg_controllen = sizeof controls[i].bytes,
-            };
-        }
-        const int count = recvmmsg(echo->in, headers, DATAGRAMS, MSG_WAITFORONE, NULL);
-        for (int i = 0; i < count; i++)
-            take(echo, bytes[i], headers[i].msg_len, receive_time_ns(&headers[i].msg_hdr));
-    }
-}
-
 /* ---- open -------------------------------------------------------------------------------- */
-
-static int udp_socket(uint16_t port, bool listen)
-{
-    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int one = 1, buffer = 16 << 20;
-    if (fd < 0)
-        return -1;
-    if (listen) {
-        setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
-        if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &buffer, sizeof buffer) != 0)
-            setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &buffer, sizeof buffer);
-    } else if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &buffer, sizeof buffer) != 0) {
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &buffer, sizeof buffer);
-    }
-    const struct sockaddr *name = (const struct sockaddr *)&address;
-    if ((listen ? bind(fd, name, sizeof address) : connect(fd, name, sizeof address)) != 0) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
 
 static int open_peer(struct echo *echo, struct problem *problem)
 {
@@ -334,8 +260,8 @@ static int echo_open(struct echo *echo, struct problem *problem)
     echo->results = calloc((size_t)options->hop * options->channels, sizeof(float));
     if (echo->ring.bytes == NULL || echo->results == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for %u frames", echo->ring.frames);
-    echo->in = udp_socket(options->listen_port, true);
-    echo->out = udp_socket(options->to_port, false);
+    echo->in = loopback_socket(options->listen_port, true, options->trains);
+    echo->out = loopback_socket(options->to_port, false, options->trains);
     if (echo->in < 0 || echo->out < 0)
         return problem_set(problem, ERROR_ADDRESS, "ports %u and %u: %s", options->listen_port,
                            options->to_port, strerror(errno));
@@ -344,7 +270,7 @@ static int echo_open(struct echo *echo, struct problem *problem)
 
 static const char usage[] =
     "usage: echo_fftw --listen PORT --to PORT --taps FILE [--channels 16] [--format L16|f32]\n"
-    "                 [--hop 4096] --rate HZ\n"
+    "                 [--hop 4096] --rate HZ [--trains]\n"
     "Loopback only: the daemon's job by hand, with FFTW, for comparison.\n";
 
 static bool parse_arguments(struct options *options, int argc, char **argv)
@@ -353,7 +279,8 @@ static bool parse_arguments(struct options *options, int argc, char **argv)
         {"listen", required_argument, NULL, 'l'}, {"to", required_argument, NULL, 't'},
         {"taps", required_argument, NULL, 'f'},   {"channels", required_argument, NULL, 'c'},
         {"format", required_argument, NULL, 's'}, {"hop", required_argument, NULL, 'b'},
-        {"rate", required_argument, NULL, 'r'},   {NULL, 0, NULL, 0},
+        {"rate", required_argument, NULL, 'r'},   {"trains", no_argument, NULL, 'g'},
+        {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", rows, NULL)) != -1;)
         switch (option) {
@@ -374,6 +301,9 @@ static bool parse_arguments(struct options *options, int argc, char **argv)
             break;
         case 'b':
             options->hop = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        case 'g':
+            options->trains = true;
             break;
         case 'r':
             options->rate_hz = strtod(optarg, NULL);
@@ -402,9 +332,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "echo_fftw: %s\n", problem.text);
         return 1;
     }
+    struct loopback_reader *reader = loopback_reader_open(echo.in, echo.options.trains);
+    if (reader == NULL) {
+        fputs("echo_fftw: out of memory\n", stderr);
+        return 1;
+    }
     printf("ready\n");
     fflush(stdout);
-    serve(&echo);
+    while (!stopping)
+        loopback_read(reader, take, &echo);
+    loopback_reader_close(reader);
     printf("frames %llu, lost %llu\n", (unsigned long long)echo.next_frame,
            (unsigned long long)echo.lost_frames);
     peer_close(echo.peer);
