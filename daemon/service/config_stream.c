@@ -316,6 +316,8 @@ static void build_network(struct build *build, struct config_stream *stream,
         source->mode =
             value_of(section, KEY_MODE)->integer == 1 ? SOURCE_RECORD : SOURCE_CONTINUOUS;
         build_places(build, source, section);
+        static const enum receive_path wishes[] = {RECEIVE_AUTO, RECEIVE_RECVMMSG, RECEIVE_GRO};
+        source->receive = wishes[value_of(section, KEY_RECEIVE)->integer];
     }
     if (section->type == SOURCE_UDP_SEQ)
         source->sequence_big_endian = value_of(section, KEY_SEQUENCE_ORDER)->integer == 1;
