@@ -42,6 +42,12 @@ static uint64_t host_room(void *context)
     return stream_room(pipeline->stream);
 }
 
+static uint8_t *host_vacant(void *context, uint64_t place, uint64_t *frames)
+{
+    const struct pipeline *pipeline = context;
+    return stream_vacant(pipeline->stream, place, frames);
+}
+
 static void host_ended(void *context)
 {
     struct pipeline *pipeline = context;
@@ -270,6 +276,7 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
     const struct source_host host = {.context = pipeline,
                                      .put = host_put,
                                      .room = host_room,
+                                     .vacant = host_vacant,
                                      .ended = host_ended,
                                      .socket_drops = host_socket_drops,
                                      .lost = host_lost};
