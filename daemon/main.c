@@ -1,9 +1,10 @@
-/* convolvd: arguments → command; or, started by itself, the helper process of one sound card.
+/* convolvd: arguments → command; or, started by itself, a process that talks to PortAudio.
  * Everything else has a room of its own. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/log.h"
+#include "io/sound_devices.h"
 #include "io/sound_helper.h"
 #include "service/arguments.h"
 #include "service/commands.h"
@@ -14,6 +15,10 @@ int main(int argc, char **argv)
     struct problem problem;
     if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
         return sound_helper_main();
+    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0) {
+        sound_devices_show(stdout);
+        return EXIT_SUCCESS;
+    }
     if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
         log_error("%s", problem.text);
         return EXIT_FAILURE;

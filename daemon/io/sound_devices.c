@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <portaudio.h>
+#include <spawn.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static const char *const api_names[SOUND_APIS] = {
@@ -289,4 +291,22 @@ void sound_devices_show(FILE *out)
     if (count == 0)
         fprintf(out, "sound: no device: no ALSA hardware, and no JACK server is running%s%s\n",
                 error == paNoError ? "" : ": ", error == paNoError ? "" : Pa_GetErrorText(error));
+}
+
+int sound_devices_ask(void)
+{
+    char name[] = "convolvd", argument[] = SOUND_DEVICES_ARGUMENT;
+    char *const arguments[] = {name, argument, NULL};
+    pid_t child;
+    int status = 0;
+    fflush(stdout);
+    if (posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ) != 0 ||
+        waitpid(child, &status, 0) != child)
+        return ERROR_SYSTEM;
+    if (WIFSIGNALED(status))
+        printf("sound: PortAudio ended with signal %d (%s) while it looked: ALSA's configuration "
+               "($ALSA_CONFIG_PATH, /etc/asound.conf, ~/.asoundrc) defines devices that it cannot "
+               "take\n",
+               WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return 0;
 }

@@ -68,8 +68,12 @@ const char *sound_hardware_differs(const struct sound_hardware *hardware,
 
 /* The list for people. */
 void sound_devices_print(const struct sound_device *devices, int count, FILE *out);
-/* Asks PortAudio and prints; for a command, which then ends: what ALSA and JACK say about devices
+/* Asks PortAudio and prints; for a process that then ends: what ALSA and JACK say about devices
  * that are not there is kept from stderr. */
 void sound_devices_show(FILE *out);
+/* The same to stdout, in a process of its own (the program with a hidden argument): PortAudio's
+ * assertions end it when ALSA's configuration is not to its liking. 0 or ERROR_SYSTEM. */
+#define SOUND_DEVICES_ARGUMENT "--sound-devices"
+int sound_devices_ask(void);
 
 #endif

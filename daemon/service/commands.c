@@ -105,7 +105,8 @@ static int list_devices(const struct arguments *arguments)
                device->version, device->driver);
     }
     free(devices);
-    sound_devices_show(stdout);
+    if (sound_devices_ask() != 0)
+        log_warning("the sound devices could not be listed: no process for it");
     return count > 0 ? EXIT_SUCCESS : fail(&problem);
 }
 
