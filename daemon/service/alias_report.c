@@ -21,7 +21,7 @@ struct worst {
 
 static enum alias_form form_of(enum output_form form)
 {
-    return form == OUTPUT_REAL       ? ALIAS_REAL
+    return form == OUTPUT_REAL      ? ALIAS_REAL
            : form == OUTPUT_COMPLEX ? ALIAS_COMPLEX
                                     : ALIAS_ENVELOPE;
 }

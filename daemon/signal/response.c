@@ -286,7 +286,8 @@ int response_measure(const struct taps *taps, double rate_hz, const struct respo
 /* ---- aliases ------------------------------------------------------------------------------ */
 
 /* The power spectrum of |z|² without its mean for white noise through the filter: magnitudes |H|
- * become sum_v |H(v)|² |H(v + f)|², whose root is left so that levels are taken as for magnitudes. */
+ * become sum_v |H(v)|² |H(v + f)|², whose root is left so that levels are taken as for magnitudes.
+ */
 static int envelope_spectrum(double *magnitudes, uint32_t points, struct problem *problem)
 {
     double *data = calloc(points, 2 * sizeof *data);
@@ -358,8 +359,7 @@ int response_alias(const struct taps *taps, double rate_hz, uint32_t decimate, e
             out->from_hz = hz;
             out->at_hz = at_hz;
         }
-        if (level_db > out->pass_db &&
-            grid_at(&g, llround(at_hz / g.step_hz)) >= largest / 2) {
+        if (level_db > out->pass_db && grid_at(&g, llround(at_hz / g.step_hz)) >= largest / 2) {
             out->pass_db = level_db;
             out->pass_from_hz = hz;
             out->pass_at_hz = at_hz;

@@ -49,18 +49,19 @@ int response_measure(const struct taps *taps, double rate_hz, const struct respo
  * outside of it.
  */
 struct response_alias {
-    double kept_hz;                     /* half the output's rate */
-    double worst_db, from_hz, at_hz;    /* the largest outside, and where it comes back (signed) */
-    double pass_db, pass_from_hz, pass_at_hz; /* the largest that comes back where the gain is within
-                                               * 6 dB of the largest kept; -infinity: none does */
+    double kept_hz;                  /* half the output's rate */
+    double worst_db, from_hz, at_hz; /* the largest outside, and where it comes back (signed) */
+    /* The largest that comes back where the gain is within 6 dB of the largest kept; -infinity: none
+     * does. */
+    double pass_db, pass_from_hz, pass_at_hz;
 };
 
 /* What is kept of the filter's result: the spectrum that folds. */
 enum alias_form {
     ALIAS_REAL,     /* the real taps alone; frequencies are not signed */
     ALIAS_COMPLEX,  /* both; frequencies are signed */
-    ALIAS_ENVELOPE, /* the squared envelope of white noise: its power spectrum without the mean is the
-                     * autocorrelation of |H|², and levels are those of power */
+    ALIAS_ENVELOPE, /* the squared envelope of white noise: its power spectrum without the mean is
+                     * the autocorrelation of |H|², and levels are those of power */
 };
 
 /* Returns 0 or ERROR_MEMORY. decimate ≥ 2. */

@@ -67,8 +67,8 @@ static void gains_are_those_of_the_definition(void **state)
         if (fabs(alias.worst_db - want_db) > 0.02 || fabs(alias.from_hz - from_hz) > 40)
             fail_msg("D = %u: %g dB at %g Hz, wanted %g dB at %g Hz", decimate, alias.worst_db,
                      alias.from_hz, want_db, from_hz);
-        const double at_hz = two_sided ? fold(alias.from_hz, output_hz)
-                                       : fabs(fold(alias.from_hz, output_hz));
+        const double at_hz =
+            two_sided ? fold(alias.from_hz, output_hz) : fabs(fold(alias.from_hz, output_hz));
         assert_true(fabs(fabs(alias.at_hz) - fabs(at_hz)) < 1e-6);
         assert_true(fabs(alias.kept_hz - output_hz / 2) < 1e-9);
         assert_true(alias.pass_db <= alias.worst_db + 1e-9);
@@ -114,7 +114,8 @@ static void means_of_frames(void **state)
     }
 }
 
-/* White noise through taps h: the power spectrum of |z|² without its mean is sum_v |H(v)|²|H(v + f)|². */
+/* White noise through taps h: the power spectrum of |z|² without its mean is sum_v |H(v)|²|H(v +
+ * f)|². */
 static void envelopes_by_definition(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /*
  * Two streams of one device, the second reading the first: envelopes, then low-passed and
  * decimated. The device has memory of its own, whatever it is. What comes out is to the bit what
- * two streams give that meet on the host; and no sample of the second stage's input crosses the bus.
+ * two streams give that meet on the host; and no sample of the second stage's input crosses the
+ * bus.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,14 @@
 #include "service/chain.h"
 #include "stream/stream.h"
 
-enum { HOP = 128, RING = 4096, FRAMES = 40000, CHANNELS = 2, DECIMATE = 16, OUT_MAX = FRAMES / DECIMATE + 100 };
+enum {
+    HOP = 128,
+    RING = 4096,
+    FRAMES = 40000,
+    CHANNELS = 2,
+    DECIMATE = 16,
+    OUT_MAX = FRAMES / DECIMATE + 100
+};
 
 static struct engine *engine;
 
@@ -128,7 +136,8 @@ static void run(const struct test_signal *signal, bool by_host, bool gap, struct
     test_plan_diagonal(&first, signal, HOP, 90, true, OUTPUT_ENVELOPE);
     test_plan_diagonal(&second, shape, HOP, 200, false, OUTPUT_REAL);
     second.spec.decimate = DECIMATE;
-    struct stream *streams[2] = {open_stream(&first, signal, 1e6), open_stream(&second, shape, 1e6)};
+    struct stream *streams[2] = {open_stream(&first, signal, 1e6),
+                                 open_stream(&second, shape, 1e6)};
     struct link link = {.next = streams[1], .by_host = by_host};
     const struct result_port to_next = {.context = &link, .put = pass_on};
     const struct result_port out = {.context = output, .put = take};
@@ -189,8 +198,8 @@ static void a_chain_stays_on_the_device(void **state)
         const uint64_t frames_between = FRAMES + 89, frame_bytes = CHANNELS * sizeof(float);
         assert_int_equal(inside.fed_bytes, frames_between * frame_bytes);
         assert_int_equal(outside.fed_bytes, 0);
-        /* Of the second stage's ring only what no result fills goes in: its tail's silence. The first
-         * one's begins with a lap of silence. */
+        /* Of the second stage's ring only what no result fills goes in: its tail's silence. The
+         * first one's begins with a lap of silence. */
         const uint64_t input = outside.ring_bytes - inside.ring_bytes;
         assert_true(input >= frames_between * frame_bytes);
         assert_true(inside.ring_bytes < (uint64_t)(RING + FRAMES + 4 * HOP + 90) * CHANNELS * 2 +

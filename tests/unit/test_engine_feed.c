@@ -117,8 +117,8 @@ static void write_frames(struct ring *ring, uint64_t position, const float *samp
 
 /*
  * Both stages block by block; `gap` is a block of the first stage that never reaches the second.
- * Fed inside the device, or told as fresh. The epoch begins a ring's history behind position 0, where
- * all is absent.
+ * Fed inside the device, or told as fresh. The epoch begins a ring's history behind position 0,
+ * where all is absent.
  */
 static void run_chain(struct chain *chain, bool feed, int gap, bool reset, float *out)
 {
@@ -137,9 +137,10 @@ static void run_chain(struct chain *chain, bool feed, int gap, bool reset, float
             if (feed) {
                 /* In two parts, the second first: positions are what counts. */
                 enum { PART = 41 };
-                assert_true(engine_ring_feed(engine, chain->between, position + PART, position + PART,
-                                             samples + 2 * PART, HOP - PART));
-                assert_true(engine_ring_feed(engine, chain->between, told, position, samples, PART));
+                assert_true(engine_ring_feed(engine, chain->between, position + PART,
+                                             position + PART, samples + 2 * PART, HOP - PART));
+                assert_true(
+                    engine_ring_feed(engine, chain->between, told, position, samples, PART));
                 if (!reset) /* the device must not look at these */
                     for (uint64_t n = position; n < position + HOP; n++)
                         memset(chain->between->bytes + (n & (chain->between->frames - 1)) * 8, 0x7E,
@@ -151,8 +152,9 @@ static void run_chain(struct chain *chain, bool feed, int gap, bool reset, float
         if (reset && block % 5 == 3 && engine_reset(engine, &problem) < 0)
             fail_msg("%s", problem.text);
         const uint64_t history = plan_info(chain->second.plan)->history_frames;
-        const bool absent = position < base + history || ((int)block >= gap && gap >= 0 &&
-                                                          (block - (uint64_t)gap - 1) * HOP < history + HOP);
+        const bool absent =
+            position < base + history ||
+            ((int)block >= gap && gap >= 0 && (block - (uint64_t)gap - 1) * HOP < history + HOP);
         struct batch *second = run_block(&chain->second, chain->between, base, block,
                                          feed && (int)block != gap ? position + HOP : told,
                                          position + HOP, absent || (int)block == gap);
@@ -202,7 +204,8 @@ static void no_sample_crosses_the_bus(void **state)
     const struct engine_traffic before = traffic_now();
     run_chain(&chain, true, -1, false, out);
     const struct engine_traffic after = traffic_now();
-    assert_int_equal(after.ring_bytes - before.ring_bytes, FRAMES * 4); /* the first stage's input */
+    assert_int_equal(after.ring_bytes - before.ring_bytes,
+                     FRAMES * 4); /* the first stage's input */
     assert_int_equal(after.fed_bytes - before.fed_bytes, FRAMES * 8);
     /* Presence goes in with the input, and once where the second stage's epoch begins. */
     assert_true(after.presence_bytes - before.presence_bytes < FRAMES / 8 + BLOCKS * 8 + 128);

@@ -4,8 +4,7 @@
  */
 #include "stream_world.h"
 
-static void open_decimating(const struct stream_options *options, uint32_t decimate,
-                            uint32_t phase)
+static void open_decimating(const struct stream_options *options, uint32_t decimate, uint32_t phase)
 {
     world_decimate = decimate;
     world_phase = phase;
@@ -208,7 +207,8 @@ static void test_aligned(void **state)
         /* The first one answers input frame 0 and was captured with it. */
         int64_t start_ns = NS_PER_SECOND + 1700000000 * NS_PER_SECOND;
         double early_us = cases[i].delay - (double)shift;
-        assert_true(llabs(world->got.capture_ns[0] - start_ns + (int64_t)(1000 * early_us)) <= 1000);
+        assert_true(llabs(world->got.capture_ns[0] - start_ns + (int64_t)(1000 * early_us)) <=
+                    1000);
         close_decimating();
     }
 }
@@ -276,7 +276,9 @@ static void test_room_counts_kept_frames(void **state)
 
 static int exchange_at_50(void)
 {
-    return stream_exchange(world->stream, &(struct stream_exchange){.plan = &world->other, .frame = 50, .delay_frames = 18});
+    return stream_exchange(
+        world->stream,
+        &(struct stream_exchange){.plan = &world->other, .frame = 50, .delay_frames = 18});
 }
 
 /* Plans that keep other frames cannot take over in mid-stream. */
@@ -287,12 +289,10 @@ static void test_exchange_keeps_the_grid(void **state)
     open_decimating(&options, 4, 0);
     put(0, 0, 100, 0, 0);
     world->other.info.decimate_phase = 1;
-    assert_int_equal(exchange_at_50(),
-                     ERROR_ARGUMENT);
+    assert_int_equal(exchange_at_50(), ERROR_ARGUMENT);
     world->other.info.decimate_phase = 0;
     world->other.info.decimate = 2;
-    assert_int_equal(exchange_at_50(),
-                     ERROR_ARGUMENT);
+    assert_int_equal(exchange_at_50(), ERROR_ARGUMENT);
     stream_end(world->stream);
     drain();
     close_decimating();
