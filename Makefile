@@ -28,6 +28,10 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
              jackd2 libasound2-plugins jconvolver \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd
 
+# What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
+# with when it is there (apt install gnuradio).
+PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev python3-scipy python3-matplotlib jconvolver jackd2
+
 LIBS      := OpenCL libuv inih sndfile jansson nettle cairo libsystemd liblo samplerate portaudio-2.0 jack
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
              -I. -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
@@ -223,7 +227,8 @@ $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 # ---- bench and demo ---------------------------------------------------------------------
 
 .PHONY: bench benches demo
-bench: deps
+bench:
+	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_BENCH)"
 	+@$(MAKE) --no-print-directory -j$(JOBS) all benches
 	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
 
@@ -232,7 +237,19 @@ bench: deps
 bench-check:
 	@$(PYTHON) bench/check.py $(if $(BENCH_GROUP),--group $(BENCH_GROUP))
 
-benches: $(BENCH)
+benches: $(BENCH) peers
+
+# Convolvers of others, one program each, where Debian's library is there (bench/peers).
+PEERS := $(if $(wildcard /usr/include/zita-convolver.h),$(BUILD)/bench/peer_zita) \
+         $(if $(wildcard /usr/include/liquid/liquid.h),$(BUILD)/bench/peer_liquid)
+.PHONY: peers
+peers: $(PEERS)
+$(BUILD)/bench/peer_zita: bench/peers/peer_zita.cc bench/peers/program.h
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -O3 -march=native -I. $< -lzita-convolver -o $@
+$(BUILD)/bench/peer_liquid: bench/peers/peer_liquid.c bench/peers/program.h
+	@mkdir -p $(@D)
+	$(Q)$(CC) -std=gnu17 -O3 -march=native -I. $< -lliquid -lm -o $@
 
 # FFTW, the peer to compare with, belongs to the benches alone; without it they say so. They are
 # built for this machine, so that the peers' own loops use all of it, as FFTW does.

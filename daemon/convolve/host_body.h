@@ -352,13 +352,11 @@ static void NAME(load_feed)(const struct host_feed_load *load)
 static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t until,
                               const float *frames)
 {
+    const real *lanes = (const real *)(const void *)frames;
     real *points = (real *)(void *)z;
     for (uint32_t n = from; n < until; n++) {
         real *place = n < q ? points + 2 * (size_t)n : points + 2 * (size_t)(n - q) + 1;
-        real value = {0};
-        if (frames != NULL)
-            memcpy(&value, frames + (size_t)(n - from) * WIDTH, sizeof value);
-        *place = value;
+        *place = frames != NULL ? lanes[n - from] : (real){0};
     }
 }
 

@@ -23,28 +23,6 @@ HOST_INLINE words NAME(choose)(words a, words b, bits condition)
     return (a & ~(words)condition) | (b & (words)condition);
 }
 
-#ifndef HOST_WORD
-#define HOST_WORD
-/* A word as it lies: of 2 and 4 bytes in this machine's order, of 3 in little-endian order. */
-HOST_INLINE uint32_t host_word(const uint8_t *at, const uint32_t word)
-{
-    uint16_t two;
-    uint32_t four;
-    switch (word) {
-    case 1:
-        return at[0];
-    case 2:
-        memcpy(&two, at, sizeof two);
-        return two;
-    case 3:
-        return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
-    default:
-        memcpy(&four, at, sizeof four);
-        return four;
-    }
-}
-#endif
-
 /* The words of one frame; `word` bytes each, known to the compiler. */
 HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uint8_t *frame,
                                    const uint32_t word, bool whole)
@@ -58,11 +36,17 @@ HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uin
         all = __builtin_convertvector(narrow, words);
     } else {
         uint32_t each[WIDTH] = {0};
-        for (uint32_t l = 0; l < (whole ? WIDTH : read->count); l++)
-            each[l] = host_word(
-                frame + (whole ? read->channel_bytes[0] + l * word : read->channel_bytes[l]), word);
+        for (uint32_t l = 0; l < (whole ? WIDTH : read->count); l++) {
+            const uint8_t *at =
+                frame + (whole ? read->channel_bytes[0] + l * word : read->channel_bytes[l]);
+            for (uint32_t b = 0; b < word; b++)
+                each[l] |= (uint32_t)at[b] << 8 * b;
+        }
         memcpy(&all, each, sizeof all);
     }
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#error "words are read as little-endian ones"
+#endif
     if (!read->swap)
         return all;
     if (word == 2)
