@@ -15,10 +15,8 @@ int main(int argc, char **argv)
     struct problem problem;
     if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
         return sound_helper_main();
-    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0) {
-        sound_devices_show(stdout);
-        return EXIT_SUCCESS;
-    }
+    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)
+        sound_devices_main();
     if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
         log_error("%s", problem.text);
         return EXIT_FAILURE;

@@ -27,7 +27,7 @@ struct sound_device {
     int index; /* PortAudio's */
     uint32_t inputs, outputs;
     double rate_hz; /* its default */
-    uint32_t rates; /* bit i: it takes the i-th of the usual rates; asked by sound_devices_show */
+    uint32_t rates; /* bit i: it takes the i-th of the usual rates; asked by sound_devices_main */
     double input_latency_s[2], output_latency_s[2]; /* low, high */
 };
 
@@ -68,12 +68,12 @@ const char *sound_hardware_differs(const struct sound_hardware *hardware,
 
 /* The list for people. */
 void sound_devices_print(const struct sound_device *devices, int count, FILE *out);
-/* Asks PortAudio and prints; for a process that then ends: what ALSA and JACK say about devices
- * that are not there is kept from stderr. */
-void sound_devices_show(FILE *out);
-/* The same to stdout, in a process of its own (the program with a hidden argument): PortAudio's
- * assertions end it when ALSA's configuration is not to its liking. 0 or ERROR_SYSTEM. */
-#define SOUND_DEVICES_ARGUMENT "--sound-devices"
+/* Asks PortAudio and prints to stdout, in a process of its own (the program with a hidden argument):
+ * PortAudio's assertions end it when ALSA's configuration is not to its liking. 0 or ERROR_SYSTEM. */
 int sound_devices_ask(void);
+/* What that process does. What ALSA and JACK say about devices that are not there is kept from
+ * stderr. */
+#define SOUND_DEVICES_ARGUMENT "--sound-devices"
+_Noreturn void sound_devices_main(void);
 
 #endif

@@ -286,6 +286,42 @@ class JackTest(unittest.TestCase):
             self.assertEqual(daemon.wait(), 1, daemon.output())
             self.assertIn(words, daemon.output())
 
+    def test_alsa(self):
+        """PortAudio's ALSA host API on a device of ALSA's JACK plugin: captured bit by bit, played with
+        one constant delay. Such a device converts as far as its name tells, and is refused unless allowed."""
+        server = self.serve(2)
+        path = os.path.join(self.folder, "asound.conf")
+        ports = [" ".join(f'{i} "system:{way}_{i + 1}"' for i in range(2)) for way in ("playback", "capture")]
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f"pcm.rig {{ type jack playback_ports {{ {ports[0]} }} capture_ports {{ {ports[1]} }} }}\n"
+                       "pcm.default { type null }\nctl.default { type hw card 0 }\n")
+        os.environ["ALSA_CONFIG_PATH"] = path
+        self.addCleanup(os.environ.pop, "ALSA_CONFIG_PATH")
+        raw = os.path.join(self.folder, "raw.wav")
+        config = (stream("x", 2, "duplex = yes\n#") + sink("x", "duplex = yes\nlatency = 8192 frames\n#")
+                  + f"[sink raw]\ntype = recording\nstream = x\nrecord = input\npath = {raw}\n")
+        config = config.replace("host api = jack", "host api = alsa").replace("card = system", "card = rig")
+        refused = self.run_daemon(config, wait=False)
+        self.assertEqual(refused.wait(), 1)
+        self.assertIn("write allow conversion = yes", refused.output())
+        daemon = self.run_daemon(config.replace("\n#", "\nallow conversion = yes\n"))
+        status = self.running(daemon)
+        self.assertEqual(status["sound"]["host_api"], "alsa")
+        self.assertEqual(status["sound"]["period_frames"], 256)
+        listed = subprocess.run(["jack_lsp", "-s", server.name], capture_output=True, text=True, check=True).stdout.split()
+        inputs, outputs = ([port for port in listed if f":{way}_0" in port] for way in ("in", "out"))
+        x = np.random.default_rng(9).normal(0, 0.1, (RATE // 2, 2)).astype("<f4")
+        got, _ = jack.play(server, self.folder, x, jack.through(inputs, outputs), frames=len(x) + 16384)
+        status = daemon.stop()["streams"][0]
+        recorded = harness.read_recording(raw)
+        first = np.flatnonzero(np.abs(recorded).max(axis=1) > 0)[0]
+        self.assertTrue(np.array_equal(recorded[first:first + len(x)], x), "captured samples are not those played")
+        self.assertEqual(c.load_json(raw + ".json")["clock"], "converter")
+        delay = np.flatnonzero(np.abs(got).max(axis=1) > 0)[0]
+        self.assertGreaterEqual(delay, 8192)
+        self.compare(got, x, delay, "through ALSA")
+        self.assertEqual(sum(status["frames_in"]["gap"].values()), 0)
+
     def test_every_command_of_the_page(self):
         """The blocks of docs/sound-cards.md that are marked `sh`, in order, in one folder."""
         self.serve(2)
