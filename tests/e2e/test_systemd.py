@@ -316,6 +316,33 @@ class Systemd(unittest.TestCase):
         run("systemctl", "stop", "convolvd")
         self.assertEqual(show("ActiveState", unit="convolvd@two"), ["active"])
 
+    def test_y_a_sound_card_in_the_sandbox(self):
+        """The card's helper process starts, shares memory and talks to a JACK server; its priority is
+        reported as it is."""
+        run("systemd-run", "--unit=jackd", "--uid=convolvd", "-E", "JACK_NO_AUDIO_RESERVATION=1", "jackd", "-n", "booted", "-r",
+            "-S", "-d", "dummy", "-r", "48000", "-p", "256", "-C", "2", "-P", "2")
+        self.addCleanup(lambda: run("systemctl", "stop", "jackd", check=False))
+        drop_in("Environment=JACK_DEFAULT_SERVER=booted\n")
+        configure("[stream card]\nsource = portaudio\nhost api = jack\ncard = system\nrate = 48 kHz\nchannels = 2\n"
+                  "block = 256\nfilter = f\nduplex = yes\n"
+                  "[sink back]\ntype = portaudio\nstream = card\nhost api = jack\ncard = system\nduplex = yes\n"
+                  "latency = 4096 frames\n")
+        since = cursor()
+        run("systemctl", "start", "convolvd")
+
+        def card():
+            return next(s for s in ask({"command": "status", "format": "json"})["status"]["streams"] if s["name"] == "card")
+        c.wait_for(lambda: card()["sinks"][0]["delivered"] > 10000, "frames played")
+        status = card()
+        self.assertTrue(status["sound"]["running"])
+        self.assertEqual(status["sound"]["counters"]["ring overrun"], 0)
+        said = journal(since=since)
+        self.assertIn("sound card `system` (jack): 48000 Hz, 2 in f32le, 2 out f32le", said)
+        self.assertRegex(said, r"sound card's thread: period 256 frames, (real time, priority \d+|usual priority)")
+        run("systemctl", "stop", "convolvd")
+        self.assertEqual(show("Result", "ExecMainStatus"), ["success", "0"])
+        self.assertNotIn("convolvd-sound", run("ps", "-eo", "comm"))
+
     def test_x_every_command_of_the_operations_page(self):
         with open(f"{c.ROOT}/docs/operations.md", encoding="utf-8") as page:
             commands = [line.strip() for line in page if line.startswith("    ")]
