@@ -26,13 +26,24 @@ struct osc *osc_server(void)
     return server;
 }
 
-void osc_stats(const struct osc *osc, struct osc_stats *stats)
+static bool has_last;
+static struct osc_stats last; /* of a server that is closed */
+
+bool osc_stats(struct osc_stats *stats)
 {
+    const struct osc *osc = server;
+    if (osc == NULL) {
+        *stats = last;
+        return has_last;
+    }
     *stats = osc->stats;
     for (int i = 0; i < OSC_LINKS_MAX; i++)
         stats->connections += osc->links[i] != NULL;
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++)
         stats->subscriptions += osc->subscriptions[i].used;
+    for (int i = 0; i < OSC_PEERS_MAX; i++)
+        stats->peers += osc->peers[i].used;
+    return true;
 }
 
 /* ---- networks ------------------------------------------------------------------------------- */
@@ -250,6 +261,7 @@ bool osc_peer_confirm(struct osc_peer *from, int32_t token)
             !socket_same_host(&peer->to, &from->to))
             continue;
         peer->proven = true;
+        osc->stats.proven++;
         peer->expires_ns = clock_monotonic_ns() + osc->options.lease_ns;
         return true;
     }
@@ -327,6 +339,8 @@ static void arrive(void *context, const struct osc_message *message)
     struct osc_peer *peer = peer_of(osc, arrival->link, arrival->from);
     if (peer != NULL)
         osc->options.control(osc->options.context, peer, message);
+    else
+        osc->stats.homeless++;
 }
 
 void osc_packet(struct osc *osc, struct osc_link *link, const struct sockaddr_storage *from,
@@ -358,6 +372,7 @@ static void on_datagram(void *context, const struct received *received)
 static void on_drops(void *context, uint64_t datagrams)
 {
     struct osc *osc = context;
+    osc->stats.socket_drops += datagrams;
     log_limited(&osc->fault_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
                 "osc: the socket dropped %llu datagrams; raise net.core.rmem_max",
                 (unsigned long long)datagrams);
@@ -470,8 +485,11 @@ void osc_close(struct osc *osc)
 {
     if (osc == NULL)
         return;
-    if (server == osc)
+    if (server == osc) {
+        has_last = osc_stats(&last);
+        last.connections = last.subscriptions = last.peers = 0;
         server = NULL;
+    }
     memset(osc->subscriptions, 0, sizeof osc->subscriptions);
     osc_tcp_close(osc);
     osc->fd = -1;

@@ -78,13 +78,15 @@ struct osc_options {
     bool (*measure)(void *context, const char *stream, struct osc_measures *measures);
 };
 
+/* Rows of service/osc_counters.c say what each is. */
 struct osc_stats {
     struct osc_counts counts;
-    uint64_t refused;      /* packets from addresses not allowed */
-    uint64_t challenged;
-    uint64_t sent, dropped; /* messages */
-    uint64_t unclaimed;    /* blocks for streams that are not there */
-    uint32_t connections, subscriptions;
+    uint64_t refused, socket_drops, unclaimed, homeless;
+    uint64_t challenged, proven;
+    uint64_t sent, dropped;
+    uint64_t connected, connections_refused, closed_slow, closed_stuck, closed_framing;
+    uint64_t leases, leases_expired;
+    uint64_t connections, subscriptions, peers; /* now */
 };
 
 /* True when `text` is an entry for `allow` or `trust`. */
@@ -95,7 +97,8 @@ int osc_open(uv_loop_t *loop, const struct osc_options *options, struct osc **ou
 /* Frees itself after uv's closes; NULL is fine. */
 void osc_close(struct osc *osc);
 struct osc *osc_server(void); /* NULL: none is open */
-void osc_stats(const struct osc *osc, struct osc_stats *stats);
+/* Of the server, or of the last one that was; false: there was none. */
+bool osc_stats(struct osc_stats *stats);
 
 /* ---- peers ---------------------------------------------------------------------------------- */
 

@@ -62,6 +62,7 @@ int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, do
     if (!renewed) {
         *s = (struct osc_subscription){.used = true, .peer = peer, .last_ns = now};
         snprintf(s->stream, sizeof s->stream, "%s", stream);
+        osc->stats.leases++;
     }
     s->topics = topics;
     s->rate_hz = rate_hz > 0 ? rate_hz : topics & OSC_TOPIC_RESULTS ? RESULT_RATE_HZ : STATUS_RATE_HZ;
@@ -268,7 +269,10 @@ void osc_subscriptions_tick(struct osc *osc, int64_t now_ns)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
         struct osc_subscription *s = &osc->subscriptions[i];
-        s->used = s->used && s->expires_ns > now_ns;
+        if (s->used && s->expires_ns <= now_ns) {
+            s->used = false;
+            osc->stats.leases_expired++;
+        }
         if (s->used && is_due(s, now_ns))
             send_status(osc, s, now_ns);
     }

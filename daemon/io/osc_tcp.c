@@ -134,6 +134,7 @@ static void receive(struct osc_link *link)
         link->receive_realtime_ns = clock_realtime_ns();
         int error = osc_frames_feed(&link->frames, bytes, (size_t)got, on_packet, link);
         if (error != 0) {
+            link->osc->stats.closed_framing++;
             close_link(link, error == ERROR_LIMIT ? "a packet is longer than 64 KiB"
                                                   : "neither length prefixes nor SLIP");
             return;
@@ -169,6 +170,7 @@ static void add_link(struct osc *osc, int fd, const struct sockaddr_storage *fro
     struct osc_link *link = place < OSC_LINKS_MAX ? calloc(1, sizeof *link) : NULL;
     uint8_t *out = link != NULL ? malloc(OUT_BYTES) : NULL;
     if (out == NULL || uv_poll_init(osc->loop, &link->poll, fd) != 0) {
+        osc->stats.connections_refused++;
         log_limited(&osc->refused_limit, NS_PER_SECOND, LOG_LEVEL_WARNING,
                     "osc: a connection was refused: %d are open already", place);
         free(out);
@@ -184,6 +186,7 @@ static void add_link(struct osc *osc, int fd, const struct sockaddr_storage *fro
     link->frames = (struct osc_frames){.buffer = link->in, .capacity = IN_BYTES};
     link->poll.data = link;
     osc->links[place] = link;
+    osc->stats.connected++;
     osc->closing++;
     uv_poll_start(&link->poll, UV_READABLE, on_link);
 }
@@ -245,10 +248,13 @@ void osc_tcp_tick(struct osc *osc, int64_t now_ns)
         struct osc_link *link = osc->links[i];
         if (link == NULL)
             continue;
-        if (link->partial_ns != 0 && now_ns - link->partial_ns > osc->options.tcp_timeout_ns)
+        if (link->partial_ns != 0 && now_ns - link->partial_ns > osc->options.tcp_timeout_ns) {
+            osc->stats.closed_slow++;
             close_link(link, "it sends too slowly (`tcp timeout` in [osc])");
-        else if (link->stuck_ns != 0 && now_ns - link->stuck_ns > osc->options.tcp_timeout_ns)
+        } else if (link->stuck_ns != 0 && now_ns - link->stuck_ns > osc->options.tcp_timeout_ns) {
+            osc->stats.closed_stuck++;
             close_link(link, "it does not read (`tcp timeout` in [osc])");
+        }
     }
 }
 

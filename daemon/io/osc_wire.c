@@ -201,6 +201,8 @@ static enum osc_fault walk_element(const struct walk *walk, const uint8_t *data,
     if (walk->counts != NULL) {
         walk->counts->bundles++;
         walk->counts->dated += tag != IMMEDIATELY;
+        if (depth >= walk->counts->depth)
+            walk->counts->depth = depth + 1;
     }
     for (size_t at = BUNDLE_HEADER_BYTES; at < bytes;) {
         size_t left = bytes - at;

@@ -60,6 +60,7 @@ struct osc_message {
 struct osc_counts {
     uint64_t packets, messages, bundles;
     uint64_t dated; /* bundles with a time tag other than "immediately" */
+    uint64_t depth; /* of the deepest bundle taken; 0: none was */
     uint64_t faults[OSC_FAULTS];
 };
 

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "service/osc_counters.h"
+
 /* clang-format off: one row a message reads best as written */
 const struct osc_row osc_table[OSC_WORDS] = {
     [OSC_BLOCK] = {"block", true, true,
@@ -99,4 +101,5 @@ void osc_table_print(FILE *out)
         }
         fprintf(out, "\n");
     }
+    osc_counters_help(out);
 }

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/clock.h"
+#include "service/osc_counters.h"
 #include "service/status_internal.h"
 
 const struct status_quantile status_quantiles[STATUS_QUANTILES] = {
@@ -260,4 +261,5 @@ void status_print(const struct status_source *source, FILE *out)
         print_latency(&stats, out);
         print_ledgers(pipeline, &stats, out);
     }
+    osc_counters_print(out);
 }

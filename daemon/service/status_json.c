@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "service/osc_counters.h"
 #include "service/status.h"
 #include "service/status_internal.h"
 
@@ -289,6 +290,9 @@ json_t *status_json(const struct status_source *source)
         if (!source->pipelines[i]->retired)
             json_array_append_new(streams, stream_json(source->pipelines[i]));
     json_object_set_new(object, "streams", streams);
+    json_t *osc = osc_counters_json();
+    if (osc != NULL)
+        json_object_set_new(object, "osc", osc);
     return object;
 }
 

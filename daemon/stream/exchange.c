@@ -136,10 +136,10 @@ static void take_ring(struct stream *s, struct stream_ring *ring, uint64_t reach
 {
     struct stream_ring old = {s->engine, s->ring, s->times, s->times_mask, s->jump_max, s->history};
     uint64_t low = stream_low(s);
-    uint64_t from = reach_from < low ? reach_from : low;
-    if (s->cleared_until > old.ring->frames && from < s->cleared_until - old.ring->frames)
-        from = s->cleared_until - old.ring->frames;
-    from = (from + 31) / 32 * 32;
+    uint64_t from = (reach_from < low ? reach_from : low) / 32 * 32;
+    uint64_t held = s->cleared_until > old.ring->frames ? s->cleared_until - old.ring->frames : 0;
+    if (from < held)
+        from = (held + 31) / 32 * 32;
     if (from < s->cleared_until)
         copy_ring(old.ring, ring->ring, from, s->cleared_until);
     s->fresh_until = from < s->fresh_until ? from : s->fresh_until;

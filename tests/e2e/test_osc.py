@@ -428,14 +428,27 @@ class Osc(unittest.TestCase):
     def test_hostile(self):
         """Nothing comes of them but a count."""
         client = self.client()
+        before = self.counters()
         deep = b""
         for _ in range(2000):
             deep = bundle(deep) if deep else bundle()
         for packet in (MALFORMED, message("/*a*a*a*a*b"), deep, b"", b"\0" * 65500, bundle(MALFORMED, message("/convolvd/list")),
-                       message("/convolvd/lost/block", "b", b"123"), message("/convolvd/lost/block", "s", "x")):
+                       message("/convolvd/lost/block", "b", b"123"), message("/convolvd/lost/block", "s", "x"),
+                       text("/x") + text("x") + b"", text("/x") + text(",s") + b"a\0\0b", b"#bundle\0" + bytes(8) + b"\0\0\0\4",
+                       message("/convolvd/nobody/block", "b", b"1234"), bundle(bundle(message("/convolvd/lost/block", "i", 1)), tag=9)):
             client.raw(packet)
         self.assertTrue(client.silent())
         self.answered()
+        after = self.counters()
+        grown = {name: after[name] - before[name] for name in after}
+        for name, count in dict(arguments=2, pattern=1, depth=1, size=1, address=1, types=1, padding=1, bundle=1).items():
+            self.assertEqual(grown[f"rejected_{name}"], count, name)
+        self.assertEqual(grown["unclaimed"], 1)
+        self.assertEqual(grown["bundles_dated"], 1)
+        self.assertGreaterEqual(after["bundle_depth"], 2)
+
+    def counters(self):
+        return self.daemon.status()["osc"]
 
     def test_dated_flood(self):
         """Bundles dated 2036 queue nothing."""
@@ -477,6 +490,7 @@ class Osc(unittest.TestCase):
         else:
             self.fail("the slow client was not closed")
         self.assertGreater(time.monotonic() - begun, 2)
+        self.assertEqual(self.counters()["closed_slow"], 1)
         self.assertLess(worst, 0.5 if not c.SANITIZED else 5)
         for junk in (b"GET / HTTP/1.0\r\n\r\n", b"\0\1\0\1junk"):
             other = socket.create_connection(("127.0.0.1", self.tcp), c.PATIENCE_S)
@@ -511,6 +525,8 @@ class Osc(unittest.TestCase):
         client.send("/convolvd/prove", "i", token)
         client.send("/convolvd/list")
         self.assertEqual(client.receive()[0], "/convolvd/list")
+        counted = self.counters()
+        self.assertEqual((counted["proven"], counted["challenged"]), (1, 2))
 
     def test_liblo_programs(self):
         port = c.free_port()

@@ -269,6 +269,43 @@ static void test_longer_filter(void **state)
     }
 }
 
+/* At once, when nothing is under way: exactly the history that the new plan sees comes along. */
+static void test_longer_filter_at_once(void **state)
+{
+    (void)state;
+    static const uint32_t taps[] = {97, 128, 129, 150, 333, LONG};
+    for (size_t i = 0; i < sizeof taps / sizeof taps[0]; i++) {
+        struct stream_options options = default_options();
+        options.ring_frames_min = 2048;
+        world_open(&options);
+        world->other.info.taps_longest = world->other.info.history_frames = taps[i];
+        struct random_state random = {78};
+        for (uint32_t k = 0; k < taps[i]; k++)
+            world->other.taps[k] = random_normal(&random);
+        put_all(0, 1024);
+        turn(BATCHES), turn(BATCHES);
+        assert_int_equal(stream_next_frame(world->stream), 1024);
+        struct stream_exchange exchange = {.plan = &world->other, .frame = 1024, .retired = on_retired};
+        struct problem problem;
+        assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+        assert_non_null(exchange.ring);
+        retired = 0;
+        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        put_all(1024, FRAMES - 1024);
+        stream_end(world->stream);
+        drain();
+        assert_int_equal(retired, 1);
+        stream_ring_free(stream_ring_replaced(world->stream));
+        for (uint64_t n = 0; n < FRAMES; n++) {
+            for (int c = 0; c < CHANNELS; c++)
+                expect(n, c, n < 1024 ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                                      : by_definition(world->other.taps, taps[i], n, c, 0));
+            assert_int_equal((world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0, n == 1024);
+        }
+        world_close();
+    }
+}
+
 /* What the old filter no longer saw, a longer one does: a gap and the beginning are flagged again. */
 static void test_reach_of_a_longer_filter(void **state)
 {
@@ -341,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_envelope_after_the_fade),
         cmocka_unit_test(test_clear),
         cmocka_unit_test(test_longer_filter),
+        cmocka_unit_test(test_longer_filter_at_once),
         cmocka_unit_test(test_reach_of_a_longer_filter),
         cmocka_unit_test(test_epoch_ends_first),
     };
