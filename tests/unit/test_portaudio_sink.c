@@ -347,8 +347,8 @@ static void a_stream_that_waits_is_let_ahead_of_the_card_by_a_block(void **state
     (void)state;
     open_sink(false, false, 1000);
     callback();
-    uint64_t frame = 0, room;
-    while ((room = sink_portaudio.room(sink)) >= HOP) {
+    uint64_t frame = 0;
+    while (sink_portaudio.room(sink) >= HOP) {
         put(frame, HOP);
         frame += HOP;
     }
