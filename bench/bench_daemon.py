@@ -3,9 +3,9 @@ same job, in turns in one session.
 
     convolvd     as it is configured here, receive = auto
     echo         bench/echo_bare.c: recvmmsg, sendmmsg, nothing in between
-    fftw         bench/echo_fftw.c: one thread, recvmmsg, FFTW overlap-save, sendmmsg
-    gnuradio     bench/flowgraph_gnuradio.py, where GNU Radio is installed: bare samples, no RTP
-    … trains     echo and fftw with UDP_GRO and UDP_SEGMENT
+    FFTW program bench/echo_fftw.c: one thread, recvmmsg, FFTW overlap-save, sendmmsg
+    GNU Radio    bench/flowgraph_gnuradio.py, where GNU Radio is installed: bare samples, no RTP
+    … trains     echo and the FFTW program with UDP_GRO and UDP_SEGMENT
 
 One sender and one receiver (bench/bench_loopback.c), with the same settings, serve all of them; the
 sender hands trains to the kernel (UDP_SEGMENT). All programs share the machine's cores.
@@ -195,7 +195,7 @@ class EchoTrains(Echo):
 
 
 class Fftw(Program):
-    name = "fftw"
+    name = "FFTW program"
     trains = []
 
     def start(self, wire, rate, port_in, port_out):
@@ -205,12 +205,12 @@ class Fftw(Program):
 
 
 class FftwTrains(Fftw):
-    name = "fftw trains"
+    name = "FFTW program trains"
     trains = ["--trains"]
 
 
 class GnuRadio(Program):
-    name = "gnuradio"
+    name = "GNU Radio"
     raw = True
 
     @staticmethod
@@ -307,12 +307,12 @@ class Bench:
 
 
 def spread(values):
-    """Lowest and highest, as text."""
-    return f"{min(values):.4g}..{max(values):.4g}"
+    return f"{min(values):.4g}…{max(values):.4g}"
 
 
-CSV_HEAD = ["time", "commit", "machine", "what", "shape", "ours", "peer", "ratio", "bar", "unit", "median",
-            "spread", "error", "peer_median", "peer_spread", "peer_error", "note"]
+# What bench/check.py reads, and behind it what helps to read it.
+CSV_HEAD = ["what", "shape", "ours", "peer", "ratio", "bar", "unit", "median", "spread", "error", "command",
+            "error_allowed", "ours_spread", "peer_spread", "note", "time", "commit", "machine"]
 
 
 def machine():
@@ -322,34 +322,40 @@ def machine():
 
 
 class Table:
-    """Rows for the screen and the CSV: a figure of ours beside a peer's; a larger ratio is better."""
+    """Rows for the screen and the CSV: a figure of ours over a peer's, round by round."""
 
-    def __init__(self):
-        self.rows = []
+    def __init__(self, path):
+        self.path = path
+        self.stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.command = "bench/bench_daemon.py " + " ".join(sys.argv[1:])
+        if path is not None:
+            try:
+                with open(path, encoding="utf-8", newline="") as file:
+                    begun = next(csv.reader(file), None) == CSV_HEAD
+            except FileNotFoundError:
+                begun = False
+            if not begun:
+                self.append(CSV_HEAD, "w")
 
-    def add(self, what, shape, ours, peer, bar, unit, values, peer_values, ratios, errors, note=""):
-        ratio = statistics.median(ratios)
-        row = [what, shape, ours, peer, f"{ratio:.3f}", bar, unit, f"{statistics.median(values):.4g}",
-               spread(values), f"{errors[0]:.2e}", f"{statistics.median(peer_values):.4g}",
-               spread(peer_values), f"{errors[1]:.2e}", note]
-        self.rows.append(row)
-        verdict = "" if bar == "" else "  ok" if ratio >= float(bar) else "  MISSED"
-        print(f"{what:<8} {shape:<15} {ours:<18} {row[7]:>8} ({row[8]})  {peer:<12} {row[10]:>8} ({row[11]}) "
-              f"{unit:<11} ratio {row[4]:>7} bar {bar or '-':<4}{verdict}  {note}", flush=True)
+    def append(self, row, mode="a"):
+        with open(self.path, mode, newline="", encoding="utf-8") as file:
+            csv.writer(file).writerow(row)
 
-    def write(self, path):
-        new = not os.path.exists(path)
-        stamp = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        with open(path, "a", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            if new:
-                table.writerow(CSV_HEAD)
-            for row in self.rows:
-                table.writerow([stamp, os.environ.get("BENCH_COMMIT", ""), machine()] + row)
+    def add(self, what, shape, bar, unit, ours, peer, error, note=""):
+        """Figures of ours and of a peer in the same rounds; error: what was found and what is allowed."""
+        ratios = [a / b for a, b in zip(ours, peer)]
+        ratio, own, other = (statistics.median(values) for values in (ratios, ours, peer))
+        held = {"": "", ">": "held" if ratio >= float(bar[2:] or 0) else "MISSED",
+                "<": "held" if ratio <= float(bar[2:] or 0) else "MISSED"}[bar[:1]]
+        print(f"{what:<32} {shape:<21} {own:>8.4g} ({spread(ours)}) / {other:>8.4g} ({spread(peer)}) {unit:<10} = "
+              f"{ratio:.3f}  {bar:<6}{held:<7} {note}", flush=True)
+        if self.path is not None:
+            self.append([what, shape, f"{own:.6g}", f"{other:.6g}", f"{ratio:.4f}", bar, unit, f"{ratio:.4f}",
+                         spread(ratios), f"{error[0]:.3g}", self.command, f"{error[1]:.3g}", spread(ours),
+                         spread(peer), note, self.stamp, os.environ.get("BENCH_COMMIT", ""), machine()])
 
 
-RATE_BARS = {"echo": "1.0", "fftw": "1.3", "gnuradio": "3.0"}
-P99_BARS = {"fftw": "2.0"}
+RATE_BARS = {"echo": ">=1", "FFTW program": ">=1.3", "GNU Radio": ">=3"}
 
 
 def measure(bench, programs, wire, rounds, start, table):
@@ -357,9 +363,9 @@ def measure(bench, programs, wire, rounds, start, table):
     shape = f"{wire} {CHANNELS}ch {TAPS}taps"
     errors, good = {}, True
     for program in programs:
-        errors[program], limit = bench.error(program, wire)
-        if not errors[program] < limit:
-            print(f"  {program.name} {wire}: WRONG: error {errors[program]:.2e}, allowed {limit:.2e}")
+        errors[program] = bench.error(program, wire)
+        if not errors[program][0] < errors[program][1]:
+            print("  {} {}: WRONG: error {:.2e}, allowed {:.2e}".format(program.name, wire, *errors[program]))
             good = False
     place = bench.double(programs, wire, start)
     rates = {program: [] for program in programs}
@@ -375,24 +381,23 @@ def measure(bench, programs, wire, rounds, start, table):
             latencies[program].append(told["p99_us"] / 1e3)
     ours, peers = programs[0], programs[1:]
     for peer in peers:
-        table.add("rate", shape, ours.name, peer.name, RATE_BARS.get(peer.name, ""), "Msamples/s", rates[ours],
-                  rates[peer], [a / b for a, b in zip(rates[ours], rates[peer])],
-                  (errors[ours], errors[peer]), ours.note)
+        table.add(f"daemon against {peer.name}", shape, RATE_BARS.get(peer.name, ""), "Msamples/s", rates[ours],
+                  rates[peer], errors[ours], ours.note)
+    rate = 0.8 * median[ours] * 1e6 / CHANNELS
+    block_ms = BLOCK / rate * 1e3
     for peer in peers:
-        table.add("p99", shape, ours.name, peer.name, P99_BARS.get(peer.name, ""), "ms", latencies[ours],
-                  latencies[peer], [b / a for a, b in zip(latencies[ours], latencies[peer])],
-                  (errors[ours], errors[peer]), f"at 80 % of each one's rate, blocks of "
-                  f"{BLOCK / (0.8 * median[ours] * 1e6 / CHANNELS) * 1e3:.2f} ms")
+        table.add(f"daemon p99 beside {peer.name}", shape, "", "ms", latencies[ours], latencies[peer], errors[ours],
+                  f"at 80 % of each one's rate; the daemon's blocks last {block_ms:.2f} ms")
+    by_hand = next((peer for peer in peers if peer.name == Fftw.name), None)
     if RealTime.granted():
         real_time = RealTime(bench.folder, ours.arguments, bench.taps)
-        rate = 0.8 * median[ours] * 1e6 / CHANNELS
-        p99 = [bench.run(real_time, wire, rate, bench.seconds)["p99_us"] / 1e3 for _ in range(rounds)]
-        limit = [BLOCK / rate * 1e3 + 1] * rounds
-        table.add("p99", shape, real_time.name, "block + 1 ms", "1.0", "ms", p99, limit,
-                  [b / a for a, b in zip(p99, limit)], (errors[ours], 0.0),
-                  "real-time priority (chrt --fifo 20) granted; either this bar or the one against fftw")
-    else:
-        print("  real-time priority is not granted here: latencies are those of an ordinary process")
+        table.add("daemon p99", shape, "<=1", "ms",
+                  [bench.run(real_time, wire, rate, bench.seconds)["p99_us"] / 1e3 for _ in range(rounds)],
+                  [block_ms + 1] * rounds, errors[ours],
+                  "allowed: block + 1 ms; the daemon with real-time priority (chrt --fifo 20), which is granted here")
+    elif by_hand is not None:
+        table.add("daemon p99", shape, "<=1", "ms", latencies[ours], [p99 / 2 for p99 in latencies[by_hand]],
+                  errors[ours], "allowed: half of the FFTW program's; real-time priority is not granted here")
     return good
 
 
@@ -402,7 +407,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1, help="of the OpenCL device")
     parser.add_argument("--quick", action="store_true", help="shorter and fewer trials, one format")
     parser.add_argument("--formats", default=",".join(FORMATS))
-    parser.add_argument("--programs", default="", help="only these peers, such as echo,fftw")
+    parser.add_argument("--programs", default="", help="only these peers, such as echo,FFTW program")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--csv", help="append the table to this file")
     arguments = parser.parse_args()
@@ -410,7 +415,7 @@ def main():
     rounds = arguments.rounds or rounds
     if arguments.quick:
         arguments.formats = arguments.formats.split(",")[0]
-    table, good = Table(), True
+    table, good = Table(arguments.csv), True
     with tempfile.TemporaryDirectory(prefix="convolvd-bench-") as folder:
         bench = Bench(folder, seconds)
         kinds = [Echo, EchoTrains]
@@ -425,11 +430,9 @@ def main():
                     for kind in [Daemon] + [kind for kind in kinds if kind.name in wanted]]
         print(f"\nsender -> program -> receiver over loopback UDP on {machine()}\n"
               f"{CHANNELS} channels, {TAPS} taps, blocks of {BLOCK} frames; loss under {LOSS_LIMIT:g} in {seconds:g} s "
-              f"and no backlog; medians (lowest..highest) of {rounds} rounds", flush=True)
+              f"and no backlog; medians (lowest…highest), rounds: {rounds}; ours / peer", flush=True)
         for wire in arguments.formats.split(","):
             good &= measure(bench, programs, wire, rounds, 1e6, table)
-    if arguments.csv:
-        table.write(arguments.csv)
     return 0 if good else 1
 
 
