@@ -11,6 +11,8 @@
  *     is one period when L divides P;
  *   - on a duplex card that plays another stream (an excitation), offset is chosen with its first
  *     frame and then kept;
+ *   - in direct mode the callback itself has convolved and played what it captured, no frame later,
+ *     and what comes here counts as delivered;
  *   - else the card has a clock of its own: offset is chosen so that the first frame waits
  *     `latency` in the ring, and again after an underrun or when the ring holds far too much. With
  *     `resample` (playback_follow.h) that never has to happen: the frames are taken at the speed
@@ -288,6 +290,10 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
     struct sound_moment moment;
     uint64_t base;
     s->ledger.frames += result->frames;
+    if (s->options.sound->direct != NULL) { /* played when it was captured, in the same callback */
+        s->ledger.delivered += result->frames;
+        return clock_monotonic_ns();
+    }
     if (result->frames == 0)
         return clock_monotonic_ns();
     if (s->closed != NULL || !sound_card_base(s->card, &base)) {
@@ -334,7 +340,9 @@ static uint64_t portaudio_room(const struct sink *s)
     struct sound_moment moment;
     uint64_t base, room = 0;
     sound_ring_moment(shared, &moment);
-    if (sound_card_base(s->card, &base)) {
+    if (s->options.sound->direct != NULL) {
+        room = UINT64_MAX;
+    } else if (sound_card_base(s->card, &base)) {
         uint64_t written = sound_ring_written(shared);
         uint64_t ahead = latency_of(s, moment.period_frames) + 2 * s->options.sound->hop_frames;
         uint64_t used = written > moment.now ? written - moment.now : 0;
@@ -445,7 +453,7 @@ static void portaudio_sound(const struct sink *s, struct sound_report *report)
 {
     *report = (struct sound_report){
         .plays = true,
-        .anchored = s->anchored,
+        .anchored = s->anchored || s->options.sound->direct != NULL, /* no frame later */
         .latency_frames = s->latency_frames,
         .offset_frames = s->offset,
         .level_frames = s->ledger.pending,

@@ -124,7 +124,7 @@ static void rang(void *context)
     if (!sound_card_base(source->card, &base))
         return;
     while (sound_ring_peek(shared, &period, &bytes)) {
-        if (source->running)
+        if (source->running && !source->options.sound->direct_alone)
             put(source, &period, bytes, base);
         sound_ring_release(shared);
     }

@@ -133,6 +133,10 @@ static void tell_obtained(const struct sound_card *card)
              request->playback.channels > 0 ? playback : "-",
              got->format[0] != '\0' ? got->format : "not known", 1e3 * got->input_latency_s,
              1e3 * got->output_latency_s);
+    if (got->direct_period_ns > 0)
+        log_info("%s: direct mode: a period of %.0f us takes %.0f us, at worst %.0f us; no frame is added",
+                 label(card), 1e-3 * (double)got->direct_period_ns,
+                 1e-3 * (double)got->direct_median_ns, 1e-3 * (double)got->direct_worst_ns);
     if (fabs(got->rate_hz - request->rate_hz) > 1e-6 * request->rate_hz)
         log_warning("%s: %.15g Hz asked for, %.15g Hz obtained", label(card), request->rate_hz,
                     got->rate_hz);
@@ -378,6 +382,8 @@ static int make_card(const struct sound_options *options, const char *name, uv_l
     card->loop = loop;
     card->back_off_ms = BACK_OFF_FIRST_MS;
     int error = sound_link_open(&options->request, &card->link, problem);
+    if (error == 0 && options->direct != NULL)
+        error = sound_link_set_filters(card->link, options->direct, options->direct_bytes, problem);
     if (error == 0)
         error = sound_link_spawn(card->link, problem);
     if (error != 0)

@@ -29,6 +29,10 @@ struct sound_options {
     uint32_t hop_frames;      /* of the stream that is played */
     bool round_trip_given;    /* what an excitation needs from the output to the input … */
     uint64_t round_trip_frames; /* … by the configuration; else as it was measured */
+    bool direct_mode;         /* by the configuration */
+    const void *direct;       /* mode = direct: the filters, packed (sound_direct.h); NULL: no */
+    size_t direct_bytes;
+    bool direct_alone;        /* and nobody else wants the stream's results: none are made */
     bool resample;            /* playback follows the stream's clock, see playback_follow.h */
 };
 

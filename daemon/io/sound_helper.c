@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jack/jack.h>
+#include <jack/thread.h>
 #include <math.h>
 #include <pa_jack.h>
 #include <pa_linux_alsa.h>
@@ -26,6 +27,7 @@
 
 #include "core/clock.h"
 #include "io/sound_devices.h"
+#include "io/sound_direct.h"
 #include "io/sound_shared.h"
 
 enum {
@@ -328,6 +330,53 @@ static int open_device(struct helper *helper)
     return 0;
 }
 
+/* ---- direct mode ------------------------------------------------------------------------------ */
+
+/* The filters that came with the helper; NULL when there are none, which is no error. */
+static const void *map_filters(size_t *bytes)
+{
+    struct stat status;
+    *bytes = 0;
+    if (fstat(SOUND_FILTER_FD, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
+        return NULL;
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, SOUND_FILTER_FD, 0);
+    *bytes = (size_t)status.st_size;
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* What is measured runs as the callback will: in real time where JACK's threads do. */
+static void take_priority(const struct helper *helper, bool real_time)
+{
+    int priority = helper->jack != NULL && jack_is_realtime(helper->jack)
+                       ? jack_client_real_time_priority(helper->jack)
+                       : -1;
+    struct sched_param param = {.sched_priority = real_time ? priority : 0};
+    if (priority > 0)
+        pthread_setschedparam(pthread_self(), real_time ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/* 0, or the exit status. */
+static int prepare_direct(struct helper *helper)
+{
+    struct sound_obtained *obtained = &helper->shared->obtained;
+    const struct sound_request *request = &helper->shared->request;
+    struct sound_direct_times times = {0};
+    struct problem problem;
+    size_t bytes;
+    const void *filters = map_filters(&bytes);
+    if (filters == NULL)
+        return 0;
+    uint32_t period = helper->jack != NULL ? jack_get_buffer_size(helper->jack)
+                                           : request->period_frames;
+    take_priority(helper, true);
+    int error = sound_direct_make(filters, bytes, request, period, &helper->direct, &times, &problem);
+    take_priority(helper, false);
+    obtained->direct_median_ns = times.median_ns;
+    obtained->direct_worst_ns = times.worst_ns;
+    obtained->direct_period_ns = times.period_ns;
+    return error == 0 ? 0 : end(helper, SOUND_REFUSED, problem.text);
+}
+
 /* ---- running ---------------------------------------------------------------------------------- */
 
 /* True when the daemon has closed its end; else a byte has come, or the time is over. */
@@ -425,6 +474,8 @@ int sound_helper_main(void)
     if (error != paNoError)
         return end_error(&helper, SOUND_ABSENT, "PortAudio does not start", error);
     int status = open_device(&helper);
+    if (status == 0)
+        status = prepare_direct(&helper);
     if (status == 0) {
         tell(&helper, SOUND_OPEN);
         status = run(&helper);

@@ -9,28 +9,16 @@
  *                      helper → daemon: one byte for each new state (sound_shared.state)
  *     doorbell         eventfd, rung by every callback
  *     memory           struct sound_shared
+ *     filters          with `mode = direct`: what sound_direct.h has packed; else not open
  */
 #ifndef CONVOLVD_IO_SOUND_HELPER_H
 #define CONVOLVD_IO_SOUND_HELPER_H
 
-#include <stdint.h>
-
 /* The hidden argument, and the descriptors the helper is born with. */
 #define SOUND_HELPER_ARGUMENT "--sound-helper"
-enum { SOUND_MEMORY_FD = 3, SOUND_CONTROL_FD, SOUND_DOORBELL_FD, SOUND_FDS_END };
+enum { SOUND_MEMORY_FD = 3, SOUND_CONTROL_FD, SOUND_DOORBELL_FD, SOUND_FILTER_FD, SOUND_FDS_END };
 
 /* What the whole process does; the exit status. */
 int sound_helper_main(void);
-
-/*
- * `mode = direct`: computes the output of a period from its input within the callback, instead of
- * the playback ring; [frames][device channels] float32, interleaved as the device has them. It
- * must not lock, allocate, log or wait. Captured frames go to the ring as well. Set between
- * sound_helper_main's reading of the request and the device's start: see `prepare_direct` there.
- */
-struct sound_direct {
-    void (*process)(void *context, const float *input, float *output, uint32_t frames);
-    void *context;
-};
 
 #endif

@@ -24,7 +24,8 @@ struct sound_link {
     struct sound_shared *shared;
     size_t bytes;
     int memory_fd, doorbell_fd, control_fd;
-    pid_t helper; /* 0: none */
+    int filter_fd; /* -1: none */
+    pid_t helper;  /* 0: none */
 };
 
 /* A descriptor that cannot stand in the way of the helper's own. */
@@ -44,7 +45,7 @@ int sound_link_open(const struct sound_request *request, struct sound_link **out
     if (link == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sound card");
     link->bytes = sound_shared_bytes(request);
-    link->control_fd = -1;
+    link->control_fd = link->filter_fd = -1;
     link->doorbell_fd = lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     link->memory_fd = lift(memfd_create("convolvd-sound", MFD_CLOEXEC));
     if (link->doorbell_fd < 0 || link->memory_fd < 0 ||
@@ -61,8 +62,8 @@ int sound_link_open(const struct sound_request *request, struct sound_link **out
     return 0;
 
 failed:;
-    int error = problem_set(problem, ERROR_SYSTEM, "no memory to share with a sound card's helper: %s",
-                            strerror(errno));
+    int error = problem_set(problem, ERROR_SYSTEM,
+                            "no memory to share with a sound card's helper: %s", strerror(errno));
     sound_link_close(link);
     return error;
 }
@@ -79,10 +80,32 @@ void sound_link_close(struct sound_link *link)
         close(link->doorbell_fd);
     if (link->control_fd >= 0)
         close(link->control_fd);
+    if (link->filter_fd >= 0)
+        close(link->filter_fd);
     free(link);
 }
 
-/* ---- the helper ------------------------------------------------------------------------------- */
+int sound_link_set_filters(struct sound_link *link, const void *packed, size_t bytes,
+                           struct problem *problem)
+{
+    link->filter_fd = lift(memfd_create("convolvd-filters", MFD_CLOEXEC));
+    for (size_t done = 0; link->filter_fd >= 0 && done < bytes;) {
+        ssize_t written = write(link->filter_fd, (const uint8_t *)packed + done, bytes - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            return problem_set(problem, ERROR_SYSTEM,
+                               "no memory for the filters of direct mode: %s", strerror(errno));
+        done += (size_t)written;
+    }
+    return link->filter_fd >= 0
+               ? 0
+               : problem_set(problem, ERROR_SYSTEM, "no memory for the filters of direct mode: %s",
+                             strerror(errno));
+}
+
+/* ---- the helper -------------------------------------------------------------------------------
+ */
 
 /* Signals as a process has them by default, a process group of its own (the terminal's Ctrl-C is
  * not for it), no descriptor but its three. */
@@ -111,10 +134,15 @@ static int spawn(struct sound_link *link, int control)
     if (error == 0)
         error = posix_spawn_file_actions_adddup2(&actions, link->doorbell_fd, SOUND_DOORBELL_FD);
     if (error == 0)
+        error = link->filter_fd >= 0
+                    ? posix_spawn_file_actions_adddup2(&actions, link->filter_fd, SOUND_FILTER_FD)
+                    : posix_spawn_file_actions_addopen(&actions, SOUND_FILTER_FD, "/dev/null",
+                                                       O_RDONLY, 0);
+    if (error == 0)
         error = posix_spawn_file_actions_addclosefrom_np(&actions, SOUND_FDS_END);
     if (error == 0)
-        error = posix_spawn(&link->helper, "/proc/self/exe", &actions, &attributes, arguments,
-                            environ);
+        error =
+            posix_spawn(&link->helper, "/proc/self/exe", &actions, &attributes, arguments, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return error;
@@ -149,8 +177,8 @@ enum sound_state sound_link_state(struct sound_link *link)
     while (link->control_fd >= 0 && bytes == 1)
         bytes = recv(link->control_fd, &byte, 1, MSG_DONTWAIT);
     enum sound_state state = (enum sound_state)atomic_load(&link->shared->state);
-    bool ended = link->control_fd < 0 || bytes == 0 ||
-                 (bytes < 0 && errno != EAGAIN && errno != EINTR);
+    bool ended =
+        link->control_fd < 0 || bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
     if (ended && state <= SOUND_RUNNING) {
         snprintf(link->shared->problem, sizeof link->shared->problem,
                  "the helper process of the sound card ended");

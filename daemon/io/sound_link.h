@@ -23,6 +23,11 @@ int sound_link_open(const struct sound_request *request, struct sound_link **out
 /* No helper may be running (sound_link_stop has returned true). NULL is fine. */
 void sound_link_close(struct sound_link *link);
 
+/* For mode = direct: what the helpers get to convolve with (sound_direct.h); before the first
+ * spawn. */
+int sound_link_set_filters(struct sound_link *link, const void *packed, size_t bytes,
+                           struct problem *problem);
+
 /* A new session with a helper of its own; none may be running. */
 int sound_link_spawn(struct sound_link *link, struct problem *problem);
 /* Waits until the helper is no longer SOUND_STARTING; one that takes longer is ended. */

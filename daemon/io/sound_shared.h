@@ -61,6 +61,8 @@ struct sound_obtained {
     char format[64]; /* of the hardware as read back, "" where that cannot be known */
     double rate_hz;
     double input_latency_s, output_latency_s; /* of the device, as PortAudio declares them */
+    int64_t direct_median_ns, direct_worst_ns; /* mode = direct: what a period takes, as measured; */
+    int64_t direct_period_ns;                  /* and lasts; 0: not direct */
     int policy, priority;                     /* SCHED_… of the callback's thread; -1: not known */
 };
 

@@ -128,6 +128,14 @@ int build_sound_source(struct build *build, struct config_stream *stream,
                    &sound->request.capture))
         return ERROR_CONFIG;
     sound->request.capture.format = stream->source.format;
+    enum { MODE_RECORD = 1, MODE_DIRECT };
+    int64_t mode = value_of(section, KEY_MODE)->integer;
+    sound->direct_mode = mode == MODE_DIRECT;
+    if (mode == MODE_RECORD) {
+        config_error(build->errors, place_of(section, KEY_MODE),
+                     "a sound card sends no records; write mode = continuous or direct");
+        return ERROR_CONFIG;
+    }
     sound->round_trip_given = value_given(section, KEY_ROUND_TRIP);
     if (sound->round_trip_given && !frames_of(build, section, KEY_ROUND_TRIP,
                                               stream->source.rate_hz, &sound->round_trip_frames))
@@ -232,6 +240,22 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
     return 0;
 }
 
+/* Nothing that takes time or other frames than those of the callback. */
+static void check_direct(struct build *build, const struct config_stream *stream,
+                         const struct sound_options *sound, const struct raw_section *section)
+{
+    const char *why = NULL;
+    if (!sound->own || sound->request.playback.channels == 0)
+        why = "plays what it has captured: write duplex = yes here, and a [sink] with type = portaudio, "
+              "the same card and duplex = yes for this stream";
+    else if (stream->align)
+        why = "cannot play before it has captured; leave `align` out";
+    else if (sound->latency_frames > 0)
+        why = "adds no frame; leave `latency` out of its sink";
+    if (why != NULL)
+        config_error(build->errors, place_of(section, KEY_MODE), "`mode = direct` %s", why);
+}
+
 void check_sound_pairs(struct build *build)
 {
     for (uint32_t s = 0; s < build->config->stream_count; s++) {
@@ -240,7 +264,9 @@ void check_sound_pairs(struct build *build)
         if (sound == NULL)
             continue;
         set_period(sound, stream->hop_frames);
-        if (sound->duplex && sound->request.playback.channels == 0)
+        if (sound->direct_mode)
+            check_direct(build, stream, sound, build->stream_sections[s]);
+        else if (sound->duplex && sound->request.playback.channels == 0)
             config_warning(build->errors, place_of(build->stream_sections[s], KEY_DUPLEX),
                            "no sink plays on `%s` with duplex = yes: stream %s captures alone",
                            sound->request.device, stream->name);

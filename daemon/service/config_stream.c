@@ -313,8 +313,13 @@ static void build_network(struct build *build, struct config_stream *stream,
                            source->channels);
     }
     if (section->type != SOURCE_UDP) {
-        source->mode =
-            value_of(section, KEY_MODE)->integer == 1 ? SOURCE_RECORD : SOURCE_CONTINUOUS;
+        enum { MODE_RECORD = 1, MODE_DIRECT };
+        int64_t mode = value_of(section, KEY_MODE)->integer;
+        source->mode = mode == MODE_RECORD ? SOURCE_RECORD : SOURCE_CONTINUOUS;
+        if (mode == MODE_DIRECT)
+            config_error(build->errors, place_of(section, KEY_MODE),
+                         "`mode = direct` runs in a sound card's callback; write source = portaudio, or "
+                         "mode = continuous");
         build_places(build, source, section);
         static const enum receive_path wishes[] = {RECEIVE_AUTO, RECEIVE_RECVMMSG, RECEIVE_GRO};
         source->receive = wishes[value_of(section, KEY_RECEIVE)->integer];

@@ -9,6 +9,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "service/direct.h"
 #include "service/loopback.h"
 #include "service/stream_filters.h"
 
@@ -235,6 +236,8 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
         .input_rate_hz = config->source.rate_hz,
         .input_scales = config->scales,
     };
+    if (pipeline->direct != NULL && sink->options.sound == config->source.sound)
+        sink->options.sound = pipeline->direct;
     sink->options.room_again = sink_room_again;
     sink->options.room_context = sink;
     /* A stream that waits for room needs room for a block at least, or it would wait for ever. */
@@ -282,8 +285,13 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .lost = host_lost};
     pipeline->source_ops = source_find(config->source_type);
     assert(pipeline->source_ops != NULL); /* the configuration has proven the name */
-    int error = pipeline->source_ops->open(&config->source, pipeline->loop, &host, &pipeline->source,
-                                           problem);
+    const struct source_options *options = &config->source;
+    if (pipeline->direct != NULL) {
+        pipeline->direct_source = config->source;
+        pipeline->direct_source.sound = pipeline->direct;
+        options = &pipeline->direct_source;
+    }
+    int error = pipeline->source_ops->open(options, pipeline->loop, &host, &pipeline->source, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);
@@ -325,6 +333,8 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     if (error < 0)
         return error;
     if ((error = prepare_stream(pipeline, problem)) < 0)
+        return error;
+    if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct, problem)) < 0)
         return error;
     if ((error = prepare_sinks(pipeline, problem)) < 0)
         return error;
@@ -550,5 +560,6 @@ void pipeline_free(struct pipeline *pipeline)
     plan_close(pipeline->plan);
     free(pipeline->taps_hash);
     free(pipeline->channel_losses);
+    direct_free(pipeline->direct);
     free(pipeline->sinks);
 }

@@ -48,6 +48,8 @@ struct pipeline_sink {
 struct pipeline_watch {
     uint64_t batches;             /* completed */
     bool computing;               /* work was on the device, or overdue */
+    bool reading;                 /* the source's thread had something to do … */
+    uint64_t read;                /* … and had done so much */
 };
 
 struct pipeline {
@@ -69,6 +71,8 @@ struct pipeline {
     struct stream *stream;
     double delay_frames;          /* of this stream's filters */
     double upstream_delay_frames; /* of the chain before, unless it was applied there */
+    struct sound_options *direct; /* mode = direct: in place of the configuration's, see direct.h */
+    struct source_options direct_source;
     uint64_t round_trip_frames;   /* in the line above: from an excitation's play to its capture */
     char *taps_hash;              /* of all taps used, joined by commas */
     const struct source_ops *source_ops;

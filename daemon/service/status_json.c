@@ -126,6 +126,11 @@ static json_t *sound_json(const struct sound_report *report)
     json_object_set_new(object, "input_latency_s", real(card->obtained.input_latency_s));
     json_object_set_new(object, "output_latency_s", real(card->obtained.output_latency_s));
     json_object_set_new(object, "priority", json_integer(card->obtained.priority));
+    if (card->obtained.direct_period_ns > 0) {
+        json_object_set_new(object, "direct_period_ns", integer((uint64_t)card->obtained.direct_period_ns));
+        json_object_set_new(object, "direct_median_ns", integer((uint64_t)card->obtained.direct_median_ns));
+        json_object_set_new(object, "direct_worst_ns", integer((uint64_t)card->obtained.direct_worst_ns));
+    }
     json_object_set_new(object, "running", json_boolean(card->running));
     json_object_set_new(object, "sessions", integer(card->sessions));
     json_object_set_new(object, "counters", counters);
