@@ -64,20 +64,24 @@ int alias_report(const struct config *config, const struct config_stream *stream
     if (error < 0)
         return error;
     struct worst *worst = calloc(config->filter_count, sizeof *worst);
-    if (worst == NULL)
+    uint8_t *measured =
+        calloc(filters.count, sizeof *measured); /* 1 << form, of each set of taps */
+    if (worst == NULL || measured == NULL)
         error = problem_set(problem, ERROR_MEMORY, "no memory to look for aliases");
     for (uint32_t e = 0; error == 0 && e < stream->edge_count; e++) {
         const enum alias_form form = form_of(stream->outputs[stream->edges[e].output]);
         struct worst *of_filter = &worst[stream->edges[e].filter];
-        bool measured = false; /* the same taps for another channel */
-        for (uint32_t before = 0; before < e && !measured; before++)
-            measured = filters.edges[before].taps == filters.edges[e].taps &&
-                       form_of(stream->outputs[stream->edges[before].output]) == form;
-        if (measured)
+        const uint32_t set = filters.edges[e].taps;
+        const bool array = config->filters[stream->edges[e].filter].spec.type == FILTER_FK;
+        /* Of an array's filters, one for each pair of channels, those of the middle one speak for
+         * all. */
+        if (measured[set] & 1u << form ||
+            (array && stream->edges[e].input != stream->source.channels / 2))
             continue;
+        measured[set] |= (uint8_t)(1u << form);
         struct response_alias alias;
-        error = response_alias(filters.taps[filters.edges[e].taps], stream->source.rate_hz,
-                               stream->decimate, form, &alias, problem);
+        error = response_alias(filters.taps[set], stream->source.rate_hz, stream->decimate, form,
+                               &alias, problem);
         if (error == 0 && (!of_filter->known || alias.worst_db > of_filter->alias.worst_db))
             *of_filter = (struct worst){true, form, alias};
     }
@@ -91,6 +95,7 @@ int alias_report(const struct config *config, const struct config_stream *stream
                 print_filter(config->filters[f].name, &worst[f], out);
     }
     free(worst);
+    free(measured);
     stream_filters_free(&filters);
     return error;
 }

@@ -122,6 +122,7 @@ static void on_info(struct request *request)
     osc_add_wide(request->peer, message, stats.out);
     osc_add_wide(request->peer, message, stats.invalid_frames);
     lo_message_add_string(message, detectable ? "detectable" : "undetectable");
+    lo_message_add_float(message, (float)config->output_rate_hz);
     osc_answer(request->peer, address_of(address, config->name, OSC_INFO), message);
 }
 

@@ -17,7 +17,7 @@ const struct osc_row osc_table[OSC_WORDS] = {
         "/convolvd/list i 9001"},
     [OSC_INFO] = {"info", true, true,
         "[i port]",
-        "Asks for what is known of a stream. Answer: s name, f rate in Hz, i channels in, i channels out, i frames of a block, s format, f delay of the filters in frames, f load in %, f p50 and f p99 of the latency in us, h frames out, h invalid frames, s loss (detectable or undetectable).",
+        "Asks for what is known of a stream. Answer: s name, f rate in Hz, i channels in, i channels out, i frames of a block, s format, f delay of the filters in frames of the output, f load in %, f p50 and f p99 of the latency in us, h frames out, h invalid frames, s loss (detectable or undetectable), f rate of the output in Hz: that of the input over `decimate`.",
         "/convolvd/rig/info i 9001"},
     [OSC_SUBSCRIBE] = {"subscribe", true, true,
         "[s topic] [f most messages a second] [i port]",
