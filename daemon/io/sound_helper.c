@@ -313,8 +313,10 @@ static int open_device(struct helper *helper)
         return end_error(helper, SOUND_ABSENT, device->name, error);
     const PaStreamInfo *info = Pa_GetStreamInfo(helper->stream);
     obtained->rate_hz = info->sampleRate;
-    obtained->input_latency_s = info->inputLatency;
-    obtained->output_latency_s = info->outputLatency;
+    /* Of a JACK stream PortAudio leaves the server's own period out. */
+    bool jack = helper->api == SOUND_API_JACK;
+    obtained->input_latency_s = jack ? device->input_latency_s[0] : info->inputLatency;
+    obtained->output_latency_s = jack ? device->output_latency_s[0] : info->outputLatency;
     if (fabs(info->sampleRate - request->rate_hz) > 0.5 && !request->allow_conversion) {
         snprintf(text, sizeof text, "`%s` runs at %.15g Hz; write rate = %.15g Hz", device->name,
                  info->sampleRate, info->sampleRate);

@@ -10,17 +10,25 @@
 #include <stdint.h>
 
 #include "io/sink.h"
+#include "io/sound_shared.h"
 #include "stream/stream.h"
 
 struct pipeline;
 
 /* Of each counter, how much the log has told. Start zeroed. */
+struct sound_losses {
+    uint64_t counters[SOUND_COUNTERS];
+    int64_t told_ns;
+};
+
 struct losses {
+    struct sound_losses card;
     uint64_t gap[INVALID_CAUSES], shed[SHEDS];
     int64_t told_ns;
 };
 
 struct sink_losses {
+    struct sound_losses card;
     uint64_t dropped[DROPS];
     int64_t told_ns;
 };
