@@ -53,7 +53,9 @@ struct host_convolver_info {
 
 /* What calls of block_frames took on this machine, on one thread. */
 struct host_convolver_times {
-    int64_t median_ns, worst_ns;
+    int64_t median_ns,
+        worst_ns;       /* of the processor's time: without what it did for others meanwhile */
+    int64_t longest_ns; /* by the clock: with it, as a thread without priority meets it */
     uint32_t calls;
 };
 
