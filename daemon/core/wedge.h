@@ -14,6 +14,7 @@ enum wedge {
     WEDGE_LOOP = 1,
     WEDGE_DEVICE = 2,
     WEDGE_WRITER = 4,
+    WEDGE_READER = 8,
 };
 
 /* Bits of the stages that stop. */

@@ -121,4 +121,5 @@ const struct source_ops source_generator = {
     .close = replay_close,
     .ledger = replay_ledger,
     .port = replay_port,
+    .working = replay_working,
 };

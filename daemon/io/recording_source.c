@@ -259,4 +259,5 @@ const struct source_ops source_file = {
     .close = replay_close,
     .ledger = replay_ledger,
     .port = replay_port,
+    .working = replay_working,
 };

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/wedge.h"
 #include "core/spsc.h"
 
 enum {
@@ -46,6 +47,7 @@ struct source {
     struct chunk *current; /* partly handed over */
     uint32_t used;         /* frames of it already put */
     uint64_t place;        /* next frame */
+    uint64_t given;        /* chunks to the producer */
     int64_t start_ns, start_realtime_ns;
     uv_async_t doorbell;
     uv_poll_t timer;
@@ -62,6 +64,7 @@ struct source {
     struct spsc ready_ring; /* producer → loop */
     sem_t free_count;
     atomic_bool quit, finished;
+    _Atomic uint64_t filled; /* chunks */
     pthread_t producer;
 };
 
@@ -83,11 +86,13 @@ static void *produce(void *argument)
             break;
         struct chunk *chunk = spsc_pop(&s->free_ring);
         assert(chunk != NULL);
+        wedge_here(WEDGE_READER);
         chunk->frames = s->spec.fill(s->spec.context, chunk->payload, s->spec.chunk_frames);
         chunk->last = last = chunk->frames < s->spec.chunk_frames;
         bool pushed = spsc_push(&s->ready_ring, chunk);
         assert(pushed); /* the ring holds every chunk there is */
         (void)pushed;
+        atomic_fetch_add(&s->filled, 1);
         uv_async_send(&s->doorbell);
     }
     atomic_store(&s->finished, true);
@@ -153,6 +158,7 @@ static struct chunk *current_chunk(struct source *s)
 {
     if (s->current != NULL && s->used == s->current->frames && !s->current->last) {
         spsc_push(&s->free_ring, s->current);
+        s->given++;
         sem_post(&s->free_count);
         s->current = NULL;
     }
@@ -300,6 +306,7 @@ int replay_start(struct source *s, struct problem *problem)
     s->started = true;
     for (int i = 0; i < CHUNKS; i++) {
         spsc_push(&s->free_ring, &s->chunks[i]);
+        s->given++;
         sem_post(&s->free_count);
     }
 
@@ -320,6 +327,12 @@ int replay_start(struct source *s, struct problem *problem)
     s->start_realtime_ns = clock_realtime_ns();
     s->running = true;
     return 0;
+}
+
+bool replay_working(const struct source *s, uint64_t *done)
+{
+    *done = atomic_load(&s->filled);
+    return s->running && !atomic_load(&s->finished) && s->given > *done;
 }
 
 void replay_resume(struct source *s)

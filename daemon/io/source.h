@@ -146,6 +146,9 @@ struct source_ops {
     uint16_t (*port)(const struct source *source);
     /* What a sound card says of itself; NULL: it is none. */
     void (*sound)(const struct source *source, struct sound_report *report);
+    /* Loop thread. Whether a thread of its own has something to do, and how much it has done: for the
+     * watchdog. NULL: there is none. */
+    bool (*working)(const struct source *source, uint64_t *done);
 };
 
 /* By name; NULL when unknown. source_at(i): the table in order, NULL past the end. */

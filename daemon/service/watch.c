@@ -8,6 +8,7 @@
  *
  *     loop     this timer fires at all
  *     device   batches were on the device, or a block was past its deadline; finished: batches
+ *     readers  a file or a generator had a piece to make; finished: pieces
  *     writers  frames were in a recording's queue; finished: frames written, or dropped by the
  *              writer (frames dropped because the queue is full are no progress)
  *
@@ -65,6 +66,18 @@ static bool device_stuck(struct pipeline *pipeline, int64_t now_ns)
     return stuck;
 }
 
+static bool reader_stuck(struct pipeline *pipeline)
+{
+    struct pipeline_watch *last = &pipeline->watch;
+    uint64_t done = 0;
+    bool reading = pipeline->source != NULL && pipeline->source_ops->working != NULL &&
+                   pipeline->source_ops->working(pipeline->source, &done);
+    bool stuck = reading && last->reading && done == last->read;
+    last->reading = reading;
+    last->read = done;
+    return stuck;
+}
+
 static bool writer_stuck(struct pipeline_sink *sink)
 {
     struct sink_ledger ledger;
@@ -87,6 +100,10 @@ static const char *find_stuck(struct service *service, const char **name)
         struct pipeline *pipeline = service->pipelines[i];
         if (pipeline->scheduled && device_stuck(pipeline, now_ns) && stuck == NULL) {
             stuck = "the device";
+            *name = pipeline->stream_config->name;
+        }
+        if (reader_stuck(pipeline) && stuck == NULL) {
+            stuck = "the reader of its source";
             *name = pipeline->stream_config->name;
         }
         for (uint32_t k = 0; k < pipeline->sink_count; k++) {

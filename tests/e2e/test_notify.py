@@ -53,7 +53,9 @@ class Notify(unittest.TestCase):
         np.save(f"{self.folder}/f.npy", c.random_taps(1, 33))
         self.config = f"[stream a]\nsource = rtp\naddress = 127.0.0.1:{self.port}\nrate = {RATE} Hz\nchannels = 1\n" \
                       f"format = s16be\nblock = 128\nfilter = f\n[filter f]\ntype = file\npath = {self.folder}/f.npy\n" \
-                      f"[sink r]\ntype = recording\nstream = a\npath = {self.folder}/r.wav\n"
+                      f"[sink r]\ntype = recording\nstream = a\npath = {self.folder}/r.wav\n" \
+                      "[stream g]\nsource = generator\nrate = 1 MHz\nchannels = 1\nwaveform = noise\namplitude = 0.1\n" \
+                      "block = 128\nfilter = f\n"
 
     def daemon(self, manager):
         os.environ.update(manager.environment)
@@ -88,7 +90,7 @@ class Notify(unittest.TestCase):
 
     def test_alive_only_while_every_stage_is(self):
         watchdog_s = 2
-        for stage in ("device", "writer", "loop"):
+        for stage in ("device", "writer", "reader", "loop"):
             manager = Manager(tempfile.mkdtemp(), watchdog_s)
             with self.daemon(manager) as daemon:
                 self.feed(2 * watchdog_s + 1)
