@@ -286,21 +286,23 @@ class JackTest(unittest.TestCase):
             self.assertEqual(daemon.wait(), 1, daemon.output())
             self.assertIn(words, daemon.output())
 
-    def test_alsa(self):
+    def alsa(self, device, form, bits):
         """PortAudio's ALSA host API on a device of ALSA's JACK plugin: captured bit by bit, played with
-        one constant delay. Such a device converts as far as its name tells, and is refused unless allowed."""
+        one constant delay."""
         server = self.serve(2)
         path = os.path.join(self.folder, "asound.conf")
         ports = [" ".join(f'{i} "system:{way}_{i + 1}"' for i in range(2)) for way in ("playback", "capture")]
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"pcm.rig {{ type jack playback_ports {{ {ports[0]} }} capture_ports {{ {ports[1]} }} }}\n"
+                       "pcm.rigint { type lfloat slave { pcm rig format FLOAT_LE } }\n"
                        "pcm.default { type null }\nctl.default { type hw card 0 }\n")
         os.environ["ALSA_CONFIG_PATH"] = path
-        self.addCleanup(os.environ.pop, "ALSA_CONFIG_PATH")
+        self.addCleanup(os.environ.pop, "ALSA_CONFIG_PATH", None)
         raw = os.path.join(self.folder, "raw.wav")
-        config = (stream("x", 2, "duplex = yes\n#") + sink("x", "duplex = yes\nlatency = 8192 frames\n#")
+        config = (stream("x", 2, f"duplex = yes\nformat = {form}\n#")
+                  + sink("x", f"duplex = yes\nformat = {form}\nlatency = 8192 frames\n#")
                   + f"[sink raw]\ntype = recording\nstream = x\nrecord = input\npath = {raw}\n")
-        config = config.replace("host api = jack", "host api = alsa").replace("card = system", "card = rig")
+        config = config.replace("host api = jack", "host api = alsa").replace("card = system", f"card = {device}")
         refused = self.run_daemon(config, wait=False)
         self.assertEqual(refused.wait(), 1)
         self.assertIn("write allow conversion = yes", refused.output())
@@ -310,17 +312,32 @@ class JackTest(unittest.TestCase):
         self.assertEqual(status["sound"]["period_frames"], 256)
         listed = subprocess.run(["jack_lsp", "-s", server.name], capture_output=True, text=True, check=True).stdout.split()
         inputs, outputs = ([port for port in listed if f":{way}_0" in port] for way in ("in", "out"))
-        x = np.random.default_rng(9).normal(0, 0.1, (RATE // 2, 2)).astype("<f4")
+        full_scale = 1 << (bits - 1)
+        codes = np.round(np.random.default_rng(9).normal(0, 0.1, (RATE // 2, 2)) * full_scale).clip(-full_scale, full_scale - 1)
+        codes[100:110] = full_scale - 1, -full_scale  # the ends of the scale are no overflow
+        x = (codes / full_scale).astype("<f4")
         got, _ = jack.play(server, self.folder, x, jack.through(inputs, outputs), frames=len(x) + 16384)
         status = daemon.stop()["streams"][0]
         recorded = harness.read_recording(raw)
         first = np.flatnonzero(np.abs(recorded).max(axis=1) > 0)[0]
-        self.assertTrue(np.array_equal(recorded[first:first + len(x)], x), "captured samples are not those played")
+        recorded = recorded[first:first + len(x)].astype(float)
+        if form != "f32":
+            recorded /= 1 << (8 * int(form[1:]) // 8 - 1)
+        self.assertTrue(np.array_equal(recorded, x), "captured samples are not those played")
         self.assertEqual(c.load_json(raw + ".json")["clock"], "converter")
-        delay = np.flatnonzero(np.abs(got).max(axis=1) > 0)[0]
-        self.assertGreaterEqual(delay, 8192)
-        self.compare(got, x, delay, "through ALSA")
         self.assertEqual(sum(status["frames_in"]["gap"].values()), 0)
+        want = c.convolve(x, self.taps)
+        heard = np.abs(got).max(axis=1) > 0
+        delay = np.flatnonzero(heard)[0] - np.flatnonzero(np.abs(np.round(want * full_scale)).max(axis=1) > 0)[0]
+        self.assertGreaterEqual(delay, 8192)
+        c.assert_within(got[delay:delay + len(want)], want, x, self.taps, lsb=0 if form == "f32" else 2 / full_scale, what=form)
+
+    def test_alsa_float(self):
+        self.alsa("rig", "f32", 24)
+
+    def test_alsa_integer(self):
+        """At the width of the device: no dither, no clipping."""
+        self.alsa("rigint", "s16", 16)
 
     def test_every_command_of_the_page(self):
         """The blocks of docs/sound-cards.md that are marked `sh`, in order, in one folder."""
