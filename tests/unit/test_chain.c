@@ -47,7 +47,8 @@ static void a_result_keeps_its_place_times_and_ranges(void **state)
 static void epochs_and_records_are_handed_on(void **state)
 {
     (void)state;
-    enum { STEPS = 5, CAPTURE = PACKET_CAPTURE };
+    /* Of a result, and so in the device, and with its time. */
+    enum { STEPS = 5, CAPTURE = PACKET_RESULT | PACKET_CAPTURE };
     static const struct {
         bool records;
         struct {
