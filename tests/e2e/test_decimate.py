@@ -109,6 +109,49 @@ class Decimate(unittest.TestCase):
         c.assert_within(tap.frames(), c.convolve(x, h)[50::12], x, h)
         self.assertTrue(got["aligned"])
 
+    def test_records(self):
+        """Each record is an epoch of its own: its frame 0 is kept, its time stamps go on on one grid."""
+        h = c.random_taps(1, 300)
+        text = self.stream("mode = record\nblock = 512 frames\ndecimate = 16") + taps_file(self.folder, "h", h) \
+            + f"[sink out]\ntype = rtp\nstream = a\naddress = 127.0.0.1:{self.tx}\n"
+        with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, rate=RATE // 16) as tap:
+            c.rig(self.folder, self.rx, *noise("--frames", 12000, "--record", 3000, "--pause", "10 ms", "--packet", 250,
+                                               "--write", self.path("x.npy")))
+            self.received(daemon, 12000)
+            stream = daemon.stop()["streams"][0]
+            got = tap.finish(number=signal.SIGTERM)
+        x = np.load(self.path("x.npy"))
+        kept = -(-3299 // 16)
+        self.assertEqual([stream["records"], len(got["epochs"])], [4, 4])
+        for i, epoch in enumerate(got["epochs"]):
+            self.assertEqual([epoch["epoch"], epoch["record"], epoch["first_frame"], epoch["end_frame"]], [i, i, 0, kept])
+            self.assertTrue(epoch["start"] and epoch["end"])
+            piece = x[3000 * i:3000 * (i + 1)]
+            c.assert_within(tap.frames(i), c.convolve(piece, h)[::16], x, h, what=f"record {i}")
+        self.assertEqual(stream["frames_out"]["shed"]["decimated"], 4 * (3299 - kept))
+
+    def test_reload_to_another_rate(self):
+        """A stream and the one that reads it get another rate while the daemon runs."""
+        h = c.random_taps(2, 64)
+        def config(decimate):
+            return self.stream(f"decimate = {decimate}\nidle flush = 20 ms") + taps_file(self.folder, "h", h) \
+                + "[stream b]\nsource = stream a\nfilter = h\ndecimate = 3\nidle flush = 20 ms\n" \
+                + f"[sink out]\ntype = rtp\nstream = b\naddress = 127.0.0.1:{self.tx}\n"
+        def rates(status):
+            return {stream["name"]: (stream["rate_hz"], stream["output_rate_hz"]) for stream in status["streams"]}
+        with c.Daemon(self.folder, config(8)) as daemon:
+            self.assertEqual(rates(daemon.status()), {"a": (48000, 6000), "b": (6000, 2000)})
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(f"[device]\ndevice = {c.DEVICE}\n\n" + config(2))
+            daemon.signal(signal.SIGHUP)
+            c.wait_for(lambda: rates(daemon.status()) == {"a": (48000, 24000), "b": (24000, 8000)}, "the other rates")
+            c.wait_for(lambda: daemon.said("reload"), "the reload's end")
+            c.rig(self.folder, self.rx, *noise("--frames", 6000, "--packet", 250))
+            self.received(daemon, 6000, "a")
+            status = {stream["name"]: stream for stream in daemon.stop()["streams"]}
+        self.assertEqual(status["a"]["frames_out"]["out"], -(-6063 // 2))
+        self.assertEqual(status["b"]["frames_in"]["timeline"], -(-6063 // 2))
+
     def test_envelope_low_pass_decimate(self):
         """A complex band-pass and its envelope; a low-pass, 1 of 8; a second one, 1 of 5. Against scipy."""
         n = np.arange(129) - 64
