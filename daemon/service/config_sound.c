@@ -154,10 +154,14 @@ static bool same_device(const struct sound_request *a, const struct sound_reques
 /* The stream that captures from the sink's duplex card; NULL when reported. */
 static const struct config_stream *find_capture(struct build *build,
                                                 const struct raw_section *section,
+                                                const struct config_stream *played,
                                                 const struct sound_options *sound)
 {
-    const struct config_stream *found = NULL;
-    for (uint32_t s = 0; s < build->config->stream_count; s++) {
+    /* Who captures from the card that plays the result means this pair; several may (JACK). */
+    const struct sound_options *own = played->source.sound;
+    const struct config_stream *found =
+        own != NULL && own->duplex && same_device(&own->request, &sound->request) ? played : NULL;
+    for (uint32_t s = 0; found != played && s < build->config->stream_count; s++) {
         const struct sound_options *other = build->streams[s].source.sound;
         if (other == NULL || !other->duplex || !same_device(&other->request, &sound->request))
             continue;
@@ -213,7 +217,7 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
         return 0;
     sound->request.playback.format = options->format;
     if (sound->duplex) {
-        const struct config_stream *capture = find_capture(build, section, sound);
+        const struct config_stream *capture = find_capture(build, section, stream, sound);
         if (capture == NULL)
             return 0;
         if (capture->source.rate_hz != stream->output_rate_hz) {
