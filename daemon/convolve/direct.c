@@ -11,6 +11,7 @@
  */
 #include "convolve/internal.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -89,6 +90,7 @@ static uint32_t list_spans(const struct build *build, const struct edge *edges[C
     for (uint32_t e = 0; e < spec->edge_count; e++)
         edges[spec->edges[e].output] = &spec->edges[e];
     for (uint32_t o = 0; o < spec->outputs_count; o++) {
+        assert(edges[o] != NULL); /* plans without one were refused */
         const struct span next = {.input = edges[o]->input,
                                   .output = o,
                                   .channels = 1,
@@ -119,7 +121,7 @@ static uint64_t span_floats(const struct build *build, const struct span *span)
 
 void direct_measure(struct build *build)
 {
-    const struct edge *edges[CHANNELS_MAX];
+    const struct edge *edges[CHANNELS_MAX] = {NULL};
     struct span spans[2 * CHANNELS_MAX];
     spectra_place(build); /* says which filters have an imaginary part */
     const uint32_t count = list_spans(build, edges, spans);
@@ -164,7 +166,7 @@ int direct_fill(struct build *build, struct problem *problem)
     const struct plan_spec *spec = build->spec;
     const struct engine *engine = build->engine;
     const uint32_t padded = padded_taps(plan), tile = tile_frames(engine);
-    const struct edge *edges[CHANNELS_MAX];
+    const struct edge *edges[CHANNELS_MAX] = {NULL};
     struct span spans[2 * CHANNELS_MAX];
     const uint32_t count = list_spans(build, edges, spans);
     const struct row first = row_of_input(plan, spec, 0);

@@ -328,12 +328,17 @@ static void NAME(load_feed)(const struct host_feed_load *load)
 {
     bits bad = {0};
     const bool whole = load->neighbours && load->count == WIDTH;
+    const bool few = load->neighbours && load->count <= 2;
     const float *frame = load->in + (load->neighbours ? load->inputs[0] : 0);
     real *lanes = (real *)(void *)load->lanes;
     for (uint32_t t = 0; t < load->frames; t++, frame += load->stride) {
         real value = {0};
         if (whole) {
             value = *(const unaligned *)(const void *)frame;
+        } else if (few) { /* without a way through memory */
+            value[0] = frame[0];
+            if (load->count == 2)
+                value[1] = frame[1];
         } else {
             float gathered[WIDTH] = {0};
             for (uint32_t l = 0; l < load->count; l++)
@@ -352,11 +357,13 @@ static void NAME(load_feed)(const struct host_feed_load *load)
 static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t until,
                               const float *frames)
 {
-    const real *lanes = (const real *)(const void *)frames;
     real *points = (real *)(void *)z;
     for (uint32_t n = from; n < until; n++) {
         real *place = n < q ? points + 2 * (size_t)n : points + 2 * (size_t)(n - q) + 1;
-        *place = frames != NULL ? lanes[n - from] : (real){0};
+        real value = {0};
+        if (frames != NULL)
+            memcpy(&value, frames + (size_t)(n - from) * WIDTH, sizeof value);
+        *place = value;
     }
 }
 

@@ -107,14 +107,28 @@ static void write_kinds(const struct host_target *target, const float *lanes, fl
 
 void host_target_write(const struct host_target *target, const float *lanes, float *frame)
 {
-    if (!target->neighbours)
+    if (!target->neighbours) {
         write_kinds(target, lanes, frame);
-    else if (target->count == 16) /* sizes that the compiler knows: no call */
-        memcpy(frame + target->places[0], lanes, 16 * sizeof *lanes);
-    else if (target->count == 8)
-        memcpy(frame + target->places[0], lanes, 8 * sizeof *lanes);
-    else if (target->count == 4)
-        memcpy(frame + target->places[0], lanes, 4 * sizeof *lanes);
-    else
-        memcpy(frame + target->places[0], lanes, target->count * sizeof *lanes);
+        return;
+    }
+    float *place = frame + target->places[0];
+    switch (target->count) { /* sizes that the compiler knows: no call */
+    case 1:
+        place[0] = lanes[0];
+        break;
+    case 2:
+        memcpy(place, lanes, 2 * sizeof *lanes);
+        break;
+    case 4:
+        memcpy(place, lanes, 4 * sizeof *lanes);
+        break;
+    case 8:
+        memcpy(place, lanes, 8 * sizeof *lanes);
+        break;
+    case 16:
+        memcpy(place, lanes, 16 * sizeof *lanes);
+        break;
+    default:
+        memcpy(place, lanes, target->count * sizeof *lanes);
+    }
 }

@@ -62,7 +62,8 @@ const struct host_lanes *host_isa_lanes(const struct host_isa *isa, uint32_t lan
     double best_time = 0;
     for (int i = 0; i < HOST_WIDTHS && isa->lanes[i] != NULL; i++) {
         const uint32_t width = isa->lanes[i]->width;
-        const double time = ((lanes + width - 1) / width) * host_frame_ns(width);
+        const uint32_t vectors = (lanes + width - 1) / width;
+        const double time = vectors * host_frame_ns(width);
         if (i == 0 || time < best_time) {
             best = isa->lanes[i];
             best_time = time;

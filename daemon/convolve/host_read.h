@@ -23,30 +23,52 @@ HOST_INLINE words NAME(choose)(words a, words b, bits condition)
     return (a & ~(words)condition) | (b & (words)condition);
 }
 
-/* The words of one frame; `word` bytes each, known to the compiler. */
-HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uint8_t *frame,
-                                   const uint32_t word, bool whole)
+#ifndef HOST_WORD
+#define HOST_WORD
+/* A word as it lies: of 2 and 4 bytes in this machine's order, of 3 in little-endian order. */
+HOST_INLINE uint32_t host_word(const uint8_t *at, const uint32_t word)
 {
+    uint16_t two;
+    uint32_t four;
+    switch (word) {
+    case 1:
+        return at[0];
+    case 2:
+        memcpy(&two, at, sizeof two);
+        return two;
+    case 3:
+        return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
+    default:
+        memcpy(&four, at, sizeof four);
+        return four;
+    }
+}
+#endif
+
+/* The words of one frame. The compiler knows `word`, their bytes, and `lanes`, how many follow each
+ * other; 0: `read` says which. */
+HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uint8_t *frame,
+                                   const uint32_t word, const uint32_t lanes)
+{
+    const uint8_t *first = frame + read->channel_bytes[0];
     words all = {0};
-    if (whole && word == 4) {
-        memcpy(&all, frame + read->channel_bytes[0], sizeof all);
-    } else if (whole && word == 2) {
+    if (lanes == WIDTH && word == 4) {
+        memcpy(&all, first, sizeof all);
+    } else if (lanes == WIDTH && word == 2) {
         uint16_t narrow __attribute__((vector_size(2 * WIDTH)));
-        memcpy(&narrow, frame + read->channel_bytes[0], sizeof narrow);
+        memcpy(&narrow, first, sizeof narrow);
         all = __builtin_convertvector(narrow, words);
+    } else if (lanes == 1 || lanes == 2) {
+        all[0] = host_word(first, word);
+        if (lanes == 2)
+            all[1] = host_word(first + word, word);
     } else {
         uint32_t each[WIDTH] = {0};
-        for (uint32_t l = 0; l < (whole ? WIDTH : read->count); l++) {
-            const uint8_t *at =
-                frame + (whole ? read->channel_bytes[0] + l * word : read->channel_bytes[l]);
-            for (uint32_t b = 0; b < word; b++)
-                each[l] |= (uint32_t)at[b] << 8 * b;
-        }
+        for (uint32_t l = 0; l < (lanes != 0 ? lanes : read->count); l++)
+            each[l] =
+                host_word(lanes != 0 ? first + l * word : frame + read->channel_bytes[l], word);
         memcpy(&all, each, sizeof all);
     }
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#error "words are read as little-endian ones"
-#endif
     if (!read->swap)
         return all;
     if (word == 2)
@@ -89,8 +111,8 @@ HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words wor
 
 /* Window indices [from, until), all below Q or none; `measured`: they are new. */
 HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t from,
-                                   uint32_t until, bits used, const uint32_t word, bool whole,
-                                   bool measured, struct seen *seen)
+                                   uint32_t until, bits used, const uint32_t word,
+                                   const uint32_t lanes, bool measured, struct seen *seen)
 {
     real *place = (real *)(void *)read->z +
                   (from < read->q ? 2 * (size_t)from : 2 * (size_t)(from - read->q) + 1);
@@ -104,7 +126,7 @@ HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t 
         bits bad, limit;
         const real value = NAME(read_values)(
             read,
-            NAME(read_words)(read, read->ring + (size_t)slot * read->frame_bytes, word, whole),
+            NAME(read_words)(read, read->ring + (size_t)slot * read->frame_bytes, word, lanes),
             used, &here, &bad, &limit);
         *place = value;
         if (!measured)
@@ -123,7 +145,7 @@ HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t 
 }
 
 HOST_INLINE void NAME(read_window)(const struct host_block_read *read, const uint32_t word,
-                                   bool whole, bits used, struct seen *seen)
+                                   const uint32_t lanes, bits used, struct seen *seen)
 {
     /* The window's parts: before and after Q, before and after the first new frame. */
     uint32_t edges[4] = {read->load_from, read->q, read->new_from, read->load_until};
@@ -137,9 +159,9 @@ HOST_INLINE void NAME(read_window)(const struct host_block_read *read, const uin
         if (from >= until)
             continue;
         if (from >= read->new_from)
-            NAME(read_frames)(read, from, until, used, word, whole, true, seen);
+            NAME(read_frames)(read, from, until, used, word, lanes, true, seen);
         else
-            NAME(read_frames)(read, from, until, used, word, whole, false, seen);
+            NAME(read_frames)(read, from, until, used, word, lanes, false, seen);
     }
 }
 
@@ -155,30 +177,25 @@ static void NAME(read_block)(const struct host_block_read *read)
     memcpy(&used, in_use, sizeof used);
     NAME(fill_window)(read->z, read->q, 0, read->load_from, NULL);
     NAME(fill_window)(read->z, read->q, read->load_until, 2 * read->q, NULL);
-    const bool whole = read->neighbours && read->count == WIDTH;
-    switch (read->word + (whole ? 4 : 0)) {
-    case 1:
-    case 5:
-        NAME(read_window)(read, 1, false, used, &seen);
+    /* Few lanes are worth a way of their own in the narrowest vectors only. */
+    const bool few = read->neighbours && WIDTH == 4 && read->count <= 2;
+    const uint32_t lanes = read->neighbours && read->count == WIDTH ? WIDTH : few ? read->count : 0;
+#define HOST_READ(word, lanes)                                                                     \
+    case 32 * (word) + (lanes):                                                                    \
+        NAME(read_window)(read, word, lanes, used, &seen);                                         \
         break;
-    case 2:
-        NAME(read_window)(read, 2, false, used, &seen);
-        break;
-    case 3:
-        NAME(read_window)(read, 3, false, used, &seen);
-        break;
-    case 4:
-        NAME(read_window)(read, 4, false, used, &seen);
-        break;
-    case 6:
-        NAME(read_window)(read, 2, true, used, &seen);
-        break;
-    case 7:
-        NAME(read_window)(read, 3, true, used, &seen);
-        break;
-    default:
-        NAME(read_window)(read, 4, true, used, &seen);
+#define HOST_READ_WORDS(lanes)                                                                     \
+    HOST_READ(1, lanes) HOST_READ(2, lanes) HOST_READ(3, lanes) HOST_READ(4, lanes)
+    switch (32 * read->word + lanes) {
+        HOST_READ_WORDS(0)
+        HOST_READ_WORDS(WIDTH)
+#if WIDTH == 4
+        HOST_READ_WORDS(1)
+        HOST_READ_WORDS(2)
+#endif
     }
+#undef HOST_READ
+#undef HOST_READ_WORDS
     memcpy(read->levels->sum, &seen.sum, sizeof seen.sum);
     memcpy(read->levels->sum_squares, &seen.sum_squares, sizeof seen.sum);
     memcpy(read->levels->peak, &seen.peak, sizeof seen.sum);

@@ -189,7 +189,7 @@ int host_fill(struct build *build, struct problem *problem)
     const uint64_t fft = plan->layout.fft;
     float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
     bool reported[CHANNELS_MAX] = {false};
-    uint32_t unheard[CHANNELS_MAX];
+    uint32_t unheard[CHANNELS_MAX] = {0};
     const uint32_t unheard_count = list_unheard(spec, unheard);
     struct shape shape;
     struct stage *stage = NULL;
