@@ -39,7 +39,6 @@ enum {
     CHANNELS_MAX = 1024,
     PLANS_MAX = 1024,
     ROWS_PER_BATCH = 1 << 13,
-    LANES_USED_MIN = 4, /* by one block; with fewer, it takes several times as long as "local" */
 };
 
 _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one report, two names");

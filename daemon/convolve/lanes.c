@@ -1,19 +1,41 @@
 /*
- * The variant "lanes": on a CPU, a channel of a block in each lane of a vector (kernels/lanes.cl).
- * A row is a group of up to 16 neighbouring channels, or 8 with two components each; fewer of
- * them leave room for following blocks side by side. Spectra lie lane by lane in SPECTRUM:
+ * The variant "lanes": on a CPU, a vector holds channels, consecutive points and neighbouring
+ * blocks (kernels/lanes.cl). A row is a group of up to 16 neighbouring channels, or 8 with two
+ * components each; what is left of a plan's channels has a stage of its own, whose narrower groups
+ * use their lanes for points. Every size and the sample format are built into the program. In
+ * SPECTRUM, for each stage:
  *
- *     group: scale[16] offset_hi[16] offset_lo[16] (unused[16]) · [Q][re: 16][im: 16]
+ *     factors of the nodes, those of the leaves;
+ *     group: scale[16] offset_hi[16] offset_lo[16] suspect[16] · [Q / RUN][re: 16][im: 16]
  *
  * Worker threads under engine->workers.
  */
 #include "convolve/internal.h"
 
 #include <assert.h>
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 16, CONSTANTS_FLOATS = 4 * WIDTH };
+enum {
+    WIDTH = 16,
+    CONSTANTS_FLOATS = 4 * WIDTH,
+    LEAF = 8,
+    LOG_LEAF = 3,
+    LEVELS_MAX = 5, /* above the leaf */
+    RUN_MAX = 8,    /* points of a lane's leaf */
+};
+
+/* ---- geometry -------------------------------------------------------------------------------- */
+
+/* What the lanes of one stage hold. */
+struct lanes_shape {
+    uint32_t fft, q;
+    uint32_t channels, components; /* of a group */
+    uint32_t span, run, blocks;    /* 16 = blocks · run · span */
+    uint32_t first, groups;        /* channel of the first group */
+};
 
 /* Lanes of a channel: complex outputs and envelopes take a real and an imaginary one. */
 static uint32_t components(const struct plan_spec *spec)
@@ -21,39 +43,110 @@ static uint32_t components(const struct plan_spec *spec)
     return spec->outputs[0] == OUTPUT_REAL ? 1 : 2;
 }
 
-/* Channels of a full group. */
-static uint32_t group_channels(const struct plan_spec *spec)
+static uint32_t log2_of(uint32_t power)
 {
-    return WIDTH / components(spec);
+    return (uint32_t)__builtin_ctz(power);
 }
 
-static uint32_t group_count(const struct plan_spec *spec)
+/* The stages of a plan: full groups, and the channels that are left. Returns how many. */
+static uint32_t shapes_of(const struct plan_spec *spec, uint32_t fft, struct lanes_shape shapes[2])
 {
-    return (spec->inputs + group_channels(spec) - 1) / group_channels(spec);
+    const uint32_t each = components(spec), most = WIDTH / each;
+    const uint32_t counts[2] = {spec->inputs / most, spec->inputs % most != 0};
+    const uint32_t channels[2] = {most, spec->inputs % most};
+    uint32_t stages = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (counts[i] == 0)
+            continue;
+        struct lanes_shape *shape = &shapes[stages++];
+        *shape = (struct lanes_shape){
+            .fft = fft,
+            .q = fft / 2,
+            .channels = channels[i],
+            .components = each,
+            .span = 1,
+            .first = i == 0 ? 0 : counts[0] * most,
+            .groups = counts[i],
+        };
+        while (shape->span < shape->channels * each)
+            shape->span *= 2;
+        /* The level above the leaf has at least `run` leaves, and none has radix 2 if it can be. */
+        shape->run = WIDTH / shape->span;
+        if (shape->run > RUN_MAX)
+            shape->run = RUN_MAX;
+        const uint32_t above = log2_of(shape->q) - LOG_LEAF;
+        if (shape->run == RUN_MAX && above != 3 && above < 5)
+            shape->run = RUN_MAX / 2;
+        shape->blocks = WIDTH / shape->span / shape->run;
+    }
+    return stages;
 }
 
-static uint64_t group_floats(uint32_t fft)
+/* log2 of the radices above the leaf, by log2 of their product. Chosen by measurement; a level next
+ * to leaves that go RUN_MAX at a time has as many. */
+static const uint8_t levels_wide[][LEVELS_MAX] = {
+    [2] = {2},
+    [3] = {3},
+    [4] = {2, 2},
+    [5] = {2, 3},
+    [6] = {3, 3},
+    [7] = {2, 2, 3},
+    [8] = {2, 3, 3},
+    [9] = {3, 3, 3},
+    [10] = {2, 2, 3, 3},
+    [11] = {2, 3, 3, 3},
+    [12] = {3, 3, 3, 3},
+    [13] = {2, 2, 3, 3, 3},
+    [14] = {2, 3, 3, 3, 3},
+    [15] = {3, 3, 3, 3, 3},
+};
+
+enum { ABOVE_MAX = sizeof levels_wide / sizeof levels_wide[0] - 1 };
+
+static const uint8_t *levels_of(const struct lanes_shape *shape)
 {
-    return CONSTANTS_FLOATS + (uint64_t)WIDTH * fft;
+    const uint32_t above = log2_of(shape->q) - LOG_LEAF;
+    assert(above >= 2 && above <= ABOVE_MAX);
+    return levels_wide[above];
 }
 
-/* Blocks of few channels lie side by side. */
-static uint32_t group_blocks(const struct plan_spec *spec)
+/* Those levels and the leaf, as struct tree holds them. */
+static uint64_t radices_of(const struct lanes_shape *shape)
 {
-    return spec->inputs < group_channels(spec) ? group_channels(spec) / spec->inputs : 1;
+    const uint8_t *levels = levels_of(shape);
+    uint64_t radices = 0;
+    uint32_t level = 0;
+    for (; level < LEVELS_MAX && levels[level] != 0; level++)
+        radices |= (uint64_t)levels[level] << (2 * level);
+    return radices | (uint64_t)LOG_LEAF << (2 * level);
 }
 
-void lanes_measure(struct build *build)
+/* Factors of the leaves, lane by lane; with one point a vector they are those of the tree. */
+static uint64_t leaf_floats(const struct lanes_shape *shape)
 {
-    build->spectra_floats = group_count(build->spec) * group_floats(build->plan->layout.fft);
+    return shape->run == 1 ? 0 : (uint64_t)shape->q / LEAF / shape->run * (LEAF - 1) * 2 * WIDTH;
+}
+
+static uint64_t factor_floats(const struct lanes_shape *shape)
+{
+    return 2 * (uint64_t)shape->q + leaf_floats(shape);
+}
+
+static uint64_t group_floats(const struct lanes_shape *shape)
+{
+    return CONSTANTS_FLOATS + (uint64_t)shape->q / shape->run * 2 * WIDTH;
+}
+
+static uint64_t local_bytes(const struct lanes_shape *shape)
+{
+    return (uint64_t)shape->q / shape->run * 2 * WIDTH * sizeof(float);
 }
 
 const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
 {
+    (void)by_name;
     if (engine->lanes != WIDTH)
         return "it is made for CPUs";
-    if (!by_name && spec->inputs * components(spec) < LANES_USED_MIN)
-        return "one block has too few channels for its lanes";
     if (layout_single_edges(spec) != NULL)
         return layout_single_edges(spec);
     if (spec->edge_count != spec->inputs || spec->outputs_count != spec->inputs)
@@ -74,13 +167,80 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
     int error = layout_standard(engine, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
-    layout->planes = WIDTH;
-    layout->tree_lanes = 1;
-    if (layout->planes * (uint64_t)layout->fft * sizeof(float) > engine->local_budget_bytes)
-        return problem_set(problem, ERROR_UNSUPPORTED,
-                           "%s: N = %u for %u channels at once does not fit local memory",
-                           variant->name, layout->fft, layout->planes);
+    struct lanes_shape shapes[2];
+    const uint32_t stages = shapes_of(spec, layout->fft, shapes);
+    layout->tree_lanes = 0;
+    layout->planes = 1;
+    layout->scratch = SCRATCH_LOCAL;
+    for (uint32_t s = 0; s < stages; s++) {
+        if (WIDTH / shapes[s].run > layout->planes)
+            layout->planes = WIDTH / shapes[s].run;
+        if (local_bytes(&shapes[s]) > engine->local_budget_bytes)
+            layout->scratch = SCRATCH_GLOBAL;
+    }
+    if (log2_of(layout->fft / 2) - LOG_LEAF > ABOVE_MAX)
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u is too long for its levels",
+                           variant->name, layout->fft);
     return 0;
+}
+
+void lanes_measure(struct build *build)
+{
+    struct lanes_shape shapes[2];
+    const uint32_t stages = shapes_of(build->spec, build->plan->layout.fft, shapes);
+    for (uint32_t s = 0; s < stages; s++)
+        build->spectra_floats +=
+            factor_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void fill_factors(const struct lanes_shape *shape, const struct tree *tree, float *memory)
+{
+    tree_factors(tree, memory);
+    if (shape->run == 1)
+        return;
+    const uint32_t leaves = shape->q / LEAF;
+    const float *scalars = memory + 2 * (uint64_t)(leaves - 1); /* [leaf][7][re, im] */
+    float *lanes = memory + 2 * (uint64_t)shape->q;
+    for (uint32_t leaf = 0; leaf < leaves; leaf += shape->run)
+        for (uint32_t i = 0; i < (LEAF - 1) * 2; i++)
+            for (uint32_t lane = 0; lane < WIDTH; lane++) {
+                const uint32_t point = lane / shape->span % shape->run;
+                *lanes++ = scalars[(uint64_t)(leaf + point) * (LEAF - 1) * 2 + i];
+            }
+}
+
+/* Constants and spectrum of one component of one channel, in all its lanes. `lane` is the first. */
+static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t lane,
+                       const struct row *like, const float *spectrum, float gain)
+{
+    const bool floats = (like->flags & ROW_FLOAT) != 0;
+    const double greatest = floats ? 1 : (double)(0x7fffffffu >> like->shift_right);
+    const double offset = fabs((double)like->offset_hi + (double)like->offset_lo);
+    const double suspect = (greatest - offset) * fabs((double)like->scale) * (1 - 1e-6);
+    for (; lane < WIDTH; lane += shape->span) {
+        const uint32_t point = lane / shape->span % shape->run;
+        group[lane] = like->scale;
+        group[WIDTH + lane] = like->offset_hi;
+        group[2 * WIDTH + lane] = like->offset_lo;
+        group[3 * WIDTH + lane] = (float)fmax(suspect, 0);
+        float *place = group + CONSTANTS_FLOATS + lane;
+        for (uint32_t node = point; node < shape->q / LEAF; node += shape->run)
+            for (uint32_t i = 0; i < 2 * LEAF; i++, place += WIDTH) /* re and im in turn */
+                *place = spectrum[(uint64_t)node * 2 * LEAF + i] * gain;
+    }
+}
+
+/* The spectra of a channel's components, [components][N]. Taps without imaginary part have none. */
+static void make_spectra(const struct lanes_shape *shape, const struct tree *tree,
+                         const struct taps *taps, double *work, float *spectra)
+{
+    tree_spectrum(tree, taps->re, taps->count, work, spectra);
+    if (shape->components == 2 && taps->im != NULL)
+        tree_spectrum(tree, taps->im, taps->count, work, spectra + shape->fft);
+    else if (shape->components == 2)
+        memset(spectra + shape->fft, 0, shape->fft * sizeof *spectra);
 }
 
 /* The edge of each channel. */
@@ -90,77 +250,112 @@ static void find_edges(const struct plan_spec *spec, const struct edge *edges[CH
         edges[spec->edges[e].input] = &spec->edges[e];
 }
 
-/* One component of one channel: constants and spectrum, once for each block side by side. */
-static void fill_lanes(float *group, uint32_t lane, uint32_t span, const struct row *like,
-                       const float *spectrum, float gain, uint32_t fft)
+/* Everything of a stage that is not a number of the batch is a constant of its program. */
+static void program_options(const struct build *build, const struct lanes_shape *shape,
+                            char *options, size_t capacity)
 {
-    for (; lane < WIDTH / span * span; lane += span) {
-        group[lane] = like->scale;
-        group[WIDTH + lane] = like->offset_hi;
-        group[2 * WIDTH + lane] = like->offset_lo;
-        for (uint32_t v = 0; v < fft; v++) /* re and im in turn */
-            group[CONSTANTS_FLOATS + (uint64_t)v * WIDTH + lane] = spectrum[v] * gain;
+    const struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const uint8_t *levels = levels_of(shape);
+    bool scaled = false, offsets = false;
+    struct row like = {0};
+    for (uint32_t c = spec->inputs; c-- > 0;) {
+        like = row_of_input(plan, spec, c);
+        scaled |= like.scale != 1;
+        offsets |= like.offset_hi != 0 || like.offset_lo != 0;
     }
+    int length = snprintf(options, capacity, "-D LOG_Q=%u", log2_of(shape->q));
+    for (uint32_t i = 0; i < LEVELS_MAX; i++)
+        length +=
+            snprintf(options + length, capacity - (size_t)length, " -D LOG_%u=%u", i, levels[i]);
+    length +=
+        snprintf(options + length, capacity - (size_t)length,
+                 " -D CHANNELS=%u -D COMPONENTS=%u -D SPAN=%u -D RUN=%u -D BLOCKS=%u -D FORM=%u"
+                 " -D STRIDE=%u -D FRAME_BYTES=%u -D WORD=%u -D SWAP=%d -D FLOATS=%d -D UNSIGNED=%d"
+                 " -D SHIFT_LEFT=%u -D SHIFT_RIGHT=%u -D SCALED=%d -D OFFSETS=%d -D LATE=%d",
+                 shape->channels, shape->components, shape->span, shape->run, shape->blocks,
+                 row_form(spec->outputs[0]), plan->info.output_floats, like.frame_bytes, like.word,
+                 (like.flags & ROW_SWAP) != 0, (like.flags & ROW_FLOAT) != 0,
+                 (like.flags & ROW_UNSIGNED) != 0, like.shift_left, like.shift_right, scaled,
+                 offsets, like.new_from >= shape->q);
+    assert((size_t)length < capacity);
+    (void)length;
 }
 
-/* The spectra of a channel's components, [components][N]. Taps without imaginary part have none. */
-static void make_spectra(const struct plan *plan, const struct taps *taps, uint32_t count,
-                         double *work, float *spectra)
+/* `base` counts floats of SPECTRUM, `memory` is its place on the host. */
+static int fill_stage(struct build *build, const struct lanes_shape *shape, uint64_t base,
+                      float *memory, struct problem *problem)
 {
-    const uint32_t fft = plan->layout.fft;
-    tree_spectrum(plan->tree->tree, taps->re, taps->count, work, spectra);
-    if (count == 2 && taps->im != NULL)
-        tree_spectrum(plan->tree->tree, taps->im, taps->count, work, spectra + fft);
-    else if (count == 2)
-        memset(spectra + fft, 0, fft * sizeof *spectra);
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const struct edge *edges[CHANNELS_MAX] = {NULL};
+    char options[KERNEL_OPTIONS];
+    program_options(build, shape, options, sizeof options);
+    struct stage *stage;
+    int error = plan_stage(build, "lanes.cl", "lanes", options, shape->groups, &stage, problem);
+    if (error < 0)
+        return error;
+    stage->group_blocks = shape->blocks;
+    stage->count = shape->groups;
+    if (plan->layout.scratch == SCRATCH_LOCAL)
+        stage->local_bytes = local_bytes(shape);
+
+    float *spectra = malloc((size_t)shape->components * shape->fft * sizeof *spectra);
+    struct tree *tree = NULL;
+    error = spectra == NULL ? problem_set(problem, ERROR_MEMORY, "out of memory for a plan")
+                            : tree_create_levels(shape->fft, radices_of(shape), &tree, problem);
+    if (error < 0)
+        goto done;
+    fill_factors(shape, tree, memory);
+    find_edges(spec, edges);
+    const struct taps *last = NULL;
+    for (uint32_t g = 0; g < shape->groups; g++) {
+        const uint64_t place = factor_floats(shape) + g * group_floats(shape);
+        const uint32_t first = shape->first + g * shape->channels;
+        memset(memory + place, 0, group_floats(shape) * sizeof *memory);
+        for (uint32_t c = 0; c < shape->channels; c++) {
+            const struct edge *edge = edges[first + c];
+            assert(edge != NULL); /* plans without one were refused */
+            const struct row like = row_of_input(plan, spec, first + c);
+            const struct taps *taps = spec->taps[edge->taps];
+            if (taps != last) /* channels often share a filter */
+                make_spectra(shape, tree, taps, build->work, spectra);
+            last = taps;
+            for (uint32_t i = 0; i < shape->components; i++)
+                fill_lanes(shape, memory + place, c * shape->components + i, &like,
+                           spectra + (size_t)i * shape->fft, edge->gain);
+        }
+        struct row *row = &stage->rows[g];
+        *row = row_of_input(plan, spec, first);
+        row->width = shape->channels;
+        row->components = shape->components;
+        row->form = row_form(spec->outputs[0]);
+        row->output = spec->outputs[0] == OUTPUT_COMPLEX ? 2 * first : first;
+        row->stride = plan->info.output_floats;
+        row->delay_line = base;
+        row->spectrum_im = base + place;
+        row->spectrum = base + place + CONSTANTS_FLOATS;
+    }
+done:
+    tree_free(tree);
+    free(spectra);
+    return error;
 }
 
 int lanes_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
-    const struct plan_spec *spec = build->spec;
-    const uint32_t fft = plan->layout.fft, groups = group_count(spec);
-    const uint32_t most = group_channels(spec), each = components(spec);
-    const uint64_t base = plan->spectra_offset / sizeof(float);
+    struct lanes_shape shapes[2];
+    const uint32_t stages = shapes_of(build->spec, plan->layout.fft, shapes);
+    uint64_t base = plan->spectra_offset / sizeof(float);
     float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
-    const struct edge *edges[CHANNELS_MAX] = {NULL};
-    struct stage *stage;
-    int error = plan_stage(build, "lanes.cl", "lanes", NULL, groups, &stage, problem);
-    if (error < 0)
-        return error;
-    stage->group_blocks = group_blocks(spec);
-    float *spectra = malloc((size_t)each * fft * sizeof *spectra);
-    if (spectra == NULL)
-        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
-    find_edges(spec, edges);
-    const struct taps *last = NULL;
-    for (uint32_t c = 0; c < spec->inputs; c++) {
-        const uint32_t place = c % most, first = c - place;
-        const uint32_t width = spec->inputs - first < most ? spec->inputs - first : most;
-        const uint64_t group = first / most * group_floats(fft);
-        const struct row like = row_of_input(plan, spec, c);
-        assert(edges[c] != NULL); /* plans without one were refused */
-        const struct taps *taps = spec->taps[edges[c]->taps];
-        assert(taps != NULL);
-        if (taps != last) /* channels often share a filter */
-            make_spectra(plan, taps, each, build->work, spectra);
-        last = taps;
-        for (uint32_t i = 0; i < each; i++)
-            fill_lanes(memory + group, place * each + i, width * each, &like,
-                       spectra + (size_t)i * fft, edges[c]->gain, fft);
-        if (place > 0)
-            continue;
-        struct row *row = &stage->rows[first / most];
-        *row = like;
-        row->width = width;
-        row->components = each;
-        row->form = row_form(spec->outputs[0]);
-        row->output = spec->outputs[0] == OUTPUT_COMPLEX ? 2 * c : c;
-        row->stride = plan->info.output_floats;
-        row->spectrum_im = base + group;
-        row->spectrum = base + group + CONSTANTS_FLOATS;
+    int error = 0;
+    for (uint32_t s = 0; error == 0 && s < stages; s++) {
+        error = fill_stage(build, &shapes[s], base, memory, problem);
+        const uint64_t floats =
+            factor_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
+        base += floats;
+        memory += floats;
     }
-    stage->count = groups;
-    free(spectra);
-    return 0;
+    return error;
 }

@@ -82,8 +82,20 @@ static void choose_radices(struct tree *tree, uint32_t radix_max)
     }
 }
 
-int tree_create(uint32_t fft, uint32_t lanes, uint32_t radix_max, struct tree **out,
-                struct problem *problem)
+/* As the caller wants them. */
+static void take_radices(struct tree *tree, uint64_t radices)
+{
+    uint32_t left = tree->log_points;
+    for (tree->radices = radices; radices != 0; radices >>= 2) {
+        tree->levels++;
+        left -= (uint32_t)radices & 3;
+    }
+    assert(left == 0);
+    (void)left;
+}
+
+static int create(uint32_t fft, uint32_t lanes, uint32_t radix_max, uint64_t radices,
+                  struct tree **out, struct problem *problem)
 {
     assert((lanes == 1 || lanes == 16) && fft >= 4 * lanes && (fft & (fft - 1)) == 0);
     struct tree *tree = calloc(1, sizeof *tree);
@@ -95,7 +107,10 @@ int tree_create(uint32_t fft, uint32_t lanes, uint32_t radix_max, struct tree **
     tree->lanes = lanes;
     tree->points = tree->q / lanes;
     tree->log_points = log2_exact(tree->points);
-    choose_radices(tree, radix_max);
+    if (radices != 0)
+        take_radices(tree, radices);
+    else
+        choose_radices(tree, radix_max);
     tree->factors = calloc((uint64_t)tree->points * lanes * 2, sizeof *tree->factors);
     if (tree->factors == NULL) {
         tree_free(tree);
@@ -106,6 +121,17 @@ int tree_create(uint32_t fft, uint32_t lanes, uint32_t radix_max, struct tree **
         fill_factors(tree, lane, lane_angle(lanes, lane), tree->radices, 1, 0);
     *out = tree;
     return 0;
+}
+
+int tree_create(uint32_t fft, uint32_t lanes, uint32_t radix_max, struct tree **out,
+                struct problem *problem)
+{
+    return create(fft, lanes, radix_max, 0, out, problem);
+}
+
+int tree_create_levels(uint32_t fft, uint64_t radices, struct tree **out, struct problem *problem)
+{
+    return create(fft, 1, 8, radices, out, problem);
 }
 
 void tree_free(struct tree *tree)

@@ -26,6 +26,8 @@ struct tree {
 /* `fft`: a power of two, at least 4·lanes; `radix_max` 4 or 8. */
 int tree_create(uint32_t fft, uint32_t lanes, uint32_t radix_max, struct tree **out,
                 struct problem *problem);
+/* One lane, with the levels of `radices` (as struct tree holds them); their product is N/2. */
+int tree_create_levels(uint32_t fft, uint64_t radices, struct tree **out, struct problem *problem);
 void tree_free(struct tree *tree); /* NULL is fine */
 
 /* Floats of the kernels' table of factors, at least one vector. */
