@@ -30,8 +30,8 @@ enum {
     PATTERN_FRAMES = 1 << 14, /* of noise, sent again and again */
     PAYLOAD_BYTES = 1460,     /* MTU 1500 less IP, UDP and RTP */
     BATCH_DATAGRAMS = 4 * LOOPBACK_TRAIN_DATAGRAMS,
-    TICK_NS = 200000,         /* the sender looks so often what is due */
-    QUIET_MS = 300,           /* nothing more comes */
+    TICK_NS = 200000, /* the sender looks so often what is due */
+    QUIET_MS = 300,   /* nothing more comes */
     LATENCIES_MAX = 1 << 24,
 };
 
@@ -48,8 +48,8 @@ static struct bench {
     struct options options;
     uint32_t frame_bytes, packet_frames;
     int in, out;
-    uint8_t *pattern; /* [PATTERN_FRAMES + packet_frames] frames on the wire */
-    int64_t start_ns; /* monotonic: frame 0 is due */
+    uint8_t *pattern;  /* [PATTERN_FRAMES + packet_frames] frames on the wire */
+    int64_t start_ns;  /* monotonic: frame 0 is due */
     int64_t offset_ns; /* realtime - monotonic */
     double sent_seconds;
     atomic_bool sent_all;
@@ -110,11 +110,14 @@ static void send_frames(void)
         unsigned count = 0;
         while (count < BATCH_DATAGRAMS && frame < o->frames) {
             const uint64_t left = o->frames - frame;
-            const uint32_t frames = left < bench.packet_frames ? (uint32_t)left : bench.packet_frames;
+            const uint32_t frames =
+                left < bench.packet_frames ? (uint32_t)left : bench.packet_frames;
             if ((double)(frame + frames) > due)
                 break;
-            const struct rtp_header header = {
-                .payload_type = 96, .sequence = sequence++, .timestamp = (uint32_t)frame, .ssrc = 7};
+            const struct rtp_header header = {.payload_type = 96,
+                                              .sequence = sequence++,
+                                              .timestamp = (uint32_t)frame,
+                                              .ssrc = 7};
             rtp_build(headers[count], &header, NULL);
             vectors[2 * count] = (struct iovec){headers[count], o->raw ? 0 : RTP_HEADER_BYTES};
             vectors[2 * count + 1] =
@@ -140,7 +143,7 @@ static void send_frames(void)
 
 /* ---- receiving --------------------------------------------------------------------------- */
 
-static void take(void *context, uint8_t *datagram, size_t bytes, int64_t receive_ns)
+static void take(void *context, const uint8_t *datagram, size_t bytes, int64_t receive_ns)
 {
     (void)context;
     const uint8_t *payload = datagram;
@@ -166,7 +169,8 @@ static void take(void *context, uint8_t *datagram, size_t bytes, int64_t receive
     bench.lost += frame - bench.next_frame;
     bench.next_frame = frame + frames;
     bench.received += frames;
-    if (frames > 0 && bench.latency_count < LATENCIES_MAX && bench.next_frame <= bench.options.frames)
+    if (frames > 0 && bench.latency_count < LATENCIES_MAX &&
+        bench.next_frame <= bench.options.frames)
         bench.latencies_us[bench.latency_count++] =
             (float)(receive_ns - bench.offset_ns - due_ns(frame + frames)) * 1e-3f;
     if (bench.got != NULL)
@@ -198,14 +202,17 @@ static int compare(const void *a, const void *b)
 
 static double quantile(double q)
 {
-    return bench.latency_count > 0 ? bench.latencies_us[(size_t)(q * (bench.latency_count - 1))] : 0;
+    return bench.latency_count > 0 ? bench.latencies_us[(size_t)(q * (bench.latency_count - 1))]
+                                   : 0;
 }
 
 static void report(void)
 {
     qsort(bench.latencies_us, bench.latency_count, sizeof *bench.latencies_us, compare);
-    printf("{\"frames\": %llu, \"received\": %llu, \"lost\": %llu, \"wrong\": %llu, \"asked_s\": %.6f, "
-           "\"sent_s\": %.6f, \"p50_us\": %.1f, \"p90_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f}\n",
+    printf("{\"frames\": %llu, \"received\": %llu, \"lost\": %llu, \"wrong\": %llu, \"asked_s\": "
+           "%.6f, "
+           "\"sent_s\": %.6f, \"p50_us\": %.1f, \"p90_us\": %.1f, \"p99_us\": %.1f, \"max_us\": "
+           "%.1f}\n",
            (unsigned long long)bench.options.frames, (unsigned long long)bench.received,
            (unsigned long long)bench.lost, (unsigned long long)bench.wrong,
            (double)bench.options.frames / bench.options.rate_hz, bench.sent_seconds, quantile(0.5),
@@ -221,11 +228,16 @@ static const char usage[] =
 static bool parse_arguments(struct options *o, int argc, char **argv)
 {
     static const struct option rows[] = {
-        {"to", required_argument, NULL, 't'},       {"listen", required_argument, NULL, 'l'},
-        {"rate", required_argument, NULL, 'r'},     {"frames", required_argument, NULL, 'n'},
-        {"channels", required_argument, NULL, 'c'}, {"format", required_argument, NULL, 's'},
-        {"raw", no_argument, NULL, 'w'},            {"single", no_argument, NULL, '1'},
-        {"sent", required_argument, NULL, 'S'},     {"got", required_argument, NULL, 'G'},
+        {"to", required_argument, NULL, 't'},
+        {"listen", required_argument, NULL, 'l'},
+        {"rate", required_argument, NULL, 'r'},
+        {"frames", required_argument, NULL, 'n'},
+        {"channels", required_argument, NULL, 'c'},
+        {"format", required_argument, NULL, 's'},
+        {"raw", no_argument, NULL, 'w'},
+        {"single", no_argument, NULL, '1'},
+        {"sent", required_argument, NULL, 'S'},
+        {"got", required_argument, NULL, 'G'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", rows, NULL)) != -1;)
@@ -274,7 +286,8 @@ static bool write_sent(void)
         return false;
     for (uint64_t frame = 0; frame < bench.options.frames; frame += PATTERN_FRAMES) {
         const uint64_t left = bench.options.frames - frame;
-        fwrite(bench.pattern, bench.frame_bytes, left < PATTERN_FRAMES ? left : PATTERN_FRAMES, file);
+        fwrite(bench.pattern, bench.frame_bytes, left < PATTERN_FRAMES ? left : PATTERN_FRAMES,
+               file);
     }
     return fclose(file) == 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The least a program between two UDP ports can do: recvmmsg, sendmmsg, nothing in between. What the
- * daemon's rate is held against; --trains: with UDP_GRO and UDP_SEGMENT.
+ * The least a program between two UDP ports can do: recvmmsg, sendmmsg, nothing in between. What
+ * the daemon's rate is held against; --trains: with UDP_GRO and UDP_SEGMENT.
  */
 #include <errno.h>
 #include <signal.h>
@@ -26,13 +26,13 @@ static void on_signal(int number)
     stopping = 1;
 }
 
-static void gather(void *context, uint8_t *datagram, size_t bytes, int64_t receive_ns)
+static void gather(void *context, const uint8_t *datagram, size_t bytes, int64_t receive_ns)
 {
     struct gathered *gathered = context;
     (void)receive_ns;
     gathered->overflow |= gathered->count == DATAGRAMS;
     if (gathered->count < DATAGRAMS)
-        gathered->vectors[gathered->count++] = (struct iovec){datagram, bytes};
+        gathered->vectors[gathered->count++] = (struct iovec){(void *)(uintptr_t)datagram, bytes};
 }
 
 int main(int argc, char **argv)

@@ -184,7 +184,7 @@ static void place(struct echo *echo, uint64_t frame, const uint8_t *payload, uin
     echo->next_frame = frame;
 }
 
-static void take(void *context, uint8_t *datagram, size_t bytes, int64_t receive_ns)
+static void take(void *context, const uint8_t *datagram, size_t bytes, int64_t receive_ns)
 {
     struct echo *echo = context;
     struct rtp_packet packet;

@@ -106,7 +106,7 @@ static int64_t read_control(struct msghdr *message, size_t *piece_bytes)
 }
 
 unsigned loopback_read(struct loopback_reader *reader,
-                       void (*take)(void *context, uint8_t *datagram, size_t bytes,
+                       void (*take)(void *context, const uint8_t *datagram, size_t bytes,
                                     int64_t receive_ns),
                        void *context)
 {
@@ -158,15 +158,15 @@ bool loopback_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned p
 {
     struct mmsghdr headers[MESSAGES];
     union control controls[MESSAGES];
-    unsigned counts[MESSAGES];
+    unsigned counts[MESSAGES] = {0};
     while (datagrams > 0) {
         unsigned messages = 0, taken = 0;
         for (; messages < MESSAGES && taken < datagrams; messages++) {
             struct iovec *first = vectors + (size_t)taken * pieces;
             counts[messages] = trains ? train_of(first, datagrams - taken, pieces) : 1;
             struct msghdr *message = &headers[messages].msg_hdr;
-            *message = (struct msghdr){.msg_iov = first,
-                                       .msg_iovlen = (size_t)counts[messages] * pieces};
+            *message =
+                (struct msghdr){.msg_iov = first, .msg_iovlen = (size_t)counts[messages] * pieces};
             if (counts[messages] > 1) {
                 const uint16_t bytes = (uint16_t)bytes_of(first, pieces);
                 message->msg_control = controls[messages].bytes;

@@ -1,6 +1,6 @@
 /*
- * Loopback: the UDP sockets of the programs that the daemon is compared with, and of the bench's own
- * sender and receiver. Datagrams one by one (recvmmsg, sendmmsg), or in trains that the kernel
+ * Loopback: the UDP sockets of the programs that the daemon is compared with, and of the bench's
+ * own sender and receiver. Datagrams one by one (recvmmsg, sendmmsg), or in trains that the kernel
  * makes and cuts (UDP_GRO, UDP_SEGMENT). 127.0.0.1 only; one thread an object.
  */
 #ifndef CONVOLVD_BENCH_LOOPBACK_H
@@ -14,7 +14,7 @@
 
 enum {
     LOOPBACK_BUFFER_BYTES = 16 << 20, /* asked for, of every socket */
-    LOOPBACK_TRAIN_DATAGRAMS = 44,    /* of 1460 bytes and less: below what one UDP datagram holds */
+    LOOPBACK_TRAIN_DATAGRAMS = 44, /* of 1460 bytes and less: below what one UDP datagram holds */
 };
 
 /* A blocking socket; `listen`: bound to the port, with kernel receive times; else connected to it.
@@ -27,10 +27,11 @@ struct loopback_reader;
 struct loopback_reader *loopback_reader_open(int fd, bool trains);
 void loopback_reader_close(struct loopback_reader *reader);
 
-/* Waits for at least one message (or a signal, or SO_RCVTIMEO); `take` gets each datagram, receive_ns being
- * realtime. Returns how many there were. */
+/* Waits for at least one message (or a signal, or SO_RCVTIMEO); `take` gets each datagram,
+ * receive_ns being realtime. Returns how many there were. */
 unsigned loopback_read(struct loopback_reader *reader,
-                       void (*take)(void *context, uint8_t *datagram, size_t bytes, int64_t receive_ns),
+                       void (*take)(void *context, const uint8_t *datagram, size_t bytes,
+                                    int64_t receive_ns),
                        void *context);
 
 /*

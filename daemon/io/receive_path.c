@@ -1,14 +1,13 @@
 /* Receive path: see receive_path.h. Loop thread. */
 #include "io/receive_path.h"
 
-
 const char *receive_path_name(enum receive_path path)
 {
     static const char *const names[RECEIVE_PATHS + 1] = {
 #define X(name, text) [RECEIVE_##name] = text,
         RECEIVE_PATH_TABLE(X)
 #undef X
-        [RECEIVE_AUTO] = "auto",
+            [RECEIVE_AUTO] = "auto",
     };
     return (unsigned)path <= RECEIVE_PATHS ? names[(unsigned)path] : "?";
 }
@@ -87,8 +86,7 @@ bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t da
     }
     if (trial->measured < RECEIVE_PATH_TURN_DATAGRAMS)
         return false;
-    trial->turns_ns[trial->path][trial->turn / 2] =
-        (double)trial->cpu_ns / (double)trial->measured;
+    trial->turns_ns[trial->path][trial->turn / 2] = (double)trial->cpu_ns / (double)trial->measured;
     if (trial->turn + 1 < 2 * RECEIVE_PATH_TURNS) {
         begin_turn(trial, trial->turn + 1);
         return false;

@@ -28,7 +28,7 @@ enum receive_path {
 #define X(name, text) RECEIVE_##name,
     RECEIVE_PATH_TABLE(X)
 #undef X
-    RECEIVE_PATHS,
+        RECEIVE_PATHS,
     RECEIVE_AUTO = RECEIVE_PATHS, /* of wishes alone: whichever measures better */
 };
 
@@ -37,7 +37,8 @@ const char *receive_path_name(enum receive_path path);
 
 enum {
     RECEIVE_PATH_TURNS = 3,
-    RECEIVE_PATH_WARM_DATAGRAMS = 256,  /* of a turn, not measured: the queue still holds the other kind */
+    RECEIVE_PATH_WARM_DATAGRAMS =
+        256, /* of a turn, not measured: the queue still holds the other kind */
     RECEIVE_PATH_TURN_DATAGRAMS = 2048, /* of a turn, measured */
 };
 #define RECEIVE_PATH_MARGIN      0.10
@@ -45,11 +46,11 @@ enum {
 #define RECEIVE_PATH_REST_MAX_NS (960 * NS_PER_SECOND)
 
 struct receive_trial {
-    enum receive_path path;  /* in use now */
-    enum receive_path home;  /* the last verdict */
-    bool measuring;          /* receive_trial_note wants CPU times */
-    uint32_t turn;           /* 0 … 2 · TURNS: even ones are recvmmsg's */
-    uint64_t datagrams;      /* of this turn */
+    enum receive_path path; /* in use now */
+    enum receive_path home; /* the last verdict */
+    bool measuring;         /* receive_trial_note wants CPU times */
+    uint32_t turn;          /* 0 … 2 · TURNS: even ones are recvmmsg's */
+    uint64_t datagrams;     /* of this turn */
     uint64_t measured;
     int64_t cpu_ns;
     double turns_ns[RECEIVE_PATHS][RECEIVE_PATH_TURNS];
@@ -62,8 +63,9 @@ struct receive_trial {
 void receive_trial_reset(struct receive_trial *trial, enum receive_path wish);
 
 /*
- * After every wake-up: what it read, and the thread's CPU time it took (looked at while `measuring`).
- * Sets `path`, which the next wake-up is to use. True when a trial has ended with this one.
+ * After every wake-up: what it read, and the thread's CPU time it took (looked at while
+ * `measuring`). Sets `path`, which the next wake-up is to use. True when a trial has ended with
+ * this one.
  */
 bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t datagrams,
                         int64_t cpu_ns);

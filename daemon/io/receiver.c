@@ -48,10 +48,10 @@ enum {
     DATAGRAM_BYTES = 65536, /* more than UDP can carry */
     SLOT_BYTES = DATAGRAM_BYTES + 4096 + 64,
     WORK_PER_WAKE = 256,
-    PIECES = 3,                   /* of a message with a guess */
-    TRAIN_DATAGRAMS = 64,         /* of a train nothing is known of: UDP_MAX_SEGMENTS */
-    TRAINS = 4,                   /* a call: their slots stay in the cache */
-    GUESS_PAUSE = 16,             /* calls without guesses after one whose first was wrong */
+    PIECES = 3,           /* of a message with a guess */
+    TRAIN_DATAGRAMS = 64, /* of a train nothing is known of: UDP_MAX_SEGMENTS */
+    TRAINS = 4,           /* a call: their slots stay in the cache */
+    GUESS_PAUSE = 16,     /* calls without guesses after one whose first was wrong */
     CROSSING_NS = 500000,
     STEP_NS = 1000000,            /* what a disciplined clock never moves between wake-ups… */
     SLEW_PER_SECOND_NS = 1000000, /* …beyond what slewing does in the meantime */
@@ -74,8 +74,8 @@ struct stamps {
 /* Messages that were read and are not yet handed over to the end. */
 struct read_messages {
     unsigned next, count;
-    unsigned right;        /* guesses that came true */
-    bool begun;            /* message `next` has lost its first `offset` bytes */
+    unsigned right; /* guesses that came true */
+    bool begun;     /* message `next` has lost its first `offset` bytes */
     size_t offset;
     struct received train; /* begun: what its pieces share */
     size_t piece_bytes;
@@ -96,12 +96,12 @@ struct receiver {
     struct read_messages read;
     struct receive_trial trial;
     struct receive_figures figures;
-    bool gro;                /* UDP_GRO is on */
-    bool stale;              /* it was, and the queue may still hold trains */
-    size_t last_piece_bytes; /* of the newest train */
+    bool gro;                 /* UDP_GRO is on */
+    bool stale;               /* it was, and the queue may still hold trains */
+    size_t last_piece_bytes;  /* of the newest train */
     uint32_t train_datagrams; /* of the longest train of the last call */
-    unsigned guess_pause;    /* calls */
-    uint32_t overflow; /* SO_RXQ_OVFL as last seen */
+    unsigned guess_pause;     /* calls */
+    uint32_t overflow;        /* SO_RXQ_OVFL as last seen */
     int64_t last_receive_ns;
     int64_t offset_ns, offset_read_ns; /* realtime - monotonic, and when it was read */
     uint64_t clock_steps;
@@ -125,9 +125,8 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
     if (r->options.work_per_wake == 0)
         r->options.work_per_wake = WORK_PER_WAKE;
     for (size_t i = 0; i < SLOTS; i++) {
-        r->messages[i].msg_hdr = (struct msghdr){.msg_name = &r->from[i],
-                                                 .msg_iov = r->vectors[i],
-                                                 .msg_control = &r->controls[i]};
+        r->messages[i].msg_hdr = (struct msghdr){
+            .msg_name = &r->from[i], .msg_iov = r->vectors[i], .msg_control = &r->controls[i]};
     }
     r->train_datagrams = TRAIN_DATAGRAMS;
     receive_trial_reset(&r->trial, options->wish);
@@ -221,8 +220,7 @@ static void begin_message(struct receiver *r, unsigned slot)
         .truncated = message->msg_hdr.msg_flags & MSG_TRUNC,
         .from = &r->from[slot],
         .receive_ns = receive_ns,
-        .receive_realtime_ns =
-            stamps.has_time ? stamps.realtime_ns : receive_ns + read->offset_ns,
+        .receive_realtime_ns = stamps.has_time ? stamps.realtime_ns : receive_ns + read->offset_ns,
     };
     if (stamps.piece_bytes == 0 && r->stale)
         stamps.piece_bytes = r->last_piece_bytes;

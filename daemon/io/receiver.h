@@ -26,15 +26,15 @@
 struct received {
     const uint8_t *data;
     size_t bytes;
-    const uint8_t *payload;       /* of a guess that came true: `data` holds only what is before it */
-    bool truncated;               /* it was longer than the buffer */
+    const uint8_t *payload; /* of a guess that came true: `data` holds only what is before it */
+    bool truncated;         /* it was longer than the buffer */
     const struct sockaddr_storage *from;
-    int64_t receive_ns;           /* monotonic, when the kernel took it */
+    int64_t receive_ns; /* monotonic, when the kernel took it */
     int64_t receive_realtime_ns;
     /* What is behind it in its train: the times above are the last one's. */
     uint32_t train_datagrams;
     size_t train_bytes;
-    bool in_train;                /* it came with others, before or behind it */
+    bool in_train; /* it came with others, before or behind it */
 };
 
 /* Where the payload of a datagram to come probably belongs. */
@@ -45,8 +45,8 @@ struct receive_guess {
 };
 
 struct receiver_options {
-    const char *stream;           /* for messages */
-    int fd;                       /* taken over, also when open fails */
+    const char *stream; /* for messages */
+    int fd;             /* taken over, also when open fails */
     /* Datagrams; 0: 256. What one system call has read is handed over to its end: a train may reach
      * beyond it. */
     uint32_t work_per_wake;
@@ -72,8 +72,8 @@ struct receiver;
 int receiver_open(const struct receiver_options *options, struct receiver **out,
                   struct problem *problem);
 int receiver_start(struct receiver *receiver, uv_loop_t *loop, struct problem *problem);
-/* Reads up to `most` that the kernel already has, of a train too: the rest of it comes with the next
- * call. Returns the datagrams handed over, 0: none. */
+/* Reads up to `most` that the kernel already has, of a train too: the rest of it comes with the
+ * next call. Returns the datagrams handed over, 0: none. */
 unsigned receiver_read_more(struct receiver *receiver, uint32_t most);
 void receiver_stop(struct receiver *receiver); /* no call of the handler after this returns */
 /* Frees it; `closed` is called once, from the loop when the receiver was ever started. */

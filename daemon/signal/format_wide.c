@@ -22,7 +22,8 @@ static size_t encode_f32be(const float *values, size_t count, double factor, uin
         float4 value;
         memcpy(&value, values + i, sizeof value);
         if (factor != 1.0)
-            value = __builtin_convertvector(__builtin_convertvector(value, double4) * factor, float4);
+            value =
+                __builtin_convertvector(__builtin_convertvector(value, double4) * factor, float4);
         uint4 word = (uint4)value;
         word = word << 24 | (word & 0xFF00u) << 8 | (word >> 8 & 0xFF00u) | word >> 24;
         memcpy(wire + 4 * i, &word, sizeof word);

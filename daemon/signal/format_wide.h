@@ -10,8 +10,8 @@
 
 #include "signal/format.h"
 
-/* Encodes the first samples, as sample_encode_block would, and adds to *saturated. Returns how many: the
- * caller encodes the rest; 0 for other formats and machines. */
+/* Encodes the first samples, as sample_encode_block would, and adds to *saturated. Returns how
+ * many: the caller encodes the rest; 0 for other formats and machines. */
 size_t format_wide_encode(const struct sample_format *format, const float *values, size_t count,
                           double factor, uint8_t *wire, uint64_t *saturated);
 
