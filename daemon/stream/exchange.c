@@ -174,6 +174,23 @@ uint64_t stream_next_frame(const struct stream *s)
     return e != NULL ? e->submitted : 0;
 }
 
+static void take_next_plan(struct stream *s);
+
+/* A stream that stands still need not wait for its next block. */
+static void take_at_once(struct stream *s, struct epoch *e)
+{
+    uint64_t until;
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        const struct epoch *before = epoch_at(s, i);
+        if (before->ended && before->submitted < before->output_end)
+            return;
+    }
+    if (e != NULL)
+        exchange_follow(s, e, &until);
+    else if (s->next.frame == 0 && s->flight_first == s->flight_next)
+        take_next_plan(s); /* the next epoch has no history yet */
+}
+
 static bool is_alike(const struct stream *s, const struct stream_exchange *x)
 {
     const struct plan_info *now = plan_info(s->plan);
@@ -203,6 +220,7 @@ int stream_exchange(struct stream *s, const struct stream_exchange *exchange)
         take_ring(s, exchange->ring, at - (history < at ? history : at));
         s->next.ring = NULL;
     }
+    take_at_once(s, e);
     return 0;
 }
 

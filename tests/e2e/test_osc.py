@@ -574,6 +574,35 @@ class Osc(unittest.TestCase):
         self.assertEqual(data, message("/convolvd/rig/block", "hhb", 1, 64, struct.pack(">2f", 0.5, -0.5)))
 
 
+class Page(unittest.TestCase):
+    def test_commands(self):
+        """The configuration and every command line of docs/osc.md."""
+        with open(os.path.join(c.ROOT, "docs", "osc.md"), encoding="utf-8") as page:
+            shown = page.read()
+        ports = {"9000": str(c.free_port()), "9001": str(c.free_port())}
+        for written, free in ports.items():
+            shown = re.sub(rf"\b{written}\b", free, shown)
+        config = re.search(r"```ini\n(.*?)```", shown, re.S).group(1)
+        commands = [line for block in re.findall(r"```\w*\n(.*?)```", shown, re.S) for line in block.splitlines() if line.startswith("osc")]
+        self.assertGreaterEqual(len(commands), 9)
+        with c.temporary() as folder, c.Daemon(folder, config) as daemon:
+            dump = subprocess.Popen(["stdbuf", "-oL", *commands[0].rstrip(" &").split()], stdout=subprocess.PIPE, text=True)
+            try:
+                time.sleep(0.5)
+                for command in commands[1:]:
+                    subprocess.run(command.split(), check=True)
+                lines = [dump.stdout.readline() for _ in range(3)]
+                # The stream stands still: a fade goes on when there is something to fade.
+                c.wait_for(lambda: daemon.output().count("changed by OSC") == 2, "two changes")
+            finally:
+                dump.kill()
+                dump.wait()
+                dump.stdout.close()
+            for line, wanted in zip(lines, ('/convolvd/list s "rig"', "/convolvd/rig/info sfiiisffffhhs", "/convolvd/rig/levels hiffiffi")):
+                self.assertIn(wanted, line)
+            daemon.stop()
+
+
 class Recorded(unittest.TestCase):
     def test_sidecar(self):
         """A recording says which part of it is by which filter, and where it changed."""

@@ -130,7 +130,7 @@ class PureData(unittest.TestCase):
                 self.assertEqual(values[0], "filter")
                 changed = wide(float(values[1]), float(values[2]))
             elif what == "info":
-                self.assertEqual((values[0], values[5], values[-1]), ("pd", "f32be", "undetectable"))
+                self.assertEqual((values[0], values[5], values[14]), ("pd", "f32be", "undetectable"))
         self.assertEqual(changed, FRAMES // 2)
         self.assertEqual(len(y), FRAMES)
         self.assertEqual(levels, FRAMES)

@@ -370,6 +370,38 @@ static void test_epoch_ends_first(void **state)
     }
 }
 
+/* A stream that stands still takes the new plan at once: another change need not wait. */
+static void test_standing_still(void **state)
+{
+    (void)state;
+    static const enum exchange_how hows[] = {EXCHANGE_HARD, EXCHANGE_CLEAR};
+    for (size_t i = 0; i < 4; i++) {
+        struct stream_options options = default_options();
+        world_open(&options);
+        retired = 0;
+        if (i >= 2) {
+            put_all(0, 320);
+            turn(BATCHES), turn(BATCHES);
+        }
+        struct stream_exchange exchange = {.plan = &world->other,
+                                           .frame = stream_next_frame(world->stream),
+                                           .how = hows[i % 2],
+                                           .retired = on_retired};
+        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(retired, 1);
+        uint64_t from = i >= 2 ? 320 : 0;
+        for (uint64_t n = from; n < 1000; n += 40)
+            put_all(n, 40), turn(1);
+        stream_end(world->stream);
+        drain();
+        for (uint64_t n = 0; n < 1000; n++)
+            for (int c = 0; c < CHANNELS; c++)
+                expect(n, c, n < from ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                                      : by_definition(world->other.taps, TAPS, n, c, i % 2 ? from : 0));
+        world_close();
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_longer_filter_at_once),
         cmocka_unit_test(test_reach_of_a_longer_filter),
         cmocka_unit_test(test_epoch_ends_first),
+        cmocka_unit_test(test_standing_still),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
