@@ -56,7 +56,7 @@ DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*/*.c))
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o) $(BUILD)/kernels.o
 CLIENT_SRC := $(wildcard clients/lib/*.c)
 # libconvolv links alone: it holds the wire code it shares with the daemon.
-CLIENT_SHARED := daemon/io/rtp_wire.c daemon/signal/format.c
+CLIENT_SHARED := daemon/io/rtp_wire.c daemon/signal/format.c daemon/signal/format_wide.c
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.o) $(CLIENT_SHARED:%.c=$(BUILD)/%.o)
 # clients/tools/convolv-rig.c is a program; the other files there serve several of them.
 TOOL_SRC   := $(wildcard clients/tools/convolv-*.c)
