@@ -63,7 +63,8 @@ struct bench {
     const char *variants[VARIANTS_MAX]; /* NULL: the engine's own choice */
     uint32_t variant_count;
     const char *kernels_dir;
-    const char *csv;
+    const char *csv, *bars;
+    const char *command; /* that repeats it */
     struct engine *engine;
     int doorbell;
     struct random_state random;
@@ -401,6 +402,19 @@ static const char csv_head[] =
     "msamples_q1,msamples,msamples_q3,error,within,latency_p50_us,latency_p99_us,"
     "over_add_q1,over_add,over_add_q3,over_save_q1,over_save,over_save_q3";
 
+/* One line a bar, as bench/check.py reads them. */
+static const char bars_head[] = "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command";
+
+static const struct {
+    const char *what, *bar;
+    enum peer_method method;
+    uint32_t channels_least, channels_most;
+} bars[] = {
+    {"cpu against FFTW overlap-save", ">=2.5", PEER_OVERLAP_SAVE, 16, UINT32_MAX},
+    {"cpu against FFTW right-angle", ">=1.3", PEER_RIGHT_ANGLE, 16, UINT32_MAX},
+    {"cpu against FFTW planar", ">=1.8", PEER_OVERLAP_SAVE, 1, 2},
+};
+
 static void print_head(const struct bench *bench, const char *format_name)
 {
     const struct device_info *device = engine_device(bench->engine);
@@ -410,8 +424,8 @@ static void print_head(const struct bench *bench, const char *format_name)
            "p50/p99\n",
            device->name, device->driver, bench->threads, bench->threads == 1 ? "" : "s",
            format_name, bench->effort.repetitions);
-    printf("%3s %6s  %-18s %8s %-19s %-17s %-17s %8s %9s %9s\n", "ch", "N", "", "Ms/s", "",
-           "/ overlap-add", "/ overlap-save", "error", "p50", "p99");
+    printf("%3s %6s  %-18s %8s %-19s %-17s %-17s %-17s %8s %9s %9s\n", "ch", "N", "", "Ms/s", "",
+           "/ overlap-add", "/ overlap-save", "/ right-angle", "error", "p50", "p99");
 }
 
 static void csv_spread(FILE *csv, const struct series *series)
@@ -451,6 +465,7 @@ static void print_contestant(struct row *row, uint32_t which, FILE *csv)
            quartiles);
     print_ratio(&over[PEER_OVERLAP_ADD]);
     print_ratio(&over[PEER_OVERLAP_SAVE]);
+    print_ratio(&over[PEER_RIGHT_ANGLE]);
     printf(" %8.1e %9.1f %9.1f%s\n", it->error, p50, p99, it->within ? "" : "  WRONG");
     if (csv == NULL)
         return;
@@ -470,7 +485,33 @@ static void print_contestant(struct row *row, uint32_t which, FILE *csv)
     fflush(csv);
 }
 
-static void bench_row(struct bench *bench, const struct shape *shape, FILE *csv)
+/* The row's lines for the bars: of the engine's choice on a CPU, interleaved float input. */
+static void write_bars(const struct row *row, FILE *file)
+{
+    const struct shape *shape = &row->shape;
+    const struct contestant *ours = &row->contestants[0];
+    if (row->ours != 1 || row->count == row->ours || strcmp(shape->format_name, "f32le") != 0 ||
+        engine_device(row->bench->engine)->gpu)
+        return;
+    for (size_t i = 0; i < sizeof bars / sizeof bars[0]; i++) {
+        if (shape->channels < bars[i].channels_least || shape->channels > bars[i].channels_most)
+            continue;
+        const struct contestant *theirs = &row->contestants[row->ours + (uint32_t)bars[i].method];
+        struct series ratio;
+        series_ratio(&ours->rate, &theirs->rate, &ratio);
+        const struct spread spread = series_spread(&ratio);
+        fprintf(
+            file,
+            "%s,N=%u channels=%u threads=%u,%.5g,%.5g,%.4f,%s,Msamples/s,%.4f,%.4f,%.3g,\"%s\"\n",
+            bars[i].what, shape->fft, shape->channels, row->bench->threads,
+            series_spread(&ours->rate).median, series_spread(&theirs->rate).median, spread.median,
+            bars[i].bar, spread.median, spread.q3 - spread.q1, ours->within ? ours->error : 1.0,
+            row->bench->command);
+    }
+    fflush(file);
+}
+
+static void bench_row(struct bench *bench, const struct shape *shape, FILE *csv, FILE *bars_file)
 {
     struct row *row = calloc(1, sizeof *row);
     struct problem problem = {.text = "out of memory"};
@@ -494,6 +535,8 @@ static void bench_row(struct bench *bench, const struct shape *shape, FILE *csv)
         print_contestant(row, i, csv);
         bench->wrong += !row->contestants[i].within;
     }
+    if (bars_file != NULL)
+        write_bars(row, bars_file);
     goto done;
 
 failed:
@@ -506,7 +549,7 @@ done:
     free(row);
 }
 
-static void bench_format(struct bench *bench, const char *format_name, FILE *csv)
+static void bench_format(struct bench *bench, const char *format_name, FILE *csv, FILE *bars_file)
 {
     static const struct {
         const char *name;
@@ -534,7 +577,7 @@ static void bench_format(struct bench *bench, const char *format_name, FILE *csv
             const uint64_t blocks =
                 bench->effort.batch_samples / ((uint64_t)shape.hop * shape.channels);
             shape.blocks = blocks < 1 ? 1 : blocks > 4096 ? 4096 : (uint32_t)blocks;
-            bench_row(bench, &shape, csv);
+            bench_row(bench, &shape, csv, bars_file);
         }
 }
 
@@ -550,6 +593,7 @@ static const char usage[] =
     "  --variants A,B,…     names of the engine's variants; default: its own choice\n"
     "  --kernels DIR        kernels from there instead of the embedded ones\n"
     "  --csv FILE           append the table\n"
+    "  --bars FILE          append a line for every bar, as bench/check.py reads them\n"
     "  --quick              fewer and shorter runs\n";
 
 static bool list_parse(const char *text, struct list *list)
@@ -583,17 +627,12 @@ static uint32_t split(char *text, const char **names, uint32_t capacity)
 static bool parse_arguments(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},
-        {"threads", required_argument, NULL, 't'},
-        {"channels", required_argument, NULL, 'c'},
-        {"fft", required_argument, NULL, 'n'},
-        {"formats", required_argument, NULL, 'f'},
-        {"variants", required_argument, NULL, 'v'},
-        {"kernels", required_argument, NULL, 'k'},
-        {"csv", required_argument, NULL, 'o'},
-        {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"device", required_argument, NULL, 'd'},   {"threads", required_argument, NULL, 't'},
+        {"channels", required_argument, NULL, 'c'}, {"fft", required_argument, NULL, 'n'},
+        {"formats", required_argument, NULL, 'f'},  {"variants", required_argument, NULL, 'v'},
+        {"kernels", required_argument, NULL, 'k'},  {"csv", required_argument, NULL, 'o'},
+        {"bars", required_argument, NULL, 'b'},     {"quick", no_argument, NULL, 'q'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     struct list threads = {1, {1}};
     bool good = true;
@@ -622,6 +661,9 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
             break;
         case 'o':
             bench->csv = optarg;
+            break;
+        case 'b':
+            bench->bars = optarg;
             break;
         case 'q':
             bench->effort = quick;
@@ -655,6 +697,11 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
+    char command[512] = "";
+    for (int i = 0; i < argc; i++)
+        snprintf(command + strlen(command), sizeof command - strlen(command), "%s%s",
+                 i > 0 ? " " : "", argv[i]);
+    bench.command = command;
     const struct engine_options options = {
         .device = bench.device,
         .cpu_threads = (int)bench.threads,
@@ -673,10 +720,15 @@ int main(int argc, char **argv)
     FILE *csv = NULL;
     if (bench.csv != NULL && (csv = results_open(bench.csv, csv_head)) == NULL)
         fprintf(stderr, "bench_engine: %s: %s; nothing is saved\n", bench.csv, strerror(errno));
+    FILE *bars_file = NULL;
+    if (bench.bars != NULL && (bars_file = results_open(bench.bars, bars_head)) == NULL)
+        fprintf(stderr, "bench_engine: %s: %s; nothing is saved\n", bench.bars, strerror(errno));
     for (uint32_t i = 0; i < bench.format_count; i++)
-        bench_format(&bench, bench.formats[i], csv);
+        bench_format(&bench, bench.formats[i], csv, bars_file);
     if (csv != NULL)
         fclose(csv);
+    if (bars_file != NULL)
+        fclose(bars_file);
     engine_close(bench.engine);
     close(bench.doorbell);
     if (bench.wrong + bench.failed > 0)

@@ -1,6 +1,7 @@
 /*
  * The peer every figure of the engine stands beside: FFTW 3 (single precision, FFTW_MEASURE),
- * real-to-complex and back, overlap-add and overlap-save, on the same frames in the same ring, with
+ * real-to-complex and back, overlap-add and overlap-save, and overlap-save by the engine's own
+ * right-angle transform (complex, of half the length), on the same frames in the same ring, with
  * a filter of its own for every channel, on as many threads, to the same interleaved floats.
  *
  * De-interleaving and conversion go through 16 × 16 transposes, so that FFTW is not made
@@ -15,7 +16,7 @@
 
 #include "convolve/engine.h"
 
-enum peer_method { PEER_OVERLAP_ADD, PEER_OVERLAP_SAVE, PEER_METHODS };
+enum peer_method { PEER_OVERLAP_ADD, PEER_OVERLAP_SAVE, PEER_RIGHT_ANGLE, PEER_METHODS };
 
 const char *peer_name(enum peer_method method);
 

@@ -17,6 +17,7 @@
 static const char *const names[PEER_METHODS] = {
     [PEER_OVERLAP_ADD] = "FFTW overlap-add",
     [PEER_OVERLAP_SAVE] = "FFTW overlap-save",
+    [PEER_RIGHT_ANGLE] = "FFTW right-angle",
 };
 
 const char *peer_name(enum peer_method method)
@@ -51,6 +52,9 @@ void peer_run(struct peer *peer, enum peer_method method, uint64_t position, uin
 
 #else
 
+#include <math.h>
+#include <stdbool.h>
+
 #include <fftw3.h>
 
 enum { GROUP = 16, LOG_FFT_MAX = 24 };
@@ -61,13 +65,16 @@ struct desk {
     float *result;          /* [GROUP][N] */
     float *tails;           /* [GROUP][L], between a share's first blocks */
     fftwf_complex *product; /* [N/2 + 1] */
+    fftwf_complex *turned;  /* [N/2]: the window, turned by the right angle */
 };
 
 struct peer {
     struct peer_shape shape;
     uint32_t bins;
-    fftwf_plan forward, inverse;
+    fftwf_plan forward, inverse, turned_forward, turned_inverse;
     float *spectra;     /* [channels][bins] interleaved, 1/N folded in */
+    float *turned;      /* [channels][N/2] interleaved, the same of the right-angle transform */
+    float *turn;        /* [N/2] interleaved: exp(i pi n / N) */
     float *tails[2];    /* [channels][L]: those of the last call, and those being made */
     uint32_t tails_now; /* which of them the next call reads */
     uint64_t tails_position;
@@ -83,7 +90,7 @@ struct peer {
 
 /* Plans are made once a size: they hold for every aligned array. */
 static struct plans {
-    fftwf_plan forward, inverse;
+    fftwf_plan forward, inverse, turned_forward, turned_inverse;
 } plans[LOG_FFT_MAX + 1];
 
 static const struct plans *plans_for(uint32_t fft)
@@ -96,14 +103,23 @@ static const struct plans *plans_for(uint32_t fft)
         return entry;
     float *time = fftwf_alloc_real(fft);
     fftwf_complex *spectrum = fftwf_alloc_complex(fft / 2 + 1);
-    if (time != NULL && spectrum != NULL) {
+    fftwf_complex *turned = fftwf_alloc_complex(fft / 2);
+    if (time != NULL && spectrum != NULL && turned != NULL) {
         entry->forward =
             fftwf_plan_dft_r2c_1d((int)fft, time, spectrum, FFTW_MEASURE | FFTW_PRESERVE_INPUT);
         entry->inverse = fftwf_plan_dft_c2r_1d((int)fft, spectrum, time, FFTW_MEASURE);
+        entry->turned_forward =
+            fftwf_plan_dft_1d((int)fft / 2, turned, spectrum, FFTW_BACKWARD, FFTW_MEASURE);
+        entry->turned_inverse =
+            fftwf_plan_dft_1d((int)fft / 2, spectrum, turned, FFTW_FORWARD, FFTW_MEASURE);
     }
     fftwf_free(time);
     fftwf_free(spectrum);
-    return entry->forward != NULL && entry->inverse != NULL ? entry : NULL;
+    fftwf_free(turned);
+    return entry->forward != NULL && entry->inverse != NULL && entry->turned_forward != NULL &&
+                   entry->turned_inverse != NULL
+               ? entry
+               : NULL;
 }
 
 /* ---- frames in and out ------------------------------------------------------------------- */
@@ -237,6 +253,34 @@ static void convolve(const struct peer *peer, struct desk *desk, uint32_t channe
     fftwf_execute_dft_c2r(peer->inverse, desk->product, desk->result + plane);
 }
 
+/* First half and second half of `time` as re and im, turned. */
+static void turn_window(const struct peer *peer, const float *restrict time, float *restrict turned)
+{
+    const uint32_t q = peer->shape.fft / 2;
+    const float *restrict w = peer->turn, *restrict late = time + q;
+    for (uint32_t n = 0; n < q; n++) {
+        turned[2 * n] = time[n] * w[2 * n] - late[n] * w[2 * n + 1];
+        turned[2 * n + 1] = time[n] * w[2 * n + 1] + late[n] * w[2 * n];
+    }
+}
+
+/* The same window by complex transforms of half the length on the roots of u^(N/2) = i; only the
+ * second half of the result is wanted. */
+static void convolve_turned(const struct peer *peer, struct desk *desk, uint32_t channel,
+                            uint32_t place)
+{
+    const uint32_t q = peer->shape.fft / 2;
+    const size_t plane = (size_t)place * peer->shape.fft;
+    turn_window(peer, desk->frames + plane, (float *)desk->turned);
+    fftwf_execute_dft(peer->turned_forward, desk->turned, desk->product);
+    multiply((float *)desk->product, peer->turned + (size_t)channel * q * 2, q);
+    fftwf_execute_dft(peer->turned_inverse, desk->product, desk->turned);
+    float *restrict late = desk->result + plane + q;
+    const float *restrict w = peer->turn, *restrict z = (const float *)desk->turned;
+    for (uint32_t n = 0; n < q; n++)
+        late[n] = z[2 * n + 1] * w[2 * n] - z[2 * n] * w[2 * n + 1];
+}
+
 /* The tails that the block at `position` leaves. */
 static void make_tails(const struct peer *peer, struct desk *desk, uint64_t position,
                        uint32_t channel, uint32_t width)
@@ -283,12 +327,13 @@ static void overlap_add(struct peer *peer, struct desk *desk, uint32_t channel, 
 static void overlap_save(struct peer *peer, struct desk *desk, uint32_t channel, uint32_t width,
                          uint32_t from, uint32_t until)
 {
+    const bool turned = peer->method == PEER_RIGHT_ANGLE;
     const uint32_t fft = peer->shape.fft, hop = peer->shape.hop;
     gather(peer, peer->position + (uint64_t)from * hop - hop, channel, width, desk->frames);
     for (uint32_t j = from; j < until; j++) {
         gather(peer, peer->position + (uint64_t)j * hop, channel, width, desk->frames + hop);
         for (uint32_t c = 0; c < width; c++) {
-            convolve(peer, desk, channel + c, c);
+            (turned ? convolve_turned : convolve)(peer, desk, channel + c, c);
             float *window = desk->frames + (size_t)c * fft;
             memcpy(window, window + hop, hop * sizeof(float));
         }
@@ -350,6 +395,12 @@ static void make_spectra(struct peer *peer)
         memcpy(spectrum, peer->desks[0].product, peer->bins * 2 * sizeof(float));
         for (uint32_t i = 0; i < 2 * peer->bins; i++)
             spectrum[i] /= (float)shape->fft;
+        const uint32_t q = shape->fft / 2;
+        float *turned = peer->turned + (size_t)c * q * 2;
+        turn_window(peer, time, (float *)peer->desks[0].turned);
+        fftwf_execute_dft(peer->turned_forward, peer->desks[0].turned, peer->desks[0].product);
+        for (uint32_t i = 0; i < 2 * q; i++)
+            turned[i] = ((const float *)peer->desks[0].product)[i] / (float)q;
     }
 }
 
@@ -359,8 +410,9 @@ static bool desk_open(struct desk *desk, const struct peer_shape *shape)
     desk->result = fftwf_alloc_real((size_t)GROUP * shape->fft);
     desk->tails = fftwf_alloc_real((size_t)GROUP * shape->hop);
     desk->product = fftwf_alloc_complex(shape->fft / 2 + 1);
-    return desk->frames != NULL && desk->result != NULL && desk->tails != NULL &&
-           desk->product != NULL;
+    desk->turned = fftwf_alloc_complex(shape->fft / 2);
+    return desk->turned != NULL && desk->frames != NULL && desk->result != NULL &&
+           desk->tails != NULL && desk->product != NULL;
 }
 
 int peer_open(const struct peer_shape *shape, struct peer **out, struct problem *problem)
@@ -377,18 +429,27 @@ int peer_open(const struct peer_shape *shape, struct peer **out, struct problem 
     peer->bins = shape->fft / 2 + 1;
     peer->forward = made->forward;
     peer->inverse = made->inverse;
+    peer->turned_forward = made->turned_forward;
+    peer->turned_inverse = made->turned_inverse;
     peer->tails_position = UINT64_MAX;
     peer->spectra = fftwf_alloc_real((size_t)shape->channels * peer->bins * 2);
+    peer->turned = fftwf_alloc_real((size_t)shape->channels * shape->fft);
+    peer->turn = fftwf_alloc_real(shape->fft);
     peer->tails[0] = fftwf_alloc_real(tail_floats);
     peer->tails[1] = fftwf_alloc_real(tail_floats);
     peer->desks = calloc(shape->threads, sizeof *peer->desks);
     peer->team = team_open(shape->threads);
-    if (peer->spectra == NULL || peer->tails[0] == NULL || peer->tails[1] == NULL ||
-        peer->desks == NULL || peer->team == NULL)
+    if (peer->spectra == NULL || peer->turned == NULL || peer->turn == NULL ||
+        peer->tails[0] == NULL || peer->tails[1] == NULL || peer->desks == NULL ||
+        peer->team == NULL)
         goto no_memory;
     for (uint32_t t = 0; t < shape->threads; t++)
         if (!desk_open(&peer->desks[t], shape))
             goto no_memory;
+    for (uint32_t n = 0; n < shape->fft / 2; n++) {
+        peer->turn[2 * n] = (float)cos(M_PI * n / shape->fft);
+        peer->turn[2 * n + 1] = (float)sin(M_PI * n / shape->fft);
+    }
     make_spectra(peer);
     *out = peer;
     return 0;
@@ -408,9 +469,12 @@ void peer_close(struct peer *peer)
         fftwf_free(peer->desks[t].result);
         fftwf_free(peer->desks[t].tails);
         fftwf_free(peer->desks[t].product);
+        fftwf_free(peer->desks[t].turned);
     }
     free(peer->desks);
     fftwf_free(peer->spectra);
+    fftwf_free(peer->turned);
+    fftwf_free(peer->turn);
     fftwf_free(peer->tails[0]);
     fftwf_free(peer->tails[1]);
     free(peer);
