@@ -149,8 +149,9 @@ static void take_ring(struct stream *s, struct stream_ring *ring, uint64_t reach
     s->jump_max = ring->jump_max;
     s->history = ring->history;
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
-        const struct epoch *e = epoch_at(s, i);
+        struct epoch *e = epoch_at(s, i);
         uint64_t until = e->ended ? e->output_end : e->head + s->hop;
+        e->absent_until = e->absent_until > from ? e->absent_until : from;
         uint64_t first = e->base / s->hop;
         for (uint64_t block = e->delivered / s->hop; block * s->hop < until; block++)
             s->times[(first + block) & s->times_mask] = old.times[(first + block) & old.times_mask];

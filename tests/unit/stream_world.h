@@ -142,10 +142,12 @@ void engine_submit(struct engine *engine, struct batch *batch)
     engine->queue[engine->queued++] = batch;
 }
 
-static double ring_value(const struct ring *ring, uint64_t position, uint32_t channel)
+/* As a device may: where nothing is said to be absent, presence is not looked at. */
+static double ring_value(const struct batch_item *item, uint64_t position, uint32_t channel)
 {
+    const struct ring *ring = item->ring;
     uint32_t slot = (uint32_t)(position & (ring->frames - 1));
-    if (!(ring->present[slot / 32] >> (slot % 32) & 1))
+    if (item->absent && !(ring->present[slot / 32] >> (slot % 32) & 1))
         return 0.0;
     int16_t code;
     memcpy(&code, ring->bytes + (size_t)slot * ring->frame_bytes + 2 * channel, 2);
@@ -162,7 +164,7 @@ static void convolve(const struct batch_item *item)
         for (uint32_t c = 0; c < CHANNELS && n >= item->write_from && n < item->write_until; c++) {
             double re = 0, im = 0;
             for (uint32_t k = 0; k < item->plan->info.taps_longest; k++) {
-                double x = ring_value(item->ring, item->position + n - k, c);
+                double x = ring_value(item, item->position + n - k, c);
                 re += item->plan->taps[k] * x;
                 im += item->plan->imaginary[k] * x;
             }
@@ -184,7 +186,7 @@ static void convolve(const struct batch_item *item)
                 uint64_t position = item->position + b * HOP + n;
                 uint32_t slot = (uint32_t)(position & (item->ring->frames - 1));
                 report->present += item->ring->present[slot / 32] >> (slot % 32) & 1;
-                report->sum += (float)ring_value(item->ring, position, c);
+                report->sum += (float)ring_value(item, position, c);
             }
         }
     }

@@ -306,6 +306,44 @@ static void test_longer_filter_at_once(void **state)
     }
 }
 
+/* What the old ring no longer held is silence to the new filter, and that is said. */
+static void test_history_that_is_gone(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    options.ring_frames_min = 256;
+    world_open(&options);
+    world->other.info.taps_longest = world->other.info.history_frames = LONG;
+    struct random_state random = {79};
+    for (int k = 0; k < LONG; k++)
+        world->other.taps[k] = random_normal(&random);
+    struct stream_exchange exchange = {.plan = &world->other, .how = EXCHANGE_HARD, .retired = on_retired};
+    struct problem problem;
+    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+    retired = 0;
+    for (uint64_t n = 0; n < FRAMES; n += 40) {
+        put_all(n, 40);
+        turn(1);
+        if (n != 1000)
+            continue;
+        exchange.frame = stream_next_frame(world->stream);
+        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+    }
+    stream_end(world->stream);
+    drain();
+    stream_ring_free(stream_ring_replaced(world->stream));
+    uint64_t end = exchange.frame;
+    while (world->got.causes[0][end] & bit(INVALID_FILTER_CHANGE))
+        end++;
+    uint64_t since = end - (LONG - 1);
+    assert_true(since > exchange.frame - 256 && since < exchange.frame - TAPS + 1);
+    for (uint64_t n = 0; n < FRAMES; n++)
+        for (int c = 0; c < CHANNELS; c++)
+            expect(n, c, n < exchange.frame ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                                            : by_definition(world->other.taps, LONG, n, c, since));
+    world_close();
+}
+
 /* What the old filter no longer saw, a longer one does: a gap and the beginning are flagged again. */
 static void test_reach_of_a_longer_filter(void **state)
 {
@@ -411,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_clear),
         cmocka_unit_test(test_longer_filter),
         cmocka_unit_test(test_longer_filter_at_once),
+        cmocka_unit_test(test_history_that_is_gone),
         cmocka_unit_test(test_reach_of_a_longer_filter),
         cmocka_unit_test(test_epoch_ends_first),
         cmocka_unit_test(test_standing_still),
