@@ -78,7 +78,7 @@ static void transforms_and_taps(void **state)
         }
 }
 
-/* Words of every size, order and sign, in full vectors and single lanes. */
+/* Words of every size, order and sign, in full vectors, in few lanes, and gathered. */
 static void formats(void **state)
 {
     (void)state;
@@ -89,6 +89,7 @@ static void formats(void **state)
         for (size_t f = 0; f < sizeof names / sizeof names[0]; f++) {
             run_shape(engine_hooks.host_isa, names[f], 16, OUTPUT_REAL, 100, 0, 45, f);
             run_shape(engine_hooks.host_isa, names[f], 3, OUTPUT_COMPLEX, 100, 0, 45, f);
+            run_shape(engine_hooks.host_isa, names[f], 1 + f % 2, OUTPUT_REAL, 100, 0, 45, f);
         }
 }
 
