@@ -9,7 +9,9 @@ struct packet chain_packet(struct chain *chain, const struct result *result, int
     assert(result->samples != NULL && result->frames > 0);
     /* A result tells of a new epoch by its flag; the number guards against a first piece that was shed. */
     bool begins = chain->begun && (result->flags & RESULT_EPOCH_START || result->epoch != chain->epoch);
-    uint32_t flags = PACKET_CAPTURE | PACKET_RESULT;
+    uint32_t flags = PACKET_CAPTURE;
+    if (!(result->flags & RESULT_MIXED))
+        flags |= PACKET_RESULT; /* the device holds the same */
     if (begins || (!chain->begun && chain->records))
         flags |= chain->records ? PACKET_RECORD : PACKET_DISCONTINUITY;
     if (result->flags & RESULT_EPOCH_END)

@@ -201,7 +201,7 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
         .timeline_frame = e->timeline_base / s->decimate + first,
         .frames = (uint32_t)kept,
         .channels = s->output_channels,
-        .flags = (e->announced ? 0 : RESULT_EPOCH_START) |
+        .flags = (e->announced ? 0 : RESULT_EPOCH_START) | (flight->mixed ? RESULT_MIXED : 0) |
                  (e->ended && until == e->output_end ? RESULT_EPOCH_END : 0),
         .samples = item->samples + (first - item_first) * s->output_channels,
         .rate_hz = s->options.rate_hz / s->decimate,

@@ -35,6 +35,7 @@ enum result_flags {
     RESULT_EPOCH_END = 2,   /* last frames of an epoch, tail included; without frames (samples NULL) when all
                              * had been handed on before the end was known */
     RESULT_RAW = 4,         /* raw input, wire format, for `record = input` sinks */
+    RESULT_MIXED = 8,       /* a cross-fade: the samples are the host's, the device holds its two parts */
 };
 
 struct result {

@@ -226,6 +226,7 @@ struct capture {
     uint64_t frames[EPOCHS];            /* highest frame + 1 */
     float samples[EPOCHS][FRAMES_MAX][CHANNELS];
     uint8_t seen[EPOCHS][FRAMES_MAX];
+    bool mixed[EPOCHS][FRAMES_MAX];
     uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
     uint64_t delivered;
     int starts, ends;
@@ -292,6 +293,7 @@ static void take(void *context, const struct result *result)
         memcpy(got->samples[result->epoch][n], result->samples + i * CHANNELS,
                sizeof got->samples[0][0]);
         got->seen[result->epoch][n]++;
+        got->mixed[result->epoch][n] = (result->flags & RESULT_MIXED) != 0;
     }
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         for (uint64_t n = result->invalid[i].from; n < result->invalid[i].until; n++)

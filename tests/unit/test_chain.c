@@ -44,6 +44,17 @@ static void a_result_keeps_its_place_times_and_ranges(void **state)
     assert_int_equal(packet.invalid_count, 1);
 }
 
+/* What a cross-fade has mixed is not what the device holds. */
+static void a_mix_is_not_in_the_device(void **state)
+{
+    (void)state;
+    struct chain chain = {0};
+    struct result result = result_of(0, 64, RESULT_MIXED);
+    assert_false(chain_packet(&chain, &result, 0).flags & PACKET_RESULT);
+    result = result_of(0, 72, 0);
+    assert_true(chain_packet(&chain, &result, 0).flags & PACKET_RESULT);
+}
+
 static void epochs_and_records_are_handed_on(void **state)
 {
     (void)state;
@@ -95,6 +106,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_keeps_its_place_times_and_ranges),
+        cmocka_unit_test(a_mix_is_not_in_the_device),
         cmocka_unit_test(epochs_and_records_are_handed_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

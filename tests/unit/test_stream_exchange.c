@@ -90,6 +90,7 @@ static void test_fade(void **state)
                 expect(n, c, (1 - w) * by_definition(world->plan.taps, TAPS, n, c, 0) +
                                  w * by_definition(world->other.taps, TAPS, n, c, 0));
             bool inside = n >= exchange.frame && n < exchange.frame + exchange.fade_frames;
+            assert_int_equal(world->got.mixed[0][n], inside);
             assert_int_equal((world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0, inside);
         }
         world_close();
