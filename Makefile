@@ -229,7 +229,7 @@ $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 .PHONY: bench benches demo
 bench:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_BENCH)"
-	+@$(MAKE) --no-print-directory -j$(JOBS) all benches
+	+@$(MAKE) --no-print-directory -j$(JOBS) all benches $(JACK_CLIENT)
 	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
 
 # Holds bench/results/ against bench/bars.csv; BENCH_GROUP=gpu: what must have been measured.

@@ -154,6 +154,7 @@ static int process(jack_nframes_t frames, void *context)
     }
     if (!client->running) {
         client->running = true;
+        atomic_store(&client->xruns, 0); /* those of making connections are nobody's */
         atomic_store(&client->first_frame, now);
         atomic_store(&client->start_ns, monotonic_ns());
     } else if (now != client->next_frame_time) {
