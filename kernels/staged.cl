@@ -11,7 +11,7 @@
  *
  * No twiddles in between and no transposition: row K carries the angle (K + 1/4) / rows, which its
  * first pass takes in. Groups of columns take WIDTH neighbours, so that all they read and write is
- * contiguous. The host launches slices of the blocks, so that a slice's scratch stays in the cache.
+ * contiguous.
  *
  * One program for the columns (STAGED_COLUMNS, POINTS = rows, STEP = columns of them, with
  * window.clh's options) and one for the rows (POINTS = columns, ROWS).

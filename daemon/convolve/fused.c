@@ -147,10 +147,11 @@ uint32_t fused_components(const struct build *build)
 int fused_options(const struct build *build, const struct registers *shape, const struct row *rows,
                   char *options, size_t bytes)
 {
-    bool offset = false, one_form = true;
+    bool offset = false, one_form = true, plain = true;
     const struct row *first = NULL; /* that writes */
     for (uint32_t i = 0; i < build->spec->inputs; i++) {
         offset |= rows[i].offset_hi != 0 || rows[i].offset_lo != 0;
+        plain &= rows[i].scale == 1 && rows[i].gain == 1;
         if (rows[i].components == 0)
             continue;
         first = first != NULL ? first : &rows[i];
@@ -159,8 +160,8 @@ int fused_options(const struct build *build, const struct registers *shape, cons
     int length = registers_options(shape, options, bytes);
     length += window_options(&build->spec->format, rows, offset, options + length,
                              bytes - (size_t)length);
-    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%u",
-                       fused_components(build));
+    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%u -D PLAIN=%d",
+                       fused_components(build), plain && !offset);
     if (!build->engine->found.info.gpu || first == NULL)
         return length;
     length += snprintf(options + length, bytes - (size_t)length, 

@@ -15,7 +15,7 @@ enum { GROUP_ITEMS = 128, SEEN_BYTES = 24 };
 
 static const struct registers shapes[] = {
     {32, 8, {8, 4, 1, 1}, 1, 1, false},
-    {64, 16, {16, 4, 1, 1}, 1, 1, false},
+    {64, 8, {8, 8, 1, 1}, 1, 1, false},
     {128, 16, {16, 8, 1, 1}, 1, 1, false},
     {256, 16, {16, 16, 1, 1}, 1, 1, false},
     {512, 16, {16, 8, 4, 1}, 1, 1, false},

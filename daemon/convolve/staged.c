@@ -1,7 +1,7 @@
 /*
  * The variant "staged": transforms too long for a work-group of a GPU, in three launches over a
- * scratch in device memory (kernels/staged.cl). The blocks of an item are cut into slices whose
- * scratch stays in the device's cache.
+ * scratch in device memory (kernels/staged.cl). The blocks of an item are cut into slices, large
+ * enough to fill the device, small enough to leave room for other plans.
  *
  * Worker threads under engine->workers; staged_run on the device thread.
  */
@@ -13,7 +13,7 @@
 #include "convolve/fused.h"
 #include "core/log.h"
 
-enum { ITEMS_MOST = 512, SLICE_BYTES = 32 << 20, REPORT_BYTES = sizeof(struct report_row) };
+enum { ITEMS_MOST = 512, SLICE_BYTES = 256 << 20, SLICE_PART = 4, REPORT_BYTES = sizeof(struct report_row) };
 
 /* Q = rows · columns. */
 struct stages {
@@ -69,7 +69,10 @@ static void stages_of(const struct build *build, struct stages *stages)
     (void)found;
     const uint64_t entry_bytes = 2 * sizeof(float) * (uint64_t)points * fused_components(build);
     const uint64_t most = (uint64_t)build->spec->inputs * plan->blocks_max;
-    const uint64_t entries = entry_bytes < SLICE_BYTES ? SLICE_BYTES / entry_bytes : 1;
+    const uint64_t slice_bytes = plan->engine->state.bytes / SLICE_PART < SLICE_BYTES
+                                     ? plan->engine->state.bytes / SLICE_PART
+                                     : SLICE_BYTES;
+    const uint64_t entries = entry_bytes < slice_bytes ? slice_bytes / entry_bytes : 1;
     stages->entries = (uint32_t)(entries < most ? entries : most);
 }
 
