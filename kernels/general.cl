@@ -6,13 +6,9 @@
  * general_product   group (k, r): output r of block k is the sum over its edges and their
  *                   partitions p of delay line slot k - p·step times the partition's
  *                   spectrum; inverted once.
- *
- * Partition sums go in two levels (groups of 64), so that the error of 16384 partitions
- * stays near that of one.
  */
 #include "arguments.clh"
-
-#define PARTITION_GROUP 64u
+#include "partitions.clh"
 
 __kernel void general_forward(ARGUMENTS)
 {
@@ -27,35 +23,6 @@ __kernel void general_forward(ARGUMENTS)
         (__global real *)(state + row->delay_line + (ulong)slot * 2 * points * LANES);
     for (uint v = ITEM; v < points; v += ITEMS)
         point_store_global(line, v, point_load(z, v));
-}
-
-/* Bins [v, v + BINS) of one item are summed in registers. */
-#define BINS 4u
-
-inline void sum_edge(__global const real *line, __global const real *h, uint points, uint slot,
-                     uint slots, uint step, uint partitions, uint v, uint bins, struct point *total)
-{
-    for (uint from = 0; from < partitions; from += PARTITION_GROUP) {
-        const uint until = min(from + PARTITION_GROUP, partitions);
-        struct point part[BINS];
-        for (uint b = 0; b < BINS; b++)
-            part[b].re = part[b].im = (real)0.0f;
-        for (uint p = from; p < until; p++) {
-            __global const real *x = line + (size_t)slot * 2 * points;
-            __global const real *f = h + (size_t)p * 2 * points;
-            for (uint b = 0; b < bins; b++) {
-                const struct point a = point_load_global(x, v + b * ITEMS);
-                const struct point c = point_load_global(f, v + b * ITEMS);
-                part[b].re += a.re * c.re;
-                part[b].re -= a.im * c.im;
-                part[b].im += a.re * c.im;
-                part[b].im += a.im * c.re;
-            }
-            slot = slot >= step ? slot - step : slot + slots - step;
-        }
-        for (uint b = 0; b < bins; b++)
-            total[b] = point_add(total[b], part[b]);
-    }
 }
 
 __kernel void general_product(ARGUMENTS)

@@ -28,6 +28,7 @@
 #define ROW_FLOAT    4u  /* IEEE 754 binary32 */
 #define ROW_ALIGNED  8u  /* every word lies at a multiple of its size (2 or 4) */
 #define ROW_ABSENT   16u /* presence bits must be looked at */
+#define ROW_REBUILD  32u /* blocks before the item: only what they leave in STATE counts */
 
 /* row.form: what the last pass does with the frames */
 #define FORM_REAL     0u
@@ -68,6 +69,7 @@ struct row {
     ROW_U32 slot, slots; /* of block 0 in the delay line; slots of it */
     ROW_U32 plane_slot, plane_slots;
     ROW_U32 age;              /* blocks of the epoch before block 0, saturated */
+    ROW_U32 block;            /* the same, modulo 2^32 */
     ROW_U32 partition_blocks; /* blocks from one partition to the next */
     ROW_U32 edge_count;
     ROW_U32 components;  /* 1, or 2 with an imaginary part */
@@ -75,7 +77,8 @@ struct row {
     ROW_U32 decimate;    /* D, at least 1: of the item's frames kept, kept + D, kept + 2 D … are … */
     ROW_U32 kept;        /* … written, one after the other; below D */
     ROW_U32 kept_log;    /* log2 of the largest power of two that divides D */
-    ROW_U32 width;             /* lanes: channels of the row, 1…16; direct: taps */
+    ROW_U32 width;             /* lanes: channels of the row, 1…16; direct: taps;
+                                  partitioned: the row's number */
 };
 
 /* input spectrum · filter spectrum · gain, summed per output. In SPECTRUM. */

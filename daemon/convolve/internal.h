@@ -11,7 +11,7 @@
  *   layout.c    geometry: N, partitions
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
- *               fused.c staged.c local.c general.c overlap_add.c lanes.c …
+ *               fused.c staged.c local.c partitioned.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference, and its time
  *   tune.c      candidates measured against each other; wisdom.c remembers the outcome
  *   tree.c      the transform in double
@@ -115,6 +115,10 @@ struct stage {
     uint64_t shared_bytes;  /* of the argument shared; 0: a report for each item */
     enum stage_keeps keeps;
     struct kernel *own[3];  /* those that `run` launches itself */
+    uint32_t keeps_blocks;  /* at most so many blocks before the item leave what is needed; 0: all */
+    uint32_t span_blocks;   /* its rows take so many blocks as one: row.start is where the span of the
+                               first block begins; 0: one */
+    struct device_tree *tree; /* NULL: the plan's */
     uint64_t numbers[STAGE_NUMBERS]; /* further arguments of the kernel, ulong */
     uint32_t number_count;
     struct row *rows; /* templates, [count] of `capacity` */
@@ -150,6 +154,11 @@ struct layout {
     uint32_t planes;     /* transforms of scratch a group has */
     uint32_t items;      /* work-items of a group, unless a stage says otherwise */
     uint32_t tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
+    struct {
+        uint32_t span;       /* R: blocks of a long block; 0: there is no tail */
+        uint32_t fft;        /* its N, at least 2·R·L */
+        uint32_t partitions; /* of R·L taps, behind the first 2·R·L */
+    } tail; /* partitioned only */
 };
 
 struct plan {
@@ -158,6 +167,7 @@ struct plan {
     struct plan_info info;
     struct layout layout;
     struct device_tree *tree; /* NULL: layout.tree_lanes is 0 */
+    struct device_tree *tail_tree; /* NULL: layout.tail.span is 0 */
     uint32_t hop, blocks_max;
     struct stage stages[STAGES_MAX];
     uint32_t stage_count;
@@ -243,6 +253,12 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
 int layout_standard(const struct engine *engine, const struct plan_spec *spec,
                     const struct variant *variant, bool by_name, struct layout *layout,
                     struct problem *problem);
+/* The cheapest N for `taps` in partitions of whole blocks, by operations; 0: there is none. How many
+ * partitions that makes, and the operations a block costs. */
+uint32_t layout_partitioned_fft(const struct engine *engine, const struct plan_spec *spec,
+                                uint32_t taps);
+uint32_t layout_partition_count(uint32_t fft, uint32_t hop, uint32_t taps);
+double layout_block_cost(uint32_t fft, uint32_t partitions);
 /* For `objection`: not every output has one edge of an input of its own. NULL: they have. */
 const char *layout_single_edges(const struct plan_spec *spec);
 /* The same for one that lets several outputs hear one input: not every output has one edge. */
@@ -298,6 +314,13 @@ int local_layout(const struct engine *engine, const struct plan_spec *spec,
                  struct problem *problem);
 void local_measure(struct build *build);
 int local_fill(struct build *build, struct problem *problem);
+const char *partitioned_objection(const struct engine *engine, const struct plan_spec *spec,
+                                  bool by_name);
+int partitioned_layout(const struct engine *engine, const struct plan_spec *spec,
+                       const struct variant *variant, bool by_name, struct layout *layout,
+                       struct problem *problem);
+void partitioned_measure(struct build *build);
+int partitioned_fill(struct build *build, struct problem *problem);
 void general_measure(struct build *build);
 int general_fill(struct build *build, struct problem *problem);
 void overlap_add_measure(struct build *build);

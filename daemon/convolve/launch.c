@@ -89,9 +89,11 @@ static const struct stage *step_stage(const struct work *work, uint32_t step)
 
 static uint32_t step_blocks(const struct work *work, uint32_t step)
 {
-    return step < STEP_PLANES ? work->rebuild_forward
-           : step < STEP_ITEM ? work->rebuild_planes
-                              : work->item->blocks;
+    if (step >= STEP_ITEM)
+        return work->item->blocks;
+    const uint32_t blocks = step < STEP_PLANES ? work->rebuild_forward : work->rebuild_planes;
+    const uint32_t most = step_stage(work, step)->keeps_blocks;
+    return most != 0 && blocks > most ? most : blocks;
 }
 
 /* The plan's rows for one item, filled with what the item knows. */
@@ -105,7 +107,8 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
     const bool rebuild = step < STEP_ITEM;
     const uint32_t blocks = step_blocks(work, step);
     const uint64_t back = rebuild ? blocks : 0, first = item->epoch_block - back;
-    const uint32_t start = (uint32_t)(item->position - back * plan->hop);
+    const uint64_t into_span = stage->span_blocks != 0 ? first % stage->span_blocks : 0;
+    const uint32_t start = (uint32_t)(item->position - (back + into_span) * plan->hop);
     const uint64_t samples =
         (uint64_t)(item->samples - (const float *)(const void *)engine->output.host);
     const uint64_t reports = (uint64_t)((const float *)(const void *)item->reports -
@@ -131,6 +134,9 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         row->slot = (uint32_t)(first % plan->slots);
         row->plane_slot = (uint32_t)(first % plan->plane_slots);
         row->age = (uint32_t)least(first, UINT32_MAX);
+        row->block = (uint32_t)first;
+        if (rebuild)
+            row->flags |= ROW_REBUILD;
         if (item->absent)
             row->flags |= ROW_ABSENT;
     }
@@ -143,14 +149,20 @@ struct launch {
     uint32_t row_first, rows, blocks;
 };
 
+static struct device_tree *stage_tree(const struct plan *plan, const struct stage *stage)
+{
+    return stage->tree != NULL ? stage->tree : plan->tree;
+}
+
 static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
     const struct stage *stage = launch->stage;
-    const struct tree *tree = plan->tree != NULL ? plan->tree->tree : NULL;
+    const struct device_tree *device_tree = stage_tree(plan, stage);
+    const struct tree *tree = device_tree != NULL ? device_tree->tree : NULL;
     const cl_uint log_points = tree != NULL ? tree->log_points : 0;
     const cl_ulong radices = tree != NULL ? tree->radices : 0;
-    const cl_ulong factors = tree != NULL ? plan->tree->offset / sizeof(float) : 0;
+    const cl_ulong factors = tree != NULL ? device_tree->offset / sizeof(float) : 0;
     const cl_ulong scratch =
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
     const cl_kernel kernel = stage->kernel->kernel;
@@ -223,7 +235,7 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
                          const struct stage *y)
 {
     return (a == b && x == y) ||
-           (x->kernel != NULL && x->kernel == y->kernel && a->tree == b->tree &&
+           (x->kernel != NULL && x->kernel == y->kernel && stage_tree(a, x) == stage_tree(b, y) &&
             a->layout.scratch == SCRATCH_LOCAL && b->layout.scratch == SCRATCH_LOCAL &&
             a->layout.planes == b->layout.planes && x->items == y->items &&
             x->group_blocks == y->group_blocks && x->group_rows == y->group_rows &&

@@ -24,13 +24,13 @@ static uint32_t partition_blocks(uint32_t fft, uint32_t hop)
 }
 
 /* Flops per block, input and output: two transforms of Q points and the products. */
-static double block_cost(uint32_t fft, uint32_t partitions)
+double layout_block_cost(uint32_t fft, uint32_t partitions)
 {
     const double q = fft / 2.0;
     return 2 * 4.5 * q * log2(q) + 8.0 * q * partitions;
 }
 
-static uint32_t partition_count(uint32_t fft, uint32_t hop, uint32_t taps)
+uint32_t layout_partition_count(uint32_t fft, uint32_t hop, uint32_t taps)
 {
     if ((uint64_t)hop + taps - 1 <= fft)
         return 1;
@@ -47,17 +47,17 @@ static double delay_line_bytes(const struct plan_spec *spec, uint32_t fft, uint3
 
 /* The cheapest N for partitions whose state stays within a quarter of the arena; 0: there is none.
  */
-static uint32_t partitioned_fft(const struct engine *engine, const struct plan_spec *spec,
+uint32_t layout_partitioned_fft(const struct engine *engine, const struct plan_spec *spec,
                                 uint32_t taps)
 {
     uint32_t best = 0;
     double best_cost = 0;
     for (uint32_t fft = FFT_MIN; fft <= FFT_MAX; fft *= 2) {
-        const uint32_t partitions = partition_count(fft, spec->hop, taps);
+        const uint32_t partitions = layout_partition_count(fft, spec->hop, taps);
         if (partitions == 0 || (best != 0 && delay_line_bytes(spec, fft, partitions) >
                                                  (double)engine->state.bytes / 4))
             continue;
-        const double cost = block_cost(fft, partitions);
+        const double cost = layout_block_cost(fft, partitions);
         if (best == 0 || cost < best_cost) {
             best = fft;
             best_cost = cost;
@@ -111,13 +111,13 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
     if (spec->fft != 0) {
         layout->fft = spec->fft;
     } else if (variant->partitions) {
-        layout->fft = partitioned_fft(engine, spec, taps);
+        layout->fft = layout_partitioned_fft(engine, spec, taps);
     } else {
-        const uint32_t cheaper = partitioned_fft(engine, spec, taps);
+        const uint32_t cheaper = layout_partitioned_fft(engine, spec, taps);
         layout->fft = whole;
         if (whole != 0 && !by_name && cheaper != 0 && cheaper < whole &&
-            variant->pace * block_cost(cheaper, partition_count(cheaper, spec->hop, taps)) <
-                block_cost(whole, 1))
+            variant->pace * layout_block_cost(cheaper, layout_partition_count(cheaper, spec->hop, taps)) <
+                layout_block_cost(whole, 1))
             return problem_set(problem, ERROR_UNSUPPORTED, "%s: partitions cost less than N = %u",
                                variant->name, whole);
     }
@@ -127,7 +127,7 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
             "%s: blocks of %u frames with %u taps need a transform longer than %d points; "
             "use shorter blocks",
             variant->name, spec->hop, taps, FFT_MAX);
-    layout->partitions = partition_count(layout->fft, spec->hop, taps);
+    layout->partitions = layout_partition_count(layout->fft, spec->hop, taps);
     if (layout->partitions == 0)
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: fft = %u is too short for blocks of %u frames; use at least %u",

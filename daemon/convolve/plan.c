@@ -181,6 +181,7 @@ static void plan_free(struct plan *plan)
     if (plan->scratch_offset != ROW_NONE)
         arena_give(&engine->state, plan->scratch_offset);
     device_tree_put(plan->tree, engine);
+    device_tree_put(plan->tail_tree, engine);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         device_kernel_put(plan->stages[s].kernel);
         for (size_t i = 0; i < sizeof plan->stages[s].own / sizeof plan->stages[s].own[0]; i++)
@@ -218,7 +219,7 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
         .variant = layout->variant->name,
         .hop = spec->hop,
         .fft = layout->fft,
-        .partitions = layout->partitions,
+        .partitions = layout->partitions + layout->tail.partitions,
         .taps_longest = layout->taps_longest,
         .history_frames = (layout->history_blocks + layout->tail_blocks) * spec->hop,
         .decimate = spec->decimate > 1 ? spec->decimate : 1,
@@ -235,6 +236,8 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
 
     if (layout->tree_lanes > 0)
         error = device_tree_get(engine, layout->fft, layout->tree_lanes, &plan->tree, problem);
+    if (error == 0 && layout->tail.span > 0)
+        error = device_tree_get(engine, layout->tail.fft, layout->tree_lanes, &plan->tail_tree, problem);
     if (error == 0) {
         layout->variant->measure(&build);
         error = take_memory(&build, problem);

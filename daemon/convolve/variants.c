@@ -67,6 +67,17 @@ static const struct variant variants[] = {
         .fill = local_fill,
     },
     {
+        .name = "partitioned",
+        .sentence = "overlap-save in partitions, long filters with a tail of longer ones: one edge an output",
+        .pace = 1.0,
+        .partitions = true,
+        .decimates = true,
+        .objection = partitioned_objection,
+        .layout = partitioned_layout,
+        .measure = partitioned_measure,
+        .fill = partitioned_fill,
+    },
+    {
         .name = "general",
         .sentence = "overlap-save for any set of edges, filters of any length in partitions",
         .partitions = true,

@@ -44,6 +44,7 @@ static const struct {
     {"direct", 64, 128, 60, OUTPUT_COMPLEX},
     {"local", 64, 256, 150, OUTPUT_REAL},
     {"local", 64, 256, 150, OUTPUT_ENVELOPE},
+    {"partitioned", 64, 128, 150, OUTPUT_REAL},
     {"general", 64, 128, 1000, OUTPUT_REAL},
     {"general", 64, 512, 1000, OUTPUT_COMPLEX},
     {"overlap-add", 64, 512, 300, OUTPUT_ENVELOPE},

@@ -61,7 +61,8 @@ static double run_shape(const struct shape *shape, uint64_t seed)
     return error;
 }
 
-static const char *const variants[] = {"local", "general", "overlap-add", "overlap-add-general"};
+static const char *const variants[] = {"local", "partitioned", "general", "overlap-add",
+                                       "overlap-add-general"};
 static const uint32_t channel_counts[] = {1, 2, 3, 16, 17, 64};
 
 /* One partition: taps at each end of what N and L allow. */
@@ -112,6 +113,12 @@ static const struct shape partitioned[] = {
     {"general", 32, 64, 32 * 130, 1, OUTPUT_REAL, false},
     {"general", 512, 1024, 10000, 16, OUTPUT_REAL, false},
     {"general", 3000, 8192, 20000, 2, OUTPUT_ENVELOPE, true},
+    {"partitioned", 64, 128, 129, 1, OUTPUT_REAL, false},
+    {"partitioned", 64, 0, 1000, 17, OUTPUT_COMPLEX, true},
+    {"partitioned", 16, 0, 3000, 3, OUTPUT_ENVELOPE, true},
+    {"partitioned", 31, 0, 5000, 2, OUTPUT_REAL, false},
+    {"partitioned", 100, 0, 9999, 2, OUTPUT_REAL, true},
+    {"partitioned", 64, 256, 20000, 16, OUTPUT_REAL, false},
     {"overlap-add-general", 64, 128, 129, 1, OUTPUT_REAL, false},
     {"overlap-add-general", 64, 256, 1000, 3, OUTPUT_COMPLEX, true},
     {"overlap-add-general", 100, 512, 3000, 2, OUTPUT_ENVELOPE, true},

@@ -1,0 +1,352 @@
+/*
+ * The variant "partitioned": long filters at short blocks (kernels/partitioned.cl). Taps
+ * [0, 2·R·L) are the head, in partitions that go with blocks of L frames; the rest is the tail,
+ * in partitions of R·L taps that go with R blocks at a time, computed one long block ahead, a
+ * few rows a block (after Gardner 1995 and Garcia 2002, with two sizes of partitions). Without a
+ * tail the partitions are uniform. Where both lie:
+ *
+ *     SPECTRUM   each filter's component: head [partitions][N], tail [partitions][N of the tail]
+ *     STATE      each channel: head line [head slots][N], tail line [tail slots][N of the tail],
+ *                tail planes [planes][components][R·L]
+ *
+ * Slots and planes are powers of two, so that a place follows from the low bits of a block's
+ * number.
+ *
+ * Worker threads under engine->workers.
+ */
+#include "convolve/internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A tail must save this share of the operations: it costs two more launches. */
+static const double tail_pays = 0.8;
+/* Operations of one row's tail that a block may wait for, a second of them; a guess for slow cores.
+ */
+static const double tail_flops_per_s = 4e9;
+
+const char *partitioned_objection(const struct engine *engine, const struct plan_spec *spec,
+                                  bool by_name)
+{
+    (void)engine;
+    (void)by_name;
+    return layout_single_edges(spec);
+}
+
+/* ---- geometry ----------------------------------------------------------------------------------
+ */
+
+static uint32_t power_of_two(uint64_t least)
+{
+    uint32_t value = 1;
+    while (value < least)
+        value *= 2;
+    return value;
+}
+
+/* Taps of the head with long blocks of R. */
+static uint64_t head_taps(const struct plan_spec *spec, uint32_t span)
+{
+    return 2 * (uint64_t)span * spec->hop;
+}
+
+/* One row's share must fit into half a block's time. */
+static bool slice_fits(const struct plan_spec *spec, double flops)
+{
+    return spec->rate_hz <= 0 || flops / tail_flops_per_s <= spec->hop / spec->rate_hz / 2;
+}
+
+/* Looks for the long block that makes the operations of a block fewest; leaves the layout uniform
+ * when none pays. */
+static void choose_tail(const struct engine *engine, const struct plan_spec *spec,
+                        struct layout *layout)
+{
+    const double uniform = layout_block_cost(layout->fft, layout->partitions);
+    double best = tail_pays * uniform;
+    for (uint32_t span = 2; head_taps(spec, span) < layout->taps_longest; span *= 2) {
+        const uint64_t long_frames = (uint64_t)span * spec->hop;
+        const uint32_t fft = power_of_two(2 * long_frames);
+        if (fft > FFT_MAX || fft * sizeof(float) > engine->local_budget_bytes)
+            break;
+        const uint32_t head = (uint32_t)head_taps(spec, span);
+        const uint32_t head_fft =
+            spec->fft != 0 ? spec->fft : layout_partitioned_fft(engine, spec, head);
+        const uint32_t head_partitions =
+            head_fft != 0 ? layout_partition_count(head_fft, spec->hop, head) : 0;
+        if (head_partitions == 0 || head_fft * sizeof(float) > engine->local_budget_bytes)
+            continue;
+        const uint32_t partitions =
+            (uint32_t)((layout->taps_longest - head + long_frames - 1) / long_frames);
+        const double tail = layout_block_cost(fft, partitions);
+        const double cost = layout_block_cost(head_fft, head_partitions) + tail / span;
+        if (cost >= best || !slice_fits(spec, tail))
+            continue;
+        best = cost;
+        layout->fft = head_fft;
+        layout->partitions = head_partitions;
+        layout->tail.span = span;
+        layout->tail.fft = fft;
+        layout->tail.partitions = partitions;
+    }
+}
+
+int partitioned_layout(const struct engine *engine, const struct plan_spec *spec,
+                       const struct variant *variant, bool by_name, struct layout *layout,
+                       struct problem *problem)
+{
+    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    if (error < 0)
+        return error;
+    if (layout->scratch == SCRATCH_LOCAL && layout->partitions > 1)
+        choose_tail(engine, spec, layout);
+    if (layout->tail.span == 0)
+        return 0;
+    const uint32_t span = layout->tail.span;
+    layout->partition_blocks = (layout->fft - spec->hop + 1) / spec->hop;
+    layout->partition_taps = layout->partition_blocks * spec->hop;
+    /* The planes of the long block that a block lies in and of the next, in part; what they are
+     * sums of. */
+    layout->tail_blocks = 2 * span;
+    layout->history_blocks = (layout->tail.partitions + 2) * span;
+    return 0;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
+
+/* How much of STATE what takes, and where it begins for a channel. */
+struct places {
+    uint32_t head_blocks; /* before a block, that its head needs */
+    uint32_t head_slots, tail_slots, planes;
+    uint64_t head_floats, tail_floats, plane_floats; /* of one channel */
+};
+
+static struct places places_of(const struct plan *plan)
+{
+    const struct layout *layout = &plan->layout;
+    struct places places = {.head_blocks = (layout->partitions - 1) * layout->partition_blocks,
+                            .tail_slots = 1,
+                            .planes = 1};
+    places.head_slots = power_of_two((uint64_t)places.head_blocks + plan->blocks_max);
+    places.head_floats = (uint64_t)places.head_slots * layout->fft;
+    if (layout->tail.span > 0) {
+        const uint32_t long_blocks = plan->blocks_max / layout->tail.span + 3;
+        places.tail_slots = power_of_two((uint64_t)layout->tail.partitions + long_blocks);
+        places.planes = power_of_two(long_blocks);
+        places.tail_floats = (uint64_t)places.tail_slots * layout->tail.fft;
+        places.plane_floats = 2 * (uint64_t)places.planes * layout->tail.span * plan->hop;
+    }
+    return places;
+}
+
+/* Taps of a filter that belong to the head. */
+static uint32_t head_count(const struct plan *plan, const struct taps *taps)
+{
+    const uint64_t head = 2 * (uint64_t)plan->layout.tail.span * plan->hop;
+    return head == 0 || taps->count < head ? taps->count : (uint32_t)head;
+}
+
+static uint32_t parts(uint32_t taps, uint64_t each)
+{
+    return (uint32_t)((taps + each - 1) / each);
+}
+
+static uint64_t tail_taps(const struct plan *plan)
+{
+    return (uint64_t)plan->layout.tail.span * plan->hop;
+}
+
+/* Floats of one component of a filter: head, then tail. */
+static uint64_t component_floats(const struct plan *plan, const struct taps *taps)
+{
+    const struct layout *layout = &plan->layout;
+    const uint32_t head = head_count(plan, taps);
+    uint64_t floats = (uint64_t)parts(head, layout->partition_taps) * layout->fft;
+    if (taps->count > head)
+        floats += (uint64_t)parts(taps->count - head, tail_taps(plan)) * layout->tail.fft;
+    return floats;
+}
+
+void partitioned_measure(struct build *build)
+{
+    const struct plan_spec *spec = build->spec;
+    const struct plan *plan = build->plan;
+    uint64_t floats = 0;
+    for (uint32_t t = 0; t < spec->taps_count; t++)
+        build->filters[t] = (struct filter_spectra){ROW_NONE, ROW_NONE, 0};
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const struct edge *edge = &spec->edges[e];
+        const struct taps *taps = spec->taps[edge->taps];
+        struct filter_spectra *filter = &build->filters[edge->taps];
+        if (filter->re == ROW_NONE) {
+            filter->re = floats;
+            floats += component_floats(plan, taps);
+        }
+        if (filter->im == ROW_NONE && taps->im != NULL &&
+            spec->outputs[edge->output] != OUTPUT_REAL) {
+            filter->im = floats;
+            floats += component_floats(plan, taps);
+        }
+    }
+    const struct places places = places_of(plan);
+    build->spectra_floats = floats;
+    build->state_floats =
+        spec->edge_count * (places.head_floats + places.tail_floats + places.plane_floats);
+}
+
+/* ---- tables ------------------------------------------------------------------------------------
+ */
+
+static void component_fill(const struct plan *plan, const struct taps *taps, const double *h,
+                           double *work, float *spectra)
+{
+    const struct layout *layout = &plan->layout;
+    const uint32_t head = head_count(plan, taps);
+    for (uint32_t from = 0; from < head; from += layout->partition_taps, spectra += layout->fft) {
+        const uint32_t left = head - from;
+        tree_spectrum(plan->tree->tree, h + from,
+                      left < layout->partition_taps ? left : layout->partition_taps, work, spectra);
+    }
+    const uint64_t each = tail_taps(plan);
+    for (uint64_t from = head; from < taps->count; from += each, spectra += layout->tail.fft) {
+        const uint64_t left = taps->count - from;
+        tree_spectrum(plan->tail_tree->tree, h + from, (uint32_t)(left < each ? left : each), work,
+                      spectra);
+    }
+}
+
+static void spectra_of_all(struct build *build, double *work)
+{
+    const struct plan *plan = build->plan;
+    const uint64_t base = plan->spectra_offset / sizeof(float);
+    float *spectra = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
+    for (uint32_t t = 0; t < build->spec->taps_count; t++) {
+        struct filter_spectra *filter = &build->filters[t];
+        const struct taps *taps = build->spec->taps[t];
+        if (filter->re != ROW_NONE) {
+            component_fill(plan, taps, taps->re, work, spectra + filter->re);
+            filter->re += base;
+        }
+        if (filter->im != ROW_NONE) {
+            component_fill(plan, taps, taps->im, work, spectra + filter->im);
+            filter->im += base;
+        }
+    }
+}
+
+static int add_stage(struct build *build, const char *function, const struct places *places,
+                     struct stage **out, struct problem *problem)
+{
+    const struct layout *layout = &build->plan->layout;
+    int error =
+        plan_stage(build, "partitioned.cl", function, NULL, build->spec->inputs, out, problem);
+    if (error < 0)
+        return error;
+    struct stage *stage = *out;
+    const uint64_t numbers[] = {layout->tail.span, places->head_slots, places->tail_slots,
+                                places->planes};
+    memcpy(stage->numbers, numbers, sizeof numbers);
+    stage->number_count = 4;
+    stage->keeps = KEEPS_SPECTRA;
+    return 0;
+}
+
+/* One that works on long blocks. */
+static int add_tail_stage(struct build *build, const char *function, const struct places *places,
+                          struct stage **out, struct problem *problem)
+{
+    int error = add_stage(build, function, places, out, problem);
+    if (error < 0)
+        return error;
+    (*out)->tree = build->plan->tail_tree;
+    (*out)->local_bytes = build->plan->layout.tail.fft * sizeof(float);
+    (*out)->span_blocks = build->plan->layout.tail.span;
+    return 0;
+}
+
+/* What both stages of the tail read of a row of the head: long blocks, and the window before the
+ * one that runs. */
+static struct row tail_row(const struct plan *plan, const struct row *head, uint64_t line)
+{
+    const struct layout *layout = &plan->layout;
+    struct row row = *head;
+    row.hop = (uint32_t)tail_taps(plan);
+    row.start = 0u - layout->tail.fft; /* modulo 2^32, as ring positions are */
+    row.new_from = layout->tail.fft - row.hop;
+    row.load_from = row.new_from - (row.hop - 1);
+    row.load_until = layout->tail.fft;
+    row.report = ROW_NONE;
+    row.delay_line = line;
+    return row;
+}
+
+static int tail_stages(struct build *build, const struct places *places, struct stage **product,
+                       struct stage **forward, struct problem *problem)
+{
+    int error = add_tail_stage(build, "partitioned_tail_forward", places, forward, problem);
+    if (error == 0)
+        error = add_tail_stage(build, "partitioned_tail_product", places, product, problem);
+    if (error == 0)
+        (*product)->keeps = KEEPS_PLANES;
+    return error;
+}
+
+int partitioned_fill(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const struct layout *layout = &plan->layout;
+    const struct places places = places_of(plan);
+    const uint32_t longest = layout->tail.fft > layout->fft ? layout->tail.fft : layout->fft;
+    double *work = malloc(longest * sizeof *work);
+    bool *heard = calloc(spec->inputs, sizeof *heard);
+    struct stage *forward = NULL, *product = NULL, *head = NULL;
+    int error = 0;
+    if (work == NULL || heard == NULL)
+        error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    if (error == 0 && layout->tail.span > 0)
+        error = tail_stages(build, &places, &product, &forward, problem);
+    if (error == 0)
+        error = add_stage(build, "partitioned_head", &places, &head, problem);
+    if (error < 0)
+        goto done;
+    spectra_of_all(build, work);
+    head->group_blocks = BLOCKS_MAX * BLOCKS_MAX; /* a group walks all blocks of its row */
+    head->keeps_blocks = places.head_blocks > 0 ? places.head_blocks : 1;
+    uint64_t state = plan->state_offset / sizeof(float);
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const struct edge *edge = &spec->edges[e];
+        const struct taps *taps = spec->taps[edge->taps];
+        const struct filter_spectra *filter = &build->filters[edge->taps];
+        const uint32_t count = head_count(plan, taps);
+        struct row *row = &head->rows[head->count++];
+        *row = row_of_input(plan, spec, edge->input);
+        row_to_output(build, edge->output, row);
+        row->width = e;
+        row->gain = edge->gain;
+        row->spectrum = filter->re;
+        row->spectrum_im = filter->im;
+        row->edge_count = parts(count, layout->partition_taps);
+        row->delay_line = state;
+        row->planes = state + places.head_floats + places.tail_floats;
+        heard[edge->input] = true;
+        if (layout->tail.span > 0) {
+            const uint64_t skip = (uint64_t)row->edge_count * layout->fft;
+            struct row tail = tail_row(plan, row, state + places.head_floats);
+            tail.edge_count = parts(taps->count - count, tail_taps(plan));
+            tail.spectrum = filter->re + skip;
+            tail.spectrum_im = filter->im == ROW_NONE ? ROW_NONE : filter->im + skip;
+            forward->rows[forward->count++] = tail;
+            product->rows[product->count++] = tail;
+        }
+        state += places.head_floats + places.tail_floats + places.plane_floats;
+    }
+    for (uint32_t i = 0; i < spec->inputs; i++)
+        if (!heard[i])
+            head->rows[head->count++] = row_of_input(plan, spec, i);
+done:
+    free(work);
+    free(heard);
+    return error;
+}

@@ -1,0 +1,176 @@
+/*
+ * partitioned: long filters at short blocks, one edge an output. The first taps are the head:
+ * partitions of whole blocks, multiplied with a delay line of the blocks' spectra. The taps from
+ * 2·R·L on are the tail: partitions of R·L taps, multiplied with spectra of R blocks at a time.
+ *
+ *     block b, long block W = b / R:
+ *
+ *       partitioned_tail_forward   row c when b = c (mod R): the window that ends with long block
+ *                                  W - 1 -> tail line slot W
+ *       partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p] -> plane of long block W + 1
+ *       partitioned_head           forward -> head line; sum_p line[b - p·step] x head[p] -> inverse,
+ *                                  + plane of W -> out
+ *
+ * A long block's tail is due one long block later, so its rows are dealt out over the R blocks
+ * between: no launch has more than its share. The head is one launch for all of an item's blocks: a
+ * group walks a row's blocks in order, so that each finds the spectra before it.
+ */
+#include "arguments.clh"
+#include "partitions.clh"
+
+#define NUMBERS ulong span, ulong head_slots, ulong tail_slots, ulong tail_planes
+
+/* z = sum over partitions; `slot` is that of partition 0. */
+inline void products(SCRATCH real *z, __global const real *line, __global const real *h, uint points,
+                     uint slot, uint slots, uint step, uint partitions)
+{
+    for (uint v = ITEM; v < points; v += BINS * ITEMS) {
+        const uint bins = min(BINS, (points - v + ITEMS - 1) / ITEMS);
+        struct point total[BINS];
+        for (uint b = 0; b < BINS; b++)
+            total[b].re = total[b].im = (real)0.0f;
+        if (bins == BINS)
+            sum_edge(line, h, points, slot, slots, step, partitions, v, BINS, total);
+        else
+            sum_edge(line, h, points, slot, slots, step, partitions, v, bins, total);
+        for (uint b = 0; b < bins; b++)
+            point_store(z, v + b * ITEMS, total[b]);
+    }
+}
+
+/* ---- head ------------------------------------------------------------------------------------- */
+
+/* The tail at window indices n + (l << log_step); tail[0] belongs to index new_from. */
+inline real tail_lanes(__global const float *tail, uint new_from, uint n, uint log_step)
+{
+    float lanes[LANES];
+    for (uint l = 0; l < LANES; l++) {
+        const uint at = n + (l << log_step);
+        lanes[l] = at >= new_from ? tail[at - new_from] : 0.0f;
+    }
+#if LANES == 16
+    return vload16(0, lanes);
+#else
+    return lanes[0];
+#endif
+}
+
+inline void write_with_tail(SCRATCH const real *z, __global float *output, __global const float *tail,
+                            __global const struct row *row, uint k, uint component, uint log_points)
+{
+    const uint points = 1u << log_points, q = points * LANES;
+    const float gain = row->gain;
+    struct destination destination;
+    destination_open(&destination, output, row, k);
+    for (uint v = ITEM; v < points; v += ITEMS) {
+        const struct point x = root_inverse(point_load(z, v));
+        if (v + q > row->new_from)
+            lanes_write(&destination, component, v, log_points,
+                        (x.re + tail_lanes(tail, row->new_from, v, log_points)) * gain);
+        lanes_write(&destination, component, v + q, log_points,
+                    (x.im + tail_lanes(tail, row->new_from, v + q, log_points)) * gain);
+    }
+}
+
+__kernel void partitioned_head(ARGUMENTS, NUMBERS)
+{
+    __global const struct row *row = rows + row_first + get_group_id(1);
+    const uint points = 1u << log_points;
+    __global const real *table = (__global const real *)(spectra + factors);
+    SCRATCH real *z = POINTS;
+    const uint slots = (uint)head_slots, long_frames = (uint)span * row->hop;
+    __global real *line = (__global real *)(state + row->delay_line);
+    for (uint k = 0; k < row->blocks; k++) {
+        const uint block = row->block + k;
+        const uint age = row->age + min(k, ~row->age); /* saturates */
+        const uint slot = block & (slots - 1);
+        window_load(z, input, output, row, k, log_points, true, shared);
+        if (row->form == FORM_NONE) {
+            SYNC();
+            continue;
+        }
+        tree_forward(z, table, log_points, radices);
+        for (uint v = ITEM; v < points; v += ITEMS)
+            point_store_global(line + (size_t)slot * 2 * points, v, point_load(z, v));
+        if (row->flags & ROW_REBUILD) {
+            SYNC();
+            continue;
+        }
+        const uint partitions = min(row->edge_count, age / row->partition_blocks + 1);
+        for (uint component = 0; component < row->components; component++) {
+            __global const real *h = (__global const real *)(
+                spectra + (component == 0 ? row->spectrum : row->spectrum_im));
+            products(z, line, h, points, slot, slots, row->partition_blocks, partitions);
+            window_inverse(z, table, log_points, radices, row, k);
+            if (span == 0 || age < span) {
+                window_write(z, output, state, row, k, component, log_points);
+            } else {
+                const uint plane = block / (uint)span & ((uint)tail_planes - 1);
+                __global const float *tail =
+                    state + row->planes +
+                    ((ulong)plane * row->components + component) * long_frames +
+                    (block & ((uint)span - 1)) * row->hop;
+                write_with_tail(z, output, tail, row, k, component, log_points);
+            }
+            SYNC();
+        }
+    }
+}
+
+/* ---- tail ------------------------------------------------------------------------------------- */
+
+/* Leaves unless this row is due at block k; W modulo 2^32, and from the item's first one on. */
+#define TAIL_GROUP                                                                                 \
+    GROUP;                                                                                         \
+    const uint block = row->block + k;                                                             \
+    if (((block ^ row->width) & ((uint)span - 1)) != 0)                                            \
+        return;                                                                                    \
+    SCRATCH real *z = POINTS;                                                                      \
+    const uint long_block = block / (uint)span, slot = long_block & ((uint)tail_slots - 1);        \
+    __global real *line = (__global real *)(state + row->delay_line)
+
+__kernel void partitioned_tail_forward(ARGUMENTS, NUMBERS)
+{
+    TAIL_GROUP;
+    const uint here = ((row->block & ((uint)span - 1)) + k) / (uint)span;
+    window_load(z, input, output, row, here, log_points, false, shared);
+    tree_forward(z, table, log_points, radices);
+    for (uint v = ITEM; v < points; v += ITEMS)
+        point_store_global(line + (size_t)slot * 2 * points, v, point_load(z, v));
+}
+
+__kernel void partitioned_tail_product(ARGUMENTS, NUMBERS)
+{
+    TAIL_GROUP;
+    const uint age = row->age + min(k, ~row->age);
+    const uint partitions = min(row->edge_count, age / (uint)span);
+    const uint plane = (long_block + 1) & ((uint)tail_planes - 1), q = points * LANES;
+    for (uint component = 0; component < row->components; component++) {
+        __global const real *h = (__global const real *)(
+            spectra + (component == 0 ? row->spectrum : row->spectrum_im));
+        __global float *tail =
+            state + row->planes + ((ulong)plane * row->components + component) * row->hop;
+        products(z, line, h, points, slot, (uint)tail_slots, 1, partitions);
+        SYNC();
+        tree_inverse(z, table, log_points, radices);
+        for (uint v = ITEM; v < points; v += ITEMS) {
+            const struct point x = root_inverse(point_load(z, v));
+            float re[LANES], im[LANES];
+#if LANES == 16
+            vstore16(x.re, 0, re);
+            vstore16(x.im, 0, im);
+#else
+            re[0] = x.re;
+            im[0] = x.im;
+#endif
+            for (uint l = 0; l < LANES; l++) {
+                const uint n = v + (l << log_points);
+                if (n >= row->new_from)
+                    tail[n - row->new_from] = re[l];
+                if (n + q >= row->new_from)
+                    tail[n + q - row->new_from] = im[l];
+            }
+        }
+        SYNC();
+    }
+}
