@@ -19,16 +19,6 @@ static const struct variant variants[] = {
         .fill = host_fill,
     },
     {
-        .name = "direct",
-        .sentence = "the time domain in one launch, for short filters: one edge an output",
-        .pace = 1.0,
-        .decimates = true,
-        .objection = direct_objection,
-        .layout = direct_layout,
-        .measure = direct_measure,
-        .fill = direct_fill,
-    },
-    {
         .name = "lanes",
         .sentence =
             "overlap-save on CPUs, one launch: a channel in each lane, one edge each, one block",
@@ -55,6 +45,16 @@ static const struct variant variants[] = {
         .layout = staged_layout,
         .measure = staged_measure,
         .fill = staged_fill,
+    },
+    {
+        .name = "direct",
+        .sentence = "the time domain in one launch, for short filters: one edge an output",
+        .pace = 1.0,
+        .decimates = true,
+        .objection = direct_objection,
+        .layout = direct_layout,
+        .measure = direct_measure,
+        .fill = direct_fill,
     },
     {
         .name = "local",
