@@ -25,7 +25,7 @@ from scipy.signal import fftconvolve
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
-from jack_server import forget_the_dead  # noqa: E402
+from jack_server import take_name  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("CONVOLVD_BUILD", "build/gcc"))
 CLIENT = os.path.join(BUILD, "tests", "jack_client")
@@ -35,11 +35,9 @@ ERROR_MAX = 1e-5  # of float32 programs against double; a late cycle makes it 1e
 
 
 class Server:
-    count = 0
+    name = take_name()
 
     def __init__(self, ports, period):
-        Server.count += 1
-        self.name = f"bench-{os.getpid()}-{Server.count}"
         os.environ.update(JACK_DEFAULT_SERVER=self.name, JACK_NO_AUDIO_RESERVATION="1")
         command = ["jackd", "-n", self.name, "-R", "-P", "60", "-p", "4096", "-d", "dummy", "-r", str(RATE), "-p", str(period),
                    "-C", str(ports), "-P", str(ports)]
@@ -51,7 +49,6 @@ class Server:
             if waited.returncode == 0 and self.process.poll() is None:
                 return
             end(self.process)
-            forget_the_dead()
         raise RuntimeError("jackd does not start")
 
     def has(self, port):
@@ -68,7 +65,7 @@ def end(process):
     if process.poll() is None:
         process.terminate()
         try:
-            process.wait(15)
+            process.wait(5)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

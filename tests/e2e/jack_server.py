@@ -4,7 +4,7 @@ daemon's ports, what the daemon plays it captures, in the same cycles.
 The server runs `-d dummy` without real time, in JACK's synchronous mode: a cycle waits for its
 clients, so a busy machine delays samples but loses none.
 """
-import glob
+import fcntl
 import json
 import os
 import subprocess
@@ -17,45 +17,48 @@ import convolvd as c
 CLIENT = os.path.join(c.BUILD, "tests", "jack_client")
 
 
-def forget_the_dead():
-    """JACK counts eight servers at most, those that were killed too, until its registry goes: which is
-    nobody's while no server runs."""
-    for name in glob.glob("/proc/[0-9]*/comm"):
-        try:
-            with open(name, encoding="utf-8") as file:
-                if file.read().strip() == "jackd":
-                    return
-        except OSError:
-            pass  # it has ended
-    for name in glob.glob("/dev/shm/jack*"):
-        try:
-            os.unlink(name)
-        except OSError:
-            pass
+def take_name():
+    """A server's name that no other test has now. JACK counts eight servers at most, those too that were
+    killed, but takes a dead one's place for a new one of its name: so there are few names."""
+    while True:
+        for number in range(6):
+            lock = open(f"/dev/shm/convolvd-jack-{number}.lock", "w", encoding="utf-8")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                lock.close()
+                continue
+            _locks.append(lock)  # until the process ends
+            return f"convolvd-{number}"
+        time.sleep(0.5)
+
+
+_locks = []
+_names = []  # taken by this process, of servers that are closed
 
 
 class Server:
     """jackd with a name of its own; ends with the test, by its process. steady: its clock counts, so
     it waits for no client and has real-time priority where it may."""
 
-    _count = 0
-
     def __init__(self, ports, period=256, rate=48000, steady=False):
-        Server._count += 1
         self.manner = ["-R", "-P", "60"] if steady else ["-r", "-S"]
-        self.name = f"convolvd-{os.getpid()}-{Server._count}"
+        self.name = _names.pop() if _names else take_name()
         self.ports, self.period, self.rate = ports, period, rate
         self.environment = {"JACK_DEFAULT_SERVER": self.name, "JACK_NO_AUDIO_RESERVATION": "1"}
         self.process = None
         self.start()
 
     def start(self):
-        for attempt in range(3):
-            if attempt:
-                forget_the_dead()
+        if self.name in _names:
+            _names.remove(self.name)
+        for _ in range(3):
             if self.launch():
                 return
             self.close()
+            _names.remove(self.name)
+            self.name = take_name()  # somebody left a server of that name running
+            self.environment["JACK_DEFAULT_SERVER"] = self.name
         raise AssertionError("jackd did not start")
 
     def launch(self):
@@ -77,9 +80,11 @@ class Server:
         if self.process.poll() is None:
             self.process.terminate()
             try:
-                self.process.wait(10)
-            except subprocess.TimeoutExpired:
+                self.process.wait(5)
+            except subprocess.TimeoutExpired:  # jackd waits for clients that have died
                 self.kill()
+        if self.name not in _names:
+            _names.append(self.name)
 
     def has_port(self, port):
         listed = subprocess.run(["jack_lsp", "-s", self.name], env={**os.environ, **self.environment}, capture_output=True,
