@@ -206,12 +206,11 @@ static int run_open(struct bench *bench, struct run *run, struct problem *proble
 {
     const uint32_t fft = 2 * run->points;
     /* short filters, so that what a window reads is nearly all new; whole sectors of memory */
-    run->taps_count = (fft < 256 ? 8 : fft < 1024 ? fft / 32 : 32) + 1;
-    run->hop = fft - run->taps_count + 1;
-    if (run->hop > HOP_MOST) {
+    if (run->hop == 0)
+        run->hop = fft - (fft < 256 ? 8 : fft < 1024 ? fft / 32 : 32);
+    if (run->hop > HOP_MOST)
         run->hop = HOP_MOST;
-        run->taps_count = fft - run->hop + 1;
-    }
+    run->taps_count = fft - run->hop + 1;
     struct random_state random = {run->points};
     int error = 0;
     for (uint32_t c = 0; error == 0 && c < run->channels; c++) {
@@ -429,7 +428,8 @@ static void measure(struct bench *bench, struct run *run)
 
 static void measure_latency(struct bench *bench)
 {
-    struct run run = {.format_name = "f32le", .points = 1024, .channels = 64};
+    struct run run = {.format_name = "f32le", .points = 1024, .channels = 64,
+                      .hop = 1024};
     struct problem problem = {0};
     sample_format_parse("f32le", &run.format);
     const uint64_t bytes = bench->bytes;
@@ -449,7 +449,7 @@ static void measure_latency(struct bench *bench)
         .position = 4096,
         .epoch_block = 1000,
         .blocks = 1,
-        .write_until = 1024,
+        .write_until = run.hop,
     };
     for (int copies = 0; copies < 2; copies++) {
         struct series took = {0};
@@ -457,10 +457,9 @@ static void measure_latency(struct bench *bench)
         for (uint32_t i = 0; i < LATENCY_RUNS; i++) {
             struct batch *batch = engine_batch_take(bench->engine);
             struct batch_item one = item;
-            one.write_until = run.hop;
             if (copies) {
                 one.fresh_from = one.position;
-                one.fresh_until = one.position + 1024;
+                one.fresh_until = one.position + run.hop;
             }
             engine_batch_add(bench->engine, batch, &one);
             const int64_t from_ns = clock_monotonic_ns();
@@ -472,7 +471,7 @@ static void measure_latency(struct bench *bench)
             usleep(1000); /* idle in between, as a stream is */
         }
         const double bar = copies ? 100 : 60;
-        result(bench, "gpu latency", copies ? "64ch block, with copies" : "64ch block, resident",
+        result(bench, "gpu latency", copies ? "64ch block with copies" : "64ch block resident",
                series_spread(&took).median, bar, &took, true, bar, "us", 0);
     }
     run_close(bench, &run);
