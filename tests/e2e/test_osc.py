@@ -211,7 +211,7 @@ class Osc(unittest.TestCase):
         np.save(os.path.join(cls.folder.name, "analytic2.npy"), ANALYTIC2)
         cls.port, cls.tcp = c.free_port(), c.free_port()
         names = [f"form{i}" for i in range(len(FORMS))] + ["tcp0", "tcp1", "lost", "change", "sets", "levels", "python", "fast",
-                                                              "fade", "envelope", "clear", "long"]
+                                                              "fade", "envelope", "clear", "long", "default"]
         streams = "".join(
             f"[stream {n}]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\nblock = {BLOCK}\n"
             f"filter = {'two' if n == 'change' else 'analytic' if n == 'envelope' else 'one'}\n"
@@ -412,6 +412,30 @@ class Osc(unittest.TestCase):
         self.assertEqual(clips, FRAMES)
         client.send("/convolvd/levels/unsubscribe")
         self.assertTrue(client.silent())
+
+    def test_default_subscription(self):
+        """Without a topic: levels and the decimated envelope, ten times a second at most, every frame in one of them."""
+        client = self.client()
+        client.send("/convolvd/default/subscribe")
+        x, begun = signal(91, 2 * RATE), time.monotonic()
+        for n, packet in enumerate(blocks("default", x, size=500)):
+            client.raw(packet)
+            time.sleep(max(0, begun + n * 0.005 - time.monotonic()))
+        took, frames, messages = time.monotonic() - begun, {"levels": 0, "envelope": 0}, {"levels": 0, "envelope": 0}
+        y = abs(c.convolve(x, TAPS)[:len(x)])
+        while min(frames.values()) < len(x):
+            address, types, values = client.receive()
+            topic = address.rsplit("/", 1)[1]
+            self.assertEqual(types, {"levels": "hiffiffi", "envelope": "hiff"}[topic])
+            self.assertEqual(values[0], frames[topic])
+            until = values[0] + values[1]
+            if topic == "envelope":
+                for channel in (0, 1):
+                    self.assertAlmostEqual(values[2 + channel], y[values[0]:until, channel].max(), delta=1e-4)
+            frames[topic] = until
+            messages[topic] += 1
+        for count in messages.values():
+            self.assertTrue(2 <= count <= 10 * took + 2, f"{count} messages in {took:.1f} s")
 
     def test_questions(self):
         client = self.client()
