@@ -680,6 +680,8 @@ class Load(unittest.TestCase):
                 figure = re.fullmatch(r"the load would be (\d+) %, more than 90 %; .*", sentence)
                 self.assertIsNotNone(figure, sentence)
                 self.assertGreater(int(figure.group(1)), 90)
+                client.send("/convolvd/fast/gain", "f", 0.0) # goes on from what is in use
+                self.assertEqual(client.receive()[::2], ("/convolvd/fast/changed", ["gain", 0]))
                 client.send("/convolvd/fast/subscribe", "s", "results")
                 x = signal(71, 640, 8)
                 for packet in blocks("fast", x, size=32):
