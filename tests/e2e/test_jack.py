@@ -181,6 +181,36 @@ class JackTest(unittest.TestCase):
         self.assertEqual(status["epochs"], 2)
         self.compare(got, x, 4096 + server.period, "in the new epoch")
 
+    def test_reload(self):
+        """A card whose stream has not changed runs on; one that has is opened anew."""
+        server = self.serve(2)
+        config = (stream(extra="duplex = yes") + sink(extra="duplex = yes\nlatency = 4096 frames")
+                  + "[stream g]\nsource = generator\nrate = 48 kHz\nbank = f\n"
+                  + f"[sink g]\ntype = recording\nstream = g\npath = {self.folder}/g.wav\n")
+        daemon = self.run_daemon(config)
+        self.running(daemon)
+
+        def change(old, new):
+            with open(daemon.path, encoding="utf-8") as file:
+                text = file.read()
+            self.assertIn(old, text)
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(text.replace(old, new))
+            daemon.lines.clear()
+            daemon.signal(signal.SIGHUP)
+            daemon.wait_said("reloaded: 1 stream unchanged, 1 changed or new", 4 * c.PATIENCE_S)
+        change("g.wav", "h.wav")
+        before = daemon.stream("x")
+        self.assertEqual((before["sound"]["sessions"], before["epochs"], sum(before["frames_in"]["gap"].values())), (1, 1, 0))
+        change("latency = 4096", "latency = 8192")
+        self.assertEqual(self.running(daemon)["sinks"][0]["sound"]["latency_frames"], 8192)
+        name = next(f"convolvd-x{n}" for n in ("-01", "") if server.has_port(f"convolvd-x{n}:in_0"))
+        x = np.random.default_rng(8).normal(0, 0.1, (RATE // 4, 2)).astype("<f4")
+        got, _ = jack.play(server, self.folder, x, jack.through(jack.daemon_ports(name, 2, "in"), jack.daemon_ports(name, 2, "out")),
+                           frames=len(x) + 10000)
+        self.compare(got, x, 8192 + server.period, "after the reload")
+        daemon.stop()
+
     def test_helper_dies(self):
         self.serve(2)
         daemon = self.run_daemon(stream(extra="max gap = 20 s") + f"[sink r]\ntype = recording\nstream = x\npath = {self.folder}/r.wav\n")
