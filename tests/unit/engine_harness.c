@@ -78,7 +78,9 @@ void harness_engine_close(struct engine *engine)
 bool harness_runs(const struct engine *engine, const char *variant)
 {
     const bool gpu = engine_device(engine)->gpu || engine_hooks.gpu_shape;
-    if (strcmp(variant, "fused") == 0 || strcmp(variant, "staged") == 0)
+    if (strcmp(variant, "staged") == 0) /* takes N >= 8192; test_engine_fused has shapes for it */
+        return false;
+    if (strcmp(variant, "fused") == 0)
         return gpu;
     return !gpu || (strcmp(variant, "lanes") != 0 && strcmp(variant, "host") != 0);
 }

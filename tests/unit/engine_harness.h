@@ -26,7 +26,7 @@ struct engine *harness_small_engine(void);
 void harness_engine_close(struct engine *engine);
 
 /* False for a variant made for other devices: "lanes" on a GPU, or with kernels built as for one,
- * "fused" and "staged" without. */
+ * "fused" without, and "staged", which long transforms only can take. */
 bool harness_runs(const struct engine *engine, const char *variant);
 
 /* Waits for the next completed batch; fails the test after a minute. */
