@@ -167,6 +167,42 @@ static void gaps_in(uint32_t channels, enum output_form form)
     signal_free(signal);
 }
 
+/* Full scale is counted where no frame is absent too: there the first pass only suspects it. */
+static void full_scale(void **state)
+{
+    (void)state;
+    only_on_cpus();
+    static const uint32_t channels[] = {16, 2, 1};
+    enum { HOP = 64, BLOCKS = 12 };
+    for (size_t i = 0; i < sizeof channels / sizeof channels[0]; i++) {
+        struct test_signal *signal = signal_noise("s16le", channels[i], BLOCKS * HOP, 11);
+        uint32_t expected[BLOCKS] = {0}; /* of the last channel */
+        for (uint32_t n = 0; n < BLOCKS * HOP; n++) {
+            int16_t code = (int16_t)(n % 100);
+            if (n % 37 == 5 && n / HOP % 3 != 1)
+                code = n % 2 == 0 ? INT16_MAX : INT16_MIN;
+            expected[n / HOP] += code == INT16_MAX || code == INT16_MIN;
+            memcpy(signal->bytes + ((size_t)n * channels[i] + channels[i] - 1) * sizeof code, &code,
+                   sizeof code);
+        }
+        signal_decode(signal);
+        struct test_plan plan;
+        test_plan_diagonal(&plan, signal, HOP, HOP + 1, false, OUTPUT_REAL);
+        plan.spec.variant = "lanes";
+        test_plan_prepare(engine, &plan, signal);
+        struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 2});
+        for (uint32_t b = 0; b < BLOCKS; b++) {
+            const struct block_report *last = &run.reports[(b + 1) * channels[i] - 1];
+            if (last->overload != expected[b] || last->present != HOP)
+                fail_msg("%u channels, block %u: %u of %u samples at full scale, %u frames present",
+                         channels[i], b, last->overload, expected[b], last->present);
+        }
+        test_run_free(&run);
+        test_plan_free(&plan);
+        signal_free(signal);
+    }
+}
+
 /* Gaps and the start of an epoch are silence; the result is the same to the bit for every J. */
 static void gaps_and_batches(void **state)
 {
@@ -222,8 +258,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transforms_and_taps), cmocka_unit_test(formats),
-        cmocka_unit_test(channels_stay_apart), cmocka_unit_test(gaps_and_batches),
-        cmocka_unit_test(who_takes_what),
+        cmocka_unit_test(channels_stay_apart), cmocka_unit_test(full_scale),
+        cmocka_unit_test(gaps_and_batches),    cmocka_unit_test(who_takes_what),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
