@@ -204,7 +204,12 @@ class JackTest(unittest.TestCase):
         self.assertEqual((before["sound"]["sessions"], before["epochs"], sum(before["frames_in"]["gap"].values())), (1, 1, 0))
         change("latency = 4096", "latency = 8192")
         self.assertEqual(self.running(daemon)["sinks"][0]["sound"]["latency_frames"], 8192)
-        name = next(f"convolvd-x{n}" for n in ("-01", "") if server.has_port(f"convolvd-x{n}:in_0"))
+
+        def clients():
+            listed = subprocess.run(["jack_lsp", "-s", server.name], capture_output=True, text=True, check=False).stdout.split()
+            return [port.split(":")[0] for port in listed if port.startswith("convolvd-x") and port.endswith(":in_0")]
+        c.wait_for(lambda: len(clients()) == 1, "the old card's end")
+        name = clients()[0]
         x = np.random.default_rng(8).normal(0, 0.1, (RATE // 4, 2)).astype("<f4")
         got, _ = jack.play(server, self.folder, x, jack.through(jack.daemon_ports(name, 2, "in"), jack.daemon_ports(name, 2, "out")),
                            frames=len(x) + 10000)
