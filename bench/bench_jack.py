@@ -197,7 +197,7 @@ def write_wav(path, taps):
 
 
 def wait_ports(server, program):
-    until = time.monotonic() + 60
+    until = time.monotonic() + 20
     while not server.has(program.outputs(program.instances - 1)[-1]) or not server.has(program.inputs(program.instances - 1)[-1]):
         if time.monotonic() > until:
             raise RuntimeError(f"{program.name}: no ports")
