@@ -240,11 +240,11 @@ bench-check:
 benches: $(BENCH) peers
 
 # Convolvers of others, one program each, where Debian's library is there (bench/peers).
-PEERS := $(if $(wildcard /usr/include/zita-convolver.h),$(BUILD)/bench/peer_zita) \
+PEERS := $(if $(wildcard /usr/include/zita-convolver.h),$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions) \
          $(if $(wildcard /usr/include/liquid/liquid.h),$(BUILD)/bench/peer_liquid)
 .PHONY: peers
 peers: $(PEERS)
-$(BUILD)/bench/peer_zita: bench/peers/peer_zita.cc bench/peers/program.h
+$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions: $(BUILD)/bench/%: bench/peers/%.cc bench/peers/program.h
 	@mkdir -p $(@D)
 	$(Q)$(CXX) -O3 -march=native -I. $< -lzita-convolver -o $@
 $(BUILD)/bench/peer_liquid: bench/peers/peer_liquid.c bench/peers/program.h

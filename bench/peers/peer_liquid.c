@@ -33,6 +33,6 @@ static void liquid_close(void *convolver, const struct peer_work *work)
 
 int main(void)
 {
-    static const struct peer_program_ops ops = {liquid_open, liquid_run, liquid_close};
+    static const struct peer_program_ops ops = {liquid_open, liquid_run, liquid_close, false};
     return peer_program(&ops);
 }

@@ -7,6 +7,7 @@
 static void *zita_open(const struct peer_work *work)
 {
     Convproc *convolver = new Convproc;
+    convolver->set_options(Convproc::OPT_FFTW_MEASURE | Convproc::OPT_VECTOR_MODE);
     if (convolver->configure(work->channels, work->channels, work->hop, work->hop, work->hop, work->hop, 0) != 0)
         return NULL;
     for (unsigned c = 0; c < work->channels; c++)
@@ -41,6 +42,6 @@ static void zita_close(void *object, const struct peer_work *work)
 
 int main()
 {
-    static const peer_program_ops ops = {zita_open, zita_run, zita_close};
+    static const peer_program_ops ops = {zita_open, zita_run, zita_close, false};
     return peer_program(&ops);
 }
