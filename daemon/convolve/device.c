@@ -183,6 +183,15 @@ int device_create(struct engine *engine, struct problem *problem)
         return opencl_problem(problem, code, "clCreateCommandQueue");
     }
     engine->twin = engine_hooks.twin || !memory_is_shared(engine);
+    if (engine->twin) {
+        engine->in = clCreateCommandQueue(engine->context, engine->found.device, 0, &code);
+        if (engine->in != NULL)
+            engine->out = clCreateCommandQueue(engine->context, engine->found.device, 0, &code);
+        if (engine->out == NULL) {
+            device_destroy(engine);
+            return opencl_problem(problem, code, "clCreateCommandQueue");
+        }
+    }
 
     struct arena *arenas[] = {&engine->input, &engine->spectrum, &engine->state, &engine->output,
                               &engine->table};
@@ -194,10 +203,25 @@ int device_create(struct engine *engine, struct problem *problem)
     return error;
 }
 
+void device_finish(struct engine *engine)
+{
+    const cl_command_queue queues[] = {engine->in, engine->queue, engine->out};
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
+        if (queues[i] != NULL)
+            clFinish(queues[i]);
+}
+
+void device_flush(struct engine *engine)
+{
+    const cl_command_queue queues[] = {engine->in, engine->queue, engine->out};
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
+        if (queues[i] != NULL)
+            clFlush(queues[i]);
+}
+
 void device_destroy(struct engine *engine)
 {
-    if (engine->queue != NULL)
-        clFinish(engine->queue);
+    device_finish(engine);
     for (int i = 0; i < KERNELS_MAX; i++)
         kernel_release(&engine->kernels[i]);
     arena_release(&engine->input);
@@ -205,13 +229,14 @@ void device_destroy(struct engine *engine)
     arena_release(&engine->state);
     arena_release(&engine->output);
     arena_release(&engine->table);
-    if (engine->upload != NULL)
-        clReleaseCommandQueue(engine->upload);
-    if (engine->queue != NULL)
-        clReleaseCommandQueue(engine->queue);
+    cl_command_queue *const queues[] = {&engine->upload, &engine->in, &engine->queue, &engine->out};
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        if (*queues[i] != NULL)
+            clReleaseCommandQueue(*queues[i]);
+        *queues[i] = NULL;
+    }
     if (engine->context != NULL)
         clReleaseContext(engine->context);
-    engine->upload = engine->queue = NULL;
     engine->context = NULL;
 }
 

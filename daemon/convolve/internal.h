@@ -411,7 +411,8 @@ struct engine {
     /* WORKER, under `workers`; the device thread while a reset waits for it */
     pthread_mutex_t workers;
     cl_context context;
-    cl_command_queue queue;  /* device thread */
+    cl_command_queue queue;  /* device thread: kernels, and the copies of small batches */
+    cl_command_queue in, out; /* the same: copies of large batches, beside the kernels; NULL: no twin */
     cl_command_queue upload; /* workers */
     bool twin;
     struct device_tree trees[2][32]; /* without and with root lanes; by log2 N */
@@ -444,6 +445,8 @@ struct engine {
     int request_error;
     struct problem request_problem;
 
+    _Atomic int64_t last_seen_ns; /* waiter thread: the last batch was seen complete */
+
     /* device thread → waiter thread */
     struct spsc waiting;
 
@@ -456,6 +459,9 @@ struct engine {
 /* device.c; caller holds `workers` (or is the device thread inside a reset). */
 int device_create(struct engine *engine, struct problem *problem);
 void device_destroy(struct engine *engine);
+/* All queues of the device thread: has what was enqueued begin; waits until all of it is done. */
+void device_flush(struct engine *engine);
+void device_finish(struct engine *engine);
 /* A kernel of kernels/`file`, built with `options`; shared. */
 int device_kernel_get(struct engine *engine, const char *file, const char *function,
                       const char *options, struct kernel **out, struct problem *problem);

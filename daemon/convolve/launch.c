@@ -284,61 +284,94 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
 
 /* ---- a device with memory of its own ------------------------------------------------------- */
 
-static cl_int copy_in(struct engine *engine, struct arena *arena, uint64_t offset, uint64_t bytes,
-                      _Atomic uint64_t *figure)
+/*
+ * Large batches go through three queues, so that the copies of one run beside the kernels of
+ * another and in both directions at once; a small one is quicker through one, where nothing
+ * has to wait for another queue's event.
+ *
+ *     in     ring bytes, presence, rows ─┐
+ *     queue                              └► kernels ─┐
+ *     out                                            └► reports, samples ─► slot->event
+ */
+static const uint64_t apart_bytes = 256 << 10;
+
+static bool copies_apart(const struct engine *engine, const struct slot *slot)
+{
+    uint64_t bytes = slot->samples_used * sizeof(float);
+    for (uint32_t i = 0; i < slot->batch.count; i++) {
+        const struct batch_item *item = &slot->batch.items[i];
+        if (item->fresh_until > item->fresh_from)
+            bytes += (item->fresh_until - item->fresh_from) * item->ring->frame_bytes;
+    }
+    return engine->in != NULL && (engine->running_count > 0 || bytes >= apart_bytes);
+}
+
+/* What is enqueued on `after` from now on waits for all that is on `before`. */
+static cl_int queue_follows(cl_command_queue before, cl_command_queue after)
+{
+    cl_event done = NULL;
+    cl_int code = clEnqueueMarkerWithWaitList(before, 0, NULL, &done);
+    if (code == CL_SUCCESS)
+        code = clEnqueueBarrierWithWaitList(after, 1, &done, NULL);
+    if (done != NULL)
+        clReleaseEvent(done);
+    return code;
+}
+
+static cl_int copy_in(cl_command_queue queue, struct arena *arena, uint64_t offset, uint64_t bytes, _Atomic uint64_t *figure)
 {
     if (bytes == 0)
         return CL_SUCCESS;
     traffic_add(figure, bytes);
-    return clEnqueueWriteBuffer(engine->queue, arena->device, CL_FALSE, offset, bytes,
+    return clEnqueueWriteBuffer(queue, arena->device, CL_FALSE, offset, bytes,
                                 arena->host + offset, 0, NULL, NULL);
 }
 
 /* Ring slots [from, until) without a wrap: presence words, and bytes unless the device has them. */
-static cl_int copy_slots(struct engine *engine, const struct ring_memory *ring, bool bytes,
+static cl_int copy_slots(struct engine *engine, cl_command_queue queue, const struct ring_memory *ring, bool bytes,
                          uint64_t from, uint64_t until)
 {
     const uint64_t frame_bytes = ring->ring.frame_bytes;
     cl_int code = CL_SUCCESS;
     if (bytes)
-        code = copy_in(engine, &engine->input, ring->bytes_offset + from * frame_bytes,
+        code = copy_in(queue, &engine->input, ring->bytes_offset + from * frame_bytes,
                        (until - from) * frame_bytes, &engine->traffic.ring);
     if (code == CL_SUCCESS && until > from)
-        code = copy_in(engine, &engine->input, ring->present_offset + from / 32 * sizeof(uint32_t),
+        code = copy_in(queue, &engine->input, ring->present_offset + from / 32 * sizeof(uint32_t),
                        ((until - 1) / 32 - from / 32 + 1) * sizeof(uint32_t),
                        &engine->traffic.presence);
     return code;
 }
 
 /* Ring positions [from, until), at most one lap of them. */
-static cl_int copy_positions(struct engine *engine, const struct ring_memory *ring, bool bytes,
+static cl_int copy_positions(struct engine *engine, cl_command_queue queue, const struct ring_memory *ring, bool bytes,
                              uint64_t from, uint64_t until)
 {
     const uint64_t frames = ring->ring.frames;
     if (until <= from)
         return CL_SUCCESS;
     if (until - from >= frames)
-        return copy_slots(engine, ring, bytes, 0, frames);
+        return copy_slots(engine, queue, ring, bytes, 0, frames);
     const uint64_t first = from & (frames - 1), last = until & (frames - 1);
     if (first < last)
-        return copy_slots(engine, ring, bytes, first, last);
-    cl_int code = copy_slots(engine, ring, bytes, first, frames);
-    return code == CL_SUCCESS ? copy_slots(engine, ring, bytes, 0, last) : code;
+        return copy_slots(engine, queue, ring, bytes, first, last);
+    cl_int code = copy_slots(engine, queue, ring, bytes, first, frames);
+    return code == CL_SUCCESS ? copy_slots(engine, queue, ring, bytes, 0, last) : code;
 }
 
-static cl_int copy_fresh(struct engine *engine, const struct batch_item *item)
+static cl_int copy_fresh(struct engine *engine, cl_command_queue queue, const struct batch_item *item)
 {
     struct ring_memory *ring = (struct ring_memory *)item->ring;
-    cl_int code = copy_positions(engine, ring, true, item->fresh_from, item->fresh_until);
+    cl_int code = copy_positions(engine, queue, ring, true, item->fresh_from, item->fresh_until);
     if (code != CL_SUCCESS || !item->absent)
         return code;
     /* Of what was fed inside the device only the presence is missing, and only now looked at. */
-    code = copy_positions(engine, ring, false, ring->unseen_from, ring->unseen_until);
+    code = copy_positions(engine, queue, ring, false, ring->unseen_from, ring->unseen_until);
     ring->unseen_from = ring->unseen_until;
     return code;
 }
 
-static cl_int copy_out(struct engine *engine, struct slot *slot, uint64_t floats_offset,
+static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slot *slot, uint64_t floats_offset,
                        uint64_t floats)
 {
     if (floats == 0)
@@ -348,7 +381,7 @@ static cl_int copy_out(struct engine *engine, struct slot *slot, uint64_t floats
     slot->event = NULL;
     const uint64_t offset = floats_offset * sizeof(float);
     traffic_add(&engine->traffic.result, floats * sizeof(float));
-    return clEnqueueReadBuffer(engine->queue, engine->output.device, CL_FALSE, offset,
+    return clEnqueueReadBuffer(queue, engine->output.device, CL_FALSE, offset,
                                floats * sizeof(float), engine->output.host + offset, 0, NULL,
                                &slot->event);
 }
@@ -371,22 +404,29 @@ int batch_launch(struct engine *engine, struct slot *slot)
     uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
 
     const bool copies = engine->twin && !engine_hooks.resident;
+    const bool apart = copies && copies_apart(engine, slot);
+    const cl_command_queue in = apart ? engine->in : engine->queue;
+    const cl_command_queue out = apart ? engine->out : engine->queue;
     cl_int code = CL_SUCCESS;
     if (engine->twin) {
         code = feeds_launch(engine);
         for (uint32_t i = 0; copies && code == CL_SUCCESS && i < batch->count; i++)
-            code = copy_fresh(engine, &batch->items[i]);
+            code = copy_fresh(engine, in, &batch->items[i]);
         if (code == CL_SUCCESS)
-            code = copy_in(engine, &engine->table, slot->rows_offset * sizeof(struct row),
+            code = copy_in(in, &engine->table, slot->rows_offset * sizeof(struct row),
                            slot->rows_used * sizeof(struct row), &engine->traffic.table);
+        if (code == CL_SUCCESS && apart)
+            code = queue_follows(in, engine->queue);
     }
     int error = 0;
     for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)
         error = launch_rows(engine, slot, &launches[i]);
+    if (error == 0 && code == CL_SUCCESS && apart && count > 0)
+        code = queue_follows(engine->queue, out);
     if (error == 0 && code == CL_SUCCESS && copies && count > 0) {
-        code = copy_out(engine, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
+        code = copy_out(engine, out, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
         if (code == CL_SUCCESS)
-            code = copy_out(engine, slot, slot->samples_offset, slot->samples_used);
+            code = copy_out(engine, out, slot, slot->samples_offset, slot->samples_used);
     }
     /* a function that enqueued on its own leaves no event */
     if (error == 0 && code == CL_SUCCESS && engine->twin && count > 0 && slot->event == NULL)
