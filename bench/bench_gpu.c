@@ -11,6 +11,7 @@
  *     share    bytes of new samples in + bytes of frames out over time / the same for
  *              clEnqueueCopyBuffer (bytes read + written)
  *     peer     time of the peer's three passes for one window / ours
+ *     duplex   host to host, both ways at once, beside pinned copies both ways at once (--latency)
  *     latency  64 channels, one block of 1024: submit → completion seen, resident and with copies
  *
  * One thread plays the loop.
@@ -426,6 +427,121 @@ static void measure(struct bench *bench, struct run *run)
 
 /* ---- latency -------------------------------------------------------------------------------- */
 
+/* ---- host to host -------------------------------------------------------------------------------- */
+
+enum { DUPLEX_MIB = 64, DUPLEX_IN_FLIGHT = 3, DUPLEX_COPIES = 8 };
+
+/* Pinned memory on the host and as much on the device, copied both ways at once. */
+struct duplex {
+    cl_command_queue queues[2];
+    cl_mem device[2], pinned[2];
+    void *host[2];
+};
+
+static bool duplex_open(const struct copier *copier, struct duplex *duplex)
+{
+    const size_t bytes = (size_t)DUPLEX_MIB << 20;
+    cl_device_id device;
+    cl_int code;
+    if (clGetCommandQueueInfo(copier->queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        duplex->queues[i] = clCreateCommandQueue(copier->context, device, 0, &code);
+        duplex->device[i] = clCreateBuffer(copier->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
+        duplex->pinned[i] = clCreateBuffer(copier->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
+                                           bytes, NULL, &code);
+        if (duplex->queues[i] == NULL || duplex->device[i] == NULL || duplex->pinned[i] == NULL)
+            return false;
+        duplex->host[i] = clEnqueueMapBuffer(duplex->queues[i], duplex->pinned[i], CL_TRUE,
+                                             CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &code);
+        if (duplex->host[i] == NULL)
+            return false;
+        memset(duplex->host[i], 0, bytes);
+    }
+    return true;
+}
+
+/* Bytes a second, both ways together. */
+static double duplex_run(const struct duplex *duplex)
+{
+    const size_t bytes = (size_t)DUPLEX_MIB << 20;
+    const int64_t from_ns = clock_monotonic_ns();
+    for (int k = 0; k < DUPLEX_COPIES; k++) {
+        clEnqueueWriteBuffer(duplex->queues[0], duplex->device[0], CL_FALSE, 0, bytes, duplex->host[0], 0,
+                             NULL, NULL);
+        clEnqueueReadBuffer(duplex->queues[1], duplex->device[1], CL_FALSE, 0, bytes, duplex->host[1], 0,
+                            NULL, NULL);
+        clFlush(duplex->queues[0]);
+        clFlush(duplex->queues[1]);
+    }
+    clFinish(duplex->queues[0]);
+    clFinish(duplex->queues[1]);
+    return 2.0 * DUPLEX_COPIES * (double)bytes / ((double)(clock_monotonic_ns() - from_ns) * 1e-9);
+}
+
+/* Bytes a second, new frames in and results out, several batches in flight. */
+static double crossing_run(struct bench *bench, const struct run *run)
+{
+    uint32_t submitted = 0, completed = 0;
+    const int64_t from_ns = clock_monotonic_ns();
+    do {
+        while (submitted - completed < DUPLEX_IN_FLIGHT &&
+               (submitted < 4 || clock_monotonic_ns() - from_ns < 4 * bench->repetition_ns)) {
+            struct batch *batch = run_batch(bench, run, false);
+            for (uint32_t i = 0; i < batch->count; i++) {
+                batch->items[i].fresh_from = batch->items[i].position;
+                batch->items[i].fresh_until =
+                    batch->items[i].position + (uint64_t)run->blocks * run->hop;
+            }
+            engine_submit(bench->engine, batch);
+            submitted++;
+        }
+        engine_batch_release(bench->engine, wait_batch(bench));
+        completed++;
+    } while (completed < submitted);
+    const double samples = (double)completed * (double)run->batch_blocks * run->hop * run->channels;
+    return samples * (run->format.bytes + sizeof(float)) /
+           ((double)(clock_monotonic_ns() - from_ns) * 1e-9);
+}
+
+static void measure_duplex(struct bench *bench)
+{
+    struct duplex duplex = {0};
+    struct run run = {.format_name = "f32le", .points = 1024, .channels = 16};
+    struct problem problem = {0};
+    const uint64_t bytes = bench->bytes;
+    if (!duplex_open(&bench->copier, &duplex)) {
+        fprintf(stderr, "no pinned memory for copies both ways\n");
+        return;
+    }
+    sample_format_parse(run.format_name, &run.format);
+    engine_hooks.resident = false;
+    bench->bytes = (uint64_t)DUPLEX_MIB << 20;
+    if (run_open(bench, &run, &problem) < 0) {
+        fprintf(stderr, "%s\n", problem.text);
+        exit(1);
+    }
+    engine_submit(bench->engine, run_batch(bench, &run, true));
+    struct batch *batch = wait_batch(bench);
+    const double error = check(&run, batch);
+    engine_batch_release(bench->engine, batch);
+    bench->wrong += !(error <= 1e-6);
+    struct series ours = {0}, copies = {0}, share = {0};
+    for (uint32_t i = 0; i <= bench->repetitions; i++) {
+        const double own = crossing_run(bench, &run), copied = duplex_run(&duplex);
+        if (i == 0)
+            continue; /* both warm up */
+        series_add(&ours, own);
+        series_add(&copies, copied);
+        series_add(&share, own / copied);
+    }
+    result(bench, "gpu share of duplex", "Q=1024 16ch f32le host to host",
+           series_spread(&ours).median * 1e-9, series_spread(&copies).median * 1e-9, &share, false, 0.95,
+           "GB/s", error);
+    run_close(bench, &run);
+    bench->bytes = bytes;
+}
+
 static void measure_latency(struct bench *bench)
 {
     struct run run = {.format_name = "f32le", .points = 1024, .channels = 64,
@@ -581,8 +697,10 @@ int main(int argc, char **argv)
                 if (sample_format_parse(run.format_name, &run.format) == 0)
                     measure(&bench, &run);
             }
-    if (bench.latency)
+    if (bench.latency) {
         measure_latency(&bench);
+        measure_duplex(&bench);
+    }
     engine_close(bench.engine);
     peer_stop(&bench.peer);
     if (bench.results != NULL)
