@@ -44,11 +44,14 @@ class Server:
         for _ in range(3):
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                             stderr=subprocess.DEVNULL)
-            waited = subprocess.run(["jack_wait", "-s", self.name, "-w", "-t", "20"], stdout=subprocess.DEVNULL,
+            waited = subprocess.run(["jack_wait", "-s", command[2], "-w", "-t", "20"], stdout=subprocess.DEVNULL,
                                     stderr=subprocess.DEVNULL, check=False)
             if waited.returncode == 0 and self.process.poll() is None:
                 return
             end(self.process)
+            Server.name = self.name = take_name()  # somebody left a server of that name running
+            os.environ["JACK_DEFAULT_SERVER"] = self.name
+            command[2] = self.name
         raise RuntimeError("jackd does not start")
 
     def has(self, port):
