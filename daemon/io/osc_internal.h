@@ -13,7 +13,7 @@
 enum {
     OSC_PEERS_MAX = 64,
     OSC_LINKS_MAX = 32,
-    OSC_SUBSCRIPTIONS_MAX = 64,
+    OSC_SUBSCRIPTIONS_MAX = 128,
     OSC_NETWORKS_MAX = 32,
     OSC_NAME_BYTES = 64,
 };
@@ -33,7 +33,7 @@ struct osc_subscription {
     bool used;
     struct osc_peer *peer;
     char stream[OSC_NAME_BYTES];
-    unsigned topics;
+    unsigned topic; /* one OSC_TOPIC_* */
     double rate_hz;
     int64_t expires_ns;
     uint64_t sequence, dropped; /* of results */

@@ -1,6 +1,6 @@
 /*
  * Subscriptions of the OSC server: leases on the results of a stream, on levels, envelopes and
- * latencies, each at its own rate. Loop thread; nothing allocates, a message is built in the server's
+ * latencies, each topic with a lease and a rate of its own. Loop thread; nothing allocates, a message is built in the server's
  * one packet and sent at once.
  */
 #include <math.h>
@@ -21,14 +21,12 @@ enum {
 
 /* ---- leases --------------------------------------------------------------------------------- */
 
-/* Results are a subscription of their own: they have another rate. */
 static struct osc_subscription *find(struct osc *osc, const struct osc_peer *peer, const char *stream,
-                                     bool results)
+                                     unsigned topic)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
         struct osc_subscription *s = &osc->subscriptions[i];
-        if (s->used && s->peer == peer && strcmp(s->stream, stream) == 0 &&
-            (s->topics == OSC_TOPIC_RESULTS) == results)
+        if (s->used && s->peer == peer && s->topic == topic && strcmp(s->stream, stream) == 0)
             return s;
     }
     return NULL;
@@ -44,33 +42,57 @@ static struct osc_subscription *take_unused(struct osc *osc)
     return NULL;
 }
 
-int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, double rate_hz,
-                  struct problem *problem)
+/* How many messages may come at once: those of a tenth of a second. A block's results are several. */
+static double burst(double rate_hz)
+{
+    return fmax(1, rate_hz / 10);
+}
+
+/* Clips before the lease are not news. */
+static void mark_clips(struct osc *osc, struct osc_subscription *s)
+{
+    static struct osc_measures measures; /* one loop, one thread */
+    const struct osc_options *o = &osc->options;
+    if (o->measure != NULL && o->measure(o->context, s->stream, &measures))
+        memcpy(s->clips, measures.clips, measures.channels * sizeof *s->clips);
+}
+
+static int lease(struct osc_peer *peer, const char *stream, unsigned topic, double rate_hz, struct problem *problem)
 {
     struct osc *osc = peer->osc;
     int64_t now = clock_monotonic_ns();
-    struct osc_subscription *s = find(osc, peer, stream, topics == OSC_TOPIC_RESULTS);
+    struct osc_subscription *s = find(osc, peer, stream, topic);
     bool renewed = s != NULL;
-    if (!(rate_hz >= 0 && rate_hz <= RATE_MAX_HZ))
-        return problem_set(problem, ERROR_ARGUMENT, "a rate of %g messages a second; write 0 to %d",
-                           rate_hz, RATE_MAX_HZ);
     if (s == NULL)
         s = take_unused(osc);
     if (s == NULL)
         return problem_set(problem, ERROR_FULL, "all %d subscriptions are taken; unsubscribe others",
                            OSC_SUBSCRIPTIONS_MAX);
     if (!renewed) {
-        *s = (struct osc_subscription){.used = true, .peer = peer, .last_ns = now};
+        *s = (struct osc_subscription){.used = true, .peer = peer, .topic = topic, .last_ns = now};
         snprintf(s->stream, sizeof s->stream, "%s", stream);
+        mark_clips(osc, s);
         osc->stats.leases++;
     }
-    s->topics = topics;
-    s->rate_hz = rate_hz > 0 ? rate_hz : topics & OSC_TOPIC_RESULTS ? RESULT_RATE_HZ : STATUS_RATE_HZ;
+    s->rate_hz = rate_hz > 0 ? rate_hz : topic == OSC_TOPIC_RESULTS ? RESULT_RATE_HZ : STATUS_RATE_HZ;
     if (!renewed)
-        s->credit = s->rate_hz; /* a burst of a second; then as many as asked for */
+        s->credit = burst(s->rate_hz);
     s->expires_ns = now + osc->options.lease_ns;
     peer->expires_ns = s->expires_ns;
     return 0;
+}
+
+int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, double rate_hz,
+                  struct problem *problem)
+{
+    int error = 0;
+    if (!(rate_hz >= 0 && rate_hz <= RATE_MAX_HZ))
+        return problem_set(problem, ERROR_ARGUMENT, "a rate of %g messages a second; write 0 to %d",
+                           rate_hz, RATE_MAX_HZ);
+    for (unsigned topic = OSC_TOPIC_LEVELS; topic <= OSC_TOPIC_RESULTS && error == 0; topic <<= 1)
+        if (topics & topic)
+            error = lease(peer, stream, topic, rate_hz, problem);
+    return error;
 }
 
 unsigned osc_unsubscribe(struct osc_peer *peer, const char *stream)
@@ -154,7 +176,8 @@ static void send_results(struct osc *osc, struct osc_subscription *s, const stru
     size_t bytes = (s->peer->link != NULL ? TCP_BYTES : UDP_BYTES) - 64 - strlen(s->stream);
     uint32_t most = (uint32_t)(bytes / (4u * result->channels));
     most = most > 0 ? most : 1;
-    s->credit = fmin(s->credit + (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz, fmax(1, s->rate_hz));
+    s->credit = fmin(s->credit + (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz,
+                     burst(s->rate_hz));
     s->last_ns = now_ns;
     uint32_t at = 0;
     do {
@@ -213,7 +236,8 @@ static void send_levels(struct osc *osc, struct osc_subscription *s, const struc
         uint64_t clips = measures != NULL && c < measures->channels ? measures->clips[c] : 0;
         osc_put_float(&writer, s->peak[c]);
         osc_put_float(&writer, (float)sqrt(s->squares[c] / (double)s->frames));
-        osc_put_int(&writer, (int32_t)(clips - s->clips[c]));
+        /* A stream that was reloaded counts anew. */
+        osc_put_int(&writer, (int32_t)(clips >= s->clips[c] ? clips - s->clips[c] : clips));
         s->clips[c] = clips;
     }
     if (!writer.full)
@@ -250,11 +274,11 @@ static void send_status(struct osc *osc, struct osc_subscription *s, int64_t now
     const struct osc_options *o = &osc->options;
     bool known = o->measure != NULL && o->measure(o->context, s->stream, &measures);
     s->last_ns = now_ns;
-    if (s->topics & OSC_TOPIC_LEVELS)
+    if (s->topic == OSC_TOPIC_LEVELS)
         send_levels(osc, s, known ? &measures : NULL);
-    if (s->topics & OSC_TOPIC_ENVELOPE && s->used)
+    else if (s->topic == OSC_TOPIC_ENVELOPE)
         send_envelope(osc, s);
-    if (s->topics & OSC_TOPIC_LATENCY && known && s->used)
+    else if (known)
         send_latency(osc, s, &measures);
     s->frames = 0;
 }
@@ -288,7 +312,7 @@ void osc_publish(const char *stream, const struct result *result)
         struct osc_subscription *s = &osc->subscriptions[i];
         if (!s->used || strcmp(s->stream, stream) != 0)
             continue;
-        if (s->topics == OSC_TOPIC_RESULTS) {
+        if (s->topic == OSC_TOPIC_RESULTS) {
             send_results(osc, s, result, now);
             continue;
         }

@@ -170,6 +170,8 @@ void arguments_print_help(FILE *out)
     enum { INDENT = 26, COLUMNS = 98 };
     for (size_t i = 0; i < ROWS; i++) {
         fprintf(out, "  %-*s", INDENT - 2, table[i].shown);
+        if (strlen(table[i].shown) > INDENT - 3)
+            fprintf(out, "\n%*s", INDENT, "");
         print_wrapped(out, table[i].sentence, INDENT, COLUMNS);
     }
 }

@@ -211,7 +211,7 @@ class Osc(unittest.TestCase):
         np.save(os.path.join(cls.folder.name, "analytic2.npy"), ANALYTIC2)
         cls.port, cls.tcp = c.free_port(), c.free_port()
         names = [f"form{i}" for i in range(len(FORMS))] + ["tcp0", "tcp1", "lost", "change", "sets", "levels", "python", "fast",
-                                                              "fade", "envelope", "clear", "long", "default"]
+                                                              "fade", "envelope", "clear", "long", "default", "topics"]
         streams = "".join(
             f"[stream {n}]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\nblock = {BLOCK}\n"
             f"filter = {'two' if n == 'change' else 'analytic' if n == 'envelope' else 'one'}\n"
@@ -436,6 +436,34 @@ class Osc(unittest.TestCase):
             messages[topic] += 1
         for count in messages.values():
             self.assertTrue(2 <= count <= 10 * took + 2, f"{count} messages in {took:.1f} s")
+
+    def test_topics_side_by_side(self):
+        """Each topic has a lease and a rate of its own; clips count from the lease on."""
+        client = self.client()
+        for packet in blocks("topics", np.ones((FRAMES, 2), np.float32), how="b"):
+            client.raw(packet)
+            time.sleep(0.001)
+        c.wait_for(lambda: self.daemon.stream("topics")["frames_in"]["received"] == FRAMES, "the loud frames")
+        rates = {"levels": 20, "latency": 5, "envelope": 10, "results": 15}
+        for topic, rate in rates.items():
+            client.send("/convolvd/topics/subscribe", "sf", topic, float(rate))
+        counts, clips, begun = dict.fromkeys(rates, 0), 0, time.monotonic()
+        for n, packet in enumerate(blocks("topics", signal(92, 2 * RATE) * 0.1, how="b", size=500)):
+            client.raw(packet)
+            time.sleep(max(0, begun + n * 0.005 - time.monotonic()))
+        took = time.monotonic() - begun
+        client.send("/convolvd/topics/unsubscribe")
+        try:
+            while True:
+                address, _, values = client.receive(0.5)
+                topic = address.rsplit("/", 1)[1].replace("result", "results")
+                counts[topic] += 1
+                clips += values[4] + values[7] if topic == "levels" else 0
+        except socket.timeout:
+            pass
+        self.assertEqual(clips, 0)
+        for topic, rate in rates.items():
+            self.assertTrue(2 <= counts[topic] <= rate * took + 3, f"{counts} in {took:.1f} s")
 
     def test_questions(self):
         client = self.client()
