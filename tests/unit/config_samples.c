@@ -180,6 +180,7 @@ static const struct {
     {KEY_CARD, "hw:1,0"},
     {KEY_CHANNEL_MAP, "3"},
     {KEY_DEVICE_PERIOD, "128 frames"},
+    {KEY_ROUND_TRIP, "200 frames"},
     {KEY_FORMAT, "s16"},
     {KEY_BITS, "12"},
     {KEY_JUSTIFY, "left"},
