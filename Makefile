@@ -100,6 +100,7 @@ help:
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
 #: make bench-check      whether what bench measured holds the bars of bench/bars.csv
+#: make docs-performance tables and plots of docs/performance.md anew from bench/results/
 #: make bench-published  the systems of the papers: published, measured here, convolvd
 #: make mutants          break each contract on purpose; every break must be caught
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
@@ -237,6 +238,11 @@ bench:
 bench-check:
 	@$(PYTHON) bench/check.py $(if $(BENCH_GROUP),--group $(BENCH_GROUP))
 
+# Tables and plots of docs/performance.md anew; results of other machines are CSV files put beside.
+.PHONY: docs-performance
+docs-performance:
+	@$(PYTHON) bench/report.py
+
 benches: $(BENCH) peers
 
 # Convolvers of others, one program each, where Debian's library is there (bench/peers).
@@ -256,7 +262,8 @@ $(BUILD)/bench/peer_liquid: bench/peers/peer_liquid.c bench/peers/program.h
 FFTW_CFLAGS = $(eval FFTW_CFLAGS := $(shell pkg-config --exists fftw3f && echo -DBENCH_FFTW=1))$(FFTW_CFLAGS)
 FFTW_LIBS   = $(eval FFTW_LIBS := $(shell pkg-config --silence-errors --libs fftw3f))$(FFTW_LIBS)
 $(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
-$(BUILD)/bench/%.o: CFLAGS += -O3 -march=native
+# -ffp-contract=fast: multiply-adds, which the language's own mode keeps apart.
+$(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)

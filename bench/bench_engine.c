@@ -57,6 +57,7 @@ struct bench {
     struct effort effort;
     const char *device;
     uint32_t threads;
+    uint32_t blocks; /* of a batch; 0: as many as the effort's samples hold */
     struct list channels, fft;
     const char *formats[LIST_MAX];
     uint32_t format_count;
@@ -485,7 +486,22 @@ static void print_contestant(struct row *row, uint32_t which, FILE *csv)
     fflush(csv);
 }
 
-/* The row's lines for the bars: of the engine's choice on a CPU, interleaved float input. */
+static void write_bar(const struct row *row, FILE *file, const char *what, const char *bar,
+                      const char *unit, const struct series *mine, const struct series *theirs)
+{
+    const struct shape *shape = &row->shape;
+    const struct contestant *ours = &row->contestants[0];
+    struct series ratio;
+    series_ratio(mine, theirs, &ratio);
+    const struct spread spread = series_spread(&ratio);
+    fprintf(file, "%s,N=%u channels=%u threads=%u,%.5g,%.5g,%.4f,%s,%s,%.4f,%.4f…%.4f,%.3g,\"%s\"\n",
+            what, shape->fft, shape->channels, row->bench->threads, series_spread(mine).median,
+            series_spread(theirs).median, spread.median, bar, unit, spread.median, spread.q1,
+            spread.q3, ours->within ? ours->error : 1.0, row->bench->command);
+}
+
+/* The row's lines for the bars: of the engine's choice on a CPU, interleaved float input. Batches of
+ * one block are asked for to see their latency, others for their rate. */
 static void write_bars(const struct row *row, FILE *file)
 {
     const struct shape *shape = &row->shape;
@@ -493,21 +509,13 @@ static void write_bars(const struct row *row, FILE *file)
     if (row->ours != 1 || row->count == row->ours || strcmp(shape->format_name, "f32le") != 0 ||
         engine_device(row->bench->engine)->gpu)
         return;
-    for (size_t i = 0; i < sizeof bars / sizeof bars[0]; i++) {
-        if (shape->channels < bars[i].channels_least || shape->channels > bars[i].channels_most)
-            continue;
-        const struct contestant *theirs = &row->contestants[row->ours + (uint32_t)bars[i].method];
-        struct series ratio;
-        series_ratio(&ours->rate, &theirs->rate, &ratio);
-        const struct spread spread = series_spread(&ratio);
-        fprintf(
-            file,
-            "%s,N=%u channels=%u threads=%u,%.5g,%.5g,%.4f,%s,Msamples/s,%.4f,%.4f,%.3g,\"%s\"\n",
-            bars[i].what, shape->fft, shape->channels, row->bench->threads,
-            series_spread(&ours->rate).median, series_spread(&theirs->rate).median, spread.median,
-            bars[i].bar, spread.median, spread.q3 - spread.q1, ours->within ? ours->error : 1.0,
-            row->bench->command);
-    }
+    if (row->bench->blocks == 1)
+        write_bar(row, file, "cpu latency", "<=1.5", "us", &ours->latency,
+                  &row->contestants[row->ours + PEER_OVERLAP_SAVE].latency);
+    for (size_t i = 0; row->bench->blocks == 0 && i < sizeof bars / sizeof bars[0]; i++)
+        if (shape->channels >= bars[i].channels_least && shape->channels <= bars[i].channels_most)
+            write_bar(row, file, bars[i].what, bars[i].bar, "Msamples/s", &ours->rate,
+                      &row->contestants[row->ours + (uint32_t)bars[i].method].rate);
     fflush(file);
 }
 
@@ -577,6 +585,8 @@ static void bench_format(struct bench *bench, const char *format_name, FILE *csv
             const uint64_t blocks =
                 bench->effort.batch_samples / ((uint64_t)shape.hop * shape.channels);
             shape.blocks = blocks < 1 ? 1 : blocks > 4096 ? 4096 : (uint32_t)blocks;
+            if (bench->blocks != 0)
+                shape.blocks = bench->blocks;
             bench_row(bench, &shape, csv, bars_file);
         }
 }
@@ -590,6 +600,7 @@ static const char usage[] =
     "  --channels A,B,…     default 1,2,16,64\n"
     "  --fft A,B,…          N: powers of two (default 256,1024,4096,16384)\n"
     "  --formats A,B,…      f32le, s16le, s16be (default f32le,s16be)\n"
+    "  --blocks N           of a batch (default: a million samples); 1 asks for the latency\n"
     "  --variants A,B,…     names of the engine's variants; default: its own choice\n"
     "  --kernels DIR        kernels from there instead of the embedded ones\n"
     "  --csv FILE           append the table\n"
@@ -632,9 +643,10 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
         {"formats", required_argument, NULL, 'f'},  {"variants", required_argument, NULL, 'v'},
         {"kernels", required_argument, NULL, 'k'},  {"csv", required_argument, NULL, 'o'},
         {"bars", required_argument, NULL, 'b'},     {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"blocks", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
-    struct list threads = {1, {1}};
+    struct list threads = {1, {1}}, blocks = {1, {0}};
     bool good = true;
     for (int option; good && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;)
         switch (option) {
@@ -668,10 +680,14 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
         case 'q':
             bench->effort = quick;
             break;
+        case 'j':
+            good = list_parse(optarg, &blocks) && blocks.count == 1 && blocks.values[0] <= 4096;
+            break;
         default:
             good = false;
         }
     bench->threads = threads.values[0];
+    bench->blocks = blocks.values[0];
     for (uint32_t i = 0; i < bench->fft.count; i++)
         good &=
             bench->fft.values[i] >= 64 && (bench->fft.values[i] & (bench->fft.values[i] - 1)) == 0;
