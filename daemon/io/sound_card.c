@@ -148,10 +148,11 @@ static void tell_priority(struct sound_card *card)
     const struct sound_obtained *got = &shared->obtained;
     struct sound_moment moment;
     sound_ring_moment(shared, &moment);
-    if (card->told_priority || got->policy < 0 || moment.period_frames == 0)
+    int policy = atomic_load_explicit(&got->policy, memory_order_acquire);
+    if (card->told_priority || policy < 0 || moment.period_frames == 0)
         return;
     card->told_priority = true;
-    bool real = got->policy == SCHED_FIFO || got->policy == SCHED_RR;
+    bool real = policy == SCHED_FIFO || policy == SCHED_RR;
     log_info("%s: sound card's thread: period %" PRIu32 " frames, %s%.0d", label(card),
              moment.period_frames,
              real ? "real time, priority " : "usual priority, no real time granted",

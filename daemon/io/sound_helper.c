@@ -399,12 +399,11 @@ static void read_priority(struct helper *helper)
     struct sound_obtained *obtained = &helper->shared->obtained;
     struct sched_param param;
     int policy;
-    if (obtained->policy >= 0 || !helper->thread_known ||
+    if (atomic_load_explicit(&obtained->policy, memory_order_relaxed) >= 0 || !helper->thread_known ||
         pthread_getschedparam(helper->thread, &policy, &param) != 0)
         return;
     obtained->priority = param.sched_priority;
-    atomic_thread_fence(memory_order_release);
-    obtained->policy = policy;
+    atomic_store_explicit(&obtained->policy, policy, memory_order_release);
 }
 
 static int run(struct helper *helper)

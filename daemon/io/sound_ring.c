@@ -62,7 +62,8 @@ size_t sound_shared_bytes(const struct sound_request *request)
 void sound_shared_reset(struct sound_shared *shared)
 {
     memset((uint8_t *)shared + sizeof shared->request, 0, sizeof *shared - sizeof shared->request);
-    shared->obtained.policy = shared->obtained.priority = -1;
+    shared->obtained.priority = -1;
+    atomic_init(&shared->obtained.policy, -1);
     shared->layout = lay_out(&shared->request);
 }
 

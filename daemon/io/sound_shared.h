@@ -63,7 +63,8 @@ struct sound_obtained {
     double input_latency_s, output_latency_s; /* of the device, as PortAudio declares them */
     int64_t direct_median_ns, direct_worst_ns; /* mode = direct: what a period takes, as measured; */
     int64_t direct_period_ns;                  /* and lasts; 0: not direct */
-    int policy, priority;                     /* SCHED_… of the callback's thread; -1: not known */
+    int priority;
+    _Atomic int policy; /* SCHED_… of the callback's thread, told after priority; -1: not known */
 };
 
 enum sound_state {
