@@ -28,8 +28,9 @@ struct trial {
     struct plan *plan;
     const struct plan_spec *spec;
     struct ring *ring;
-    uint64_t frames;      /* in the ring from position 0 */
-    uint64_t epoch_block; /* of the item */
+    uint64_t frames;        /* in the ring from position 0 */
+    uint64_t silent_frames; /* before them, that windows reach */
+    uint64_t epoch_block;   /* of the item */
     uint32_t blocks;
     uint64_t fresh_from; /* the ring before it is on the device already */
     double *values;      /* [frames][inputs], physical */
@@ -84,7 +85,8 @@ static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct p
         .blocks = blocks,
         .write_until = blocks * plan->hop,
         .fresh_from = trial->fresh_from,
-        .fresh_until = trial->frames,
+        .fresh_until = trial->silent_frames > 0 ? trial->ring->frames : trial->frames,
+        .absent = trial->silent_frames > 0,
     };
     batch->count = 0;
     struct slot *slot = (struct slot *)batch;
@@ -155,7 +157,8 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
     struct plan *plan = trial->plan;
     const struct plan_spec *spec = trial->spec;
     const uint64_t frames = plan_kept(plan, trial->epoch_block, trial->blocks);
-    const uint64_t first = trial->epoch_block * plan->hop + plan_kept_first(plan, trial->epoch_block);
+    const uint64_t first =
+        trial->epoch_block * plan->hop + plan_kept_first(plan, trial->epoch_block);
     uint64_t products = 1;
     for (uint32_t e = 0; e < spec->edge_count; e++)
         products += spec->taps[spec->edges[e].taps]->count *
@@ -228,7 +231,8 @@ static int measure(struct trial *trial, struct problem *problem)
 uint32_t plan_blocks_fit(const struct plan *plan)
 {
     const struct engine *engine = plan->engine;
-    const uint64_t samples = engine->slot_samples / ((uint64_t)plan->hop * plan->info.output_floats);
+    const uint64_t samples =
+        engine->slot_samples / ((uint64_t)plan->hop * plan->info.output_floats);
     const uint64_t reports = engine->slot_reports / plan->info.inputs;
     uint64_t blocks = samples < reports ? samples : reports;
     if (blocks > plan->blocks_max)
@@ -245,9 +249,16 @@ static void choose_blocks(struct trial *trial, uint32_t blocks)
     uint64_t before = layout->history_blocks + layout->tail_blocks;
     const uint64_t settled = (layout->taps_longest - 1 + hop - 1) / hop;
     before = before > settled ? before : settled;
-    const uint64_t most = ring_bytes_max / (hop * frame_bytes);
-    if (before + trial->blocks > most)
+    uint64_t most = ring_bytes_max / (hop * frame_bytes);
+    if (before + trial->blocks > most) {
+        /* Windows reach frames before the epoch: the ring has room for them, where nothing is
+         * present. */
+        const uint64_t window = layout->tail.fft > layout->fft ? layout->tail.fft : layout->fft;
+        const uint64_t room = (window + hop - 1) / hop;
+        most = most > room ? most - room : 0;
         before = most > trial->blocks ? most - trial->blocks : 0;
+        trial->silent_frames = room * hop;
+    }
     /* A block later there may be a frame that is kept. */
     while (plan_kept(plan, before, trial->blocks) == 0)
         before++;
@@ -269,8 +280,8 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
     if (peaks == NULL || trial.values == NULL || trial.got == NULL || trial.want == NULL)
         error = problem_set(problem, ERROR_MEMORY, "out of memory for a self-test");
     if (error == 0)
-        error = ring_take(engine, trial.frames, spec->inputs * spec->format.bytes, &trial.ring,
-                          problem);
+        error = ring_take(engine, trial.frames + trial.silent_frames,
+                          spec->inputs * spec->format.bytes, &trial.ring, problem);
     if (error == 0) {
         for (uint32_t t = 0; t < spec->taps_count; t++)
             peaks[t] =
@@ -298,8 +309,8 @@ int plan_time(struct plan *plan, const struct plan_spec *spec, uint32_t blocks, 
     struct trial trial = {.plan = plan, .spec = spec};
     pthread_mutex_lock(&engine->workers);
     choose_blocks(&trial, blocks);
-    int error = ring_take(engine, trial.frames, spec->inputs * spec->format.bytes, &trial.ring,
-                          problem);
+    int error = ring_take(engine, trial.frames + trial.silent_frames,
+                          spec->inputs * spec->format.bytes, &trial.ring, problem);
     if (error == 0) {
         fill_noise(&trial);
         error = run(&trial, trial.blocks, &ns[0], problem); /* compiles, rebuilds, copies all */
@@ -307,7 +318,8 @@ int plan_time(struct plan *plan, const struct plan_spec *spec, uint32_t blocks, 
     }
     for (uint32_t i = 0; i < runs && error == 0; i++)
         if (engine_hooks.time_ns != NULL)
-            ns[i] = engine_hooks.time_ns(plan->info.variant, plan->info.fft, plan->hop, trial.blocks);
+            ns[i] =
+                engine_hooks.time_ns(plan->info.variant, plan->info.fft, plan->hop, trial.blocks);
         else
             error = run(&trial, trial.blocks, &ns[i], problem);
     ring_give(engine, trial.ring);
