@@ -1,7 +1,7 @@
 /*
  * The table of variants, in order of preference; what each can do and how it does it
- * stands in its own file. Adding one is a kernel file, a C file, and a row here. The paces were measured on an
- * AVX-512 Xeon with PoCL 3.1, 16 channels, blocks of 512 frames, 1025 to 4095 taps.
+ * stands in its own file. Adding one is a kernel file, a C file, and a row here. The paces were
+ * measured on an AVX-512 Xeon with PoCL 3.1, 16 channels, blocks of 512 frames, 1025 to 4095 taps.
  */
 #include <stddef.h>
 
@@ -68,7 +68,8 @@ static const struct variant variants[] = {
     },
     {
         .name = "partitioned",
-        .sentence = "overlap-save in partitions, long filters with a tail of longer ones: one edge an output",
+        .sentence =
+            "overlap-save in partitions, long filters with a tail of longer ones: one edge an output",
         .pace = 1.0,
         .partitions = true,
         .decimates = true,
