@@ -274,9 +274,10 @@ static void check_filter(struct build *build, uint32_t index)
 
 void check_filters(struct build *build)
 {
+    bool by_osc = concerns_osc(build); /* a message may bring each into use */
     for (uint32_t i = 0; i < build->config->filter_count; i++) {
         check_filter(build, i);
-        if (!build->filters[i].used)
+        if (!build->filters[i].used && !by_osc)
             config_warning(build->errors, build->filters[i].place,
                            "no stream uses filter %s; name it in a stream's `filter`, `bank` or "
                            "`route`, or remove the section",

@@ -129,6 +129,8 @@ struct build {
 /* Each: 0 or ERROR_MEMORY; what is wrong goes to build->errors. */
 int build_process(struct build *build); /* [daemon], [device] */
 int build_osc(struct build *build);     /* after streams and sinks */
+/* Whether there is an OSC server: [osc] is written, or a stream or sink of that type. */
+bool concerns_osc(const struct build *build);
 int build_filters(struct build *build);
 int build_streams(struct build *build);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);

@@ -28,9 +28,9 @@ static int build_networks(struct build *build, const struct raw_section *section
     return 0;
 }
 
-static bool concerns_osc(const struct build *build, const struct raw_section *section)
+bool concerns_osc(const struct build *build)
 {
-    bool used = section->place.line > 0;
+    bool used = raw_find(build->raw, SECTION_OSC, "")->place.line > 0;
     for (uint32_t i = 0; i < build->config->stream_count; i++)
         used = used || build->stream_sections[i]->type == SOURCE_OSC;
     for (uint32_t i = 0; i < build->config->sink_count; i++)
@@ -43,7 +43,7 @@ int build_osc(struct build *build)
     const struct raw_section *section = raw_find(build->raw, SECTION_OSC, "");
     struct config_osc *osc = &build->config->osc;
     const struct value *tcp = value_of(section, KEY_OSC_TCP_ADDRESS);
-    osc->used = concerns_osc(build, section);
+    osc->used = concerns_osc(build);
     osc->address = value_of(section, KEY_OSC_ADDRESS)->text;
     osc->tcp_address = tcp != NULL ? tcp->text : NULL;
     osc->lease_ns = value_of(section, KEY_OSC_LEASE)->integer;

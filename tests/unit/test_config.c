@@ -255,6 +255,24 @@ static void each_impossible_combination_is_one_message(void **state)
     assert_int_equal(failures, 0);
 }
 
+/* A message of OSC may bring a filter into use that no stream names. */
+static void filters_are_kept_for_osc(void **state)
+{
+    (void)state;
+    static const char *const texts[] = {
+        "[osc]\n" STREAM "filter = f\n" SINK FILTER "[filter later]\ntype = identity\n",
+        STREAM "filter = f\n" FILTER "[sink s]\ntype = osc\nstream = a\n[filter later]\ntype = identity\n",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        struct config *config;
+        struct config_errors errors;
+        assert_int_equal(sample_load(texts[i], &config, &errors), 0);
+        assert_int_equal(errors.count, 0);
+        config_free(config);
+        config_errors_free(&errors);
+    }
+}
+
 /* All that is wrong in one text, in the order of its lines. */
 static void all_errors_come_in_one_run(void **state)
 {
@@ -758,6 +776,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_impossible_combination_is_one_message),
+        cmocka_unit_test(filters_are_kept_for_osc),
         cmocka_unit_test(all_errors_come_in_one_run),
         cmocka_unit_test(values_arrive_typed),
         cmocka_unit_test(defaults_are_those_of_the_table),
