@@ -55,6 +55,44 @@ static void prepare(struct test_plan *plan, const struct test_signal *signal, in
     assert_true(info->partitions < shapes[i].taps / (info->fft - shapes[i].hop));
 }
 
+/* A frame of so many channels that the self-test's ring holds less than the filter: what lies before
+ * its epoch is silence, not the newest frames. */
+static void prepared_with_many_channels(void **state)
+{
+    (void)state;
+    enum { CHANNELS = 512, TAPS = 20000 };
+    static struct channel_scale scales[CHANNELS];
+    static struct edge edges[CHANNELS];
+    static enum output_form outputs[CHANNELS];
+    struct problem problem = {0};
+    struct taps *taps;
+    assert_int_equal(taps_create(TAPS, false, &taps, &problem), 0);
+    for (uint32_t k = 0; k < TAPS; k++)
+        taps->re[k] = k * 7919u % 1000 / 1000.0 - 0.5;
+    for (uint32_t c = 0; c < CHANNELS; c++) {
+        scales[c].full_scale = 1;
+        edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, 0, 1};
+    }
+    struct plan_spec spec = {.inputs = CHANNELS,
+                             .scales = scales,
+                             .taps = (const struct taps *const[]){taps},
+                             .taps_count = 1,
+                             .edges = edges,
+                             .edge_count = CHANNELS,
+                             .outputs = outputs,
+                             .outputs_count = CHANNELS,
+                             .hop = 256,
+                             .blocks_max = 4,
+                             .variant = "partitioned"};
+    assert_int_equal(sample_format_parse("f32le", &spec.format), 0);
+    struct plan *plan = NULL;
+    if (plan_prepare(engine, &spec, &plan, &problem) != 0)
+        fail_msg("%s", problem.text);
+    assert_true(plan_info(plan)->self_test_error < 1e-6);
+    plan_close(plan);
+    taps_free(taps);
+}
+
 static void expect_same(const char *what, int i, const struct test_run *a, const struct test_run *b,
                         uint32_t floats)
 {
@@ -168,6 +206,7 @@ int main(void)
         cmocka_unit_test(as_defined_whatever_the_items),
         cmocka_unit_test(short_and_long_filters),
         cmocka_unit_test(jumps),
+        cmocka_unit_test(prepared_with_many_channels),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
