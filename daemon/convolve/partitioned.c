@@ -51,10 +51,12 @@ static uint64_t head_taps(const struct plan_spec *spec, uint32_t span)
     return 2 * (uint64_t)span * spec->hop;
 }
 
-/* One row's share must fit into half a block's time. */
-static bool slice_fits(const struct plan_spec *spec, double flops)
+/* One row's share must fit into half a block's time, or at least not be more than what every block would
+ * have to do without a tail. */
+static bool slice_fits(const struct plan_spec *spec, double flops, double uniform)
 {
-    return spec->rate_hz <= 0 || flops / tail_flops_per_s <= spec->hop / spec->rate_hz / 2;
+    return spec->rate_hz <= 0 || flops / tail_flops_per_s <= spec->hop / spec->rate_hz / 2 ||
+           flops <= uniform * spec->inputs;
 }
 
 /* Looks for the long block that makes the operations of a block fewest; leaves the layout uniform
@@ -80,7 +82,7 @@ static void choose_tail(const struct engine *engine, const struct plan_spec *spe
             (uint32_t)((layout->taps_longest - head + long_frames - 1) / long_frames);
         const double tail = layout_block_cost(fft, partitions);
         const double cost = layout_block_cost(head_fft, head_partitions) + tail / span;
-        if (cost >= best || !slice_fits(spec, tail))
+        if (cost >= best || !slice_fits(spec, tail, uniform))
             continue;
         best = cost;
         layout->fft = head_fft;
