@@ -19,7 +19,8 @@
 
 enum {
     LANES = 16,
-    CHAINS = 12, /* independent sums: latency of a multiply-add times those begun a cycle, and some */
+    CHAINS =
+        12, /* independent sums: latency of a multiply-add times those begun a cycle, and some */
     FMA_ROUNDS = 1 << 20,
     THREADS_MOST = 256,
 };
@@ -83,8 +84,8 @@ static const struct ceiling {
     double amount; /* a thread and call: bytes, or operations (a multiply-add is two) */
 } ceilings[] = {
     {"ceiling memory copy", "GB/s", copy, 2.0 * (double)((size_t)128 << 20)},
-    {"ceiling cache read", "GB/s", read_cache, (double)CACHE_ROUNDS * (double)((size_t)512 << 10)},
-    {"ceiling multiply-add", "Gflop/s", multiply_add, 2.0 * LANES * CHAINS * FMA_ROUNDS},
+    {"ceiling cache read", "GB/s", read_cache, (double)CACHE_ROUNDS *(double)((size_t)512 << 10)},
+    {"ceiling multiply-add", "Gflop/s", multiply_add, 2.0 * LANES *CHAINS *FMA_ROUNDS},
 };
 
 static bool memory_open(uint32_t threads)
@@ -145,7 +146,8 @@ int main(int argc, char **argv)
         }
     FILE *csv = NULL;
     if (csv_path != NULL &&
-        (csv = results_open(csv_path, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) == NULL)
+        (csv = results_open(
+             csv_path, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) == NULL)
         fprintf(stderr, "bench_ceilings: %s: %s; nothing is saved\n", csv_path, strerror(errno));
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t most = cores < 2 ? 1 : 2; /* as many as the tables use */

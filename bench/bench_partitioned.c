@@ -509,8 +509,7 @@ int main(int argc, char **argv)
     };
     struct problem problem;
     if (bench.bell < 0 || engine_open(&options, &bench.engine, &problem) != 0) {
-        fprintf(stderr, "bench_partitioned: %s\n",
-                bench.bell < 0 ? strerror(errno) : problem.text);
+        fprintf(stderr, "bench_partitioned: %s\n", bench.bell < 0 ? strerror(errno) : problem.text);
         return 1;
     }
     if (bench.csv != NULL && (bench.results = results_open(bench.csv, head)) == NULL)
