@@ -300,7 +300,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
     if (plan->layout.scratch == SCRATCH_LOCAL)
         stage->local_bytes = local_bytes(shape);
 
-    float *spectra = malloc((size_t)shape->components * shape->fft * sizeof *spectra);
+    float *spectra = calloc((size_t)shape->components * shape->fft, sizeof *spectra);
     struct tree *tree = NULL;
     error = spectra == NULL ? problem_set(problem, ERROR_MEMORY, "out of memory for a plan")
                             : tree_create_levels(shape->fft, radices_of(shape), &tree, problem);

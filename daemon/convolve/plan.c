@@ -334,7 +334,7 @@ static int prepare_variant(struct engine *engine, const struct plan_spec *spec,
         return ERROR_UNSUPPORTED;
     if (error == 0)
         error = plan_build(engine, spec, &layout, &plan, problem);
-    if (error < 0)
+    if (error != 0)
         return error;
     plan_register(plan);
     error = plan_self_test(plan, spec, problem);

@@ -192,6 +192,7 @@ static int visit_stream(const struct config *config, struct subject *subject,
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: stream %s", stream->place.file, stream->place.line,
                        stream->name);
+    subject->spec = NULL;
     stream_filters_free(&filters);
     return error;
 }
