@@ -14,6 +14,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ enum {
     LOOK_MS = 20,
     BACK_OFF_FIRST_MS = 100,
     BACK_OFF_LAST_MS = 5000,
+    HUNG_MS = 4000,  /* no callback, and a helper that says nothing of it, as it does after 2000 */
     LEAVE_MS = 3000, /* for the helper to close its device; then it is killed */
     REPORT_INTERVAL_S = 60,
 };
@@ -254,12 +256,26 @@ static void spawn(struct sound_card *card)
     card->since_ns = clock_monotonic_ns();
 }
 
+/* Its memory says when it last called back, also when this thread was held up itself. */
+static bool helper_hangs(const struct sound_card *card)
+{
+    struct sound_moment moment;
+    sound_ring_moment(sound_link_shared(card->link), &moment);
+    return moment.now > 0 && clock_monotonic_ns() - moment.callback_ns > HUNG_MS * NS_PER_MS;
+}
+
 static void look_at_helper(struct sound_card *card)
 {
     enum sound_state state = sound_link_state(card->link);
     if (card->phase == PHASE_OPENING && state == SOUND_STARTING &&
         clock_monotonic_ns() - card->since_ns > OPEN_TIMEOUT_MS * NS_PER_MS)
         state = sound_link_wait(card->link, 0);
+    if (state == SOUND_RUNNING && helper_hangs(card)) {
+        struct sound_shared *shared = sound_link_shared(card->link);
+        card->stopped = sound_link_stop(card->link, true);
+        snprintf(shared->problem, sizeof shared->problem, "its helper process hangs");
+        state = SOUND_LOST;
+    }
     switch (state) {
     case SOUND_STARTING:
         return;

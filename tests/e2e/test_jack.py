@@ -229,6 +229,20 @@ class JackTest(unittest.TestCase):
         self.assertGreater(status["frames_in"]["gap"]["capture"], 0)
         self.assertEqual(status["sound"]["sessions"], 2)
 
+    def test_helper_hangs(self):
+        """A helper that does nothing any more, as in a driver that hangs, gives way to another."""
+        self.serve(2)
+        daemon = self.run_daemon(stream(extra="max gap = 20 s") + f"[sink r]\ntype = recording\nstream = x\npath = {self.folder}/r.wav\n")
+        self.running(daemon)
+        children = subprocess.run(["pgrep", "-P", str(daemon.process.pid)], capture_output=True, text=True, check=True).stdout.split()
+        os.kill(int(children[0]), signal.SIGSTOP)
+        daemon.wait_said("its helper process hangs")
+        daemon.wait_said("sound card back")
+        self.running(daemon)
+        status = daemon.stop()["streams"][0]
+        self.assertGreater(status["frames_in"]["gap"]["capture"], 3 * RATE)
+        self.assertEqual(status["sound"]["sessions"], 2)
+
     def test_daemon_falls_behind(self):
         """The ring overruns while the daemon is stopped: counted, and blamed on nothing else."""
         self.serve(2)
