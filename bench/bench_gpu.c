@@ -16,6 +16,7 @@
  *
  * One thread plays the loop.
  */
+#include <assert.h>
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -206,6 +207,7 @@ static void peer_stop(struct peer_program *peer)
 static int run_open(struct bench *bench, struct run *run, struct problem *problem)
 {
     const uint32_t fft = 2 * run->points;
+    assert(run->points >= 32 && run->channels > 0 && run->format.bytes > 0);
     /* short filters, so that what a window reads is nearly all new; whole sectors of memory */
     if (run->hop == 0)
         run->hop = fft - (fft < 256 ? 8 : fft < 1024 ? fft / 32 : 32);
@@ -269,6 +271,7 @@ static int run_open(struct bench *bench, struct run *run, struct problem *proble
     uint8_t *bytes = run->ring->bytes;
     const uint64_t size = (uint64_t)run->ring->frames * frame_bytes;
     const uint64_t piece = size < 1u << 20 ? size : 1u << 20;
+    assert(piece > 0);
     for (uint64_t i = 0; i < piece; i += run->format.bytes)
         sample_encode(&run->format, 1.9 * random_unit(&random) - 0.95, bytes + i);
     for (uint64_t at = piece; at + piece <= size; at += piece) {

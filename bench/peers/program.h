@@ -105,8 +105,10 @@ static inline int peer_program(const struct peer_program_ops *ops)
     double for_ns, error = 0;
     while (scanf("%u %u", &channels, &fft) == 2) {
         if ((ops->long_filters && scanf("%u", &taps) != 1) || scanf("%lf", &for_ns) != 1)
-            return 1;
+            break;
         fft = ops->long_filters ? 2 * fft : fft;
+        if (channels == 0 || fft < 2)
+            break;
         if (channels != work.channels || fft != work.fft || (taps != 0 && taps != work.taps_count)) {
             if (convolver != NULL)
                 ops->close(convolver, &work);
@@ -117,7 +119,7 @@ static inline int peer_program(const struct peer_program_ops *ops)
             peer_work_open(&work);
             convolver = ops->open(&work);
             if (convolver == NULL)
-                return 1;
+                break;
             ops->run(convolver, &work); /* from silence: what the definition knows */
             error = peer_work_error(&work);
         }
@@ -132,7 +134,10 @@ static inline int peer_program(const struct peer_program_ops *ops)
                error);
         fflush(stdout);
     }
-    return 0;
+    if (convolver != NULL)
+        ops->close(convolver, &work);
+    peer_work_close(&work);
+    return feof(stdin) ? 0 : 1;
 }
 
 #endif
