@@ -39,9 +39,11 @@ static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
     ring_doorbell(doorbell);
 }
 
-/* How long before a batch should be done the waiter begins to look at least, how long it looks without a pause,
- * and how long it sleeps between two looks from then on. */
-static const int64_t look_early_ns = 20 * NS_PER_US, look_ns = 50 * NS_PER_US, nap_ns = 10 * NS_PER_US;
+/* Around the time a batch should be done the waiter looks without a pause, so much before and after. */
+static const int64_t look_early_ns = 15 * NS_PER_US, look_late_ns = 35 * NS_PER_US;
+/* Else it sleeps between two looks for a share of the time gone by, between these. */
+enum { NAP_SHARE = 16 };
+static const int64_t nap_min_ns = 10 * NS_PER_US, nap_max_ns = NS_PER_MS;
 
 static void sleep_until(int64_t until_ns)
 {
@@ -49,40 +51,41 @@ static void sleep_until(int64_t until_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* When to begin to look: a little before the batch should be done, as far as its plans' costs tell. Early
- * by a share of them, or costs learnt in a slow hour would be seen again and again. */
-static int64_t look_from_ns(const struct engine *engine, const struct slot *slot)
+/* When the batch should be done, as far as its plans' costs tell. */
+static int64_t predicted_end_ns(int64_t begin_ns, const struct slot *slot)
 {
-    const int64_t before_ns = atomic_load_explicit(&engine->last_seen_ns, memory_order_relaxed);
-    int64_t cost_ns = 0;
     for (uint32_t i = 0; i < slot->batch.count; i++)
-        cost_ns += plan_cost_ns(slot->batch.items[i].plan, slot->batch.items[i].blocks);
-    const int64_t early_ns = cost_ns / 8 > look_early_ns ? cost_ns / 8 : look_early_ns;
-    return (before_ns > slot->device_from_ns ? before_ns : slot->device_from_ns) + cost_ns - early_ns;
+        begin_ns += plan_cost_ns(slot->batch.items[i].plan, slot->batch.items[i].blocks);
+    return begin_ns;
 }
 
 /*
  * The waiter thread, on GPUs: NVIDIA's driver (580) looks for finished events with callbacks
  * only every 20 ms once a batch takes longer than some 200 us, and clWaitForEvents burns a core
- * for as long as it waits. So this thread sleeps until a batch should be done, looks at its
- * event without a pause for 50 us, and from then on every few microseconds.
+ * for as long as it waits. So this thread looks by itself: without a pause for 50 us around the
+ * time a batch should be done, else with naps that grow with the time gone by. A prediction that is
+ * wrong costs a sixteenth of the batch's time, never more.
  */
 static cl_int wait_for(const struct engine *engine, const struct slot *slot)
 {
-    cl_int status = CL_QUEUED;
-    const int64_t from_ns = look_from_ns(engine, slot);
-    if (from_ns > clock_monotonic_ns())
-        sleep_until(from_ns);
-    for (int64_t begin_ns = clock_monotonic_ns();;) {
+    const int64_t before_ns = atomic_load_explicit(&engine->last_seen_ns, memory_order_relaxed);
+    const int64_t begin_ns = before_ns > slot->device_from_ns ? before_ns : slot->device_from_ns;
+    const int64_t end_ns = predicted_end_ns(begin_ns, slot);
+    for (;;) {
+        cl_int status = CL_QUEUED;
         const cl_int code = clGetEventInfo(slot->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
                                            &status, NULL);
         if (code != CL_SUCCESS)
             return code;
         if (status <= CL_COMPLETE)
             return status;
-        const int64_t now_ns = clock_monotonic_ns();
-        if (now_ns - begin_ns > look_ns)
-            sleep_until(now_ns + nap_ns);
+        const int64_t now_ns = clock_monotonic_ns(), gone_ns = now_ns - begin_ns;
+        if (now_ns >= end_ns - look_early_ns && now_ns <= end_ns + look_late_ns)
+            continue;
+        int64_t nap_ns = gone_ns / NAP_SHARE;
+        nap_ns = nap_ns < nap_min_ns ? nap_min_ns : nap_ns > nap_max_ns ? nap_max_ns : nap_ns;
+        const int64_t ahead_ns = end_ns - look_early_ns - now_ns;
+        sleep_until(now_ns + (ahead_ns > 0 && ahead_ns < nap_ns ? ahead_ns : nap_ns));
     }
 }
 
