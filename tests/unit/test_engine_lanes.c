@@ -233,7 +233,7 @@ static void who_takes_what(void **state)
         {2, 65, false, OUTPUT_REAL, "lanes"},
         {2, 65, false, OUTPUT_ENVELOPE, "lanes"},
         {16, 65, true, OUTPUT_REAL, "local"},
-        {16, 5000, false, OUTPUT_REAL, "general"},
+        {16, 5000, false, OUTPUT_REAL, "partitioned"},
         /* clang-format on */
     };
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
