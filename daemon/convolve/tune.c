@@ -166,8 +166,9 @@ static int compare_times(const void *a, const void *b)
 
 static double median_us(int64_t *ns, uint32_t count)
 {
+    const uint32_t middle = count / 2;
     qsort(ns, count, sizeof *ns, compare_times);
-    return (double)ns[count / 2] / 1000;
+    return (double)ns[middle] / 1000;
 }
 
 static struct plan_spec candidate_spec(const struct plan_spec *spec,

@@ -37,10 +37,10 @@ struct kept {
     uint64_t frames;
 };
 
-static uint64_t kept_of(const struct plan_info *info, uint64_t from, uint64_t until)
+static uint64_t kept_of(const struct plan_info *info, uint64_t first, uint64_t end)
 {
     uint64_t count = 0;
-    for (uint64_t n = from; n < until; n++)
+    for (uint64_t n = first; n < end; n++)
         count += n % info->decimate == info->decimate_phase;
     return count;
 }
