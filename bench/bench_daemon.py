@@ -61,7 +61,7 @@ status on exit = no
 [device]
 device = {device}
 threads = {threads}
-input memory = 2 GiB
+input memory = 3 GiB
 
 [stream bench]
 source = rtp
