@@ -53,7 +53,7 @@ struct sink {
     bool anchored;
     uint64_t latency_frames; /* as declared; 0: not known yet */
     int64_t offset;          /* card frame − timeline frame */
-    /* this session's runs, oldest first */
+    /* since the card was opened, oldest first */
     struct run runs[RUNS_MAX];
     uint32_t run_first, run_count;
     uint64_t unmade; /* put, and still in the resampler */

@@ -61,7 +61,7 @@ void sound_card_leave(struct sound_card *card, enum sound_direction direction,
                       void (*closed)(void *context), void *context);
 
 struct sound_shared *sound_card_shared(struct sound_card *card);
-/* Global number of this session's device frame 0. False between sessions: there is none. */
+/* Global number of the open device's frame 0. False while no device is open: there is none. */
 bool sound_card_base(const struct sound_card *card, uint64_t *base);
 
 /* The global frame that is frame 0 of the captured stream's timeline: said by the source with its
