@@ -10,12 +10,12 @@
 
 #include <assert.h>
 #include <math.h>
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "convolve/internal.h"
+#include "core/digest.h"
 
 enum {
     CANDIDATES_MAX = 256,
@@ -33,10 +33,9 @@ enum {
  */
 
 /* Which inputs go where through filters of which length: streams alike in this cost the same. */
-static void edges_digest(const struct plan_spec *spec, char text[17])
+static void edges_digest(const struct plan_spec *spec, char text[DIGEST_TEXT])
 {
     struct sha256_ctx sha;
-    uint8_t digest[SHA256_DIGEST_SIZE];
     sha256_init(&sha);
     for (uint32_t e = 0; e < spec->edge_count; e++) {
         const struct edge *edge = &spec->edges[e];
@@ -45,9 +44,7 @@ static void edges_digest(const struct plan_spec *spec, char text[17])
                                   taps->count, taps->im != NULL, spec->outputs[edge->output]};
         sha256_update(&sha, sizeof facts, (const uint8_t *)facts);
     }
-    sha256_digest(&sha, sizeof digest, digest);
-    for (int i = 0; i < 8; i++)
-        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+    digest_finish(&sha, text);
 }
 
 void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE])
@@ -59,7 +56,7 @@ void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE])
     }
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         forms[spec->outputs[o]]++;
-    char digest[17], block[64];
+    char digest[DIGEST_TEXT], block[64];
     edges_digest(spec, digest);
     if (spec->hop_free)
         snprintf(block, sizeof block, "latency %.0f frames",
@@ -74,7 +71,7 @@ void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE])
         [SAMPLE_SIGNED] = 's', [SAMPLE_UNSIGNED] = 'u', [SAMPLE_FLOAT] = 'f'};
     snprintf(
         shape, WISDOM_SHAPE,
-        "%u channels %c%u/%u%s, %u filters (%u complex) of up to %u taps, %u edges %s, outputs "
+        "%u channels %c%u/%u%s, %u filters (%u complex) of up to %u taps, %u edges %.16s, outputs "
         "%u real %u complex %u envelope, %s, up to %u at once",
         spec->inputs, kinds[format->kind], format->bits, 8u * format->bytes,
         format->big_endian ? "be" : "le", spec->taps_count, complex_taps, longest, spec->edge_count,

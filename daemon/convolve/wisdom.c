@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "core/digest.h"
 #include "core/log.h"
 #include "device/kernels.h"
 
@@ -20,6 +20,7 @@ struct wisdom {
     char path[PATH_BYTES]; /* "": nothing is remembered */
     char device[sizeof((struct wisdom_entry *)0)->device];
     char kernels[sizeof((struct wisdom_entry *)0)->kernels];
+    const char *kernels_dir; /* the caller's */
     struct wisdom_entry *entries;
     uint32_t count;
 };
@@ -32,23 +33,23 @@ static void copy_text(char *to, size_t room, const char *from)
 /* ---- what an entry depends on ------------------------------------------------------------------
  */
 
-static void hash_kernels(const char *kernels_dir, char hex[65])
+/* Reads every kernel, so only when there is something to compare. */
+static void hash_kernels(struct wisdom *wisdom)
 {
     struct sha256_ctx sha;
-    uint8_t digest[SHA256_DIGEST_SIZE];
+    if (wisdom->kernels[0] != '\0')
+        return;
     sha256_init(&sha);
     for (const struct kernel_file *file = kernel_files; file->name != NULL; file++) {
         char *text = NULL;
         struct problem ignored;
-        if (kernel_source(kernels_dir, file->name, &text, &ignored) < 0)
+        if (kernel_source(wisdom->kernels_dir, file->name, &text, &ignored) < 0)
             continue;
-        sha256_update(&sha, strlen(file->name) + 1, (const uint8_t *)file->name);
-        sha256_update(&sha, strlen(text) + 1, (const uint8_t *)text);
+        digest_text(&sha, file->name);
+        digest_text(&sha, text);
         free(text);
     }
-    sha256_digest(&sha, sizeof digest, digest);
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(hex + 2 * i, 3, "%02x", digest[i]);
+    digest_finish(&sha, wisdom->kernels);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------
@@ -191,12 +192,14 @@ int wisdom_open(const char *directory, const char *kernels_dir, const struct dev
         return problem_set(problem, ERROR_MEMORY, "out of memory for wisdom");
     snprintf(wisdom->device, sizeof wisdom->device, "%s, %s, driver %s, %s", info->platform,
              info->name, info->driver, info->version);
-    hash_kernels(kernels_dir, wisdom->kernels);
+    wisdom->kernels_dir = kernels_dir;
     if (directory != NULL && snprintf(wisdom->path, sizeof wisdom->path, "%s/wisdom.json",
                                       directory) < (int)sizeof wisdom->path)
         load(wisdom);
     else
         wisdom->path[0] = '\0';
+    if (wisdom->count > 0)
+        hash_kernels(wisdom);
     *out = wisdom;
     return 0;
 }
@@ -231,6 +234,7 @@ const struct wisdom_entry *wisdom_find(const struct wisdom *wisdom, const char *
 int wisdom_put(struct wisdom *wisdom, const char *shape, const struct candidate *candidates,
                uint32_t count, uint32_t chosen, struct problem *problem)
 {
+    hash_kernels(wisdom);
     const uint32_t index = find(wisdom, shape);
     struct wisdom_entry entry = {.count = count, .chosen = chosen};
     entry.candidates = malloc(count * sizeof *candidates);

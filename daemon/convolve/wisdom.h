@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/digest.h"
 #include "core/error.h"
 #include "device/info.h"
 
@@ -31,7 +32,7 @@ struct candidate {
 
 struct wisdom_entry {
     char device[384]; /* platform, name, driver and version */
-    char kernels[65]; /* SHA-256 of every kernel's text */
+    char kernels[DIGEST_TEXT]; /* SHA-256 of every kernel's text */
     char shape[WISDOM_SHAPE];
     char date[WISDOM_DATE]; /* UTC, ISO 8601 */
     struct candidate *candidates;
@@ -41,7 +42,7 @@ struct wisdom_entry {
 
 struct wisdom;
 
-/* Reads `directory`/wisdom.json (NULL: nothing is remembered). Always gives a table, unless out of
+/* `kernels_dir` is kept. Reads `directory`/wisdom.json (NULL: nothing is remembered). Always gives a table, unless out of
  * memory; a file that cannot be understood is reported in one log line and taken as empty. */
 int wisdom_open(const char *directory, const char *kernels_dir, const struct device_info *info,
                 struct wisdom **out, struct problem *problem);

@@ -11,38 +11,29 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nettle/sha2.h>
-
+#include "core/digest.h"
 #include "core/log.h"
 #include "device/kernels.h"
 
 /* No relaxed math: the error bound counts on it. */
 static const char common_options[] = "-cl-std=CL1.2";
 
-enum { BINARY_MAX_BYTES = 64 << 20, PATH_BYTES = 4096, HASH_TEXT = 2 * SHA256_DIGEST_SIZE + 1 };
+enum { BINARY_MAX_BYTES = 64 << 20, PATH_BYTES = 4096 };
 
 static const char file_mark[8] = "CVBIN1\n";
 
-static void hash_text(struct sha256_ctx *sha, const char *text)
-{
-    sha256_update(sha, strlen(text) + 1, (const uint8_t *)text);
-}
-
 static void cache_key(const struct program_request *request, const char *source,
-                      const char *options, char key[HASH_TEXT])
+                      const char *options, char key[DIGEST_TEXT])
 {
     struct sha256_ctx sha;
-    uint8_t digest[SHA256_DIGEST_SIZE];
     sha256_init(&sha);
-    hash_text(&sha, source);
-    hash_text(&sha, options);
-    hash_text(&sha, request->info->platform);
-    hash_text(&sha, request->info->name);
-    hash_text(&sha, request->info->driver);
-    hash_text(&sha, request->info->version);
-    sha256_digest(&sha, sizeof digest, digest);
-    for (int i = 0; i < SHA256_DIGEST_SIZE; i++)
-        snprintf(key + 2 * i, 3, "%02x", digest[i]);
+    digest_text(&sha, source);
+    digest_text(&sha, options);
+    digest_text(&sha, request->info->platform);
+    digest_text(&sha, request->info->name);
+    digest_text(&sha, request->info->driver);
+    digest_text(&sha, request->info->version);
+    digest_finish(&sha, key);
 }
 
 static bool cache_path(const struct program_request *request, const char *key, const char *suffix,
@@ -161,7 +152,7 @@ static int build_source(const struct program_request *request, const char *sourc
 
 int program_build(const struct program_request *request, cl_program *out, struct problem *problem)
 {
-    char *source = NULL, options[512], key[HASH_TEXT], path[PATH_BYTES];
+    char *source = NULL, options[512], key[DIGEST_TEXT], path[PATH_BYTES];
     int error = kernel_source(request->kernels_dir, request->file, &source, problem);
     if (error < 0)
         return error;

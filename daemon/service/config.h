@@ -18,6 +18,7 @@
 #include <stdio.h>
 
 #include "convolve/engine.h"
+#include "core/digest.h"
 #include "core/error.h"
 #include "core/log.h"
 #include "io/sink.h"
@@ -25,7 +26,7 @@
 #include "signal/filter.h"
 #include "signal/format.h"
 
-enum { CONFIG_HASH_TEXT = 65, CONFIG_CHANNELS_MAX = 1024 };
+enum { CONFIG_HASH_TEXT = DIGEST_TEXT, CONFIG_CHANNELS_MAX = 1024 };
 
 /* Where something stands in the configuration, for messages. */
 struct config_place {

@@ -5,42 +5,28 @@
  * A stream's hash covers its own section, those of its filters and sinks, the contents of the
  * filters' files, and the hash of the stream it reads. Comments, order and places do not count.
  */
-#include <nettle/sha2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/digest.h"
 #include "service/config_internal.h"
-
-/* Every text with its final zero, so that no two configurations read the same. */
-static void hash_text(struct sha256_ctx *sha, const char *text)
-{
-    sha256_update(sha, strlen(text) + 1, (const uint8_t *)text);
-}
-
-static void finish_hash(struct sha256_ctx *sha, char hash[CONFIG_HASH_TEXT])
-{
-    uint8_t digest[SHA256_DIGEST_SIZE];
-    sha256_digest(sha, sizeof digest, digest);
-    for (size_t i = 0; i < sizeof digest; i++)
-        snprintf(hash + 2 * i, 3, "%02x", digest[i]);
-}
 
 static void hash_section(struct sha256_ctx *sha, const struct raw_section *section)
 {
     enum schema_id first = schema_first(section->kind);
-    hash_text(sha, schema_sections[section->kind].word);
-    hash_text(sha, section->name);
+    digest_text(sha, schema_sections[section->kind].word);
+    digest_text(sha, section->name);
     for (unsigned i = 0; i < schema_count(section->kind); i++)
         for (unsigned k = 0; k < section->settings[i].count; k++) {
-            hash_text(sha, schema_keys[first + i].key);
-            hash_text(sha, section->settings[i].items[k].text);
+            digest_text(sha, schema_keys[first + i].key);
+            digest_text(sha, section->settings[i].items[k].text);
         }
 }
 
 static void hash_optional(struct sha256_ctx *sha, const char *text)
 {
-    hash_text(sha, text != NULL ? text : "");
+    digest_text(sha, text != NULL ? text : "");
 }
 
 /* What the file holds now; one that cannot be read hashes as nothing. */
@@ -53,7 +39,7 @@ static void hash_file(struct sha256_ctx *sha, const char *path)
         sha256_update(sha, got, buffer);
     if (file != NULL)
         fclose(file);
-    hash_text(sha, "");
+    digest_text(sha, "");
 }
 
 static int compare_sections(const void *a, const void *b)
@@ -72,7 +58,7 @@ static void hash_filter(struct sha256_ctx *sha, const struct build *build, uint3
         struct build *memory = (struct build *)build; /* build_path only allocates */
         const char *full = build_path(memory, path->text, place_of(section, KEY_FILTER_PATH));
         if (full != NULL) {
-            hash_text(sha, full);
+            digest_text(sha, full);
             hash_file(sha, full);
         }
     }
@@ -116,7 +102,7 @@ static void hash_stream(const struct build *build, uint32_t index)
     hash_section(&sha, raw_find(build->raw, SECTION_STREAM, stream->name));
     hash_optional(&sha, stream->source.path);
     if (stream->upstream >= 0)
-        hash_text(&sha, build->streams[stream->upstream].hash);
+        digest_text(&sha, build->streams[stream->upstream].hash);
     for (uint32_t f = 0; f < build->config->filter_count; f++) {
         bool used = false;
         for (uint32_t e = 0; e < stream->edge_count && !used; e++)
@@ -126,7 +112,7 @@ static void hash_stream(const struct build *build, uint32_t index)
     }
     hash_sinks(&sha, build, index);
     hash_captures(&sha, build, index);
-    finish_hash(&sha, stream->hash);
+    digest_finish(&sha, stream->hash);
 }
 
 static void hash_fixed(const struct build *build)
@@ -140,7 +126,7 @@ static void hash_fixed(const struct build *build)
     hash_optional(&sha, config->device.kernels_dir);
     hash_optional(&sha, config->device.cache_dir);
     hash_optional(&sha, config->daemon.state_directory);
-    finish_hash(&sha, config->fixed_hash);
+    digest_finish(&sha, config->fixed_hash);
 }
 
 void config_hashes(struct build *build)
@@ -154,5 +140,5 @@ void config_hashes(struct build *build)
     qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
     for (unsigned s = 0; s < raw->count; s++)
         hash_section(&sha, raw->sections[s]);
-    finish_hash(&sha, build->config->hash);
+    digest_finish(&sha, build->config->hash);
 }

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <nettle/base16.h>
-#include <nettle/sha2.h>
 
 int taps_create(uint32_t count, bool complex_taps, struct taps **out, struct problem *problem)
 {
@@ -71,14 +69,11 @@ static void hash_doubles(struct sha256_ctx *hash, const double *values, uint32_t
 void taps_hash(struct taps *taps)
 {
     struct sha256_ctx hash;
-    uint8_t digest[SHA256_DIGEST_SIZE];
     sha256_init(&hash);
     hash_doubles(&hash, taps->re, taps->count);
     if (taps->im != NULL)
         hash_doubles(&hash, taps->im, taps->count);
-    sha256_digest(&hash, sizeof digest, digest);
-    base16_encode_update(taps->hash, sizeof digest, digest);
-    taps->hash[TAPS_HASH_TEXT - 1] = '\0';
+    digest_finish(&hash, taps->hash);
 }
 
 /* max |h[n] - sign·h[S-1-n]| over one real sequence. */

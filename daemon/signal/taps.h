@@ -11,9 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/digest.h"
 #include "core/error.h"
 
-enum { TAPS_MAX = 1 << 20, TAPS_HASH_TEXT = 65 };
+enum { TAPS_MAX = 1 << 20, TAPS_HASH_TEXT = DIGEST_TEXT };
 
 /* Where delay_frames comes from. */
 enum delay_source {

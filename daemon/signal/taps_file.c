@@ -20,8 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <nettle/base16.h>
-#include <nettle/sha2.h>
 #include <sndfile.h>
 
 #include "signal/sound_file.h"
@@ -512,14 +510,12 @@ static int dispatch(struct reading *r)
 static void hash_file(const struct reading *r)
 {
     struct sha256_ctx hash;
-    uint8_t digest[SHA256_DIGEST_SIZE];
+    char hex[DIGEST_TEXT];
     sha256_init(&hash);
     sha256_update(&hash, r->bytes, r->data);
-    sha256_digest(&hash, sizeof digest, digest);
-    for (uint32_t i = 0; i < r->count; i++) {
-        base16_encode_update(r->sets[i]->hash, sizeof digest, digest);
-        r->sets[i]->hash[TAPS_HASH_TEXT - 1] = '\0';
-    }
+    digest_finish(&hash, hex);
+    for (uint32_t i = 0; i < r->count; i++)
+        memcpy(r->sets[i]->hash, hex, sizeof hex);
 }
 
 int taps_load_memory(const char *name, const void *data, uint64_t bytes, struct taps ***sets,
