@@ -344,9 +344,9 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
     }
 }
 
-void host_run(struct engine *engine, const struct plan *plan, const struct row *rows,
-              uint32_t count)
+int host_run(struct engine *engine, const struct plan *plan, const struct row *rows, uint32_t count)
 {
     for (uint32_t r = 0; r < count; r++)
         run_row(engine, plan, &rows[r]);
+    return 0;
 }

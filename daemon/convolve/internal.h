@@ -97,8 +97,9 @@ enum stage_keeps {
     KEEPS_PLANES,  /* for layout.tail_blocks */
 };
 
-/* A stage without a kernel: computes the rows at once, on the device thread. */
-typedef void stage_function(struct engine *engine, const struct plan *plan, const struct row *rows,
+/* A stage without a kernel of the engine's launching: computes the rows at once or enqueues what does, on
+ * the device thread. 0 or ERROR_DEVICE, logged. */
+typedef int stage_function(struct engine *engine, const struct plan *plan, const struct row *rows,
                             uint32_t count);
 
 /*

@@ -226,8 +226,7 @@ static int launch_rows(struct engine *engine, struct slot *slot, const struct la
     if (launch->stage->kernel != NULL)
         return launch_kernel(engine, slot, launch);
     const struct row *table = (const struct row *)(const void *)engine->table.host;
-    launch->stage->run(engine, launch->plan, table + launch->row_first, launch->rows);
-    return 0;
+    return launch->stage->run(engine, launch->plan, table + launch->row_first, launch->rows);
 }
 
 /* The stages of two plans can share a launch: nothing but their rows differs. */

@@ -188,8 +188,8 @@ static cl_int run_slice(struct engine *engine, const struct plan *plan, const st
     return code;
 }
 
-void staged_run(struct engine *engine, const struct plan *plan, const struct row *rows,
-                uint32_t count)
+int staged_run(struct engine *engine, const struct plan *plan, const struct row *rows,
+               uint32_t count)
 {
     struct stages stages;
     const bool found = stages_find(engine, plan->layout.fft / 2, &stages);
@@ -199,7 +199,7 @@ void staged_run(struct engine *engine, const struct plan *plan, const struct row
     const uint32_t first = (uint32_t)(rows - (const struct row *)(const void *)engine->table.host);
     const uint32_t rows_step = count < most ? count : most, blocks_step = most / rows_step;
     cl_int code = CL_SUCCESS;
-    for (uint32_t k = 0; k < rows->blocks; k += blocks_step)
+    for (uint32_t k = 0; k < rows->blocks && code == CL_SUCCESS; k += blocks_step)
         for (uint32_t r = 0; r < count && code == CL_SUCCESS; r += rows_step) {
             const uint32_t blocks = rows->blocks - k < blocks_step ? rows->blocks - k : blocks_step;
             const uint32_t each = count - r < rows_step ? count - r : rows_step;
@@ -208,6 +208,8 @@ void staged_run(struct engine *engine, const struct plan *plan, const struct row
         }
     if (code == CL_SUCCESS && !engine->twin)
         code = clFinish(engine->queue);
-    if (code != CL_SUCCESS)
-        log_error("the device refused a launch of staged: %s", opencl_error_name(code));
+    if (code == CL_SUCCESS)
+        return 0;
+    log_error("the device refused a launch of staged: %s", opencl_error_name(code));
+    return ERROR_DEVICE;
 }
