@@ -12,8 +12,7 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
-#include "engine_harness.h"
+#include "engine_group.h"
 #include "service/chain.h"
 #include "stream/stream.h"
 
@@ -25,24 +24,6 @@ enum {
     DECIMATE = 16,
     OUT_MAX = FRAMES / DECIMATE + 100
 };
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine_hooks.twin = engine_hooks.gpu_shape = true;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    engine_hooks.twin = engine_hooks.gpu_shape = false;
-    return 0;
-}
 
 struct output {
     float samples[OUT_MAX][CHANNELS];
@@ -215,5 +196,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_stays_on_the_device),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_twin_engine, close_engine);
 }

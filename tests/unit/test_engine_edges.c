@@ -14,24 +14,8 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
-#include "engine_harness.h"
+#include "engine_group.h"
 #include "signal/reference.h"
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    return 0;
-}
 
 static void run_and_check(const char *label, struct test_plan *plan,
                           const struct test_signal *signal)

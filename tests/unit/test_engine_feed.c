@@ -12,28 +12,9 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
-#include "engine_harness.h"
+#include "engine_group.h"
 
 enum { HOP = 96, BLOCKS = 24, FRAMES = HOP * BLOCKS, SMALL_RING = 512 };
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine_hooks.twin = engine_hooks.gpu_shape = true;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    engine_hooks.twin = engine_hooks.gpu_shape = false;
-    return 0;
-}
 
 static struct engine_traffic traffic_now(void)
 {
@@ -247,5 +228,5 @@ int main(void)
         cmocka_unit_test(no_sample_crosses_the_bus),
         cmocka_unit_test(what_cannot_be_fed_is_refused),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_twin_engine, close_engine);
 }

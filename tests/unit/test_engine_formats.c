@@ -12,24 +12,8 @@
 
 #include <cmocka.h>
 
-#include "engine_harness.h"
+#include "engine_group.h"
 #include "signal/reference.h"
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    return 0;
-}
 
 struct given {
     const char *format;

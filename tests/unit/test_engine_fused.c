@@ -13,26 +13,8 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
 #include "convolve/registers.h"
-#include "engine_harness.h"
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine_hooks.gpu_shape = true;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    return 0;
-}
+#include "engine_group.h"
 
 struct shape {
     const char *variant, *format;
@@ -212,5 +194,5 @@ int main(void)
         cmocka_unit_test(shapes_are_as_defined),
         cmocka_unit_test(reports_say_what_was_seen),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_gpu_shape_engine, close_engine);
 }

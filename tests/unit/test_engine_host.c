@@ -14,23 +14,7 @@
 
 #include "convolve/hooks.h"
 #include "convolve/host.h"
-#include "engine_harness.h"
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    return 0;
-}
+#include "engine_group.h"
 
 static void only_on_cpus(void)
 {

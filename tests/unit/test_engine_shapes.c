@@ -11,23 +11,7 @@
 
 #include <cmocka.h>
 
-#include "engine_harness.h"
-
-static struct engine *engine;
-
-static int open_engine(void **state)
-{
-    (void)state;
-    engine = harness_engine();
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    (void)state;
-    harness_engine_close(engine);
-    return 0;
-}
+#include "engine_group.h"
 
 struct shape {
     const char *variant;
