@@ -26,16 +26,14 @@ int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     *devices = (struct devices){
         .loop = loop, .progress = progress, .context = context, .kernels_dir = kernels_dir};
-    /* Handles are made on the loop, engines on a worker: each place has its doorbell in advance. */
-    for (uint32_t i = 0; i < DEVICES_SEATED_MAX; i++)
-        if (doorbell_open(loop, &devices->seats[i].doorbell) < 0) {
-            devices_close(devices);
-            free(devices);
-            return problem_set(problem, ERROR_SYSTEM,
-                               "no wake-up handle; raise the limit of open files (ulimit -n)");
-        }
     *out = devices;
     return 0;
+}
+
+/* DEVICE thread: only batches ring, and they come from a scheduler, which comes after the doorbell. */
+static void wake(void *context)
+{
+    doorbell_ring(((struct seat *)context)->doorbell);
 }
 
 /* ---- seats: worker ----------------------------------------------------------------------------- */
@@ -57,8 +55,8 @@ static int seat_at(struct devices *devices, const struct config *config, int ind
     snprintf(number, sizeof number, "%d", index);
     struct engine_options options = device_options(config, devices->kernels_dir);
     options.device = number;
-    options.wake = doorbell_ring;
-    options.wake_context = seat->doorbell;
+    options.wake = wake;
+    options.wake_context = seat;
     int error = engine_open(&options, &seat->engine, problem);
     if (error < 0)
         return error;
@@ -176,6 +174,9 @@ int devices_connect(struct devices *devices, struct problem *problem)
     int error = 0;
     for (; devices->connected < devices->count && error == 0; devices->connected++) {
         struct seat *seat = &devices->seats[devices->connected];
+        if (seat->doorbell == NULL && doorbell_open(devices->loop, &seat->doorbell) < 0)
+            return problem_set(problem, ERROR_SYSTEM,
+                               "no wake-up handle; raise the limit of open files (ulimit -n)");
         error = scheduler_open(devices->loop, seat->engine, seat->doorbell, &seat->scheduler, problem);
         if (error < 0)
             break;

@@ -23,8 +23,8 @@ enum { DEVICES_SEATED_MAX = 16 };
 
 struct seat {
     struct engine *engine;       /* WORKER sets it, immutable from then on */
-    struct doorbell *doorbell;   /* immutable */
-    struct scheduler *scheduler; /* LOOP, by devices_connect */
+    struct doorbell *doorbell;   /* LOOP, by devices_connect … */
+    struct scheduler *scheduler; /* … both */
     int index;                   /* in device_list */
     double load;                 /* WORKER: share of the device's time that its streams need */
 };
@@ -48,7 +48,7 @@ void devices_leave(struct seat *seat, double load); /* WORKER */
 /* WORKER. Engines for `[device] device` (all of them with "all"), whether or not a stream sits there. */
 int devices_prepare(struct devices *devices, const struct config *config, struct problem *problem);
 
-/* LOOP. Schedulers for the engines that have none yet. */
+/* LOOP. Doorbells and schedulers for the engines that have none yet. */
 int devices_connect(struct devices *devices, struct problem *problem);
 
 /* LOOP. Every scheduler looks for work again. */
