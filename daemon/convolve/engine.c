@@ -15,6 +15,7 @@
 #include "convolve/hooks.h"
 #include "core/clock.h"
 #include "core/log.h"
+#include "core/power.h"
 #include "device/pocl_cache.h"
 
 int device_list(struct device_info *infos, int capacity, int cpu_threads, struct problem *problem)
@@ -263,9 +264,7 @@ const struct device_info *engine_device(const struct engine *engine)
 int ring_take(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes, struct ring **out,
               struct problem *problem)
 {
-    uint64_t frames = 64;
-    while (frames < frames_min)
-        frames *= 2;
+    const uint64_t frames = power_of_two_from(64, frames_min);
     if (frames > UINT64_C(1) << 31 || frame_bytes == 0)
         return problem_set(
             problem, ERROR_LIMIT,

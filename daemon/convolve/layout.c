@@ -9,12 +9,13 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t power_of_two(uint64_t least)
+#include "core/power.h"
+
+/* The shortest transform of at least that many points; 0: there is none. */
+static uint32_t fft_from(uint64_t least)
 {
-    uint64_t value = FFT_MIN;
-    while (value < least)
-        value *= 2;
-    return value > FFT_MAX ? 0 : (uint32_t)value;
+    const uint64_t fft = power_of_two_from(FFT_MIN, least);
+    return fft > FFT_MAX ? 0 : (uint32_t)fft;
 }
 
 /* Blocks a partition spans at this N: floor((N - L + 1) / L). */
@@ -107,7 +108,7 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
                       struct problem *problem)
 {
     const uint32_t taps = layout->taps_longest;
-    const uint32_t whole = power_of_two((uint64_t)spec->hop + taps - 1);
+    const uint32_t whole = fft_from((uint64_t)spec->hop + taps - 1);
     if (spec->fft != 0) {
         layout->fft = spec->fft;
     } else if (variant->partitions) {
@@ -132,7 +133,7 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: fft = %u is too short for blocks of %u frames; use at least %u",
                            variant->name, layout->fft, spec->hop,
-                           power_of_two(2 * (uint64_t)spec->hop));
+                           fft_from(2 * (uint64_t)spec->hop));
     if (layout->partitions > 1 && !variant->partitions)
         return problem_set(
             problem, ERROR_UNSUPPORTED,

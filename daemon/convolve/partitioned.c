@@ -20,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/power.h"
+
 /* A tail must save this share of the operations: it costs two more launches. */
 static const double tail_pays = 0.8;
 /* Operations of one row's tail that a block may wait for, a second of them; a guess for slow cores.
@@ -36,14 +38,6 @@ const char *partitioned_objection(const struct engine *engine, const struct plan
 
 /* ---- geometry ----------------------------------------------------------------------------------
  */
-
-static uint32_t power_of_two(uint64_t least)
-{
-    uint32_t value = 1;
-    while (value < least)
-        value *= 2;
-    return value;
-}
 
 /* Taps of the head with long blocks of R. */
 static uint64_t head_taps(const struct plan_spec *spec, uint32_t span)
@@ -68,7 +62,7 @@ static void choose_tail(const struct engine *engine, const struct plan_spec *spe
     double best = tail_pays * uniform;
     for (uint32_t span = 2; head_taps(spec, span) < layout->taps_longest; span *= 2) {
         const uint64_t long_frames = (uint64_t)span * spec->hop;
-        const uint32_t fft = power_of_two(2 * long_frames);
+        const uint32_t fft = (uint32_t)power_of_two_from(1, 2 * long_frames);
         if (fft > FFT_MAX || fft * sizeof(float) > engine->local_budget_bytes)
             break;
         const uint32_t head = (uint32_t)head_taps(spec, span);
@@ -130,12 +124,14 @@ static struct places places_of(const struct plan *plan)
     struct places places = {.head_blocks = (layout->partitions - 1) * layout->partition_blocks,
                             .tail_slots = 1,
                             .planes = 1};
-    places.head_slots = power_of_two((uint64_t)places.head_blocks + plan->blocks_max);
+    places.head_slots =
+        (uint32_t)power_of_two_from(1, (uint64_t)places.head_blocks + plan->blocks_max);
     places.head_floats = (uint64_t)places.head_slots * layout->fft;
     if (layout->tail.span > 0) {
         const uint32_t long_blocks = plan->blocks_max / layout->tail.span + 3;
-        places.tail_slots = power_of_two((uint64_t)layout->tail.partitions + long_blocks);
-        places.planes = power_of_two(long_blocks);
+        places.tail_slots =
+            (uint32_t)power_of_two_from(1, (uint64_t)layout->tail.partitions + long_blocks);
+        places.planes = (uint32_t)power_of_two_from(1, long_blocks);
         places.tail_floats = (uint64_t)places.tail_slots * layout->tail.fft;
         places.plane_floats = 2 * (uint64_t)places.planes * layout->tail.span * plan->hop;
     }

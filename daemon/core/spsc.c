@@ -5,12 +5,11 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/power.h"
 
 int spsc_open(struct spsc *ring, size_t capacity)
 {
-    size_t slots = 2;
-    while (slots < capacity)
-        slots *= 2;
+    const size_t slots = power_of_two_from(2, capacity);
     memset(ring, 0, sizeof *ring);
     ring->slots = calloc(slots, sizeof *ring->slots);
     if (ring->slots == NULL)

@@ -1,7 +1,9 @@
 /* Rings of a sound card: see sound_shared.h. Pure memory, no system calls. */
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 
+#include "core/power.h"
 #include "io/sound_shared.h"
 
 enum {
@@ -22,14 +24,6 @@ const char *sound_counter_name(enum sound_counter counter)
 
 /* ---- layout ----------------------------------------------------------------------------------- */
 
-static uint64_t power_of_two(double least)
-{
-    uint64_t frames = FRAMES_MIN;
-    while ((double)frames < least)
-        frames *= 2;
-    return frames;
-}
-
 static size_t round_up(size_t bytes)
 {
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -38,8 +32,8 @@ static size_t round_up(size_t bytes)
 static struct sound_layout lay_out(const struct sound_request *request)
 {
     struct sound_layout layout = {
-        .capture_frames = power_of_two(request->rate_hz),
-        .playback_frames = power_of_two((double)request->playback_frames),
+        .capture_frames = power_of_two_from(FRAMES_MIN, (uint64_t)ceil(request->rate_hz)),
+        .playback_frames = power_of_two_from(FRAMES_MIN, request->playback_frames),
         .capture_frame_bytes = request->capture.channels * request->capture.format.bytes,
         .playback_frame_bytes = request->playback.channels * request->playback.format.bytes,
         .capture_offset = round_up(sizeof(struct sound_shared)),

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/power.h"
 #include "core/quantity.h"
 #include "io/rtp_wire.h"
 #include "io/sound_card.h"
@@ -21,17 +22,16 @@
 #define PACKET_S          2e-6
 #define SECONDS_A_DAY     86400.0
 #define FFT_IN_ONE_LAUNCH 8192u
+#define FFT_LONGEST       (1u << 20)
 
 enum { IP_UDP_BYTES_4 = 28, IP_UDP_BYTES_6 = 48 };
 
 /* ---- the plan ------------------------------------------------------------------------------- */
 
-static uint32_t power_of_two_from(uint64_t least)
+static uint32_t fft_from(uint64_t least)
 {
-    uint32_t power = 64;
-    while (power < least && power < (1u << 20))
-        power *= 2;
-    return power;
+    const uint64_t fft = power_of_two_from(64, least);
+    return fft < FFT_LONGEST ? (uint32_t)fft : FFT_LONGEST;
 }
 
 /* N and the number of partitions for L new frames and S taps, where the configuration leaves it
@@ -40,11 +40,11 @@ static void plan_transform(const struct config_stream *stream, uint32_t taps,
                            struct check_plan *plan)
 {
     uint64_t hop = stream->hop_frames;
-    uint32_t whole = power_of_two_from(hop + taps - 1);
-    plan->fft = stream->fft != 0                     ? stream->fft
-                : whole <= FFT_IN_ONE_LAUNCH         ? whole
-                : power_of_two_from(2 * hop) < whole ? power_of_two_from(2 * hop)
-                                                     : whole;
+    const uint32_t whole = fft_from(hop + taps - 1), partitioned = fft_from(2 * hop);
+    plan->fft = stream->fft != 0             ? stream->fft
+                : whole <= FFT_IN_ONE_LAUNCH ? whole
+                : partitioned < whole        ? partitioned
+                                             : whole;
     uint64_t piece = plan->fft > hop ? plan->fft - hop + 1 : 1;
     plan->partitions = (uint32_t)((taps + piece - 1) / piece);
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/power.h"
 #include "signal/design.h"
 #include "signal/prototype.h"
 #include "signal/reference.h"
@@ -268,9 +269,7 @@ int fk_make(const struct fk_spec *spec, double rate_hz, struct taps ***sets, uin
     if (error != 0)
         return error;
     struct fan fan = fan_of(spec, rate_hz);
-    uint32_t points = 1024;
-    while (points < 8 * spec->taps)
-        points *= 2;
+    const uint32_t points = (uint32_t)power_of_two_from(1024, 8 * (uint64_t)spec->taps);
     double *window = malloc(spec->taps * sizeof *window);
     double *work = malloc(2 * (size_t)points * sizeof *work);
     double *fir = malloc(2 * (size_t)spec->taps * sizeof *fir);

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/error.h"
+#include "core/power.h"
 
 #define TWO_PI 6.283185307179586476925286766559
 
@@ -102,14 +103,6 @@ int reference_fft(double *data, uint32_t n, int sign)
 
 /* ---- convolution ------------------------------------------------------------------------ */
 
-static uint32_t power_of_two_at_least(uint64_t value)
-{
-    uint32_t n = 1;
-    while (n < value)
-        n *= 2;
-    return n;
-}
-
 int reference_convolve(const double *x, uint64_t frames, const double *h, uint32_t taps, double *y)
 {
     if (frames == 0 || taps == 0)
@@ -124,7 +117,7 @@ int reference_convolve(const double *x, uint64_t frames, const double *h, uint32
     }
     uint64_t total = frames + taps - 1;
     uint64_t wanted = 4 * (uint64_t)taps > 1024 ? 4 * (uint64_t)taps : 1024;
-    uint32_t n = power_of_two_at_least(total < wanted ? total : wanted);
+    uint32_t n = (uint32_t)power_of_two_from(1, total < wanted ? total : wanted);
     uint32_t hop = n - taps + 1;
 
     double *w = twiddles_create(n);
@@ -201,7 +194,7 @@ double taps_peak_response(const double *re, const double *im, uint32_t taps)
 {
     /* At least 8 points per tap and 1024 in all: the true peak is then within 2 %. */
     uint64_t wanted = 8 * (uint64_t)taps > 1024 ? 8 * (uint64_t)taps : 1024;
-    uint32_t n = power_of_two_at_least(wanted);
+    uint32_t n = (uint32_t)power_of_two_from(1, wanted);
     double sum = 0.0;
     for (uint32_t k = 0; k < taps; k++)
         sum += hypot(re[k], im != NULL ? im[k] : 0.0);

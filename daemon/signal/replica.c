@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/power.h"
 #include "signal/reference.h"
 #include "signal/waveform.h"
 
@@ -273,10 +274,7 @@ static double window_at(const struct replica_spec *spec, uint32_t n, uint32_t co
 /* A transform of at least `frames` points, power of two. */
 static uint32_t fft_points(uint64_t frames)
 {
-    uint32_t points = 64;
-    while (points < frames)
-        points *= 2;
-    return points;
+    return (uint32_t)power_of_two_from(64, frames);
 }
 
 /* Keeps the frequencies ≥ 0 of a spectrum, the inner ones doubled: the analytic signal's. */

@@ -25,6 +25,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/power.h"
+
 /* ---- rings: worker thread --------------------------------------------------------------------- */
 
 /* Of a ring, for the longest gap: 1 s of 16 channels at 1 MHz and 32 bits. */
@@ -68,9 +70,7 @@ int stream_ring_make(struct engine *engine, const struct stream_options *options
     uint64_t kept = out->history + (uint64_t)(options->batches_in_flight + 4) * info->hop +
                     (uint64_t)ceil(2e-9 * (double)options->reorder_ns * options->rate_hz);
     out->jump_max = size > 2 * kept ? size - kept : size / 2;
-    uint64_t blocks = 4;
-    while (blocks < size / info->hop + 4)
-        blocks *= 2;
+    const uint64_t blocks = power_of_two_from(4, size / info->hop + 4);
     out->times_mask = blocks - 1;
     out->times = calloc(blocks, sizeof *out->times);
     if (out->times != NULL)

@@ -1,5 +1,5 @@
 /*
- * The ground floor: histogram, SPSC ring, errors, clocks, random numbers. Each oracle is the
+ * The ground floor: histogram, SPSC ring, errors, clocks, powers of two, random numbers. Each oracle is the
  * definition: a sorted list for quantiles, a counter for the ring.
  */
 #include <pthread.h>
@@ -14,6 +14,7 @@
 #include "core/clock.h"
 #include "core/error.h"
 #include "core/histogram.h"
+#include "core/power.h"
 #include "core/random.h"
 #include "core/spsc.h"
 
@@ -148,7 +149,7 @@ static void spsc_between_two_threads(void **state)
     spsc_close(&ring);
 }
 
-/* ---- errors, clocks, random numbers -------------------------------------------------------- */
+/* ---- errors, clocks, numbers --------------------------------------------------------------- */
 
 static void errors_have_names_and_sentences(void **state)
 {
@@ -235,6 +236,27 @@ static void random_numbers_are_seeded_and_bounded(void **state)
     assert_true(squares / COUNT > 1 - 5 * 1.4143 / 316.2 && squares / COUNT < 1 + 5 * 1.4143 / 316.2);
 }
 
+static void powers_of_two_are_the_least_that_suffice(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t start, least, expect;
+    } cases[] = {
+        {1, 0, 1},
+        {1, 1, 1},
+        {1, 2, 2},
+        {1, 3, 4},
+        {64, 1, 64},
+        {64, 64, 64},
+        {64, 65, 128},
+        {1, UINT64_C(1) << 62, UINT64_C(1) << 62},
+        {1, (UINT64_C(1) << 62) + 1, UINT64_C(1) << 63},
+        {1, UINT64_MAX, UINT64_C(1) << 63},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(power_of_two_from(cases[i].start, cases[i].least), cases[i].expect);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -246,6 +268,7 @@ int main(void)
         cmocka_unit_test(errors_have_names_and_sentences),
         cmocka_unit_test(problem_text_is_terminated_and_prefixed),
         cmocka_unit_test(clock_offset_is_realtime_less_monotonic),
+        cmocka_unit_test(powers_of_two_are_the_least_that_suffice),
         cmocka_unit_test(random_numbers_are_seeded_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
