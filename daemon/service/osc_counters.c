@@ -15,7 +15,8 @@ struct counter {
 
 #define AT(field) offsetof(struct osc_stats, field)
 
-/* clang-format off: a table is read across */
+/* A table is read across. */
+/* clang-format off */
 static const struct counter counters[] = {
     {"packets", "datagrams and TCP packets that the walker has seen: those taken and each `rejected`", AT(counts.packets)},
     {"messages", "of the packets taken, bundles unpacked", AT(counts.messages)},

@@ -5,7 +5,8 @@
 
 #include "service/osc_counters.h"
 
-/* clang-format off: one row a message reads best as written */
+/* One row a message reads best as written. */
+/* clang-format off */
 const struct osc_row osc_table[OSC_WORDS] = {
     [OSC_BLOCK] = {"block", true, true,
         "[h sequence, h first frame,] b samples",

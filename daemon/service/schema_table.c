@@ -7,7 +7,8 @@
 #include "convolve/engine.h"
 #include "signal/filter.h"
 
-/* clang-format off: one row a key reads best as written */
+/* One row a key reads best as written. */
+/* clang-format off */
 
 const struct schema_section schema_sections[SECTIONS] = {
     [SECTION_DAEMON] = {"daemon", false, NULL, "The process as a whole."},
