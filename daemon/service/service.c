@@ -517,10 +517,8 @@ int service_run(const struct service_options *options, struct problem *problem)
     }
     error = devices_open(&service->loop, on_progress, service, options->kernels_dir, &service->devices,
                          problem);
-    if (error < 0) {
-        uv_run(&service->loop, UV_RUN_DEFAULT);
+    if (error < 0)
         goto close_loop;
-    }
     open_handles(service);
     if (reload_open(service) < 0 || watch_open(service) < 0) {
         error = problem_set(problem, ERROR_MEMORY, "out of memory");
@@ -547,6 +545,7 @@ int service_run(const struct service_options *options, struct problem *problem)
 close_handles:
     close_handles(service);
     uv_run(&service->loop, UV_RUN_DEFAULT);
+    devices_free(service->devices);
     reload_close(service->reload);
 close_loop:;
     int closed = uv_loop_close(&service->loop);
