@@ -58,6 +58,7 @@ struct bench {
     const char *device;
     uint32_t threads;
     uint32_t blocks; /* of a batch; 0: as many as the effort's samples hold */
+    uint32_t decimate; /* D of our plans; the peers keep all */
     struct list channels, fft;
     const char *formats[LIST_MAX];
     uint32_t format_count;
@@ -165,7 +166,8 @@ static bool run_ours(struct row *row, struct contestant *ours, uint32_t batches,
         measure_use(batch->items[0].samples);
         if (keep && good)
             memcpy(row->output, batch->items[0].samples,
-                   (size_t)blocks * row->shape.hop * row->shape.channels * sizeof(float));
+                   (size_t)blocks * (row->shape.hop / bench->decimate) * row->shape.channels *
+                       sizeof(float));
         engine_batch_release(bench->engine, batch);
         completed++;
     }
@@ -202,6 +204,7 @@ static bool check(struct row *row, struct contestant *contestant)
 {
     const struct shape *shape = &row->shape;
     const uint64_t position = contestant->position;
+    const uint32_t decimate = contestant->plan != NULL ? row->bench->decimate : 1;
     if (contestant->plan != NULL) {
         if (!run_ours(row, contestant, 1, shape->blocks, true))
             return false;
@@ -212,12 +215,14 @@ static bool check(struct row *row, struct contestant *contestant)
     double want[CHECKED_FRAMES];
     for (uint32_t i = 0; i < CHECKED_FRAMES; i++) {
         const uint32_t channel = random_below(&row->bench->random, shape->channels);
-        const uint32_t frame = random_below(&row->bench->random, shape->blocks * shape->hop);
+        const uint32_t place =
+            random_below(&row->bench->random, shape->blocks * shape->hop / decimate);
+        const uint32_t frame = place * decimate;
         const struct taps *taps = row->taps[channel];
         want[i] = 0;
         for (uint32_t s = 0; s < taps->count; s++)
             want[i] += taps->re[s] * input_at(row, position + frame - s, channel);
-        got[i] = row->output[(size_t)frame * shape->channels + channel];
+        got[i] = row->output[(size_t)place * shape->channels + channel];
     }
     /* White noise is the pass band: the bound relative to the output alone applies. */
     struct error_bound bound;
@@ -352,6 +357,7 @@ static int add_ours(struct row *row, const char *variant, struct problem *proble
             .hop = shape->hop,
             .blocks_max = shape->blocks,
             .fft = shape->fft,
+            .decimate = row->bench->decimate,
             .variant = variant,
         };
         struct contestant *ours = &row->contestants[row->count];
@@ -601,6 +607,7 @@ static const char usage[] =
     "  --fft A,B,…          N: powers of two (default 256,1024,4096,16384)\n"
     "  --formats A,B,…      f32le, s16le, s16be (default f32le,s16be)\n"
     "  --blocks N           of a batch (default: a million samples); 1 asks for the latency\n"
+    "  --decimate D         our plans keep every D-th frame, a power of two up to N/2\n"
     "  --variants A,B,…     names of the engine's variants; default: its own choice\n"
     "  --kernels DIR        kernels from there instead of the embedded ones\n"
     "  --csv FILE           append the table\n"
@@ -644,9 +651,10 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
         {"kernels", required_argument, NULL, 'k'},  {"csv", required_argument, NULL, 'o'},
         {"bars", required_argument, NULL, 'b'},     {"quick", no_argument, NULL, 'q'},
         {"blocks", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
+        {"decimate", required_argument, NULL, 'D'},
         {NULL, 0, NULL, 0},
     };
-    struct list threads = {1, {1}}, blocks = {1, {0}};
+    struct list threads = {1, {1}}, blocks = {1, {0}}, decimate = {1, {1}};
     bool good = true;
     for (int option; good && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;)
         switch (option) {
@@ -683,14 +691,20 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
         case 'j':
             good = list_parse(optarg, &blocks) && blocks.count == 1 && blocks.values[0] <= 4096;
             break;
+        case 'D':
+            good = list_parse(optarg, &decimate) && decimate.count == 1;
+            break;
         default:
             good = false;
         }
+    bench->decimate = decimate.values[0];
     bench->threads = threads.values[0];
     bench->blocks = blocks.values[0];
     for (uint32_t i = 0; i < bench->fft.count; i++)
         good &=
-            bench->fft.values[i] >= 64 && (bench->fft.values[i] & (bench->fft.values[i] - 1)) == 0;
+            bench->fft.values[i] >= 64 &&
+            (bench->fft.values[i] & (bench->fft.values[i] - 1)) == 0 &&
+            bench->fft.values[i] / 2 % bench->decimate == 0;
     for (uint32_t i = 0; i < bench->channels.count; i++)
         good &= bench->channels.values[i] <= 1024;
     return good && optind == argc;

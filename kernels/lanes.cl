@@ -25,10 +25,15 @@
  * magnitude alone: values that are not finite, and samples at full scale, send the block to a
  * careful reading. A row whose frames may be absent is read carefully at once.
  *
+ * With decimation the inverse computes the vectors that hold kept frames and no others: all of them
+ * are congruent modulo the powers of two of D, and so are the points of each level that they are
+ * made of. They stay in the scratch memory, whence the kept frames go to the output one after the
+ * other. Blocks of which none is kept are read for their reports alone.
+ *
  * Options: LOG_Q; LOG_0 … LOG_4 radices of the levels above the leaf, 0: there is none;
  * CHANNELS, COMPONENTS, SPAN, RUN, BLOCKS; FORM; STRIDE of an output frame; FRAME_BYTES, WORD,
  * SWAP, FLOATS, UNSIGNED, SHIFT_LEFT, SHIFT_RIGHT of a sample; SCALED, OFFSETS where some channel
- * needs them; LATE: no new frame lies in the window's first half.
+ * needs them; LATE: no new frame lies in the window's first half; DECIMATED: D > 1.
  *
  * Group (k, r): blocks k BLOCKS … of row r. In SPECTRUM:
  *
@@ -131,11 +136,12 @@ INLINE void node_forward(SCRATCH real *z, __global const float *w, const uint lo
     EACH_RADIX(log, NODE_FORWARD);
 }
 
-INLINE void node_inverse(SCRATCH real *z, __global const float *w, const uint log, const uint step)
+INLINE void node_inverse(SCRATCH real *z, __global const float *w, const uint log, const uint step,
+                         const struct kept kept)
 {
 #define NODE_INVERSE(R)                                                                            \
     FACTORS(R, w)                                                                                  \
-    for (uint i = 0; i < step; i += RUN)                                                           \
+    for (uint i = kept_from(kept, step); i < step; i += kept_each(kept, step))                     \
     INVERSE(R, NODE_LOAD, NODE_STORE)
     EACH_RADIX(log, NODE_INVERSE);
 }
@@ -192,8 +198,10 @@ INLINE void exchange(real rows[8])
 
 /* RUN nodes of eight points forward, times the spectrum, and back, without leaving the registers.
  */
-INLINE void leaf(SCRATCH real *z, __global const real *h, __global const float *factors, uint node)
+INLINE void leaf(SCRATCH real *z, __global const real *h, __global const float *factors, uint node,
+                 const struct kept kept)
 {
+    (void)kept;
 #if RUN > 1
     __global const real *w = (__global const real *)(factors + 2 * Q) + node / RUN * 14;
 #else
@@ -245,17 +253,17 @@ INLINE void leaf(SCRATCH real *z, __global const real *h, __global const float *
 #define CHILDREN(below, log, step, node)                                                           \
     for (uint child = 0; child < 1u << (log); child += (step) == 8 ? RUN : 1)                      \
     below(z + 2 * (step) / RUN * child, h + 2 * (step) / RUN * child, factors,                     \
-          ((node) << (log)) + child)
+          ((node) << (log)) + child, kept)
 
 /* Factors of a level of m nodes begin at entry m - 1 of the table. */
 #define LEVEL(name, below, log, nodes, step)                                                       \
     INLINE void name(SCRATCH real *z, __global const real *h, __global const float *factors,       \
-                     uint node)                                                                    \
+                     uint node, const struct kept kept)                                            \
     {                                                                                              \
         __global const float *w = factors + 2 * (((nodes)-1) + node * ((1u << (log)) - 1));        \
         node_forward(z, w, log, step);                                                             \
         CHILDREN(below, log, step, node);                                                          \
-        node_inverse(z, w, log, step);                                                             \
+        node_inverse(z, w, log, step, kept);                                                       \
     }
 
 #if LOG_4
@@ -354,12 +362,22 @@ APART void convolve_blocks(SCRATCH real *z, __global const uchar *input,
     source_open(&source, input, spectra, row, block);
     frames_read(z, &source, &levels, factors);
     levels_write(&levels, &source, output, row, block);
+    const struct kept kept = kept_open(row, block);
+#if DECIMATED
+    target_open(&target, &source, output, row, block);
+    if (!target_keeps(&target))
+        return;
+    CHILDREN(level_1, LOG_0, STEP_0, 0);
+    node_inverse(z, factors, LOG_0, STEP_0, kept);
+    target_kept(&target, z);
+#else
     CHILDREN(level_1, LOG_0, STEP_0, 0);
     target_open(&target, &source, output, row, block);
     if (target_whole(&target))
         frames_inverse(z, &target, factors, true);
     else
         frames_inverse(z, &target, factors, false);
+#endif
 }
 
 __kernel void lanes(ARGUMENTS)

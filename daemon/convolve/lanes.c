@@ -272,12 +272,13 @@ static void program_options(const struct build *build, const struct lanes_shape 
         snprintf(options + length, capacity - (size_t)length,
                  " -D CHANNELS=%u -D COMPONENTS=%u -D SPAN=%u -D RUN=%u -D BLOCKS=%u -D FORM=%u"
                  " -D STRIDE=%u -D FRAME_BYTES=%u -D WORD=%u -D SWAP=%d -D FLOATS=%d -D UNSIGNED=%d"
-                 " -D SHIFT_LEFT=%u -D SHIFT_RIGHT=%u -D SCALED=%d -D OFFSETS=%d -D LATE=%d",
+                 " -D SHIFT_LEFT=%u -D SHIFT_RIGHT=%u -D SCALED=%d -D OFFSETS=%d -D LATE=%d"
+                 " -D DECIMATED=%d",
                  shape->channels, shape->components, shape->span, shape->run, shape->blocks,
                  row_form(spec->outputs[0]), plan->info.output_floats, like.frame_bytes, like.word,
                  (like.flags & ROW_SWAP) != 0, (like.flags & ROW_FLOAT) != 0,
                  (like.flags & ROW_UNSIGNED) != 0, like.shift_left, like.shift_right, scaled,
-                 offsets, like.new_from >= shape->q);
+                 offsets, like.new_from >= shape->q, plan->info.decimate > 1);
     assert((size_t)length < capacity);
     (void)length;
 }

@@ -23,6 +23,7 @@ static const struct variant variants[] = {
         .sentence =
             "overlap-save on CPUs, one launch: a channel in each lane, one edge each, one block",
         .pace = 3.3,
+        .decimates = true,
         .objection = lanes_objection,
         .layout = lanes_layout,
         .measure = lanes_measure,

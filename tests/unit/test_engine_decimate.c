@@ -149,7 +149,7 @@ static void compare(const char *label, const char *variant, const struct test_si
 }
 
 static const char *const variants[] = {"local", "general", "overlap-add", "overlap-add-general",
-                                       "host",  "direct"};
+                                       "host",  "direct",  "lanes"};
 
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
@@ -183,6 +183,33 @@ static void complex_outputs_and_envelopes(void **state)
         compare("envelope", variants[v], signal, 100, 77, OUTPUT_ENVELOPE, decimations, 3);
     }
     signal_free(signal);
+}
+
+/* Lanes hold channels, consecutive points and blocks side by side, whose kept frames may differ. */
+static void every_order_of_lanes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *format;
+        uint32_t channels, hop, taps;
+        enum output_form form;
+    } given[] = {
+        /* clang-format off */
+        {"s16le", 1, 96, 161, OUTPUT_REAL},     {"f32le", 1, 7, 50, OUTPUT_REAL},
+        {"s16le", 17, 128, 129, OUTPUT_REAL},   {"f32le", 8, 100, 77, OUTPUT_ENVELOPE},
+        /* clang-format on */
+    };
+    static const uint32_t decimations[] = {2, 3, 7, 8, 40, 64, 96, 500};
+    if (!harness_runs(engine, "lanes"))
+        skip();
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        struct test_signal *signal =
+            signal_noise(given[i].format, given[i].channels, given[i].hop * 25ull, 20 + i);
+        signal_absent(signal, given[i].hop * 5ull, given[i].hop * 6ull + 3);
+        compare("lanes", "lanes", signal, given[i].hop, given[i].taps, given[i].form, decimations,
+                sizeof decimations / sizeof decimations[0]);
+        signal_free(signal);
+    }
 }
 
 /* Blocks of a few frames, of which most keep none; blocks that are no power of two. */
@@ -296,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant_keeps_the_same_bits),
         cmocka_unit_test(complex_outputs_and_envelopes),
+        cmocka_unit_test(every_order_of_lanes),
         cmocka_unit_test(blocks_shorter_than_the_decimation),
         cmocka_unit_test(long_filters),
         cmocka_unit_test(a_bank_of_matrices),
