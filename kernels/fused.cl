@@ -8,7 +8,8 @@
  * and written) of BLOCKS consecutive blocks: item li works on row li mod WIDTH, item
  * li / WIDTH mod THREADS of its transform. Groups of one stretch of time run side by side, so
  * that what several of them read of a frame, and the overlap of blocks, comes from the cache.
- * A complex filter is two real ones; both components share the forward transform.
+ * A complex filter is two real ones; both components share the forward transform. With decimation by
+ * a multiple of KEPT, only every KEPT-th point comes back, and of the items one in KEPT writes.
  *
  * Options: those of window.clh, BLOCKS, COMPONENTS. Spectra lie as the last pass holds them:
  * point j of item t at j THREADS + t.
@@ -51,6 +52,7 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     /* The factors of the way back are computed again, which `zero` hides from the compiler: to keep
      * them would take more registers than there are. */
     const uint again = t + zero;
+    const uint kept = window_kept(row, k, KEPT);
     __global const float2 *h = (__global const float2 *)(spectra + row->spectrum) + t;
 #if COMPONENTS == 2
     float2 y[EACH], both[EACH];
@@ -59,8 +61,7 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
         both[j] = x[j];
         x[j] = times(x[j], h[j * THREADS]);
     }
-    points_inverse(x, memory, 0.25f, again);
-    turn_root(x, true);
+    points_inverse(x, memory, 0.25f, again, kept);
     barrier(CLK_LOCAL_MEM_FENCE); /* the memory is written from the other end again */
     const bool imaginary = row->spectrum_im != ROW_NONE;
     if (imaginary)
@@ -68,20 +69,24 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     UNROLL
     for (uint j = 0; j < EACH; j++)
         y[j] = imaginary ? times(both[j], h[j * THREADS]) : (float2)(0.0f, 0.0f);
-    points_inverse(y, memory, 0.25f, again + zero);
-    turn_root(y, true);
+    points_inverse(y, memory, 0.25f, again + zero, kept);
 #else
     UNROLL
     for (uint j = 0; j < EACH; j++)
         x[j] = times(x[j], h[j * THREADS]);
-    points_inverse(x, memory, 0.25f, again);
-    turn_root(x, true);
-    const float2 *y = x; /* not used */
+    points_inverse(x, memory, 0.25f, again, kept);
+    float2 *y = x; /* not used */
 #endif
-    if (!active)
+    const uint own = kept_item(POINTS, t, kept);
+    if (!active || !takes_part(own))
         return;
-    const struct destination to = destination_of(output, row, k, t, 0);
-    points_put(&to, row, x, y);
+    if (row->components > 0) {
+        turn_root(x, true);
+        if (COMPONENTS == 2)
+            turn_root(y, true);
+        const struct destination to = destination_of(output, row, k, own, 0);
+        points_put(&to, row, x, y);
+    }
     if (t == 0 && row->report != ROW_NONE)
         *report_of(output, row, k) = seen_total(reports, HOP);
 }

@@ -14,7 +14,9 @@
  * contiguous.
  *
  * One program for the columns (STAGED_COLUMNS, POINTS = rows, STEP = columns of them, with
- * window.clh's options) and one for the rows (POINTS = columns, ROWS).
+ * window.clh's options) and one for the rows (POINTS = columns, ROWS). With decimation by a multiple
+ * of KEPT_COLUMNS the rows bring back only the columns that hold kept frames, one in KEPT_COLUMNS
+ * (their KEPT), side by side at the beginning of each row, and the last launch has as few groups.
  *
  *   row_first, rows_each   entries of the slice: e stands for row row_first + e mod rows_each and
  *   block_first            block block_first + e / rows_each
@@ -37,7 +39,8 @@
 #define COLUMNS     STEP
 #define ENTRY_FLOATS (2UL * COMPONENTS * POINTS * COLUMNS)
 
-/* Names for what an item works on: group (g, e) has columns g WIDTH … of entry e. */
+/* Names for what an item works on: group (g, e) has columns g WIDTH … of entry e. `own` is where the
+ * scratch has the column's points. */
 #define COLUMN_GROUP                                                                               \
     __local float *memory = (__local float *)exchanges;                                            \
     const uint li = (uint)get_local_id(0), entry = (uint)get_group_id(1);                          \
@@ -122,7 +125,7 @@ inline void column_back(float2 *x, __global const float2 *plane, __local float *
     UNROLL
     for (uint j = 0; j < EACH; j++)
         x[j] = plane[own + bin_of(place_point(SIZE_LAST, RADIX_LAST, j)) * COLUMNS];
-    points_inverse(x, memory, 0.25f, t);
+    points_inverse(x, memory, 0.25f, t, 0);
     turn_root(x, true);
 }
 
@@ -144,7 +147,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
 #else
         const float2 *y = x; /* not used */
 #endif
-        const struct destination to = destination_of(output, row, k, t, column);
+        const uint first = window_kept(row, k, KEPT_COLUMNS);
+        const struct destination to =
+            destination_of(output, row, k, t, first + column * KEPT_COLUMNS);
         points_put(&to, row, x, y);
     }
     if (get_group_id(0) == 0 && row->report != ROW_NONE) {
@@ -157,6 +162,19 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
 
 #define ENTRY_FLOATS (2UL * COMPONENTS * ROWS * POINTS)
 
+/* Item t's share of a row that came back, side by side with the others'. In pass 0 an item's place is
+ * its number. */
+inline void row_store(__global float2 *points, float2 *x, float root, uint t, uint kept)
+{
+    const uint own = kept_item(POINTS, t, kept);
+    if (!takes_part(own))
+        return;
+    turn_points(x, SIZE_0, RADIX_0, root, own, true);
+    UNROLL
+    for (uint j = 0; j < EACH; j++)
+        points[place_point(POINTS, RADIX_0, j) / KEPT] = x[j];
+}
+
 /* Group (g, e): rows g BLOCKS … of entry e. */
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_rows(ARGUMENTS)
 {
@@ -165,8 +183,10 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ro
     const uint t = li % THREADS, b = li / THREADS;
     const uint bin = (uint)get_group_id(0) * BLOCKS + b;
     __global const struct row *row = rows + row_first + entry % rows_each;
-    __global float2 *points = (__global float2 *)(state + scratch + entry * ENTRY_FLOATS) +
-                              bin * POINTS + place_item(POINTS, t);
+    __global float2 *points =
+        (__global float2 *)(state + scratch + entry * ENTRY_FLOATS) + bin * POINTS + t;
+    const uint k = block_first + entry / rows_each;
+    const uint kept = (row->new_from + row->kept - k * row->hop) % KEPT;
     const float root = ((float)bin + 0.25f) / ROWS;
     memory += b * EXCHANGE_FLOATS;
 
@@ -189,11 +209,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ro
     UNROLL
     for (uint j = 0; j < EACH; j++)
         x[j] = times(x[j], h[j * THREADS]);
-    points_inverse(x, memory, same, again);
-    turn_points(x, SIZE_0, RADIX_0, same, again, true);
-    UNROLL
-    for (uint j = 0; j < EACH; j++)
-        points[place_point(POINTS, RADIX_0, j)] = x[j];
+    points_inverse(x, memory, same, again, kept);
+    row_store(points, x, same, again, kept);
 #if COMPONENTS == 2
     barrier(CLK_LOCAL_MEM_FENCE);
     if (row->components < 2)
@@ -202,11 +219,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ro
     UNROLL
     for (uint j = 0; j < EACH; j++)
         x[j] = times(both[j], h[j * THREADS]);
-    points_inverse(x, memory, same, again + zero);
-    turn_points(x, SIZE_0, RADIX_0, same, again + zero, true);
-    UNROLL
-    for (uint j = 0; j < EACH; j++)
-        points[ROWS * POINTS + place_point(POINTS, RADIX_0, j)] = x[j];
+    points_inverse(x, memory, same, again + zero, kept);
+    row_store(points + ROWS * POINTS, x, same, again + zero, kept);
 #endif
 }
 

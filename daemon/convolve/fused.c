@@ -162,13 +162,15 @@ int fused_options(const struct build *build, const struct registers *shape, cons
                              bytes - (size_t)length);
     length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%u -D PLAIN=%d",
                        fused_components(build), plain && !offset);
-    if (!build->engine->found.info.gpu || first == NULL)
-        return length;
-    length += snprintf(options + length, bytes - (size_t)length, 
-                       " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
-                       rows[0].frame_bytes, first->stride, first->hop, first->load_from);
-    if (one_form)
+    if (build->plan->info.decimate > 1)
+        length += snprintf(options + length, bytes - (size_t)length, " -D DECIMATE=%uu",
+                           build->plan->info.decimate);
+    if (first != NULL && one_form)
         length += snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
+    if (build->engine->found.info.gpu && first != NULL)
+        length += snprintf(options + length, bytes - (size_t)length,
+                           " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
+                           rows[0].frame_bytes, first->stride, first->hop, first->load_from);
     return length;
 }
 
@@ -196,7 +198,9 @@ int fused_fill(struct build *build, struct problem *problem)
             rows[i].report = ROW_NONE;
         }
         char options[KERNEL_OPTIONS];
-        fused_options(build, &shape, rows, options, sizeof options);
+        const int length = fused_options(build, &shape, rows, options, sizeof options);
+        snprintf(options + length, sizeof options - (size_t)length, " -D KEPT=%uu",
+                 registers_kept(&shape, plan->info.decimate));
         error = plan_stage(build, "fused.cl", "fused", options, capacity, &stage, problem);
     }
     if (error == 0) {

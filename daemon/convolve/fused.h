@@ -27,8 +27,8 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
  * there for their report. 0 or ERROR_MEMORY. */
 int fused_rows(const struct build *build, struct row *rows);
 
-/* Options that follow from shape and rows, on a GPU also those that make addresses constant; returns
- * their length. */
+/* Options that follow from shape, rows and decimation, on a GPU also those that make addresses constant;
+ * returns their length. */
 int fused_options(const struct build *build, const struct registers *shape, const struct row *rows,
                   char *options, size_t bytes);
 

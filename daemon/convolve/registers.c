@@ -54,6 +54,13 @@ uint64_t registers_report_bytes(const struct registers *shape)
     return (uint64_t)registers_items(shape) * SEEN_BYTES;
 }
 
+uint32_t registers_kept(const struct registers *shape, uint32_t decimate)
+{
+    assert(decimate > 0);
+    const uint32_t power = decimate & -decimate; /* the largest power of two that divides it */
+    return power < threads(shape) ? power : threads(shape);
+}
+
 static bool fits(const struct registers *shape, uint64_t local_bytes, uint32_t items_most)
 {
     return registers_items(shape) <= items_most &&

@@ -40,6 +40,10 @@ uint64_t registers_report_bytes(const struct registers *shape); /* kernels/windo
 void registers_fit(struct registers *shape, uint32_t width, uint64_t local_bytes,
                    uint32_t items_most);
 
+/* How far apart the points lie that the inverse has to bring back where only every `decimate`-th is
+ * wanted: the option KEPT. */
+uint32_t registers_kept(const struct registers *shape, uint32_t decimate);
+
 /* "-D POINTS=… " into `options`; returns the length. The second: how samples are read. */
 int registers_options(const struct registers *shape, char *options, size_t bytes);
 int window_options(const struct sample_format *format, const struct row *row, bool offset,

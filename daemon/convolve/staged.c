@@ -18,6 +18,7 @@ enum { ITEMS_MOST = 512, SLICE_BYTES = 256 << 20, SLICE_PART = 4, REPORT_BYTES =
 /* Q = rows · columns. */
 struct stages {
     struct registers column, row; /* transforms of `rows` points, of `columns` points */
+    uint32_t kept;                /* one column in so many comes back */
     uint32_t entries;             /* of a slice: a block of an output each */
 };
 
@@ -29,7 +30,8 @@ const char *staged_objection(const struct engine *engine, const struct plan_spec
 }
 
 /* False: there is none. Few rows, so that many columns stand side by side. */
-static bool stages_find(const struct engine *engine, uint32_t points, struct stages *stages)
+static bool stages_find(const struct engine *engine, uint32_t points, uint32_t decimate,
+                        struct stages *stages)
 {
     const uint32_t rows = points <= 1u << 15 ? 64 : 256;
     const struct registers *column = registers_find(rows), *row = registers_find(points / rows);
@@ -39,6 +41,9 @@ static bool stages_find(const struct engine *engine, uint32_t points, struct sta
     stages->row = *row;
     registers_fit(&stages->column, rows == 64 ? 32 : 16, fused_local_bytes(engine), ITEMS_MOST);
     registers_fit(&stages->row, 1, fused_local_bytes(engine), ITEMS_MOST);
+    const uint32_t groups = stages->row.points / stages->column.width;
+    stages->kept = registers_kept(&stages->row, decimate);
+    stages->kept = stages->kept < groups ? stages->kept : groups;
     return stages->column.blocks == 1 && registers_items(&stages->column) >= 64;
 }
 
@@ -52,7 +57,7 @@ int staged_layout(const struct engine *engine, const struct plan_spec *spec,
     struct stages stages;
     layout->scratch = SCRATCH_LOCAL;
     layout->tree_lanes = 0;
-    if (!stages_find(engine, layout->fft / 2, &stages))
+    if (!stages_find(engine, layout->fft / 2, 1, &stages))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u is not cut into stages; use the variant \"fused\" or "
                            "\"general\"",
@@ -64,7 +69,7 @@ static void stages_of(const struct build *build, struct stages *stages)
 {
     const struct plan *plan = build->plan;
     const uint32_t points = plan->layout.fft / 2;
-    const bool found = stages_find(plan->engine, points, stages);
+    const bool found = stages_find(plan->engine, points, plan->info.decimate, stages);
     assert(found); /* staged_layout has seen it */
     (void)found;
     const uint64_t entry_bytes = 2 * sizeof(float) * (uint64_t)points * fused_components(build);
@@ -103,10 +108,10 @@ static int build_kernels(struct build *build, const struct stages *stages, const
     char columns_options[KERNEL_OPTIONS], rows_options[KERNEL_OPTIONS];
     int length = fused_options(build, &stages->column, rows, columns_options, KERNEL_OPTIONS);
     snprintf(columns_options + length, KERNEL_OPTIONS - (size_t)length,
-             " -D STAGED_COLUMNS -D STEP=%uu", stages->row.points);
+             " -D STAGED_COLUMNS -D STEP=%uu -D KEPT_COLUMNS=%uu", stages->row.points, stages->kept);
     length = registers_options(&stages->row, rows_options, KERNEL_OPTIONS);
-    snprintf(rows_options + length, KERNEL_OPTIONS - (size_t)length, " -D ROWS=%uu -D COMPONENTS=%u",
-             stages->column.points, fused_components(build));
+    snprintf(rows_options + length, KERNEL_OPTIONS - (size_t)length, " -D ROWS=%uu -D COMPONENTS=%u -D KEPT=%uu",
+             stages->column.points, fused_components(build), stages->kept);
     int error = 0;
     for (int i = 0; i < 3 && error == 0; i++)
         error = device_kernel_get(build->engine, "staged.cl", functions[i],
@@ -184,7 +189,8 @@ static cl_int run_slice(struct engine *engine, const struct plan *plan, const st
         code = launch(engine, plan, kernels[ROWS]->kernel, &stages->row,
                       stages->column.points / stages->row.blocks, slice);
     if (code == CL_SUCCESS)
-        code = launch(engine, plan, kernels[BACK]->kernel, &stages->column, column_groups, slice);
+        code = launch(engine, plan, kernels[BACK]->kernel, &stages->column,
+                      column_groups / stages->kept, slice);
     return code;
 }
 
@@ -192,7 +198,7 @@ int staged_run(struct engine *engine, const struct plan *plan, const struct row 
                uint32_t count)
 {
     struct stages stages;
-    const bool found = stages_find(engine, plan->layout.fft / 2, &stages);
+    const bool found = stages_find(engine, plan->layout.fft / 2, plan->info.decimate, &stages);
     assert(found);
     (void)found;
     const uint32_t most = (uint32_t)plan->stages[0].numbers[0];

@@ -137,10 +137,10 @@ static void compare(const char *label, const char *variant, const struct test_si
         plan.spec.variant = variant;
         plan.spec.fft = fft;
         plan.spec.decimate = decimations[i];
-        plan.spec.decimate_phase = decimations[i] / 3 * (i % 3);
+        plan.spec.decimate_phase = decimations[i] / 3 * ((i + 1) % 3);
         test_plan_prepare(engine, &plan, signal);
         assert_int_equal(plan_info(plan.plan)->decimate, decimations[i]);
-        struct kept kept = run_kept(&plan, signal, i, i % 2 == 1);
+        struct kept kept = run_kept(&plan, signal, i, i % 2 == 1 || count == 1);
         check_kept(label, &plan, &kept, &whole);
         free(kept.samples);
         test_plan_free(&plan);
@@ -283,6 +283,32 @@ static void a_bank_of_matrices(void **state)
     signal_free(signal);
 }
 
+/* Kernels built as for a GPU: passes back that leave items out, and columns that do not come back. */
+static void kernels_for_gpus(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variant, *format;
+        uint32_t channels, hop, taps; /* N follows */
+        enum output_form form;
+        uint32_t decimate;
+    } cases[] = {
+        {"fused", "s16be", 3, 30, 20, OUTPUT_REAL, 12},           /* Q = 32 */
+        {"fused", "s16le", 9, 500, 500, OUTPUT_REAL, 6},          /* 512, three passes */
+        {"fused", "f32le", 2, 2100, 1900, OUTPUT_ENVELOPE, 320},  /* 2048 */
+        {"fused", "f32le", 1, 9001, 7000, OUTPUT_REAL, 1000},     /* 8192, in halves */
+        {"staged", "f32le", 1, 36005, 29000, OUTPUT_ENVELOPE, 96} /* 64 by 512 */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct test_signal *signal =
+            signal_noise(cases[i].format, cases[i].channels, 6 * (uint64_t)cases[i].hop, 20 + i);
+        signal_absent(signal, 3 * cases[i].hop - 20, 3 * cases[i].hop + 9);
+        compare("as for a GPU", cases[i].variant, signal, cases[i].hop, cases[i].taps, cases[i].form,
+                &cases[i].decimate, 1);
+        signal_free(signal);
+    }
+}
+
 static void impossible_decimations_are_refused(void **state)
 {
     (void)state;
@@ -329,5 +355,7 @@ int main(void)
         cmocka_unit_test(a_bank_of_matrices),
         cmocka_unit_test(impossible_decimations_are_refused),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(kernels_for_gpus)};
+    return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(gpu_tests, open_gpu_shape_engine, close_engine);
 }

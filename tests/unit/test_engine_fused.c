@@ -23,21 +23,19 @@ struct shape {
     bool complex_taps;
 };
 
+/* Each row costs a program or two, which is most of the test's time. The gain of channel 0 is 1, so that
+ * one channel of f32le is one without scales and gains. */
 static const struct shape shapes[] = {
     {"fused", "f32be", 64, 40, 25, 2, OUTPUT_REAL, false},
-    {"fused", "s16be", 256, 64, 150, 3, OUTPUT_ENVELOPE, true},
-    {"fused", "s16le", 512, 256, 257, 8, OUTPUT_REAL, false},
+    {"fused", "s32le", 256, 64, 150, 3, OUTPUT_ENVELOPE, true},
     {"fused", "s24be", 512, 500, 13, 9, OUTPUT_REAL, false},
-    {"fused", "s32le", 1024, 512, 513, 1, OUTPUT_COMPLEX, true},
-    {"fused", "u16le", 2048, 1000, 700, 16, OUTPUT_REAL, false},
-    {"fused", "s24le", 4096, 2048, 2049, 2, OUTPUT_ENVELOPE, true},
+    {"fused", "s16be", 1024, 512, 513, 8, OUTPUT_REAL, false},
+    {"fused", "f32le", 2048, 1000, 700, 16, OUTPUT_REAL, false},
+    {"fused", "u16le", 4096, 2048, 2049, 2, OUTPUT_COMPLEX, true},
     {"fused", "f32le", 8192, 4096, 4097, 1, OUTPUT_REAL, false},
-    {"fused", "f32le", 16384, 9000, 7000, 2, OUTPUT_COMPLEX, true},
-    {"staged", "f32le", 8192, 4096, 4097, 1, OUTPUT_REAL, false},
-    {"staged", "s16be", 16384, 5000, 4097, 3, OUTPUT_REAL, false},
-    {"staged", "s24le", 32768, 20000, 12769, 2, OUTPUT_ENVELOPE, true},
-    {"staged", "f32le", 65536, 32768, 32769, 1, OUTPUT_COMPLEX, true},
-    {"staged", "s16le", 262144, 131072, 100001, 1, OUTPUT_REAL, false},
+    {"fused", "s24le", 16384, 9000, 7000, 2, OUTPUT_REAL, false},
+    {"staged", "f32le", 8192, 4096, 4097, 3, OUTPUT_REAL, false},
+    {"staged", "s16be", 262144, 131072, 100001, 1, OUTPUT_REAL, false},
 };
 
 static void shapes_are_as_defined(void **state)
@@ -130,14 +128,18 @@ static struct block_report want_report(const struct test_signal *signal, uint64_
 static void reports_say_what_was_seen(void **state)
 {
     (void)state;
-    static const char *const variants[] = {"fused", "staged"}, *const formats[] = {"f32le", "s16be"};
-    for (int i = 0; i < 8; i++) {
-        const bool staged = i / 4;
-        struct test_signal *signal = hurt_signal(formats[i / 2 % 2], i % 2);
+    /* programs of the shapes above */
+    static const struct {
+        const char *variant, *format;
+        uint32_t fft;
+    } cases[] = {{"fused", "f32le", 2048}, {"fused", "s16be", 1024}, {"staged", "f32le", 8192}};
+    for (int i = 0; i < 6; i++) {
+        struct test_signal *signal = hurt_signal(cases[i / 2].format, i % 2);
         struct test_plan plan;
         test_plan_diagonal(&plan, signal, HOP, 301, false, OUTPUT_REAL);
-        plan.spec.variant = variants[staged];
-        plan.spec.fft = staged ? 8192 : 1024;
+        plan.spec.variant = cases[i / 2].variant;
+        plan.spec.fft = cases[i / 2].fft;
+        plan.edges[1].gain = 0.75f;
         plan.spec.outputs_count = plan.spec.edge_count = CHANNELS - 1; /* nobody hears the last */
         test_plan_prepare(engine, &plan, signal);
         const struct run_options options = {.blocks = 1, .ring_offset = 123};
