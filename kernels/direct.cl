@@ -95,11 +95,11 @@ struct row_access {
 
 inline void access_open(struct row_access *access, __global const uchar *input,
                         __global const float *spectra, __global float *output,
-                        __global const struct row *row, uint k)
+                        __global float *state, __global const struct row *row, uint k)
 {
     seen_reset(&access->seen);
     access->stretch = row->hop;
-    destination_open(&access->destination, output, row, k);
+    destination_open(&access->destination, output, state, row, k);
 }
 
 inline real access_load(struct row_access *access, __global const uchar *input,
@@ -108,9 +108,14 @@ inline real access_load(struct row_access *access, __global const uchar *input,
     return sample_load(input, row, k, n, 1, measured, &access->seen);
 }
 
-inline void access_write(const struct row_access *access, uint component, uint n, real value)
+inline void access_write(struct row_access *access, uint component, uint n, real value)
 {
     lanes_write(&access->destination, component, n, 0, value);
+}
+
+inline void access_close(const struct row_access *access, __global float *output, uint k)
+{
+    destination_close(&access->destination, output, k);
 }
 
 inline void access_report(struct row_access *access, __global float *output,
@@ -133,16 +138,21 @@ struct row_access {
     uint frame[16], byte[16]; /* of each lane: frames after the first stretch's, place in the frame */
     word_lanes frames, used;  /* used: all bits of the lanes in use */
     real scale, offset_hi, offset_lo;
+#ifdef RESULT_WORD
+    __global float *real_parts; /* of channel 0, as destination.real_parts */
+    uint channel_parts;         /* from one channel's to the next's */
+    uint clipped[16];           /* of each channel */
+#endif
 };
 
 inline void access_open(struct row_access *access, __global const uchar *input,
                         __global const float *spectra, __global float *output,
-                        __global const struct row *row, uint k)
+                        __global float *state, __global const struct row *row, uint k)
 {
     const uint channels = row->edge_count, stretches = 16u / channels;
     seen_reset(&access->seen);
     access->stretch = (row->hop + stretches - 1) / stretches;
-    destination_open(&access->destination, output, row, k);
+    destination_open(&access->destination, output, state, row, k);
     access->ring = input + row->ring;
     access->present = (row->flags & ROW_ABSENT) != 0 ? (__global const uint *)(input + row->present) : 0;
     access->start = row->start + k * row->hop;
@@ -163,6 +173,12 @@ inline void access_open(struct row_access *access, __global const uchar *input,
     access->scale = vload16(0, constants);
     access->offset_hi = vload16(1, constants);
     access->offset_lo = vload16(2, constants);
+#ifdef RESULT_WORD
+    access->real_parts = access->destination.real_parts;
+    access->channel_parts = row->real_parts_stride;
+    for (uint c = 0; c < 16; c++)
+        access->clipped[c] = 0;
+#endif
 }
 
 inline uint16 access_words(const struct row_access *access, uint n)
@@ -263,18 +279,20 @@ inline real access_load(struct row_access *access, __global const uchar *input,
     return value;
 }
 
-inline void access_write(const struct row_access *access, uint component, uint n, real value)
+inline void access_write(struct row_access *access, uint component, uint n, real value)
 {
-    const struct destination *to = &access->destination;
+    struct destination *to = &access->destination;
+#ifndef RESULT_WORD
     if (access->channels == 16 && to->decimate == 1 && to->form == FORM_REAL) {
         if (n >= to->from && n < to->until)
             vstore16(value, 0, to->frames + (ulong)n * to->stride);
         return;
     }
+#endif
     float lanes[16];
     vstore16(value, 0, lanes);
     for (uint l = 0; l < 16u / access->channels * access->channels; l++) {
-        const uint index = n + access->frame[l];
+        const uint index = n + access->frame[l], channel = l % access->channels;
         if (index < to->from || index >= to->until)
             continue;
         ulong frame = index;
@@ -284,13 +302,28 @@ inline void access_write(const struct row_access *access, uint component, uint n
                 continue;
             frame = after / to->decimate;
         }
-        __global float *place =
-            to->frames + frame * to->stride + l % access->channels * access->values;
+        __global result_unit *place =
+            to->frames + frame * to->stride + channel * access->values * RESULT_UNITS;
+#ifdef RESULT_WORD
+        to->real_parts = access->real_parts + (ulong)channel * access->channel_parts;
+        to->clipped = 0;
+#endif
         if (to->alone)
-            frame_write_alone(place, to->form, lanes[l]);
+            frame_write_alone(to, place, lanes[l]);
         else
-            frame_write(place, to->form, component, lanes[l]);
+            frame_write(to, place, index, component, lanes[l]);
+#ifdef RESULT_WORD
+        access->clipped[channel] += to->clipped;
+#endif
     }
+}
+
+inline void access_close(const struct row_access *access, __global float *output, uint k)
+{
+#ifdef RESULT_WORD
+    for (uint c = 0; c < access->channels; c++)
+        result_clipped(output, access->destination.row, k, c, access->clipped[c]);
+#endif
 }
 
 inline void access_report(struct row_access *access, __global float *output,
@@ -339,7 +372,7 @@ __kernel void direct(ARGUMENTS)
     const uint decimate = row->decimate, taps = row->width, before = taps - 1;
     const bool measured = row->report != ROW_NONE;
     struct row_access access;
-    access_open(&access, input, spectra, output, row, k);
+    access_open(&access, input, spectra, output, state, row, k);
     /* Frames that are kept stand at the same places of every stretch. */
     const bool sparse = decimate > 1 && (LANES == 1 || access.stretch % decimate == 0);
     for (uint tile = 0; tile < access.stretch; tile += TILE) {
@@ -372,6 +405,7 @@ __kernel void direct(ARGUMENTS)
         }
         SYNC();
     }
+    access_close(&access, output, k);
     if (measured)
         access_report(&access, output, row, k, shared);
 }

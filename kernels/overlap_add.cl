@@ -21,7 +21,8 @@ __kernel void overlap_add_gather(ARGUMENTS)
     const uint age = row->age + min(k, ~row->age); /* saturates */
     const uint here = (row->plane_slot + k) % row->plane_slots;
     __global const float *planes_base = state + row->planes;
-    __global float *frames = output + row->output;
+    struct destination destination;
+    destination_open(&destination, output, state, row, k);
     for (uint t = ITEM; t < hop; t += ITEMS) {
         const uint frame = k * hop + t;
         if (frame < row->write_from || frame >= row->write_until || frame < row->kept ||
@@ -38,12 +39,16 @@ __kernel void overlap_add_gather(ARGUMENTS)
                 if (n < row->plane_reach)
                     sum += plane_frame(plane, n, log_points);
             }
-            __global float *place =
-                frames + (ulong)((frame - row->kept) / row->decimate) * row->stride;
+            __global result_unit *place =
+                destination.frames + (row->decimate == 1
+                                          ? (ulong)(row->new_from + t)
+                                          : (ulong)((frame - row->kept) / row->decimate)) *
+                                         destination.stride;
             if (row->components == 1)
-                frame_write_alone(place, row->form, sum);
+                frame_write_alone(&destination, place, sum);
             else
-                frame_write(place, row->form, component, sum);
+                frame_write(&destination, place, row->new_from + t, component, sum);
         }
     }
+    destination_close(&destination, output, k);
 }

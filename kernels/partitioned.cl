@@ -55,13 +55,13 @@ inline real tail_lanes(__global const float *tail, uint new_from, uint n, uint l
 #endif
 }
 
-inline void write_with_tail(SCRATCH const real *z, __global float *output, __global const float *tail,
-                            __global const struct row *row, uint k, uint component, uint log_points)
+inline void write_with_tail(SCRATCH const real *z, __global float *output, __global float *state,
+                            __global const float *tail, __global const struct row *row, uint k, uint component, uint log_points)
 {
     const uint points = 1u << log_points, q = points * LANES;
     const float gain = row->gain;
     struct destination destination;
-    destination_open(&destination, output, row, k);
+    destination_open(&destination, output, state, row, k);
     for (uint v = ITEM; v < points; v += ITEMS) {
         const struct point x = root_inverse(point_load(z, v));
         if (v + q > row->new_from)
@@ -70,6 +70,7 @@ inline void write_with_tail(SCRATCH const real *z, __global float *output, __glo
         lanes_write(&destination, component, v + q, log_points,
                     (x.im + tail_lanes(tail, row->new_from, v + q, log_points)) * gain);
     }
+    destination_close(&destination, output, k);
 }
 
 __kernel void partitioned_head(ARGUMENTS, NUMBERS)
@@ -110,7 +111,7 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
                     state + row->planes +
                     ((ulong)plane * row->components + component) * long_frames +
                     (block & ((uint)span - 1)) * row->hop;
-                write_with_tail(z, output, tail, row, k, component, log_points);
+                write_with_tail(z, output, state, tail, row, k, component, log_points);
             }
             SYNC();
         }

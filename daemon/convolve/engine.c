@@ -344,10 +344,9 @@ struct batch *engine_batch_take(struct engine *engine)
 
 bool engine_batch_holds(const struct engine *engine, const struct plan *a, const struct plan *b)
 {
-    const uint64_t floats = (uint64_t)a->hop * a->info.output_floats +
-                            (uint64_t)b->hop * b->info.output_floats + 32;
+    const uint64_t floats = plan_floats(a, a->hop) + plan_floats(b, b->hop) + 32;
     return floats <= engine->slot_samples &&
-           (uint64_t)a->info.inputs + b->info.inputs <= engine->slot_reports &&
+           (uint64_t)a->report_rows + b->report_rows <= engine->slot_reports &&
            a->rows_most + b->rows_most <= ROWS_PER_BATCH;
 }
 
@@ -358,9 +357,10 @@ uint32_t engine_batch_room(const struct engine *engine, const struct batch *batc
     if (batch->count == BATCH_ITEMS_MAX || slot->rows_reserved + plan->rows_most > ROWS_PER_BATCH)
         return 0;
     /* J blocks keep at most ceil(J·L / D) frames. */
-    const uint64_t samples = (engine->slot_samples - slot->samples_used) /
-                             plan->info.output_floats * plan->info.decimate / plan->hop;
-    const uint64_t reports = (engine->slot_reports - slot->reports_used) / plan->info.inputs;
+    const uint64_t samples = (engine->slot_samples - slot->samples_used) * sizeof(float) /
+                             (plan->info.output_floats * plan->info.sample_bytes) *
+                             plan->info.decimate / plan->hop;
+    const uint64_t reports = (engine->slot_reports - slot->reports_used) / plan->report_rows;
     uint64_t blocks = samples < reports ? samples : reports;
     return (uint32_t)(blocks < plan->blocks_max ? blocks : plan->blocks_max);
 }
@@ -371,9 +371,8 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     const struct plan *plan = item->plan;
     assert(item->blocks >= 1 && item->blocks <= plan->blocks_max);
     assert(item->ring->frame_bytes == plan->stages[0].rows[0].frame_bytes);
-    const uint64_t floats =
-        plan_kept(plan, item->epoch_block, item->blocks) * plan->info.output_floats;
-    const uint64_t reports = (uint64_t)item->blocks * plan->info.inputs;
+    const uint64_t floats = plan_floats(plan, plan_kept(plan, item->epoch_block, item->blocks));
+    const uint64_t reports = (uint64_t)item->blocks * plan->report_rows;
     const bool shared = item->share_previous && batch->count > 0;
     /* Every item's samples begin at a whole cache line. */
     const uint64_t floats_taken = shared ? 0 : (floats + 15) / 16 * 16;
@@ -388,6 +387,11 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
                             : output + slot->samples_offset + slot->samples_used;
     added->reports = (struct block_report *)(void *)(output + slot->reports_offset +
                                                      slot->reports_used * REPORT_FLOATS);
+    added->saturated =
+        result_format_native(&plan->info.results)
+            ? NULL
+            : (const uint32_t *)(const void *)(added->reports +
+                                               (uint64_t)item->blocks * plan->info.inputs);
     batch->count++;
     slot->samples_used += floats_taken;
     if (slot->samples_used > engine->slot_samples)

@@ -115,6 +115,15 @@ struct edge {
     float gain;
 };
 
+/* How a plan's results leave the device. All zero: float32 of this machine, as they are. */
+struct result_format {
+    struct sample_format format;
+    double factor; /* normalised codes of one unit (sample_encode_block's factor); 0: 1 */
+};
+
+/* Results are `struct batch_item.samples`: floats in this machine's order, factor 1. */
+bool result_format_native(const struct result_format *results);
+
 struct plan_spec {
     uint32_t inputs;                    /* channels of the ring's frame, 1…1024 */
     struct sample_format format;
@@ -125,6 +134,7 @@ struct plan_spec {
     uint32_t edge_count;
     const enum output_form *outputs;    /* [outputs_count]: floats of an output frame, in this order */
     uint32_t outputs_count;
+    struct result_format results;       /* a wish: plan_info says what came of it */
     uint32_t hop;                       /* L, frames of a block, 1…2^19 */
     uint32_t decimate;                  /* D, 1…65535; 0: 1. Of an epoch's frames only n ≡ phase (mod D) are kept … */
     uint32_t decimate_phase;            /* … 0…D-1: computed and written, see batch_item.samples */
@@ -161,6 +171,10 @@ struct plan_info {
     uint32_t taps_longest;     /* S: the longest of the edges' taps */
     uint32_t history_frames;   /* frames before a block that its result needs: the ring must hold them (≥ S-1) */
     uint32_t inputs, outputs, output_floats; /* floats of an output frame */
+    /* As asked for, to the bit what sample_encode_block makes of the floats; or all zero: the variant,
+     * or a device without double, leaves the encoding to whoever wants it. */
+    struct result_format results;
+    uint32_t sample_bytes; /* of a sample of an output frame: 4, or as `results` say */
     enum plan_choice choice;
     double self_test_error;    /* ||e||2 / bound's reference, from the self-test */
 };
@@ -199,8 +213,11 @@ struct batch_item {
 
     /* [kept frames][output_floats], valid after completion until the batch is released: the frames
      * epoch_block·L + t ≡ phase (mod D) with t = 0…J·L-1, in order; with D = 1 all J·L. */
-    float *samples;
+    float *samples; /* in the format of plan_info.results: the same place, bytes without a gap */
     struct block_report *reports; /* [J][inputs] */
+    /* [J][outputs]: samples between write_from and write_until that an integer format has clipped, or
+     * that were no number; NULL: the plan's results are native. */
+    const uint32_t *saturated;
 };
 
 enum batch_status { BATCH_OK = 0, BATCH_FAILED = -1 };

@@ -9,6 +9,7 @@
  *   feed.c      results become the input of another ring inside the device
  *   plan.c      a specification becomes a plan; costs
  *   layout.c    geometry: N, partitions
+ *   results.c   results in the formats of sinks
  *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
  *               fused.c staged.c local.c partitioned.c general.c overlap_add.c lanes.c …
@@ -45,7 +46,7 @@ _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one re
 
 /* ---- kernels ------------------------------------------------------------------------------ */
 
-enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 512 };
+enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 768 };
 
 /* A kernel of a program built with certain options, shared by the plans that ask for the same.
  * Built by workers, under `workers`; used by the device thread only. */
@@ -170,6 +171,7 @@ struct plan {
     struct device_tree *tree; /* NULL: layout.tree_lanes is 0 */
     struct device_tree *tail_tree; /* NULL: layout.tail.span is 0 */
     uint32_t hop, blocks_max;
+    uint32_t report_rows; /* of a block: its inputs' reports, and place for its outputs' clip counts */
     struct stage stages[STAGES_MAX];
     uint32_t stage_count;
     uint32_t rows_most; /* rows one item can need */
@@ -206,6 +208,19 @@ static inline uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, 
     return frames <= first ? 0 : (frames - first - 1) / plan->info.decimate + 1;
 }
 
+/* The reports that so many counts of clipped samples take the place of. */
+static inline uint32_t clip_rows(uint32_t outputs)
+{
+    return (outputs + REPORT_FLOATS - 1) / REPORT_FLOATS;
+}
+
+/* Floats of OUTPUT that the samples of so many frames take. */
+static inline uint64_t plan_floats(const struct plan *plan, uint64_t frames)
+{
+    const uint64_t bytes = frames * plan->info.output_floats * plan->info.sample_bytes;
+    return (bytes + sizeof(float) - 1) / sizeof(float);
+}
+
 /* A plan being built. */
 struct build {
     struct engine *engine;
@@ -215,6 +230,7 @@ struct build {
     double *work;                   /* [N] */
     /* set by variant.measure: what fill() will find at plan->spectra_offset and state_offset */
     uint64_t spectra_floats, state_floats;
+    uint64_t real_parts; /* floats of STATE before them, ROW_NONE: none */
 };
 
 /*
@@ -233,6 +249,8 @@ struct variant {
     double pace; /* operations in the time in which partitions do one */
     bool overlap_add;
     bool partitions;
+    bool formats;   /* encodes its results (encode.clh); else plans that ask for it get floats */
+    bool components_apart; /* and the real part of an envelope waits in row.real_parts for the other */
     bool decimates; /* computes or at least writes only the frames that a plan keeps (row.decimate) */
     const char *(*objection)(const struct engine *engine, const struct plan_spec *spec,
                              bool by_name);
@@ -290,6 +308,22 @@ void row_to_output(const struct build *build, uint32_t output, struct row *row);
 uint32_t row_form(enum output_form form);
 uint32_t output_components(const struct build *build, uint32_t output);
 uint64_t spectra_place(struct build *build); /* returns floats */
+
+/*
+ * results.c: results in a format other than native floats. Behind the variant's own part of STATE:
+ * room for the real parts of envelopes, for variants with components_apart.
+ */
+void results_measure(struct build *build);
+/* What the rows of an output need to know of it; row_to_output calls it. */
+void results_of_row(const struct build *build, uint32_t output, struct row *row);
+/* The kernels' options (encode.clh), "" for native floats. Returns their length. */
+int results_options(const struct plan *plan, char *options, size_t bytes);
+/* The value that a sample stands for, `want` being what it should be: codes are taken for `want` as far
+ * as rounding and saturation explain them. Floats as they are. */
+double results_value(const struct plan *plan, const uint8_t *sample, double want);
+/* What a plan of this variant gives of what the specification wishes. */
+struct result_format results_granted(const struct engine *engine, const struct variant *variant,
+                                     const struct result_format *wish);
 void spectra_fill(struct build *build);
 
 /* The rows of the table. */

@@ -113,6 +113,10 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         (uint64_t)(item->samples - (const float *)(const void *)engine->output.host);
     const uint64_t reports = (uint64_t)((const float *)(const void *)item->reports -
                                         (const float *)(const void *)engine->output.host);
+    const uint64_t clips = item->saturated == NULL
+                               ? 0
+                               : (uint64_t)((const float *)(const void *)item->saturated -
+                                            (const float *)(const void *)engine->output.host);
     const uint32_t decimate = plan->info.decimate;
     const uint32_t kept_log = (uint32_t)__builtin_ctz(decimate);
     const uint32_t kept = (uint32_t)plan_kept_first(plan, item->epoch_block);
@@ -125,6 +129,8 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         row->start += start;
         row->blocks = blocks;
         row->output += samples;
+        row->output_byte += samples * sizeof(float);
+        row->clips = row->clips == ROW_NONE ? ROW_NONE : row->clips + clips;
         row->report = rebuild || row->report == ROW_NONE ? ROW_NONE : row->report + reports;
         row->write_from = item->write_from;
         row->write_until = item->write_until;
@@ -385,6 +391,22 @@ static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slo
                                &slot->event);
 }
 
+/* The counts of clipped samples begin at zero, in the memory where the kernels add to them. */
+static cl_int clear_clips(struct engine *engine, const struct batch_item *item)
+{
+    if (item->saturated == NULL)
+        return CL_SUCCESS;
+    const size_t bytes = (size_t)item->blocks * item->plan->info.outputs * sizeof *item->saturated;
+    uint8_t *counts = engine->output.host +
+                      ((const uint8_t *)item->saturated - engine->output.host);
+    memset(counts, 0, bytes);
+    const cl_uint zero = 0;
+    return engine->twin ? clEnqueueFillBuffer(engine->queue, engine->output.device, &zero,
+                                              sizeof zero, (size_t)(counts - engine->output.host),
+                                              bytes, 0, NULL, NULL)
+                        : CL_SUCCESS;
+}
+
 int batch_launch(struct engine *engine, struct slot *slot)
 {
     struct batch *batch = &slot->batch;
@@ -407,7 +429,9 @@ int batch_launch(struct engine *engine, struct slot *slot)
     const cl_command_queue in = apart ? engine->in : engine->queue;
     const cl_command_queue out = apart ? engine->out : engine->queue;
     cl_int code = CL_SUCCESS;
-    if (engine->twin) {
+    for (uint32_t i = 0; code == CL_SUCCESS && i < batch->count; i++)
+        code = clear_clips(engine, &batch->items[i]);
+    if (engine->twin && code == CL_SUCCESS) {
         code = feeds_launch(engine);
         for (uint32_t i = 0; copies && code == CL_SUCCESS && i < batch->count; i++)
             code = copy_fresh(engine, in, &batch->items[i]);

@@ -116,6 +116,7 @@ static void kernel_options(const struct build *build, const char *own, char opti
     if (!items)
         length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, " -D ITEMS=%u",
                            build->plan->layout.items);
+    length += results_options(build->plan, options + length, KERNEL_OPTIONS - (size_t)length);
     length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, "%s%s%s%s",
                        build->plan->layout.scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "",
                        simulator ? " -cl-opt-disable" : "", own != NULL ? " " : "",
@@ -201,6 +202,7 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
         .spec = spec,
         .filters = calloc(spec->taps_count, sizeof *build.filters),
         .work = calloc((uint64_t)layout->fft, sizeof *build.work),
+        .real_parts = ROW_NONE,
     };
     int error = 0;
     if (plan == NULL || build.filters == NULL || build.work == NULL) {
@@ -226,11 +228,15 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
         .decimate_phase = spec->decimate_phase,
         .inputs = spec->inputs,
         .outputs = spec->outputs_count,
+        .results = results_granted(engine, layout->variant, &spec->results),
     };
     if (!layout->variant->overlap_add)
         plan->info.history_frames += layout->partition_taps - 1;
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         plan->info.output_floats += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
+    const bool native = result_format_native(&plan->info.results);
+    plan->info.sample_bytes = native ? sizeof(float) : plan->info.results.format.bytes;
+    plan->report_rows = spec->inputs + (native ? 0 : clip_rows(spec->outputs_count));
     atomic_store(&plan->cost_base_ns, 20000);
     atomic_store(&plan->cost_block_ps, 1000);
 
@@ -240,6 +246,7 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
         error = device_tree_get(engine, layout->tail.fft, layout->tree_lanes, &plan->tail_tree, problem);
     if (error == 0) {
         layout->variant->measure(&build);
+        results_measure(&build);
         error = take_memory(&build, problem);
     }
     if (error == 0)
@@ -265,7 +272,8 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         spec->outputs_count <= CHANNELS_MAX && spec->taps_count >= 1 && spec->edge_count >= 1 &&
         spec->hop >= 1 && spec->hop <= FFT_MAX / 2 && spec->blocks_max >= 1 &&
         spec->blocks_max <= BLOCKS_MAX && sample_format_valid(&spec->format) &&
-        spec->decimate <= DECIMATE_MAX &&
+        (result_format_native(&spec->results) || sample_format_valid(&spec->results.format)) &&
+        isfinite(spec->results.factor) && spec->decimate <= DECIMATE_MAX &&
         spec->decimate_phase < (spec->decimate > 1 ? spec->decimate : 1) &&
         (spec->fft == 0 ||
          (spec->fft >= FFT_MIN && spec->fft <= FFT_MAX && (spec->fft & (spec->fft - 1)) == 0));
@@ -273,7 +281,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         return problem_set(
             problem, ERROR_ARGUMENT,
             "a plan takes 1 to %d channels, blocks of 1 to %d frames, 1 to %d blocks at once, "
-            "a valid sample format, an fft that is a power of two from %d to %d, and a decimation "
+            "valid sample formats, an fft that is a power of two from %d to %d, and a decimation "
             "of 1 to %d with a phase below it",
             CHANNELS_MAX, FFT_MAX / 2, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX);
     for (uint32_t e = 0; e < spec->edge_count; e++)
@@ -288,7 +296,8 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         floats = floats * ((spec->hop - 1) / spec->decimate + 1);
     else
         floats = floats * spec->hop;
-    if (floats > engine->slot_samples || spec->inputs > engine->slot_reports)
+    if (floats > engine->slot_samples ||
+        spec->inputs + clip_rows(spec->outputs_count) > engine->slot_reports)
         return problem_set(
             problem, ERROR_LIMIT,
             "a block of %u frames gives %llu values, more than the %llu a batch can hold: use "

@@ -172,15 +172,16 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
         size_t count = 0;
         for (uint64_t i = 0; i < checked; i++) {
             const uint64_t t = checked == 1 ? 0 : i * (frames - 1) / (checked - 1);
-            const float *frame = samples + t * plan->info.output_floats + place;
+            const uint32_t bytes = plan->info.sample_bytes;
+            const uint8_t *frame = (const uint8_t *)samples +
+                                   (t * plan->info.output_floats + place) * bytes;
             double value[2];
             output_value(trial, o, first + t * plan->info.decimate, value);
-            trial->got[count] = frame[0];
-            trial->want[count++] =
-                spec->outputs[o] == OUTPUT_ENVELOPE ? hypot(value[0], value[1]) : value[0];
-            if (spec->outputs[o] == OUTPUT_COMPLEX) {
-                trial->got[count] = frame[1];
-                trial->want[count++] = value[1];
+            if (spec->outputs[o] == OUTPUT_ENVELOPE)
+                value[0] = hypot(value[0], value[1]);
+            for (uint32_t v = 0; v < (spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1); v++) {
+                trial->got[count] = (float)results_value(plan, frame + v * bytes, value[v]);
+                trial->want[count++] = value[v];
             }
         }
         double x2, x_max;
@@ -231,9 +232,8 @@ static int measure(struct trial *trial, struct problem *problem)
 uint32_t plan_blocks_fit(const struct plan *plan)
 {
     const struct engine *engine = plan->engine;
-    const uint64_t samples =
-        engine->slot_samples / ((uint64_t)plan->hop * plan->info.output_floats);
-    const uint64_t reports = engine->slot_reports / plan->info.inputs;
+    const uint64_t samples = engine->slot_samples / plan_floats(plan, plan->hop);
+    const uint64_t reports = engine->slot_reports / plan->report_rows;
     uint64_t blocks = samples < reports ? samples : reports;
     if (blocks > plan->blocks_max)
         blocks = plan->blocks_max;

@@ -88,6 +88,8 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
         .report_stride = spec->inputs * REPORT_FLOATS,
         .spectrum = ROW_NONE,
         .spectrum_im = ROW_NONE,
+        .clips = ROW_NONE,
+        .real_parts = ROW_NONE,
         .frame_bytes = spec->inputs * format->bytes,
         .channel_byte = input * format->bytes,
         .word = format->bytes,
@@ -158,4 +160,5 @@ void row_to_output(const struct build *build, uint32_t output, struct row *row)
     row->stride = build->plan->info.output_floats;
     row->form = row_form(spec->outputs[output]);
     row->components = output_components(build, output);
+    results_of_row(build, output, row);
 }

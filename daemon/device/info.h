@@ -13,6 +13,7 @@ struct device_info {
     char driver[64];   /* CL_DRIVER_VERSION */
     char version[64];  /* CL_DEVICE_VERSION */
     bool gpu;
+    bool doubles; /* kernels can compute in double */
     uint32_t compute_units;
     uint64_t memory_bytes, local_bytes, allocation_max_bytes;
 };

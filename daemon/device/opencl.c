@@ -46,6 +46,9 @@ static void describe(cl_platform_id platform, cl_device_id device, struct device
     clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
     clGetDeviceInfo(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof allocation, &allocation, NULL);
     info->gpu = (type & CL_DEVICE_TYPE_GPU) != 0 && (type & CL_DEVICE_TYPE_CPU) == 0;
+    cl_device_fp_config doubles = 0;
+    clGetDeviceInfo(device, CL_DEVICE_DOUBLE_FP_CONFIG, sizeof doubles, &doubles, NULL);
+    info->doubles = doubles != 0;
     info->compute_units = units;
     info->memory_bytes = memory;
     info->local_bytes = local;

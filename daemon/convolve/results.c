@@ -1,0 +1,124 @@
+/*
+ * Results in the formats of sinks: what the last pass needs to know to write the wire's bytes
+ * (kernels/encode.clh), and which plans do. What comes out is to the bit what sample_encode_block
+ * makes of the same plan's floats.
+ *
+ * A format is a wish. A variant that cannot, and a device that has no double where one is needed,
+ * give floats: no stream gets another variant for this.
+ *
+ * Worker threads under engine->workers.
+ */
+#include "convolve/internal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static double factor_of(const struct result_format *results)
+{
+    return results->factor != 0 ? results->factor : 1;
+}
+
+bool result_format_native(const struct result_format *results)
+{
+    const struct sample_format *format = &results->format;
+    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    return format->bytes == 0 ||
+           (format->kind == SAMPLE_FLOAT && format->big_endian == big_endian_host &&
+            factor_of(results) == 1);
+}
+
+/* Codes of one unit; floats have none. The encoder's product with 2^(bits - 1) is exact. */
+static double scale_of(const struct result_format *results)
+{
+    const struct sample_format *format = &results->format;
+    return format->kind == SAMPLE_FLOAT ? factor_of(results)
+                                        : ldexp(factor_of(results), (int)format->bits - 1);
+}
+
+/* A float times the scale is exact, but for results far below one code or far above all. */
+static bool scale_is_exact(double scale)
+{
+    int exponent;
+    return frexp(fabs(scale), &exponent) == 0.5 && exponent > -100 && exponent < 100;
+}
+
+struct result_format results_granted(const struct engine *engine, const struct variant *variant,
+                                     const struct result_format *wish)
+{
+    if (result_format_native(wish) || !variant->formats ||
+        (!engine->found.info.doubles && !scale_is_exact(scale_of(wish))))
+        return (struct result_format){0};
+    return *wish;
+}
+
+void results_measure(struct build *build)
+{
+    const struct plan *plan = build->plan;
+    bool needed = false;
+    if (!plan->layout.variant->components_apart || result_format_native(&plan->info.results))
+        return;
+    for (uint32_t o = 0; o < build->spec->outputs_count; o++)
+        needed = needed || (build->spec->outputs[o] == OUTPUT_ENVELOPE &&
+                            output_components(build, o) == 2);
+    if (!needed)
+        return;
+    build->real_parts = build->state_floats;
+    build->state_floats += (uint64_t)build->spec->outputs_count * plan->blocks_max * plan->hop;
+}
+
+void results_of_row(const struct build *build, uint32_t output, struct row *row)
+{
+    const struct plan *plan = build->plan;
+    const struct result_format *results = &plan->info.results;
+    row->output_byte = row->output * plan->info.sample_bytes;
+    if (result_format_native(results))
+        return;
+    const double scale = scale_of(results);
+    row->result_scale = (float)scale;
+    memcpy(&row->result_scale_double, &scale, sizeof scale);
+    row->clips = output;
+    row->clips_stride = plan->info.outputs;
+    row->real_parts_stride = plan->blocks_max * plan->hop;
+    if (build->real_parts != ROW_NONE)
+        row->real_parts = plan->state_offset / sizeof(float) + build->real_parts +
+                          (uint64_t)output * row->real_parts_stride;
+}
+
+double results_value(const struct plan *plan, const uint8_t *sample, double want)
+{
+    const struct result_format *results = &plan->info.results;
+    if (result_format_native(results)) {
+        float value;
+        memcpy(&value, sample, sizeof value);
+        return (double)value;
+    }
+    const double value = sample_decode(&results->format, sample) / factor_of(results);
+    if (results->format.kind == SAMPLE_FLOAT)
+        return value;
+    const double code = 1 / fabs(scale_of(results)), most = code * ldexp(1, results->format.bits - 1);
+    const double nearest = fmin(fmax(want, -most), most - code);
+    const double error = value - nearest;
+    return fabs(error) <= code / 2 ? want : want + error - copysign(code / 2, error);
+}
+
+int results_options(const struct plan *plan, char *options, size_t bytes)
+{
+    static const int kinds[] = {[SAMPLE_SIGNED] = 0, [SAMPLE_UNSIGNED] = 1, [SAMPLE_FLOAT] = 2};
+    const struct result_format *results = &plan->info.results;
+    const struct sample_format *format = &results->format;
+    if (result_format_native(results)) {
+        options[0] = 0;
+        return 0;
+    }
+    const bool aligned = format->bytes == 2 || format->bytes == 4;
+    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    return snprintf(options, bytes,
+                    " -D RESULT_WORD=%d -D RESULT_BITS=%d -D RESULT_KIND=%d -D RESULT_LEFT=%d"
+                    " -D RESULT_SWAP=%d -D RESULT_DOUBLE=%d",
+                    format->bytes, format->bits, kinds[format->kind],
+                    format->left ? 8 * format->bytes - format->bits : 0,
+                    format->bytes > 1 && format->big_endian != (aligned && big_endian_host),
+                    !scale_is_exact(scale_of(results)));
+}
