@@ -28,6 +28,7 @@ PATIENCE_S = 120 if SANITIZED else 30
 DEVICE = os.environ.get("CONVOLVD_TEST_DEVICE", "cpu")
 
 _ports_given = set()
+_ports_share = (0, 1)
 _notes = []
 
 
@@ -38,12 +39,18 @@ def note(text):
     _notes.append(text)
 
 
+def share_ports(number, count):
+    """For one of `count` processes at each other's side: none is given another's ports."""
+    global _ports_share
+    _ports_share = (number, count)
+
 
 def free_port():
     """A UDP port nobody is bound to, even (RTP) and never given twice. From below the range out of which
     the kernel gives ports to senders: one of those could take it before its test does."""
+    number, count = _ports_share
     while True:
-        port = 2 * random.SystemRandom().randrange(5500, 16000)
+        port = 2 * random.SystemRandom().randrange(5500 + number, 16000, count)
         if port in _ports_given:
             continue
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

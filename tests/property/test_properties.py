@@ -15,6 +15,7 @@ import os
 import sys
 import time
 import unittest
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -102,7 +103,8 @@ def definition(case, x, h):
 
 
 def run_case(case, *rig_arguments, credit=False):
-    """One rig through one daemon to one tap; checks all that can be said, returns what was counted."""
+    """One rig through one daemon to one tap; checks all that can be said, returns whether no
+    frame was lost but those that the rig left out."""
     rx, tx = c.free_port(), c.free_port()
     with c.temporary() as folder:
         h = c.random_taps(case["seed"], case["taps"], case["output"] != "real")
@@ -136,8 +138,7 @@ def run_case(case, *rig_arguments, credit=False):
             c.wait_for(arrived, "the rig's datagrams")
             stream = daemon.stop()["streams"][0]
             got = tap.finish(code=None, number=c.signal.SIGTERM)
-            check(case, np.load(x_path), h, sent, stream, got, tap, credit)
-            return stream
+            return check(case, np.load(x_path), h, sent, stream, got, tap, credit)
 
 
 def check(case, x, h, sent, stream, got, tap, credit):
@@ -182,30 +183,25 @@ def check(case, x, h, sent, stream, got, tap, credit):
     else:
         good = ~mask[:len(result)] & ~np.isnan(result).any(axis=1)
         c.assert_within(result[good], want[:len(result)][good], x, h)
+    return clean
 
 
 class Watch:
     """Ends a property in time: examples after it are taken as passed, unless one has failed (then
     they are needed to shrink it)."""
 
-    def __init__(self, name):
-        self.name, self.until, self.examples, self.failed = name, time.monotonic() + SECONDS, 0, False
+    def __init__(self):
+        self.until, self.examples, self.whole, self.failed = time.monotonic() + SECONDS, 0, 0, False
 
     def run(self, function):
         if time.monotonic() > self.until and not self.failed:
             return
         self.examples += 1
         try:
-            function()
+            self.whole += function()
         except BaseException:
             self.failed = True
             raise
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        c.note(f"{self.name}: {self.examples} examples, seed {SEED}")
 
 
 PHASES = [Phase.explicit, Phase.generate] + [Phase.shrink] * bool(os.environ.get("CONVOLVD_PROPERTY_SHRINK"))
@@ -213,33 +209,66 @@ LIMITS = settings(phases=PHASES, max_examples=150, deadline=None, database=None,
                   suppress_health_check=list(HealthCheck))
 
 
+def lossy(watch):
+    @LIMITS
+    @seed(SEED)
+    @given(cases(["rtp", "rtp", "udp-seq"]), st.sampled_from([0, 0.02, 0.1, 0.3]), st.integers(1, 5))
+    def holds(case, loss, burst):
+        watch.run(lambda: run_case(case, "--loss", loss, "--loss-burst", burst))
+    holds()
+
+
+def decimated(watch):
+    @LIMITS
+    @seed(SEED)
+    @given(cases(["rtp", "udp-seq"], decimates=True), st.sampled_from([0, 0, 0.05]), st.integers(1, 5))
+    def holds(case, loss, burst):
+        watch.run(lambda: run_case(case, "--loss", loss, "--loss-burst", burst))
+    holds()
+
+
+def paced(watch):
+    @LIMITS
+    @seed(SEED)
+    @given(cases(["rtp", "udp", "udp-seq"]))
+    def holds(case):
+        watch.run(lambda: run_case(case, credit=True))
+    holds()
+
+
+PROPERTIES = (lossy, decimated, paced)
+
+
+def explore(number):
+    """One property, in a process of its own; what it has tried."""
+    c.share_ports(number, len(PROPERTIES))
+    watch = Watch()
+    PROPERTIES[number](watch)
+    return (f"{PROPERTIES[number].__name__}: {watch.examples} examples, {watch.whole} of them with every frame "
+            f"accounted for, seed {SEED}")
+
+
 class Stream(unittest.TestCase):
+    """An example mostly waits: for a daemon to start, for packets that never come. So the properties
+    are explored at each other's side."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.pool = ProcessPoolExecutor(len(PROPERTIES))
+        cls.explored = {PROPERTIES[n]: cls.pool.submit(explore, n) for n in range(len(PROPERTIES))}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.pool.shutdown()
+
     def test_loss_is_accounted_for(self):
-        with Watch("lossy") as watch:
-            @LIMITS
-            @seed(SEED)
-            @given(cases(["rtp", "rtp", "udp-seq"]), st.sampled_from([0, 0.02, 0.1, 0.3]), st.integers(1, 5))
-            def holds(case, loss, burst):
-                watch.run(lambda: run_case(case, "--loss", loss, "--loss-burst", burst))
-            holds()
+        c.note(self.explored[lossy].result())
 
     def test_decimated_streams_keep_every_dth_frame(self):
-        with Watch("decimated") as watch:
-            @LIMITS
-            @seed(SEED)
-            @given(cases(["rtp", "udp-seq"], decimates=True), st.sampled_from([0, 0, 0.05]), st.integers(1, 5))
-            def holds(case, loss, burst):
-                watch.run(lambda: run_case(case, "--loss", loss, "--loss-burst", burst))
-            holds()
+        c.note(self.explored[decimated].result())
 
     def test_paced_by_the_receiver_nothing_is_lost(self):
-        with Watch("paced") as watch:
-            @LIMITS
-            @seed(SEED)
-            @given(cases(["rtp", "udp", "udp-seq"]))
-            def holds(case):
-                watch.run(lambda: run_case(case, credit=True))
-            holds()
+        c.note(self.explored[paced].result())
 
 
 if __name__ == "__main__":
