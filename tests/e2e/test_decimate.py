@@ -12,14 +12,8 @@ import numpy as np
 import scipy.signal
 
 import convolvd as c
-from harness import read_recording
 
 RATE = 48000
-
-
-def taps_file(folder, name, taps, delay="0 frames"):
-    np.save(os.path.join(folder, f"{name}.npy"), taps)
-    return f"[filter {name}]\ntype = file\npath = {folder}/{name}.npy\ndelay = {delay}\n"
 
 
 def noise(*more):
@@ -51,7 +45,7 @@ class Decimate(unittest.TestCase):
         h = c.random_taps(3, 150)
         for decimate, block, rate in ((6, 100, 8000), (48, 1000, 1000), (32, 512, 1500)):
             text = self.stream(f"decimate = {decimate}\nblock = {block} frames\nreorder = 100 ms\nmax misorder = 100 ms") \
-                + taps_file(self.folder, "h", h, "75 frames") + self.sinks("a")
+                + c.taps_file(self.folder, "h", h, "75 frames") + self.sinks("a")
             with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, rate=rate) as tap:
                 sent = c.rig(self.folder, self.rx, *noise("--frames", 20000, "--packet", 200, "--loss", "3 %", "--clean", 2000,
                                                           "--seed", 8, "--write", self.path("x.npy")))
@@ -65,7 +59,7 @@ class Decimate(unittest.TestCase):
                 x[begin:end] = 0
             want = c.convolve(x, h)
             c.assert_within(tap.frames(), want[::decimate], x, h, what=f"D = {decimate}")
-            self.assertTrue((tap.frames().astype(np.float32) == read_recording(self.path("out.wav"))).all())
+            self.assertTrue((tap.frames().astype(np.float32) == c.read_recording(self.path("out.wav"))).all())
             expected = np.zeros(len(want), dtype=bool)
             expected[:149] = True
             expected[20000:] = True
@@ -99,7 +93,7 @@ class Decimate(unittest.TestCase):
         """With `align` frame m is the filtered signal at input frame m D, whatever the delay."""
         h = scipy.signal.firwin(101, 2000, fs=RATE)
         text = self.stream("decimate = 12\nalign = yes\nblock = 256 frames") \
-            + taps_file(self.folder, "h", h, "50 frames") + self.sinks("a")
+            + c.taps_file(self.folder, "h", h, "50 frames") + self.sinks("a")
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, rate=RATE // 12) as tap:
             c.rig(self.folder, self.rx, *noise("--frames", 10000, "--write", self.path("x.npy")))
             self.received(daemon, 10000)
@@ -112,7 +106,7 @@ class Decimate(unittest.TestCase):
     def test_records(self):
         """Each record is an epoch of its own: its frame 0 is kept, its time stamps go on on one grid."""
         h = c.random_taps(1, 300)
-        text = self.stream("mode = record\nblock = 512 frames\ndecimate = 16") + taps_file(self.folder, "h", h) \
+        text = self.stream("mode = record\nblock = 512 frames\ndecimate = 16") + c.taps_file(self.folder, "h", h) \
             + f"[sink out]\ntype = rtp\nstream = a\naddress = 127.0.0.1:{self.tx}\n"
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, rate=RATE // 16) as tap:
             c.rig(self.folder, self.rx, *noise("--frames", 12000, "--record", 3000, "--pause", "10 ms", "--packet", 250,
@@ -134,7 +128,7 @@ class Decimate(unittest.TestCase):
         """A stream and the one that reads it get another rate while the daemon runs."""
         h = c.random_taps(2, 64)
         def config(decimate):
-            return self.stream(f"decimate = {decimate}\nidle flush = 20 ms") + taps_file(self.folder, "h", h) \
+            return self.stream(f"decimate = {decimate}\nidle flush = 20 ms") + c.taps_file(self.folder, "h", h) \
                 + "[stream b]\nsource = stream a\nfilter = h\ndecimate = 3\nidle flush = 20 ms\n" \
                 + f"[sink out]\ntype = rtp\nstream = b\naddress = 127.0.0.1:{self.tx}\n"
         def rates(status):
@@ -162,8 +156,8 @@ class Decimate(unittest.TestCase):
         text = self.stream("output = envelope\nblock = 200 frames") \
             + "[stream b]\nsource = stream a\nfilter = g\ndecimate = 8\nblock = 512 frames\n" \
             + "[stream c]\nsource = stream b\nfilter = k\ndecimate = 5\nblock = 64 frames\n" \
-            + taps_file(self.folder, "h", band, "64 frames") + taps_file(self.folder, "g", smooth, "80 frames") \
-            + taps_file(self.folder, "k", slow, "20 frames") + self.sinks("b") \
+            + c.taps_file(self.folder, "h", band, "64 frames") + c.taps_file(self.folder, "g", smooth, "80 frames") \
+            + c.taps_file(self.folder, "k", slow, "20 frames") + self.sinks("b") \
             + f"[sink c-out]\ntype = rtp\nstream = c\naddress = 127.0.0.1:{other}\n"
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, rate=6000, name="b") as tap, \
                 c.Tap(self.folder, other, rate=1200, name="c") as tap_c:
@@ -187,7 +181,7 @@ class Decimate(unittest.TestCase):
         """`--check` against scipy: the largest gain outside the kept band over the largest inside."""
         for cutoff, decimate in ((2000, 8), (5000, 8), (700, 32)):
             h = scipy.signal.firwin(121, cutoff, fs=RATE)
-            text = self.stream(f"decimate = {decimate}") + taps_file(self.folder, "h", h) \
+            text = self.stream(f"decimate = {decimate}") + c.taps_file(self.folder, "h", h) \
                 + f"[sink out]\ntype = rtp\nstream = a\naddress = 127.0.0.1:{self.tx}\n"
             with open(self.path("check.conf"), "w", encoding="utf-8") as file:
                 file.write(text)

@@ -3,13 +3,11 @@
 definition's wherever they are computed. PoCL gives the CPU twice, as two devices."""
 import os
 import signal
-import tempfile
 import unittest
 
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 FRAMES = 30000
 TWICE = "pthread pthread"
@@ -57,7 +55,7 @@ class Devices(unittest.TestCase):
         want = x
         for _ in range(stages):
             want = c.convolve(want, self.taps)
-        c.assert_within(read_recording(f"{self.folder}/{name}.wav"), want, x, self.taps, what=name)
+        c.assert_within(c.read_recording(f"{self.folder}/{name}.wav"), want, x, self.taps, what=name)
 
     def test_all_spreads(self):
         names = ["a", "b", "c", "d"]

@@ -25,17 +25,7 @@ source = rtp
 address = 127.0.0.1:{rx}
 filter = h
 {lines}
-
-[filter h]
-type = file
-path = {taps_path}
-delay = 0 frames
-
-[sink out]
-type = rtp
-stream = s
-address = 127.0.0.1:{tx}
-"""
+""" + c.file_filter("h", taps_path) + c.rtp_sink("out", "s", tx)
 
 
 def invalid_mask(frames, missing, taps):

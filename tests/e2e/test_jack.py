@@ -17,7 +17,6 @@ import unittest
 import numpy as np
 
 import convolvd as c
-import harness
 import jack_server as jack
 
 RATE = 48000
@@ -130,7 +129,7 @@ class JackTest(unittest.TestCase):
         for channel, port in enumerate([1, 6, 0]):
             self.compare(got[:, port:port + 1], chosen[:, channel:channel + 1], 4096 + server.period, f"output {port + 1}")
         self.assertEqual(np.abs(got[:, 2:6]).max(), 0)
-        recorded = harness.read_recording(raw)
+        recorded = c.read_recording(raw)
         first = np.flatnonzero(np.abs(recorded).max(axis=1) > 0)[0]
         self.assertTrue(np.array_equal(recorded[first:first + len(x)], chosen), "captured samples are not those played")
         self.assertEqual(c.load_json(raw + ".json")["clock"], "converter")
@@ -277,7 +276,7 @@ class JackTest(unittest.TestCase):
         self.assertEqual(daemon.wait(), 0, daemon.output())
         self.assertEqual(catcher.wait(60), 0)
         got = np.fromfile(os.path.join(self.folder, "got.f32"), "<f4").reshape(-1, 2)
-        want = harness.read_recording(os.path.join(self.folder, "g.wav"))
+        want = c.read_recording(os.path.join(self.folder, "g.wav"))
         first = np.flatnonzero(np.abs(got).max(axis=1) > 0)[0]
         status = c.check_ledgers(c.load_json(daemon.status_path))["streams"][0]
         played = next(s for s in status["sinks"] if s["name"] == "y")
@@ -303,8 +302,8 @@ class JackTest(unittest.TestCase):
         offset = played["sound"]["offset_frames"]
         status = {s["name"]: s for s in daemon.stop()["streams"]}
         self.assertEqual(sum(status["x"]["frames_in"]["gap"].values()), 0)
-        response = harness.read_recording(f"{self.folder}/x.wav")
-        excitation = harness.read_recording(f"{self.folder}/g.wav")
+        response = c.read_recording(f"{self.folder}/x.wav")
+        excitation = c.read_recording(f"{self.folder}/g.wav")
         begins = np.flatnonzero(np.abs(response).min(axis=1) > 0)[0] + 1  # both channels are connected
         shift = offset + server.period  # its own output comes back a cycle later
         frames = min(len(response) - begins, RATE // 2)
@@ -368,7 +367,7 @@ class JackTest(unittest.TestCase):
         x = (codes / full_scale).astype("<f4")
         got, _ = jack.play(server, self.folder, x, jack.through(inputs, outputs), frames=len(x) + 16384)
         status = daemon.stop()["streams"][0]
-        recorded = harness.read_recording(raw)
+        recorded = c.read_recording(raw)
         first = np.flatnonzero(np.abs(recorded).max(axis=1) > 0)[0]
         recorded = recorded[first:first + len(x)].astype(float)
         if form != "f32":

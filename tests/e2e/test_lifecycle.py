@@ -11,7 +11,6 @@ import unittest
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 TAPS_1 = np.hanning(31) / np.hanning(31).sum()
 TAPS_2 = np.array([0.5, -0.25, 1.0, 0.125, 0.75])
@@ -69,7 +68,7 @@ class Lifecycle(unittest.TestCase):
             self.assertEqual(status["state"], "stopping")
             self.assertIn("stream s: 2 channels at 100000 Hz", daemon.output())
             self.assertIn("frames out    100030 = out 100030\n", daemon.output())
-            self.assertEqual(len(read_recording(f"{self.folder}/rec.wav")), 100030)
+            self.assertEqual(len(c.read_recording(f"{self.folder}/rec.wav")), 100030)
 
     def test_a_slow_writer_holds_a_source_that_waits(self):
         # 16 MiB of results through a queue of 64 KiB: nothing is dropped, everything waits.
@@ -170,7 +169,7 @@ class Lifecycle(unittest.TestCase):
             # Settling and tail of the first reach S - 1 further in the second.
             self.assertEqual(b["invalid"]["settling"], 30 + 4)
             self.assertEqual(b["invalid"]["tail"], 30 + 4)
-            got_a, got_b = (read_recording(f"{self.folder}/r{name}.wav").astype(np.float64) for name in "ab")
+            got_a, got_b = (c.read_recording(f"{self.folder}/r{name}.wav").astype(np.float64) for name in "ab")
             c.assert_within(got_b, c.convolve(got_a, TAPS_2), got_a, TAPS_2)
 
     def test_what_keeps_it_from_starting_is_said(self):

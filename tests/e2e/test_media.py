@@ -64,19 +64,7 @@ channels = {channels}
 format = {source_format}
 block = 256 frames
 filter = h
-
-[filter h]
-type = file
-path = {taps_path}
-delay = 0 frames
-
-[sink out]
-type = rtp
-stream = s
-address = 127.0.0.1:{tx}
-format = {sink_format}
-full scale = 1
-"""
+""" + c.file_filter("h", taps_path) + c.rtp_sink("out", "s", tx, f"format = {sink_format}\nfull scale = 1")
 
 
 def write_wav(path, rate, values, width):

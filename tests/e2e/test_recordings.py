@@ -12,7 +12,6 @@ import unittest
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 RATE = 500000
 
@@ -60,9 +59,9 @@ class Recordings(unittest.TestCase):
             status = self.to_the_end(text)
             self.assertEqual(status["frames_in"]["received"], frames)
             self.assertEqual([s["delivered"] for s in status["sinks"]], [frames + 299, frames], name)
-            got = read_recording(self.path(f"{name}-out.wav"))
+            got = c.read_recording(self.path(f"{name}-out.wav"))
             c.assert_within(got.astype(np.float64), want, x, self.h, what=name)
-            raw = read_recording(self.path(f"{name}-raw.wav"))
+            raw = c.read_recording(self.path(f"{name}-raw.wav"))
             np.testing.assert_array_equal(raw, codes if name != "f.wav" else x.astype(np.float32))
             self.assertEqual(len(glob.glob(self.path(f"{name}-*.wav"))), 2)
 
@@ -73,7 +72,7 @@ class Recordings(unittest.TestCase):
         with c.Daemon(self.folder, text) as daemon:
             c.wait_for(lambda: daemon.stream()["frames_in"]["received"] > 100000, "the loop to go round")
             daemon.stop()
-        got = read_recording(self.path("out.wav"))[:100000]
+        got = c.read_recording(self.path("out.wav"))[:100000]
         x = np.tile(codes / 32768.0, (20, 1))[:100000]
         c.assert_within(got.astype(np.float64), c.convolve(x, self.h)[:100000], x, self.h)
 
@@ -93,7 +92,7 @@ class Recordings(unittest.TestCase):
         next_frame = 12345 * 6
         for path in files:
             side = c.load_json(path + ".json")
-            got = read_recording(path) / 2.0**23 * 5
+            got = c.read_recording(path) / 2.0**23 * 5
             self.assertEqual((side["first_frame"], side["frames"]), (next_frame, len(got)))
             c.assert_within(got, want[next_frame:next_frame + len(got)], x, self.h, lsb=5 / 2.0**23, what=path)
             next_frame += len(got)
@@ -137,7 +136,7 @@ class Recordings(unittest.TestCase):
             time.sleep(0.2)
             daemon.signal(signal.SIGKILL)
             daemon.wait()
-        got, raw = read_recording(self.path("out.wav")), read_recording(self.path("raw.wav"))
+        got, raw = c.read_recording(self.path("out.wav")), c.read_recording(self.path("raw.wav"))
         side = c.load_json(self.path("out.wav.json"))
         self.assertFalse(side["complete"])
         self.assertGreaterEqual(len(got), side["frames"])

@@ -14,7 +14,6 @@ import unittest
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 RATE = 48000
 
@@ -143,7 +142,7 @@ class Reload(unittest.TestCase):
         names = sorted((n for n in os.listdir(self.folder) if n.startswith("raw") and n.endswith(".wav")),
                        key=lambda n: os.stat(f"{self.folder}/{n}").st_mtime)
         self.assertEqual(len(names), 4)
-        got = np.concatenate([read_recording(f"{self.folder}/{n}") for n in names])
+        got = np.concatenate([c.read_recording(f"{self.folder}/{n}") for n in names])
         self.assertEqual(len(got), frames)
         np.testing.assert_array_equal(got.astype(np.float64) if got.dtype.kind == "f" else got,
                                       x.astype(np.float32) if got.dtype.kind == "f" else codes)

@@ -13,22 +13,12 @@ import unittest
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 RATE = 48000
 
 
 def rtp_stream(name, rx, keys="", rate=RATE):
     return f"[stream {name}]\nsource = rtp\naddress = 127.0.0.1:{rx}\nrate = {rate} Hz\nfilter = h\n{keys}\n"
-
-
-def taps_file(folder, name, taps, delay="0 frames"):
-    np.save(os.path.join(folder, f"{name}.npy"), taps)
-    return f"[filter {name}]\ntype = file\npath = {folder}/{name}.npy\ndelay = {delay}\n"
-
-
-def rtp_sink(name, stream, tx, keys=""):
-    return f"[sink {name}]\ntype = rtp\nstream = {stream}\naddress = 127.0.0.1:{tx}\n{keys}\n"
 
 
 def noise(*more):
@@ -53,7 +43,7 @@ class Streams(unittest.TestCase):
         """Four records of 3000 frames, 10 ms apart: each convolved alone, with its own tail."""
         h = c.random_taps(1, 700)
         text = rtp_stream("s", self.rx, f"mode = record\nformat = f32be\nblock = 512 frames\ntail = {tail}") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             sent = c.rig(self.folder, self.rx, *noise("--frames", 12000, "--record", 3000, "--pause", "10 ms", "--packet",
                                                       250, "--write", self.path("x.npy")))
@@ -91,7 +81,7 @@ class Streams(unittest.TestCase):
         shows that it has ended."""
         h = c.random_taps(1, 64)
         text = rtp_stream("s", self.rx, "mode = record\nformat = f32be\nblock = 512 frames\ntail = no\nidle flush = 5 ms") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             c.rig(self.folder, self.rx, *noise("--frames", 3000, "--record", 1000, "--pause", "200 ms", "--packet", 250))
             self.received(daemon, 3000)
@@ -104,7 +94,7 @@ class Streams(unittest.TestCase):
     def test_a_packet_lost_inside_a_record_is_a_gap(self):
         h = c.random_taps(2, 33)
         text = rtp_stream("s", self.rx, "mode = record\nformat = f32be\nreorder = 100 ms\nmax misorder = 100 ms") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             sent = c.rig(self.folder, self.rx, *noise("--frames", 12000, "--record", 6000, "--pause", "20 ms", "--packet",
                                                       200, "--loss", "8 %", "--clean", 1000, "--seed", 5, "--write",
@@ -129,7 +119,7 @@ class Streams(unittest.TestCase):
     def test_a_silent_source_has_its_partial_block_processed(self):
         h = c.random_taps(3, 65)
         text = rtp_stream("s", self.rx, "format = f32be\nblock = 4096 frames\nidle flush = 50 ms") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             # A rig stopped in the middle of a block and let go on: nothing may show in the samples.
             with c.Process("convolv-rig", ["--to", f"127.0.0.1:{self.rx}", "--write", self.path("x.npy"), "--packet", 100,
@@ -158,7 +148,7 @@ class Streams(unittest.TestCase):
         h = c.random_taps(14, 65)
         text = rtp_stream("s", self.rx, "format = f32be\nblock = 256 frames\nidle flush = 20 ms\nreorder = 10 s\n"
                                         "max misorder = 10 s") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         x = np.random.default_rng(14).normal(0, 0.2, (1000, 1)).astype(np.float32)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as rig:
@@ -175,7 +165,7 @@ class Streams(unittest.TestCase):
         c.assert_within(tap.frames(), c.convolve(x, h), x, h)
 
     def test_the_rate_is_measured(self):
-        text = rtp_stream("s", self.rx, "format = f32be") + "[filter h]\ntype = identity\n" + rtp_sink("out", "s", self.tx)
+        text = rtp_stream("s", self.rx, "format = f32be") + "[filter h]\ntype = identity\n" + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             c.rig(self.folder, self.rx, *noise("--seconds", 3, "--ppm", 5000, "--packet", 48))
             self.received(daemon, 3 * RATE)
@@ -192,7 +182,7 @@ class Streams(unittest.TestCase):
     def test_the_drain_keeps_what_was_received(self):
         h = c.random_taps(4, 300)
         text = rtp_stream("s", self.rx, "format = f32be\nblock = 2000 frames") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, "--until-end", "--timeout", 30) as tap, \
                 c.Process("convolv-rig", ["--to", f"127.0.0.1:{self.rx}", "--write", self.path("x.npy"), "--packet", 111,
                                           *noise("--seconds", 60)]) as rig:
@@ -215,8 +205,8 @@ class Streams(unittest.TestCase):
         other = c.free_port()
         text = rtp_stream("a", self.rx, "format = f32be\nblock = 256 frames\nreorder = 100 ms\nmax misorder = 100 ms") \
             + "[stream b]\nsource = stream a\nfilter = g\nblock = 700 frames\n" \
-            + taps_file(self.folder, "h", first, "50 frames") + taps_file(self.folder, "g", second, "28 frames") \
-            + rtp_sink("a-out", "a", self.tx) + rtp_sink("b-out", "b", other)
+            + c.taps_file(self.folder, "h", first, "50 frames") + c.taps_file(self.folder, "g", second, "28 frames") \
+            + c.rtp_sink("a-out", "a", self.tx) + c.rtp_sink("b-out", "b", other)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, name="a") as tap_a, \
                 c.Tap(self.folder, other, name="b") as tap_b:
             sent = c.rig(self.folder, self.rx, *noise("--frames", 20000, "--packet", 200, "--loss", "2 %", "--clean", 2000,
@@ -257,7 +247,7 @@ class Streams(unittest.TestCase):
         band = 2 * np.hanning(129) / np.hanning(129).sum() * np.exp(2j * np.pi * 0.2 * n)
         smooth = np.hanning(33) / np.hanning(33).sum()
         text = rtp_stream("a", self.rx, "format = f32be\noutput = envelope") + "[stream b]\nsource = stream a\nfilter = g\n" \
-            + taps_file(self.folder, "h", band) + taps_file(self.folder, "g", smooth) + rtp_sink("out", "b", self.tx)
+            + c.taps_file(self.folder, "h", band) + c.taps_file(self.folder, "g", smooth) + c.rtp_sink("out", "b", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             c.rig(self.folder, self.rx, *noise("--frames", 10000, "--write", self.path("x.npy")))
             self.received(daemon, 10000, "a")
@@ -276,8 +266,8 @@ class Streams(unittest.TestCase):
         c.write_wav16(self.path("x.wav"), RATE, codes)
         text = rtp_stream("s", self.rx, "channels = 2\nfull scale = 10 V, 5 V\npreamp = 20 dB, 0 dB\n"
                                         "offset = 50 mV, -1 V") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx) \
-            + rtp_sink("int", "s", c.free_port(), "format = L16\nfull scale = 0.5 V")
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx) \
+            + c.rtp_sink("int", "s", c.free_port(), "format = L16\nfull scale = 0.5 V")
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx, channels=2) as tap:
             c.rig(self.folder, self.rx, "--file", self.path("x.wav"))
             self.received(daemon, 20000)
@@ -303,8 +293,8 @@ class Streams(unittest.TestCase):
 
     def test_integer_sink_with_full_scale(self):
         h = c.random_taps(10, 33)
-        text = rtp_stream("s", self.rx, "format = f32be\nfull scale = 2 V") + taps_file(self.folder, "h", h) \
-            + rtp_sink("out", "s", self.tx, "format = L24\nfull scale = 4 V\nsdp = " + self.path("s.sdp"))
+        text = rtp_stream("s", self.rx, "format = f32be\nfull scale = 2 V") + c.taps_file(self.folder, "h", h) \
+            + c.rtp_sink("out", "s", self.tx, "format = L24\nfull scale = 4 V\nsdp = " + self.path("s.sdp"))
         with c.Daemon(self.folder, text) as daemon:
             with c.Process("convolv-tap", ["--sdp", self.path("s.sdp"), "--write", self.path("tap.npy")]) as tap:
                 tap.wait_said(f"listening on 127.0.0.1:{self.tx}, L24, 1 channel, 48000 Hz")
@@ -320,7 +310,7 @@ class Streams(unittest.TestCase):
         h = np.hanning(101)[1:-1]
         h /= h.sum()
         text = rtp_stream("s", self.rx, "format = f32be\nalign = yes\nblock = 300 frames") \
-            + taps_file(self.folder, "h", h, "49 frames") + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h, "49 frames") + c.rtp_sink("out", "s", self.tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, self.tx) as tap:
             c.rig(self.folder, self.rx, *noise("--frames", 10000, "--write", self.path("x.npy")))
             self.received(daemon, 10000)
@@ -335,7 +325,7 @@ class Streams(unittest.TestCase):
         """NaN and infinity become zero and an invalid range as long as the filter remembers them."""
         h = c.random_taps(11, 65)
         text = rtp_stream("s", self.rx, "format = f32be\nblock = 256 frames\nchannels = 2") \
-            + taps_file(self.folder, "h", h) + rtp_sink("out", "s", self.tx)
+            + c.taps_file(self.folder, "h", h) + c.rtp_sink("out", "s", self.tx)
         x = np.random.default_rng(11).normal(0, 0.2, (6000, 2)).astype(np.float32)
         bad = [(1000, 0, np.nan), (1001, 1, np.inf), (3000, 0, -np.inf)]
         for frame, channel, value in bad:
@@ -364,9 +354,9 @@ class Streams(unittest.TestCase):
         """One convolv-rig as two rigs of different ports; each stream is its own."""
         h = c.random_taps(12, 129)
         ports = [(self.rx, self.tx), (c.free_port(), c.free_port())]
-        text = taps_file(self.folder, "h", h)
+        text = c.taps_file(self.folder, "h", h)
         for i, (rx, tx) in enumerate(ports):
-            text += rtp_stream(f"s{i}", rx, f"format = f32be\nblock = {(300, 1024)[i]} frames") + rtp_sink(f"out{i}", f"s{i}", tx)
+            text += rtp_stream(f"s{i}", rx, f"format = f32be\nblock = {(300, 1024)[i]} frames") + c.rtp_sink(f"out{i}", f"s{i}", tx)
         with c.Daemon(self.folder, text) as daemon, c.Tap(self.folder, ports[0][1], name="t0") as t0, \
                 c.Tap(self.folder, ports[1][1], name="t1") as t1:
             c.rig(self.folder, ports[0][0], "--to", f"127.0.0.1:{ports[1][0]}", *noise("--frames", 15000, "--write",
@@ -385,7 +375,7 @@ class Streams(unittest.TestCase):
 
     def test_recordings_rotate_at_exact_frames(self):
         h = c.random_taps(13, 65)
-        text = rtp_stream("s", self.rx, "block = 500 frames") + taps_file(self.folder, "h", h) \
+        text = rtp_stream("s", self.rx, "block = 500 frames") + c.taps_file(self.folder, "h", h) \
             + f"[sink cut]\ntype = recording\nstream = s\npath = {self.folder}/cut.wav\nrotate = 100 ms\n" \
             + f"[sink raw]\ntype = recording\nstream = s\npath = {self.folder}/raw.wav\nrecord = input\n"
         codes = c.noise_codes(13, 20000, 1)
@@ -398,7 +388,7 @@ class Streams(unittest.TestCase):
         want = c.convolve(x, h)
         pieces = []
         for path in glob.glob(self.path("cut*.wav")):
-            pieces.append((c.load_json(path + ".json"), read_recording(path).reshape(-1, 1)))
+            pieces.append((c.load_json(path + ".json"), c.read_recording(path).reshape(-1, 1)))
         pieces.sort(key=lambda piece: piece[0]["first_frame"])
         self.assertEqual([len(samples) for _, samples in pieces], [4800] * 4 + [20064 - 4 * 4800])
         for i, (sidecar, samples) in enumerate(pieces):
@@ -407,7 +397,7 @@ class Streams(unittest.TestCase):
         c.assert_within(np.concatenate([samples for _, samples in pieces]), want, x, h)
         self.assertEqual(pieces[0][0]["invalid"], [{"from": 0, "until": 64, "cause": "settling"}])
         self.assertEqual(pieces[-1][0]["invalid"], [{"from": 20000, "until": 20064, "cause": "tail"}])
-        raw = read_recording(self.path("raw.wav")).reshape(-1, 1)
+        raw = c.read_recording(self.path("raw.wav")).reshape(-1, 1)
         self.assertTrue(np.array_equal(raw, codes), "the raw recording is the input, code by code")
         self.assertEqual(stream["sinks"][0]["delivered"], 20064)
         self.assertEqual(stream["sinks"][1]["delivered"], 20000)

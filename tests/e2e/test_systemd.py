@@ -18,7 +18,6 @@ import unittest
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 RATE = 500000
 TAPS = 129
@@ -227,7 +226,7 @@ class Systemd(unittest.TestCase):
         lives = sorted((f"{STATE}/{n}" for n in os.listdir(STATE) if n.startswith("restart-in") and n.endswith(".wav")),
                        key=os.path.getmtime)
         self.assertEqual(len(lives), 4)
-        pieces = [read_recording(path) for path in lives]
+        pieces = [c.read_recording(path) for path in lives]
         got = np.concatenate(pieces)
         self.assertEqual(len(got), frames, f"{frames - len(got)} frames lost")
         want = codes if got.dtype.kind == "i" else (codes / 32768).astype(np.float32)

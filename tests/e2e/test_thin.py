@@ -20,18 +20,7 @@ rate = {RATE} Hz
 channels = {channels}
 filter = h
 {stream}
-
-[filter h]
-type = file
-path = {taps_path}
-delay = 0 frames
-
-[sink out]
-type = rtp
-stream = s
-address = 127.0.0.1:{tx}
-{sink}
-"""
+""" + c.file_filter("h", taps_path) + c.rtp_sink("out", "s", tx, sink)
 
 
 #        name            channels  format   taps   frames  packet      stream keys                  sink format

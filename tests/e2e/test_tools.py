@@ -15,7 +15,6 @@ import unittest
 import numpy as np
 
 import convolvd as c
-from harness import read_recording
 
 
 def run(name, *arguments):
@@ -220,7 +219,7 @@ class Tools(unittest.TestCase):
             if sent["missing"][-1][1] == 20000:
                 x = x[:sent["missing"][-1][0]]
             if ending != "w64":
-                recorded = read_recording(self.path(f"t.{ending}")).reshape(-1, 1)
+                recorded = c.read_recording(self.path(f"t.{ending}")).reshape(-1, 1)
             else:  # the rig reads what the tap wrote
                 with c.Tap(self.folder, self.port, "--frames", len(x)) as tap:
                     c.rig(self.folder, self.port, "--file", self.path("t.w64"), "--format", "f32be", "--rate", "100 kHz")

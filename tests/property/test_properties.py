@@ -77,17 +77,7 @@ filter = h
 output = {case['output']}
 tail = {"yes" if case['tail'] else "no"}
 decimate = {case['decimate']}
-
-[filter h]
-type = file
-path = {taps_path}
-delay = 0 frames
-
-[sink out]
-type = rtp
-stream = s
-address = 127.0.0.1:{tx}
-"""
+""" + c.file_filter("h", taps_path) + c.rtp_sink("out", "s", tx)
 
 
 def definition(case, x, h):
