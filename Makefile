@@ -30,7 +30,7 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
 
 # What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
 # with when it is there (apt install gnuradio).
-PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev python3-scipy python3-matplotlib jconvolver jackd2
+PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib jconvolver jackd2
 
 LIBS      := OpenCL libuv inih sndfile jansson nettle cairo libsystemd liblo samplerate portaudio-2.0 jack
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
@@ -247,7 +247,8 @@ benches: $(BENCH) peers
 
 # Convolvers of others, one program each, where Debian's library is there (bench/peers).
 PEERS := $(if $(wildcard /usr/include/zita-convolver.h),$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions) \
-         $(if $(wildcard /usr/include/liquid/liquid.h),$(BUILD)/bench/peer_liquid)
+         $(if $(wildcard /usr/include/liquid/liquid.h),$(BUILD)/bench/peer_liquid) \
+         $(if $(wildcard /usr/include/vkFFT.h),$(BUILD)/bench/peer_vkfft)
 .PHONY: peers
 peers: $(PEERS)
 $(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions: $(BUILD)/bench/%: bench/peers/%.cc bench/peers/program.h
@@ -256,6 +257,10 @@ $(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions: $(BUILD)/bench/%: 
 $(BUILD)/bench/peer_liquid: bench/peers/peer_liquid.c bench/peers/program.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -O3 -march=native -I. $< -lliquid -lm -o $@
+# -w: the library is one header of 32 000 lines that is not clean.
+$(BUILD)/bench/peer_vkfft: bench/peers/peer_vkfft.cc
+	@mkdir -p $(@D)
+	$(Q)$(CXX) -O2 -w $< -lOpenCL -o $@
 
 # FFTW, the peer to compare with, belongs to the benches alone; without it they say so. They are
 # built for this machine, so that the peers' own loops use all of it, as FFTW does.

@@ -1,6 +1,6 @@
 /*
- * The engine on a GPU with its data resident in device memory, beside the device's own copy and,
- * where there is one, a peer program (bench/cufft_peer.cu), in the same run.
+ * The engine on a GPU with its data resident in device memory, beside the device's own copy and
+ * the peer programs there are (bench/cufft_peer.cu, bench/peers/peer_vkfft.cc), in the same run.
  *
  * A row is one shape: points Q of the transform (N = 2Q frames), channels, sample format. A ring
  * of --mib MiB of noise is uploaded once and checked against the definition in double; from then
@@ -10,7 +10,7 @@
  *
  *     share    bytes of new samples in + bytes of frames out over time / the same for
  *              clEnqueueCopyBuffer (bytes read + written)
- *     peer     time of the peer's three passes for one window / ours
+ *     peer     time of the peer for one window (cuFFT's three passes, VkFFT's one) / ours
  *     duplex   host to host, both ways at once, beside pinned copies both ways at once (--latency)
  *     latency  64 channels, one block of 1024: submit → completion seen, resident and with copies
  *
@@ -24,10 +24,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/measure.h"
+#include "bench/peer_program.h"
 #include "convolve/engine.h"
 #include "convolve/hooks.h"
 #include "core/clock.h"
@@ -35,7 +35,7 @@
 #include "core/random.h"
 #include "device/opencl.h"
 
-enum { LIST_MAX = 24, HOP_MOST = 1 << 19, CHECKED_FRAMES = 64, IN_FLIGHT = 2, LATENCY_RUNS = 400, CHANNELS_MOST = 256 };
+enum { LIST_MAX = 24, HOP_MOST = 1 << 19, CHECKED_FRAMES = 64, IN_FLIGHT = 2, LATENCY_RUNS = 400, CHANNELS_MOST = 256, PEERS_MOST = 3 };
 
 struct list {
     uint32_t count;
@@ -49,13 +49,8 @@ struct copier {
     uint64_t bytes;
 };
 
-struct peer_program {
-    pid_t child;
-    FILE *ask, *answer;
-};
-
 struct bench {
-    const char *device, *variant, *csv, *peer_path, *command;
+    const char *device, *variant, *csv, *command;
     struct list points, channels;
     const char *formats[LIST_MAX];
     uint32_t format_count;
@@ -66,7 +61,8 @@ struct bench {
     int bell;
     struct engine *engine;
     struct copier copier;
-    struct peer_program peer;
+    struct peer_program peers[PEERS_MOST];
+    uint32_t peer_count;
     FILE *results;
     int missed, wrong;
 };
@@ -155,51 +151,6 @@ static double copier_run(struct copier *copier, int64_t for_ns)
         until_ns = clock_monotonic_ns();
     }
     return bytes / (double)(until_ns - from_ns) * 1e9;
-}
-
-/* ---- the peer ------------------------------------------------------------------------------- */
-
-/* The peer answers a line "Q ns" with "<ns of one window> <relative error>". */
-static void peer_start(struct peer_program *peer, const char *path)
-{
-    int to[2], from[2];
-    if (path == NULL || pipe(to) != 0 || pipe(from) != 0)
-        return;
-    peer->child = fork();
-    if (peer->child == 0) {
-        dup2(to[0], STDIN_FILENO);
-        dup2(from[1], STDOUT_FILENO);
-        close(to[1]);
-        close(from[0]);
-        execl(path, path, (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    peer->ask = fdopen(to[1], "w");
-    peer->answer = fdopen(from[0], "r");
-}
-
-/* Seconds of one window of Q points; 0: there is no peer. */
-static double peer_run(struct peer_program *peer, uint32_t points, int64_t for_ns, double *error)
-{
-    double ns = 0;
-    if (peer->ask == NULL)
-        return 0;
-    fprintf(peer->ask, "%u %lld\n", points, (long long)for_ns);
-    fflush(peer->ask);
-    if (fscanf(peer->answer, "%lf %lf", &ns, error) != 2)
-        return 0;
-    return ns * 1e-9;
-}
-
-static void peer_stop(struct peer_program *peer)
-{
-    if (peer->ask == NULL)
-        return;
-    fclose(peer->ask);
-    fclose(peer->answer);
-    waitpid(peer->child, NULL, 0);
 }
 
 /* ---- one shape ------------------------------------------------------------------------------ */
@@ -402,17 +353,21 @@ static void measure(struct bench *bench, struct run *run)
     const double samples = (double)run->batch_blocks * run->hop * run->channels;
     const double bytes = samples * (run->format.bytes + sizeof(float));
     const double windows = (double)run->batch_blocks * run->channels;
-    struct series ours = {0}, copy = {0}, peer = {0}, share = {0}, gain = {0};
+    struct series ours = {0}, copy = {0}, share = {0}, peer[PEERS_MOST] = {0}, gain[PEERS_MOST] = {0};
     double peer_error = 0;
     for (uint32_t i = 0; i < bench->repetitions; i++) {
         const double seconds = run_timed(bench, run);
         series_add(&ours, seconds);
         series_add(&copy, copier_run(&bench->copier, bench->repetition_ns));
         series_add(&share, bytes / seconds / copy.values[i]);
-        const double theirs =
-            peer_run(&bench->peer, run->points, bench->repetition_ns, &peer_error);
-        series_add(&peer, theirs);
-        series_add(&gain, theirs / (seconds / windows));
+        for (uint32_t p = 0; p < bench->peer_count; p++) {
+            const double theirs =
+                peer_program_run(&bench->peers[p], run->points, bench->repetition_ns, &peer_error);
+            if (theirs == 0 || peer_error > 1e-5)
+                continue;
+            series_add(&peer[p], theirs);
+            series_add(&gain[p], theirs / (seconds / windows));
+        }
     }
     char shape[80];
     snprintf(shape, sizeof shape, "%s Q=%u %uch %s", plan_info(run->plan)->variant, run->points,
@@ -421,10 +376,23 @@ static void measure(struct bench *bench, struct run *run)
     result(bench, "gpu share of copy", shape, bytes / seconds * 1e-9,
            series_spread(&copy).median * 1e-9, &share, false, share_bar(run->points), "GB/s",
            error);
-    if (bench->peer.ask != NULL)
-        result(bench, "gpu against cuFFT", shape, seconds / windows * 1e9,
-               series_spread(&peer).median * 1e9, &gain, false, run->points <= 8192 ? 2.7 : 1.5,
-               "ns/window", error);
+    for (uint32_t p = 0; p < bench->peer_count; p++) {
+        const struct peer_program *program = &bench->peers[p];
+        const int first = (int)strcspn(program->name, "_"); /* VkFFT_CUDA: one bar for both of its ways */
+        char what[64], with[160];
+        if (peer[p].count < bench->repetitions) {
+            printf("%s at Q = %u: no figure: %s\n", program->name, run->points, program->said);
+            continue;
+        }
+        const bool fuses = strncmp(program->name, "VkFFT", 5) == 0;
+        snprintf(what, sizeof what, "gpu against %.*s", first, program->name);
+        snprintf(with, sizeof with, "%s%s%s", shape, program->name[first] == '_' ? " " : "",
+                 program->name + first + (program->name[first] == '_'));
+        result(bench, what, with, seconds / windows * 1e9, series_spread(&peer[p]).median * 1e9, &gain[p],
+               false, fuses ? 1.3 : run->points <= 8192 ? 2.7 : 1.5, "ns/window", error);
+        if (program->said[0] != '\0')
+            printf("%22s %s\n", program->name, program->said);
+    }
     run_close(bench, run);
 }
 
@@ -609,7 +577,7 @@ static void parse_list(struct list *list, char *text)
 static const char *const usage =
     "usage: bench_gpu [--device gpu] [--variant NAME] [--points 64,…,8192] [--channels 1,16]\n"
     "                 [--formats f32le,s16le] [--mib 1024] [--repetitions 7] [--ms 40]\n"
-    "                 [--peer PROGRAM] [--latency] [--csv FILE]\n";
+    "                 [--peer [NAME=]PROGRAM]… [--latency] [--csv FILE]\n";
 
 static int parse(struct bench *bench, int argc, char **argv)
 {
@@ -637,7 +605,13 @@ static int parse(struct bench *bench, int argc, char **argv)
         case 'm': bench->bytes = strtoull(optarg, NULL, 10) << 20; break;
         case 'r': bench->repetitions = (uint32_t)strtoul(optarg, NULL, 10); break;
         case 't': bench->repetition_ns = (int64_t)strtoul(optarg, NULL, 10) * NS_PER_MS; break;
-        case 'p': bench->peer_path = optarg; break;
+        case 'p':
+            if (bench->peer_count < PEERS_MOST &&
+                peer_program_start(&bench->peers[bench->peer_count], optarg) == 0)
+                bench->peer_count++;
+            else
+                fprintf(stderr, "%s does not start: left out\n", optarg);
+            break;
         case 'l': bench->latency = true; break;
         case 'o': bench->csv = optarg; break;
         default: fputs(usage, stderr); return -1;
@@ -672,7 +646,6 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", bench.csv, strerror(errno));
         return 1;
     }
-    peer_start(&bench.peer, bench.peer_path);
     bench.bell = eventfd(0, EFD_CLOEXEC);
     const struct engine_options options = {
         .device = bench.device,
@@ -705,7 +678,8 @@ int main(int argc, char **argv)
         measure_duplex(&bench);
     }
     engine_close(bench.engine);
-    peer_stop(&bench.peer);
+    for (uint32_t p = 0; p < bench.peer_count; p++)
+        peer_program_stop(&bench.peers[p]);
     if (bench.results != NULL)
         fclose(bench.results);
     if (bench.wrong > 0)
