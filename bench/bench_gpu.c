@@ -164,7 +164,7 @@ static int run_open(struct bench *bench, struct run *run, struct problem *proble
         run->hop = fft - (fft < 256 ? 8 : fft < 1024 ? fft / 32 : 32);
     if (run->hop > HOP_MOST)
         run->hop = HOP_MOST;
-    run->taps_count = fft - run->hop + 1;
+    run->taps_count = fft - run->hop < TAPS_MAX ? fft - run->hop + 1 : TAPS_MAX;
     struct random_state random = {run->points};
     int error = 0;
     for (uint32_t c = 0; error == 0 && c < run->channels; c++) {

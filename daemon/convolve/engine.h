@@ -139,7 +139,7 @@ struct plan_spec {
     uint32_t decimate;                  /* D, 1…65535; 0: 1. Of an epoch's frames only n ≡ phase (mod D) are kept … */
     uint32_t decimate_phase;            /* … 0…D-1: computed and written, see batch_item.samples */
     uint32_t blocks_max;                /* largest J an item will ask for, 1…4096 */
-    uint32_t fft;                       /* N (real points, power of two, 64…2^20); 0: chosen by rule */
+    uint32_t fft;                       /* N (real points, power of two, 64…2^21); 0: chosen by rule */
     const char *variant;                /* NULL: by wisdom, else by rule; else its name */
     uint32_t items;                     /* work-items of a group, a power of two; 0: the variant's own */
     double rate_hz;                     /* frames a second, 0: unknown. For choosing only: */

@@ -17,6 +17,8 @@ struct engine_hooks {
                                   widest */
     bool resident;             /* benches: samples and results stay on a device that has memory of
                                   its own; may change between batches */
+    uint32_t refused_launch;   /* the n-th launch of a kernel from now on is refused, as by a device
+                                  that has run out; 0: none. May change between batches */
     const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
                                   see it */
     /* What plan_time finds, instead of a measurement [ns]; NULL: it measures. */

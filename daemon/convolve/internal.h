@@ -35,7 +35,8 @@ enum {
     BATCHES_MAX = 16,
     REPORT_FLOATS = sizeof(struct block_report) / sizeof(float),
     FFT_MIN = 64,
-    FFT_MAX = 1 << 20,
+    FFT_MAX = 1 << 21, /* so that 2^20 taps fit one transform */
+    HOP_MAX = 1 << 19,
     BLOCKS_MAX = 4096,
     CHANNELS_MAX = 1024,
     PLANS_MAX = 1024,
@@ -507,6 +508,16 @@ void device_kernels_forget(struct engine *engine); /* before the engine is freed
 int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct device_tree **out,
                     struct problem *problem);
 void device_tree_put(struct device_tree *tree, struct engine *engine);
+
+/* An argument of a kernel; `value` NULL: as many bytes of local memory. */
+struct kernel_argument {
+    size_t bytes;
+    const void *value;
+};
+
+/* launch.c, device thread: sets all arguments and enqueues a launch on engine->queue. `event` may be NULL. */
+cl_int kernel_launch(struct engine *engine, cl_kernel kernel, const struct kernel_argument *arguments,
+                     cl_uint count, const size_t global[2], const size_t local[2], cl_event *event);
 
 /* launch.c, device thread: enqueues everything and sets slot->event. 0 or ERROR_DEVICE, logged. */
 int batch_launch(struct engine *engine, struct slot *slot);

@@ -160,6 +160,19 @@ static struct device_tree *stage_tree(const struct plan *plan, const struct stag
     return stage->tree != NULL ? stage->tree : plan->tree;
 }
 
+cl_int kernel_launch(struct engine *engine, cl_kernel kernel, const struct kernel_argument *arguments,
+                     cl_uint count, const size_t global[2], const size_t local[2], cl_event *event)
+{
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; code == CL_SUCCESS && i < count; i++)
+        code = clSetKernelArg(kernel, i, arguments[i].bytes, arguments[i].value);
+    if (engine_hooks.refused_launch > 0 && --engine_hooks.refused_launch == 0)
+        code = CL_OUT_OF_RESOURCES;
+    if (code == CL_SUCCESS)
+        code = clEnqueueNDRangeKernel(engine->queue, kernel, 2, NULL, global, local, 0, NULL, event);
+    return code;
+}
+
 static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
@@ -184,10 +197,11 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     for (uint32_t r = 0; r < launch->rows; r += rows_step)
         for (uint32_t k = 0; k < groups; k += groups_step) {
             const cl_uint first = launch->row_first + r;
-            const struct {
-                size_t bytes;
-                const void *value;
-            } arguments[] = {
+            const size_t global[2] = {(size_t)least(groups_step, groups - k) * stage->items,
+                                      least(rows_step, launch->rows - r) / stage->group_rows};
+            const size_t local[2] = {stage->items, 1};
+            enum { ARGUMENTS = 14 };
+            struct kernel_argument arguments[ARGUMENTS + STAGE_NUMBERS] = {
                 {sizeof(cl_mem), &engine->input.device},
                 {sizeof(cl_mem), &engine->spectrum.device},
                 {sizeof(cl_mem), &engine->output.device},
@@ -203,21 +217,14 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
                 {shared_bytes, NULL},
                 {sizeof scratch, &scratch},
             };
-            enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
-            cl_int code = CL_SUCCESS;
-            for (cl_uint i = 0; code == CL_SUCCESS && i < ARGUMENTS; i++)
-                code = clSetKernelArg(kernel, i, arguments[i].bytes, arguments[i].value);
-            for (cl_uint i = 0; code == CL_SUCCESS && i < stage->number_count; i++)
-                code = clSetKernelArg(kernel, ARGUMENTS + i, sizeof(cl_ulong), &stage->numbers[i]);
-            const size_t global[2] = {(size_t)least(groups_step, groups - k) * stage->items,
-                                      least(rows_step, launch->rows - r) / stage->group_rows};
-            const size_t local[2] = {stage->items, 1};
+            for (cl_uint i = 0; i < stage->number_count; i++)
+                arguments[ARGUMENTS + i] =
+                    (struct kernel_argument){sizeof(cl_ulong), &stage->numbers[i]};
             if (slot->event != NULL)
                 clReleaseEvent(slot->event);
             slot->event = NULL;
-            if (code == CL_SUCCESS)
-                code = clEnqueueNDRangeKernel(engine->queue, kernel, 2, NULL, global, local, 0,
-                                              NULL, &slot->event);
+            const cl_int code = kernel_launch(engine, kernel, arguments, ARGUMENTS + stage->number_count,
+                                              global, local, &slot->event);
             if (code != CL_SUCCESS) {
                 log_error("the device refused a launch of %s: %s", plan->info.variant,
                           opencl_error_name(code));

@@ -79,9 +79,14 @@ static int take_memory(struct build *build, struct problem *problem)
         const uint32_t rows =
             spec->inputs > spec->outputs_count ? spec->inputs : spec->outputs_count;
         const uint64_t most = (uint64_t)rows * spec->blocks_max;
+        /* 64 groups fill a device, and other plans need memory, too */
+        const uint64_t room =
+            engine->state.bytes / 4 / ((uint64_t)layout->planes * layout->fft * sizeof(float));
         plan->scratch_groups = 4 * engine->found.info.compute_units;
         if (plan->scratch_groups > 64)
             plan->scratch_groups = 64;
+        if (plan->scratch_groups > room)
+            plan->scratch_groups = room > 0 ? (uint32_t)room : 1;
         if (plan->scratch_groups > most)
             plan->scratch_groups = (uint32_t)most;
         error = arena_take(&engine->state, engine->upload,
@@ -270,7 +275,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
     const bool good =
         spec->inputs >= 1 && spec->inputs <= CHANNELS_MAX && spec->outputs_count >= 1 &&
         spec->outputs_count <= CHANNELS_MAX && spec->taps_count >= 1 && spec->edge_count >= 1 &&
-        spec->hop >= 1 && spec->hop <= FFT_MAX / 2 && spec->blocks_max >= 1 &&
+        spec->hop >= 1 && spec->hop <= HOP_MAX && spec->blocks_max >= 1 &&
         spec->blocks_max <= BLOCKS_MAX && sample_format_valid(&spec->format) &&
         (result_format_native(&spec->results) || sample_format_valid(&spec->results.format)) &&
         isfinite(spec->results.factor) && spec->decimate <= DECIMATE_MAX &&
@@ -283,7 +288,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
             "a plan takes 1 to %d channels, blocks of 1 to %d frames, 1 to %d blocks at once, "
             "valid sample formats, an fft that is a power of two from %d to %d, and a decimation "
             "of 1 to %d with a phase below it",
-            CHANNELS_MAX, FFT_MAX / 2, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX);
+            CHANNELS_MAX, HOP_MAX, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX);
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
             spec->edges[e].taps >= spec->taps_count)

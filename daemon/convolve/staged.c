@@ -150,10 +150,7 @@ static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel k
 {
     const cl_uint zero = 0;
     const cl_ulong scratch = plan->state_offset / sizeof(float);
-    const struct {
-        size_t bytes;
-        const void *value;
-    } arguments[] = {
+    const struct kernel_argument arguments[] = {
         {sizeof(cl_mem), &engine->input.device},
         {sizeof(cl_mem), &engine->spectrum.device},
         {sizeof(cl_mem), &engine->output.device},
@@ -168,14 +165,10 @@ static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel k
         {(size_t)registers_local_bytes(shape), NULL},
         {(size_t)registers_report_bytes(shape), NULL},
     };
-    cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; code == CL_SUCCESS && i < sizeof arguments / sizeof arguments[0]; i++)
-        code = clSetKernelArg(kernel, i, arguments[i].bytes, arguments[i].value);
     const size_t items = registers_items(shape);
     const size_t global[2] = {groups * items, slice->entries}, local[2] = {items, 1};
-    if (code == CL_SUCCESS)
-        code = clEnqueueNDRangeKernel(engine->queue, kernel, 2, NULL, global, local, 0, NULL, NULL);
-    return code;
+    return kernel_launch(engine, kernel, arguments, sizeof arguments / sizeof arguments[0], global, local,
+                         NULL);
 }
 
 static cl_int run_slice(struct engine *engine, const struct plan *plan, const struct stages *stages,

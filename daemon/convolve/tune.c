@@ -142,7 +142,7 @@ static void add_all(const struct engine *engine, const struct plan_spec *spec, s
         return;
     }
     const double most = (double)spec->latency_ns * spec->rate_hz / 1e9;
-    uint32_t hop = FFT_MAX / 2;
+    uint32_t hop = HOP_MAX;
     while (hop > HOP_MIN && hop >= most)
         hop /= 2;
     for (int i = 0; i < HOPS && hop >= HOP_MIN; i++, hop /= 2) {

@@ -604,7 +604,7 @@ static void build_blocks(struct build *build, struct config_stream *stream,
         stream->fft = (uint32_t)fft->integer;
         if ((stream->fft & (stream->fft - 1)) != 0)
             config_error(build->errors, place_of(section, KEY_FFT),
-                         "`fft = %u` is not a power of two; write 64, 128, … 1048576", stream->fft);
+                         "`fft = %u` is not a power of two; write 64, 128, … 2097152", stream->fft);
         else if (hop > 0 && stream->fft <= hop)
             config_error(
                 build->errors, place_of(section, KEY_FFT),

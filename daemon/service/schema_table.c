@@ -208,7 +208,7 @@ const struct schema_key schema_keys[KEYS] = {
         .sentence = "The OpenCL device that computes this stream: auto, cpu, gpu, a number of `convolvd --list-devices`, or a part of a device's name; all gives it the one with the least load."},
     [KEY_VARIANT] = {"variant", SECTION_STREAM, VALUE_TEXT, .fallback_words = "the first that can",
         .sentence = "The way of computing to use, by its name in `convolvd --list-variants`; for comparisons."},
-    [KEY_FFT] = {"fft", SECTION_STREAM, VALUE_COUNT, .minimum = 64, .maximum = 1048576, .fallback_words = "chosen by rule",
+    [KEY_FFT] = {"fft", SECTION_STREAM, VALUE_COUNT, .minimum = 64, .maximum = 2097152, .fallback_words = "chosen by rule",
         .sentence = "FFT length, a power of two larger than the block; for comparisons."},
 
     /* ---- the generator ---- */

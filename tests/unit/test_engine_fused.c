@@ -1,8 +1,8 @@
 /*
  * The variants made for GPUs, "fused" and "staged", against the definition in double: every
  * transform they have, channels that fill groups and channels that do not, every sample format,
- * windows that wrap in the ring or miss frames, inputs that nobody hears, and what the reports
- * say. On a CPU the kernels are built as for a GPU.
+ * windows that wrap in the ring or miss frames, inputs that nobody hears, what the reports
+ * say, and launches that the device refuses. On a CPU the kernels are built as for a GPU.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -10,11 +10,15 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "convolve/hooks.h"
 #include "convolve/registers.h"
+#include "core/clock.h"
 #include "engine_group.h"
+#include "signal/reference.h"
 
 struct shape {
     const char *variant, *format;
@@ -35,7 +39,6 @@ static const struct shape shapes[] = {
     {"fused", "f32le", 8192, 4096, 4097, 1, OUTPUT_REAL, false},
     {"fused", "s24le", 16384, 9000, 7000, 2, OUTPUT_REAL, false},
     {"staged", "f32le", 8192, 4096, 4097, 3, OUTPUT_REAL, false},
-    {"staged", "s16be", 262144, 131072, 100001, 1, OUTPUT_REAL, false},
 };
 
 static void shapes_are_as_defined(void **state)
@@ -166,6 +169,110 @@ static void reports_say_what_was_seen(void **state)
     }
 }
 
+/* ---- single batches ------------------------------------------------------------------------ */
+
+/* Submits `blocks` blocks from the epoch's block `first` on; the caller releases the batch. */
+static struct batch *run_blocks(const struct test_plan *plan, const struct test_signal *signal,
+                                struct ring *ring, uint64_t first, uint32_t blocks)
+{
+    const struct batch_item item = {
+        .plan = plan->plan,
+        .ring = ring,
+        .position = first * plan->spec.hop,
+        .epoch_block = first,
+        .blocks = blocks,
+        .write_until = blocks * plan->spec.hop,
+        .fresh_until = signal->frames,
+    };
+    struct batch *batch = engine_batch_take(engine);
+    assert_non_null(batch);
+    assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+    engine_submit(engine, batch);
+    const int64_t until_ns = clock_monotonic_ns() + 60 * NS_PER_SECOND;
+    while ((batch = engine_completed(engine)) == NULL) { /* harness_wait lets no failed one pass */
+        assert_true(clock_monotonic_ns() < until_ns);
+        usleep(200);
+    }
+    return batch;
+}
+
+static struct ring *ring_of(const struct test_signal *signal)
+{
+    struct ring *ring = NULL;
+    struct problem problem = {0};
+    const uint32_t frame_bytes = signal->inputs * signal->format.bytes;
+    if (engine_ring_open(engine, signal->frames, frame_bytes, &ring, &problem) < 0)
+        fail_msg("%s", problem.text);
+    memcpy(ring->bytes, signal->bytes, signal->frames * frame_bytes);
+    memset(ring->present, 0xff, ring->frames / 8);
+    return ring;
+}
+
+/* The longest transform there is, Q = 2^20, with as many taps as a filter may have. */
+static void a_million_points(void **state)
+{
+    (void)state;
+    enum { TAPS = 1 << 20, HOP_FRAMES = 1 << 19, POINTS = 48 };
+    struct test_signal *signal = signal_noise("s16be", 1, 3 * HOP_FRAMES, 91);
+    struct test_plan plan;
+    test_plan_diagonal(&plan, signal, HOP_FRAMES, TAPS, false, OUTPUT_REAL);
+    plan.spec.variant = "staged";
+    plan.spec.blocks_max = 1;
+    test_plan_prepare(engine, &plan, signal);
+    assert_int_equal(plan_info(plan.plan)->fft, 1 << 21);
+    struct ring *ring = ring_of(signal);
+    struct batch *batch = run_blocks(&plan, signal, ring, 2, 1);
+    assert_int_equal(batch->status, BATCH_OK);
+    double error = 0, size = 0;
+    for (uint32_t i = 0; i < POINTS; i++) {
+        const uint32_t t = i * ((HOP_FRAMES - 1) / (POINTS - 1));
+        const double want = reference_dot(signal->values, signal->frames, plan.taps[0]->re, TAPS,
+                                          2 * (uint64_t)HOP_FRAMES + t);
+        const double wrong = batch->items[0].samples[t] - want;
+        error += wrong * wrong;
+        size += want * want;
+    }
+    print_message("staged, fft %d: error %.2g\n", 1 << 21, sqrt(error / size));
+    assert_true(sqrt(error / size) <= 1e-6);
+    engine_batch_release(engine, batch);
+    engine_ring_close(engine, ring);
+    test_plan_free(&plan);
+    signal_free(signal);
+}
+
+/* A launch that the device refuses fails the batch, whichever of its launches it is, and no other batch. */
+static void refused_launches_fail_their_batch(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *variant;
+        uint32_t fft, launches;
+    } cases[] = {{"fused", 2048, 1}, {"staged", 8192, 3}};
+    for (int i = 0; i < 2; i++) {
+        struct test_signal *signal = signal_noise("f32le", CHANNELS, HOP * BLOCKS, 5);
+        struct test_plan plan;
+        test_plan_diagonal(&plan, signal, HOP, 301, false, OUTPUT_REAL);
+        plan.spec.variant = cases[i].variant;
+        plan.spec.fft = cases[i].fft;
+        plan.edges[1].gain = 0.75f;
+        test_plan_prepare(engine, &plan, signal);
+        struct ring *ring = ring_of(signal);
+        for (uint32_t refused = 0; refused <= cases[i].launches; refused++) {
+            engine_hooks.refused_launch = refused;
+            struct batch *batch = run_blocks(&plan, signal, ring, 1, 2);
+            assert_int_equal(batch->status, refused > 0 ? BATCH_FAILED : BATCH_OK);
+            assert_int_equal(engine_hooks.refused_launch, 0);
+            engine_batch_release(engine, batch);
+        }
+        engine_ring_close(engine, ring);
+        struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.blocks = 1});
+        expect_convolution(plan.spec.variant, &plan, signal, &run, 0, run.frames);
+        test_run_free(&run);
+        test_plan_free(&plan);
+        signal_free(signal);
+    }
+}
+
 /* The order of bins: every bin once, and the place of the first pass's first child where the tree
  * puts it. */
 static void every_bin_has_one_place(void **state)
@@ -195,6 +302,8 @@ int main(void)
         cmocka_unit_test(every_bin_has_one_place),
         cmocka_unit_test(shapes_are_as_defined),
         cmocka_unit_test(reports_say_what_was_seen),
+        cmocka_unit_test(refused_launches_fail_their_batch),
+        cmocka_unit_test(a_million_points),
     };
     return cmocka_run_group_tests(tests, open_gpu_shape_engine, close_engine);
 }
