@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "config_samples.h"
+#include "scratch.h"
 #include "service/check.h"
 #include "service/design_report.h"
 #include "service/stream_filters.h"
@@ -177,15 +178,13 @@ static void the_design_is_shown_and_drawn(void **state)
 {
     (void)state;
     static const struct {
-        const char *suffix, *magic;
+        const char *name, *magic;
         size_t bytes;
-    } kinds[] = {{".png", "\x89PNG", 4}, {".svg", "<?xml", 5}, {".npy", "\x93NUMPY", 6}};
+    } kinds[] = {{"fan.png", "\x89PNG", 4}, {"fan.svg", "<?xml", 5}, {"fan.npy", "\x93NUMPY", 6}};
     struct config *config = load(STREAM("20", "filter = fan") FAN);
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        char path[64] = "/tmp/convolvd-fk-XXXXXX", head[8] = "";
-        strcat(path, kinds[i].suffix);
-        int descriptor = mkstemps(path, 4);
-        assert_true(descriptor >= 0);
+        char head[8] = "";
+        const char *path = scratch_path(kinds[i].name);
         char *report = NULL;
         size_t bytes = 0;
         FILE *file = open_memstream(&report, &bytes);
@@ -198,10 +197,11 @@ static void the_design_is_shown_and_drawn(void **state)
                                             "39 sets of taps"};
         /* Taps written to a file are not listed. */
         expect_words(report, words, i == 2 ? 4 : 5);
-        assert_int_equal(read(descriptor, head, sizeof head), sizeof head);
+        file = fopen(path, "rb");
+        assert_non_null(file);
+        assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
         assert_memory_equal(head, kinds[i].magic, kinds[i].bytes);
-        close(descriptor);
-        unlink(path);
+        fclose(file);
         free(report);
     }
     config_free(config);

@@ -20,24 +20,15 @@
 #include "core/message_ring.h"
 #include "core/random.h"
 #include "io/container.h"
+#include "scratch.h"
 
-static char directory[64], path[128];
+static const char *path;
 
 static int set_up(void **state)
 {
     (void)state;
-    snprintf(directory, sizeof directory, "/tmp/convolvd-container-XXXXXX");
-    if (mkdtemp(directory) == NULL)
-        return -1;
-    snprintf(path, sizeof path, "%s/recording", directory);
+    path = scratch_path("recording");
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unlink(path); /* left by a test that failed */
-    return rmdir(directory);
 }
 
 static const struct {
@@ -322,5 +313,5 @@ int main(void)
         cmocka_unit_test(test_formats),    cmocka_unit_test(test_message_ring),
         cmocka_unit_test(test_w64_cut_off),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -14,9 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "service/design_report.h"
-
-static char directory[] = "/tmp/test-design-XXXXXX";
 
 static const char config_text[] = "[stream ae]\n"
                                   "source = generator\n"
@@ -117,16 +116,13 @@ static void test_files_hold_the_taps(void **state)
         filter_make(&config->filters[filter].spec, 500e3, &expect, &count, NULL, &problem), 0);
     static const char *const names[] = {"taps.txt", "taps.npy", NULL};
     for (int i = 0; i < 3; i++) {
-        char path[128] = "report";
-        if (names[i] != NULL)
-            snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        const char *path = names[i] != NULL ? scratch_path(names[i]) : "report";
         char *text = report(config, "bp", names[i] != NULL ? path : NULL, 0, &problem);
         struct taps **sets;
         int status;
         if (names[i] != NULL) {
             assert_non_null(strstr(text, path));
             status = taps_load(path, &sets, &count, &problem);
-            unlink(path);
         } else { /* of the two streams' reports only the first lists its taps */
             status = taps_load_memory(path, text, strlen(text), &sets, &count, &problem);
         }
@@ -148,21 +144,19 @@ static void test_several_sets(void **state)
     struct taps *sets[2], **back;
     uint32_t count;
     struct problem problem = {0};
-    char path[128];
     for (int i = 0; i < 2; i++) {
         assert_int_equal(taps_create(3, false, &sets[i], NULL), 0);
         for (int n = 0; n < 3; n++)
             sets[i]->re[n] = 10 * i + n + 0.1;
     }
-    snprintf(path, sizeof path, "%s/two.npy", directory);
+    const char *path = scratch_path("two.npy");
     assert_int_equal(taps_write(path, sets, 2, NULL, &problem), 0);
     assert_int_equal(taps_load(path, &back, &count, &problem), 0);
     assert_int_equal(count, 2);
     assert_true(back[1]->re[2] == 12.1 && back[0]->re[1] == 1.1);
     taps_sets_free(back, count);
-    unlink(path);
-    snprintf(path, sizeof path, "%s/two.txt", directory);
-    assert_int_equal(taps_write(path, sets, 2, NULL, &problem), ERROR_UNSUPPORTED);
+    assert_int_equal(taps_write(scratch_path("two.txt"), sets, 2, NULL, &problem),
+                     ERROR_UNSUPPORTED);
     assert_non_null(strstr(problem.text, ".npy"));
     taps_free(sets[0]);
     taps_free(sets[1]);
@@ -177,16 +171,15 @@ static void test_plots(void **state)
         const char *filter, *name, *begins;
     } table[] = {{"bp", "plot.png", "\x89PNG\r\n"}, {"spare", "plot.svg", "<?xml"}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        char path[128], begin[8] = "";
+        char begin[8] = "";
         struct problem problem = {0};
-        snprintf(path, sizeof path, "%s/%s", directory, table[i].name);
+        const char *path = scratch_path(table[i].name);
         free(report(config, table[i].filter, path, 0, &problem));
         FILE *file = fopen(path, "rb");
         assert_non_null(file);
         assert_int_equal(fread(begin, 1, 7, file), 7);
         fclose(file);
         assert_memory_equal(begin, table[i].begins, strlen(table[i].begins));
-        unlink(path);
     }
     config_free(config);
 }
@@ -216,18 +209,6 @@ static void test_refusals(void **state)
     config_free(config);
 }
 
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    return rmdir(directory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,5 +216,5 @@ int main(void)
         cmocka_unit_test(test_several_sets), cmocka_unit_test(test_plots),
         cmocka_unit_test(test_refusals),
     };
-    return cmocka_run_group_tests_name("design report", tests, make_directory, remove_directory);
+    return cmocka_run_group_tests_name("design report", tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #include "convolve/hooks.h"
 #include "device/pocl_cache.h"
 #include "engine_harness.h"
+#include "scratch.h"
 
 static const char *test_device(void)
 {
@@ -194,8 +195,7 @@ static int damage_files(const char *directory)
 static void damaged_cache_costs_a_build(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/convolvd-cache-XXXXXX", command[64];
-    assert_non_null(mkdtemp(directory));
+    const char *directory = scratch_make("cache");
     struct test_signal *signal = signal_noise("s16le", 1, 1000, 1);
     for (int turn = 0; turn < 3; turn++) {
         if (turn == 2)
@@ -217,8 +217,6 @@ static void damaged_cache_costs_a_build(void **state)
         engine_close(engine);
     }
     signal_free(signal);
-    snprintf(command, sizeof command, "rm -r %s", directory);
-    assert_int_equal(system(command), 0);
 }
 
 /* PoCL's compiler aborts where it cannot write. /proc stands for a disk without room. */
@@ -228,11 +226,9 @@ static void full_disk_is_left_alone(void **state)
     const char *before = getenv("POCL_CACHE_DIR");
     char kept[4096];
     snprintf(kept, sizeof kept, "%s", before != NULL ? before : "");
-    char directory[] = "/tmp/convolvd-room-XXXXXX", path[64];
-    assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/not/yet", directory);
-    assert_true(pocl_cache_has_room(path, 1));
-    assert_false(pocl_cache_has_room(path, UINT64_MAX));
+    const char *not_yet = scratch_path("not/yet");
+    assert_true(pocl_cache_has_room(not_yet, 1));
+    assert_false(pocl_cache_has_room(not_yet, UINT64_MAX));
     assert_false(pocl_cache_has_room("/proc/cache", 1));
     static const struct {
         const char *set, *cache_dir;
@@ -265,18 +261,14 @@ static void full_disk_is_left_alone(void **state)
     unsetenv("POCL_CACHE_DIR");
     if (before != NULL)
         setenv("POCL_CACHE_DIR", kept, 1);
-    assert_int_equal(rmdir(directory), 0);
 }
 
 static void kernels_directory_wins_by_name(void **state)
 {
     (void)state;
-    char directory[] = "/tmp/convolvd-kernels-XXXXXX", path[64], command[64];
-    assert_non_null(mkdtemp(directory));
-    snprintf(path, sizeof path, "%s/local.cl", directory);
-    FILE *file = fopen(path, "w");
-    fputs("#include \"arguments.clh\"\nthis is no kernel\n", file);
-    fclose(file);
+    const char *directory = scratch_make("kernels");
+    const char *path = scratch_write("kernels/local.cl",
+                                     "#include \"arguments.clh\"\nthis is no kernel\n");
     struct engine *engine = NULL;
     struct problem problem = {0};
     assert_int_equal(
@@ -300,8 +292,6 @@ static void kernels_directory_wins_by_name(void **state)
     test_plan_free(&plan);
     signal_free(signal);
     engine_close(engine);
-    snprintf(command, sizeof command, "rm -r %s", directory);
-    assert_int_equal(system(command), 0);
 }
 
 static void costs_are_learnt(void **state)

@@ -14,22 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "signal/filter.h"
 
 #define RATE_HZ 500e3
-
-static char directory[] = "/tmp/test-filter-XXXXXX";
-
-/* A file in the test's directory. */
-static const char *file(char path[128], const char *name, const char *text)
-{
-    snprintf(path, 128, "%s/%s", directory, name);
-    FILE *out = fopen(path, "w");
-    assert_non_null(out);
-    fputs(text, out);
-    fclose(out);
-    return path;
-}
 
 static void test_types(void **state)
 {
@@ -90,9 +78,8 @@ static void test_types(void **state)
 static void test_delays(void **state)
 {
     (void)state;
-    char symmetric[128], other[128];
-    file(symmetric, "symmetric.txt", "1\n2\n3\n2\n1\n");
-    file(other, "other.txt", "1\n2\n3\n");
+    const char *symmetric = scratch_write("symmetric.txt", "1\n2\n3\n2\n1\n");
+    const char *other = scratch_write("other.txt", "1\n2\n3\n");
     /* clang-format off */
     static const struct {
         bool symmetric;
@@ -131,8 +118,7 @@ static void test_delays(void **state)
 static void test_channels_share_one_delay(void **state)
 {
     (void)state;
-    char path[128];
-    snprintf(path, sizeof path, "%s/two.npy", directory);
+    const char *path = scratch_path("two.npy");
     FILE *out = fopen(path, "wb");
     assert_non_null(out);
     char header[80];
@@ -282,24 +268,6 @@ static void test_response(void **state)
     taps_free(taps);
 }
 
-static int make_directory(void **state)
-{
-    (void)state;
-    return mkdtemp(directory) == NULL;
-}
-
-static int remove_directory(void **state)
-{
-    (void)state;
-    static const char *const names[] = {"symmetric.txt", "other.txt", "two.npy"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char path[128];
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        unlink(path);
-    }
-    return rmdir(directory);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -310,5 +278,5 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_response),
     };
-    return cmocka_run_group_tests_name("filter", tests, make_directory, remove_directory);
+    return cmocka_run_group_tests_name("filter", tests, NULL, NULL);
 }

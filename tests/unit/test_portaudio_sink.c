@@ -14,78 +14,9 @@
 
 #include "core/clock.h"
 #include "io/sinks.h"
-#include "io/sound_card.h"
+#include "sound_card_double.h"
 
 enum { PERIOD = 256, HOP = 64, FAR = 1 << 20 };
-
-/* ---- the card --------------------------------------------------------------------------------- */
-
-static struct {
-    struct sound_shared *shared;
-    struct sound_card_user user;
-    bool based, started, left;
-    uint64_t base, origin;
-    bool origin_known;
-} card;
-
-int sound_card_open(const struct sound_options *options, enum sound_direction direction,
-                    const struct sound_card_user *user, uv_loop_t *loop, struct sound_card **out,
-                    struct problem *problem)
-{
-    (void)loop, (void)problem;
-    assert_int_equal(direction, SOUND_PLAYBACK);
-    card.shared = aligned_alloc(4096, sound_shared_bytes(&options->request));
-    card.shared->request = options->request;
-    sound_shared_reset(card.shared);
-    card.user = *user;
-    *out = (struct sound_card *)&card;
-    return 0;
-}
-
-void sound_card_start(struct sound_card *unused)
-{
-    (void)unused;
-    card.started = true;
-}
-
-void sound_card_leave(struct sound_card *unused, enum sound_direction direction,
-                      void (*closed)(void *context), void *context)
-{
-    (void)unused, (void)direction;
-    card.left = true;
-    closed(context);
-}
-
-struct sound_shared *sound_card_shared(struct sound_card *unused)
-{
-    (void)unused;
-    return card.shared;
-}
-
-bool sound_card_base(const struct sound_card *unused, uint64_t *base)
-{
-    (void)unused;
-    *base = card.base;
-    return card.based;
-}
-
-void sound_card_set_origin(struct sound_card *unused, uint64_t frame)
-{
-    (void)unused, (void)frame;
-}
-
-bool sound_card_origin(const struct sound_card *unused, uint64_t *frame)
-{
-    (void)unused;
-    *frame = card.origin;
-    return card.origin_known;
-}
-
-void sound_card_status(const struct sound_card *unused, struct sound_status *status)
-{
-    (void)unused;
-    *status = (struct sound_status){0};
-}
 
 /* ---- what is heard ---------------------------------------------------------------------------- */
 
@@ -113,7 +44,7 @@ static void room_again(void *context)
 static void open_sink(bool duplex, bool own, uint64_t latency)
 {
     static struct sound_options sound;
-    memset(&card, 0, sizeof card);
+    sound_card_forget();
     memset(&sound, 0, sizeof sound);
     memset(heard, 0, sizeof heard);
     heard_frames = 0;
@@ -137,6 +68,7 @@ static void open_sink(bool duplex, bool own, uint64_t latency)
     struct problem problem;
     assert_int_equal(sink_portaudio.open(&options, NULL, &sink, &problem), 0);
     sink_portaudio.start(sink);
+    assert_int_equal(card.direction, SOUND_PLAYBACK);
     assert_int_equal(card.started, !duplex);
     card.based = true;
     card.origin_known = true;
@@ -163,7 +95,7 @@ static void close_sink(void)
     bool closed = false;
     sink_portaudio.close(sink, 0, gone, &closed);
     assert_true(closed && card.left);
-    free(card.shared);
+    sound_card_forget();
 }
 
 /* Frame n of the timeline has the value n + 1. */
@@ -386,7 +318,7 @@ static void closing_waits_for_what_is_pending(void **state)
         callback();
     assert_true(closed);
     expect_heard(1000, 1300, 1000);
-    free(card.shared);
+    sound_card_forget();
 }
 
 int main(void)

@@ -13,79 +13,10 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
-#include "io/sound_card.h"
 #include "io/sources.h"
+#include "sound_card_double.h"
 
 enum { RATE = 51200, PERIOD = 512, PERIOD_NS = 10000000, LATE_NS = 3000000, PACKETS_MAX = 4000 };
-
-/* ---- the card --------------------------------------------------------------------------------- */
-
-static struct {
-    struct sound_shared *shared;
-    struct sound_card_user user;
-    bool based, started, left;
-    uint64_t base, origin;
-} card;
-
-int sound_card_open(const struct sound_options *options, enum sound_direction direction,
-                    const struct sound_card_user *user, uv_loop_t *loop, struct sound_card **out,
-                    struct problem *problem)
-{
-    (void)loop, (void)problem;
-    assert_int_equal(direction, SOUND_CAPTURE);
-    card.shared = aligned_alloc(4096, sound_shared_bytes(&options->request));
-    card.shared->request = options->request;
-    sound_shared_reset(card.shared);
-    card.user = *user;
-    *out = (struct sound_card *)&card;
-    return 0;
-}
-
-void sound_card_start(struct sound_card *unused)
-{
-    (void)unused;
-    card.started = true;
-}
-
-void sound_card_leave(struct sound_card *unused, enum sound_direction direction,
-                      void (*closed)(void *context), void *context)
-{
-    (void)unused, (void)direction;
-    card.left = true;
-    closed(context);
-}
-
-struct sound_shared *sound_card_shared(struct sound_card *unused)
-{
-    (void)unused;
-    return card.shared;
-}
-
-bool sound_card_base(const struct sound_card *unused, uint64_t *base)
-{
-    (void)unused;
-    *base = card.base;
-    return card.based;
-}
-
-void sound_card_set_origin(struct sound_card *unused, uint64_t frame)
-{
-    (void)unused;
-    card.origin = frame;
-}
-
-bool sound_card_origin(const struct sound_card *unused, uint64_t *frame)
-{
-    (void)unused;
-    *frame = card.origin;
-    return true;
-}
-
-void sound_card_status(const struct sound_card *unused, struct sound_status *status)
-{
-    (void)unused;
-    *status = (struct sound_status){0};
-}
 
 /* ---- the stream ------------------------------------------------------------------------------- */
 
@@ -126,7 +57,7 @@ static void open_source(void)
 {
     static struct sound_options sound;
     static const struct clock_functions functions = {monotonic, realtime};
-    memset(&card, 0, sizeof card);
+    sound_card_forget();
     memset(blamed, 0, sizeof blamed);
     packet_count = 0;
     answer = VERDICT_ACCEPTED;
@@ -141,8 +72,9 @@ static void open_source(void)
     struct problem problem;
     assert_int_equal(source_portaudio.open(&options, NULL, &host, &source, &problem), 0);
     assert_int_equal(source_portaudio.start(source, &problem), 0);
+    assert_int_equal(card.direction, SOUND_CAPTURE);
     assert_true(card.started);
-    card.based = true;
+    card.based = card.origin_known = true;
 }
 
 static void gone(void *context)
@@ -156,7 +88,7 @@ static void close_source(void)
     source_portaudio.stop(source);
     source_portaudio.close(source, gone, &closed);
     assert_true(closed && card.left);
-    free(card.shared);
+    sound_card_forget();
     clock_replace(NULL);
 }
 

@@ -22,28 +22,13 @@
 #include "io/recording.h"
 #include "io/source.h"
 #include "io/sources.h"
-
-static char directory[64];
+#include "scratch.h"
 
 static int set_up(void **state)
 {
     (void)state;
     log_set_level(LOG_LEVEL_ERROR);
-    snprintf(directory, sizeof directory, "/tmp/convolvd-source-XXXXXX");
-    return mkdtemp(directory) == NULL ? -1 : 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    return rmdir(directory);
-}
-
-static const char *path_of(const char *name)
-{
-    static char path[128];
-    snprintf(path, sizeof path, "%s/%s", directory, name);
-    return path;
+    return 0;
 }
 
 /* ---- a host with room for a while at a time ----------------------------------------------- */
@@ -226,7 +211,7 @@ static void test_every_recording(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof recordings / sizeof recordings[0]; i++) {
         enum { FRAMES = 3001, CHANNELS = 3 };
-        const char *path = path_of(recordings[i].name);
+        const char *path = scratch_path(recordings[i].name);
         write_recording(path, recordings[i].format, CHANNELS, FRAMES);
         double rate_hz;
         uint32_t channels;
@@ -283,7 +268,7 @@ static void test_extensible_w64(void **state)
         memcpy(header + 108, rest, 12);
         memcpy(header + 120, &sizes[2], 8);
 
-        const char *path = path_of("extensible.w64");
+        const char *path = scratch_path("extensible.w64");
         FILE *file = fopen(path, "wb");
         assert_non_null(file);
         assert_int_equal(fwrite(header, HEADER, 1, file), 1);
@@ -325,7 +310,7 @@ static void test_back_pressure(void **state)
 {
     (void)state;
     enum { FRAMES = 400003 };
-    const char *path = path_of("long.wav");
+    const char *path = scratch_path("long.wav");
     write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 2, FRAMES);
     struct source_options options = file_options(path, "s16le", 2);
     struct host h = {.capacity = FRAMES, .room_each = 17777};
@@ -340,7 +325,7 @@ static void test_back_pressure(void **state)
 static void test_loop_is_contiguous(void **state)
 {
     (void)state;
-    const char *path = path_of("loop.wav");
+    const char *path = scratch_path("loop.wav");
     write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_24, 1, 777);
     struct source_options options = file_options(path, "s24le", 1);
     options.loop = true;
@@ -356,7 +341,7 @@ static void test_loop_is_contiguous(void **state)
 static void test_paced(void **state)
 {
     (void)state;
-    const char *path = path_of("paced.wav");
+    const char *path = scratch_path("paced.wav");
     write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_16, 1, 100000); /* 200 ms */
     struct source_options options = file_options(path, "s16le", 1);
     options.paced = true;
@@ -377,43 +362,36 @@ static void test_refusals(void **state)
 {
     (void)state;
     struct problem problem = {0};
-    assert_int_equal(recording_probe(path_of("none.wav"), NULL, NULL, NULL, NULL, &problem),
+    assert_int_equal(recording_probe(scratch_path("none.wav"), NULL, NULL, NULL, NULL, &problem),
                      ERROR_NO_FILE);
     assert_non_null(strstr(problem.text, "none.wav"));
 
-    FILE *text = fopen(path_of("text.wav"), "w");
-    assert_non_null(text);
-    fputs("this is no recording", text);
-    fclose(text);
-    assert_int_equal(recording_probe(path_of("text.wav"), NULL, NULL, NULL, NULL, &problem),
-                     ERROR_FORMAT);
-    unlink(path_of("text.wav"));
+    const char *text = scratch_write("text.wav", "this is no recording");
+    assert_int_equal(recording_probe(text, NULL, NULL, NULL, NULL, &problem), ERROR_FORMAT);
 
-    write_recording(path_of("ulaw.wav"), SF_FORMAT_WAV | SF_FORMAT_ULAW, 1, 100);
-    assert_int_equal(recording_probe(path_of("ulaw.wav"), NULL, NULL, NULL, NULL, &problem),
+    write_recording(scratch_path("ulaw.wav"), SF_FORMAT_WAV | SF_FORMAT_ULAW, 1, 100);
+    assert_int_equal(recording_probe(scratch_path("ulaw.wav"), NULL, NULL, NULL, NULL, &problem),
                      ERROR_UNSUPPORTED);
-    unlink(path_of("ulaw.wav"));
 
-    write_recording(path_of("good.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 2, 100);
+    write_recording(scratch_path("good.wav"), SF_FORMAT_WAV | SF_FORMAT_PCM_16, 2, 100);
     uv_loop_t loop;
     assert_int_equal(uv_loop_init(&loop), 0);
     struct source_host host = {0};
     struct source *source;
-    struct source_options options = file_options(path_of("good.wav"), "s16le", 1);
+    struct source_options options = file_options(scratch_path("good.wav"), "s16le", 1);
     assert_int_equal(source_file.open(&options, &loop, &host, &source, &problem), ERROR_CONFIG);
     assert_non_null(strstr(problem.text, "channels = 2"));
-    options = file_options(path_of("good.wav"), "s24le", 2);
+    options = file_options(scratch_path("good.wav"), "s24le", 2);
     assert_int_equal(source_file.open(&options, &loop, &host, &source, &problem), ERROR_CONFIG);
     assert_non_null(strstr(problem.text, "format = s16le"));
     /* Opened and closed without a start. */
-    options = file_options(path_of("good.wav"), "s16le", 2);
+    options = file_options(scratch_path("good.wav"), "s16le", 2);
     assert_int_equal(source_file.open(&options, &loop, &host, &source, &problem), 0);
     struct host h = {0};
     source_file.close(source, closed, &h);
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_true(h.closed);
     assert_int_equal(uv_loop_close(&loop), 0);
-    unlink(path_of("good.wav"));
 }
 
 /* ---- generator ---------------------------------------------------------------------------- */
@@ -496,5 +474,5 @@ int main(void)
         cmocka_unit_test(test_generator_paced_and_stopped),
         cmocka_unit_test(test_generator_refusal),
     };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
+    return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -16,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "signal/replica.h"
 #include "signal/waveform.h"
 
@@ -270,23 +271,18 @@ static void test_measure(void **state)
 static void test_file(void **state)
 {
     (void)state;
-    char path[] = "/tmp/test-replica-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "1\n2\n-4\n", 7), 7);
+    const char *path = scratch_write("replica.txt", "1\n2\n-4\n");
     struct replica_spec spec = {.kind = REPLICA_FILE, .path = path};
     struct taps *h = make(&spec, true);
     assert_int_equal(h->count, 3);
     assert_true(fabs(h->re[0] + 4.0 / 21) < 1e-15 && fabs(h->re[2] - 1.0 / 21) < 1e-15);
     taps_free(h);
-    assert_int_equal(ftruncate(fd, 0), 0);
-    assert_int_equal(pwrite(fd, "0\n0\n", 4, 0), 4);
+    scratch_write("replica.txt", "0\n0\n");
     struct taps **sets;
     uint32_t count;
     struct problem problem;
     assert_int_equal(replica_matched(&spec, RATE_HZ, &sets, &count, &problem), ERROR_FORMAT);
     assert_non_null(strstr(problem.text, "no energy"));
-    close(fd);
     unlink(path);
     assert_int_equal(replica_matched(&spec, RATE_HZ, &sets, &count, &problem), ERROR_NO_FILE);
     assert_null(sets);

@@ -15,20 +15,19 @@
 #include <cmocka.h>
 
 #include "core/log.h"
+#include "scratch.h"
 #include "service/stream_filters.h"
 
 enum { FILTERS = 5, RATE_HZ = 1000 };
 enum { LONG, SHORT, EVEN, UNIT, PER_CHANNEL };
 
-static char taps_path[] = "/tmp/convolvd-stream-filters-XXXXXX.npy";
 static struct config_filter filters[FILTERS];
 
 /* Two channels, three taps each, symmetric: a delay of one frame. */
-static void write_taps(void)
+static void write_taps(const char *taps_path)
 {
-    int descriptor = mkstemps(taps_path, 4);
-    assert_true(descriptor >= 0);
-    FILE *file = fdopen(descriptor, "wb");
+    FILE *file = fopen(taps_path, "wb");
+    assert_non_null(file);
     static const double taps[2][3] = {{1, 2, 1}, {3, 5, 3}};
     char header[128];
     int length = snprintf(header, sizeof header, "%c%s", 0x93, "NUMPY");
@@ -48,7 +47,8 @@ static int set_up(void **state)
 {
     (void)state;
     log_set_level(LOG_LEVEL_ERROR);
-    write_taps();
+    const char *taps_path = scratch_path("taps.npy");
+    write_taps(taps_path);
     static const struct {
         const char *name;
         enum filter_type type;
@@ -73,7 +73,6 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    unlink(taps_path);
     return 0;
 }
 

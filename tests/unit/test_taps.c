@@ -15,6 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "scratch.h"
 #include "signal/taps.h"
 
 /* A file under construction. */
@@ -339,11 +340,7 @@ static void test_files(void **state)
     struct taps **sets;
     uint32_t count;
     struct problem problem;
-    char path[] = "/tmp/test-taps-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, "1\n-2\n", 5), 5);
-    close(fd);
+    const char *path = scratch_write("taps.txt", "1\n-2\n");
     assert_int_equal(taps_load(path, &sets, &count, &problem), 0);
     /* printf '1\n-2\n' | sha256sum */
     assert_string_equal(sets[0]->hash,

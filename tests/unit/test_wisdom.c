@@ -16,23 +16,17 @@
 
 #include "convolve/wisdom.h"
 #include "core/log.h"
+#include "scratch.h"
 
 static const struct device_info device = {
     .name = "a device", .platform = "P", .driver = "1.0", .version = "OpenCL 1.2"};
 
-static char folder[] = "/tmp/convolvd-wisdom-XXXXXX";
-
 static struct wisdom *opened(const char *kernels_dir, const struct device_info *info)
 {
     struct wisdom *wisdom = NULL;
-    assert_int_equal(wisdom_open(folder, kernels_dir, info, &wisdom, NULL), 0);
+    assert_int_equal(wisdom_open(scratch_folder(), kernels_dir, info, &wisdom, NULL), 0);
     assert_non_null(wisdom);
     return wisdom;
-}
-
-static void file_path(char path[128])
-{
-    snprintf(path, 128, "%s/wisdom.json", folder);
 }
 
 static const struct candidate measured[] = {
@@ -114,19 +108,11 @@ static void strangers(void **state)
         wisdom_close(wisdom);
     }
     /* Other kernels: one file of a directory wins over the embedded one. */
-    char kernels[64], path[128];
-    snprintf(kernels, sizeof kernels, "%s/kernels", folder);
-    assert_int_equal(mkdir(kernels, 0700), 0);
-    snprintf(path, sizeof path, "%s/local.cl", kernels);
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs("/* another */\n", file);
-    fclose(file);
+    const char *kernels = scratch_make("kernels");
+    scratch_write("kernels/local.cl", "/* another */\n");
     wisdom = opened(kernels, &device);
     assert_null(wisdom_find(wisdom, "shape"));
     wisdom_close(wisdom);
-    unlink(path);
-    rmdir(kernels);
 
     wisdom = opened(NULL, &device);
     assert_non_null(wisdom_find(wisdom, "shape"));
@@ -137,12 +123,11 @@ static void strangers(void **state)
 static void damage(void **state)
 {
     (void)state;
-    char path[128], text[8192];
-    file_path(path);
+    char text[8192];
     struct wisdom *wisdom = opened(NULL, &device);
     assert_int_equal(wisdom_put(wisdom, "shape", measured, 3, 1, NULL), 0);
     wisdom_close(wisdom);
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(scratch_path("wisdom.json"), "r");
     assert_non_null(file);
     const size_t bytes = fread(text, 1, sizeof text - 1, file);
     text[bytes] = '\0';
@@ -163,10 +148,7 @@ static void damage(void **state)
                                   "{\"format\": 1, \"entries\": [1, {\"shape\": 2}]}",
                                   chosen};
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
-        file = fopen(path, "w");
-        assert_non_null(file);
-        fputs(broken[i], file);
-        fclose(file);
+        scratch_write("wisdom.json", broken[i]);
         wisdom = opened(NULL, &device);
         assert_null(wisdom_find(wisdom, "shape"));
         assert_int_equal(wisdom_put(wisdom, "shape", measured, 3, 1, NULL), 0);
@@ -197,9 +179,7 @@ static void no_place(void **state)
 static int fresh(void **state)
 {
     (void)state;
-    char path[128];
-    file_path(path);
-    unlink(path);
+    scratch_clear();
     return 0;
 }
 
@@ -212,10 +192,5 @@ int main(void)
         cmocka_unit_test_setup(no_place, fresh),
     };
     log_set_level(LOG_LEVEL_ERROR);
-    if (mkdtemp(folder) == NULL)
-        return 1;
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    fresh(NULL);
-    rmdir(folder);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }
