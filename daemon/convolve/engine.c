@@ -258,6 +258,23 @@ const struct device_info *engine_device(const struct engine *engine)
     return &engine->found.info;
 }
 
+void engine_make_resident(struct engine *engine, const struct plan *plan)
+{
+    uint64_t samples = plan->info.output_floats * (uint64_t)plan->hop * plan->blocks_max;
+    uint64_t reports = plan->info.inputs * (uint64_t)plan->blocks_max;
+    samples = samples < engine->slot_samples ? samples : engine->slot_samples;
+    reports = reports < engine->slot_reports ? reports : engine->slot_reports;
+    for (uint32_t i = 0; i < engine->slot_count; i++) {
+        const struct slot *slot = &engine->slots[i];
+        arena_populate(&engine->output, slot->samples_offset * sizeof(float),
+                       samples * sizeof(float));
+        arena_populate(&engine->output, slot->reports_offset * sizeof(float),
+                       reports * sizeof(struct block_report));
+        arena_populate(&engine->table, slot->rows_offset * sizeof(struct row),
+                       plan->rows_most * sizeof(struct row));
+    }
+}
+
 /* ---- rings ------------------------------------------------------------------------------------
  */
 
@@ -286,6 +303,7 @@ int ring_take(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes, 
         return error;
     }
     arena_populate(&engine->input, ring->bytes_offset, frames * frame_bytes);
+    arena_populate(&engine->input, ring->present_offset, frames / 8);
     ring->ring.bytes = engine->input.host + ring->bytes_offset;
     ring->ring.present = (uint32_t *)(void *)(engine->input.host + ring->present_offset);
     ring->ring.frames = (uint32_t)frames;

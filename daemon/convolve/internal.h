@@ -394,6 +394,10 @@ uint32_t plan_blocks_fit(const struct plan *plan);
 int plan_time(struct plan *plan, const struct plan_spec *spec, uint32_t blocks, uint32_t runs,
               int64_t *ns, struct problem *problem);
 
+/* Makes what batches of this plan write resident: a first block that waits for pages comes
+ * milliseconds late, and at high rates so do the hundreds behind it. */
+void engine_make_resident(struct engine *engine, const struct plan *plan);
+
 /* tune.c: the shape's name in wisdom. */
 void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE]);
 

@@ -424,8 +424,10 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
         choice = spec->variant != NULL || spec->fft != 0 ? PLAN_BY_NAME : PLAN_BY_RULE;
         error = prepare_by_table(engine, spec, out, problem);
     }
-    if (error == 0)
+    if (error == 0) {
         (*out)->info.choice = choice;
+        engine_make_resident(engine, *out);
+    }
     pthread_mutex_unlock(&engine->workers);
     return error;
 }

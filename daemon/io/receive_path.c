@@ -40,17 +40,22 @@ void receive_trial_refuse(struct receive_trial *trial)
     receive_trial_reset(trial, RECEIVE_RECVMMSG);
 }
 
-static double median_of_three(const double values[RECEIVE_PATH_TURNS])
+static double median(const double values[RECEIVE_PATH_TURNS])
 {
-    const double a = values[0], b = values[1], c = values[2];
-    const double least = a < b ? a : b, most = a < b ? b : a;
-    return c < least ? least : c > most ? most : c;
+    double sorted[RECEIVE_PATH_TURNS];
+    for (int i = 0; i < RECEIVE_PATH_TURNS; i++) {
+        int at = i;
+        for (; at > 0 && sorted[at - 1] > values[i]; at--)
+            sorted[at] = sorted[at - 1];
+        sorted[at] = values[i];
+    }
+    return sorted[RECEIVE_PATH_TURNS / 2];
 }
 
 static void decide(struct receive_trial *trial, int64_t now_ns)
 {
     for (int path = 0; path < RECEIVE_PATHS; path++)
-        trial->cost_ns[path] = median_of_three(trial->turns_ns[path]);
+        trial->cost_ns[path] = median(trial->turns_ns[path]);
     const enum receive_path other = trial->home == RECEIVE_GRO ? RECEIVE_RECVMMSG : RECEIVE_GRO;
     const bool better =
         trial->cost_ns[other] < (1 - RECEIVE_PATH_MARGIN) * trial->cost_ns[trial->home];
@@ -69,7 +74,7 @@ static void decide(struct receive_trial *trial, int64_t now_ns)
 }
 
 bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t datagrams,
-                        int64_t cpu_ns)
+                        int64_t cpu_ns, bool settled)
 {
     if (!trial->measuring) {
         if (now_ns >= trial->next_ns) {
@@ -78,6 +83,8 @@ bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t da
         }
         return false;
     }
+    if (!settled)
+        return false;
     trial->datagrams += datagrams;
     /* The wake-up in which the turn becomes warm is not measured: it did not know yet. */
     if (trial->datagrams - datagrams >= RECEIVE_PATH_WARM_DATAGRAMS) {

@@ -6,7 +6,9 @@
  *     gro       UDP_GRO: the kernel hands over trains of datagrams, one copy for each payload
  *
  * A trial runs the paths in turns, TURNS times each, and compares the medians of the thread's CPU
- * time for a datagram (time in which other threads ran is not in it). The path in use stays
+ * time for a datagram (time in which other threads ran is not in it). A turn begins with what came
+ * in after the switch: the queue still holds datagrams the way the other path takes them. Turns
+ * are short, since the dearer path may be too slow for the traffic. The path in use stays
  * unless the other one costs at least MARGIN less, so that noise moves nothing. Trials come
  * again after REST_NS, and twice as seldom (to REST_MAX_NS) each time that nothing changes.
  *
@@ -36,10 +38,9 @@ enum receive_path {
 const char *receive_path_name(enum receive_path path);
 
 enum {
-    RECEIVE_PATH_TURNS = 3,
-    RECEIVE_PATH_WARM_DATAGRAMS =
-        256, /* of a turn, not measured: the queue still holds the other kind */
-    RECEIVE_PATH_TURN_DATAGRAMS = 2048, /* of a turn, measured */
+    RECEIVE_PATH_TURNS = 5,
+    RECEIVE_PATH_WARM_DATAGRAMS = 64,  /* of a turn, not measured: code and buffers come into the caches */
+    RECEIVE_PATH_TURN_DATAGRAMS = 256, /* of a turn, measured */
 };
 #define RECEIVE_PATH_MARGIN      0.10
 #define RECEIVE_PATH_REST_NS     (60 * NS_PER_SECOND)
@@ -63,12 +64,12 @@ struct receive_trial {
 void receive_trial_reset(struct receive_trial *trial, enum receive_path wish);
 
 /*
- * After every wake-up: what it read, and the thread's CPU time it took (looked at while
- * `measuring`). Sets `path`, which the next wake-up is to use. True when a trial has ended with
- * this one.
+ * After every wake-up: what it read, the thread's CPU time it took (looked at while
+ * `measuring`), and whether the last of it came in after the switch to `path`. Sets `path`, which
+ * the next wake-up is to use. True when a trial has ended with this one.
  */
 bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t datagrams,
-                        int64_t cpu_ns);
+                        int64_t cpu_ns, bool settled);
 
 /* The kernel refuses trains: recvmmsg from here on, without more trials. */
 void receive_trial_refuse(struct receive_trial *trial);

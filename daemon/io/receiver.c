@@ -103,6 +103,7 @@ struct receiver {
     unsigned guess_pause;     /* calls */
     uint32_t overflow;        /* SO_RXQ_OVFL as last seen */
     int64_t last_receive_ns;
+    int64_t switched_ns; /* to the path in use */
     int64_t offset_ns, offset_read_ns; /* realtime - monotonic, and when it was read */
     uint64_t clock_steps;
     struct log_limit step_limit, error_limit;
@@ -397,6 +398,7 @@ static void use_path(struct receiver *r)
     }
     r->stale = r->gro;
     r->gro = on;
+    r->switched_ns = clock_monotonic_ns();
 }
 
 static int64_t thread_cpu_ns(void)
@@ -427,7 +429,8 @@ static void wake(uv_poll_t *poll, int status, int events)
     int64_t cpu_ns = measuring ? thread_cpu_ns() - begun_ns : 0;
     if (!r->running)
         return;
-    if (receive_trial_note(&r->trial, r->read.now_ns, datagrams, cpu_ns))
+    const bool settled = r->last_receive_ns >= r->switched_ns;
+    if (receive_trial_note(&r->trial, r->read.now_ns, datagrams, cpu_ns, settled))
         say_verdict(r, before);
     use_path(r);
 }

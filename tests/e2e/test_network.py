@@ -196,7 +196,9 @@ class Loss(unittest.TestCase):
         rx = c.free_port()
         with c.temporary() as folder:
             np.save(os.path.join(folder, "h.npy"), TAPS)
-            text = config([("one", "rtp", [], "format = L16\nreceive buffer = 64 KiB\nmax gap = 9 s", 16)], [rx], folder)
+            # Of trains the kernel counts the trains that it dropped, not their datagrams.
+            keys = "format = L16\nreceive = recvmmsg\nreceive buffer = 64 KiB\nmax gap = 9 s"
+            text = config([("one", "rtp", [], keys, 16)], [rx], folder)
             text = text.replace(f"channels = {CHANNELS}", "channels = 1").replace(f"rate = {RATE} Hz", f"rate = {rate} Hz")
             path = os.path.join(folder, "rig.json")
             with c.Daemon(folder, text) as daemon, c.Process("convolv-rig", [

@@ -1,8 +1,8 @@
 /*
  * What goes wrong, on purpose: a variant with wrong spectra is refused and the next one
  * taken, memory that runs out says what to raise, a missing device lists those present,
- * a damaged binary cache costs a build and nothing else, a full disk no more, and a byte beside a piece of
- * device memory is noticed.
+ * a damaged binary cache costs a build and nothing else, a full disk no more, a byte beside a piece of
+ * device memory is noticed, and a first batch meets no page fault.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -133,6 +134,59 @@ static void full_batch_says_so(void **state)
     test_plan_free(&plan);
     signal_free(signal);
     engine_close(engine);
+}
+
+#ifdef MADV_POPULATE_WRITE
+static void expect_resident(const char *what, int batch, const void *from, size_t bytes)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    for (uintptr_t at = (uintptr_t)from / page * page; at < (uintptr_t)from + bytes; at += page) {
+        unsigned char held = 0;
+        assert_int_equal(mincore((void *)at, page, &held), 0);
+        if (!(held & 1))
+            fail_msg("batch %d: the %s would wait for a page", batch, what);
+    }
+}
+#endif
+
+/* Every batch, the largest of the plan, and the ring: pages are there before the first block. */
+static void first_batches_meet_no_page_fault(void **state)
+{
+    (void)state;
+#ifdef MADV_POPULATE_WRITE
+    struct engine *engine = NULL;
+    struct problem problem = {0};
+    const struct engine_options options = {.device = test_device()};
+    assert_int_equal(engine_open(&options, &engine, &problem), 0);
+    struct test_signal *signal = signal_noise("s16le", 4, 64, 1);
+    struct test_plan plan;
+    test_plan_diagonal(&plan, signal, 1024, 65, false, OUTPUT_REAL);
+    test_plan_prepare(engine, &plan, signal);
+    struct ring *ring = NULL;
+    assert_int_equal(engine_ring_open(engine, 1 << 20, 8, &ring, &problem), 0);
+    expect_resident("ring", 0, ring->bytes, (size_t)ring->frames * ring->frame_bytes);
+    expect_resident("presence", 0, ring->present, ring->frames / 8);
+    struct batch *batch;
+    struct batch *taken[32];
+    int count = 0;
+    while ((batch = engine_batch_take(engine)) != NULL) {
+        struct batch_item item = {
+            .plan = plan.plan, .ring = ring, .blocks = 8, .write_until = 8 * 1024, .absent = true};
+        assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+        const struct batch_item *added = &batch->items[0];
+        expect_resident("results", count, added->samples, 4 * 8 * 1024 * sizeof(float));
+        expect_resident("report", count, added->reports, 4 * 8 * sizeof added->reports[0]);
+        taken[count++] = batch;
+    }
+    while (count > 0)
+        engine_batch_release(engine, taken[--count]);
+    engine_ring_close(engine, ring);
+    test_plan_free(&plan);
+    signal_free(signal);
+    engine_close(engine);
+#else
+    skip(); /* pages come as they are touched */
+#endif
 }
 
 static void missing_device_lists_those_present(void **state)
@@ -318,6 +372,7 @@ int main(void)
         cmocka_unit_test(wrong_variant_is_refused),
         cmocka_unit_test(full_memory_says_what_to_raise),
         cmocka_unit_test(full_batch_says_so),
+        cmocka_unit_test(first_batches_meet_no_page_fault),
         cmocka_unit_test(missing_device_lists_those_present),
         cmocka_unit_test(bytes_beside_a_piece_are_noticed),
         cmocka_unit_test(damaged_cache_costs_a_build),

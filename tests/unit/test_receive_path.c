@@ -29,19 +29,39 @@
 
 enum { WAKE_DATAGRAMS = 64, WAKES_MAX = 100000 };
 
-/* Runs one trial in which a datagram costs so much on each path; false: it never ended. */
-static bool run_trial(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns)
+/*
+ * Runs one trial in which a datagram costs so much on each path; false: it never ended. After each
+ * switch so many wake-ups read what the queue held before, at the other path's cost.
+ */
+static bool run_trial_behind(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns,
+                             int queued_wakes)
 {
+    enum receive_path before = trial->path;
+    int queued = 0;
     for (int wake = 0; wake < WAKES_MAX; wake++) {
         *now_ns += NS_PER_MS;
+        if (trial->path != before)
+            queued = queued_wakes;
+        before = trial->path;
+        if (queued > 0) {
+            queued--;
+            assert_false(receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
+                                            WAKE_DATAGRAMS * cost_ns[!trial->path], false));
+            continue;
+        }
         /* One turn is disturbed: the median must not mind. */
         int64_t dear = trial->turn == 3 ? 3 : 1;
         if (receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
-                               dear * WAKE_DATAGRAMS * cost_ns[trial->path]))
+                               dear * WAKE_DATAGRAMS * cost_ns[trial->path], true))
             return true;
         assert_true((unsigned)trial->path < RECEIVE_PATHS);
     }
     return false;
+}
+
+static bool run_trial(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns)
+{
+    return run_trial_behind(trial, now_ns, cost_ns, 0);
 }
 
 static void test_the_cheaper_path_is_kept(void **state)
@@ -74,6 +94,25 @@ static void test_the_cheaper_path_is_kept(void **state)
     }
 }
 
+/* A socket that is behind holds more of the other kind than any fixed warm-up passes over. */
+static void test_a_backlog_is_not_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cost_ns[RECEIVE_PATHS];
+        enum receive_path expect;
+    } rows[] = {{{1000, 500}, RECEIVE_GRO}, {{500, 1000}, RECEIVE_RECVMMSG}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = NS_PER_SECOND;
+        receive_trial_reset(&trial, RECEIVE_AUTO);
+        assert_true(run_trial_behind(&trial, &now_ns, rows[i].cost_ns, 500));
+        assert_int_equal(trial.home, rows[i].expect);
+        for (int path = 0; path < RECEIVE_PATHS; path++)
+            assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[path]);
+    }
+}
+
 /* Nothing changes: trials become seldom, up to a limit; a change makes them frequent again. */
 static void test_trials_become_seldom(void **state)
 {
@@ -86,7 +125,7 @@ static void test_trials_become_seldom(void **state)
         assert_true(run_trial(&trial, &now_ns, same_ns));
         assert_int_equal(trial.next_ns - now_ns, rest_ns);
         assert_false(trial.measuring);
-        receive_trial_note(&trial, trial.next_ns - 1, WAKE_DATAGRAMS, 0);
+        receive_trial_note(&trial, trial.next_ns - 1, WAKE_DATAGRAMS, 0, true);
         assert_false(trial.measuring);
         now_ns = trial.next_ns;
     }
@@ -661,6 +700,7 @@ int main(void)
     usleep(50000);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_cheaper_path_is_kept),
+        cmocka_unit_test(test_a_backlog_is_not_measured),
         cmocka_unit_test(test_trials_become_seldom),
         cmocka_unit_test(test_a_wish_is_not_measured),
         cmocka_unit_test(test_same_frames_on_every_path),
