@@ -12,8 +12,10 @@
 
 enum { STREAMS_MAX = 256 };
 
-/* A batch that has nothing to make way for may still not keep a result back for long. */
-static const int64_t alone_budget_ns = 20 * NS_PER_MS;
+/* A batch that has nothing to make way for may still not keep a result back for long. On one core
+ * blocks gain nothing from each other's company beyond this, and results that outgrow its cache cost
+ * more: a stream that fell behind near the highest rate would stay behind. */
+static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
 
 struct doorbell {
@@ -28,6 +30,7 @@ struct scheduler {
     struct stream *streams[STREAMS_MAX];
     int count;
     uint32_t depth;            /* batches submitted at once: one computes while the next is queued */
+    int64_t alone_ns;          /* the most that a batch takes when no stream waits for another */
     int64_t budget_ns;
     bool dirty;
     uv_check_t check;          /* end of the loop iteration: everything that came is in the rings */
@@ -224,11 +227,16 @@ void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *c
 
 /* ---- streams -------------------------------------------------------------------------------------- */
 
+int64_t scheduler_alone_ns(const struct device_info *device)
+{
+    return !device->gpu && device->compute_units == 1 ? alone_one_core_ns : alone_budget_ns;
+}
+
 /* All that is in the device's queue takes at most half the shortest block period of the live streams: kernels are
  * not preempted, and the next block has to wait for what was queued before it. */
 static void set_budget(struct scheduler *scheduler)
 {
-    double shortest_ns = (double)(2 * alone_budget_ns * scheduler->depth);
+    double shortest_ns = (double)(2 * scheduler->alone_ns * scheduler->depth);
     bool shared = scheduler->count > 1;
     for (int i = 0; i < scheduler->count; i++) {
         const struct stream *stream = scheduler->streams[i];
@@ -276,6 +284,7 @@ int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *door
     scheduler->engine = engine;
     scheduler->doorbell = doorbell;
     scheduler->depth = engine_device(engine)->gpu ? 3 : 2;
+    scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
     scheduler->armed_ns = INT64_MAX;
     scheduler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (scheduler->timer_fd < 0) {

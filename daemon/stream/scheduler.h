@@ -33,6 +33,9 @@ int scheduler_add(struct scheduler *scheduler, struct stream *stream);
 /* No work of it may be in flight or ready (stream_drained, or abandoned). */
 void scheduler_remove(struct scheduler *scheduler, struct stream *stream);
 
+/* The most device time that a batch takes on such a device when no live stream waits for another. */
+int64_t scheduler_alone_ns(const struct device_info *device);
+
 /* Something was put: run at the end of this loop iteration. */
 void scheduler_kick(struct scheduler *scheduler);
 

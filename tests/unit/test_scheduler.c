@@ -620,9 +620,32 @@ static void test_loop_never_allocates_or_locks(void **state)
     free(traffic);
 }
 
+/* One core has its cache to lose and nothing to gain; more cores, and GPUs, share a batch's blocks. */
+static void test_one_core_takes_short_batches(void **state)
+{
+    (void)state;
+    static const struct {
+        bool gpu;
+        uint32_t units;
+        int64_t expect_ns;
+    } rows[] = {
+        {false, 1, NS_PER_MS},
+        {false, 2, 20 * NS_PER_MS},
+        {false, 64, 20 * NS_PER_MS},
+        {true, 1, 20 * NS_PER_MS},
+        {true, 132, 20 * NS_PER_MS},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct device_info device = {.gpu = rows[i].gpu, .compute_units = rows[i].units};
+        if (scheduler_alone_ns(&device) != rows[i].expect_ns)
+            fail_msg("row %zu: %lld ns", i, (long long)scheduler_alone_ns(&device));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_core_takes_short_batches),
         cmocka_unit_test(test_streams_come_change_and_go),
         cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_loop_never_allocates_or_locks),
