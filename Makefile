@@ -251,9 +251,10 @@ PEERS := $(if $(wildcard /usr/include/zita-convolver.h),$(BUILD)/bench/peer_zita
          $(if $(wildcard /usr/include/vkFFT.h),$(BUILD)/bench/peer_vkfft)
 .PHONY: peers
 peers: $(PEERS)
-$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions: $(BUILD)/bench/%: bench/peers/%.cc bench/peers/program.h
+$(BUILD)/bench/peer_zita_partitions: PEER_FLAGS := -DLONG_FILTERS
+$(BUILD)/bench/peer_zita $(BUILD)/bench/peer_zita_partitions: bench/peers/peer_zita.cc bench/peers/program.h
 	@mkdir -p $(@D)
-	$(Q)$(CXX) -O3 -march=native -I. $< -lzita-convolver -o $@
+	$(Q)$(CXX) -O3 -march=native $(PEER_FLAGS) -I. $< -lzita-convolver -o $@
 $(BUILD)/bench/peer_liquid: bench/peers/peer_liquid.c bench/peers/program.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu17 -O3 -march=native -I. $< -lliquid -lm -o $@

@@ -145,10 +145,8 @@ int main(int argc, char **argv)
             return 2;
         }
     FILE *csv = NULL;
-    if (csv_path != NULL &&
-        (csv = results_open(
-             csv_path, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) == NULL)
-        fprintf(stderr, "bench_ceilings: %s: %s; nothing is saved\n", csv_path, strerror(errno));
+    if (csv_path != NULL)
+        csv = bars_open("bench_ceilings", csv_path);
     const long cores = sysconf(_SC_NPROCESSORS_ONLN);
     const uint32_t most = cores < 2 ? 1 : 2; /* as many as the tables use */
     printf("\nceilings of this machine: median [quartiles]\n");

@@ -1,7 +1,7 @@
 /*
  * What an fk filter costs on a device: for arrays of M sensors, each output the sum over all inputs
- * (M² edges), the highest rate at which the engine keeps up, and how long one block takes. Says where
- * the filter stops being real-time; docs/fk.md quotes it.
+ * (M² edges), the highest rate at which the engine keeps up, and how long one block takes. Says
+ * where the filter stops being real-time; docs/fk.md quotes it.
  *
  * One thread beside the engine's own. Run it on an idle machine.
  */
@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "bench/diagonal.h"
+#include "bench/measure.h"
 #include "convolve/engine.h"
 #include "core/clock.h"
 #include "core/random.h"
-#include "measure.h"
 #include "signal/fk.h"
 
 enum { IN_FLIGHT = 2, BLOCKS = 8, BATCHES_MIN = 6, BATCHES_MAX = 400 };
@@ -38,24 +38,6 @@ struct array {
     struct plan *plan;
     struct ring *ring;
 };
-
-static void wake(void *context)
-{
-    const struct bench *bench = context;
-    const uint64_t one = 1;
-    (void)!write(bench->doorbell, &one, sizeof one);
-}
-
-static struct batch *wait_completed(struct bench *bench)
-{
-    for (;;) {
-        struct batch *batch = engine_completed(bench->engine);
-        if (batch != NULL)
-            return batch;
-        uint64_t wakes;
-        (void)!read(bench->doorbell, &wakes, sizeof wakes);
-    }
-}
 
 static void array_close(struct bench *bench, struct array *array)
 {
@@ -152,8 +134,8 @@ static double pump(struct bench *bench, const struct array *array, uint64_t *pos
     while (completed < wanted) {
         for (; submitted < wanted && submitted - completed < in_flight; submitted++)
             submit(bench, array, position, blocks);
-        struct batch *batch = wait_completed(bench);
-        if (batch->status != BATCH_OK) {
+        struct batch *batch = doorbell_wait(bench->doorbell, bench->engine);
+        if (batch == NULL || batch->status != BATCH_OK) {
             fprintf(stderr, "bench_fk: the device failed\n");
             exit(1);
         }
@@ -196,11 +178,11 @@ int main(int argc, char **argv)
     static const struct option options[] = {{"device", required_argument, NULL, 'd'},
                                             {"threads", required_argument, NULL, 't'},
                                             {NULL, 0, NULL, 0}};
-    struct bench bench = {.doorbell = eventfd(0, EFD_CLOEXEC)};
+    struct bench bench = {.doorbell = doorbell_open()};
     struct engine_options engine = {.device = "cpu",
                                     .batch_output_floats = 8u << 20,
-                                    .wake = wake,
-                                    .wake_context = &bench};
+                                    .wake = doorbell_ring,
+                                    .wake_context = &bench.doorbell};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'd') {
             engine.device = optarg;

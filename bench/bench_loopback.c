@@ -21,7 +21,7 @@
 #include <sys/time.h>
 #include <time.h>
 
-#include "bench/loopback.h"
+#include "bench/udp.h"
 #include "core/clock.h"
 #include "core/random.h"
 #include "io/rtp_wire.h"
@@ -29,7 +29,7 @@
 enum {
     PATTERN_FRAMES = 1 << 14, /* of noise, sent again and again */
     PAYLOAD_BYTES = 1460,     /* MTU 1500 less IP, UDP and RTP */
-    BATCH_DATAGRAMS = 4 * LOOPBACK_TRAIN_DATAGRAMS,
+    BATCH_DATAGRAMS = 4 * UDP_TRAIN_DATAGRAMS,
     TICK_NS = 200000, /* the sender looks so often what is due */
     QUIET_MS = 300,   /* nothing more comes */
     LATENCIES_MAX = 1 << 24,
@@ -126,7 +126,7 @@ static void send_frames(void)
             frame += frames;
             count++;
         }
-        if (count > 0 && !loopback_send(bench.out, vectors, count, 2, !o->single)) {
+        if (count > 0 && !udp_send(bench.out, vectors, count, 2, !o->single)) {
             fprintf(stderr, "bench_loopback: sending failed: %s\n", strerror(errno));
             break;
         }
@@ -179,12 +179,12 @@ static void take(void *context, const uint8_t *datagram, size_t bytes, int64_t r
 
 static void *receive_frames(void *context)
 {
-    struct loopback_reader *reader = context;
+    struct udp_reader *reader = context;
     int64_t last_ns = clock_monotonic_ns();
     /* The daemon may send the tail of its filter behind the last frame: enough is enough. */
     while (bench.received < bench.options.frames) {
         const int64_t now_ns = clock_monotonic_ns();
-        if (loopback_read(reader, take, NULL) > 0)
+        if (udp_read(reader, take, NULL) > 0)
             last_ns = clock_monotonic_ns();
         else if (atomic_load(&bench.sent_all) && now_ns - last_ns > QUIET_MS * NS_PER_MS)
             break;
@@ -304,9 +304,9 @@ int main(int argc, char **argv)
     bench.packet_frames = PAYLOAD_BYTES / bench.frame_bytes;
     bench.pattern = malloc((size_t)(PATTERN_FRAMES + bench.packet_frames) * bench.frame_bytes);
     bench.latencies_us = malloc(LATENCIES_MAX * sizeof *bench.latencies_us);
-    bench.in = loopback_socket(o->listen_port, true, true);
-    bench.out = loopback_socket(o->to_port, false, !o->single);
-    struct loopback_reader *reader = loopback_reader_open(bench.in, true);
+    bench.in = udp_socket(o->listen_port, true, true);
+    bench.out = udp_socket(o->to_port, false, !o->single);
+    struct udp_reader *reader = udp_reader_open(bench.in, true);
     const struct timeval patience = {.tv_usec = 50000};
     if (bench.pattern == NULL || bench.latencies_us == NULL || reader == NULL || bench.in < 0 ||
         bench.out < 0 ||
@@ -329,7 +329,7 @@ int main(int argc, char **argv)
     if (bench.got != NULL && fclose(bench.got) != 0)
         return 1;
     report();
-    loopback_reader_close(reader);
+    udp_reader_close(reader);
     free(bench.pattern);
     free(bench.latencies_us);
     return 0;

@@ -9,43 +9,32 @@
  * A peer whose library was not there when the benches were built is named and left out. Beside
  * every speed stands the error against the definition in double.
  */
-#include <errno.h>
-#include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/diagonal.h"
 #include "bench/measure.h"
+#include "bench/peer_program.h"
 #include "convolve/engine.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/random.h"
 
-enum { CHANNELS_MOST = 64, IN_FLIGHT = 2, CHECKED_FRAMES = 64, PEERS = 3 };
+enum { IN_FLIGHT = 2 };
 
-struct peer_child {
-    const char *name, *program;
-    bool script;
-    double bar;
-    pid_t child;
-    FILE *ask, *answer;
-};
-
-static struct peer_child peers[PEERS] = {
-    {"zita-convolver", "peer_zita", false, 4, 0, NULL, NULL},
-    {"liquid-dsp", "peer_liquid", false, 4, 0, NULL, NULL},
-    {"scipy", "peer_scipy.py", true, 6, 0, NULL, NULL},
+static const struct peer {
+    const char *name, *program; /* NULL folder: that of the programs that were built */
+    const char *folder, *bar;
+} peers[] = {
+    {"zita-convolver", "peer_zita", NULL, ">=4"},
+    {"liquid-dsp", "peer_liquid", NULL, ">=4"},
+    {"scipy", "peer_scipy.py", "bench/peers", ">=6"},
 };
 
 struct run {
-    uint32_t channels, fft, hop, blocks;
-    struct taps *taps[CHANNELS_MOST];
-    struct plan *plan;
-    struct ring *ring;
+    uint32_t fft;
+    struct diagonal work;
     double error;
 };
 
@@ -53,70 +42,20 @@ static struct engine *engine;
 static int bell;
 static struct random_state noise = {20260101};
 
-static void wake(void *context)
-{
-    const uint64_t one = 1;
-    ssize_t written = write(*(int *)context, &one, sizeof one);
-    (void)written;
-}
-
 static void die(const char *text)
 {
     fprintf(stderr, "bench_peers: %s\n", text);
     exit(1);
 }
 
-/* ---- the peers --------------------------------------------------------------------------------- */
-
-static bool peer_start(struct peer_child *peer, const char *programs)
-{
-    char path[4096];
-    int to[2], from[2];
-    snprintf(path, sizeof path, "%s/%s", peer->script ? "bench/peers" : programs, peer->program);
-    if (access(path, R_OK) != 0 || pipe(to) != 0 || pipe(from) != 0)
-        return false;
-    peer->child = fork();
-    if (peer->child == 0) {
-        dup2(to[0], STDIN_FILENO);
-        dup2(from[1], STDOUT_FILENO);
-        close(to[0]);
-        close(to[1]);
-        close(from[0]);
-        close(from[1]);
-        if (peer->script)
-            execlp("/usr/bin/python3", "python3", path, (char *)NULL);
-        else
-            execl(path, path, (char *)NULL);
-        _exit(127);
-    }
-    close(to[0]);
-    close(from[1]);
-    peer->ask = fdopen(to[1], "w");
-    peer->answer = fdopen(from[0], "r");
-    return peer->ask != NULL && peer->answer != NULL;
-}
-
-/* Seconds a sample; 0 when it has ended (its library is not there). */
-static double peer_time(struct peer_child *peer, const struct run *run, int64_t for_ns, double *error)
-{
-    double ns = 0;
-    fprintf(peer->ask, "%u %u %lld\n", run->channels, run->fft, (long long)for_ns);
-    if (fflush(peer->ask) != 0 || fscanf(peer->answer, "%lf %lf", &ns, error) != 2)
-        return 0;
-    return ns * 1e-9;
-}
-
-/* ---- ours -------------------------------------------------------------------------------------- */
+/* ---- ours --------------------------------------------------------------------------------------
+ */
 
 static struct batch *wait_batch(void)
 {
-    struct batch *batch;
-    while ((batch = engine_completed(engine)) == NULL) {
-        struct pollfd fd = {.fd = bell, .events = POLLIN};
-        uint64_t rings;
-        if (poll(&fd, 1, 60000) <= 0 || read(bell, &rings, sizeof rings) < 0)
-            die("no batch completed within a minute");
-    }
+    struct batch *batch = doorbell_wait(bell, engine);
+    if (batch == NULL)
+        die("no batch completed within two minutes");
     if (batch->status != BATCH_OK)
         die("the device failed a batch");
     return batch;
@@ -126,87 +65,33 @@ static void submit(const struct run *run)
 {
     struct batch *batch = engine_batch_take(engine);
     const struct batch_item item = {
-        .plan = run->plan,
-        .ring = run->ring,
-        .position = run->hop,
+        .plan = run->work.plan,
+        .ring = run->work.ring,
+        .position = run->work.hop,
         .epoch_block = 1000,
-        .blocks = run->blocks,
-        .write_until = run->blocks * run->hop,
-        .fresh_until = run->ring->frames,
+        .blocks = run->work.blocks,
+        .write_until = run->work.blocks * run->work.hop,
+        .fresh_until = run->work.ring->frames,
     };
     if (batch == NULL || engine_batch_add(engine, batch, &item) < 0)
         die("a batch does not fit");
     engine_submit(engine, batch);
 }
 
-static double check(const struct run *run, const struct batch_item *item)
-{
-    double error = 0, size = 0;
-    for (uint32_t i = 0; i < CHECKED_FRAMES; i++) {
-        const uint64_t n = random_below(&noise, run->blocks * run->hop);
-        const uint32_t c = random_below(&noise, run->channels);
-        const float *x = (const float *)(const void *)run->ring->bytes;
-        double want = 0;
-        for (uint32_t k = 0; k < run->hop; k++)
-            want += run->taps[c]->re[k] * (double)x[(item->position + n - k) * run->channels + c];
-        const double got = (double)item->samples[n * run->channels + c];
-        error += (got - want) * (got - want);
-        size += want * want;
-    }
-    return sqrt(error / size);
-}
-
 static void run_open(struct run *run)
 {
     struct problem problem = {0};
-    struct channel_scale scales[CHANNELS_MOST] = {0};
-    struct edge edges[CHANNELS_MOST];
-    enum output_form forms[CHANNELS_MOST];
-    run->hop = run->fft / 2;
-    run->blocks = (1u << 20) / (run->hop * run->channels);
-    run->blocks = run->blocks < 4 ? 4 : run->blocks;
-    int error = 0;
-    for (uint32_t c = 0; c < run->channels && error == 0; c++) {
-        error = taps_create(run->hop, false, &run->taps[c], &problem);
-        for (uint32_t k = 0; k < run->hop && error == 0; k++)
-            run->taps[c]->re[k] = random_normal(&noise) / sqrt(run->hop);
-        scales[c].full_scale = 1;
-        edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)c, 1};
-        forms[c] = OUTPUT_REAL;
-    }
-    struct plan_spec spec = {
-        .inputs = run->channels,
-        .scales = scales,
-        .taps = (const struct taps *const *)run->taps,
-        .taps_count = run->channels,
-        .edges = edges,
-        .edge_count = run->channels,
-        .outputs = forms,
-        .outputs_count = run->channels,
-        .hop = run->hop,
-        .blocks_max = run->blocks,
-    };
-    sample_format_parse("f32le", &spec.format);
-    if (error < 0 || plan_prepare(engine, &spec, &run->plan, &problem) < 0 ||
-        engine_ring_open(engine, (uint64_t)(run->blocks + 1) * run->hop,
-                         run->channels * (uint32_t)sizeof(float), &run->ring, &problem) < 0)
+    struct diagonal *work = &run->work;
+    work->hop = work->taps_count = run->fft / 2;
+    work->blocks = (1u << 20) / (work->hop * work->channels);
+    work->blocks = work->blocks < 4 ? 4 : work->blocks;
+    work->ring_blocks = work->blocks;
+    if (diagonal_open(engine, work, &noise, &problem) < 0)
         die(problem.text);
-    float *x = (float *)(void *)run->ring->bytes;
-    for (uint64_t i = 0; i < (uint64_t)run->ring->frames * run->channels; i++)
-        x[i] = (float)(2 * random_unit(&noise) - 1);
-    memset(run->ring->present, 0xff, run->ring->frames / 8);
     submit(run);
     struct batch *batch = wait_batch();
-    run->error = check(run, &batch->items[0]);
+    run->error = diagonal_error(work, &batch->items[0], &noise);
     engine_batch_release(engine, batch);
-}
-
-static void run_close(struct run *run)
-{
-    engine_ring_close(engine, run->ring);
-    plan_close(run->plan);
-    for (uint32_t c = 0; c < run->channels; c++)
-        taps_free(run->taps[c]);
 }
 
 /* Seconds a sample, several batches in flight. */
@@ -224,19 +109,24 @@ static double own_time(const struct run *run, int64_t for_ns)
         completed++;
     } while (completed < submitted);
     return (double)(clock_monotonic_ns() - from_ns) * 1e-9 /
-           ((double)completed * run->blocks * run->hop * run->channels);
+           ((double)completed * run->work.blocks * run->work.hop * run->work.channels);
 }
 
-/* ---- a row -------------------------------------------------------------------------------------- */
+/* ---- a row --------------------------------------------------------------------------------------
+ */
 
-static bool row(struct peer_child *peer, const struct run *run, bool quick, FILE *csv)
+static bool row(const struct peer *peer, struct peer_program *program, const struct run *run,
+                bool quick, FILE *csv)
 {
     const int64_t for_ns = quick ? 20 * NS_PER_MS : 60 * NS_PER_MS;
     struct series ours = {0}, theirs = {0}, ratio = {0};
     double error = 0;
     const uint32_t repetitions = quick ? 5 : 11;
     for (uint32_t i = 0; i <= repetitions; i++) {
-        const double own = own_time(run, for_ns), other = peer_time(peer, run, for_ns, &error);
+        const double own = own_time(run, for_ns),
+                     other =
+                         1e-9 * peer_program_ask(program, &error, "%u %u %lld", run->work.channels,
+                                                 run->fft, (long long)for_ns);
         if (other == 0)
             return false;
         if (i == 0)
@@ -246,19 +136,20 @@ static bool row(struct peer_child *peer, const struct run *run, bool quick, FILE
         series_add(&ratio, other / own);
     }
     const struct spread spread = series_spread(&ratio);
-    const double own = 1e-6 / series_spread(&ours).median, other = 1e-6 / series_spread(&theirs).median;
+    const double own = 1e-6 / series_spread(&ours).median,
+                 other = 1e-6 / series_spread(&theirs).median;
     const double worst = run->error > error ? run->error : error;
-    printf("%2u channels, N = %5u   ours %7.1f   %-14s %7.1f Msamples/s   %5.2f times (%.2f…%.2f)   bar %g   "
-           "errors %.1e %.1e%s\n",
-           run->channels, run->fft, own, peer->name, other, spread.median, spread.q1, spread.q3,
-           peer->bar, run->error, error, worst > 1e-6 ? "   WRONG" : "");
+    printf(
+        "%2u channels, N = %5u   ours %7.1f   %-14s %7.1f Msamples/s   %5.2f times (%.2f…%.2f)   "
+        "bar %s   errors %.1e %.1e%s\n",
+        run->work.channels, run->fft, own, peer->name, other, spread.median, spread.q1, spread.q3,
+        peer->bar, run->error, error, worst > 1e-6 ? "   WRONG" : "");
     fflush(stdout);
-    if (csv != NULL)
-        fprintf(csv,
-                "cpu against %s,%uch N=%u 1t,%.6g,%.6g,%.4f,>=%g,Msamples/s,%.4f,%.4f…%.4f,%.3g,"
-                "BENCH_ONLY=peers make bench\n",
-                peer->name, run->channels, run->fft, own, other, spread.median, peer->bar, spread.median,
-                spread.q1, spread.q3, worst);
+    char what[64], shape[64];
+    snprintf(what, sizeof what, "cpu against %s", peer->name);
+    snprintf(shape, sizeof shape, "%uch N=%u 1t", run->work.channels, run->fft);
+    bars_write(csv, &(struct bar_row){what, shape, own, other, spread, peer->bar, "Msamples/s",
+                                      worst, "BENCH_ONLY=peers make bench"});
     return worst <= 1e-6;
 }
 
@@ -278,36 +169,35 @@ int main(int argc, char **argv)
             die("usage: bench_peers [--quick] [--csv FILE] --programs DIRECTORY");
     if (programs == NULL)
         die("--programs names the directory of peer_zita and peer_liquid");
-    signal(SIGPIPE, SIG_IGN);
     log_set_level(LOG_LEVEL_WARNING);
-    bell = eventfd(0, EFD_CLOEXEC);
+    bell = doorbell_open();
     struct problem problem = {0};
     const struct engine_options options = {
-        .device = "cpu", .cpu_threads = 1, .wake = wake, .wake_context = &bell};
+        .device = "cpu", .cpu_threads = 1, .wake = doorbell_ring, .wake_context = &bell};
     if (engine_open(&options, &engine, &problem) < 0)
         die(problem.text);
-    FILE *csv = NULL;
-    if (csv_path != NULL &&
-        (csv = results_open(csv_path, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) == NULL)
-        fprintf(stderr, "bench_peers: %s: %s; nothing is saved\n", csv_path, strerror(errno));
+    FILE *csv = csv_path != NULL ? bars_open("bench_peers", csv_path) : NULL;
     bool good = true;
-    for (int p = 0; p < PEERS; p++) {
-        if (!peer_start(&peers[p], programs)) {
-            printf("%s is left out: its library was not there when the benches were built\n", peers[p].name);
+    for (size_t p = 0; p < sizeof peers / sizeof peers[0]; p++) {
+        char path[4096];
+        struct peer_program program = {0};
+        snprintf(path, sizeof path, "%s/%s", peers[p].folder != NULL ? peers[p].folder : programs,
+                 peers[p].program);
+        if (peer_program_open(&program, peers[p].name, path) != 0) {
+            printf("%s is left out: its library was not there when the benches were built\n",
+                   peers[p].name);
             continue;
         }
         for (size_t c = 0; c < 2; c++)
             for (size_t f = 0; f < 4; f++) {
                 if (quick && (f == 0 || f == 3))
                     continue;
-                struct run run = {.channels = channels[c], .fft = ffts[f]};
+                struct run run = {.fft = ffts[f], .work = {.channels = channels[c]}};
                 run_open(&run);
-                good = row(&peers[p], &run, quick, csv) && good;
-                run_close(&run);
+                good = row(&peers[p], &program, &run, quick, csv) && good;
+                diagonal_close(engine, &run.work);
             }
-        fclose(peers[p].ask);
-        fclose(peers[p].answer);
-        waitpid(peers[p].child, NULL, 0);
+        peer_program_stop(&program);
     }
     if (csv != NULL)
         fclose(csv);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/loopback.h"
+#include "bench/udp.h"
 
 enum { DATAGRAMS = 1024 };
 
@@ -45,9 +45,9 @@ int main(int argc, char **argv)
     const struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    const int in = loopback_socket((uint16_t)atoi(argv[1]), true, trains);
-    const int out = loopback_socket((uint16_t)atoi(argv[2]), false, trains);
-    struct loopback_reader *reader = loopback_reader_open(in, trains);
+    const int in = udp_socket((uint16_t)atoi(argv[1]), true, trains);
+    const int out = udp_socket((uint16_t)atoi(argv[2]), false, trains);
+    struct udp_reader *reader = udp_reader_open(in, trains);
     if (in < 0 || out < 0 || reader == NULL) {
         fprintf(stderr, "echo_bare: %s\n", strerror(errno));
         return 1;
@@ -57,9 +57,9 @@ int main(int argc, char **argv)
     static struct gathered gathered;
     while (!stopping && !gathered.overflow) {
         gathered.count = 0;
-        loopback_read(reader, gather, &gathered);
-        loopback_send(out, gathered.vectors, gathered.count, 1, trains);
+        udp_read(reader, gather, &gathered);
+        udp_send(out, gathered.vectors, gathered.count, 1, trains);
     }
-    loopback_reader_close(reader);
+    udp_reader_close(reader);
     return gathered.overflow;
 }

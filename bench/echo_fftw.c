@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/loopback.h"
+#include "bench/udp.h"
 #include "bench/peer.h"
 #include "core/clock.h"
 #include "io/rtp_wire.h"
@@ -73,7 +73,7 @@ static void on_signal(int number)
 
 static void flush(struct echo *echo)
 {
-    loopback_send(echo->out, echo->out_vectors, echo->queued, 1, echo->options.trains);
+    udp_send(echo->out, echo->out_vectors, echo->queued, 1, echo->options.trains);
     echo->queued = 0;
 }
 
@@ -260,8 +260,8 @@ static int echo_open(struct echo *echo, struct problem *problem)
     echo->results = calloc((size_t)options->hop * options->channels, sizeof(float));
     if (echo->ring.bytes == NULL || echo->results == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for %u frames", echo->ring.frames);
-    echo->in = loopback_socket(options->listen_port, true, options->trains);
-    echo->out = loopback_socket(options->to_port, false, options->trains);
+    echo->in = udp_socket(options->listen_port, true, options->trains);
+    echo->out = udp_socket(options->to_port, false, options->trains);
     if (echo->in < 0 || echo->out < 0)
         return problem_set(problem, ERROR_ADDRESS, "ports %u and %u: %s", options->listen_port,
                            options->to_port, strerror(errno));
@@ -332,7 +332,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "echo_fftw: %s\n", problem.text);
         return 1;
     }
-    struct loopback_reader *reader = loopback_reader_open(echo.in, echo.options.trains);
+    struct udp_reader *reader = udp_reader_open(echo.in, echo.options.trains);
     if (reader == NULL) {
         fputs("echo_fftw: out of memory\n", stderr);
         return 1;
@@ -340,8 +340,8 @@ int main(int argc, char **argv)
     printf("ready\n");
     fflush(stdout);
     while (!stopping)
-        loopback_read(reader, take, &echo);
-    loopback_reader_close(reader);
+        udp_read(reader, take, &echo);
+    udp_reader_close(reader);
     printf("frames %llu, lost %llu\n", (unsigned long long)echo.next_frame,
            (unsigned long long)echo.lost_frames);
     peer_close(echo.peer);

@@ -3,6 +3,7 @@
  */
 #include "measure.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,6 +60,33 @@ FILE *results_open(const char *path, const char *head)
     if (file != NULL && fseek(file, 0, SEEK_END) == 0 && ftell(file) == 0)
         fprintf(file, "%s\n", head);
     return file;
+}
+
+FILE *bars_open(const char *program, const char *path)
+{
+    FILE *file =
+        results_open(path, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command");
+    if (file == NULL)
+        fprintf(stderr, "%s: %s: %s; nothing is saved\n", program, path, strerror(errno));
+    return file;
+}
+
+void bars_write(FILE *file, const struct bar_row *row)
+{
+    if (file == NULL)
+        return;
+    fprintf(file, "%s,%s,%.6g,%.6g,%.4f,%s,%s,%.4f,%.4f…%.4f,%.3g,\"%s\"\n", row->what, row->shape,
+            row->ours, row->peer, row->ratio.median, row->bar, row->unit, row->ratio.median,
+            row->ratio.q1, row->ratio.q3, row->error, row->command);
+    fflush(file);
+}
+
+void measure_command(char *text, size_t bytes, int argc, char **argv)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < argc && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", i > 0 ? " " : "", argv[i]);
 }
 
 void measure_use(const void *memory)

@@ -8,6 +8,7 @@
 #ifndef CONVOLVD_BENCH_MEASURE_H
 #define CONVOLVD_BENCH_MEASURE_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -38,6 +39,25 @@ void series_ratio(const struct series *a, const struct series *b, struct series 
 /* Opens `path` for more lines and writes `head` first when the file is new; NULL and errno
  * otherwise. */
 FILE *results_open(const char *path, const char *head);
+
+/* A line of the tables that bench/check.py holds against bench/bars.csv. */
+struct bar_row {
+    const char *what, *shape;
+    double ours, peer;   /* in `unit` */
+    struct spread ratio; /* of the neighbouring runs */
+    const char *bar;     /* as ">=1.5"; "": none */
+    const char *unit;
+    double error;        /* relative, the worst of both */
+    const char *command; /* that repeats it */
+};
+
+/* Opens `path` for such lines; when that fails says so, in the name of `program`, and returns NULL.
+ */
+FILE *bars_open(const char *program, const char *path);
+void bars_write(FILE *file, const struct bar_row *row); /* NULL file is fine */
+
+/* The program's arguments as one line. */
+void measure_command(char *text, size_t bytes, int argc, char **argv);
 
 /* Keeps the compiler from dropping work whose result nobody reads. */
 void measure_use(const void *memory);

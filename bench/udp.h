@@ -1,10 +1,10 @@
 /*
- * Loopback: the UDP sockets of the programs that the daemon is compared with, and of the bench's
+ * UDP: the loopback sockets of the programs that the daemon is compared with, and of the bench's
  * own sender and receiver. Datagrams one by one (recvmmsg, sendmmsg), or in trains that the kernel
  * makes and cuts (UDP_GRO, UDP_SEGMENT). 127.0.0.1 only; one thread an object.
  */
-#ifndef CONVOLVD_BENCH_LOOPBACK_H
-#define CONVOLVD_BENCH_LOOPBACK_H
+#ifndef CONVOLVD_BENCH_UDP_H
+#define CONVOLVD_BENCH_UDP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,23 +13,23 @@
 #include <sys/uio.h>
 
 enum {
-    LOOPBACK_BUFFER_BYTES = 16 << 20, /* asked for, of every socket */
-    LOOPBACK_TRAIN_DATAGRAMS = 44, /* of 1460 bytes and less: below what one UDP datagram holds */
+    UDP_BUFFER_BYTES = 16 << 20, /* asked for, of every socket */
+    UDP_TRAIN_DATAGRAMS = 44, /* of 1460 bytes and less: below what one UDP datagram holds */
 };
 
 /* A blocking socket; `listen`: bound to the port, with kernel receive times; else connected to it.
  * -1: errno says why. */
-int loopback_socket(uint16_t port, bool listen, bool trains);
+int udp_socket(uint16_t port, bool listen, bool trains);
 
-struct loopback_reader;
+struct udp_reader;
 
 /* NULL: no memory. The reader does not own the socket. */
-struct loopback_reader *loopback_reader_open(int fd, bool trains);
-void loopback_reader_close(struct loopback_reader *reader);
+struct udp_reader *udp_reader_open(int fd, bool trains);
+void udp_reader_close(struct udp_reader *reader);
 
 /* Waits for at least one message (or a signal, or SO_RCVTIMEO); `take` gets each datagram,
  * receive_ns being realtime. Returns how many there were. */
-unsigned loopback_read(struct loopback_reader *reader,
+unsigned udp_read(struct udp_reader *reader,
                        void (*take)(void *context, const uint8_t *datagram, size_t bytes,
                                     int64_t receive_ns),
                        void *context);
@@ -38,6 +38,6 @@ unsigned loopback_read(struct loopback_reader *reader,
  * Sends datagrams that lie in `vectors`, `pieces` of them a datagram. Trains hold datagrams of one
  * size, the last may be shorter. Waits for the kernel; returns false when it refuses.
  */
-bool loopback_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces, bool trains);
+bool udp_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces, bool trains);
 
 #endif

@@ -1,5 +1,5 @@
-/* Loopback: see loopback.h. */
-#include "bench/loopback.h"
+/* UDP: see udp.h. */
+#include "bench/udp.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -23,7 +23,7 @@ union control {
     uint8_t bytes[CMSG_SPACE(sizeof(struct timespec)) + CMSG_SPACE(sizeof(int))];
 };
 
-struct loopback_reader {
+struct udp_reader {
     int fd;
     unsigned messages;
     size_t slot_bytes;
@@ -33,12 +33,12 @@ struct loopback_reader {
     union control controls[MESSAGES];
 };
 
-int loopback_socket(uint16_t port, bool listen, bool trains)
+int udp_socket(uint16_t port, bool listen, bool trains)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     const struct sockaddr *name = (const struct sockaddr *)&address;
-    const int one = 1, buffer = LOOPBACK_BUFFER_BYTES;
+    const int one = 1, buffer = UDP_BUFFER_BYTES;
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
@@ -57,9 +57,9 @@ int loopback_socket(uint16_t port, bool listen, bool trains)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-struct loopback_reader *loopback_reader_open(int fd, bool trains)
+struct udp_reader *udp_reader_open(int fd, bool trains)
 {
-    struct loopback_reader *reader = calloc(1, sizeof *reader);
+    struct udp_reader *reader = calloc(1, sizeof *reader);
     if (reader == NULL)
         return NULL;
     reader->fd = fd;
@@ -80,7 +80,7 @@ struct loopback_reader *loopback_reader_open(int fd, bool trains)
     return reader;
 }
 
-void loopback_reader_close(struct loopback_reader *reader)
+void udp_reader_close(struct udp_reader *reader)
 {
     if (reader == NULL)
         return;
@@ -105,10 +105,10 @@ static int64_t read_control(struct msghdr *message, size_t *piece_bytes)
     return receive_ns != 0 ? receive_ns : clock_realtime_ns();
 }
 
-unsigned loopback_read(struct loopback_reader *reader,
-                       void (*take)(void *context, const uint8_t *datagram, size_t bytes,
-                                    int64_t receive_ns),
-                       void *context)
+unsigned udp_read(struct udp_reader *reader,
+                  void (*take)(void *context, const uint8_t *datagram, size_t bytes,
+                               int64_t receive_ns),
+                  void *context)
 {
     for (unsigned i = 0; i < reader->messages; i++)
         reader->headers[i].msg_hdr.msg_controllen = sizeof reader->controls[i];
@@ -143,7 +143,7 @@ static unsigned train_of(const struct iovec *vectors, unsigned datagrams, unsign
 {
     const size_t size = bytes_of(vectors, pieces);
     unsigned count = 1;
-    while (count < datagrams && count < LOOPBACK_TRAIN_DATAGRAMS) {
+    while (count < datagrams && count < UDP_TRAIN_DATAGRAMS) {
         const size_t next = bytes_of(vectors + count * pieces, pieces);
         if (next > size)
             break;
@@ -154,7 +154,7 @@ static unsigned train_of(const struct iovec *vectors, unsigned datagrams, unsign
     return count;
 }
 
-bool loopback_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces, bool trains)
+bool udp_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces, bool trains)
 {
     struct mmsghdr headers[MESSAGES];
     union control controls[MESSAGES];

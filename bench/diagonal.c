@@ -1,0 +1,125 @@
+/* A filter for every channel: see diagonal.h. */
+#include "bench/diagonal.h"
+
+#include <assert.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+enum { SILENCE_MS = 120000, CHECKED_FRAMES = 64 };
+
+int doorbell_open(void)
+{
+    return eventfd(0, EFD_CLOEXEC);
+}
+
+void doorbell_ring(void *bell)
+{
+    const uint64_t one = 1;
+    (void)!write(*(const int *)bell, &one, sizeof one);
+}
+
+struct batch *doorbell_wait(int bell, struct engine *engine)
+{
+    struct batch *batch;
+    while ((batch = engine_completed(engine)) == NULL) {
+        struct pollfd fd = {.fd = bell, .events = POLLIN};
+        uint64_t rings;
+        if (poll(&fd, 1, SILENCE_MS) <= 0 || read(bell, &rings, sizeof rings) < 0)
+            return NULL;
+    }
+    return batch;
+}
+
+int diagonal_plan(struct engine *engine, const struct plan_spec *spec, struct taps *const *taps,
+                  uint32_t channels, struct plan **plan, struct problem *problem)
+{
+    struct channel_scale *scales = calloc(channels, sizeof *scales);
+    struct edge *edges = calloc(channels, sizeof *edges);
+    enum output_form *forms = calloc(channels, sizeof *forms);
+    int error = ERROR_MEMORY;
+    if (scales == NULL || edges == NULL || forms == NULL) {
+        problem_set(problem, error, "out of memory for %u channels", channels);
+        goto done;
+    }
+    for (uint32_t c = 0; c < channels; c++) {
+        scales[c].full_scale = 1;
+        edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)c, 1};
+        forms[c] = OUTPUT_REAL;
+    }
+    struct plan_spec whole = *spec;
+    whole.inputs = whole.taps_count = whole.edge_count = whole.outputs_count = channels;
+    whole.scales = scales;
+    whole.taps = (const struct taps *const *)taps;
+    whole.edges = edges;
+    whole.outputs = forms;
+    error = plan_prepare(engine, &whole, plan, problem);
+done:
+    free(scales);
+    free(edges);
+    free(forms);
+    return error;
+}
+
+int diagonal_open(struct engine *engine, struct diagonal *diagonal, struct random_state *noise,
+                  struct problem *problem)
+{
+    assert(diagonal->channels > 0 && diagonal->channels <= DIAGONAL_CHANNELS_MOST);
+    int error = 0;
+    for (uint32_t c = 0; c < diagonal->channels && error == 0; c++) {
+        error = taps_create(diagonal->taps_count, false, &diagonal->taps[c], problem);
+        for (uint32_t k = 0; k < diagonal->taps_count && error == 0; k++)
+            diagonal->taps[c]->re[k] =
+                (double)(float)((2 * random_unit(noise) - 1) / sqrt(diagonal->taps_count));
+    }
+    struct plan_spec spec = {
+        .hop = diagonal->hop, .blocks_max = diagonal->blocks, .variant = diagonal->variant};
+    sample_format_parse("f32le", &spec.format);
+    if (error == 0)
+        error = diagonal_plan(engine, &spec, diagonal->taps, diagonal->channels, &diagonal->plan,
+                              problem);
+    if (error < 0)
+        return error;
+    const uint64_t frames =
+        plan_info(diagonal->plan)->history_frames + (uint64_t)diagonal->ring_blocks * diagonal->hop;
+    error = engine_ring_open(engine, frames, diagonal->channels * (uint32_t)sizeof(float),
+                             &diagonal->ring, problem);
+    if (error < 0)
+        return error;
+    float *x = (float *)(void *)diagonal->ring->bytes;
+    for (uint64_t i = 0; i < (uint64_t)diagonal->ring->frames * diagonal->channels; i++)
+        x[i] = (float)(2 * random_unit(noise) - 1);
+    memset(diagonal->ring->present, 0xff, diagonal->ring->frames / 8);
+    return 0;
+}
+
+double diagonal_error(const struct diagonal *diagonal, const struct batch_item *item,
+                      struct random_state *noise)
+{
+    const float *x = (const float *)(const void *)diagonal->ring->bytes;
+    const uint64_t mask = diagonal->ring->frames - 1;
+    double error = 0, size = 0;
+    for (uint32_t i = 0; i < CHECKED_FRAMES; i++) {
+        const uint64_t n = random_below(noise, item->blocks * diagonal->hop);
+        const uint32_t c = random_below(noise, diagonal->channels);
+        double want = 0;
+        for (uint32_t k = 0; k < diagonal->taps_count; k++)
+            want += diagonal->taps[c]->re[k] *
+                    (double)x[((item->position + n - k) & mask) * diagonal->channels + c];
+        const double got = (double)item->samples[n * diagonal->channels + c];
+        error += (got - want) * (got - want);
+        size += want * want;
+    }
+    return sqrt(error / size);
+}
+
+void diagonal_close(struct engine *engine, struct diagonal *diagonal)
+{
+    engine_ring_close(engine, diagonal->ring);
+    plan_close(diagonal->plan);
+    for (uint32_t c = 0; c < diagonal->channels; c++)
+        taps_free(diagonal->taps[c]);
+}
