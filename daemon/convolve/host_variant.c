@@ -31,6 +31,9 @@ struct host_table {
     uint32_t reports[HOST_LANES_MAX]; /* the input whose report this lane gives, or NO_REPORT */
     bool neighbours;
     bool silent; /* read for its reports only */
+    /* With results in a format: of these samples of the frame, the target's places begin at 0. */
+    uint32_t sample_first, samples;
+    uint32_t outputs[HOST_LANES_MAX]; /* whose samples they are */
     _Alignas(HOST_ALIGNMENT) float scale[HOST_LANES_MAX];
     float offset_hi[HOST_LANES_MAX], offset_lo[HOST_LANES_MAX];
 };
@@ -154,6 +157,22 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
     reported[input] = true;
 }
 
+/* A group's samples follow each other in the frame: the target's places become theirs in a list. */
+static void list_samples(struct host_table *table, const struct host_component *components)
+{
+    const struct host_component *written[HOST_LANES_MAX];
+    struct host_target *target = &table->target;
+    for (uint32_t l = 0; l < target->count; l++)
+        if (target->kinds[l] != LANE_IMAGINARY && target->kinds[l] != LANE_UNUSED) {
+            assert(table->samples == 0 ||
+                   components[l].place == written[0]->place + table->samples);
+            table->outputs[table->samples] = components[l].output;
+            target->places[l] = table->samples;
+            written[table->samples++] = &components[l];
+        }
+    table->sample_first = table->samples > 0 ? written[0]->place : 0;
+}
+
 /* Group `group` of the components: its table and its spectra. */
 static void fill_group(const struct build *build, const struct shape *shape, uint32_t group,
                        struct host_table *table, float *spectra, float *spectrum,
@@ -166,6 +185,8 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
     const struct host_component *components = shape->components + from;
     *table = (struct host_table){.lanes = shape->lanes, .count = count, .neighbours = true};
     host_target_open(&table->target, components, count);
+    if (!result_format_native(&build->plan->info.results))
+        list_samples(table, components);
     for (uint32_t l = 0; l < count; l++) {
         /* A component without taps of its own is its output's input times zero. */
         const struct host_component real = {.output = components[l].output, .kind = LANE_VALUE};
@@ -231,6 +252,7 @@ int host_fill(struct build *build, struct problem *problem)
         *row = row_of_input(plan, spec, 0);
         row->report = 0;
         row->stride = plan->info.output_floats;
+        results_of_row(build, 0, row);
         row->spectrum = plan->spectra_offset / sizeof(float) + g * fft * width;
         row->spectrum_im =
             plan->spectra_offset / sizeof(float) + tables + (uint64_t)g * TABLE_FLOATS;
@@ -266,24 +288,83 @@ static void write_reports(const struct host_table *table, const struct host_leve
     }
 }
 
-/* Block k's frames that the item wants; with decimation, kept, kept + D, … one after the other. */
-static void write_block(const struct host_table *table, const struct row *row, uint32_t k,
-                        const float *z, uint32_t q, float *output)
+/* Block k's frames that the item wants, `first`, first + D, …; with decimation those of kept,
+ * kept + D, … They are written one after the other, to place `to` of the item's frames on. */
+struct wanted {
+    uint32_t first, until;
+    uint64_t to;
+};
+
+static struct wanted wanted_frames(const struct row *row, uint32_t k)
 {
-    const uint32_t before = k * row->hop, width = table->lanes->width;
-    const uint32_t from = row->write_from > before ? row->write_from : before;
-    const uint32_t until =
-        row->write_until < before + row->hop ? row->write_until : before + row->hop;
-    uint32_t frame = from, step = row->decimate;
+    const uint32_t before = k * row->hop, step = row->decimate;
+    uint32_t frame = row->write_from > before ? row->write_from : before;
     if (step > 1 && frame <= row->kept)
         frame = row->kept;
     else if (step > 1)
         frame += (step - (frame - row->kept) % step) % step;
-    for (; frame < until; frame += step) {
-        const uint32_t n = row->new_from + (frame - before);
-        const float *lanes = z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * width;
-        const uint64_t place = step > 1 ? (frame - row->kept) / step : frame;
-        host_target_write(&table->target, lanes, output + row->output + place * row->stride);
+    return (struct wanted){
+        .first = frame,
+        .until = row->write_until < before + row->hop ? row->write_until : before + row->hop,
+        .to = step > 1 ? (frame - row->kept) / step : frame,
+    };
+}
+
+/* The lanes of a frame of block k. */
+static const float *lanes_of(const struct host_table *table, const struct row *row, uint32_t k,
+                             const float *z, uint32_t q, uint32_t frame)
+{
+    const uint32_t n = row->new_from + (frame - k * row->hop);
+    return z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * table->lanes->width;
+}
+
+static void write_block(const struct host_table *table, const struct row *row, uint32_t k,
+                        const float *z, uint32_t q, float *output)
+{
+    struct wanted wanted = wanted_frames(row, k);
+    float *to = output + row->output + wanted.to * row->stride;
+    for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
+        host_target_write(&table->target, lanes_of(table, row, k, z, q, frame), to);
+        to += row->stride;
+    }
+}
+
+/* Encodes `count` samples; those that are clipped are counted for their outputs. */
+static void write_codes(const struct host_table *table, const struct result_format *results,
+                        const float *values, uint32_t count, uint8_t *wire, uint32_t *clips)
+{
+    const double factor = results->factor != 0 ? results->factor : 1;
+    if (sample_encode_block(&results->format, values, count, factor, wire) == 0)
+        return;
+    uint8_t again[4];
+    for (uint32_t i = 0; i < count; i++)
+        clips[table->outputs[i % table->samples]] +=
+            sample_encode(&results->format, (double)values[i] * factor, again);
+}
+
+enum { CODED_FRAMES = 32 }; /* encoded at once, where their samples follow each other */
+
+/* The same with results in a format. */
+static void write_block_coded(const struct host_table *table, const struct row *row, uint32_t k,
+                              const float *z, uint32_t q, const struct result_format *results,
+                              float *output)
+{
+    const uint32_t word = results->format.bytes, samples = table->samples;
+    const uint32_t most = samples == row->stride ? CODED_FRAMES : 1;
+    struct wanted wanted = wanted_frames(row, k);
+    uint8_t *to = (uint8_t *)output + row->output_byte +
+                  (wanted.to * row->stride + table->sample_first) * word;
+    uint32_t *clips = (uint32_t *)(void *)(output + row->clips) + (size_t)k * row->clips_stride;
+    float values[CODED_FRAMES * HOST_LANES_MAX];
+    uint32_t held = 0;
+    for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
+        host_target_write(&table->target, lanes_of(table, row, k, z, q, frame),
+                          values + held * samples);
+        if (++held < most && wanted.until - frame > row->decimate)
+            continue;
+        write_codes(table, results, values, held * samples, to, clips);
+        to += (size_t)held * row->stride * word;
+        held = 0;
     }
 }
 
@@ -340,7 +421,10 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         if (table->silent)
             continue;
         table->lanes->walk(&walk);
-        write_block(table, row, k, spectrum + row->planes, tree->q, output);
+        if (result_format_native(&plan->info.results))
+            write_block(table, row, k, walk.z, tree->q, output);
+        else
+            write_block_coded(table, row, k, walk.z, tree->q, &plan->info.results, output);
     }
 }
 

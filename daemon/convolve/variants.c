@@ -12,6 +12,7 @@ static const struct variant variants[] = {
         .name = "host",
         .sentence = "overlap-save on CPUs without a launch, for tiny batches: one edge an output",
         .pace = 3.3,
+        .formats = true,
         .decimates = true,
         .objection = host_objection,
         .layout = host_layout,

@@ -220,7 +220,7 @@ static void compare_diagonal(const char *label, const char *variant,
 }
 
 static const char *const variants[] = {"local",       "general",             "direct",
-                                       "overlap-add", "overlap-add-general", "partitioned"};
+                                       "overlap-add", "overlap-add-general", "partitioned", "host"};
 
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
@@ -236,7 +236,9 @@ static void every_format_and_every_variant(void **state)
     for (int v = 0; v < VARIANTS; v++)
         if (harness_runs(engine, variants[v]))
             compare_diagonal("real", variants[v], signal, 100, 77, OUTPUT_REAL, 1,
-                             strcmp(variants[v], "direct") == 0 ? FORMATS : 2);
+                             strcmp(variants[v], "direct") == 0 || strcmp(variants[v], "host") == 0
+                                 ? FORMATS
+                                 : 2);
     signal_free(signal);
 }
 
