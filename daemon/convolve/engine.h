@@ -115,15 +115,6 @@ struct edge {
     float gain;
 };
 
-/* How a plan's results leave the device. All zero: float32 of this machine, as they are. */
-struct result_format {
-    struct sample_format format;
-    double factor; /* normalised codes of one unit (sample_encode_block's factor); 0: 1 */
-};
-
-/* Results are `struct batch_item.samples`: floats in this machine's order, factor 1. */
-bool result_format_native(const struct result_format *results);
-
 struct plan_spec {
     uint32_t inputs;                    /* channels of the ring's frame, 1…1024 */
     struct sample_format format;

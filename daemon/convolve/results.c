@@ -20,15 +20,6 @@ static double factor_of(const struct result_format *results)
     return results->factor != 0 ? results->factor : 1;
 }
 
-bool result_format_native(const struct result_format *results)
-{
-    const struct sample_format *format = &results->format;
-    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-    return format->bytes == 0 ||
-           (format->kind == SAMPLE_FLOAT && format->big_endian == big_endian_host &&
-            factor_of(results) == 1);
-}
-
 /* Codes of one unit; floats have none. The encoder's product with 2^(bits - 1) is exact. */
 static double scale_of(const struct result_format *results)
 {

@@ -399,10 +399,17 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
             ranges[copy->invalid_count++] = result->invalid[i];
     }
     uint8_t *payload = bytes + aligned(sizeof *message + result->invalid_count * sizeof *ranges);
-    const uint8_t *source = s->options.raw ? result->raw : (const uint8_t *)result->samples;
-    memcpy(payload, source + from * s->frame_bytes, frames * s->frame_bytes);
-    copy->raw = s->options.raw ? payload : NULL;
-    copy->samples = s->options.raw ? NULL : (const float *)(void *)payload;
+    const bool raw = s->options.raw, wire = !raw && result->wire != NULL;
+    const uint64_t frame_bytes =
+        wire ? result->channels * result->wire_format.format.bytes : s->frame_bytes;
+    const uint8_t *source = raw    ? result->raw
+                            : wire ? result->wire
+                                   : (const uint8_t *)result->samples;
+    memcpy(payload, source + from * frame_bytes, frames * frame_bytes);
+    copy->raw = raw ? payload : NULL;
+    copy->wire = wire ? payload : NULL;
+    copy->samples = raw || wire ? NULL : (const float *)(void *)payload;
+    copy->saturated = from == 0 ? result->saturated : 0;
     atomic_fetch_add(&s->pending, frames); /* before the writer can subtract them */
     message_ring_commit(&s->ring);
     return true;
@@ -494,5 +501,6 @@ const struct sink_ops sink_recording = {
     .room = recording_sink_room,
     .flush = NULL,
     .close = recording_sink_close,
+    .wire = recording_writer_format,
     .ledger = recording_sink_ledger,
 };

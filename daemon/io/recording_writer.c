@@ -309,6 +309,14 @@ static void encode(struct recording_writer *w, const struct result *result, uint
 {
     uint8_t *to = w->buffer + w->buffered * w->frame_bytes;
     size_t count = frames * w->sample_count;
+    if (result->wire != NULL) {
+        memcpy(to, result->wire + from * w->frame_bytes, frames * w->frame_bytes);
+        /* A file that ends within the result has them all. */
+        uint64_t saturated = from == 0 ? result->saturated : 0;
+        w->sidecar.saturated += saturated;
+        w->counts.saturated += saturated;
+        return;
+    }
     if (!w->options->raw) {
         uint64_t saturated = sample_encode_block(
             &w->spec.format, result->samples + from * w->sample_count, count, w->factor, to);
@@ -419,6 +427,11 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
     }
 }
 
+struct result_format recording_writer_format(const struct sink_options *options)
+{
+    return (struct result_format){options->format, 1.0 / options->full_scale};
+}
+
 /* ---- life --------------------------------------------------------------------------------- */
 
 int recording_writer_open(const struct sink_options *options, const struct writer_world *world,
@@ -446,7 +459,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
     w->rate_hz = spec.rate_hz;
     w->sample_count = spec.channels;
     w->frame_bytes = spec.channels * spec.format.bytes;
-    w->factor = options->raw ? 1.0 : 1.0 / options->full_scale;
+    w->factor = options->raw ? 1.0 : recording_writer_format(options).factor;
     w->buffer_frames = BUFFER_BYTES / w->frame_bytes;
     w->buffer = malloc(w->buffer_frames * w->frame_bytes);
     status = w->buffer == NULL

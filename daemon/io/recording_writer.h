@@ -43,6 +43,9 @@ int recording_writer_open(const struct sink_options *options, const struct write
                           struct recording_writer **out, struct problem *problem);
 
 /* Takes every frame of the result: written, buffered, or dropped under a name. */
+/* What it makes of results that are floats; others have to be in this format. */
+struct result_format recording_writer_format(const struct sink_options *options);
+
 void recording_writer_put(struct recording_writer *writer, const struct result *result);
 
 /* Writes what is buffered, so that delivered and dropped count every frame put. */

@@ -321,7 +321,10 @@ static void build_packet(struct sink *s, const struct result *result,
     size_t used = rtp_build(out, &header, &info);
     assert(used == HEADERS_BYTES);
     uint32_t channels = s->options.stream.channels;
-    if (frames > 0)
+    if (frames > 0 && result->wire != NULL)
+        memcpy(out + used, result->wire + (size_t)at * s->frame_bytes,
+               (size_t)frames * s->frame_bytes);
+    else if (frames > 0)
         s->ledger.saturated +=
             sample_encode_block(&s->options.format, result->samples + (size_t)at * channels,
                                 (size_t)frames * channels, s->factor, out + used);
@@ -337,6 +340,7 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
         return clock_monotonic_ns();
     struct rtp_result_info common = info_of(s, result, clock_monotonic_ns());
     s->ledger.frames += result->frames;
+    s->ledger.saturated += result->saturated;
     uint32_t at = 0;
     /* A result without frames is sent only to say that an epoch has begun or ended. */
     if (result->frames == 0 && result->flags & (RESULT_EPOCH_START | RESULT_EPOCH_END))
@@ -368,6 +372,12 @@ static uint64_t rtp_room(const struct sink *s)
 static void rtp_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
     *ledger = s->ledger;
+}
+
+static struct result_format rtp_results(const struct sink_options *options)
+{
+    return (struct result_format){
+        options->format, options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale};
 }
 
 /* ---- open ------------------------------------------------------------------------------- */
@@ -456,7 +466,7 @@ static int rtp_open(const struct sink_options *options, uv_loop_t *loop, struct 
     s->loop = loop;
     s->fd = -1;
     s->segments = true;
-    s->factor = options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale;
+    s->factor = rtp_results(options).factor;
     /* A start that nobody can guess, as RFC 3550 section 5.1 asks. */
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
     if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
@@ -542,5 +552,6 @@ const struct sink_ops sink_rtp = {
     .room = rtp_room,
     .flush = rtp_flush,
     .close = rtp_close,
+    .wire = rtp_results,
     .ledger = rtp_ledger,
 };

@@ -41,7 +41,7 @@ struct sink_ledger {
     uint64_t pending;         /* inside the sink at this instant */
     uint64_t dropped[DROPS];
     uint64_t packets, bytes;  /* sent or written */
-    uint64_t saturated;       /* samples clipped by integer conversion */
+    uint64_t saturated;       /* samples clipped by integer conversion, also of results dropped after it */
 };
 
 /* What the sidecar and the SDP say of the stream. Immutable while the sink lives. */
@@ -118,6 +118,9 @@ struct sink_ops {
      * `closed` the sink still answers `ledger`, with its final counts; it is freed when `closed` returns. */
     void (*close)(struct sink *sink, int64_t deadline_ns, void (*closed)(void *context), void *context);
     void (*ledger)(const struct sink *sink, struct sink_ledger *ledger);
+    /* Any thread: what put makes of results before it hands them on, so that a stream whose sinks agree may have
+     * it done on the device (result.wire; only in this format). NULL: it needs the floats. */
+    struct result_format (*wire)(const struct sink_options *options);
     /* What a sound card says of itself; NULL: it is none. */
     void (*sound)(const struct sink *sink, struct sound_report *report);
 };

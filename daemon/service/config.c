@@ -379,8 +379,10 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
                               .world = world != NULL ? world : &real_world,
                               .config = config};
         status = build_config(&build);
-        if (status == 0 && raw->errors->errors == 0)
+        if (status == 0 && raw->errors->errors == 0) {
+            config_results(&build);
             config_hashes(&build);
+        }
     }
     sort_messages(raw->errors, name);
     if (status == 0 && raw->errors->errors > 0)

@@ -125,6 +125,7 @@ struct config_stream {
     const enum output_form *outputs; /* [output_count] */
     uint32_t output_count;
     uint32_t output_floats;   /* of one output frame: complex outputs have two */
+    struct result_format results; /* what all that take its results want of them; all zero: floats */
     const char *const *units; /* [output_floats]: the unit of each float */
 
     uint32_t hop_frames;   /* L */

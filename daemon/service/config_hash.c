@@ -93,6 +93,16 @@ static void hash_captures(struct sha256_ctx *sha, const struct build *build, uin
     }
 }
 
+/* A stream that comes to be read by another, which takes floats, is not the same any more. */
+static void hash_results(struct sha256_ctx *sha, const struct result_format *results)
+{
+    char name[24] = "", text[64];
+    if (!result_format_native(results))
+        sample_format_name(&results->format, name);
+    snprintf(text, sizeof text, "%s %a", name, results->factor);
+    digest_text(sha, text);
+}
+
 /* A chain's stream stands after the one it reads, so that one's hash is there. */
 static void hash_stream(const struct build *build, uint32_t index)
 {
@@ -112,6 +122,7 @@ static void hash_stream(const struct build *build, uint32_t index)
     }
     hash_sinks(&sha, build, index);
     hash_captures(&sha, build, index);
+    hash_results(&sha, &stream->results);
     digest_finish(&sha, stream->hash);
 }
 

@@ -144,6 +144,9 @@ void check_sound_pairs(struct build *build);
 /* Last, when nothing was wrong. Puts raw->sections in order. */
 void config_hashes(struct build *build);
 
+/* config_results.c: sets each stream's `results`. */
+void config_results(struct build *build);
+
 /* Reports the filters that nobody defined, for a stream that is broken otherwise. */
 void resolve_filters(struct build *build, const struct raw_section *section);
 

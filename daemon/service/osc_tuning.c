@@ -511,14 +511,16 @@ static void take_wishes(struct tunings *tunings, struct tuning *t)
     memmove(t->wishes, t->wishes + taken, t->wished * sizeof *t->wishes);
 }
 
-/* Forms with complex numbers where there are envelopes; NULL when there are none. */
+/* For a cross-fade whose parts cannot be mixed as they are: forms with complex numbers where there are envelopes,
+ * results in floats; NULL when it needs neither. */
 static int make_forms(struct tunings *tunings)
 {
     const struct config_stream *stream = &tunings->stream;
     uint32_t envelopes = 0;
     for (uint32_t o = 0; o < stream->output_count; o++)
         envelopes += stream->outputs[o] == OUTPUT_ENVELOPE;
-    if (tunings->wish.how != EXCHANGE_FADE || envelopes == 0)
+    if (tunings->wish.how != EXCHANGE_FADE ||
+        (envelopes == 0 && result_format_native(&stream->results)))
         return 0;
     tunings->raw_forms = calloc(stream->output_count, sizeof *tunings->raw_forms);
     if (tunings->raw_forms == NULL)
@@ -530,6 +532,7 @@ static int make_forms(struct tunings *tunings)
     tunings->raw_before.edges =
         tunings->of->edges != NULL ? tunings->of->edges : tunings->pipeline->stream_config->edges;
     tunings->raw_before.outputs = tunings->raw_forms;
+    tunings->raw_before.results = (struct result_format){0};
     tunings->raw_before.output_floats += envelopes;
     tunings->raw_stream = tunings->raw_before;
     tunings->raw_stream.edges = tunings->edges;

@@ -229,3 +229,28 @@ uint64_t sample_encode_block(const struct sample_format *format, const float *va
     return saturated + encode_rest(format, values + done, count - done, factor,
                                    wire + done * format->bytes);
 }
+
+/* ---- results ------------------------------------------------------------------------------ */
+
+static double result_factor(const struct result_format *results)
+{
+    return results->factor != 0 ? results->factor : 1;
+}
+
+bool result_format_native(const struct result_format *results)
+{
+    const struct sample_format *format = &results->format;
+    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    return format->bytes == 0 ||
+           (format->kind == SAMPLE_FLOAT && format->big_endian == big_endian_host &&
+            result_factor(results) == 1);
+}
+
+bool result_format_equal(const struct result_format *a, const struct result_format *b)
+{
+    if (result_format_native(a) || result_format_native(b))
+        return result_format_native(a) && result_format_native(b);
+    return a->format.kind == b->format.kind && a->format.bytes == b->format.bytes &&
+           a->format.bits == b->format.bits && a->format.big_endian == b->format.big_endian &&
+           a->format.left == b->format.left && result_factor(a) == result_factor(b);
+}

@@ -68,4 +68,17 @@ bool sample_encode(const struct sample_format *format, double value, uint8_t *wi
 uint64_t sample_encode_block(const struct sample_format *format, const float *values, size_t count,
                              double factor, uint8_t *wire);
 
+/* ---- results ------------------------------------------------------------------------------ */
+
+/* How results leave a device. All zero: float32 of this machine, as they are. */
+struct result_format {
+    struct sample_format format;
+    double factor; /* sample_encode_block's; 0: 1 */
+};
+
+/* float32 of this machine, times 1. */
+bool result_format_native(const struct result_format *results);
+/* The same bytes for the same values. */
+bool result_format_equal(const struct result_format *a, const struct result_format *b);
+
 #endif

@@ -171,9 +171,12 @@ static bool add_exchange(struct stream *s, struct batch *batch, const struct bat
     struct batch_item before = *item;
     before.owner = NULL; /* the results are delivered with the second item */
     before.write_until = exchange;
+    if (before.write_from > exchange) /* alignment leaves out all of it */
+        before.write_from = exchange;
     struct batch_item after = *item;
     after.plan = s->next.plan;
-    after.write_from = exchange;
+    if (after.write_from < exchange)
+        after.write_from = exchange;
     after.fresh_from = after.fresh_until;
     after.share_previous = true;
     int error = engine_batch_add(s->engine, batch, &before);
@@ -211,6 +214,17 @@ static uint32_t blocks_to_mix(const struct stream *s, const struct batch *batch,
     return blocks < room ? blocks : room;
 }
 
+/* Alignment leaves out what an epoch begins with: it is neither written nor counted as clipped. */
+static uint64_t first_wanted(const struct stream *s, uint64_t from, uint64_t until)
+{
+    if (!s->options.align)
+        return from;
+    uint64_t shift = (uint64_t)((s->delay_frames + s->options.upstream_delay_frames) / s->decimate);
+    uint64_t first = shift * s->decimate + s->phase;
+    first = first < until ? first : until;
+    return first > from ? first : from;
+}
+
 int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bool first)
 {
     struct epoch *e = epoch_with_work(s);
@@ -240,7 +254,7 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
     }
     uint64_t end = start + (uint64_t)blocks * s->hop;
     uint64_t until = end < limit ? end : limit;
-    uint64_t position = e->base + start;
+    uint64_t position = e->base + start, wanted = first_wanted(s, e->submitted, until);
     stream_clear_until(s, e->base + end);
     struct batch_item item = {
         .plan = s->plan,
@@ -249,7 +263,7 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
         .position = position,
         .epoch_block = block,
         .blocks = blocks,
-        .write_from = (uint32_t)(e->submitted - start),
+        .write_from = (uint32_t)(wanted - start),
         .write_until = (uint32_t)(until - start),
         .fresh_from = s->fresh_until,
         .fresh_until = e->base + end > s->fresh_until ? e->base + end : s->fresh_until,

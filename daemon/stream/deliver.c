@@ -176,7 +176,10 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
     result->first_frame = result->first_frame + skip - shift;
     result->timeline_frame = result->timeline_frame + skip - shift;
     result->frames -= (uint32_t)skip;
-    result->samples += skip * result->channels;
+    if (result->samples != NULL)
+        result->samples += skip * result->channels;
+    if (result->wire != NULL)
+        result->wire += skip * result->channels * result->wire_format.format.bytes;
     result->aligned = true;
     result->taps_from = result->taps_from > shift ? result->taps_from - shift : 0;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
@@ -184,6 +187,31 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
         ranges[i].until = ranges[i].until > shift ? ranges[i].until - shift : 0;
     }
     return skip;
+}
+
+/* The item's samples from frame `place` of it on: floats, or bytes as the plan gives them. A cross-fade's mix
+ * is always in floats. */
+static void point_at_samples(struct result *result, const struct batch_item *item, uint64_t place)
+{
+    const struct plan_info *info = plan_info(item->plan);
+    if (result_format_native(&info->results)) {
+        result->samples = item->samples + place * result->channels;
+        return;
+    }
+    result->wire = (const uint8_t *)item->samples + place * result->channels * info->sample_bytes;
+    result->wire_format = info->results;
+}
+
+/* What was clipped of frames [from, until): whole blocks, as far as they were written. */
+static uint64_t saturated_of(const struct stream *s, const struct flight *flight,
+                             const struct batch_item *item, uint64_t from, uint64_t until)
+{
+    const uint32_t outputs = plan_info(item->plan)->outputs;
+    uint64_t count = item->share_previous ? saturated_of(s, flight, item - 1, from, until) : 0;
+    for (uint64_t block = from / s->hop; item->saturated != NULL && block * s->hop < until; block++)
+        for (uint32_t o = 0; o < outputs; o++)
+            count += item->saturated[(block - flight->first_block) * outputs + o];
+    return count;
 }
 
 static void hand_on(struct stream *s, const struct flight *flight, const struct batch *batch,
@@ -203,7 +231,7 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
         .channels = s->output_channels,
         .flags = (e->announced ? 0 : RESULT_EPOCH_START) | (flight->mixed ? RESULT_MIXED : 0) |
                  (e->ended && until == e->output_end ? RESULT_EPOCH_END : 0),
-        .samples = item->samples + (first - item_first) * s->output_channels,
+        .saturated = saturated_of(s, flight, item, from, until),
         .rate_hz = s->options.rate_hz / s->decimate,
         .delay_frames =
             (flight->delay_frames + s->options.upstream_delay_frames) / s->decimate,
@@ -216,6 +244,7 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
         .last_receive_ns = last_ns,
         .delivered_ns = clock_monotonic_ns(),
     };
+    point_at_samples(&result, item, first - item_first);
     uint64_t left_out = s->options.align ? align(&result, ranges) : 0;
     s->stats.submitted -= until - from;
     s->stats.shed[SHED_DECIMATED] += until - from - kept;

@@ -192,13 +192,23 @@ static void take_at_once(struct stream *s, struct epoch *e)
         take_next_plan(s); /* the next epoch has no history yet */
 }
 
+/* A cross-fade mixes floats: where the plans give others, it needs two that do. */
+static bool mixes_floats(const struct stream_exchange *x)
+{
+    const struct plan *old = x->raw_old, *new = x->raw_new != NULL ? x->raw_new : x->plan;
+    return x->how != EXCHANGE_FADE ||
+           (result_format_native(&plan_info(new)->results) &&
+            (old == NULL || result_format_native(&plan_info(old)->results)));
+}
+
 static bool is_alike(const struct stream *s, const struct stream_exchange *x)
 {
     const struct plan_info *now = plan_info(s->plan);
     const struct plan_info *next = plan_info(x->plan);
     return next->hop == now->hop && next->inputs == now->inputs &&
-           next->output_floats == now->output_floats && next->decimate == now->decimate &&
-           next->decimate_phase == now->decimate_phase &&
+           next->output_floats == now->output_floats &&
+           result_format_equal(&next->results, &now->results) && next->decimate == now->decimate &&
+           next->decimate_phase == now->decimate_phase && mixes_floats(x) &&
            stream_history_of(next) <= (x->ring != NULL ? x->ring->history : s->history);
 }
 

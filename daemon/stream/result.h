@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "signal/format.h"
 #include "stream/packet.h"
 
 #define STAGE_TABLE(X)                                                                             \
@@ -46,8 +47,11 @@ struct result {
     uint32_t frames;
     uint32_t channels;       /* floats of a frame */
     uint32_t flags;          /* enum result_flags */
-    const float *samples;    /* [frames][channels], physical units; NULL with RESULT_RAW */
+    const float *samples;    /* [frames][channels], physical units; NULL with RESULT_RAW and with `wire` */
     const uint8_t *raw;      /* RESULT_RAW: [frames] frames of wire bytes; absent frames as zero code */
+    const uint8_t *wire;     /* [frames][channels] as all sinks of the stream want them (result_wire); NULL: samples */
+    struct result_format wire_format;
+    uint64_t saturated;      /* of wire's samples: clipped by the format */
     double rate_hz;          /* of the output */
     int64_t capture_ns;      /* realtime of first_frame */
     enum clock_source clock;

@@ -96,14 +96,14 @@ enum exchange_how {
 };
 
 struct stream_exchange {
-    struct plan *plan;   /* same inputs, hop, output floats and kept frames */
+    struct plan *plan;   /* same inputs, hop, output floats, kept frames and format of results */
     uint64_t frame;      /* x, at the input's rate */
     double delay_frames;
     const char *taps_hash; /* handed on with results, see there; may be NULL */
     enum exchange_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
-    /* FADE where an output is an envelope: the plan in use and the new one with complex outputs in its place, so
-     * that the envelope is taken after the mix; else NULL. `forms` are the outputs', and outlive the exchange. */
+    /* FADE where an output is an envelope or results are no floats: the plan in use and the new one with floats,
+     * and complex outputs in place of envelopes, which are taken after the mix; else NULL. `forms` are the outputs', and outlive the exchange. */
     struct plan *raw_old, *raw_new;
     const enum output_form *forms;
     uint32_t forms_count;
