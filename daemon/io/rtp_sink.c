@@ -336,6 +336,7 @@ static void build_packet(struct sink *s, const struct result *result,
 static int64_t rtp_put(struct sink *s, const struct result *result)
 {
     assert(result->flags & RESULT_RAW || result->channels == s->options.stream.channels);
+    assert(result->wire == NULL || result->wire_format.format.bytes == s->options.format.bytes);
     if (result->flags & RESULT_RAW)
         return clock_monotonic_ns();
     struct rtp_result_info common = info_of(s, result, clock_monotonic_ns());

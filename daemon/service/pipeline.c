@@ -152,9 +152,13 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
                                               [PLAN_BY_NAME] = "as asked for",
                                               [PLAN_BY_WISDOM] = "by measurement"};
         const struct plan_info *info = plan_info(*plan);
-        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, chosen %s",
+        char format[24];
+        const bool native = result_format_native(&info->results);
+        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in %s, chosen %s",
                  config->name, info->variant, info->hop, info->fft, info->partitions,
-                 info->partitions == 1 ? "" : "s", choices[info->choice]);
+                 info->partitions == 1 ? "" : "s",
+                 native ? "floats" : sample_format_name(&info->results.format, format),
+                 choices[info->choice]);
         *delay_frames = filters.delay_frames;
         *hash = filters.hash;
         filters.hash = NULL;

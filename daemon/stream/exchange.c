@@ -207,7 +207,8 @@ static bool is_alike(const struct stream *s, const struct stream_exchange *x)
     const struct plan_info *next = plan_info(x->plan);
     return next->hop == now->hop && next->inputs == now->inputs &&
            next->output_floats == now->output_floats &&
-           result_format_equal(&next->results, &now->results) && next->decimate == now->decimate &&
+           (result_format_equal(&next->results, &now->results) ||
+            result_format_native(&next->results) || result_format_native(&now->results)) && next->decimate == now->decimate &&
            next->decimate_phase == now->decimate_phase && mixes_floats(x) &&
            stream_history_of(next) <= (x->ring != NULL ? x->ring->history : s->history);
 }
@@ -313,7 +314,11 @@ enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t 
     uint64_t at = of_epoch ? s->next.frame : 0;
     if (e->submitted < at) {
         *until = at;
-        return s->next.how == EXCHANGE_HARD && !s->exchange_forgets ? EXCHANGE_INSIDE : EXCHANGE_NONE;
+        /* Two plans can share a block's samples when these are of one kind. */
+        bool shares = result_format_equal(&plan_info(s->plan)->results,
+                                          &plan_info(s->next.plan)->results);
+        return s->next.how == EXCHANGE_HARD && !s->exchange_forgets && shares ? EXCHANGE_INSIDE
+                                                                              : EXCHANGE_NONE;
     }
     if (!s->exchange_begun) {
         if (s->exchange_forgets && s->flight_first != s->flight_next)

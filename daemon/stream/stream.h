@@ -96,7 +96,7 @@ enum exchange_how {
 };
 
 struct stream_exchange {
-    struct plan *plan;   /* same inputs, hop, output floats, kept frames and format of results */
+    struct plan *plan;   /* same inputs, hop, output floats and kept frames; results as before, or floats */
     uint64_t frame;      /* x, at the input's rate */
     double delay_frames;
     const char *taps_hash; /* handed on with results, see there; may be NULL */

@@ -40,6 +40,7 @@ struct engine {
     float samples[BATCHES][BATCH_FLOATS];
     uint32_t used[BATCHES];
     struct block_report reports[BATCHES][2 * BLOCKS_MAX * CHANNELS];
+    uint32_t saturated[BATCHES][BATCH_ITEMS_MAX][BLOCKS_MAX * CHANNELS];
     struct batch *queue[BATCHES];
     int queued, completable;
     bool fail_next;
@@ -132,6 +133,9 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
         added->reports = engine->reports[index] + engine->used[index] / (HOP * OUTPUT_FLOATS) * CHANNELS;
         engine->used[index] += item->blocks * HOP * item->plan->info.output_floats;
     }
+    added->saturated = result_format_native(&item->plan->info.results)
+                           ? NULL
+                           : engine->saturated[index][batch->count];
     batch->count++;
     return 0;
 }
@@ -154,8 +158,24 @@ static double ring_value(const struct batch_item *item, uint64_t position, uint3
     return code;
 }
 
+/* One sample, `place` samples after the item's first: as a float, or encoded and counted for its channel. */
+static void write_sample(const struct batch_item *item, uint32_t frame, size_t place, int c, double value)
+{
+    const struct result_format *results = &item->plan->info.results;
+    if (result_format_native(results)) {
+        item->samples[place] = (float)value;
+        return;
+    }
+    uint8_t *to = (uint8_t *)item->samples + place * results->format.bytes;
+    uint32_t *saturated = (uint32_t *)item->saturated;
+    saturated[frame / HOP * CHANNELS + (uint32_t)c] +=
+        sample_encode(&results->format, (double)(float)value * results->factor, to);
+}
+
 static void convolve(const struct batch_item *item)
 {
+    if (item->saturated != NULL)
+        memset((uint32_t *)item->saturated, 0, item->blocks * CHANNELS * sizeof *item->saturated);
     const uint32_t decimate = item->plan->info.decimate, phase = item->plan->info.decimate_phase;
     uint32_t kept = 0;
     for (uint32_t n = 0; n < item->blocks * HOP; n++) {
@@ -168,12 +188,13 @@ static void convolve(const struct batch_item *item)
                 re += item->plan->taps[k] * x;
                 im += item->plan->imaginary[k] * x;
             }
-            float *to = item->samples + (size_t)kept * item->plan->info.output_floats;
+            const size_t to = (size_t)kept * item->plan->info.output_floats;
             if (item->plan->form == OUTPUT_COMPLEX) {
-                to[2 * c] = (float)re;
-                to[2 * c + 1] = (float)im;
+                write_sample(item, n, to + 2 * c, (int)c, re);
+                write_sample(item, n, to + 2 * c + 1, (int)c, im);
             } else {
-                to[c] = item->plan->form == OUTPUT_REAL ? (float)re : (float)hypot(re, im);
+                write_sample(item, n, to + c, (int)c,
+                             item->plan->form == OUTPUT_REAL ? re : hypot(re, im));
             }
         }
         kept++;
@@ -227,6 +248,8 @@ struct capture {
     float samples[EPOCHS][FRAMES_MAX][CHANNELS];
     uint8_t seen[EPOCHS][FRAMES_MAX];
     bool mixed[EPOCHS][FRAMES_MAX];
+    bool wire[EPOCHS][FRAMES_MAX];       /* came as codes, which samples are decoded from */
+    uint64_t saturated;
     uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
     uint64_t delivered;
     int starts, ends;
@@ -259,6 +282,7 @@ static struct world *world; /* clock functions have no context */
 
 /* Of every plan the world makes; set before world_open, 1 and 0 unless a test says otherwise. */
 static uint32_t world_decimate = 1, world_phase;
+static struct result_format world_results;
 
 static int64_t simulated_monotonic_ns(void)
 {
@@ -290,8 +314,16 @@ static void take(void *context, const struct result *result)
     got->record[result->epoch] = result->record;
     for (uint32_t i = 0; i < result->frames; i++) {
         uint64_t n = result->first_frame + i;
-        memcpy(got->samples[result->epoch][n], result->samples + i * CHANNELS,
-               sizeof got->samples[0][0]);
+        got->wire[result->epoch][n] = result->wire != NULL;
+        assert_true(result->wire == NULL || result->samples == NULL);
+        const struct result_format *wire = &result->wire_format;
+        for (uint32_t c = 0; c < CHANNELS; c++)
+            got->samples[result->epoch][n][c] =
+                result->wire == NULL
+                    ? result->samples[i * CHANNELS + c]
+                    : (float)(sample_decode(&wire->format,
+                                            result->wire + (i * CHANNELS + c) * wire->format.bytes) /
+                              wire->factor);
         got->seen[result->epoch][n]++;
         got->mixed[result->epoch][n] = (result->flags & RESULT_MIXED) != 0;
     }
@@ -300,6 +332,7 @@ static void take(void *context, const struct result *result)
             got->causes[result->epoch][n] |= (uint16_t)(1u << result->invalid[i].cause);
     }
     got->delivered += result->frames;
+    got->saturated += result->saturated;
     if (result->first_frame + result->frames > got->frames[result->epoch])
         got->frames[result->epoch] = result->first_frame + result->frames;
 }
@@ -342,7 +375,11 @@ static inline void make_plan(struct plan *plan, uint64_t seed)
                                    .outputs = CHANNELS,
                                    .decimate = world_decimate,
                                    .decimate_phase = world_phase,
-                                   .output_floats = OUTPUT_FLOATS}};
+                                   .output_floats = OUTPUT_FLOATS,
+                                   .results = world_results,
+                                   .sample_bytes = world_results.format.bytes != 0
+                                                       ? world_results.format.bytes
+                                                       : (uint32_t)sizeof(float)}};
     for (int k = 0; k < TAPS; k++)
         plan->taps[k] = random_normal(&random);
 }

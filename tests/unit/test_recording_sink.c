@@ -97,11 +97,21 @@ static void test_sink(void **state)
     options.rotate_ns = 50 * NS_PER_MS;
     struct rig rig;
     open_sink(&rig, &options);
-    uint64_t frame = 0;
+    uint64_t frame = 0, clipped = 0;
     struct random_state random = {8};
+    uint8_t *wire = malloc(50000 * 4);
     while (frame < 1000000) {
         uint32_t frames = 1 + random_below(&random, 50000);
         struct result result = recording_result(0, frame, frames);
+        if (random_below(&random, 2) == 0) { /* as a device may have encoded it */
+            result.wire = wire;
+            result.wire_format = sink_recording.wire(&options);
+            result.saturated = 3 + sample_encode_block(&result.wire_format.format, result.samples,
+                                                       (size_t)frames * result.channels,
+                                                       result.wire_format.factor, wire);
+            clipped += 3;
+            result.samples = NULL;
+        }
         assert_true(sink_recording.put(rig.sink, &result) > 0);
         struct sink_ledger ledger;
         sink_recording.ledger(rig.sink, &ledger);
@@ -111,6 +121,8 @@ static void test_sink(void **state)
         uv_run(&rig.loop, UV_RUN_NOWAIT);
     }
     close_sink(&rig, in_10_s());
+    free(wire);
+    assert_int_equal(rig.at_end.saturated, clipped);
     assert_int_equal(rig.at_end.delivered, frame);
     assert_int_equal(rig.at_end.pending, 0);
     assert_int_equal(rig.at_end.bytes, frame * 4);
