@@ -218,7 +218,7 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     if (error == 0)
         error = device_select(options->device, options->cpu_threads, &engine->found, problem);
     if (error == 0) {
-        engine->depth = options->depth != 0 ? options->depth : engine->found.info.gpu ? 3 : 2;
+        engine->depth = options->depth != 0 ? options->depth : engine->found.info.gpu ? 4 : 2;
         if (engine->depth > engine->slot_count)
             engine->depth = engine->slot_count;
         choose_shape(engine);

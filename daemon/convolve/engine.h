@@ -48,7 +48,7 @@ struct engine_options {
     const char *kernels_dir;    /* NULL: the embedded kernels; files there win by name */
     const char *cache_dir;      /* NULL: no binary cache */
     uint32_t batches;           /* in flight and held by sinks, 2…16; 0: 6 */
-    uint32_t depth;             /* submitted to the device queue at once; 0: 2 on a CPU, 3 on a GPU */
+    uint32_t depth;             /* submitted to the device queue at once; 0: 2 on a CPU, 4 on a GPU */
     uint64_t input_bytes;       /* device memory for rings, 0: 512 MiB; reserved, touched when used */
     uint64_t spectrum_bytes;    /* for spectra and twiddles, 0: 512 MiB */
     uint64_t state_bytes;       /* for delay lines, tails and scratch, 0: 512 MiB */

@@ -491,6 +491,7 @@ struct engine {
     struct spsc waiting;
 
     /* device thread */
+    struct slot *watched; /* the one batch that runs, when the device thread looks for its end; NULL: none */
     struct slot *running[BATCHES_MAX + 1];
     uint32_t running_count;
     int64_t last_completed_ns;

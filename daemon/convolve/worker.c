@@ -3,7 +3,11 @@
  * eventfd that LOOP rings for a submission, a driver's callback for a completion and a
  * worker for a request; rings coalesce, so at each waking it looks at everything.
  *
- * On GPUs a second thread sleeps in the driver until each batch is done.
+ * On GPUs it looks itself for the end of a batch that runs alone; those of several are seen by a
+ * second thread, the waiter:
+ *
+ *     one batch   launch ─► sleep on the doorbell ─► look, 50 us at most ─► hand back
+ *     several     launch ─► waiter: nap, look, nap … ─► doorbell ─► hand back
  *
  * Batches complete in the order they were launched: the queue is in order.
  */
@@ -11,6 +15,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
@@ -28,14 +33,19 @@ static void ring_doorbell(int doorbell)
     (void)written; /* only fails when the counter is full: then it is ringing anyway */
 }
 
+static void note_done(struct slot *slot, cl_int status)
+{
+    slot->done_ns = clock_monotonic_ns();
+    atomic_store_explicit(&slot->done, status == CL_COMPLETE ? 1 : -1, memory_order_release);
+}
+
 /* A thread of the driver's, or the waiter. */
 static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
 {
     (void)event;
     struct slot *slot = context;
     const int doorbell = slot->engine->doorbell;
-    slot->done_ns = clock_monotonic_ns();
-    atomic_store_explicit(&slot->done, status == CL_COMPLETE ? 1 : -1, memory_order_release);
+    note_done(slot, status);
     ring_doorbell(doorbell);
 }
 
@@ -59,6 +69,15 @@ static int64_t predicted_end_ns(int64_t begin_ns, const struct slot *slot)
     return begin_ns;
 }
 
+/* CL_COMPLETE, an error of the batch or of the question (negative), or that it is still to come (positive). */
+static cl_int event_status(cl_event event)
+{
+    cl_int status = CL_QUEUED;
+    const cl_int code =
+        clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    return code != CL_SUCCESS ? code : status;
+}
+
 /*
  * The waiter thread, on GPUs: NVIDIA's driver (580) looks for finished events with callbacks
  * only every 20 ms once a batch takes longer than some 200 us, and clWaitForEvents burns a core
@@ -72,11 +91,7 @@ static cl_int wait_for(const struct engine *engine, const struct slot *slot)
     const int64_t begin_ns = before_ns > slot->device_from_ns ? before_ns : slot->device_from_ns;
     const int64_t end_ns = predicted_end_ns(begin_ns, slot);
     for (;;) {
-        cl_int status = CL_QUEUED;
-        const cl_int code = clGetEventInfo(slot->event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status,
-                                           &status, NULL);
-        if (code != CL_SUCCESS)
-            return code;
+        const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE)
             return status;
         const int64_t now_ns = clock_monotonic_ns(), gone_ns = now_ns - begin_ns;
@@ -106,6 +121,54 @@ void *engine_waiter(void *argument)
         if (atomic_load_explicit(&engine->stopping, memory_order_acquire))
             return NULL;
     }
+}
+
+/* The waiter looks for the batch's end from now on. */
+static void hand_to_waiter(struct engine *engine, struct slot *slot)
+{
+    bool pushed = spsc_push(&engine->waiting, slot);
+    assert(pushed);
+    (void)pushed;
+    ring_doorbell(engine->waiter_bell);
+}
+
+static void stop_watching(struct engine *engine)
+{
+    if (engine->watched != NULL)
+        hand_to_waiter(engine, engine->watched);
+    engine->watched = NULL;
+}
+
+/*
+ * The device thread looks itself for the end of the batch that runs alone, which saves the ways to the waiter
+ * and back: it sleeps until shortly before the time at which it should be done, then looks without a
+ * pause, 50 us at most, then leaves it to the waiter. A ring ends the sleep; what it was for is done
+ * first.
+ */
+static void watch(struct engine *engine)
+{
+    struct slot *slot = engine->watched;
+    const int64_t now_ns = clock_monotonic_ns();
+    const int64_t ahead_ns = predicted_end_ns(slot->device_from_ns, slot) - look_early_ns - now_ns;
+    if (ahead_ns > look_late_ns) { /* a shorter sleep would take longer than it should */
+        const struct timespec timeout = {ahead_ns / NS_PER_SECOND, ahead_ns % NS_PER_SECOND};
+        struct pollfd bell = {.fd = engine->doorbell, .events = POLLIN};
+        if (ppoll(&bell, 1, &timeout, NULL) != 0)
+            return; /* rung: the caller comes back */
+    }
+    const int64_t until_ns = clock_monotonic_ns() + look_early_ns + look_late_ns;
+    do {
+        const cl_int status = event_status(slot->event);
+        if (status <= CL_COMPLETE) {
+            note_done(slot, status);
+            atomic_store_explicit(&engine->last_seen_ns, slot->done_ns, memory_order_relaxed);
+            engine->watched = NULL;
+            return;
+        }
+        if (engine->running_count < engine->depth && !spsc_empty(&engine->submitted))
+            return; /* LOOP rings or has rung */
+    } while (clock_monotonic_ns() < until_ns);
+    stop_watching(engine);
 }
 
 static void request_finish(struct engine *engine, int error)
@@ -168,11 +231,12 @@ static void launch(struct engine *engine, struct slot *slot)
         atomic_store_explicit(&slot->done, 1, memory_order_relaxed);
     } else {
         device_flush(engine);
-        if (engine->waits) {
-            bool pushed = spsc_push(&engine->waiting, slot);
-            assert(pushed);
-            (void)pushed;
-            ring_doorbell(engine->waiter_bell);
+        if (engine->waits) { /* the waiter takes batches in the order of their launches */
+            stop_watching(engine);
+            if (engine->running_count == 0)
+                engine->watched = slot;
+            else
+                hand_to_waiter(engine, slot);
         }
     }
     engine->running[engine->running_count++] = slot;
@@ -256,6 +320,7 @@ int engine_request(struct engine *engine, enum request_kind kind, struct problem
 void *engine_thread(void *argument)
 {
     struct engine *engine = argument;
+    prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else every timed sleep is 50 us longer */
     for (;;) {
         uint64_t rings;
         ssize_t got = read(engine->doorbell, &rings, sizeof rings);
@@ -269,6 +334,8 @@ void *engine_thread(void *argument)
             while (engine->running_count < engine->depth &&
                    (batch = spsc_pop(&engine->submitted)) != NULL)
                 launch(engine, (struct slot *)batch);
+            if (engine->watched != NULL)
+                watch(engine);
             /* A batch that is done already made room, and may have rung before we slept. */
             again = engine->running_count > 0 &&
                     atomic_load_explicit(&engine->running[0]->done, memory_order_acquire) != 0;

@@ -60,4 +60,11 @@ static inline void *spsc_pop(struct spsc *ring)
     return item;
 }
 
+/* Consumer thread. */
+static inline bool spsc_empty(const struct spsc *ring)
+{
+    return atomic_load_explicit(&ring->head, memory_order_relaxed) ==
+           atomic_load_explicit(&ring->tail, memory_order_acquire);
+}
+
 #endif
