@@ -400,7 +400,7 @@ static void measure(struct bench *bench, struct run *run)
 
 /* ---- host to host -------------------------------------------------------------------------------- */
 
-enum { DUPLEX_MIB = 64, DUPLEX_IN_FLIGHT = 3, DUPLEX_COPIES = 8 };
+enum { DUPLEX_MIB = 64, DUPLEX_IN_FLIGHT = 4, DUPLEX_COPIES = 8 };
 
 /* Pinned memory on the host and as much on the device, copied both ways at once. */
 struct duplex {
@@ -649,7 +649,7 @@ int main(int argc, char **argv)
     bench.bell = eventfd(0, EFD_CLOEXEC);
     const struct engine_options options = {
         .device = bench.device,
-        .batches = 3,
+        .batches = DUPLEX_IN_FLIGHT,
         .input_bytes = bench.bytes + bench.bytes / 4,
         .state_bytes = UINT64_C(1) << 30,
         .batch_output_floats = bench.bytes / sizeof(float),

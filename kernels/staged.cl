@@ -10,8 +10,8 @@
  *     output ◄── envelope, gain ◄── columns back ─┘
  *
  * No twiddles in between and no transposition: row K carries the angle (K + 1/4) / rows, which its
- * first pass takes in. Groups of columns take WIDTH neighbours, so that all they read and write is
- * contiguous.
+ * first pass takes in. Groups of columns take SIDE neighbouring channels of WIDTH / SIDE neighbouring
+ * columns, so that they read whole frames, or whole sectors of them, one after the other.
  *
  * One program for the columns (STAGED_COLUMNS, POINTS = rows, STEP = columns of them, with
  * window.clh's options) and one for the rows (POINTS = columns, ROWS). With decimation by a multiple
@@ -39,19 +39,18 @@
 #define COLUMNS     STEP
 #define ENTRY_FLOATS (2UL * COMPONENTS * POINTS * COLUMNS)
 
-/* Names for what an item works on: group (g, e) has columns g WIDTH … of entry e. `own` is where the
- * scratch has the column's points. */
+/* Names for what an item works on: group (g, e) has columns g WIDTH / SIDE … of the SIDE entries from
+ * e SIDE on, which are of one block. `own` is where the scratch has the column's points. */
 #define COLUMN_GROUP                                                                               \
     __local float *memory = (__local float *)exchanges;                                            \
-    const uint li = (uint)get_local_id(0), entry = (uint)get_group_id(1);                          \
-    const uint lane = li % WIDTH, t = li / WIDTH;                                                  \
-    const uint column = (uint)get_group_id(0) * WIDTH + lane;                                      \
+    const uint li = (uint)get_local_id(0), lane = li % WIDTH, t = li / WIDTH;                      \
+    const uint entry = (uint)get_group_id(1) * SIDE + lane % SIDE;                                 \
+    const uint column = (uint)get_group_id(0) * (WIDTH / SIDE) + lane / SIDE;                      \
     const uint k = block_first + entry / rows_each;                                                \
     __global const struct row *row = rows + row_first + entry % rows_each;                         \
     __global float2 *plane = (__global float2 *)(state + scratch + entry * ENTRY_FLOATS);          \
     __global struct report_row *seen_columns =                                                     \
-        (__global struct report_row *)(state + scratch + entries * ENTRY_FLOATS) +                 \
-        (ulong)entry * COLUMNS;                                                                    \
+        (__global struct report_row *)(state + scratch + entries * ENTRY_FLOATS);                  \
     const uint own = bin_of(place_item(SIZE_LAST, t)) * COLUMNS + column;                          \
     memory += lane * (SPLIT ? 1 : 2);                                                              \
     reports += li
@@ -78,7 +77,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_fo
         plane[own + bin_of(place_point(SIZE_LAST, RADIX_LAST, j)) * COLUMNS] = x[j];
     barrier(CLK_LOCAL_MEM_FENCE);
     if (t == 0)
-        seen_columns[column] = seen_total(reports, column_frames(row, column));
+        seen_columns[(ulong)entry * COLUMNS + column] =
+            seen_total(reports, column_frames(row, column));
 }
 
 /* The reports of the columns become the block's, always in the same order. */
@@ -132,29 +132,35 @@ inline void column_back(float2 *x, __global const float2 *plane, __local float *
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_back(ARGUMENTS)
 {
     COLUMN_GROUP;
-    if (row->components > 0) {
-        float2 x[EACH];
-        column_back(x, plane, memory, own, t);
+    float2 x[EACH];
+    column_back(x, plane, memory, own, t);
 #if COMPONENTS == 2
-        float2 y[EACH];
+    float2 y[EACH];
+    barrier(CLK_LOCAL_MEM_FENCE);
+    column_back(y, plane + POINTS * COLUMNS, memory, own, t + zero);
+    if (row->components < 2) { /* what was there is of an earlier block */
         UNROLL
         for (uint j = 0; j < EACH; j++)
             y[j] = (float2)(0.0f, 0.0f);
-        if (row->components == 2) {
-            barrier(CLK_LOCAL_MEM_FENCE);
-            column_back(y, plane + POINTS * COLUMNS, memory, own, t + zero);
-        }
+    }
 #else
-        const float2 *y = x; /* not used */
+    const float2 *y = x; /* not used */
 #endif
+    if (row->components > 0) {
         const uint first = window_kept(row, k, KEPT_COLUMNS);
         const struct destination to =
             destination_of(output, row, k, t, first + column * KEPT_COLUMNS);
         points_put(&to, row, x, y);
     }
-    if (get_group_id(0) == 0 && row->report != ROW_NONE) {
+    if (get_group_id(0) != 0)
+        return;
+    for (uint side = 0; side < SIDE; side++) {
+        const uint other = (uint)get_group_id(1) * SIDE + side;
+        row = rows + row_first + other % rows_each;
         barrier(CLK_LOCAL_MEM_FENCE);
-        report_write(seen_columns, (__local float *)exchanges, report_of(output, row, k), li);
+        if (row->report != ROW_NONE) /* the same for all items */
+            report_write(seen_columns + (ulong)other * COLUMNS, (__local float *)exchanges,
+                         report_of(output, row, k), li);
     }
 }
 

@@ -13,12 +13,13 @@
 #include "convolve/fused.h"
 #include "core/log.h"
 
-enum { ITEMS_MOST = 512, SLICE_BYTES = 256 << 20, SLICE_PART = 4, REPORT_BYTES = sizeof(struct report_row) };
+enum { ITEMS_MOST = 512, SIDE_MOST = 8, SLICE_BYTES = 256 << 20, SLICE_PART = 4, REPORT_BYTES = sizeof(struct report_row) };
 
 /* Q = rows · columns. */
 struct stages {
     struct registers column, row; /* transforms of `rows` points, of `columns` points */
     uint32_t kept;                /* one column in so many comes back */
+    uint32_t side;                /* channels of a group of columns */
     uint32_t entries;             /* of a slice: a block of an output each */
 };
 
@@ -31,7 +32,7 @@ const char *staged_objection(const struct engine *engine, const struct plan_spec
 
 /* False: there is none. Few rows, so that many columns stand side by side. */
 static bool stages_find(const struct engine *engine, uint32_t points, uint32_t decimate,
-                        struct stages *stages)
+                        uint32_t inputs, struct stages *stages)
 {
     const uint32_t rows = points <= 1u << 15 ? 64 : 256;
     const struct registers *column = registers_find(rows), *row = registers_find(points / rows);
@@ -41,7 +42,11 @@ static bool stages_find(const struct engine *engine, uint32_t points, uint32_t d
     stages->row = *row;
     registers_fit(&stages->column, rows == 64 ? 32 : 16, fused_local_bytes(engine), ITEMS_MOST);
     registers_fit(&stages->row, 1, fused_local_bytes(engine), ITEMS_MOST);
-    const uint32_t groups = stages->row.points / stages->column.width;
+    /* A group reads whole sectors of memory: of few channels, several columns. */
+    stages->side = inputs & -inputs; /* the largest power of two that divides it */
+    stages->side = stages->side < SIDE_MOST ? stages->side : SIDE_MOST;
+    stages->side = stages->side < stages->column.width ? stages->side : stages->column.width;
+    const uint32_t groups = stages->row.points / (stages->column.width / stages->side);
     stages->kept = registers_kept(&stages->row, decimate);
     stages->kept = stages->kept < groups ? stages->kept : groups;
     return stages->column.blocks == 1 && registers_items(&stages->column) >= 64;
@@ -57,7 +62,7 @@ int staged_layout(const struct engine *engine, const struct plan_spec *spec,
     struct stages stages;
     layout->scratch = SCRATCH_LOCAL;
     layout->tree_lanes = 0;
-    if (!stages_find(engine, layout->fft / 2, 1, &stages))
+    if (!stages_find(engine, layout->fft / 2, 1, spec->inputs, &stages))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u is not cut into stages; use the variant \"fused\" or "
                            "\"general\"",
@@ -69,7 +74,8 @@ static void stages_of(const struct build *build, struct stages *stages)
 {
     const struct plan *plan = build->plan;
     const uint32_t points = plan->layout.fft / 2;
-    const bool found = stages_find(plan->engine, points, plan->info.decimate, stages);
+    const bool found = stages_find(plan->engine, points, plan->info.decimate,
+                                   build->spec->inputs, stages);
     assert(found); /* staged_layout has seen it */
     (void)found;
     const uint64_t entry_bytes = 2 * sizeof(float) * (uint64_t)points * fused_components(build);
@@ -77,7 +83,8 @@ static void stages_of(const struct build *build, struct stages *stages)
     const uint64_t slice_bytes = plan->engine->state.bytes / SLICE_PART < SLICE_BYTES
                                      ? plan->engine->state.bytes / SLICE_PART
                                      : SLICE_BYTES;
-    const uint64_t entries = entry_bytes < slice_bytes ? slice_bytes / entry_bytes : 1;
+    const uint64_t fit = slice_bytes / entry_bytes / stages->side * stages->side;
+    const uint64_t entries = fit > stages->side ? fit : stages->side;
     stages->entries = (uint32_t)(entries < most ? entries : most);
 }
 
@@ -108,7 +115,8 @@ static int build_kernels(struct build *build, const struct stages *stages, const
     char columns_options[KERNEL_OPTIONS], rows_options[KERNEL_OPTIONS];
     int length = fused_options(build, &stages->column, rows, columns_options, KERNEL_OPTIONS);
     snprintf(columns_options + length, KERNEL_OPTIONS - (size_t)length,
-             " -D STAGED_COLUMNS -D STEP=%uu -D KEPT_COLUMNS=%uu", stages->row.points, stages->kept);
+             " -D STAGED_COLUMNS -D STEP=%uu -D KEPT_COLUMNS=%uu -D SIDE=%uu",
+             stages->row.points, stages->kept, stages->side);
     length = registers_options(&stages->row, rows_options, KERNEL_OPTIONS);
     snprintf(rows_options + length, KERNEL_OPTIONS - (size_t)length, " -D ROWS=%uu -D COMPONENTS=%u -D KEPT=%uu",
              stages->column.points, fused_components(build), stages->kept);
@@ -145,8 +153,10 @@ struct slice {
     uint32_t row_first, rows, block_first, entries;
 };
 
+/* Groups (groups, entries / side). */
 static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel kernel,
-                     const struct registers *shape, uint32_t groups, const struct slice *slice)
+                     const struct registers *shape, uint32_t groups, uint32_t side,
+                     const struct slice *slice)
 {
     const cl_uint zero = 0;
     const cl_ulong scratch = plan->state_offset / sizeof(float);
@@ -166,7 +176,7 @@ static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel k
         {(size_t)registers_report_bytes(shape), NULL},
     };
     const size_t items = registers_items(shape);
-    const size_t global[2] = {groups * items, slice->entries}, local[2] = {items, 1};
+    const size_t global[2] = {groups * items, slice->entries / side}, local[2] = {items, 1};
     return kernel_launch(engine, kernel, arguments, sizeof arguments / sizeof arguments[0], global, local,
                          NULL);
 }
@@ -175,15 +185,15 @@ static cl_int run_slice(struct engine *engine, const struct plan *plan, const st
                         const struct slice *slice)
 {
     struct kernel *const *kernels = plan->stages[0].own;
-    const uint32_t column_groups = stages->row.points / stages->column.width;
+    const uint32_t column_groups = stages->row.points / (stages->column.width / stages->side);
     cl_int code = launch(engine, plan, kernels[FORWARD]->kernel, &stages->column, column_groups,
-                         slice);
+                         stages->side, slice);
     if (code == CL_SUCCESS)
         code = launch(engine, plan, kernels[ROWS]->kernel, &stages->row,
-                      stages->column.points / stages->row.blocks, slice);
+                      stages->column.points / stages->row.blocks, 1, slice);
     if (code == CL_SUCCESS)
         code = launch(engine, plan, kernels[BACK]->kernel, &stages->column,
-                      column_groups / stages->kept, slice);
+                      column_groups / stages->kept, stages->side, slice);
     return code;
 }
 
@@ -191,12 +201,14 @@ int staged_run(struct engine *engine, const struct plan *plan, const struct row 
                uint32_t count)
 {
     struct stages stages;
-    const bool found = stages_find(engine, plan->layout.fft / 2, plan->info.decimate, &stages);
+    const bool found =
+        stages_find(engine, plan->layout.fft / 2, plan->info.decimate, plan->info.inputs, &stages);
     assert(found);
     (void)found;
     const uint32_t most = (uint32_t)plan->stages[0].numbers[0];
     const uint32_t first = (uint32_t)(rows - (const struct row *)(const void *)engine->table.host);
     const uint32_t rows_step = count < most ? count : most, blocks_step = most / rows_step;
+    assert(count % stages.side == 0 && rows_step % stages.side == 0);
     cl_int code = CL_SUCCESS;
     for (uint32_t k = 0; k < rows->blocks && code == CL_SUCCESS; k += blocks_step)
         for (uint32_t r = 0; r < count && code == CL_SUCCESS; r += rows_step) {

@@ -297,7 +297,7 @@ static void kernels_for_gpus(void **state)
         {"fused", "s16le", 9, 500, 500, OUTPUT_REAL, 6},          /* 512, three passes */
         {"fused", "f32le", 2, 2100, 1900, OUTPUT_ENVELOPE, 320},  /* 2048 */
         {"fused", "f32le", 1, 9001, 7000, OUTPUT_REAL, 1000},     /* 8192, in halves */
-        {"staged", "f32le", 1, 36005, 29000, OUTPUT_ENVELOPE, 96} /* 64 by 512 */
+        {"staged", "f32le", 2, 36005, 29000, OUTPUT_ENVELOPE, 96} /* 64 by 512 */
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct test_signal *signal =
