@@ -249,6 +249,7 @@ static const char usage[] =
     "  --fft A,B,…          N: powers of two (default 256,1024,4096,16384)\n"
     "  --formats A,B,…      f32le, s16le, s16be (default f32le,s16be)\n"
     "  --blocks N           of a batch (default: a million samples); 1 asks for the latency\n"
+    "  --lanes W            vectors of the variant lanes: 16, 8 or 4 (default: the device's)\n"
     "  --decimate D         our plans keep every D-th frame, a power of two up to N/2\n"
     "  --variants A,B,…     names of the engine's variants; default: its own choice\n"
     "  --kernels DIR        kernels from there instead of the embedded ones\n"
@@ -293,9 +294,11 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
         {"kernels", required_argument, NULL, 'k'},  {"csv", required_argument, NULL, 'o'},
         {"bars", required_argument, NULL, 'b'},     {"quick", no_argument, NULL, 'q'},
         {"blocks", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
-        {"decimate", required_argument, NULL, 'D'}, {NULL, 0, NULL, 0},
+        {"decimate", required_argument, NULL, 'D'}, {"lanes", required_argument, NULL, 'l'},
+        {NULL, 0, NULL, 0},
     };
     struct list threads = {1, {1}}, blocks = {1, {0}}, decimate = {1, {1}};
+    struct list lanes = {1, {0}};
     bool good = true;
     for (int option; good && (option = getopt_long(argc, argv, "h", options, NULL)) != -1;)
         switch (option) {
@@ -335,9 +338,13 @@ static bool parse_arguments(struct bench *bench, int argc, char **argv)
         case 'D':
             good = list_parse(optarg, &decimate) && decimate.count == 1;
             break;
+        case 'l':
+            good = list_parse(optarg, &lanes) && lanes.count == 1;
+            break;
         default:
             good = false;
         }
+    bench->stand.vector = lanes.values[0];
     bench->stand.decimate = decimate.values[0];
     bench->stand.threads = threads.values[0];
     bench->blocks = blocks.values[0];

@@ -229,13 +229,15 @@ int row_add_ours(struct row *row, const char *variant, struct problem *problem)
         .blocks_max = shape->blocks,
         .fft = shape->fft,
         .decimate = row->stand->decimate,
+        .vector = row->stand->vector,
         .variant = variant,
     };
     struct contestant *ours = &row->contestants[row->count];
     const int error =
         diagonal_plan(row->stand->engine, &spec, row->taps, shape->channels, &ours->plan, problem);
     if (error == 0) {
-        snprintf(ours->name, sizeof ours->name, "%s", plan_info(ours->plan)->variant);
+        const struct plan_info *info = plan_info(ours->plan);
+        plan_way(ours->name, info->variant, 0, info->vector);
         ours->position = 2ull * shape->fft;
         row->count = ++row->ours;
     }

@@ -13,6 +13,7 @@
 #include "bench/measure.h"
 #include "bench/peer.h"
 #include "convolve/engine.h"
+#include "convolve/tune.h"
 #include "core/random.h"
 
 enum {
@@ -36,6 +37,7 @@ struct stand {
     struct effort effort;
     uint32_t threads;
     uint32_t decimate; /* D of our plans; the peers keep all */
+    uint32_t vector;   /* lanes of our vectors; 0: as the device likes best */
     struct engine *engine;
     int doorbell;
     struct random_state random;
@@ -50,7 +52,7 @@ struct shape {
 
 /* One way to compute a row, ours or the peer's, and what was measured of it. */
 struct contestant {
-    char name[48];
+    char name[PLAN_WAY];
     struct plan *plan; /* ours */
     struct peer *peer; /* theirs */
     enum peer_method method;

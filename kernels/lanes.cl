@@ -1,11 +1,11 @@
 /*
- * lanes: overlap-save on a CPU, 16 signals at once, one work-item a vector of blocks. Every lane of
- * a float16 is one of
+ * lanes: overlap-save on a CPU, LANES signals at once, one work-item a vector of blocks. Every lane
+ * of a vector (a float16, float8 or float4) is one of
  *
- *     16 = BLOCKS x RUN x SPAN      lane (b RUN + p) SPAN + c COMPONENTS + i
+ *     LANES = BLOCKS x RUN x SPAN      lane (b RUN + p) SPAN + c COMPONENTS + i
  *
  * component i of channel c of point v RUN + p of block b. Interleaved frames lie in that order as
- * they arrive and as they leave: RUN frames of SPAN channels are one vector. Sixteen channels have
+ * they arrive and as they leave: RUN frames of SPAN channels are one vector. LANES channels have
  * RUN = 1 and no operation ever crosses lanes; with fewer, lanes are also consecutive points, which
  * only the leaf has to tell apart. SPAN is channels times components, rounded up to a power of two.
  *
@@ -37,9 +37,9 @@
  *
  * Group (k, r): blocks k BLOCKS … of row r. In SPECTRUM:
  *
- *     row.spectrum     [Q / RUN][re: 16][im: 16], gains folded in, in the order of the leaf
- *     row.spectrum_im  scale[16], offset_hi[16], offset_lo[16], suspect[16]: the least magnitude
- *                      that can be full scale
+ *     row.spectrum     [Q / RUN][re: LANES][im: LANES], gains folded in, in the order of the leaf
+ *     row.spectrum_im  scale, offset_hi, offset_lo, suspect, [LANES] each; suspect: the least
+ *                      magnitude that can be full scale
  *     row.delay_line   factors [Q][re, im]; then with RUN > 1 the leaf's own [Q / 8 RUN][7][re, im]
  */
 
@@ -150,6 +150,7 @@ INLINE void node_inverse(SCRATCH real *z, __global const float *w, const uint lo
 
 #if RUN > 1
 /* Exchanges a bit of the lane's number, of value D, with the bit between the vectors a and b. */
+#if LANES == 16
 #define LOW_1(a, b)                                                                                \
     ((real)((a).s0, (b).s0, (a).s2, (b).s2, (a).s4, (b).s4, (a).s6, (b).s6, (a).s8, (b).s8,        \
             (a).sa, (b).sa, (a).sc, (b).sc, (a).se, (b).se))
@@ -161,8 +162,23 @@ INLINE void node_inverse(SCRATCH real *z, __global const float *w, const uint lo
     ((real)((a).s23, (b).s23, (a).s67, (b).s67, (a).sab, (b).sab, (a).sef, (b).sef))
 #define LOW_4(a, b)  ((real)((a).s0123, (b).s0123, (a).s89ab, (b).s89ab))
 #define HIGH_4(a, b) ((real)((a).s4567, (b).s4567, (a).scdef, (b).scdef))
-#define LOW_8(a, b)  ((real)((a).lo, (b).lo))
-#define HIGH_8(a, b) ((real)((a).hi, (b).hi))
+#elif LANES == 8
+#define LOW_1(a, b)  ((real)((a).s0, (b).s0, (a).s2, (b).s2, (a).s4, (b).s4, (a).s6, (b).s6))
+#define HIGH_1(a, b) ((real)((a).s1, (b).s1, (a).s3, (b).s3, (a).s5, (b).s5, (a).s7, (b).s7))
+#define LOW_2(a, b)  ((real)((a).s01, (b).s01, (a).s45, (b).s45))
+#define HIGH_2(a, b) ((real)((a).s23, (b).s23, (a).s67, (b).s67))
+#define LOW_4(a, b)  LOW_HALF(a, b)
+#define HIGH_4(a, b) HIGH_HALF(a, b)
+#else
+#define LOW_1(a, b)  ((real)((a).s0, (b).s0, (a).s2, (b).s2))
+#define HIGH_1(a, b) ((real)((a).s1, (b).s1, (a).s3, (b).s3))
+#define LOW_2(a, b)  LOW_HALF(a, b)
+#define HIGH_2(a, b) HIGH_HALF(a, b)
+#define LOW_4(a, b)  LOW_HALF(a, b) /* not a bit of theirs */
+#define HIGH_4(a, b) HIGH_HALF(a, b)
+#endif
+#define LOW_HALF(a, b)  ((real)((a).lo, (b).lo))
+#define HIGH_HALF(a, b) ((real)((a).hi, (b).hi))
 
 INLINE void exchange_bit(real rows[8], const uint lane_bit, const uint row_bit)
 {
@@ -173,11 +189,11 @@ INLINE void exchange_bit(real rows[8], const uint lane_bit, const uint row_bit)
             rows[i] = lane_bit == 1   ? LOW_1(a, b)
                       : lane_bit == 2 ? LOW_2(a, b)
                       : lane_bit == 4 ? LOW_4(a, b)
-                                      : LOW_8(a, b);
+                                      : LOW_HALF(a, b);
             rows[i + row_bit] = lane_bit == 1   ? HIGH_1(a, b)
                                 : lane_bit == 2 ? HIGH_2(a, b)
                                 : lane_bit == 4 ? HIGH_4(a, b)
-                                                : HIGH_8(a, b);
+                                                : HIGH_HALF(a, b);
         }
 }
 
@@ -339,9 +355,10 @@ INLINE void frames_read(SCRATCH real *z, const struct source *source, struct lev
             frames_forward(z, source, &seen, w, READ_OLD, READ_NEW);
         else
             frames_forward(z, source, &seen, w, READ_MIXED, READ_MIXED);
-        seen.present = (int16)(2 * Q - source->new_from) & (LANE_POINT == (uint16)0);
-        careful = FLOATS && any(source->used & (max(seen.peak, seen.old) >= (int16)NOT_FINITE));
-        if (!careful && any(source->used & (seen.peak >= as_int16(source->suspect))))
+        seen.present = (flag_lanes)(2 * Q - source->new_from) & (LANE_POINT == (word_lanes)0);
+        const flag_lanes most = max(seen.peak, seen.old);
+        careful = FLOATS && any(source->used & (most >= (flag_lanes)NOT_FINITE));
+        if (!careful && any(source->used & (seen.peak >= AS_FLAGS(source->suspect))))
             seen.overload = overload_count(source);
         *levels = seen;
     }

@@ -45,6 +45,8 @@ static void choose_shape(struct engine *engine)
 {
     const bool gpu = engine->found.info.gpu || engine_hooks.gpu_shape;
     engine->lanes = gpu ? 1 : 16;
+    const uint32_t floats = engine->found.info.vector_floats;
+    engine->vector = floats >= 16 ? 16 : floats >= 8 ? 8 : 4;
     engine->items = !gpu ? 1 : engine_hooks.items != 0 ? engine_hooks.items : 128;
     /* Reports are added up in local memory too. */
     const uint64_t reserved = engine->items * sizeof(struct report_row) + 1024;

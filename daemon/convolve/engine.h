@@ -133,6 +133,7 @@ struct plan_spec {
     uint32_t fft;                       /* N (real points, power of two, 64…2^21); 0: chosen by rule */
     const char *variant;                /* NULL: by wisdom, else by rule; else its name */
     uint32_t items;                     /* work-items of a group, a power of two; 0: the variant's own */
+    uint32_t vector;                    /* "lanes": lanes of a vector, 16, 8 or 4; 0: as wide as the device's own */
     double rate_hz;                     /* frames a second, 0: unknown. For choosing only: */
     int64_t latency_ns;                 /* most time from a block's first frame to its result; 0: any */
     bool hop_free;                      /* `hop` is a suggestion: wisdom may replace it */
@@ -158,6 +159,7 @@ void plan_close(struct plan *plan); /* WORKER; no batch may use it; NULL is fine
 struct plan_info {
     const char *variant;
     uint32_t hop, fft, partitions;
+    uint32_t vector; /* lanes of a vector where the variant has a choice; 0: it has none */
     uint32_t decimate, decimate_phase; /* as asked for, at least 1 */
     uint32_t taps_longest;     /* S: the longest of the edges' taps */
     uint32_t history_frames;   /* frames before a block that its result needs: the ring must hold them (≥ S-1) */

@@ -156,6 +156,7 @@ struct layout {
     enum scratch scratch;
     uint32_t planes;     /* transforms of scratch a group has */
     uint32_t items;      /* work-items of a group, unless a stage says otherwise */
+    uint32_t vector;     /* lanes of a vector; 0: the kernels' own */
     uint32_t tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
     struct {
         uint32_t span;       /* R: blocks of a long block; 0: there is no tail */
@@ -252,6 +253,7 @@ struct variant {
     bool partitions;
     bool formats;   /* encodes its results (encode.clh); else plans that ask for it get floats */
     bool components_apart; /* and the real part of an envelope waits in row.real_parts for the other */
+    bool vectors; /* the width of its vectors is a choice (spec.vector) */
     bool decimates; /* computes or at least writes only the frames that a plan keeps (row.decimate) */
     const char *(*objection)(const struct engine *engine, const struct plan_spec *spec,
                              bool by_name);
@@ -295,7 +297,7 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
  * `file`, built with LANES and ITEMS of the engine's shape, GLOBAL_SCRATCH where the layout says
  * so, and `options` ("-D X=1 …", NULL: none); file NULL: the caller sets `run`. `items` is the
  * engine's, group_blocks 1, local_bytes what the layout's planes need; the caller may change them
- * ("-D ITEMS=n" among its options replaces the engine's). Stages
+ * ("-D ITEMS=n" and "-D LANES=n" among its options replace the engine's). Stages
  * added before stay where they are.
  */
 int plan_stage(struct build *build, const char *file, const char *function, const char *options,
@@ -433,6 +435,8 @@ struct engine {
     char *kernels_dir, *cache_dir;
     bool guards;
     uint32_t lanes, items;       /* the kernels' shape */
+    uint32_t vector;             /* lanes of the device's own vectors, for variants that have the
+                                    choice: 16, 8 or 4 */
     uint64_t local_budget_bytes; /* for transforms in local memory */
     uint32_t slot_count, depth;
     uint64_t slot_samples, slot_reports; /* floats, reports */

@@ -1,12 +1,13 @@
 /*
  * The variant "lanes": on a CPU, a vector holds channels, consecutive points and neighbouring
- * blocks (kernels/lanes.cl). A row is a group of up to 16 neighbouring channels, or 8 with two
- * components each; what is left of a plan's channels has a stage of its own, whose narrower groups
- * use their lanes for points. Every size and the sample format are built into the program. In
- * SPECTRUM, for each stage:
+ * blocks (kernels/lanes.cl). W, the width of a vector, is 16, 8 or 4: what the device was found
+ * to be quickest with, or what the specification says. A row is a group of up to W neighbouring
+ * channels, or W / 2 with two components each; what is left of a plan's channels has a stage of its
+ * own, whose narrower groups use their lanes for points. Every size and the sample format are built
+ * into the program. In SPECTRUM, for each stage:
  *
  *     factors of the nodes, those of the leaves;
- *     group: scale[16] offset_hi[16] offset_lo[16] suspect[16] · [Q / RUN][re: 16][im: 16]
+ *     group: scale[W] offset_hi[W] offset_lo[W] suspect[W] · [Q / RUN][re: W][im: W]
  *
  * Worker threads under engine->workers.
  */
@@ -19,21 +20,22 @@
 #include <string.h>
 
 enum {
-    WIDTH = 16,
-    CONSTANTS_FLOATS = 4 * WIDTH,
     LEAF = 8,
     LOG_LEAF = 3,
     LEVELS_MAX = 5, /* above the leaf */
     RUN_MAX = 8,    /* points of a lane's leaf */
+    LONE_WIDTH = 8, /* at most, of a channel by itself: quicker, by measurement, than 16, which are
+                       two or four blocks side by side */
 };
 
 /* ---- geometry -------------------------------------------------------------------------------- */
 
 /* What the lanes of one stage hold. */
 struct lanes_shape {
+    uint32_t width; /* of a vector: 16, 8 or 4 */
     uint32_t fft, q;
     uint32_t channels, components; /* of a group */
-    uint32_t span, run, blocks;    /* 16 = blocks · run · span */
+    uint32_t span, run, blocks;    /* width = blocks · run · span */
     uint32_t first, groups;        /* channel of the first group */
 };
 
@@ -49,9 +51,10 @@ static uint32_t log2_of(uint32_t power)
 }
 
 /* The stages of a plan: full groups, and the channels that are left. Returns how many. */
-static uint32_t shapes_of(const struct plan_spec *spec, uint32_t fft, struct lanes_shape shapes[2])
+static uint32_t shapes_of(const struct plan_spec *spec, const struct layout *layout,
+                          struct lanes_shape shapes[2])
 {
-    const uint32_t each = components(spec), most = WIDTH / each;
+    const uint32_t fft = layout->fft, each = components(spec), most = layout->vector / each;
     const uint32_t counts[2] = {spec->inputs / most, spec->inputs % most != 0};
     const uint32_t channels[2] = {most, spec->inputs % most};
     uint32_t stages = 0;
@@ -60,6 +63,7 @@ static uint32_t shapes_of(const struct plan_spec *spec, uint32_t fft, struct lan
             continue;
         struct lanes_shape *shape = &shapes[stages++];
         *shape = (struct lanes_shape){
+            .width = layout->vector,
             .fft = fft,
             .q = fft / 2,
             .channels = channels[i],
@@ -71,13 +75,13 @@ static uint32_t shapes_of(const struct plan_spec *spec, uint32_t fft, struct lan
         while (shape->span < shape->channels * each)
             shape->span *= 2;
         /* The level above the leaf has at least `run` leaves, and none has radix 2 if it can be. */
-        shape->run = WIDTH / shape->span;
+        shape->run = shape->width / shape->span;
         if (shape->run > RUN_MAX)
             shape->run = RUN_MAX;
         const uint32_t above = log2_of(shape->q) - LOG_LEAF;
         if (shape->run == RUN_MAX && above != 3 && above < 5)
             shape->run = RUN_MAX / 2;
-        shape->blocks = WIDTH / shape->span / shape->run;
+        shape->blocks = shape->width / shape->span / shape->run;
     }
     return stages;
 }
@@ -124,7 +128,9 @@ static uint64_t radices_of(const struct lanes_shape *shape)
 /* Factors of the leaves, lane by lane; with one point a vector they are those of the tree. */
 static uint64_t leaf_floats(const struct lanes_shape *shape)
 {
-    return shape->run == 1 ? 0 : (uint64_t)shape->q / LEAF / shape->run * (LEAF - 1) * 2 * WIDTH;
+    return shape->run == 1
+               ? 0
+               : (uint64_t)shape->q / LEAF / shape->run * (LEAF - 1) * 2 * shape->width;
 }
 
 static uint64_t factor_floats(const struct lanes_shape *shape)
@@ -132,20 +138,25 @@ static uint64_t factor_floats(const struct lanes_shape *shape)
     return 2 * (uint64_t)shape->q + leaf_floats(shape);
 }
 
+static uint64_t constants_floats(const struct lanes_shape *shape)
+{
+    return 4 * (uint64_t)shape->width;
+}
+
 static uint64_t group_floats(const struct lanes_shape *shape)
 {
-    return CONSTANTS_FLOATS + (uint64_t)shape->q / shape->run * 2 * WIDTH;
+    return constants_floats(shape) + (uint64_t)shape->q / shape->run * 2 * shape->width;
 }
 
 static uint64_t local_bytes(const struct lanes_shape *shape)
 {
-    return (uint64_t)shape->q / shape->run * 2 * WIDTH * sizeof(float);
+    return (uint64_t)shape->q / shape->run * 2 * shape->width * sizeof(float);
 }
 
 const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
 {
     (void)by_name;
-    if (engine->lanes != WIDTH)
+    if (engine->lanes == 1)
         return "it is made for CPUs";
     if (layout_single_edges(spec) != NULL)
         return layout_single_edges(spec);
@@ -168,13 +179,16 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
     if (error < 0)
         return error;
     struct lanes_shape shapes[2];
-    const uint32_t stages = shapes_of(spec, layout->fft, shapes);
+    layout->vector = spec->vector != 0 ? spec->vector : engine->vector;
+    if (spec->vector == 0 && spec->inputs * components(spec) == 1 && layout->vector > LONE_WIDTH)
+        layout->vector = LONE_WIDTH;
+    const uint32_t stages = shapes_of(spec, layout, shapes);
     layout->tree_lanes = 0;
     layout->planes = 1;
     layout->scratch = SCRATCH_LOCAL;
     for (uint32_t s = 0; s < stages; s++) {
-        if (WIDTH / shapes[s].run > layout->planes)
-            layout->planes = WIDTH / shapes[s].run;
+        if (shapes[s].width / shapes[s].run > layout->planes)
+            layout->planes = shapes[s].width / shapes[s].run;
         if (local_bytes(&shapes[s]) > engine->local_budget_bytes)
             layout->scratch = SCRATCH_GLOBAL;
     }
@@ -187,7 +201,7 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
 void lanes_measure(struct build *build)
 {
     struct lanes_shape shapes[2];
-    const uint32_t stages = shapes_of(build->spec, build->plan->layout.fft, shapes);
+    const uint32_t stages = shapes_of(build->spec, &build->plan->layout, shapes);
     for (uint32_t s = 0; s < stages; s++)
         build->spectra_floats +=
             factor_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
@@ -205,7 +219,7 @@ static void fill_factors(const struct lanes_shape *shape, const struct tree *tre
     float *lanes = memory + 2 * (uint64_t)shape->q;
     for (uint32_t leaf = 0; leaf < leaves; leaf += shape->run)
         for (uint32_t i = 0; i < (LEAF - 1) * 2; i++)
-            for (uint32_t lane = 0; lane < WIDTH; lane++) {
+            for (uint32_t lane = 0; lane < shape->width; lane++) {
                 const uint32_t point = lane / shape->span % shape->run;
                 *lanes++ = scalars[(uint64_t)(leaf + point) * (LEAF - 1) * 2 + i];
             }
@@ -219,15 +233,15 @@ static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t l
     const double greatest = floats ? 1 : (double)(0x7fffffffu >> like->shift_right);
     const double offset = fabs((double)like->offset_hi + (double)like->offset_lo);
     const double suspect = (greatest - offset) * fabs((double)like->scale) * (1 - 1e-6);
-    for (; lane < WIDTH; lane += shape->span) {
+    for (; lane < shape->width; lane += shape->span) {
         const uint32_t point = lane / shape->span % shape->run;
         group[lane] = like->scale;
-        group[WIDTH + lane] = like->offset_hi;
-        group[2 * WIDTH + lane] = like->offset_lo;
-        group[3 * WIDTH + lane] = (float)fmax(suspect, 0);
-        float *place = group + CONSTANTS_FLOATS + lane;
+        group[shape->width + lane] = like->offset_hi;
+        group[2 * shape->width + lane] = like->offset_lo;
+        group[3 * shape->width + lane] = (float)fmax(suspect, 0);
+        float *place = group + constants_floats(shape) + lane;
         for (uint32_t node = point; node < shape->q / LEAF; node += shape->run)
-            for (uint32_t i = 0; i < 2 * LEAF; i++, place += WIDTH) /* re and im in turn */
+            for (uint32_t i = 0; i < 2 * LEAF; i++, place += shape->width) /* re and im in turn */
                 *place = spectrum[(uint64_t)node * 2 * LEAF + i] * gain;
     }
 }
@@ -264,7 +278,8 @@ static void program_options(const struct build *build, const struct lanes_shape 
         scaled |= like.scale != 1;
         offsets |= like.offset_hi != 0 || like.offset_lo != 0;
     }
-    int length = snprintf(options, capacity, "-D LOG_Q=%u", log2_of(shape->q));
+    int length = snprintf(options, capacity, "-D LANES=%u -D LOG_Q=%u", shape->width,
+                          log2_of(shape->q));
     for (uint32_t i = 0; i < LEVELS_MAX; i++)
         length +=
             snprintf(options + length, capacity - (size_t)length, " -D LOG_%u=%u", i, levels[i]);
@@ -335,7 +350,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
         row->stride = plan->info.output_floats;
         row->delay_line = base;
         row->spectrum_im = base + place;
-        row->spectrum = base + place + CONSTANTS_FLOATS;
+        row->spectrum = base + place + constants_floats(shape);
     }
 done:
     tree_free(tree);
@@ -347,7 +362,7 @@ int lanes_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     struct lanes_shape shapes[2];
-    const uint32_t stages = shapes_of(build->spec, plan->layout.fft, shapes);
+    const uint32_t stages = shapes_of(build->spec, &plan->layout, shapes);
     uint64_t base = plan->spectra_offset / sizeof(float);
     float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
     int error = 0;

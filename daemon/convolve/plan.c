@@ -117,7 +117,11 @@ static void kernel_options(const struct build *build, const char *own, char opti
      * (llvm.experimental.noalias.scope.decl). */
     const bool simulator = strcmp(engine->found.info.platform, "Oclgrind") == 0;
     const bool items = own != NULL && strstr(own, "-D ITEMS=") != NULL;
-    int length = snprintf(options, KERNEL_OPTIONS, "-D LANES=%u", engine->lanes);
+    const bool lanes = own != NULL && strstr(own, "-D LANES=") != NULL;
+    int length = 0;
+    options[0] = '\0';
+    if (!lanes)
+        length = snprintf(options, KERNEL_OPTIONS, "-D LANES=%u", engine->lanes);
     if (!items)
         length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, " -D ITEMS=%u",
                            build->plan->layout.items);
@@ -227,6 +231,7 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
         .hop = spec->hop,
         .fft = layout->fft,
         .partitions = layout->partitions + layout->tail.partitions,
+        .vector = layout->vector,
         .taps_longest = layout->taps_longest,
         .history_frames = (layout->history_blocks + layout->tail_blocks) * spec->hop,
         .decimate = spec->decimate > 1 ? spec->decimate : 1,
@@ -279,6 +284,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         spec->blocks_max <= BLOCKS_MAX && sample_format_valid(&spec->format) &&
         (result_format_native(&spec->results) || sample_format_valid(&spec->results.format)) &&
         isfinite(spec->results.factor) && spec->decimate <= DECIMATE_MAX &&
+        (spec->vector == 0 || spec->vector == 4 || spec->vector == 8 || spec->vector == 16) &&
         spec->decimate_phase < (spec->decimate > 1 ? spec->decimate : 1) &&
         (spec->fft == 0 ||
          (spec->fft >= FFT_MIN && spec->fft <= FFT_MAX && (spec->fft & (spec->fft - 1)) == 0));
@@ -286,8 +292,8 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
         return problem_set(
             problem, ERROR_ARGUMENT,
             "a plan takes 1 to %d channels, blocks of 1 to %d frames, 1 to %d blocks at once, "
-            "valid sample formats, an fft that is a power of two from %d to %d, and a decimation "
-            "of 1 to %d with a phase below it",
+            "valid sample formats, an fft that is a power of two from %d to %d, a decimation of "
+            "1 to %d with a phase below it, and vectors of 16, 8 or 4 lanes",
             CHANNELS_MAX, HOP_MAX, BLOCKS_MAX, FFT_MIN, FFT_MAX, DECIMATE_MAX);
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
@@ -396,6 +402,7 @@ static int prepare_by_wisdom(struct engine *engine, const struct plan_spec *spec
     wise.variant = chosen->variant;
     wise.fft = chosen->fft;
     wise.items = chosen->items;
+    wise.vector = chosen->vector;
     if (spec->hop_free)
         wise.hop = chosen->hop;
     struct problem problem;

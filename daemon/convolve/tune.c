@@ -88,22 +88,23 @@ struct list {
 };
 
 static void add(struct list *list, const char *variant, const struct layout *layout, uint32_t hop,
-                uint32_t items)
+                uint32_t items, uint32_t vector)
 {
     if (list->count == CANDIDATES_MAX)
         return;
     struct candidate *candidate = &list->items[list->count++];
     *candidate = (struct candidate){
-        .hop = hop, .fft = layout->fft, .partitions = layout->partitions, .items = items};
+        .hop = hop, .fft = layout->fft, .partitions = layout->partitions, .items = items,
+        .vector = vector};
     snprintf(candidate->variant, sizeof candidate->variant, "%s", variant);
 }
 
-/* A variant with one block: the shortest N that will do and a few longer ones; on devices with
- * work-groups also other sizes of them at the shortest. */
+/* A variant with one block: the shortest N that will do and a few longer ones. At the shortest also
+ * other sizes of work-groups, where the device has them, and of vectors, where the variant has. */
 static void add_variant(const struct engine *engine, const struct plan_spec *spec,
                         const struct variant *variant, struct list *list)
 {
-    static const uint32_t sizes[] = {64, 256};
+    static const uint32_t sizes[] = {64, 256}, vectors[] = {16, 8, 4};
     struct plan_spec sized = *spec;
     uint32_t found = 0;
     sized.variant = variant->name;
@@ -119,10 +120,13 @@ static void add_variant(const struct engine *engine, const struct plan_spec *spe
         const bool last = layout.partitions == 1;
         if (layout.partitions > 1 && fft < 4 * spec->hop && fft * 16 < layout.taps_longest)
             continue;
-        add(list, variant->name, &layout, spec->hop, 0);
+        add(list, variant->name, &layout, spec->hop, 0, layout.vector);
+        for (size_t i = 0; found == 0 && variant->vectors && i < 3; i++)
+            if (vectors[i] != layout.vector)
+                add(list, variant->name, &layout, spec->hop, 0, vectors[i]);
         for (size_t i = 0; found == 0 && engine->items > 1 && i < sizeof sizes / sizeof sizes[0];
              i++)
-            add(list, variant->name, &layout, spec->hop, sizes[i]);
+            add(list, variant->name, &layout, spec->hop, sizes[i], 0);
         found += last ? 2 : 1;
     }
 }
@@ -177,6 +181,7 @@ static struct plan_spec candidate_spec(const struct plan_spec *spec,
     own.hop_free = false;
     own.fft = candidate->fft;
     own.items = candidate->items;
+    own.vector = candidate->vector;
     return own;
 }
 
@@ -376,6 +381,16 @@ const struct wisdom_entry *plan_wisdom(struct engine *engine, const struct plan_
     return entry;
 }
 
+const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector)
+{
+    const uint32_t size = items != 0 ? items : vector;
+    if (size != 0)
+        snprintf(text, PLAN_WAY, "%s/%u", variant, size);
+    else
+        snprintf(text, PLAN_WAY, "%s", variant);
+    return text;
+}
+
 uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,
                       struct candidate *candidates, uint32_t capacity)
 {
@@ -395,6 +410,7 @@ uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,
         } else {
             candidate->fft = layout.fft;
             candidate->partitions = layout.partitions;
+            candidate->vector = layout.vector;
         }
     }
     return count;

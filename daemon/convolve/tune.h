@@ -31,6 +31,12 @@ int plan_tune(struct engine *engine, const struct plan_spec *spec, tune_progress
 /* What is remembered for the spec; NULL: nothing. */
 const struct wisdom_entry *plan_wisdom(struct engine *engine, const struct plan_spec *spec);
 
+enum { PLAN_WAY = WISDOM_NAME + 24 };
+
+/* "lanes/16", "fused/256": the variant with the width of its vectors or the size of its
+ * work-groups, where they are a choice (not 0). Returns `text`. */
+const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector);
+
 /* Every variant as the rule sees it: N and partitions, or in `reason` why it is not for this plan.
  * Returns how many there are (at most `capacity` are filled). Measures nothing. */
 uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,

@@ -23,6 +23,7 @@ struct candidate {
     char variant[WISDOM_NAME];
     uint32_t hop, fft, partitions;
     uint32_t items; /* work-items of a group, 0: the variant's own */
+    uint32_t vector; /* lanes of a vector, 0: the variant has no choice */
     bool measured;
     double one_us;              /* a block alone: submission to completion, median */
     double each_us;             /* a block among `blocks_max`, median */

@@ -15,6 +15,7 @@ struct device_info {
     bool gpu;
     bool doubles; /* kernels can compute in double */
     uint32_t compute_units;
+    uint32_t vector_floats; /* floats of the device's own vectors, as the driver says */
     uint64_t memory_bytes, local_bytes, allocation_max_bytes;
 };
 

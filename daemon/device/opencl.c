@@ -38,9 +38,10 @@ static void describe(cl_platform_id platform, cl_device_id device, struct device
     device_text(device, CL_DRIVER_VERSION, info->driver, sizeof info->driver);
     device_text(device, CL_DEVICE_VERSION, info->version, sizeof info->version);
     cl_device_type type = 0;
-    cl_uint units = 0;
+    cl_uint units = 0, floats = 0;
     cl_ulong memory = 0, local = 0, allocation = 0;
     clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL);
+    clGetDeviceInfo(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof floats, &floats, NULL);
     clGetDeviceInfo(device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
     clGetDeviceInfo(device, CL_DEVICE_GLOBAL_MEM_SIZE, sizeof memory, &memory, NULL);
     clGetDeviceInfo(device, CL_DEVICE_LOCAL_MEM_SIZE, sizeof local, &local, NULL);
@@ -52,6 +53,7 @@ static void describe(cl_platform_id platform, cl_device_id device, struct device
     info->compute_units = units;
     info->memory_bytes = memory;
     info->local_bytes = local;
+    info->vector_floats = floats;
     info->allocation_max_bytes = allocation;
 }
 

@@ -25,13 +25,15 @@ struct subject {
 /* ---- printing ----------------------------------------------------------------------------------
  */
 
+static const char *candidate_name(char text[PLAN_WAY], const struct candidate *candidate)
+{
+    return plan_way(text, candidate->variant, candidate->items, candidate->vector);
+}
+
 static void print_way(FILE *out, const struct candidate *candidate, bool block)
 {
-    char variant[WISDOM_NAME + 24];
-    if (candidate->items != 0)
-        snprintf(variant, sizeof variant, "%s/%u", candidate->variant, candidate->items);
-    else
-        snprintf(variant, sizeof variant, "%s", candidate->variant);
+    char variant[PLAN_WAY];
+    candidate_name(variant, candidate);
     fprintf(out, "    %-22s", variant);
     if (block)
         fprintf(out, " block %6u", candidate->hop);
@@ -107,6 +109,7 @@ static int explain_stream(struct subject *subject, struct problem *problem)
     if (error < 0)
         return error;
     const struct plan_info *info = plan_info(plan);
+    char variant[PLAN_WAY];
     static const char *const choices[] = {
         [PLAN_BY_RULE] = "by rule: nothing was measured for it (convolvd --tune does)",
         [PLAN_BY_NAME] = "because `variant` or `fft` asks for it",
@@ -116,7 +119,8 @@ static int explain_stream(struct subject *subject, struct problem *problem)
         subject->out,
         "stream %s: %s, blocks of %u frames, N = %u, %u partition%s, %s\n"
         "  %u channels in, %u out, %u taps; a block about %.1f us, error %.1e in the self-test\n",
-        subject->stream->name, info->variant, info->hop, info->fft, info->partitions,
+        subject->stream->name, plan_way(variant, info->variant, 0, info->vector), info->hop, info->fft,
+        info->partitions,
         info->partitions == 1 ? "" : "s", choices[info->choice], info->inputs, info->outputs,
         info->taps_longest, (double)plan_cost_ns(plan, 1) / 1000, info->self_test_error);
     const struct wisdom_entry *entry = plan_wisdom(subject->engine, subject->spec);
@@ -134,10 +138,12 @@ static void show_progress(void *context, uint32_t done, uint32_t total,
     const struct subject *subject = context;
     if (!subject->options->progress || !isatty(STDERR_FILENO))
         return;
+    char variant[PLAN_WAY];
     const int filled = (int)((uint64_t)BAR * done / total);
     fprintf(stderr, "\r%-16.16s [%.*s%*s] %3u %%  %-20s N = %-8u", subject->stream->name, filled,
             "##############################", BAR - filled, "",
-            (unsigned)(100 * (uint64_t)done / total), candidate->variant, candidate->fft);
+            (unsigned)(100 * (uint64_t)done / total), candidate_name(variant, candidate),
+            candidate->fft);
     fflush(stderr);
 }
 
@@ -152,8 +158,9 @@ static int tune_stream(struct subject *subject, struct problem *problem)
         fprintf(stderr, "\r%79s\r", "");
     if (entry != NULL) {
         const struct candidate *chosen = &entry->candidates[entry->chosen];
+        char variant[PLAN_WAY];
         fprintf(subject->out, "stream %s: %s, blocks of %u frames, N = %u\n", subject->stream->name,
-                chosen->variant, chosen->hop, chosen->fft);
+                candidate_name(variant, chosen), chosen->hop, chosen->fft);
         print_measured(subject, entry);
     }
     return error;

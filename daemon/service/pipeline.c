@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "convolve/tune.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "service/direct.h"
@@ -152,11 +153,12 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
                                               [PLAN_BY_NAME] = "as asked for",
                                               [PLAN_BY_WISDOM] = "by measurement"};
         const struct plan_info *info = plan_info(*plan);
-        char format[24];
+        char format[24], way[PLAN_WAY];
         const bool native = result_format_native(&info->results);
-        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in %s, chosen %s",
-                 config->name, info->variant, info->hop, info->fft, info->partitions,
-                 info->partitions == 1 ? "" : "s",
+        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
+                 "%s, chosen %s",
+                 config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
+                 info->partitions, info->partitions == 1 ? "" : "s",
                  native ? "floats" : sample_format_name(&info->results.format, format),
                  choices[info->choice]);
         *delay_frames = filters.delay_frames;

@@ -47,6 +47,15 @@ static void count_steps(void *context, uint32_t done, uint32_t total,
     steps++;
 }
 
+static bool took_part(const struct wisdom_entry *entry, const char *variant, uint32_t vector)
+{
+    for (uint32_t i = 0; i < entry->count; i++)
+        if (strcmp(entry->candidates[i].variant, variant) == 0 &&
+            entry->candidates[i].vector == vector && entry->candidates[i].measured)
+            return true;
+    return false;
+}
+
 static void the_best_is_followed(void **state)
 {
     (void)state;
@@ -73,6 +82,8 @@ static void the_best_is_followed(void **state)
         if (i > 0 && strcmp(other->variant, entry->candidates[i - 1].variant) != 0)
             variants++;
     }
+    for (uint32_t width = 16; harness_runs(engine, "lanes") && width >= 4; width /= 2)
+        assert_true(took_part(entry, "lanes", width));
     assert_string_equal(chosen->variant, "overlap-add");
     assert_int_equal(chosen->fft, 512);
     assert_true(variants >= 4); /* every variant of the table that this device has took part */

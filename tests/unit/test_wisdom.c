@@ -44,6 +44,7 @@ static const struct candidate measured[] = {
      .fft = 512,
      .partitions = 3,
      .items = 64,
+     .vector = 8,
      .measured = true,
      .one_us = 5,
      .each_us = 2.5,
@@ -73,6 +74,7 @@ static void put_and_found(void **state)
         assert_int_equal(got->fft, want->fft);
         assert_int_equal(got->partitions, want->partitions);
         assert_int_equal(got->items, want->items);
+        assert_int_equal(got->vector, want->vector);
         assert_int_equal(got->measured, want->measured);
         assert_true(got->one_us == want->one_us && got->each_us == want->each_us);
     }
