@@ -8,10 +8,13 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -134,17 +137,33 @@ static void test_sink(void **state)
     assert_int_equal(next, frame);
 }
 
-/* A queue too small for two of the results that come at once: whole ones are dropped, none silently.
- * Putting one takes a tenth of the time that writing it takes, so that the writer cannot keep up. */
+static atomic_bool held;
+static pthread_t loop_thread;
+
+/* A clock that lets the writer, which asks it after every message, wait while `held`. */
+static int64_t holding_time(void)
+{
+    while (atomic_load(&held) && !pthread_equal(pthread_self(), loop_thread))
+        usleep(100);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+/* A queue far too small for what comes while the disk hangs: whole results are dropped, none
+ * silently. */
 static void test_queue_overflow(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("full.wav", "s16le");
     options.queue_bytes = 128 << 10;
+    enum { RESULTS = 300, FRAMES = 1000 };
+    static const struct clock_functions holding = {holding_time, holding_time};
+    loop_thread = pthread_self();
+    atomic_store(&held, true);
+    clock_replace(&holding);
     struct rig rig;
     open_sink(&rig, &options);
-    enum { RESULTS = 30, FRAMES = 10000 };
-    /* Made before, so that all comes at once. */
     const struct result all = recording_result(0, 0, RESULTS * FRAMES);
     for (uint64_t i = 0; i < RESULTS; i++) {
         struct result result = all;
@@ -156,8 +175,10 @@ static void test_queue_overflow(void **state)
         sink_recording.ledger(rig.sink, &ledger);
         check_ledger(&ledger);
     }
+    atomic_store(&held, false);
     close_sink(&rig, in_10_s());
-    assert_true(rig.at_end.dropped[DROP_QUEUE] > 0);
+    clock_replace(NULL);
+    assert_true(rig.at_end.dropped[DROP_QUEUE] > 200 * FRAMES);
     assert_true(rig.at_end.dropped[DROP_QUEUE] % FRAMES == 0);
     assert_int_equal(rig.at_end.delivered + rig.at_end.dropped[DROP_QUEUE], RESULTS * FRAMES);
     char names[512][256];
