@@ -78,15 +78,15 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     float2 *y = x; /* not used */
 #endif
     const uint own = kept_item(POINTS, t, kept);
-    if (!active || !takes_part(own))
+    if (!active)
         return;
-    if (row->components > 0) {
+    if (takes_part(own) && row->components > 0) {
         turn_root(x, true);
         if (COMPONENTS == 2)
             turn_root(y, true);
         const struct destination to = destination_of(output, row, k, own, 0);
         points_put(&to, row, x, y);
     }
-    if (t == 0 && row->report != ROW_NONE)
-        *report_of(output, row, k) = seen_total(reports, HOP);
+    if (row->report != ROW_NONE)
+        report_put(report_of(output, row, k), reports, t, HOP);
 }

@@ -76,9 +76,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_fo
     for (uint j = 0; j < EACH; j++)
         plane[own + bin_of(place_point(SIZE_LAST, RADIX_LAST, j)) * COLUMNS] = x[j];
     barrier(CLK_LOCAL_MEM_FENCE);
-    if (t == 0)
-        seen_columns[(ulong)entry * COLUMNS + column] =
-            seen_total(reports, column_frames(row, column));
+    report_put(seen_columns + (ulong)entry * COLUMNS + column, reports, t, column_frames(row, column));
 }
 
 /* The reports of the columns become the block's, always in the same order. */
