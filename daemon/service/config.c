@@ -188,12 +188,9 @@ static int real_makeable(const struct filter_spec *spec, double rate_hz, struct 
     struct taps **sets = NULL;
     uint32_t count = 0;
     int status = filter_make(spec, rate_hz, &sets, &count, NULL, problem);
-    if (status != 0)
-        return status;
-    for (uint32_t i = 0; i < count; i++)
-        taps_free(sets[i]);
-    free(sets);
-    return 0;
+    if (status == 0)
+        taps_sets_free(sets, count);
+    return status;
 }
 
 static const struct config_world real_world = {

@@ -36,12 +36,9 @@ static int sample_makeable(const struct filter_spec *spec, double rate_hz, struc
     if (spec->path != NULL)
         return 0;
     int status = filter_make(spec, rate_hz, &sets, &count, NULL, problem);
-    if (status != 0)
-        return status;
-    for (uint32_t i = 0; i < count; i++)
-        taps_free(sets[i]);
-    free(sets);
-    return 0;
+    if (status == 0)
+        taps_sets_free(sets, count);
+    return status;
 }
 
 static const char *sample_environment(const char *name)

@@ -437,3 +437,19 @@ double expect_convolution(const char *label, const struct test_plan *plan,
     free(im);
     return worst;
 }
+
+void expect_any_batches(struct engine *engine, const char *label, struct test_plan *plan,
+                        const struct test_signal *signal)
+{
+    struct test_run ones = run_plan(engine, plan, signal, &(struct run_options){.blocks = 1});
+    struct test_run random = run_plan(
+        engine, plan, signal,
+        &(struct run_options){.seed = 3, .ring_offset = UINT64_C(0xFFFFFFF0), .reset = true});
+    expect_convolution(label, plan, signal, &ones, 0, ones.frames);
+    const uint64_t floats = ones.frames * plan_info(plan->plan)->output_floats;
+    if (memcmp(ones.samples, random.samples, floats * sizeof(float)) != 0)
+        fail_msg("%s, %u outputs: blocks one by one and in random items differ", label,
+                 plan_info(plan->plan)->output_floats);
+    test_run_free(&ones);
+    test_run_free(&random);
+}

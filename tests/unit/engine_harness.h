@@ -114,4 +114,9 @@ double expect_convolution(const char *label, const struct test_plan *plan,
                           const struct test_signal *signal, const struct test_run *run,
                           uint64_t from, uint64_t until);
 
+/* Blocks one by one, and in items of random sizes from a far place of the ring, give what the definition
+ * says, and the same bytes. */
+void expect_any_batches(struct engine *engine, const char *label, struct test_plan *plan,
+                        const struct test_signal *signal);
+
 #endif

@@ -12,8 +12,23 @@
 
 #include <cmocka.h>
 
+#include "core/log.h"
 #include "core/random.h"
 #include "scratch.h"
+
+int recording_set_up(void **state)
+{
+    (void)state;
+    log_set_level(LOG_LEVEL_ERROR);
+    return 0;
+}
+
+int recording_clean(void **state)
+{
+    (void)state;
+    scratch_clear();
+    return 0;
+}
 
 float recording_value(uint64_t epoch, uint64_t frame, unsigned channel)
 {

@@ -12,6 +12,10 @@
 
 enum { RECORDING_CHANNELS = 2, RECORDING_RATE = 1000000 };
 
+/* Of a group: only errors are logged; of a test: the folder is empty for the next. */
+int recording_set_up(void **state);
+int recording_clean(void **state);
+
 /* Capture time of frame 0. */
 #define RECORDING_ORIGIN_NS INT64_C(1795000000123456789)
 

@@ -487,6 +487,21 @@ static inline void drain(void)
     assert_true(stream_drained(world->stream));
 }
 
+/* Epoch 0 has so many frames while the device computes nothing, then ends; something must be shed. */
+static inline struct stream_stats overload(uint64_t frames)
+{
+    for (uint64_t n = 0; n < frames; n += 100) {
+        world->now_ns += 100 * NS_PER_US;
+        put(0, n, 100, n, 0);
+    }
+    stream_end(world->stream);
+    drain();
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    assert_true(stats.shed[SHED_OVERLOAD] > 0);
+    return stats;
+}
+
 /* Output frames [0, frames) of an epoch against the definition; frames of the model not placed count as zero. */
 static inline void check_epoch(int epoch, uint64_t frames, const double *taps, uint64_t from)
 {

@@ -148,15 +148,7 @@ static void gaps_and_batches(void **state)
     test_plan_diagonal(&plan, signal, 64, 150, true, OUTPUT_ENVELOPE);
     plan.spec.variant = "host";
     test_plan_prepare(engine, &plan, signal);
-    struct test_run ones = run_plan(engine, &plan, signal, &(struct run_options){.blocks = 1});
-    struct test_run random = run_plan(
-        engine, &plan, signal,
-        &(struct run_options){.seed = 3, .ring_offset = UINT64_C(0xFFFFFFF0), .reset = true});
-    expect_convolution("gaps", &plan, signal, &ones, 0, ones.frames);
-    const uint64_t floats = ones.frames * plan_info(plan.plan)->output_floats;
-    assert_memory_equal(ones.samples, random.samples, floats * sizeof(float));
-    test_run_free(&ones);
-    test_run_free(&random);
+    expect_any_batches(engine, "gaps", &plan, signal);
     test_plan_free(&plan);
     signal_free(signal);
 }

@@ -130,16 +130,7 @@ static void gaps_in(uint32_t channels, enum output_form form)
     test_plan_diagonal(&plan, signal, 64, 65, true, form);
     plan.spec.variant = "lanes";
     test_plan_prepare(engine, &plan, signal);
-    struct test_run ones = run_plan(engine, &plan, signal, &(struct run_options){.blocks = 1});
-    struct test_run random = run_plan(
-        engine, &plan, signal,
-        &(struct run_options){.seed = 3, .ring_offset = UINT64_C(0xFFFFFFF0), .reset = true});
-    expect_convolution("gaps", &plan, signal, &ones, 0, ones.frames);
-    const uint64_t floats = ones.frames * plan_info(plan.plan)->output_floats;
-    if (memcmp(ones.samples, random.samples, floats * sizeof(float)) != 0)
-        fail_msg("%u channels: blocks one by one and in random items differ", channels);
-    test_run_free(&ones);
-    test_run_free(&random);
+    expect_any_batches(engine, "gaps", &plan, signal);
     test_plan_free(&plan);
     signal_free(signal);
 }

@@ -24,20 +24,6 @@
 #include "recording_files.h"
 #include "scratch.h"
 
-static int set_up(void **state)
-{
-    (void)state;
-    log_set_level(LOG_LEVEL_ERROR);
-    return 0;
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    scratch_clear();
-    return 0;
-}
-
 struct rig {
     uv_loop_t loop;
     struct sink *sink;
@@ -295,12 +281,12 @@ static void test_kill(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_sink, clean),
-        cmocka_unit_test_teardown(test_queue_overflow, clean),
-        cmocka_unit_test_teardown(test_back_pressure, clean),
-        cmocka_unit_test_teardown(test_close_without_put, clean),
-        cmocka_unit_test_teardown(test_close_past_deadline, clean),
-        cmocka_unit_test_teardown(test_kill, clean),
+        cmocka_unit_test_teardown(test_sink, recording_clean),
+        cmocka_unit_test_teardown(test_queue_overflow, recording_clean),
+        cmocka_unit_test_teardown(test_back_pressure, recording_clean),
+        cmocka_unit_test_teardown(test_close_without_put, recording_clean),
+        cmocka_unit_test_teardown(test_close_past_deadline, recording_clean),
+        cmocka_unit_test_teardown(test_kill, recording_clean),
     };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return cmocka_run_group_tests(tests, recording_set_up, NULL);
 }

@@ -25,20 +25,6 @@
 #include "recording_files.h"
 #include "scratch.h"
 
-static int set_up(void **state)
-{
-    (void)state;
-    log_set_level(LOG_LEVEL_ERROR);
-    return 0;
-}
-
-static int clean(void **state)
-{
-    (void)state;
-    scratch_clear();
-    return 0;
-}
-
 static struct recording_writer *writer_of(const struct sink_options *options,
                                           const struct writer_world *world)
 {
@@ -468,18 +454,18 @@ static void test_check(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_one_file, clean),
-        cmocka_unit_test_teardown(test_rotation_is_gapless, clean),
-        cmocka_unit_test_teardown(test_rotation_by_size, clean),
-        cmocka_unit_test_teardown(test_keep, clean),
-        cmocka_unit_test_teardown(test_never_overwritten, clean),
-        cmocka_unit_test_teardown(test_epochs_and_jumps, clean),
-        cmocka_unit_test_teardown(test_sidecar, clean),
-        cmocka_unit_test_teardown(test_flush, clean),
-        cmocka_unit_test_teardown(test_min_free, clean),
-        cmocka_unit_test_teardown(test_grows_into_rf64, clean),
-        cmocka_unit_test_teardown(test_raw, clean),
-        cmocka_unit_test_teardown(test_check, clean),
+        cmocka_unit_test_teardown(test_one_file, recording_clean),
+        cmocka_unit_test_teardown(test_rotation_is_gapless, recording_clean),
+        cmocka_unit_test_teardown(test_rotation_by_size, recording_clean),
+        cmocka_unit_test_teardown(test_keep, recording_clean),
+        cmocka_unit_test_teardown(test_never_overwritten, recording_clean),
+        cmocka_unit_test_teardown(test_epochs_and_jumps, recording_clean),
+        cmocka_unit_test_teardown(test_sidecar, recording_clean),
+        cmocka_unit_test_teardown(test_flush, recording_clean),
+        cmocka_unit_test_teardown(test_min_free, recording_clean),
+        cmocka_unit_test_teardown(test_grows_into_rf64, recording_clean),
+        cmocka_unit_test_teardown(test_raw, recording_clean),
+        cmocka_unit_test_teardown(test_check, recording_clean),
     };
-    return cmocka_run_group_tests(tests, set_up, NULL);
+    return cmocka_run_group_tests(tests, recording_set_up, NULL);
 }

@@ -218,15 +218,7 @@ static void test_shed_blocks_are_told_in_output_frames(void **state)
     (void)state;
     struct stream_options options = default_options();
     open_decimating(&options, 10, 0);
-    for (uint64_t n = 0; n < 8000; n += 100) {
-        world->now_ns += 100 * NS_PER_US;
-        put(0, n, 100, n, 0); /* the device computes nothing meanwhile */
-    }
-    stream_end(world->stream);
-    drain();
-    struct stream_stats stats;
-    stream_stats(world->stream, &stats);
-    assert_true(stats.shed[SHED_OVERLOAD] > 0);
+    const struct stream_stats stats = overload(8000);
     uint64_t first = (stats.shed[SHED_OVERLOAD] + 9) / 10;
     for (uint64_t m = 0; m < first; m++) {
         assert_int_equal(world->got.seen[0][m], 0);

@@ -27,16 +27,7 @@ static void test_overload_sheds_whole_blocks(void **state)
     (void)state;
     struct stream_options options = default_options();
     world_open(&options);
-    uint64_t n = 0;
-    for (; n < 8000; n += 100) {
-        world->now_ns += 100 * NS_PER_US;
-        put(0, n, 100, n, 0); /* the device computes nothing meanwhile */
-    }
-    stream_end(world->stream);
-    drain();
-    struct stream_stats stats;
-    stream_stats(world->stream, &stats);
-    assert_true(stats.shed[SHED_OVERLOAD] > 0);
+    const struct stream_stats stats = overload(8000);
     assert_int_equal(stats.shed[SHED_OVERLOAD] % HOP, 0);
     assert_int_equal(stats.received, 8000);
     uint64_t first_seen = 0;
