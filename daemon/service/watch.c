@@ -187,12 +187,14 @@ static void look(uv_timer_t *timer)
  */
 
 /* The loop's thread alone: compute threads in real time would take every core from it. Threads made
- * later start as usual (SCHED_RESET_ON_FORK). */
+ * later start as usual (SCHED_RESET_ON_FORK). Who starts the whole daemon in real time has decided
+ * for all its threads. */
 static void ask_for_priority(void)
 {
     struct rlimit limit = {0};
     getrlimit(RLIMIT_RTPRIO, &limit);
-    if (limit.rlim_cur > 0) {
+    const int before = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    if (limit.rlim_cur > 0 && before != SCHED_RR && before != SCHED_FIFO) {
         struct sched_param wanted = {.sched_priority = limit.rlim_cur < REALTIME_PRIORITY
                                                            ? (int)limit.rlim_cur
                                                            : REALTIME_PRIORITY};
