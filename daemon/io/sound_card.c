@@ -60,6 +60,7 @@ struct sound_card {
     uint32_t back_off_ms;
     bool stopped; /* in PHASE_WAITING, PHASE_CLOSING: the helper has gone */
     bool told_absent, told_priority;
+    uint64_t told_changed, told_refused; /* filters, of this session */
     struct log_limit limit;
     /* numbering */
     bool based, ran, origin_known;
@@ -161,6 +162,20 @@ static void tell_priority(struct sound_card *card)
              real ? got->priority : 0);
 }
 
+static void tell_filters(struct sound_card *card)
+{
+    const struct sound_shared *shared = sound_link_shared(card->link);
+    const uint64_t changed = sound_count(shared, SOUND_FILTERS_CHANGED);
+    const uint64_t refused = sound_count(shared, SOUND_FILTERS_REFUSED);
+    if (changed > card->told_changed)
+        log_notice("%s: direct mode: what is played goes through the changed filters now", label(card));
+    if (refused > card->told_refused)
+        log_warning("%s: direct mode: what is played keeps its filters: %s", label(card),
+                    shared->problem);
+    card->told_changed = changed;
+    card->told_refused = refused;
+}
+
 static void tell_lost(struct sound_card *card, enum sound_state state)
 {
     const char *why = sound_link_shared(card->link)->problem;
@@ -230,6 +245,7 @@ static void end_session(struct sound_card *card)
         card->sums[i] += sound_count(shared, (enum sound_counter)i);
     sound_shared_reset(sound_link_shared(card->link));
     card->told_priority = false;
+    card->told_changed = card->told_refused = 0;
 }
 
 static void wait_a_while(struct sound_card *card)
@@ -290,6 +306,7 @@ static void look_at_helper(struct sound_card *card)
     case SOUND_RUNNING:
         take_base(card);
         tell_priority(card);
+        tell_filters(card);
         return;
     case SOUND_ABSENT:
     case SOUND_REFUSED:
@@ -399,8 +416,12 @@ static int make_card(const struct sound_options *options, const char *name, uv_l
     card->loop = loop;
     card->back_off_ms = BACK_OFF_FIRST_MS;
     int error = sound_link_open(&options->request, &card->link, problem);
-    if (error == 0 && options->direct != NULL)
-        error = sound_link_set_filters(card->link, options->direct, options->direct_bytes, problem);
+    if (error == 0 && options->direct != NULL) {
+        const int filters = sound_link_filters(options->direct, options->direct_bytes, problem);
+        error = filters < 0 ? filters : 0;
+        if (error == 0)
+            sound_link_set_filters(card->link, filters);
+    }
     if (error == 0)
         error = sound_link_spawn(card->link, problem);
     if (error != 0)
@@ -485,6 +506,20 @@ void sound_card_start(struct sound_card *card)
     } else {
         look(card);
     }
+}
+
+bool sound_card_set_filters(const struct sound_options *options, int filters)
+{
+    pthread_mutex_lock(&lock);
+    struct sound_card *card = cards;
+    while (card != NULL && card->options != options)
+        card = card->next;
+    if (card != NULL)
+        sound_link_set_filters(card->link, filters);
+    pthread_mutex_unlock(&lock);
+    if (card == NULL)
+        close(filters);
+    return card != NULL;
 }
 
 void sound_card_leave(struct sound_card *card, enum sound_direction direction,

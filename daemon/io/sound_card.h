@@ -56,6 +56,9 @@ int sound_card_open(const struct sound_options *options, enum sound_direction di
                     struct problem *problem);
 /* Once: by the source, or by the sink when nothing is captured. */
 void sound_card_start(struct sound_card *card);
+/* mode = direct: what is played goes over to other filters (a descriptor of sound_link_filters, taken
+ * in any case) as soon as the helper has made them. False: no card was opened with these options. */
+bool sound_card_set_filters(const struct sound_options *options, int filters);
 /* The user is called no more. `closed` is called later, from the loop. */
 void sound_card_leave(struct sound_card *card, enum sound_direction direction,
                       void (*closed)(void *context), void *context);

@@ -2,6 +2,7 @@
 #include "io/sound_direct.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,8 +156,23 @@ struct direct {
     double *scales;             /* [inputs]{factor, offset} */
     double factor;              /* of what is played */
     uint32_t block;             /* frames of in and out */
+    uint32_t history_frames;    /* taps of the longest filter: before, its results are not settled */
     float *in, *out;            /* [block][channels] */
+    float *faded;               /* [block][channels of the output]: what the next one gives meanwhile */
     bool as_it_is[SOUND_SIDES]; /* the device's samples are the convolver's */
+};
+
+/*
+ * What the callback has. Another convolver is offered by the helper's main thread; the callback lets
+ * it hear the input until its history is full, goes over to it within one period, and leaves the old
+ * one for the main thread to free.
+ */
+struct changer {
+    struct direct *now;              /* callback */
+    struct direct *joining;          /* callback; NULL: no change under way */
+    uint32_t unsettled_frames;       /* callback: of the joining one, yet */
+    struct direct *_Atomic offered;  /* main → callback; NULL again when it has taken over */
+    struct direct *_Atomic left;     /* callback → main */
 };
 
 static void read_input(const struct direct *direct, const uint8_t *input, uint32_t frames)
@@ -192,12 +208,39 @@ static void write_output(const struct direct *direct, uint8_t *output, uint32_t 
                           output + side->map[c] * sample_bytes);
 }
 
+/* The joining convolver's frames of a part, and the change to it as soon as they are settled. */
+static void join(struct changer *changer, const float *in, float *out, uint32_t frames)
+{
+    struct direct *old = changer->now, *next = changer->joining;
+    const uint32_t floats = next->playback->channels;
+    host_convolver_execute(next->convolver, in, next->faded, frames);
+    if (changer->unsettled_frames > 0) {
+        changer->unsettled_frames -=
+            frames < changer->unsettled_frames ? frames : changer->unsettled_frames;
+        return;
+    }
+    for (uint32_t i = 0; i < frames; i++) {
+        const float share = (float)(i + 1) / (float)frames;
+        for (uint32_t c = 0; c < floats; c++, out++)
+            *out = *out * (1 - share) + next->faded[i * floats + c] * share;
+    }
+    changer->now = next;
+    changer->joining = NULL;
+    atomic_store_explicit(&changer->offered, NULL, memory_order_relaxed);
+    atomic_store_explicit(&changer->left, old, memory_order_release);
+}
+
 static void process(void *context, const void *input, void *output, uint32_t frames)
 {
-    const struct direct *direct = context;
+    struct changer *changer = context;
     const uint8_t *from = input;
     uint8_t *to = output;
+    if (changer->joining == NULL) {
+        changer->joining = atomic_load_explicit(&changer->offered, memory_order_acquire);
+        changer->unsettled_frames = changer->joining != NULL ? changer->joining->history_frames : 0;
+    }
     while (frames > 0) {
+        const struct direct *direct = changer->now;
         uint32_t part = frames < direct->block ? frames : direct->block;
         const float *in = direct->in;
         float *out = direct->out;
@@ -210,6 +253,8 @@ static void process(void *context, const void *input, void *output, uint32_t fra
         if (direct->as_it_is[SIDE_OUT])
             out = (float *)(void *)to;
         host_convolver_execute(direct->convolver, in, out, part);
+        if (changer->joining != NULL)
+            join(changer, in, out, part);
         if (!direct->as_it_is[SIDE_OUT])
             write_output(direct, to, part);
         from = from != NULL ? from + (size_t)part * direct->capture->device_channels *
@@ -241,10 +286,13 @@ static void find_what_is_plain(struct direct *direct)
 
 static void free_direct(struct direct *direct)
 {
+    if (direct == NULL)
+        return;
     host_convolver_destroy(direct->convolver);
     free(direct->scales);
     free(direct->in);
     free(direct->out);
+    free(direct->faded);
     free(direct);
 }
 
@@ -281,8 +329,12 @@ int sound_direct_make(const void *packed, size_t bytes, const struct sound_reque
 {
     struct unpacked unpacked;
     struct direct *direct = calloc(1, sizeof *direct);
-    if (direct == NULL)
+    struct changer *changer = calloc(1, sizeof *changer);
+    if (direct == NULL || changer == NULL) {
+        free(direct);
+        free(changer);
         return problem_set(problem, ERROR_MEMORY, "no memory for direct mode");
+    }
     uint32_t longest = 0;
     int error = unpack(packed, bytes, &direct->scales, &unpacked);
     if (error < 0)
@@ -314,22 +366,49 @@ int sound_direct_make(const void *packed, size_t bytes, const struct sound_reque
         find_what_is_plain(direct);
         direct->in = calloc((size_t)period_frames * info->inputs, sizeof(float));
         direct->out = calloc((size_t)period_frames * info->output_floats, sizeof(float));
-        if (direct->in == NULL || direct->out == NULL)
+        direct->faded = calloc((size_t)period_frames * info->output_floats, sizeof(float));
+        direct->history_frames = longest;
+        if (direct->in == NULL || direct->out == NULL || direct->faded == NULL)
             error = problem_set(problem, ERROR_MEMORY, "no memory for direct mode");
     }
     if (error == 0)
         error = measure(direct, longest, request, times, problem);
     if (error < 0) {
         free_direct(direct);
+        free(changer);
         return error;
     }
-    *out = (struct sound_direct){.process = process, .context = direct};
+    changer->now = direct;
+    *out = (struct sound_direct){.process = process, .context = changer};
     return 0;
+}
+
+bool sound_direct_settled(struct sound_direct *direct)
+{
+    struct changer *changer = direct->context;
+    free_direct(atomic_exchange_explicit(&changer->left, NULL, memory_order_acquire));
+    return atomic_load_explicit(&changer->offered, memory_order_relaxed) == NULL;
+}
+
+void sound_direct_offer(struct sound_direct *direct, struct sound_direct *next)
+{
+    struct changer *changer = direct->context, *offer = next->context;
+    bool settled = sound_direct_settled(direct);
+    assert(settled);
+    (void)settled;
+    atomic_store_explicit(&changer->offered, offer->now, memory_order_release);
+    free(offer);
+    *next = (struct sound_direct){0};
 }
 
 void sound_direct_free(struct sound_direct *direct)
 {
-    if (direct->context != NULL)
-        free_direct(direct->context);
+    struct changer *changer = direct->context;
+    if (changer != NULL) {
+        free_direct(changer->now);
+        free_direct(atomic_load(&changer->offered));
+        free_direct(atomic_load(&changer->left));
+        free(changer);
+    }
     *direct = (struct sound_direct){0};
 }

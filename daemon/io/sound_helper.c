@@ -42,6 +42,9 @@ struct helper {
     enum sound_api api;
     jack_client_t *jack; /* only to read the server's count of frames; NULL: no JACK */
     struct sound_direct direct;
+    uint32_t direct_period; /* frames it was made for */
+    int next_filters;       /* descriptor of filters that came while it ran; -1: none */
+    bool changing;          /* the callback is on its way to others */
     /* callback's thread */
     _Atomic bool thread_known;
     pthread_t thread;
@@ -334,14 +337,14 @@ static int open_device(struct helper *helper)
 
 /* ---- direct mode ------------------------------------------------------------------------------ */
 
-/* The filters that came with the helper; NULL when there are none, which is no error. */
-static const void *map_filters(size_t *bytes)
+/* NULL when there are none, which is no error. */
+static void *map_filters(int fd, size_t *bytes)
 {
     struct stat status;
     *bytes = 0;
-    if (fstat(SOUND_FILTER_FD, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
         return NULL;
-    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, SOUND_FILTER_FD, 0);
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
     *bytes = (size_t)status.st_size;
     return memory == MAP_FAILED ? NULL : memory;
 }
@@ -365,32 +368,83 @@ static int prepare_direct(struct helper *helper)
     struct sound_direct_times times = {0};
     struct problem problem;
     size_t bytes;
-    const void *filters = map_filters(&bytes);
+    void *filters = map_filters(SOUND_FILTER_FD, &bytes);
     if (filters == NULL)
         return 0;
     uint32_t period = helper->jack != NULL ? jack_get_buffer_size(helper->jack)
                                            : request->period_frames;
+    helper->direct_period = period;
     take_priority(helper, true);
     int error = sound_direct_make(filters, bytes, request, period, &helper->direct, &times, &problem);
     take_priority(helper, false);
+    munmap(filters, bytes);
     obtained->direct_median_ns = times.median_ns;
     obtained->direct_worst_ns = times.worst_ns;
     obtained->direct_period_ns = times.period_ns;
     return error == 0 ? 0 : end(helper, SOUND_REFUSED, problem.text);
 }
 
+/* Now and then: makes a convolver of filters that have come, at the usual priority, and hands it to the
+ * callback. What is too slow is refused, and the filters stay as they are. */
+static void change_filters(struct helper *helper)
+{
+    struct sound_shared *shared = helper->shared;
+    struct sound_direct next = {0};
+    struct sound_direct_times times;
+    struct problem problem;
+    size_t bytes;
+    if (helper->direct.process == NULL || !sound_direct_settled(&helper->direct))
+        return;
+    if (helper->changing)
+        sound_ring_count(shared, SOUND_FILTERS_CHANGED, 1);
+    helper->changing = false;
+    if (helper->next_filters < 0)
+        return;
+    void *filters = map_filters(helper->next_filters, &bytes);
+    int error = filters == NULL
+                    ? problem_set(&problem, ERROR_MEMORY, "no memory for the filters of direct mode")
+                    : sound_direct_make(filters, bytes, &shared->request, helper->direct_period, &next,
+                                        &times, &problem);
+    if (filters != NULL)
+        munmap(filters, bytes);
+    close(helper->next_filters);
+    helper->next_filters = -1;
+    if (error < 0) {
+        snprintf(shared->problem, sizeof shared->problem, "%s", problem.text);
+        sound_ring_count(shared, SOUND_FILTERS_REFUSED, 1);
+        return;
+    }
+    shared->obtained.direct_median_ns = times.median_ns;
+    shared->obtained.direct_worst_ns = times.worst_ns;
+    sound_direct_offer(&helper->direct, &next);
+    helper->changing = true;
+}
+
 /* ---- running ---------------------------------------------------------------------------------- */
 
-/* True when the daemon has closed its end; else a byte has come, or the time is over. */
-static bool daemon_gone(int timeout_ms, bool *word)
+/* True when the daemon has closed its end; else a byte has come, or filters, or the time is over. */
+static bool daemon_gone(struct helper *helper, int timeout_ms, bool *word)
 {
     struct pollfd control = {.fd = SOUND_CONTROL_FD, .events = POLLIN};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } with;
     char byte;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &with, .msg_controllen = sizeof with};
     *word = false;
     if (poll(&control, 1, timeout_ms) <= 0)
         return false;
-    ssize_t bytes = recv(SOUND_CONTROL_FD, &byte, 1, MSG_DONTWAIT);
-    *word = bytes == 1;
+    ssize_t bytes = recvmsg(SOUND_CONTROL_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = bytes == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+    *word = bytes == 1 && head == NULL;
+    if (head != NULL && head->cmsg_type == SCM_RIGHTS) {
+        if (helper->next_filters >= 0) /* the last ones count */
+            close(helper->next_filters);
+        memcpy(&helper->next_filters, CMSG_DATA(head), sizeof helper->next_filters);
+    }
     return bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
 }
 
@@ -410,7 +464,7 @@ static int run(struct helper *helper)
 {
     bool word = false;
     while (!word)
-        if (daemon_gone(-1, &word))
+        if (daemon_gone(helper, -1, &word))
             return EXIT_SUCCESS;
     PaError error = Pa_StartStream(helper->stream);
     if (error != paNoError)
@@ -418,7 +472,8 @@ static int run(struct helper *helper)
     tell(helper, SOUND_RUNNING);
     uint64_t seen = 0;
     int64_t seen_ns = monotonic_ns();
-    while (!daemon_gone(LOOK_MS, &word)) {
+    while (!daemon_gone(helper, LOOK_MS, &word)) {
+        change_filters(helper);
         uint64_t callbacks = sound_count(helper->shared, SOUND_CALLBACKS);
         int64_t now_ns = monotonic_ns();
         read_priority(helper);
@@ -463,7 +518,7 @@ static void silence_libraries(void)
 
 int sound_helper_main(void)
 {
-    struct helper helper = {.shared = map_memory()};
+    struct helper helper = {.shared = map_memory(), .next_filters = -1};
     if (helper.shared == NULL)
         return EXIT_FAILURE;
     ignore_signals();

@@ -85,23 +85,45 @@ void sound_link_close(struct sound_link *link)
     free(link);
 }
 
-int sound_link_set_filters(struct sound_link *link, const void *packed, size_t bytes,
-                           struct problem *problem)
+int sound_link_filters(const void *packed, size_t bytes, struct problem *problem)
 {
-    link->filter_fd = lift(memfd_create("convolvd-filters", MFD_CLOEXEC));
-    for (size_t done = 0; link->filter_fd >= 0 && done < bytes;) {
-        ssize_t written = write(link->filter_fd, (const uint8_t *)packed + done, bytes - done);
+    int fd = lift(memfd_create("convolvd-filters", MFD_CLOEXEC));
+    for (size_t done = 0; fd >= 0 && done < bytes;) {
+        ssize_t written = write(fd, (const uint8_t *)packed + done, bytes - done);
         if (written < 0 && errno == EINTR)
             continue;
-        if (written <= 0)
-            return problem_set(problem, ERROR_SYSTEM,
-                               "no memory for the filters of direct mode: %s", strerror(errno));
+        if (written <= 0) {
+            close(fd);
+            fd = -1;
+            break;
+        }
         done += (size_t)written;
     }
-    return link->filter_fd >= 0
-               ? 0
-               : problem_set(problem, ERROR_SYSTEM, "no memory for the filters of direct mode: %s",
-                             strerror(errno));
+    return fd >= 0 ? fd
+                   : problem_set(problem, ERROR_SYSTEM, "no memory for the filters of direct mode: %s",
+                                 strerror(errno));
+}
+
+void sound_link_set_filters(struct sound_link *link, int filters)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } with = {0};
+    char byte = 'F';
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    const struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &with, .msg_controllen = sizeof with};
+    with.head = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    memcpy(CMSG_DATA(&with.head), &filters, sizeof filters);
+    if (link->control_fd >= 0) {
+        ssize_t sent = sendmsg(link->control_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)sent; /* it has ended: the next one begins with them */
+    }
+    if (link->filter_fd >= 0)
+        close(link->filter_fd);
+    link->filter_fd = filters;
 }
 
 /* ---- the helper -------------------------------------------------------------------------------

@@ -89,7 +89,9 @@ enum sound_state {
     X(RING_LOST_FRAMES, "ring lost frames")                                                        \
     X(PLAYBACK_UNDERRUN, "playback underrun") /* results were not there in time */                 \
     X(PLAYBACK_SILENT_FRAMES, "playback silent frames")                                            \
-    X(BAD_TIME, "bad time")                 /* ADC time stamp zero or not monotonic */
+    X(BAD_TIME, "bad time")                 /* ADC time stamp zero or not monotonic */             \
+    X(FILTERS_CHANGED, "filters changed")   /* mode = direct: others in use */                     \
+    X(FILTERS_REFUSED, "filters refused")   /* … and not, sound_shared.problem says why */
 
 enum sound_counter {
 #define X(name, text) SOUND_##name,

@@ -1,9 +1,11 @@
 /* Direct mode: see direct.h. */
 #include "service/direct.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #include "io/sound_direct.h"
+#include "io/sound_link.h"
 #include "service/stream_filters.h"
 
 /* The one sink that plays what the card captures: the configuration has proven that it is there. */
@@ -59,6 +61,19 @@ int direct_prepare(const struct config *config, const struct config_stream *stre
     }
     *out = options;
     return 0;
+}
+
+int direct_filters(const struct config *config, const struct config_stream *stream, int *filters,
+                   struct problem *problem)
+{
+    struct sound_options *options = NULL;
+    int error = direct_prepare(config, stream, &options, problem);
+    if (error < 0)
+        return error;
+    assert(options != NULL);
+    *filters = sound_link_filters(options->direct, options->direct_bytes, problem);
+    direct_free(options);
+    return *filters < 0 ? *filters : 0;
 }
 
 void direct_free(struct sound_options *options)

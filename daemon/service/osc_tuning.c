@@ -5,8 +5,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/log.h"
+#include "service/direct.h"
 #include "service/service_internal.h"
 
 enum { WISHES_MAX = 32 }; /* waiting, of one stream */
@@ -71,6 +73,7 @@ struct tunings {
     struct stream_ring *ring;
     double delay_frames;
     char *taps_hash;
+    int filters; /* mode = direct: for the sound card's callback; -1: none */
     int error;
     struct problem problem;
 };
@@ -94,6 +97,7 @@ struct tunings *tunings_open(struct service *service, void *context,
     tunings->context = context;
     tunings->answered = answered;
     tunings->work.data = tunings;
+    tunings->filters = -1;
     return tunings;
 }
 
@@ -176,6 +180,12 @@ static struct tuning *tuning_of(struct tunings *tunings, struct pipeline *pipeli
     return t;
 }
 
+/* Nobody but a sound card's callback wants the results: none are made, and no plan is exchanged. */
+static bool direct_alone(const struct pipeline *pipeline)
+{
+    return pipeline->direct != NULL && pipeline->direct->direct_alone;
+}
+
 static int check_filter(const struct pipeline *pipeline, const char *name, int *index,
                         struct problem *problem)
 {
@@ -208,6 +218,9 @@ int tunings_wish(struct tunings *tunings, struct pipeline *pipeline, const struc
         if (error != 0)
             return error;
     }
+    if (wish->at_given && direct_alone(pipeline))
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "`mode = direct` takes a change as soon as it is prepared; leave the frame out");
     uint64_t next = pipeline_next_output(pipeline);
     if (wish->at_given && wish->at_frame < next)
         return problem_set(problem, ERROR_ARGUMENT, "frame %llu is computed already; the next is %llu",
@@ -259,6 +272,11 @@ static void prepare(uv_work_t *work)
     struct tunings *tunings = work->data;
     const struct pipeline *pipeline = tunings->pipeline;
     struct problem *problem = &tunings->problem;
+    tunings->error = pipeline->direct == NULL
+                         ? 0
+                         : direct_filters(pipeline->config, &tunings->stream, &tunings->filters, problem);
+    if (tunings->error != 0 || direct_alone(pipeline))
+        return;
     int error = pipeline_make_plan(pipeline, &tunings->stream, &tunings->plan,
                                    &tunings->delay_frames, &tunings->taps_hash, problem);
     if (error == 0 && tunings->wish.how == EXCHANGE_FADE)
@@ -414,15 +432,24 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
                            "the plan for this change differs from the one in use; set `variant` in the "
                            "configuration, and reload");
     }
-    copy_setting(&t->now, &t->then, pipeline->stream_config->output_count);
-    free(t->edges);
-    t->edges = tunings->edges;
-    tunings->edges = NULL;
     pipeline->plan = tunings->plan;
     pipeline->delay_frames = tunings->delay_frames;
     tunings->plan = tunings->raw_old = tunings->raw_new = NULL;
     tunings->ring = NULL;
     return 0;
+}
+
+/* What was wished for is what the next change starts from. */
+static void keep_setting(struct tunings *tunings)
+{
+    struct tuning *t = tunings->of;
+    copy_setting(&t->now, &t->then, tunings->pipeline->stream_config->output_count);
+    free(t->edges);
+    t->edges = tunings->edges;
+    tunings->edges = NULL;
+    if (tunings->filters >= 0)
+        sound_card_set_filters(tunings->pipeline->direct, tunings->filters);
+    tunings->filters = -1;
 }
 
 static void answer(struct tunings *tunings, const struct tuning_wish *wish, uint64_t frame)
@@ -444,13 +471,16 @@ static void on_prepared(uv_work_t *work, int status)
     (void)status; /* nobody cancels it */
     if (tunings->error == 0 && (pipeline->retired || tunings->stopped || pipeline->ended))
         tunings->error = problem_set(&tunings->problem, ERROR_CLOSED, "the stream is ending");
-    if (tunings->error == 0)
+    const bool alone = direct_alone(pipeline);
+    if (tunings->error == 0 && !alone)
         tunings->error = check_delay(tunings);
-    if (tunings->error == 0)
+    if (tunings->error == 0 && !alone)
         tunings->error = check_load(tunings);
-    if (tunings->error == 0)
+    if (tunings->error == 0 && !alone)
         tunings->error = exchange(tunings, &frame);
     if (tunings->error == 0)
+        keep_setting(tunings);
+    if (tunings->error == 0 && !alone)
         log_notice("stream %s: changed by OSC from output frame %llu on",
                    pipeline->stream_config->name, (unsigned long long)frame);
     if (!tunings->stopped) {
@@ -462,6 +492,9 @@ static void on_prepared(uv_work_t *work, int status)
         retire(tunings, tunings->plan, tunings->raw_old, tunings->raw_new, tunings->ring);
     tunings->plan = tunings->raw_old = tunings->raw_new = NULL;
     tunings->ring = NULL;
+    if (tunings->filters >= 0)
+        close(tunings->filters);
+    tunings->filters = -1;
     free(tunings->edges);
     free(tunings->raw_forms);
     free(tunings->taps_hash);

@@ -15,6 +15,7 @@ import numpy as np
 
 import convolvd as c
 import jack_server as jack
+from osc_client import Client
 
 RATE = 48000
 
@@ -100,6 +101,63 @@ class Direct(unittest.TestCase):
         self.assertGreater(status["frames_out"]["out"], RATE // 2)
         recording = next(s for s in status["sinks"] if s["type"] == "recording")
         self.assertEqual(recording["frames"], status["frames_out"]["out"])
+
+    def play_whole(self, daemon, server, x, connections, frames):
+        """Other work on this machine can make JACK leave a cycle out: it counts them, and then it is played again."""
+        def lost():
+            return daemon.stream()["sound"]["counters"]["device lost frames"]
+        for _ in range(4):
+            before = lost()
+            got, account = jack.play(server, self.folder, x, connections, frames=frames)
+            if lost() == before and account["missed_frames"] == 0:
+                return got
+        self.fail("four times JACK left cycles out")
+
+    def changes(self, more, *others):
+        """Filters and gains over OSC reach what is played, from the first frame on settled; what would be too slow does not."""
+        server = self.serve(2, 256)
+        own = jack.baseline(server, self.folder, 2)
+        port = c.free_port()
+        sets = {"f": self.taps(2, 500), "g": np.stack([c.random_taps(91 + i, 1300) for i in range(2)])}
+        np.save(os.path.join(self.folder, "g.npy"), sets["g"])
+        np.save(os.path.join(self.folder, "slow.npy"), np.stack([c.random_taps(7, 1 << 20)] * 2).astype("<f4"))
+        daemon = self.open(config(2, more=f"{more}\n[osc]\naddress = 127.0.0.1:{port}\n"
+                                          "[filter g]\ntype = file\npath = g.npy\ndelay = 0 frames\n"
+                                          "[filter slow]\ntype = file\npath = slow.npy\ndelay = 0 frames\n"))
+        c.wait_for(lambda: daemon.stream()["sound"]["running"], "the sound card")
+        client = Client(port)
+        self.addCleanup(client.close)
+        x = np.random.default_rng(1).normal(0, 0.1, (RATE // 4, 2)).astype("<f4")
+        connections = jack.through(jack.daemon_ports("convolvd-x", 2, "in"), jack.daemon_ports("convolvd-x", 2, "out"))
+        for count, (arguments, taps) in enumerate([
+                ((), sets["f"]),
+                (("filter", "s", "g"), sets["g"]),
+                (("gain", "fi", -20.0, 2), sets["g"] * [[1], [0.1]]),
+                (("filter", "s", "f"), sets["f"] * [[1], [0.1]])]):
+            if arguments:
+                client.send(f"/convolvd/x/{arguments[0]}", *arguments[1:])
+                self.assertEqual(client.receive()[0], "/convolvd/x/changed")
+                c.wait_for(lambda: daemon.stream()["sound"]["counters"]["filters changed"] == count, "the change", 4 * c.PATIENCE_S)
+            got = self.play_whole(daemon, server, x, connections, len(x) + own + 512 + 1300)
+            for i in range(2):
+                want = c.convolve(x[:, i:i + 1], taps[i])
+                c.assert_within(got[own:own + len(want), i:i + 1], want, x[:, i:i + 1], taps[i], what=f"{arguments}, channel {i + 1}")
+        for arguments, words in others:
+            client.send("/convolvd/x/filter", *arguments)
+            self.assertIn(words, client.await_("/convolvd/error")[2][1])
+        return daemon, client
+
+    def test_changes_over_osc(self):
+        daemon, client = self.changes("", (("sh", "g", 1 << 40), "leave the frame out"))
+        client.send("/convolvd/x/filter", "s", "slow")
+        daemon.wait_said("what is played keeps its filters: mode = direct would be too slow here", 8 * c.PATIENCE_S)
+        self.assertEqual(daemon.stop()["streams"][0]["sound"]["counters"]["filters refused"], 1)
+
+    def test_changes_for_others_too(self):
+        path = os.path.join(self.folder, "r.wav")
+        daemon, _ = self.changes(f"[sink r]\ntype = recording\nstream = x\npath = {path}\n")
+        self.assertTrue(daemon.said("changed by OSC from output frame"))
+        daemon.stop()
 
     def test_too_slow(self):
         """A shape that no processor does within half a period is refused with the figures."""

@@ -174,11 +174,67 @@ static void test_too_slow(void **state)
     free_rig(&rig);
 }
 
+/* Other filters while it runs: the old ones' results to the bit until the new one's history is full, one
+ * period between them, then the new ones' of all input, also of that before the change. */
+static void test_change(void **state)
+{
+    (void)state;
+    enum { OFFERED = 5, SETTLED = OFFERED + (TAPS + PERIOD - 1) / PERIOD };
+    struct random_state random = {6};
+    struct sound_direct directs[3] = {0};
+    struct problem problem = {0};
+    struct rig rig, other;
+    float x[FRAMES][CHANNELS], y[3][FRAMES][CHANNELS];
+    make_rig(&rig, &table[0], TAPS);
+    make_rig(&other, &table[0], TAPS);
+    for (uint32_t c = 0; c < CHANNELS; c++)
+        for (uint32_t k = 0; k < TAPS; k++)
+            other.taps[c]->re[k] = random_normal(&random) / TAPS;
+    for (uint32_t n = 0; n < FRAMES; n++)
+        for (uint32_t c = 0; c < CHANNELS; c++)
+            x[n][c] = (float)random_normal(&random);
+    if (make(&rig, 1, &directs[0], &problem) != 0 || make(&rig, 1, &directs[1], &problem) != 0 ||
+        make(&other, 1, &directs[2], &problem) != 0)
+        fail_msg("%s", problem.text);
+    struct sound_direct next = {0};
+    assert_int_equal(make(&other, 1, &next, &problem), 0);
+    for (uint32_t p = 0; p < PERIODS; p++) {
+        if (p == OFFERED) {
+            assert_true(sound_direct_settled(&directs[0]));
+            sound_direct_offer(&directs[0], &next);
+            assert_null(next.context);
+        }
+        for (int d = 0; d < 3; d++)
+            directs[d].process(directs[d].context, x[p * PERIOD], y[d][p * PERIOD], PERIOD);
+        assert_int_equal(sound_direct_settled(&directs[0]), p < OFFERED || p >= SETTLED);
+    }
+    assert_memory_equal(y[0], y[1], SETTLED * PERIOD * sizeof y[0][0]);
+    assert_memory_equal(y[0][(SETTLED + 1) * PERIOD - 1], y[2][(SETTLED + 1) * PERIOD - 1],
+                        sizeof y[0][0]);
+    for (uint32_t n = SETTLED * PERIOD; n < FRAMES; n++)
+        for (uint32_t c = 0; c < CHANNELS; c++) {
+            const double share = fmin(1, (double)(n - SETTLED * PERIOD + 1) / PERIOD);
+            const double want = (double)y[1][n][c] * (1 - share) + (double)y[2][n][c] * share;
+            if (fabs((double)y[0][n][c] - want) > 1e-6)
+                fail_msg("frame %u, channel %u: %g instead of %g", n, c, (double)y[0][n][c], want);
+        }
+    for (int d = 0; d < 3; d++)
+        sound_direct_free(&directs[d]);
+    /* one that is offered and never taken is freed too */
+    assert_int_equal(make(&rig, 1, &directs[0], &problem), 0);
+    assert_int_equal(make(&other, 1, &next, &problem), 0);
+    sound_direct_offer(&directs[0], &next);
+    sound_direct_free(&directs[0]);
+    free_rig(&rig);
+    free_rig(&other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_definition),
         cmocka_unit_test(test_too_slow),
+        cmocka_unit_test(test_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
