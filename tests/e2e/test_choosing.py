@@ -87,7 +87,7 @@ class Choosing(unittest.TestCase):
         for stream, plan in plans.items():
             variant, rest = plan.split(", ", 1)
             self.assertRegex(log.stderr, rf"stream {stream}: variant {re.escape(variant)}, {re.escape(rest)}, "
-                             r"\d+ partitions?, chosen by measurement")
+                             r"\d+ partitions?, results in \S+, chosen by measurement")
 
         forced = self.explained("--variant", "general")
         self.assertEqual(forced.count(": general, "), 2, forced)
