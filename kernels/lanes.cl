@@ -319,7 +319,7 @@ INLINE void frames_forward(SCRATCH real *z, const struct source *source, struct 
     EACH_RADIX(LOG_0, WINDOW_FORWARD);
 }
 
-INLINE void frames_inverse(SCRATCH real *z, const struct target *target, __global const float *w,
+INLINE void frames_inverse(SCRATCH real *z, struct target *target, __global const float *w,
                            const bool whole)
 {
     const uint step = STEP_0;
@@ -395,6 +395,7 @@ APART void convolve_blocks(SCRATCH real *z, __global const uchar *input,
     else
         frames_inverse(z, &target, factors, false);
 #endif
+    encoder_close(&target.encoder, output, block, source.blocks);
 }
 
 __kernel void lanes(ARGUMENTS)

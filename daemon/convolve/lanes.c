@@ -348,6 +348,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
         row->form = row_form(spec->outputs[0]);
         row->output = spec->outputs[0] == OUTPUT_COMPLEX ? 2 * first : first;
         row->stride = plan->info.output_floats;
+        results_of_row(build, first, row);
         row->delay_line = base;
         row->spectrum_im = base + place;
         row->spectrum = base + place + constants_floats(shape);

@@ -24,6 +24,7 @@ static const struct variant variants[] = {
         .sentence =
             "overlap-save on CPUs, one launch: a channel in each lane, one edge each, one block",
         .pace = 3.3,
+        .formats = true,
         .vectors = true,
         .decimates = true,
         .objection = lanes_objection,

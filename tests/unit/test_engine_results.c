@@ -43,6 +43,28 @@ static void complex_outputs_and_envelopes(void **state)
     signal_free(signal);
 }
 
+/* Whole vectors at once, several blocks of one, sums of squares of one, and frames one by one. */
+static void vectors(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t channels, decimate;
+        enum output_form form;
+        int formats;
+    } given[] = {
+        {16, 1, OUTPUT_REAL, 7}, {1, 1, OUTPUT_REAL, 2},  {8, 1, OUTPUT_ENVELOPE, 2},
+        {2, 3, OUTPUT_REAL, 1},  {16, 2, OUTPUT_REAL, 1}, {3, 1, OUTPUT_COMPLEX, 2},
+    };
+    if (!harness_runs(engine, "lanes"))
+        skip();
+    for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
+        struct test_signal *signal = signal_noise("s16le", given[i].channels, 640, 30 + i);
+        compare_diagonal("lanes", "lanes", signal, 64, 50, given[i].form, given[i].decimate,
+                         given[i].formats);
+        signal_free(signal);
+    }
+}
+
 /* A long block's tail is added before the sum is encoded. */
 static void long_filters(void **state)
 {
@@ -120,6 +142,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_variant),
         cmocka_unit_test(complex_outputs_and_envelopes),
+        cmocka_unit_test(vectors),
         cmocka_unit_test(long_filters),
         cmocka_unit_test(a_bank_of_matrices),
         cmocka_unit_test(the_self_test_sees_through_codes),
