@@ -278,6 +278,53 @@ static void spelling_that_is_allowed(void **state)
     config_free(config);
 }
 
+#define RTP(port, keys)                                                                            \
+    "[sink to" port "]\ntype = rtp\nstream = a\naddress = 127.0.0.1:" port "\n" keys
+#define WAV(name, keys) "[sink " name "]\ntype = recording\nstream = a\npath = " name ".wav\n" keys
+
+/* One format for all that take the results; floats when they differ or one of them needs floats. */
+static void results_as_the_sinks_want_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: floats */
+        double factor;
+    } cases[] = {
+        {"", NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n"), "s16be", 0.25},
+        {RTP("6000", "format = L24\nfull scale = 4 V\n"), "s24be", 0.25},
+        {RTP("6000", "format = f32\n"), "f32be", 1},
+        {WAV("w", "format = f32\n"), NULL, 0},
+        {WAV("w", "format = s16\nfull scale = 3 V\n"), "s16le", 1.0 / 3},
+        {WAV("w", "record = input\n"), NULL, 0},
+        {WAV("w", "record = input\n") RTP("6000", "format = L16\nfull scale = 1 V\n"), "s16be", 1},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L16\nfull scale = 4 V\n"),
+         "s16be", 0.25},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L16\nfull scale = 5 V\n"), NULL,
+         0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L24\nfull scale = 4 V\n"), NULL,
+         0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") WAV("w", "format = s16\nfull scale = 4 V\n"), NULL,
+         0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") "[sink o]\ntype = osc\nstream = a\n", NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n")
+         "[stream b]\nsource = stream a\nfilter = f\n",
+         NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[2000];
+        snprintf(text, sizeof text, "%s%s", STREAM "filter = f\n" FILTER, cases[i].text);
+        struct config *config = load_good(text);
+        const struct result_format *results = &config->streams[0].results;
+        struct result_format want = {.factor = cases[i].factor};
+        if (cases[i].want != NULL)
+            assert_int_equal(sample_format_parse(cases[i].want, &want.format), 0);
+        if (!result_format_equal(results, &want))
+            fail_msg("case %zu: other results than wanted", i);
+        config_free(config);
+    }
+}
+
 static void hash_is_of_the_settings_alone(void **state)
 {
     (void)state;
@@ -450,6 +497,7 @@ int main(void)
         cmocka_unit_test(decimation_divides_the_rate),
         cmocka_unit_test(generators_speak_in_the_unit),
         cmocka_unit_test(spelling_that_is_allowed),
+        cmocka_unit_test(results_as_the_sinks_want_them),
         cmocka_unit_test(hash_is_of_the_settings_alone),
         cmocka_unit_test(a_stream_hash_is_of_what_it_is_made_of),
         cmocka_unit_test(hostile_text_is_refused_in_bounded_time),
