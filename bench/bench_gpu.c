@@ -70,7 +70,8 @@ struct bench {
 /* One shape while it is measured. */
 struct run {
     struct sample_format format;
-    const char *format_name;
+    struct result_format results; /* all zero: floats */
+    const char *format_name;      /* "s16le"; "s16le/s16be": results in a format too */
     uint32_t points, channels, hop, taps_count;
     struct plan *plan;
     struct ring *ring;
@@ -192,6 +193,7 @@ static int run_open(struct bench *bench, struct run *run, struct problem *proble
         .edge_count = run->channels,
         .outputs = forms,
         .outputs_count = run->channels,
+        .results = run->results,
         .hop = run->hop,
         .blocks_max = run->blocks,
         .fft = fft,
@@ -266,6 +268,39 @@ static struct batch *run_batch(struct bench *bench, const struct run *run, bool 
     return batch;
 }
 
+static uint32_t result_bytes(const struct run *run)
+{
+    return result_format_native(&run->results) ? (uint32_t)sizeof(float) : run->results.format.bytes;
+}
+
+/* A result, without what rounding to a code explains. */
+static double result_value(const struct run *run, const struct batch_item *item, uint64_t at,
+                           double want)
+{
+    if (result_format_native(&run->results))
+        return (double)item->samples[at];
+    const struct sample_format *format = &run->results.format;
+    const double code = ldexp(1 / run->results.factor, 1 - (int)format->bits);
+    const double value = sample_decode(format, (const uint8_t *)item->samples + at * format->bytes) /
+                         run->results.factor;
+    return format->kind != SAMPLE_FLOAT && fabs(value - want) <= 0.5 * code + 1e-5 ? want : value;
+}
+
+/* "IN" or "IN/OUT"; false: no such format. Results have room for what filters make of the noise. */
+static bool parse_formats(struct run *run)
+{
+    char in[16] = "";
+    const size_t length = strcspn(run->format_name, "/");
+    snprintf(in, sizeof in, "%.*s", (int)length, run->format_name);
+    const char *out = run->format_name[length] == '/' ? run->format_name + length + 1 : NULL;
+    if (out != NULL) {
+        if (sample_format_parse(out, &run->results.format) < 0)
+            return false;
+        run->results.factor = run->results.format.kind == SAMPLE_FLOAT ? 1 : 1.0 / 16;
+    }
+    return sample_format_parse(in, &run->format) == 0;
+}
+
 /* Relative error of frames drawn at random from the batch, against the definition in double. */
 static double check(const struct run *run, const struct batch *batch)
 {
@@ -282,7 +317,7 @@ static double check(const struct run *run, const struct batch *batch)
                     sample_decode(&run->format, run->ring->bytes + (frame * run->channels + c) *
                                                                        run->format.bytes);
         }
-        const double got = (double)item->samples[n * run->channels + c];
+        const double got = result_value(run, item, n * run->channels + c, want);
         error += (got - want) * (got - want);
         size += want * want;
     }
@@ -342,6 +377,12 @@ static void measure(struct bench *bench, struct run *run)
         run_close(bench, run);
         return;
     }
+    if (!result_format_equal(&plan_info(run->plan)->results, &run->results)) {
+        printf("Q = %u, %u channels, %s: %s gives floats; left out\n", run->points, run->channels,
+               run->format_name, plan_info(run->plan)->variant);
+        run_close(bench, run);
+        return;
+    }
     engine_submit(bench->engine, run_batch(bench, run, true));
     struct batch *batch = wait_batch(bench);
     const double error = check(run, batch);
@@ -351,7 +392,7 @@ static void measure(struct bench *bench, struct run *run)
     run_timed(bench, run);
 
     const double samples = (double)run->batch_blocks * run->hop * run->channels;
-    const double bytes = samples * (run->format.bytes + sizeof(float));
+    const double bytes = samples * (run->format.bytes + result_bytes(run));
     const double windows = (double)run->batch_blocks * run->channels;
     struct series ours = {0}, copy = {0}, share = {0}, peer[PEERS_MOST] = {0}, gain[PEERS_MOST] = {0};
     double peer_error = 0;
@@ -576,7 +617,7 @@ static void parse_list(struct list *list, char *text)
 
 static const char *const usage =
     "usage: bench_gpu [--device gpu] [--variant NAME] [--points 64,…,8192] [--channels 1,16]\n"
-    "                 [--formats f32le,s16le] [--mib 1024] [--repetitions 7] [--ms 40]\n"
+    "                 [--formats f32le,s16le,s16le/s16le] [--mib 1024] [--repetitions 7] [--ms 40]\n"
     "                 [--peer [NAME=]PROGRAM]… [--latency] [--csv FILE]\n";
 
 static int parse(struct bench *bench, int argc, char **argv)
@@ -631,8 +672,8 @@ int main(int argc, char **argv)
         .device = "gpu",
         .points = {8, {64, 128, 256, 512, 1024, 2048, 4096, 8192}},
         .channels = {2, {1, 16}},
-        .formats = {"f32le", "s16le"},
-        .format_count = 2,
+        .formats = {"f32le", "s16le", "s16le/s16le"},
+        .format_count = 3,
         .bytes = UINT64_C(1) << 30,
         .repetitions = 7,
         .repetition_ns = 40 * NS_PER_MS,
@@ -670,7 +711,7 @@ int main(int argc, char **argv)
                 struct run run = {.format_name = bench.formats[f],
                                   .points = bench.points.values[q],
                                   .channels = bench.channels.values[c]};
-                if (sample_format_parse(run.format_name, &run.format) == 0)
+                if (parse_formats(&run))
                     measure(&bench, &run);
             }
     if (bench.latency) {

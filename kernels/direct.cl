@@ -288,6 +288,22 @@ inline void access_write(struct row_access *access, uint component, uint n, real
             vstore16(value, 0, to->frames + (ulong)n * to->stride);
         return;
     }
+#else
+    uint words[16];
+    if (access->channels == 16 && to->decimate == 1 && to->form == FORM_REAL) {
+        if (n < to->from || n >= to->until)
+            return;
+        if (result_words(to->row, value, words)) {
+            __global uchar *place = to->frames + (ulong)n * to->stride;
+#if RESULT_WORD == 2
+            vstore16(convert_ushort16(vload16(0, words)), 0, (__global ushort *)place);
+#else
+            for (uint l = 0; l < 16; l++)
+                result_store(place + l * RESULT_UNITS, words[l]);
+#endif
+            return;
+        }
+    }
 #endif
     float lanes[16];
     vstore16(value, 0, lanes);

@@ -26,6 +26,12 @@ static void every_variant(void **state)
         if (harness_runs(engine, variants[v]))
             compare_diagonal("real", variants[v], signal, 100, 77, OUTPUT_REAL, 1, 1);
     signal_free(signal);
+    /* Whole vectors of channels. */
+    signal = signal_noise("s16be", 16, 1000, 8);
+    compare_diagonal("16 channels", "direct", signal, 100, 33, OUTPUT_REAL, 1, 1);
+    if (harness_runs(engine, "host"))
+        compare_diagonal("16 channels", "host", signal, 100, 33, OUTPUT_REAL, 1, 1);
+    signal_free(signal);
 }
 
 static void complex_outputs_and_envelopes(void **state)
