@@ -84,8 +84,8 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
         turn_root(x, true);
         if (COMPONENTS == 2)
             turn_root(y, true);
-        const struct destination to = destination_of(output, row, k, own, 0);
-        points_put(&to, row, x, y);
+        struct destination to = destination_of(output, row, k, own, 0);
+        points_put(&to, output, row, k, x, y);
     }
     if (row->report != ROW_NONE)
         report_put(report_of(output, row, k), reports, t, HOP);

@@ -146,9 +146,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
 #endif
     if (row->components > 0) {
         const uint first = window_kept(row, k, KEPT_COLUMNS);
-        const struct destination to =
+        struct destination to =
             destination_of(output, row, k, t, first + column * KEPT_COLUMNS);
-        points_put(&to, row, x, y);
+        points_put(&to, output, row, k, x, y);
     }
     if (get_group_id(0) != 0)
         return;

@@ -114,6 +114,7 @@ static int build_kernels(struct build *build, const struct stages *stages, const
     static const char *const functions[] = {"staged_forward", "staged_rows", "staged_back"};
     char columns_options[KERNEL_OPTIONS], rows_options[KERNEL_OPTIONS];
     int length = fused_options(build, &stages->column, rows, columns_options, KERNEL_OPTIONS);
+    length += results_options(build->plan, columns_options + length, KERNEL_OPTIONS - (size_t)length);
     snprintf(columns_options + length, KERNEL_OPTIONS - (size_t)length,
              " -D STAGED_COLUMNS -D STEP=%uu -D KEPT_COLUMNS=%uu -D SIDE=%uu",
              stages->row.points, stages->kept, stages->side);

@@ -143,6 +143,17 @@ static void as_on_a_gpu(void **state)
     open_engine(state);
 }
 
+/* The variants made for GPUs: another word, a complex frame, kept frames. */
+static void by_fused_and_staged(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("s16be", 2, 8000, 7);
+    compare_diagonal("real", "fused", signal, 100, 33, OUTPUT_REAL, 1, 2);
+    compare_diagonal("envelope", "fused", signal, 100, 33, OUTPUT_ENVELOPE, 4, 1);
+    compare_diagonal("complex", "staged", signal, 400, 5000, OUTPUT_COMPLEX, 3, 1);
+    signal_free(signal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -154,5 +165,7 @@ int main(void)
         cmocka_unit_test(the_self_test_sees_through_codes),
         cmocka_unit_test(as_on_a_gpu),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(by_fused_and_staged)};
+    return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(gpu_tests, open_gpu_shape_engine, close_engine);
 }
