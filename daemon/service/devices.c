@@ -75,46 +75,50 @@ static int seat_named(struct devices *devices, const struct config *config, cons
 }
 
 /* The share of the device's time that the stream would need there, by a plan made for it. */
-static int measure_load(struct seat *seat, const struct config *config,
-                        const struct config_stream *stream, const char *variant, double *load,
+static int measure_load(struct seat *seat, const struct config_stream *stream,
+                        const struct plan_spec *spec, struct plan **plan, double *load,
                         struct problem *problem)
+{
+    int error = plan_prepare(seat->engine, spec, plan, problem);
+    if (error < 0)
+        return error;
+    const double frames = (double)stream->blocks_max * plan_info(*plan)->hop;
+    *load = (double)plan_cost_ns(*plan, stream->blocks_max) * 1e-9 * stream->source.rate_hz / frames;
+    return 0;
+}
+
+/* A device that cannot compute it (its memory is full) is passed over. */
+static int seat_least_loaded(struct devices *devices, const struct config *config,
+                             const struct config_stream *stream, const char *variant,
+                             struct seat **out, double *load, struct plan **plan,
+                             struct problem *problem)
 {
     struct stream_filters filters;
     int error = stream_filters_make(config, stream, &filters, problem);
     if (error < 0)
         return error;
     const struct plan_spec spec = stream_plan_spec(stream, &filters, variant);
-    struct plan *plan = NULL;
-    error = plan_prepare(seat->engine, &spec, &plan, problem);
-    if (error == 0) {
-        const double frames = (double)stream->blocks_max * plan_info(plan)->hop;
-        *load = (double)plan_cost_ns(plan, stream->blocks_max) * 1e-9 * stream->source.rate_hz / frames;
-        plan_close(plan);
-    }
-    stream_filters_free(&filters);
-    return error;
-}
-
-/* A device that cannot compute it (its memory is full) is passed over. */
-static int seat_least_loaded(struct devices *devices, const struct config *config,
-                             const struct config_stream *stream, const char *variant,
-                             struct seat **out, double *load, struct problem *problem)
-{
-    int error = ERROR_NO_DEVICE;
+    error = ERROR_NO_DEVICE;
     *out = NULL;
     for (uint32_t i = 0; i < devices->count; i++) {
         struct seat *seat = &devices->seats[i];
+        struct plan *its = NULL;
         double own = 0;
-        const int result = measure_load(seat, config, stream, variant, &own, problem);
+        const int result = measure_load(seat, stream, &spec, &its, &own, problem);
         if (result < 0) {
             error = *out == NULL ? result : error;
             continue;
         }
         if (*out == NULL || seat->load + own < (*out)->load + *load) {
+            struct plan *other = *plan;
             *out = seat;
             *load = own;
+            *plan = its;
+            its = other;
         }
+        plan_close(its);
     }
+    stream_filters_free(&filters);
     return *out != NULL ? 0 : error;
 }
 
@@ -139,17 +143,18 @@ int devices_prepare(struct devices *devices, const struct config *config, struct
 
 int devices_seat(struct devices *devices, const struct config *config,
                  const struct config_stream *stream, const char *variant, struct seat *upstream,
-                 struct seat **out, double *load, struct problem *problem)
+                 struct seat **out, double *load, struct plan **plan, struct problem *problem)
 {
     const char *name = stream->device != NULL ? stream->device : config->device.device;
     int error = 0;
     *load = 0;
+    *plan = NULL;
     if (stream->device == NULL && upstream != NULL)
         *out = upstream;
     else if (strcmp(name, DEVICE_ALL) != 0)
         error = seat_named(devices, config, name, out, problem);
     else if (devices->count > 1)
-        error = seat_least_loaded(devices, config, stream, variant, out, load, problem);
+        error = seat_least_loaded(devices, config, stream, variant, out, load, plan, problem);
     else
         *out = &devices->seats[0];
     if (error < 0)

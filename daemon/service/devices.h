@@ -38,11 +38,12 @@ int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context
 /*
  * WORKER. The seat for a stream: the one its `device` names, else that of the stream it reads
  * (`upstream`, NULL: none), else what [device] says. Opens the engine when it is the first there. *load:
- * what the stream adds, to be given back to devices_leave.
+ * what the stream adds, to be given back to devices_leave. *plan: the one by which that was measured, the
+ * caller's; NULL: nothing had to be measured.
  */
 int devices_seat(struct devices *devices, const struct config *config,
                  const struct config_stream *stream, const char *variant, struct seat *upstream,
-                 struct seat **out, double *load, struct problem *problem);
+                 struct seat **out, double *load, struct plan **plan, struct problem *problem);
 void devices_leave(struct seat *seat, double load); /* WORKER */
 
 /* WORKER. Engines for `[device] device` (all of them with "all"), whether or not a stream sits there. */

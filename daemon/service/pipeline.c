@@ -144,7 +144,11 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
         spec.hop = plan_info(pipeline->plan)->hop;
         spec.hop_free = false;
     }
-    error = plan_prepare(pipeline->engine, &spec, plan, problem);
+    if (*plan == NULL || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
+        plan_close(*plan);
+        *plan = NULL;
+        error = plan_prepare(pipeline->engine, &spec, plan, problem);
+    }
     if (error < 0) {
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);
@@ -334,8 +338,11 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
             upstream->stream_config->decimate;
     if (upstream == NULL)
         declare_round_trip(pipeline);
-    error = pipeline_make_plan(pipeline, pipeline->stream_config, &pipeline->plan,
-                               &pipeline->delay_frames, &pipeline->taps_hash, problem);
+    struct plan *plan = pipeline->seat_plan;
+    pipeline->seat_plan = NULL;
+    error = pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
+                               &pipeline->taps_hash, problem);
+    pipeline->plan = plan;
     if (error < 0)
         return error;
     if ((error = prepare_stream(pipeline, problem)) < 0)
@@ -564,6 +571,7 @@ void pipeline_free(struct pipeline *pipeline)
     assert(pipeline->source == NULL && pipeline->closing == 0);
     stream_close(pipeline->stream);
     plan_close(pipeline->plan);
+    plan_close(pipeline->seat_plan);
     free(pipeline->taps_hash);
     free(pipeline->channel_losses);
     direct_free(pipeline->direct);

@@ -61,6 +61,7 @@ struct pipeline {
     struct seat *seat;            /* the device it computes on */
     struct engine *engine;        /* its */
     double seat_load;
+    struct plan *seat_plan;       /* made when the seat was chosen, until pipeline_prepare; NULL: none */
     const char *variant;          /* overrides the configuration's; NULL: not */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
@@ -99,7 +100,8 @@ struct pipeline {
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 
 /* WORKER. A plan for this pipeline's stream as `stream` describes it: its own configuration, or one with
- * other edges. *hash is the caller's. */
+ * other edges. *plan is NULL, or one already made of that, to be kept when it suits; closed on error.
+ * *hash is the caller's. */
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *stream,
                        struct plan **plan, double *delay_frames, char **hash,
                        struct problem *problem);

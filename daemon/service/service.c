@@ -90,9 +90,11 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
         return NULL;
     }
     struct seat *seat;
+    struct plan *plan;
     double load;
     if (devices_seat(service->devices, config, &config->streams[index], service->options->variant,
-                     upstream != NULL ? upstream->seat : NULL, &seat, &load, problem) < 0) {
+                     upstream != NULL ? upstream->seat : NULL, &seat, &load, &plan,
+                     problem) < 0) {
         free(pipeline);
         return NULL;
     }
@@ -104,6 +106,7 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
         .seat = seat,
         .engine = seat->engine,
         .seat_load = load,
+        .seat_plan = plan,
         .variant = service->options->variant,
         .changed = service_changed,
         .context = service,

@@ -137,7 +137,7 @@ class Direct(unittest.TestCase):
             if arguments:
                 client.send(f"/convolvd/x/{arguments[0]}", *arguments[1:])
                 self.assertEqual(client.receive()[0], "/convolvd/x/changed")
-                c.wait_for(lambda: daemon.stream()["sound"]["counters"]["filters changed"] == count, "the change", 4 * c.PATIENCE_S)
+                c.wait_for(lambda: daemon.stream()["sound"]["counters"]["filters changed"] == count, "the change")
             got = self.play_whole(daemon, server, x, connections, len(x) + own + 512 + 1300)
             for i in range(2):
                 want = c.convolve(x[:, i:i + 1], taps[i])
