@@ -37,7 +37,7 @@ struct result_format wish_of(const struct given *given)
 struct got {
     uint8_t *bytes;     /* [frames][output_floats] samples */
     uint64_t frames;
-    uint64_t *saturated; /* [outputs] */
+    uint64_t *saturated; /* [blocks][outputs] */
 };
 
 static uint64_t kept_of(const struct plan_info *info, uint64_t first, uint64_t end)
@@ -87,7 +87,7 @@ static void run_item(const struct test_plan *plan, struct ring *ring, uint64_t f
         assert_memory_equal(first->saturated, second->saturated,
                             item.blocks * info->outputs * sizeof *first->saturated);
         for (uint32_t i = 0; i < item.blocks * info->outputs; i++)
-            got->saturated[i % info->outputs] += first->saturated[i];
+            got->saturated[block * info->outputs + i] += first->saturated[i];
     }
     engine_batch_release(engine, done);
 }
@@ -97,7 +97,8 @@ static struct got run(const struct test_plan *plan, const struct test_signal *si
 {
     const struct plan_info *info = plan_info(plan->plan);
     struct got got = {.bytes = calloc(signal->frames * info->output_floats, sizeof(float)),
-                      .saturated = calloc(info->outputs, sizeof *got.saturated)};
+                      .saturated = calloc((signal->frames / info->hop + 1) * info->outputs,
+                                          sizeof *got.saturated)};
     struct ring *ring = NULL;
     struct problem problem = {0};
     if (engine_ring_open(engine, 2 * signal->frames + info->history_frames,
@@ -136,8 +137,9 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
                                const struct got *floats, const struct got *got)
 {
     const struct result_format wish = wish_of(given);
-    uint64_t *saturated = calloc(info->outputs, sizeof *saturated), all = 0;
     assert_int_equal(got->frames, floats->frames);
+    const uint64_t blocks = (got->frames + 1) * info->decimate / info->hop + 1;
+    uint64_t *saturated = calloc(blocks * info->outputs, sizeof *saturated), all = 0;
     for (uint64_t n = 0; n < got->frames; n++)
         for (uint32_t o = 0, place = 0; o < info->outputs; o++)
             for (uint32_t v = 0; v < (forms[o] == OUTPUT_COMPLEX ? 2 : 1); v++, place++) {
@@ -145,7 +147,9 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
                 uint8_t want[4];
                 const uint64_t at = n * info->output_floats + place;
                 memcpy(&value, floats->bytes + at * sizeof value, sizeof value);
-                saturated[o] += sample_encode(&wish.format, (double)value * wish.factor, want);
+                const uint64_t block = (info->decimate_phase + n * info->decimate) / info->hop;
+                saturated[block * info->outputs + o] +=
+                    sample_encode(&wish.format, (double)value * wish.factor, want);
                 const uint8_t *wire = got->bytes + at * wish.format.bytes;
                 if (memcmp(wire, want, wish.format.bytes) != 0)
                     fail_msg("%s, %s, %s %u bits, D = %u: frame %llu of output %u, %.9g: byte 0 is "
@@ -153,12 +157,14 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
                              label, info->variant, given->name, wish.format.bits, info->decimate,
                              (unsigned long long)n, o, (double)value, wire[0], want[0]);
             }
-    for (uint32_t o = 0; o < info->outputs; o++) {
-        if (got->saturated[o] != saturated[o])
-            fail_msg("%s, %s, %s: %llu samples of output %u were counted as clipped, %llu were",
-                     label, info->variant, given->name, (unsigned long long)got->saturated[o], o,
-                     (unsigned long long)saturated[o]);
-        all += saturated[o];
+    for (uint64_t i = 0; i < (blocks - 1) * info->outputs; i++) {
+        if (got->saturated[i] != saturated[i])
+            fail_msg("%s, %s, %s: %llu samples of output %u in block %llu were counted as clipped, "
+                     "%llu were",
+                     label, info->variant, given->name, (unsigned long long)got->saturated[i],
+                     (uint32_t)(i % info->outputs), (unsigned long long)(i / info->outputs),
+                     (unsigned long long)saturated[i]);
+        all += saturated[i];
     }
     free(saturated);
     return all;

@@ -54,19 +54,20 @@ static void vectors(void **state)
 {
     (void)state;
     static const struct {
-        uint32_t channels, decimate;
+        uint32_t channels, decimate, taps;
         enum output_form form;
         int formats;
     } given[] = {
-        {16, 1, OUTPUT_REAL, 7}, {1, 1, OUTPUT_REAL, 2},  {8, 1, OUTPUT_ENVELOPE, 2},
-        {2, 3, OUTPUT_REAL, 1},  {16, 2, OUTPUT_REAL, 1}, {3, 1, OUTPUT_COMPLEX, 2},
+        {16, 1, 50, OUTPUT_REAL, 7}, {1, 1, 150, OUTPUT_REAL, 2},
+        {2, 3, 50, OUTPUT_REAL, 1},  {8, 1, 50, OUTPUT_ENVELOPE, 2},
+        {16, 2, 50, OUTPUT_REAL, 1}, {3, 1, 50, OUTPUT_COMPLEX, 2},
     };
     if (!harness_runs(engine, "lanes"))
         skip();
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         struct test_signal *signal = signal_noise("s16le", given[i].channels, 640, 30 + i);
-        compare_diagonal("lanes", "lanes", signal, 64, 50, given[i].form, given[i].decimate,
-                         given[i].formats);
+        compare_diagonal("lanes", "lanes", signal, 64, given[i].taps, given[i].form,
+                         given[i].decimate, given[i].formats);
         signal_free(signal);
     }
 }
