@@ -10,7 +10,6 @@
  */
 #include "convolve/internal.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -88,7 +87,8 @@ double results_value(const struct plan *plan, const uint8_t *sample, double want
     const double value = sample_decode(&results->format, sample) / factor_of(results);
     if (results->format.kind == SAMPLE_FLOAT)
         return value;
-    const double code = 1 / fabs(scale_of(results)), most = code * ldexp(1, results->format.bits - 1);
+    const double code = 1 / fabs(scale_of(results));
+    const double most = code * ldexp(1, results->format.bits - 1);
     const double nearest = fmin(fmax(want, -most), most - code);
     const double error = value - nearest;
     return fabs(error) <= code / 2 ? want : want + error - copysign(code / 2, error);

@@ -11,7 +11,8 @@
 
 #include <cmocka.h>
 
-/* Each is a program of its own on a device: the first eight have all that encode.clh tells apart. */
+/* Each is a program of its own on a device: the first eight have all that encode.clh tells
+ * apart. */
 const struct given result_formats[RESULT_FORMATS] = {
     {"s16be", 0, false, 1},        {"s24le", 0, false, 1.0 / 3}, {"f32be", 0, false, 1},
     {"s32be", 24, false, 1.0 / 7}, {"u16be", 12, true, 0.25},    {"s8", 0, false, 0.5},
