@@ -311,6 +311,18 @@ void row_to_output(const struct build *build, uint32_t output, struct row *row);
 uint32_t row_form(enum output_form form);
 uint32_t output_components(const struct build *build, uint32_t output);
 uint64_t spectra_place(struct build *build); /* returns floats */
+/* The same for components (the real or the imaginary taps of a filter) laid out in another way: what one
+ * takes, relative places of all and their sum; then each written and its place made one in SPECTRUM. */
+uint64_t spectra_place_components(struct build *build,
+                                  uint64_t (*component_floats)(const struct plan *plan,
+                                                               const struct taps *taps));
+void spectra_fill_components(struct build *build,
+                             void (*component)(const struct plan *plan, const double *h,
+                                               uint32_t count, double *work, float *spectra),
+                             double *work);
+/* Partitions of `each` taps, one spectrum of `fft` floats after the other. work[fft]. */
+void spectra_write(const struct tree *tree, const double *h, uint32_t count, uint64_t each,
+                   uint32_t fft, double *work, float *spectra);
 
 /*
  * results.c: results in a format other than native floats. Behind the variant's own part of STATE:

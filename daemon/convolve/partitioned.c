@@ -139,10 +139,10 @@ static struct places places_of(const struct plan *plan)
 }
 
 /* Taps of a filter that belong to the head. */
-static uint32_t head_count(const struct plan *plan, const struct taps *taps)
+static uint32_t head_count(const struct plan *plan, uint32_t count)
 {
     const uint64_t head = 2 * (uint64_t)plan->layout.tail.span * plan->hop;
-    return head == 0 || taps->count < head ? taps->count : (uint32_t)head;
+    return head == 0 || count < head ? count : (uint32_t)head;
 }
 
 static uint32_t parts(uint32_t taps, uint64_t each)
@@ -159,7 +159,7 @@ static uint64_t tail_taps(const struct plan *plan)
 static uint64_t component_floats(const struct plan *plan, const struct taps *taps)
 {
     const struct layout *layout = &plan->layout;
-    const uint32_t head = head_count(plan, taps);
+    const uint32_t head = head_count(plan, taps->count);
     uint64_t floats = (uint64_t)parts(head, layout->partition_taps) * layout->fft;
     if (taps->count > head)
         floats += (uint64_t)parts(taps->count - head, tail_taps(plan)) * layout->tail.fft;
@@ -168,69 +168,25 @@ static uint64_t component_floats(const struct plan *plan, const struct taps *tap
 
 void partitioned_measure(struct build *build)
 {
-    const struct plan_spec *spec = build->spec;
-    const struct plan *plan = build->plan;
-    uint64_t floats = 0;
-    for (uint32_t t = 0; t < spec->taps_count; t++)
-        build->filters[t] = (struct filter_spectra){ROW_NONE, ROW_NONE, 0};
-    for (uint32_t e = 0; e < spec->edge_count; e++) {
-        const struct edge *edge = &spec->edges[e];
-        const struct taps *taps = spec->taps[edge->taps];
-        struct filter_spectra *filter = &build->filters[edge->taps];
-        if (filter->re == ROW_NONE) {
-            filter->re = floats;
-            floats += component_floats(plan, taps);
-        }
-        if (filter->im == ROW_NONE && taps->im != NULL &&
-            spec->outputs[edge->output] != OUTPUT_REAL) {
-            filter->im = floats;
-            floats += component_floats(plan, taps);
-        }
-    }
-    const struct places places = places_of(plan);
-    build->spectra_floats = floats;
+    const struct places places = places_of(build->plan);
+    build->spectra_floats = spectra_place_components(build, component_floats);
     build->state_floats =
-        spec->edge_count * (places.head_floats + places.tail_floats + places.plane_floats);
+        build->spec->edge_count * (places.head_floats + places.tail_floats + places.plane_floats);
 }
 
 /* ---- tables ------------------------------------------------------------------------------------
  */
 
-static void component_fill(const struct plan *plan, const struct taps *taps, const double *h,
-                           double *work, float *spectra)
+/* Head, then tail: as component_floats counts them. */
+static void component_fill(const struct plan *plan, const double *h, uint32_t count, double *work,
+                           float *spectra)
 {
     const struct layout *layout = &plan->layout;
-    const uint32_t head = head_count(plan, taps);
-    for (uint32_t from = 0; from < head; from += layout->partition_taps, spectra += layout->fft) {
-        const uint32_t left = head - from;
-        tree_spectrum(plan->tree->tree, h + from,
-                      left < layout->partition_taps ? left : layout->partition_taps, work, spectra);
-    }
-    const uint64_t each = tail_taps(plan);
-    for (uint64_t from = head; from < taps->count; from += each, spectra += layout->tail.fft) {
-        const uint64_t left = taps->count - from;
-        tree_spectrum(plan->tail_tree->tree, h + from, (uint32_t)(left < each ? left : each), work,
-                      spectra);
-    }
-}
-
-static void spectra_of_all(struct build *build, double *work)
-{
-    const struct plan *plan = build->plan;
-    const uint64_t base = plan->spectra_offset / sizeof(float);
-    float *spectra = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
-    for (uint32_t t = 0; t < build->spec->taps_count; t++) {
-        struct filter_spectra *filter = &build->filters[t];
-        const struct taps *taps = build->spec->taps[t];
-        if (filter->re != ROW_NONE) {
-            component_fill(plan, taps, taps->re, work, spectra + filter->re);
-            filter->re += base;
-        }
-        if (filter->im != ROW_NONE) {
-            component_fill(plan, taps, taps->im, work, spectra + filter->im);
-            filter->im += base;
-        }
-    }
+    const uint32_t head = head_count(plan, count);
+    spectra_write(plan->tree->tree, h, head, layout->partition_taps, layout->fft, work, spectra);
+    if (count > head)
+        spectra_write(plan->tail_tree->tree, h + head, count - head, tail_taps(plan), layout->tail.fft,
+                      work, spectra + (uint64_t)parts(head, layout->partition_taps) * layout->fft);
 }
 
 static int add_stage(struct build *build, const char *function, const struct places *places,
@@ -309,7 +265,7 @@ int partitioned_fill(struct build *build, struct problem *problem)
         error = add_stage(build, "partitioned_head", &places, &head, problem);
     if (error < 0)
         goto done;
-    spectra_of_all(build, work);
+    spectra_fill_components(build, component_fill, work);
     head->group_blocks = BLOCKS_MAX * BLOCKS_MAX; /* a group walks all blocks of its row */
     head->keeps_blocks = places.head_blocks > 0 ? places.head_blocks : 1;
     uint64_t state = plan->state_offset / sizeof(float);
@@ -317,7 +273,7 @@ int partitioned_fill(struct build *build, struct problem *problem)
         const struct edge *edge = &spec->edges[e];
         const struct taps *taps = spec->taps[edge->taps];
         const struct filter_spectra *filter = &build->filters[edge->taps];
-        const uint32_t count = head_count(plan, taps);
+        const uint32_t count = head_count(plan, taps->count);
         struct row *row = &head->rows[head->count++];
         *row = row_of_input(plan, spec, edge->input);
         row_to_output(build, edge->output, row);

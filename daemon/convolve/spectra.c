@@ -15,11 +15,11 @@ static uint64_t floats_to_line(uint64_t floats)
     return (floats + LINE_FLOATS - 1) / LINE_FLOATS * LINE_FLOATS;
 }
 
-/* Places are relative to plan->spectra_offset until spectra_fill. */
-uint64_t spectra_place(struct build *build)
+uint64_t spectra_place_components(struct build *build,
+                                  uint64_t (*component_floats)(const struct plan *plan,
+                                                               const struct taps *taps))
 {
     const struct plan_spec *spec = build->spec;
-    const struct layout *layout = &build->plan->layout;
     uint64_t floats = 0;
     for (uint32_t t = 0; t < spec->taps_count; t++)
         build->filters[t] = (struct filter_spectra){ROW_NONE, ROW_NONE, 0};
@@ -27,52 +27,79 @@ uint64_t spectra_place(struct build *build)
         const struct edge *edge = &spec->edges[e];
         const struct taps *taps = spec->taps[edge->taps];
         struct filter_spectra *filter = &build->filters[edge->taps];
-        filter->partitions = (taps->count + layout->partition_taps - 1) / layout->partition_taps;
-        const uint64_t bytes = (uint64_t)filter->partitions * layout->fft;
+        const uint64_t each = floats_to_line(component_floats(build->plan, taps));
         if (filter->re == ROW_NONE) {
             filter->re = floats;
-            floats += floats_to_line(bytes);
+            floats += each;
         }
         if (filter->im == ROW_NONE && taps->im != NULL &&
             spec->outputs[edge->output] != OUTPUT_REAL) {
             filter->im = floats;
-            floats += floats_to_line(bytes);
+            floats += each;
         }
     }
     return floats;
 }
 
-static void write_spectra(const struct build *build, uint64_t base, const double *h, uint32_t count,
-                          uint32_t partitions)
+void spectra_fill_components(struct build *build,
+                             void (*component)(const struct plan *plan, const double *h,
+                                               uint32_t count, double *work, float *spectra),
+                             double *work)
 {
     const struct plan *plan = build->plan;
-    float *spectra = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset) + base;
-    const uint32_t span = plan->layout.partition_taps;
-    for (uint32_t p = 0; p < partitions; p++) {
-        const uint32_t from = p * span, left = count - from;
-        tree_spectrum(plan->tree->tree, h + from, left < span ? left : span, build->work,
-                      spectra + (uint64_t)p * plan->layout.fft);
+    const uint64_t base = plan->spectra_offset / sizeof(float);
+    float *spectra = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
+    for (uint32_t t = 0; t < build->spec->taps_count; t++) {
+        const struct taps *taps = build->spec->taps[t];
+        uint64_t *places[] = {&build->filters[t].re, &build->filters[t].im};
+        const double *parts[] = {taps->re, taps->im};
+        for (int p = 0; p < 2; p++) {
+            if (*places[p] == ROW_NONE)
+                continue;
+            component(plan, parts[p], taps->count, work, spectra + *places[p]);
+            *places[p] += base;
+        }
     }
 }
 
-/* Relative places become places in SPECTRUM. */
+static uint32_t partition_count(const struct plan *plan, const struct taps *taps)
+{
+    const uint32_t each = plan->layout.partition_taps;
+    return (taps->count + each - 1) / each;
+}
+
+static uint64_t uniform_floats(const struct plan *plan, const struct taps *taps)
+{
+    return (uint64_t)partition_count(plan, taps) * plan->layout.fft;
+}
+
+void spectra_write(const struct tree *tree, const double *h, uint32_t count, uint64_t each,
+                   uint32_t fft, double *work, float *spectra)
+{
+    for (uint64_t from = 0; from < count; from += each, spectra += fft) {
+        const uint64_t left = count - from;
+        tree_spectrum(tree, h + from, (uint32_t)(left < each ? left : each), work, spectra);
+    }
+}
+
+static void uniform_component(const struct plan *plan, const double *h, uint32_t count, double *work,
+                              float *spectra)
+{
+    spectra_write(plan->tree->tree, h, count, plan->layout.partition_taps, plan->layout.fft, work,
+                  spectra);
+}
+
+uint64_t spectra_place(struct build *build)
+{
+    const uint64_t floats = spectra_place_components(build, uniform_floats);
+    for (uint32_t t = 0; t < build->spec->taps_count; t++)
+        build->filters[t].partitions = partition_count(build->plan, build->spec->taps[t]);
+    return floats;
+}
+
 void spectra_fill(struct build *build)
 {
-    const struct plan_spec *spec = build->spec;
-    const uint64_t base = build->plan->spectra_offset / sizeof(float);
-    for (uint32_t t = 0; t < spec->taps_count; t++) {
-        struct filter_spectra *filter = &build->filters[t];
-        if (filter->re != ROW_NONE) {
-            write_spectra(build, filter->re, spec->taps[t]->re, spec->taps[t]->count,
-                          filter->partitions);
-            filter->re += base;
-        }
-        if (filter->im != ROW_NONE) {
-            write_spectra(build, filter->im, spec->taps[t]->im, spec->taps[t]->count,
-                          filter->partitions);
-            filter->im += base;
-        }
-    }
+    spectra_fill_components(build, uniform_component, build->work);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
