@@ -8,8 +8,8 @@
  * and written) of BLOCKS consecutive blocks: item li works on row li mod WIDTH, item
  * li / WIDTH mod THREADS of its transform. Groups of one stretch of time run side by side, so
  * that what several of them read of a frame, and the overlap of blocks, comes from the cache.
- * A complex filter is two real ones; both components share the forward transform. With decimation by
- * a multiple of KEPT, only every KEPT-th point comes back, and of the items one in KEPT writes.
+ * A complex filter is two real ones; both components share the forward transform. With decimation
+ * by a multiple of KEPT, only every KEPT-th point comes back, and of the items one in KEPT writes.
  *
  * Options: those of window.clh, BLOCKS, COMPONENTS. Spectra lie as the last pass holds them:
  * point j of item t at j THREADS + t.

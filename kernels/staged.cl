@@ -10,12 +10,13 @@
  *     output ◄── envelope, gain ◄── columns back ─┘
  *
  * No twiddles in between and no transposition: row K carries the angle (K + 1/4) / rows, which its
- * first pass takes in. Groups of columns take SIDE neighbouring channels of WIDTH / SIDE neighbouring
- * columns, so that they read whole frames, or whole sectors of them, one after the other.
+ * first pass takes in. Groups of columns take SIDE neighbouring channels of WIDTH / SIDE
+ * neighbouring columns, so that they read whole frames, or whole sectors of them, one after the
+ * other.
  *
  * One program for the columns (STAGED_COLUMNS, POINTS = rows, STEP = columns of them, with
- * window.clh's options) and one for the rows (POINTS = columns, ROWS). With decimation by a multiple
- * of KEPT_COLUMNS the rows bring back only the columns that hold kept frames, one in KEPT_COLUMNS
+ * window.clh's options) and one for the rows (POINTS = columns, ROWS). With decimation by a
+ * multiple of KEPT_COLUMNS the rows bring back only the columns that hold kept frames, one in KEPT_COLUMNS
  * (their KEPT), side by side at the beginning of each row, and the last launch has as few groups.
  *
  *   row_first, rows_each   entries of the slice: e stands for row row_first + e mod rows_each and
@@ -39,8 +40,8 @@
 #define COLUMNS     STEP
 #define ENTRY_FLOATS (2UL * COMPONENTS * POINTS * COLUMNS)
 
-/* Names for what an item works on: group (g, e) has columns g WIDTH / SIDE … of the SIDE entries from
- * e SIDE on, which are of one block. `own` is where the scratch has the column's points. */
+/* Names for what an item works on: group (g, e) has columns g WIDTH / SIDE … of the SIDE entries
+ * from e SIDE on, which are of one block. `own` is where the scratch has the column's points. */
 #define COLUMN_GROUP                                                                               \
     __local float *memory = (__local float *)exchanges;                                            \
     const uint li = (uint)get_local_id(0), lane = li % WIDTH, t = li / WIDTH;                      \
@@ -76,7 +77,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_fo
     for (uint j = 0; j < EACH; j++)
         plane[own + bin_of(place_point(SIZE_LAST, RADIX_LAST, j)) * COLUMNS] = x[j];
     barrier(CLK_LOCAL_MEM_FENCE);
-    report_put(seen_columns + (ulong)entry * COLUMNS + column, reports, t, column_frames(row, column));
+    report_put(seen_columns + (ulong)entry * COLUMNS + column, reports, t,
+               column_frames(row, column));
 }
 
 /* The reports of the columns become the block's, always in the same order. */
@@ -166,8 +168,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
 
 #define ENTRY_FLOATS (2UL * COMPONENTS * ROWS * POINTS)
 
-/* Item t's share of a row that came back, side by side with the others'. In pass 0 an item's place is
- * its number. */
+/* Item t's share of a row that came back, side by side with the others'. In pass 0 an item's place
+ * is its number. */
 inline void row_store(__global float2 *points, float2 *x, float root, uint t, uint kept)
 {
     const uint own = kept_item(POINTS, t, kept);

@@ -18,7 +18,12 @@
 #include "core/log.h"
 
 /* A step runs one stage: for the blocks before an item, spectra before planes, or for its own. */
-enum { STEP_SPECTRA = 0, STEP_PLANES = STAGES_MAX, STEP_ITEM = 2 * STAGES_MAX, STEPS = 3 * STAGES_MAX };
+enum {
+    STEP_SPECTRA = 0,
+    STEP_PLANES = STAGES_MAX,
+    STEP_ITEM = 2 * STAGES_MAX,
+    STEPS = 3 * STAGES_MAX
+};
 
 /* Blocks that an item asks of each step, relative to its first block. */
 struct work {
@@ -160,8 +165,9 @@ static struct device_tree *stage_tree(const struct plan *plan, const struct stag
     return stage->tree != NULL ? stage->tree : plan->tree;
 }
 
-cl_int kernel_launch(struct engine *engine, cl_kernel kernel, const struct kernel_argument *arguments,
-                     cl_uint count, const size_t global[2], const size_t local[2], cl_event *event)
+cl_int kernel_launch(struct engine *engine, cl_kernel kernel,
+                     const struct kernel_argument *arguments, cl_uint count, const size_t global[2],
+                     const size_t local[2], cl_event *event)
 {
     cl_int code = CL_SUCCESS;
     for (cl_uint i = 0; code == CL_SUCCESS && i < count; i++)
@@ -169,7 +175,8 @@ cl_int kernel_launch(struct engine *engine, cl_kernel kernel, const struct kerne
     if (engine_hooks.refused_launch > 0 && --engine_hooks.refused_launch == 0)
         code = CL_OUT_OF_RESOURCES;
     if (code == CL_SUCCESS)
-        code = clEnqueueNDRangeKernel(engine->queue, kernel, 2, NULL, global, local, 0, NULL, event);
+        code =
+            clEnqueueNDRangeKernel(engine->queue, kernel, 2, NULL, global, local, 0, NULL, event);
     return code;
 }
 
@@ -186,9 +193,8 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
     const cl_kernel kernel = stage->kernel->kernel;
     const uint32_t groups = (launch->blocks + stage->group_blocks - 1) / stage->group_blocks;
-    const size_t shared_bytes = stage->shared_bytes != 0
-                                    ? (size_t)stage->shared_bytes
-                                    : stage->items * sizeof(struct report_row);
+    const size_t shared_bytes = stage->shared_bytes != 0 ? (size_t)stage->shared_bytes
+                                                         : stage->items * sizeof(struct report_row);
     uint32_t rows_step = launch->rows, groups_step = groups;
     if (plan->layout.scratch == SCRATCH_GLOBAL) {
         rows_step = (uint32_t)least(launch->rows, plan->scratch_groups);
@@ -223,8 +229,9 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
             if (slot->event != NULL)
                 clReleaseEvent(slot->event);
             slot->event = NULL;
-            const cl_int code = kernel_launch(engine, kernel, arguments, ARGUMENTS + stage->number_count,
-                                              global, local, &slot->event);
+            const cl_int code =
+                kernel_launch(engine, kernel, arguments, ARGUMENTS + stage->number_count, global,
+                              local, &slot->event);
             if (code != CL_SUCCESS) {
                 log_error("the device refused a launch of %s: %s", plan->info.variant,
                           opencl_error_name(code));
@@ -283,8 +290,8 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                         continue;
                     work->launched[step] = true;
                     assert(slot->rows_used + other->count <= ROWS_PER_BATCH);
-                    const uint32_t rows = write_rows(engine, work, step,
-                                                     table + slot->rows_offset + slot->rows_used);
+                    const uint32_t rows =
+                        write_rows(engine, work, step, table + slot->rows_offset + slot->rows_used);
                     slot->rows_used += rows;
                     launch->rows += rows;
                     launch->blocks = (uint32_t)greatest(launch->blocks, step_blocks(work, step));
@@ -330,18 +337,19 @@ static cl_int queue_follows(cl_command_queue before, cl_command_queue after)
     return code;
 }
 
-static cl_int copy_in(cl_command_queue queue, struct arena *arena, uint64_t offset, uint64_t bytes, _Atomic uint64_t *figure)
+static cl_int copy_in(cl_command_queue queue, struct arena *arena, uint64_t offset, uint64_t bytes,
+                      _Atomic uint64_t *figure)
 {
     if (bytes == 0)
         return CL_SUCCESS;
     traffic_add(figure, bytes);
-    return clEnqueueWriteBuffer(queue, arena->device, CL_FALSE, offset, bytes,
-                                arena->host + offset, 0, NULL, NULL);
+    return clEnqueueWriteBuffer(queue, arena->device, CL_FALSE, offset, bytes, arena->host + offset,
+                                0, NULL, NULL);
 }
 
 /* Ring slots [from, until) without a wrap: presence words, and bytes unless the device has them. */
-static cl_int copy_slots(struct engine *engine, cl_command_queue queue, const struct ring_memory *ring, bool bytes,
-                         uint64_t from, uint64_t until)
+static cl_int copy_slots(struct engine *engine, cl_command_queue queue,
+                         const struct ring_memory *ring, bool bytes, uint64_t from, uint64_t until)
 {
     const uint64_t frame_bytes = ring->ring.frame_bytes;
     cl_int code = CL_SUCCESS;
@@ -356,8 +364,9 @@ static cl_int copy_slots(struct engine *engine, cl_command_queue queue, const st
 }
 
 /* Ring positions [from, until), at most one lap of them. */
-static cl_int copy_positions(struct engine *engine, cl_command_queue queue, const struct ring_memory *ring, bool bytes,
-                             uint64_t from, uint64_t until)
+static cl_int copy_positions(struct engine *engine, cl_command_queue queue,
+                             const struct ring_memory *ring, bool bytes, uint64_t from,
+                             uint64_t until)
 {
     const uint64_t frames = ring->ring.frames;
     if (until <= from)
@@ -371,7 +380,8 @@ static cl_int copy_positions(struct engine *engine, cl_command_queue queue, cons
     return code == CL_SUCCESS ? copy_slots(engine, queue, ring, bytes, 0, last) : code;
 }
 
-static cl_int copy_fresh(struct engine *engine, cl_command_queue queue, const struct batch_item *item)
+static cl_int copy_fresh(struct engine *engine, cl_command_queue queue,
+                         const struct batch_item *item)
 {
     struct ring_memory *ring = (struct ring_memory *)item->ring;
     cl_int code = copy_positions(engine, queue, ring, true, item->fresh_from, item->fresh_until);
@@ -383,8 +393,8 @@ static cl_int copy_fresh(struct engine *engine, cl_command_queue queue, const st
     return code;
 }
 
-static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slot *slot, uint64_t floats_offset,
-                       uint64_t floats)
+static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slot *slot,
+                       uint64_t floats_offset, uint64_t floats)
 {
     if (floats == 0)
         return CL_SUCCESS;
@@ -404,14 +414,14 @@ static cl_int clear_clips(struct engine *engine, const struct batch_item *item)
     if (item->saturated == NULL)
         return CL_SUCCESS;
     const size_t bytes = (size_t)item->blocks * item->plan->info.outputs * sizeof *item->saturated;
-    uint8_t *counts = engine->output.host +
-                      ((const uint8_t *)item->saturated - engine->output.host);
+    uint8_t *counts =
+        engine->output.host + ((const uint8_t *)item->saturated - engine->output.host);
     memset(counts, 0, bytes);
     const cl_uint zero = 0;
-    return engine->twin ? clEnqueueFillBuffer(engine->queue, engine->output.device, &zero,
-                                              sizeof zero, (size_t)(counts - engine->output.host),
-                                              bytes, 0, NULL, NULL)
-                        : CL_SUCCESS;
+    return engine->twin
+               ? clEnqueueFillBuffer(engine->queue, engine->output.device, &zero, sizeof zero,
+                                     (size_t)(counts - engine->output.host), bytes, 0, NULL, NULL)
+               : CL_SUCCESS;
 }
 
 int batch_launch(struct engine *engine, struct slot *slot)
@@ -454,7 +464,8 @@ int batch_launch(struct engine *engine, struct slot *slot)
     if (error == 0 && code == CL_SUCCESS && apart && count > 0)
         code = queue_follows(engine->queue, out);
     if (error == 0 && code == CL_SUCCESS && copies && count > 0) {
-        code = copy_out(engine, out, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
+        code =
+            copy_out(engine, out, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
         if (code == CL_SUCCESS)
             code = copy_out(engine, out, slot, slot->samples_offset, slot->samples_used);
     }

@@ -13,7 +13,13 @@
 #include "convolve/fused.h"
 #include "core/log.h"
 
-enum { ITEMS_MOST = 512, SIDE_MOST = 8, SLICE_BYTES = 256 << 20, SLICE_PART = 4, REPORT_BYTES = sizeof(struct report_row) };
+enum {
+    ITEMS_MOST = 512,
+    SIDE_MOST = 8,
+    SLICE_BYTES = 256 << 20,
+    SLICE_PART = 4,
+    REPORT_BYTES = sizeof(struct report_row)
+};
 
 /* Q = rows · columns. */
 struct stages {
@@ -74,8 +80,8 @@ static void stages_of(const struct build *build, struct stages *stages)
 {
     const struct plan *plan = build->plan;
     const uint32_t points = plan->layout.fft / 2;
-    const bool found = stages_find(plan->engine, points, plan->info.decimate,
-                                   build->spec->inputs, stages);
+    const bool found =
+        stages_find(plan->engine, points, plan->info.decimate, build->spec->inputs, stages);
     assert(found); /* staged_layout has seen it */
     (void)found;
     const uint64_t entry_bytes = 2 * sizeof(float) * (uint64_t)points * fused_components(build);
@@ -114,18 +120,20 @@ static int build_kernels(struct build *build, const struct stages *stages, const
     static const char *const functions[] = {"staged_forward", "staged_rows", "staged_back"};
     char columns_options[KERNEL_OPTIONS], rows_options[KERNEL_OPTIONS];
     int length = fused_options(build, &stages->column, rows, columns_options, KERNEL_OPTIONS);
-    length += results_options(build->plan, columns_options + length, KERNEL_OPTIONS - (size_t)length);
+    length +=
+        results_options(build->plan, columns_options + length, KERNEL_OPTIONS - (size_t)length);
     snprintf(columns_options + length, KERNEL_OPTIONS - (size_t)length,
-             " -D STAGED_COLUMNS -D STEP=%uu -D KEPT_COLUMNS=%uu -D SIDE=%uu",
-             stages->row.points, stages->kept, stages->side);
+             " -D STAGED_COLUMNS -D STEP=%uu -D KEPT_COLUMNS=%uu -D SIDE=%uu", stages->row.points,
+             stages->kept, stages->side);
     length = registers_options(&stages->row, rows_options, KERNEL_OPTIONS);
-    snprintf(rows_options + length, KERNEL_OPTIONS - (size_t)length, " -D ROWS=%uu -D COMPONENTS=%u -D KEPT=%uu",
-             stages->column.points, fused_components(build), stages->kept);
+    snprintf(rows_options + length, KERNEL_OPTIONS - (size_t)length,
+             " -D ROWS=%uu -D COMPONENTS=%u -D KEPT=%uu", stages->column.points,
+             fused_components(build), stages->kept);
     int error = 0;
     for (int i = 0; i < 3 && error == 0; i++)
-        error = device_kernel_get(build->engine, "staged.cl", functions[i],
-                                  i == ROWS ? rows_options : columns_options, &stage->own[i],
-                                  problem);
+        error =
+            device_kernel_get(build->engine, "staged.cl", functions[i],
+                              i == ROWS ? rows_options : columns_options, &stage->own[i], problem);
     return error;
 }
 
@@ -178,8 +186,8 @@ static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel k
     };
     const size_t items = registers_items(shape);
     const size_t global[2] = {groups * items, slice->entries / side}, local[2] = {items, 1};
-    return kernel_launch(engine, kernel, arguments, sizeof arguments / sizeof arguments[0], global, local,
-                         NULL);
+    return kernel_launch(engine, kernel, arguments, sizeof arguments / sizeof arguments[0], global,
+                         local, NULL);
 }
 
 static cl_int run_slice(struct engine *engine, const struct plan *plan, const struct stages *stages,

@@ -49,7 +49,8 @@ static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
     ring_doorbell(doorbell);
 }
 
-/* Around the time a batch should be done the waiter looks without a pause, so much before and after. */
+/* Around the time a batch should be done the waiter looks without a pause, so much before and
+ * after. */
 static const int64_t look_early_ns = 15 * NS_PER_US, look_late_ns = 35 * NS_PER_US;
 /* Else it sleeps between two looks for a share of the time gone by, between these. */
 enum { NAP_SHARE = 16 };
@@ -69,7 +70,8 @@ static int64_t predicted_end_ns(int64_t begin_ns, const struct slot *slot)
     return begin_ns;
 }
 
-/* CL_COMPLETE, an error of the batch or of the question (negative), or that it is still to come (positive). */
+/* CL_COMPLETE, an error of the batch or of the question (negative), or that it is still to come
+ * (positive). */
 static cl_int event_status(cl_event event)
 {
     cl_int status = CL_QUEUED;
@@ -116,7 +118,8 @@ void *engine_waiter(void *argument)
         struct slot *slot;
         while ((slot = spsc_pop(&engine->waiting)) != NULL) {
             batch_done(slot->event, wait_for(engine, slot), slot);
-            atomic_store_explicit(&engine->last_seen_ns, clock_monotonic_ns(), memory_order_relaxed);
+            atomic_store_explicit(&engine->last_seen_ns, clock_monotonic_ns(),
+                                  memory_order_relaxed);
         }
         if (atomic_load_explicit(&engine->stopping, memory_order_acquire))
             return NULL;
@@ -140,10 +143,10 @@ static void stop_watching(struct engine *engine)
 }
 
 /*
- * The device thread looks itself for the end of the batch that runs alone, which saves the ways to the waiter
- * and back: it sleeps until shortly before the time at which it should be done, then looks without a
- * pause, 50 us at most, then leaves it to the waiter. A ring ends the sleep; what it was for is done
- * first.
+ * The device thread looks itself for the end of the batch that runs alone, which saves the ways to
+ * the waiter and back: it sleeps until shortly before the time at which it should be done, then
+ * looks without a pause, 50 us at most, then leaves it to the waiter. A ring ends the sleep; what
+ * it was for is done first.
  */
 static void watch(struct engine *engine)
 {

@@ -14,7 +14,8 @@
 #include "convolve/hooks.h"
 #include "engine_group.h"
 
-/* ---- running a plan that decimates ------------------------------------------------------------ */
+/* ---- running a plan that decimates ------------------------------------------------------------
+ */
 
 struct kept {
     float *samples; /* [frames][output_floats] */
@@ -87,7 +88,8 @@ static struct kept run_kept(const struct test_plan *plan, const struct test_sign
     struct random_state random = {seed};
     const uint64_t frames = signal->frames / info->hop * info->hop;
     for (uint64_t n = 0; n < frames;) {
-        uint64_t until = (n / info->hop + 1 + random_below(&random, plan->spec.blocks_max - 1)) * info->hop;
+        uint64_t until =
+            (n / info->hop + 1 + random_below(&random, plan->spec.blocks_max - 1)) * info->hop;
         if (split && random_below(&random, 2) == 0)
             until = n + 1 + random_below(&random, info->hop - (uint32_t)(n % info->hop));
         until = until < frames ? until : frames;
@@ -283,7 +285,8 @@ static void a_bank_of_matrices(void **state)
     signal_free(signal);
 }
 
-/* Kernels built as for a GPU: passes back that leave items out, and columns that do not come back. */
+/* Kernels built as for a GPU: passes back that leave items out, and columns that do not come back.
+ */
 static void kernels_for_gpus(void **state)
 {
     (void)state;
@@ -303,8 +306,8 @@ static void kernels_for_gpus(void **state)
         struct test_signal *signal =
             signal_noise(cases[i].format, cases[i].channels, 6 * (uint64_t)cases[i].hop, 20 + i);
         signal_absent(signal, 3 * cases[i].hop - 20, 3 * cases[i].hop + 9);
-        compare("as for a GPU", cases[i].variant, signal, cases[i].hop, cases[i].taps, cases[i].form,
-                &cases[i].decimate, 1);
+        compare("as for a GPU", cases[i].variant, signal, cases[i].hop, cases[i].taps,
+                cases[i].form, &cases[i].decimate, 1);
         signal_free(signal);
     }
 }

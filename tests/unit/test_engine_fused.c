@@ -27,8 +27,8 @@ struct shape {
     bool complex_taps;
 };
 
-/* Each row costs a program or two, which is most of the test's time. The gain of channel 0 is 1, so that
- * one channel of f32le is one without scales and gains. */
+/* Each row costs a program or two, which is most of the test's time. The gain of channel 0 is 1, so
+ * that one channel of f32le is one without scales and gains. */
 static const struct shape shapes[] = {
     {"fused", "f32be", 64, 40, 25, 2, OUTPUT_REAL, false},
     {"fused", "s32le", 256, 64, 150, 3, OUTPUT_ENVELOPE, true},
@@ -240,7 +240,8 @@ static void a_million_points(void **state)
     signal_free(signal);
 }
 
-/* A launch that the device refuses fails the batch, whichever of its launches it is, and no other batch. */
+/* A launch that the device refuses fails the batch, whichever of its launches it is, and no other
+ * batch. */
 static void refused_launches_fail_their_batch(void **state)
 {
     (void)state;
