@@ -130,15 +130,15 @@ static void the_self_test_sees_through_codes(void **state)
     signal_free(signal);
 }
 
-/* With kernels as for a GPU, and results that are copied. */
+/* With kernels as for a GPU, and results that are copied. `direct` alone: PoCL takes most of a minute
+ * to compile `local` for many work-items; a GPU runs it in the tests above. */
 static void as_on_a_gpu(void **state)
 {
     harness_engine_close(engine);
     open_twin_engine(state);
     struct test_signal *signal = signal_noise("s16be", 3, 1000, 7);
-    compare_diagonal("real", "local", signal, 100, 33, OUTPUT_REAL, 1, 1);
-    compare_diagonal("envelope", "local", signal, 100, 33, OUTPUT_ENVELOPE, 4, 1);
-    compare_diagonal("envelope", "direct", signal, 100, 33, OUTPUT_ENVELOPE, 1, 1);
+    compare_diagonal("real", "direct", signal, 100, 33, OUTPUT_REAL, 1, 1);
+    compare_diagonal("envelope", "direct", signal, 100, 33, OUTPUT_ENVELOPE, 4, 1);
     signal_free(signal);
     close_engine(state);
     open_engine(state);
