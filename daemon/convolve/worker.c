@@ -6,7 +6,7 @@
  * On GPUs it looks itself for the end of a batch that runs alone; those of several are seen by a
  * second thread, the waiter:
  *
- *     one batch   launch ─► sleep on the doorbell ─► look, 50 us at most ─► hand back
+ *     one batch   launch ─► nap on the doorbell, look, nap … ─► hand back
  *     several     launch ─► waiter: nap, look, nap … ─► doorbell ─► hand back
  *
  * Batches complete in the order they were launched: the queue is in order.
@@ -81,12 +81,25 @@ static cl_int event_status(cl_event event)
 }
 
 /*
- * The waiter thread, on GPUs: NVIDIA's driver (580) looks for finished events with callbacks
+ * How long to sleep before the next look for the end of a batch that began at begin_ns and should end
+ * at end_ns; 0: look at once. NVIDIA's driver (580) looks for finished events with callbacks
  * only every 20 ms once a batch takes longer than some 200 us, and clWaitForEvents burns a core
- * for as long as it waits. So this thread looks by itself: without a pause for 50 us around the
+ * for as long as it waits. So we look by ourselves: without a pause for 50 us around the
  * time a batch should be done, else with naps that grow with the time gone by. A prediction that is
- * wrong costs a sixteenth of the batch's time, never more.
+ * wrong costs a sixteenth of the batch's time, never more, and so the next one is better: were the
+ * end looked for at the predicted time only, no batch would ever be seen to end before it.
  */
+static int64_t nap_from(int64_t begin_ns, int64_t end_ns, int64_t now_ns)
+{
+    if (now_ns >= end_ns - look_early_ns && now_ns <= end_ns + look_late_ns)
+        return 0;
+    int64_t nap_ns = (now_ns - begin_ns) / NAP_SHARE;
+    nap_ns = nap_ns < nap_min_ns ? nap_min_ns : nap_ns > nap_max_ns ? nap_max_ns : nap_ns;
+    const int64_t ahead_ns = end_ns - look_early_ns - now_ns;
+    return ahead_ns > 0 && ahead_ns < nap_ns ? ahead_ns : nap_ns;
+}
+
+/* The waiter thread, on GPUs. */
 static cl_int wait_for(const struct engine *engine, const struct slot *slot)
 {
     const int64_t before_ns = atomic_load_explicit(&engine->last_seen_ns, memory_order_relaxed);
@@ -96,13 +109,9 @@ static cl_int wait_for(const struct engine *engine, const struct slot *slot)
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE)
             return status;
-        const int64_t now_ns = clock_monotonic_ns(), gone_ns = now_ns - begin_ns;
-        if (now_ns >= end_ns - look_early_ns && now_ns <= end_ns + look_late_ns)
-            continue;
-        int64_t nap_ns = gone_ns / NAP_SHARE;
-        nap_ns = nap_ns < nap_min_ns ? nap_min_ns : nap_ns > nap_max_ns ? nap_max_ns : nap_ns;
-        const int64_t ahead_ns = end_ns - look_early_ns - now_ns;
-        sleep_until(now_ns + (ahead_ns > 0 && ahead_ns < nap_ns ? ahead_ns : nap_ns));
+        const int64_t now_ns = clock_monotonic_ns(), nap_ns = nap_from(begin_ns, end_ns, now_ns);
+        if (nap_ns > 0)
+            sleep_until(now_ns + nap_ns);
     }
 }
 
@@ -144,23 +153,14 @@ static void stop_watching(struct engine *engine)
 
 /*
  * The device thread looks itself for the end of the batch that runs alone, which saves the ways to
- * the waiter and back: it sleeps until shortly before the time at which it should be done, then
- * looks without a pause, 50 us at most, then leaves it to the waiter. A ring ends the sleep; what
- * it was for is done first.
+ * the waiter and back. It naps on the doorbell: a ring is seen to first. A batch that is not done
+ * when it should be is left to the waiter.
  */
 static void watch(struct engine *engine)
 {
     struct slot *slot = engine->watched;
-    const int64_t now_ns = clock_monotonic_ns();
-    const int64_t ahead_ns = predicted_end_ns(slot->device_from_ns, slot) - look_early_ns - now_ns;
-    if (ahead_ns > look_late_ns) { /* a shorter sleep would take longer than it should */
-        const struct timespec timeout = {ahead_ns / NS_PER_SECOND, ahead_ns % NS_PER_SECOND};
-        struct pollfd bell = {.fd = engine->doorbell, .events = POLLIN};
-        if (ppoll(&bell, 1, &timeout, NULL) != 0)
-            return; /* rung: the caller comes back */
-    }
-    const int64_t until_ns = clock_monotonic_ns() + look_early_ns + look_late_ns;
-    do {
+    const int64_t begin_ns = slot->device_from_ns, end_ns = predicted_end_ns(begin_ns, slot);
+    for (;;) {
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE) {
             note_done(slot, status);
@@ -170,8 +170,16 @@ static void watch(struct engine *engine)
         }
         if (engine->running_count < engine->depth && !spsc_empty(&engine->submitted))
             return; /* LOOP rings or has rung */
-    } while (clock_monotonic_ns() < until_ns);
-    stop_watching(engine);
+        const int64_t now_ns = clock_monotonic_ns();
+        if (now_ns > end_ns + look_late_ns) {
+            stop_watching(engine);
+            return;
+        }
+        const struct timespec nap = {0, nap_from(begin_ns, end_ns, now_ns)};
+        struct pollfd bell = {.fd = engine->doorbell, .events = POLLIN};
+        if (nap.tv_nsec > 0 && ppoll(&bell, 1, &nap, NULL) > 0)
+            return; /* rung: the caller comes back */
+    }
 }
 
 static void request_finish(struct engine *engine, int error)

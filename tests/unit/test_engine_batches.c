@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "convolve/internal.h"
+#include "core/clock.h"
 #include "engine_group.h"
 
 /* One plan for each variant: one with partitions where the variant knows them. */
@@ -464,8 +466,30 @@ static void channels_do_not_touch(void **state)
     }
 }
 
+/* A batch's end is seen when it comes, also where it is expected seconds later. */
+static void an_end_sooner_than_expected(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("f32le", 1, 256, 3);
+    struct test_plan plan;
+    test_plan_diagonal(&plan, signal, 64, 5, false, OUTPUT_REAL);
+    plan.spec.variant = "direct";
+    test_plan_prepare(engine, &plan, signal);
+    const int64_t expected_ns = 5 * NS_PER_SECOND;
+    atomic_store(&plan.plan->cost_base_ns, expected_ns);
+    const int64_t begin_ns = clock_monotonic_ns();
+    struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.blocks = 1});
+    assert_true(clock_monotonic_ns() - begin_ns < expected_ns / 2);
+    assert_true(plan_cost_ns(plan.plan, 1) < expected_ns);
+    expect_convolution("early", &plan, signal, &run, 0, run.frames);
+    test_run_free(&run);
+    test_plan_free(&plan);
+    signal_free(signal);
+}
+
 int main(void)
 {
+    const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(an_end_sooner_than_expected)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_whatever_the_batches),
         cmocka_unit_test(same_bits_whatever_the_neighbours),
@@ -478,5 +502,6 @@ int main(void)
         cmocka_unit_test(many_batches_in_flight),
         cmocka_unit_test(channels_do_not_touch),
     };
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_engine, close_engine) +
+           cmocka_run_group_tests(gpu_tests, open_gpu_shape_engine, close_engine);
 }
