@@ -160,17 +160,16 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
 /* A group's samples follow each other in the frame: the target's places become theirs in a list. */
 static void list_samples(struct host_table *table, const struct host_component *components)
 {
-    const struct host_component *written[HOST_LANES_MAX];
     struct host_target *target = &table->target;
+    table->sample_first = 0;
     for (uint32_t l = 0; l < target->count; l++)
         if (target->kinds[l] != LANE_IMAGINARY && target->kinds[l] != LANE_UNUSED) {
-            assert(table->samples == 0 ||
-                   components[l].place == written[0]->place + table->samples);
+            if (table->samples == 0)
+                table->sample_first = components[l].place;
+            assert(components[l].place == table->sample_first + table->samples);
             table->outputs[table->samples] = components[l].output;
-            target->places[l] = table->samples;
-            written[table->samples++] = &components[l];
+            target->places[l] = table->samples++;
         }
-    table->sample_first = table->samples > 0 ? written[0]->place : 0;
 }
 
 /* Group `group` of the components: its table and its spectra. */

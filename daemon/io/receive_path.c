@@ -42,7 +42,7 @@ void receive_trial_refuse(struct receive_trial *trial)
 
 static double median(const double values[RECEIVE_PATH_TURNS])
 {
-    double sorted[RECEIVE_PATH_TURNS];
+    double sorted[RECEIVE_PATH_TURNS] = {0};
     for (int i = 0; i < RECEIVE_PATH_TURNS; i++) {
         int at = i;
         for (; at > 0 && sorted[at - 1] > values[i]; at--)

@@ -97,7 +97,7 @@ static void run_item(const struct test_plan *plan, struct ring *ring, uint64_t f
 static struct got run(const struct test_plan *plan, const struct test_signal *signal, uint64_t seed)
 {
     const struct plan_info *info = plan_info(plan->plan);
-    struct got got = {.bytes = calloc(signal->frames * info->output_floats, sizeof(float)),
+    struct got got = {.bytes = calloc(signal->frames * info->output_floats, info->sample_bytes),
                       .saturated = calloc((signal->frames / info->hop + 1) * info->outputs,
                                           sizeof *got.saturated)};
     struct ring *ring = NULL;

@@ -162,12 +162,13 @@ static double ring_value(const struct batch_item *item, uint64_t position, uint3
 static void write_sample(const struct batch_item *item, uint32_t frame, size_t place, int c, double value)
 {
     const struct result_format *results = &item->plan->info.results;
-    if (result_format_native(results)) {
+    uint32_t *saturated = (uint32_t *)item->saturated;
+    if (saturated == NULL) {
+        assert_true(result_format_native(results));
         item->samples[place] = (float)value;
         return;
     }
     uint8_t *to = (uint8_t *)item->samples + place * results->format.bytes;
-    uint32_t *saturated = (uint32_t *)item->saturated;
     saturated[frame / HOP * CHANNELS + (uint32_t)c] +=
         sample_encode(&results->format, (double)(float)value * results->factor, to);
 }
