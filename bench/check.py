@@ -90,8 +90,8 @@ def main():
             print(f"MISSING  {what:45} bar {bar['bar']:7} no row measured: {bar['sentence']}")
         else:
             where = f"{row['shape']}, error {row['error']:.1e}" if row is not None else bar["sentence"]
-            away = (figure / bar["value"] - 1) * 100
-            print(f"{'held   ' if good else 'MISSED '}  {what:45} bar {bar['bar']:7} {figure:8.3f} ({away:+.0f} %)  {where}")
+            away = f"({(figure / bar['value'] - 1) * 100:+.0f} %)" if bar["value"] != 0 else f"({figure:+g})"
+            print(f"{'held   ' if good else 'MISSED '}  {what:45} bar {bar['bar']:7} {figure:8.3f} {away}  {where}")
         held += good is True
         missed += good is not True
     for group in sorted({bar["group"] for bar in bars} - measured - set(wanted)):

@@ -66,6 +66,14 @@ class BenchCheck(unittest.TestCase):
         self.assertEqual(self.check(self.rows(), "--group", "gpu")[0], 1)
         self.assertEqual(self.check([])[0], 1)
 
+    def test_a_bar_of_zero(self):
+        """What must not be more than nothing has no share of it to be away."""
+        for ratio, code in ((0, 0), (64, 1)):
+            rows = [("jack delay", "64", ratio, 0), ("jack channels", "256", 1.2, 0)]
+            got, out = self.check(rows, "--group", "jack")
+            self.assertEqual(got, code, out)
+            self.assertIn(f"({ratio:+g})", out)
+
     def test_geometric_mean(self):
         what = "cpu against FFTW overlap-save"
         for ratios, held in (((2.6, 4.8), True), ((2.6, 4.6), False), ((2.4, 9.0), True)):
