@@ -377,7 +377,7 @@ def main():
             more = " or more" if count >= limit else ""
             print(f"{name:>20}: {count} × 64{more}, {100 * share:.0f} % of a core")
         ours, peer = best["convolvd direct"], best["jconvolver"]
-        if ours[0] and peer[0]:
+        if ours[0] and peer[0] and min(ours[0], peer[0]) < limit:  # else who carries more was not asked
             row("jack channels", f"period=256 taps={TAPS} cores={os.cpu_count()}", 64 * ours[0], 64 * peer[0],
                 f"{ours[0] / peer[0]:.3f}", ">1", "channels", ours[1][2])
     if arguments.csv and rows:
