@@ -324,6 +324,15 @@ void spectra_fill_components(struct build *build,
 void spectra_write(const struct tree *tree, const double *h, uint32_t count, uint64_t each,
                    uint32_t fft, double *work, float *spectra);
 
+/* Whether a kernel turns the bytes of a word round: those of 2 and 4 bytes it moves as this machine's
+ * integers, others byte by byte, the lowest first. */
+static inline bool word_swapped(const struct sample_format *format)
+{
+    const bool whole = format->bytes == 2 || format->bytes == 4;
+    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    return format->bytes > 1 && format->big_endian != (whole && big_endian_host);
+}
+
 /*
  * results.c: results in a format other than native floats. Behind the variant's own part of STATE:
  * room for the real parts of envelopes, for variants with components_apart.

@@ -103,13 +103,11 @@ int results_options(const struct plan *plan, char *options, size_t bytes)
         options[0] = 0;
         return 0;
     }
-    const bool aligned = format->bytes == 2 || format->bytes == 4;
-    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     return snprintf(options, bytes,
                     " -D RESULT_WORD=%d -D RESULT_BITS=%d -D RESULT_KIND=%d -D RESULT_LEFT=%d"
                     " -D RESULT_SWAP=%d -D RESULT_DOUBLE=%d",
                     format->bytes, format->bits, kinds[format->kind],
                     format->left ? 8 * format->bytes - format->bits : 0,
-                    format->bytes > 1 && format->big_endian != (aligned && big_endian_host),
+                    word_swapped(format),
                     !scale_is_exact(scale_of(results)));
 }

@@ -137,11 +137,10 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
         row.load_from = row.new_from - (layout->partition_taps - 1);
         row.load_until = layout->fft;
     }
-    const bool big_endian_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
     const bool aligned = format->bytes == 2 || format->bytes == 4;
     if (aligned)
         row.flags |= ROW_ALIGNED; /* rings begin at pages, and a frame is whole words */
-    if (format->big_endian != (aligned && big_endian_host) && format->bytes > 1)
+    if (word_swapped(format))
         row.flags |= ROW_SWAP;
     double code_scale = channel_scale_factor(scale);
     if (format->kind == SAMPLE_FLOAT) {
