@@ -1,7 +1,7 @@
 # convolvd: build, test and install. `make help` lists the targets.
 #
-# Every .c file under daemon/ (main.c apart) goes into one archive that the daemon, the
-# tests and the benches link; a new file needs no line here. Objects live in
+# Every .c file under daemon/ (main.c apart) goes into one archive that the daemon, the tests and
+# the benches link; a new file needs no line here. Objects live in
 # build/<compiler>-<sanitizer>/, so builds of different kinds never mix.
 
 VERSION   := 0.1.0
@@ -52,20 +52,21 @@ endif
 PKG_CFLAGS = $(eval PKG_CFLAGS := $(shell pkg-config --cflags $(LIBS)))$(PKG_CFLAGS)
 PKG_LIBS   = $(eval PKG_LIBS := $(shell pkg-config --libs $(LIBS)) -lliquid -lm)$(PKG_LIBS)
 
-DAEMON_SRC := $(filter-out daemon/main.c,$(wildcard daemon/*/*.c))
+DAEMON_SRC := $(wildcard daemon/*/*.c daemon/*/*/*.c)
 DAEMON_OBJ := $(DAEMON_SRC:%.c=$(BUILD)/%.o) $(BUILD)/kernels.o
 CLIENT_SRC := $(wildcard clients/lib/*.c)
 # libconvolv links alone: it holds the wire code it shares with the daemon.
-CLIENT_SHARED := daemon/io/rtp_wire.c daemon/signal/format.c daemon/signal/format_wide.c
+CLIENT_SHARED := $(wildcard daemon/wire/*.c)
 CLIENT_OBJ := $(CLIENT_SRC:%.c=$(BUILD)/%.o) $(CLIENT_SHARED:%.c=$(BUILD)/%.o)
 # clients/tools/convolv-rig.c is a program; the other files there serve several of them.
 TOOL_SRC   := $(wildcard clients/tools/convolv-*.c)
 TOOL_COMMON_SRC := $(filter-out $(TOOL_SRC),$(wildcard clients/tools/*.c))
 TOOL_COMMON_OBJ := $(TOOL_COMMON_SRC:%.c=$(BUILD)/%.o)
 TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
-UNIT_SRC   := $(wildcard tests/unit/test_*.c)
-UNIT       := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
-UNIT_COMMON_SRC := $(filter-out $(UNIT_SRC),$(wildcard tests/unit/*.c))
+# tests/unit mirrors daemon/; the programs lie in one folder, so no two tests may have one name.
+UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
+UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
+UNIT_COMMON_SRC := $(wildcard tests/support/*.c)
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py))
@@ -86,7 +87,8 @@ KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/publishe
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               tests/e2e/jack_client.c
-ALL_HEADERS := $(wildcard daemon/*/*.h clients/*/*.h kernels/*.h tests/unit/*.h bench/*.h bench/published/*.h)
+ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
+              bench/*.h bench/*/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
@@ -119,12 +121,12 @@ $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(PKG_CFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
-# The host convolver's vectors, once for each instruction set; host_isa.c asks the CPU which to run.
+# The host convolver's vectors, once for each instruction set; host/isa.c asks the CPU which to run.
 # -Wno-psabi: vectors are passed between inlined functions only.
 HOST_CFLAGS := -O3 -ffp-contract=fast -Wno-psabi
-$(BUILD)/daemon/convolve/host_base.o: CFLAGS += $(HOST_CFLAGS)
-$(BUILD)/daemon/convolve/host_avx2.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX2)
-$(BUILD)/daemon/convolve/host_avx512.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX512)
+$(BUILD)/daemon/convolve/host/base.o: CFLAGS += $(HOST_CFLAGS)
+$(BUILD)/daemon/convolve/host/avx2.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX2)
+$(BUILD)/daemon/convolve/host/avx512.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX512)
 ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
 HOST_AVX2   := -mavx2 -mfma
 HOST_AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
@@ -139,7 +141,7 @@ $(BUILD)/kernels.o: $(BUILD)/kernels.S
 	$(Q)$(CC) -c $< -o $@
 
 $(BUILD)/libdaemon.a: $(DAEMON_OBJ)
-	$(Q)rm -f $@ && ar rcs $@ $^
+	$(Q)rm -f $@ && ar qcs $@ $^
 
 $(BUILD)/convolvd: $(BUILD)/daemon/main.o $(BUILD)/libdaemon.a
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
@@ -181,7 +183,8 @@ deps:
 $(BUILD)/libunit.a: $(UNIT_COMMON_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(UNIT): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(BUILD)/libunit.a $(LIBDAEMON)
+$(foreach source,$(UNIT_SRC),$(eval $(BUILD)/tests/$(basename $(notdir $(source))): $(BUILD)/$(source:.c=.o)))
+$(UNIT): $(BUILD)/libunit.a $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(PKG_LIBS) -lfftw3 -lcmocka -o $@
 

@@ -17,7 +17,7 @@
 #include "convolve/engine.h"
 #include "core/clock.h"
 #include "core/random.h"
-#include "signal/fk.h"
+#include "filter/fk.h"
 
 enum { IN_FLIGHT = 2, BLOCKS = 8, BATCHES_MIN = 6, BATCHES_MAX = 400 };
 

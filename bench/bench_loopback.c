@@ -24,7 +24,7 @@
 #include "bench/udp.h"
 #include "core/clock.h"
 #include "core/random.h"
-#include "io/rtp_wire.h"
+#include "wire/rtp.h"
 
 enum {
     PATTERN_FRAMES = 1 << 14, /* of noise, sent again and again */

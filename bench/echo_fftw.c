@@ -18,8 +18,8 @@
 #include "bench/udp.h"
 #include "bench/peer.h"
 #include "core/clock.h"
-#include "io/rtp_wire.h"
-#include "signal/taps.h"
+#include "wire/rtp.h"
+#include "filter/taps.h"
 
 enum {
     DATAGRAMS = 64, /* sent at once: two trains and more */

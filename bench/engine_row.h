@@ -13,7 +13,7 @@
 #include "bench/measure.h"
 #include "bench/peer.h"
 #include "convolve/engine.h"
-#include "convolve/tune.h"
+#include "convolve/check/tune.h"
 #include "core/random.h"
 
 enum {

@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "core/log.h"
-#include "io/sound_devices.h"
-#include "io/sound_helper.h"
-#include "service/arguments.h"
-#include "service/commands.h"
+#include "io/sound/devices.h"
+#include "io/sound/helper.h"
+#include "cli/arguments.h"
+#include "cli/commands.h"
 
 int main(int argc, char **argv)
 {

@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "io/rtp_wire.h"
-#include "signal/format.h"
+#include "wire/rtp.h"
+#include "wire/format.h"
 
 enum {
     BATCH = 32,

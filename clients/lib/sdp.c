@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "internal.h"
-#include "signal/format.h"
+#include "wire/format.h"
 
 enum { LINE_BYTES = 256, FILE_BYTES_MAX = 64 << 10 };
 

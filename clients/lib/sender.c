@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "io/rtp_wire.h"
-#include "signal/format.h"
+#include "wire/rtp.h"
+#include "wire/format.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

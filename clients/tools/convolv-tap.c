@@ -17,7 +17,7 @@
 #include "core/clock.h"
 #include "credit.h"
 #include "options.h"
-#include "signal/format.h"
+#include "wire/format.h"
 #include "tap_expect.h"
 #include "tap_recorder.h"
 #include "tap_report.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "npy.h"
-#include "signal/format.h"
+#include "wire/format.h"
 
 enum { CHUNK_FRAMES = 16384, RANGES_MAX = 1 << 20 };
 

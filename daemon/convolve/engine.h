@@ -25,8 +25,8 @@
 
 #include "core/error.h"
 #include "device/info.h"
-#include "signal/format.h"
-#include "signal/taps.h"
+#include "wire/format.h"
+#include "filter/taps.h"
 
 struct engine;
 struct plan;

@@ -15,7 +15,7 @@
  *               fused.c staged.c local.c partitioned.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference, and its time
  *   tune.c      candidates measured against each other; wisdom.c remembers the outcome
- *   tree.c      the transform in double
+ *   plan/fft_plan.c      the transform in double
  */
 #ifndef CONVOLVD_CONVOLVE_INTERNAL_H
 #define CONVOLVD_CONVOLVE_INTERNAL_H
@@ -24,12 +24,12 @@
 #include <stdatomic.h>
 
 #include "convolve/engine.h"
-#include "convolve/tree.h"
-#include "convolve/wisdom.h"
+#include "convolve/plan/fft_plan.h"
+#include "convolve/plan/wisdom.h"
 #include "core/spsc.h"
 #include "device/arena.h"
 #include "device/opencl.h"
-#include "../../kernels/row.h"
+#include "kernels/row.h"
 
 enum {
     BATCHES_MAX = 16,

@@ -6,7 +6,7 @@
  *
  *     producer: free ──► fill ──► ready        loop: ready ──► host->put ──► free
  *
- * This file defines struct source for both; generator.c and recording_source.c bring the `fill`.
+ * This file defines struct source for both; generator.c and recording/source.c bring the `fill`.
  */
 #ifndef CONVOLVD_IO_REPLAY_H
 #define CONVOLVD_IO_REPLAY_H

@@ -13,7 +13,7 @@
 #include <uv.h>
 
 #include "core/error.h"
-#include "signal/format.h"
+#include "wire/format.h"
 #include "stream/result.h"
 
 #define DROP_TABLE(X)                                                                              \
@@ -65,7 +65,7 @@ struct sink_stream {
     const struct channel_scale *input_scales; /* [input_channels] */
 };
 
-struct sound_options; /* io/sound_card.h */
+struct sound_options; /* io/sound/card.h */
 struct sound_report;
 
 struct sink_options {

@@ -14,8 +14,8 @@
 #include <uv.h>
 
 #include "core/error.h"
-#include "io/receive_path.h"
-#include "signal/format.h"
+#include "io/net/receive_path.h"
+#include "wire/format.h"
 #include "signal/waveform.h"
 #include "stream/packet.h"
 
@@ -85,7 +85,7 @@ struct source_host {
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
 };
 
-struct sound_options; /* io/sound_card.h */
+struct sound_options; /* io/sound/card.h */
 struct sound_report;
 
 enum source_mode { SOURCE_CONTINUOUS, SOURCE_RECORD };

@@ -20,8 +20,8 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "io/handover.h"
-#include "service/service_internal.h"
+#include "io/net/handover.h"
+#include "service/internal.h"
 
 enum { CONFIGS_MAX = PIPELINES_MAX + 2 };
 

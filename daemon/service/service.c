@@ -13,9 +13,9 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "io/handover.h"
-#include "service/osc_control.h"
-#include "service/service_internal.h"
+#include "io/net/handover.h"
+#include "control/osc_control.h"
+#include "service/internal.h"
 
 /* How often a drain is looked at. */
 enum { TICK_MS = 5 };

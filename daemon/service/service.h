@@ -17,7 +17,7 @@
 #define CONVOLVD_SERVICE_SERVICE_H
 
 #include "core/error.h"
-#include "service/config.h"
+#include "config/config.h"
 
 struct service_options {
     const struct config *config;

@@ -33,7 +33,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/wedge.h"
-#include "service/service_internal.h"
+#include "service/internal.h"
 
 /* A long batch may fill a look; a stage that is stuck for a few is told in the log. */
 enum { LOOK_MS = 1000, STUCK_LOOKS = 3, REALTIME_PRIORITY = 10 };

@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "signal/format.h"
+#include "wire/format.h"
 #include "stream/packet.h"
 
 #define STAGE_TABLE(X)                                                                             \

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "service/config.h"
+#include "config/config.h"
 
 /* What the harness cannot accept. */
 #define REQUIRE(condition)                                                                         \

@@ -18,7 +18,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "io/network_source.h"
+#include "io/net/network_source.h"
 
 #define REQUIRE(condition)                                                                         \
     do {                                                                                           \

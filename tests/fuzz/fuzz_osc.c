@@ -8,8 +8,8 @@
 
 #include <lo/lo.h>
 
-#include "io/osc_frames.h"
-#include "io/osc_wire.h"
+#include "io/osc/frames.h"
+#include "wire/osc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -2,9 +2,9 @@
  * RTP from anybody: the parser and the reader of result extensions on the input as one
  * datagram, then the whole way of a run of datagrams to the stream, continuous and in records.
  */
-#include "fuzz_ingest.h"
+#include "tests/fuzz/fuzz_ingest.h"
 
-#include "io/rtp_wire.h"
+#include "wire/rtp.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

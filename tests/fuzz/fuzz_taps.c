@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "signal/taps.h"
+#include "filter/taps.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -1,5 +1,5 @@
 /* Plain samples from anybody: headerless, and behind sequence numbers of either byte order. */
-#include "fuzz_ingest.h"
+#include "tests/fuzz/fuzz_ingest.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

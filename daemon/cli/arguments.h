@@ -1,0 +1,57 @@
+/*
+ * Arguments: the command line, from one table that drives parsing, `--help` and the OPTIONS of
+ * convolvd(8).
+ *
+ * Main thread, before anything else runs.
+ */
+#ifndef CONVOLVD_CLI_ARGUMENTS_H
+#define CONVOLVD_CLI_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "core/error.h"
+#include "config/schema.h"
+
+/* What the process is to do; the last one given counts. */
+enum command {
+    COMMAND_RUN,
+    COMMAND_CHECK,
+    COMMAND_DESIGN,
+    COMMAND_LIST_DEVICES,
+    COMMAND_LIST_VARIANTS,
+    COMMAND_TUNE,
+    COMMAND_EXPLAIN,
+    COMMAND_MEASURE_LOOPBACK,
+    COMMAND_STATUS,
+    COMMAND_HELP,
+    COMMAND_HELP_CONFIG,
+    COMMAND_HELP_OSC,
+    COMMAND_MAN,
+    COMMAND_VERSION,
+};
+
+/* Texts are borrowed from argv; NULL: not given. */
+struct arguments {
+    enum command command;
+    const char *config_path;
+    const char *design_name; /* COMMAND_DESIGN: a [filter NAME] */
+    const char *out_path;    /* COMMAND_DESIGN: also write the taps or a plot here */
+    const char *man_page;    /* COMMAND_MAN */
+    const char *kernels_dir;
+    const char *variant;
+    const char *status_json;
+    const char *socket_path; /* COMMAND_STATUS */
+    bool watch;              /* COMMAND_STATUS: again and again */
+    bool verbose, quiet;
+};
+
+/* 0, or ERROR_ARGUMENT with a sentence that says what to write. */
+int arguments_parse(int argc, char **argv, struct arguments *out, struct problem *problem);
+
+void arguments_print_help(FILE *out);
+
+/* The table's rows in the form the manual prints. *count: how many. */
+const struct manual_option *arguments_manual(unsigned *count);
+
+#endif

@@ -1,0 +1,525 @@
+/*
+ * Configuration: files in, struct config or messages out; see config.h. This file owns the
+ * memory, the messages and the order of the steps.
+ */
+#include "config/config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/recording/recording.h"
+#include "config/internal.h"
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Pieces are carved from chunks and freed together. */
+struct chunk {
+    struct chunk *next;
+    size_t used, bytes;
+    _Alignas(max_align_t) unsigned char data[];
+};
+
+struct config_memory {
+    struct chunk *chunks;
+};
+
+enum { CHUNK_BYTES = 64 * 1024 };
+
+struct config_memory *config_memory_open(void)
+{
+    return calloc(1, sizeof(struct config_memory));
+}
+
+void *config_alloc(struct config_memory *memory, size_t count, size_t bytes)
+{
+    size_t align = _Alignof(max_align_t);
+    if (bytes != 0 && count > SIZE_MAX / 4 / bytes)
+        return NULL;
+    size_t wanted = (count * bytes + align - 1) / align * align;
+    wanted = wanted == 0 ? align : wanted;
+    if (memory->chunks == NULL || memory->chunks->bytes - memory->chunks->used < wanted) {
+        size_t room = wanted > CHUNK_BYTES ? wanted : CHUNK_BYTES;
+        struct chunk *chunk = calloc(1, sizeof *chunk + room);
+        if (chunk == NULL)
+            return NULL;
+        chunk->bytes = room;
+        chunk->next = memory->chunks;
+        memory->chunks = chunk;
+    }
+    void *piece = memory->chunks->data + memory->chunks->used;
+    memory->chunks->used += wanted;
+    return piece;
+}
+
+char *config_copy(struct config_memory *memory, const char *text, size_t length)
+{
+    char *copy = config_alloc(memory, length + 1, 1);
+    if (copy != NULL)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+void config_memory_close(struct config_memory *memory)
+{
+    if (memory == NULL)
+        return;
+    while (memory->chunks != NULL) {
+        struct chunk *next = memory->chunks->next;
+        free(memory->chunks);
+        memory->chunks = next;
+    }
+    free(memory);
+}
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+static void __attribute__((format(printf, 4, 0)))
+add_message(struct config_errors *errors, struct config_place place, bool warning,
+            const char *format, va_list arguments)
+{
+    *(warning ? &errors->warnings : &errors->errors) += 1;
+    if (errors->count >= CONFIG_MESSAGES_MAX)
+        return;
+    if ((errors->count & (errors->count - 1)) == 0) { /* grow at powers of two */
+        size_t capacity = errors->count == 0 ? 1 : 2 * (size_t)errors->count;
+        struct config_message *grown =
+            realloc(errors->messages, capacity * sizeof *errors->messages);
+        if (grown == NULL)
+            return;
+        errors->messages = grown;
+    }
+    char text[1024];
+    vsnprintf(text, sizeof text, format, arguments);
+    struct config_message message = {
+        .file = strdup(place.file != NULL ? place.file : ""),
+        .line = place.line,
+        .warning = warning,
+        .text = strdup(text),
+    };
+    if (message.file == NULL || message.text == NULL) {
+        free(message.file);
+        free(message.text);
+        return;
+    }
+    errors->messages[errors->count++] = message;
+}
+
+void config_error(struct config_errors *errors, struct config_place place, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add_message(errors, place, false, format, arguments);
+    va_end(arguments);
+}
+
+void config_warning(struct config_errors *errors, struct config_place place, const char *format,
+                    ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    add_message(errors, place, true, format, arguments);
+    va_end(arguments);
+}
+
+/* By file in the order in which they were read, then line; an insertion sort keeps equal ones in
+ * order. */
+static void sort_messages(struct config_errors *errors, const char *main_file)
+{
+    for (unsigned i = 1; i < errors->count; i++) {
+        struct config_message message = errors->messages[i];
+        unsigned k = i;
+        for (; k > 0; k--) {
+            const struct config_message *before = &errors->messages[k - 1];
+            bool message_main = strcmp(message.file, main_file) == 0;
+            bool before_main = strcmp(before->file, main_file) == 0;
+            int order = message_main != before_main ? (message_main ? -1 : 1)
+                                                    : strcmp(message.file, before->file);
+            if (order > 0 || (order == 0 && message.line >= before->line))
+                break;
+            errors->messages[k] = *before;
+        }
+        errors->messages[k] = message;
+    }
+}
+
+void config_errors_print(const struct config_errors *errors, FILE *out)
+{
+    for (unsigned i = 0; i < errors->count; i++) {
+        const struct config_message *message = &errors->messages[i];
+        fprintf(out, "%s:", message->file);
+        if (message->line > 0)
+            fprintf(out, "%u:", message->line);
+        fprintf(out, " %s: %s\n", message->warning ? "warning" : "error", message->text);
+    }
+    unsigned all = errors->errors + errors->warnings;
+    if (all > errors->count)
+        fprintf(out, "… and %u more\n", all - errors->count);
+}
+
+void config_errors_free(struct config_errors *errors)
+{
+    for (unsigned i = 0; i < errors->count; i++) {
+        free(errors->messages[i].file);
+        free(errors->messages[i].text);
+    }
+    free(errors->messages);
+    *errors = (struct config_errors){0};
+}
+
+/* ---- the world ------------------------------------------------------------------------------ */
+
+static bool real_readable(const char *path)
+{
+    return access(path, R_OK) == 0;
+}
+
+static const char *real_environment(const char *name)
+{
+    return getenv(name);
+}
+
+static int real_makeable(const struct filter_spec *spec, double rate_hz, struct problem *problem)
+{
+    struct taps **sets = NULL;
+    uint32_t count = 0;
+    int status = filter_make(spec, rate_hz, &sets, &count, NULL, problem);
+    if (status == 0)
+        taps_sets_free(sets, count);
+    return status;
+}
+
+static const struct config_world real_world = {
+    .probe = recording_probe,
+    .readable = real_readable,
+    .recordable = recording_check,
+    .makeable = real_makeable,
+    .environment = real_environment,
+    .variant = engine_variant_name,
+};
+
+const char *build_path(struct build *build, const char *path, struct config_place place)
+{
+    const char *slash = place.file != NULL ? strrchr(place.file, '/') : NULL;
+    if (path[0] == '/' || slash == NULL)
+        return path;
+    size_t directory = (size_t)(slash - place.file) + 1, length = strlen(path);
+    char *joined = config_alloc(build->memory, directory + length + 1, 1);
+    if (joined != NULL) {
+        memcpy(joined, place.file, directory);
+        memcpy(joined + directory, path, length + 1);
+    }
+    return joined;
+}
+
+/* ---- [daemon] and [device] ------------------------------------------------------------------ */
+
+/* A path as written, else the environment's (the first of systemd's colon list), else NULL. */
+static int path_or_environment(struct build *build, const struct raw_section *section,
+                               enum schema_id id, const char *variable, const char **out)
+{
+    const struct value *value = value_of(section, id);
+    const char *set = variable != NULL ? build->world->environment(variable) : NULL;
+    *out = NULL;
+    if (value != NULL)
+        *out = build_path(build, value->text, place_of(section, id));
+    else if (set != NULL && set[0] != '\0')
+        *out = config_copy(build->memory, set, strcspn(set, ":"));
+    else
+        return 0;
+    return *out != NULL ? 0 : ERROR_MEMORY;
+}
+
+/* A directory that must be there. */
+static void check_directory(struct build *build, const struct raw_section *section,
+                            enum schema_id id, const char *path)
+{
+    if (value_given(section, id) && !build->world->readable(path))
+        config_error(build->errors, place_of(section, id),
+                     "the directory `%s` cannot be read; write another, or create it: mkdir -p %s",
+                     path, path);
+}
+
+int build_process(struct build *build)
+{
+    static const enum log_level levels[] = {LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_NOTICE,
+                                            LOG_LEVEL_INFO, LOG_LEVEL_DEBUG};
+    const struct raw_section *section = raw_find(build->raw, SECTION_DAEMON, "");
+    struct config_daemon *daemon = &build->config->daemon;
+    daemon->log_level = levels[value_of(section, KEY_LOG_LEVEL)->integer];
+    daemon->status_on_exit = value_of(section, KEY_STATUS_ON_EXIT)->integer != 0;
+    daemon->drain_ns = value_of(section, KEY_DRAIN_TIMEOUT)->integer;
+    if (path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "RUNTIME_DIRECTORY",
+                            &daemon->runtime_directory) != 0 ||
+        path_or_environment(build, section, KEY_STATE_DIRECTORY, "STATE_DIRECTORY",
+                            &daemon->state_directory) != 0 ||
+        path_or_environment(build, section, KEY_STATUS_FILE, NULL, &daemon->status_json) != 0)
+        return ERROR_MEMORY;
+    if (daemon->runtime_directory == NULL &&
+        path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "XDG_RUNTIME_DIR",
+                            &daemon->runtime_directory) != 0)
+        return ERROR_MEMORY;
+    check_directory(build, section, KEY_RUNTIME_DIRECTORY, daemon->runtime_directory);
+    check_directory(build, section, KEY_STATE_DIRECTORY, daemon->state_directory);
+
+    section = raw_find(build->raw, SECTION_DEVICE, "");
+    struct config_device *device = &build->config->device;
+    device->device = value_of(section, KEY_DEVICE)->text;
+    device->threads = (int)value_of(section, KEY_THREADS)->integer;
+    device->batches = (uint32_t)value_of(section, KEY_BATCHES)->integer;
+    const struct value *depth = value_of(section, KEY_DEPTH);
+    device->depth = depth != NULL ? (uint32_t)depth->integer : 0;
+    device->input_bytes = (uint64_t)value_of(section, KEY_INPUT_MEMORY)->integer;
+    device->spectrum_bytes = (uint64_t)value_of(section, KEY_SPECTRUM_MEMORY)->integer;
+    device->state_bytes = (uint64_t)value_of(section, KEY_STATE_MEMORY)->integer;
+    device->batch_output_floats = (uint64_t)value_of(section, KEY_BATCH_MEMORY)->integer / 4;
+    if (depth != NULL && device->depth > device->batches)
+        config_error(build->errors, place_of(section, KEY_DEPTH),
+                     "`depth = %u` is more than the %u `batches` there are; write at most %u",
+                     device->depth, device->batches, device->batches);
+    if (path_or_environment(build, section, KEY_KERNELS, NULL, &device->kernels_dir) != 0 ||
+        path_or_environment(build, section, KEY_CACHE, "CACHE_DIRECTORY", &device->cache_dir) != 0)
+        return ERROR_MEMORY;
+    check_directory(build, section, KEY_KERNELS, device->kernels_dir);
+    if (device->cache_dir == NULL)
+        device->cache_dir = daemon->state_directory;
+    return 0;
+}
+
+/* ---- from raw sections to the value --------------------------------------------------------- */
+
+/* [daemon], [device] and [osc] need not be written. */
+static int add_missing(struct raw *raw, const char *name)
+{
+    static const enum section_kind kinds[] = {SECTION_DAEMON, SECTION_DEVICE, SECTION_OSC};
+    for (int i = 0; i < 3; i++) {
+        if (raw_find(raw, kinds[i], "") != NULL)
+            continue;
+        struct raw_section *section = config_alloc(raw->memory, 1, sizeof *section);
+        struct raw_setting *settings =
+            config_alloc(raw->memory, schema_count(kinds[i]), sizeof *settings);
+        if (section == NULL || settings == NULL)
+            return ERROR_MEMORY;
+        *section = (struct raw_section){
+            .kind = kinds[i], .name = "", .place = {name, 0}, .settings = settings, .type = -1};
+        raw->sections[raw->count++] = section;
+    }
+    return 0;
+}
+
+/* The sections of one kind, in the order written. */
+static struct raw_section **sections_of(struct build *build, enum section_kind kind,
+                                        uint32_t *count)
+{
+    struct raw_section **out = config_alloc(build->memory, build->raw->count, sizeof *out);
+    *count = 0;
+    for (unsigned i = 0; out != NULL && i < build->raw->count; i++)
+        if (build->raw->sections[i]->kind == kind)
+            out[(*count)++] = build->raw->sections[i];
+    return out;
+}
+
+static int build_config(struct build *build)
+{
+    struct config *config = build->config;
+    build->stream_sections = sections_of(build, SECTION_STREAM, &config->stream_count);
+    build->filter_sections = sections_of(build, SECTION_FILTER, &config->filter_count);
+    build->sink_sections = sections_of(build, SECTION_SINK, &config->sink_count);
+    build->streams = config_alloc(build->memory, config->stream_count, sizeof *build->streams);
+    build->filters = config_alloc(build->memory, config->filter_count, sizeof *build->filters);
+    build->sinks = config_alloc(build->memory, config->sink_count, sizeof *build->sinks);
+    if (build->stream_sections == NULL || build->filter_sections == NULL ||
+        build->sink_sections == NULL || build->streams == NULL || build->filters == NULL ||
+        build->sinks == NULL)
+        return ERROR_MEMORY;
+    config->streams = build->streams;
+    config->filters = build->filters;
+    config->sinks = build->sinks;
+    int status = build_process(build);
+    if (status == 0)
+        status = build_filters(build);
+    if (status == 0)
+        status = build_streams(build);
+    if (status == 0)
+        status = build_sinks(build);
+    if (status == 0)
+        status = build_osc(build);
+    if (status == 0 && config->stream_count == 0)
+        config_error(build->errors, (struct config_place){config->path, 0},
+                     "there is no [stream NAME] section, so there is nothing to do; add one");
+    return status;
+}
+
+/* Takes over `raw` and its memory. */
+static int finish(struct raw *raw, const char *name, const struct config_world *world, int status,
+                  struct config **out)
+{
+    struct config *config = config_alloc(raw->memory, 1, sizeof *config);
+    const char *path = config_copy(raw->memory, name, strlen(name));
+    if (config == NULL || path == NULL)
+        status = ERROR_MEMORY;
+    if (status == 0) {
+        config->path = path;
+        config->memory = raw->memory;
+        status = add_missing(raw, path);
+    }
+    if (status == 0)
+        status = values_parse(raw);
+    if (status == 0) {
+        struct build build = {.memory = raw->memory,
+                              .errors = raw->errors,
+                              .raw = raw,
+                              .world = world != NULL ? world : &real_world,
+                              .config = config};
+        status = build_config(&build);
+        if (status == 0 && raw->errors->errors == 0) {
+            config_results(&build);
+            config_hashes(&build);
+        }
+    }
+    sort_messages(raw->errors, name);
+    if (status == 0 && raw->errors->errors > 0)
+        status = ERROR_CONFIG;
+    if (status == 0)
+        *out = config;
+    else
+        config_memory_close(raw->memory);
+    return status;
+}
+
+static int raw_open(struct raw *raw, struct config_errors *errors)
+{
+    *raw = (struct raw){.memory = config_memory_open(), .errors = errors};
+    if (raw->memory == NULL)
+        return ERROR_MEMORY;
+    /* Three more than may be written: add_missing. */
+    raw->sections = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 3, sizeof *raw->sections);
+    if (raw->sections != NULL)
+        return 0;
+    config_memory_close(raw->memory);
+    return ERROR_MEMORY;
+}
+
+int config_load_text(const char *name, const char *text, size_t bytes,
+                     const struct config_world *world, struct config **out,
+                     struct config_errors *errors)
+{
+    *out = NULL;
+    struct raw raw;
+    if (raw_open(&raw, errors) != 0)
+        return ERROR_MEMORY;
+    return finish(&raw, name, world, raw_read(&raw, name, 0, text, bytes), out);
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+/* The whole of a regular file, at most one byte more than allowed; NULL: errno says why. */
+static char *read_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return NULL;
+    struct stat status;
+    char *text = NULL;
+    if (fstat(fileno(file), &status) == 0 && S_ISDIR(status.st_mode))
+        errno = EISDIR;
+    else
+        text = malloc(CONFIG_TEXT_MAX + 1);
+    if (text != NULL) {
+        *bytes = fread(text, 1, CONFIG_TEXT_MAX + 1, file);
+        if (ferror(file)) {
+            free(text);
+            text = NULL;
+        }
+    }
+    int reason = errno;
+    fclose(file);
+    errno = reason;
+    return text;
+}
+
+static int read_one(struct raw *raw, const char *path, unsigned index)
+{
+    size_t bytes;
+    char *text = read_file(path, &bytes);
+    if (text == NULL) {
+        char *copy = config_copy(raw->memory, path, strlen(path));
+        config_error(raw->errors, (struct config_place){copy, 0},
+                     "the file cannot be read (%s); check its name and permissions",
+                     strerror(errno));
+        return ERROR_NO_FILE;
+    }
+    int status = raw_read(raw, path, index, text, bytes);
+    free(text);
+    return status;
+}
+
+static int is_fragment(const struct dirent *entry)
+{
+    size_t length = strlen(entry->d_name);
+    return entry->d_name[0] != '.' && length > 5 &&
+           strcmp(entry->d_name + length - 5, ".conf") == 0;
+}
+
+/* conf.d/(any).conf beside the main file, in byte order of their names. */
+static int read_fragments(struct raw *raw, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    int directory = slash != NULL ? (int)(slash - path) + 1 : 0;
+    char folder[4096];
+    if (snprintf(folder, sizeof folder, "%.*sconf.d", directory, path) >= (int)sizeof folder)
+        return 0;
+    struct dirent **entries;
+    int count = scandir(folder, &entries, is_fragment, alphasort);
+    if (count < 0)
+        return 0; /* no such directory: no fragments */
+    int status = 0;
+    for (int i = 0; i < count; i++) {
+        char fragment[4400];
+        snprintf(fragment, sizeof fragment, "%s/%s", folder, entries[i]->d_name);
+        /* One that cannot be read is reported, the others are read all the same. */
+        if (status != ERROR_MEMORY && read_one(raw, fragment, (unsigned)i + 1) == ERROR_MEMORY)
+            status = ERROR_MEMORY;
+        free(entries[i]);
+    }
+    free(entries);
+    return status;
+}
+
+int config_load(const char *path, struct config **out, struct config_errors *errors)
+{
+    *out = NULL;
+    struct raw raw;
+    if (raw_open(&raw, errors) != 0)
+        return ERROR_MEMORY;
+    int status = read_one(&raw, path, 0);
+    if (status == 0)
+        status = read_fragments(&raw, path);
+    return finish(&raw, path, NULL, status, out);
+}
+
+void config_free(struct config *config)
+{
+    if (config != NULL)
+        config_memory_close(config->memory); /* the value lies in it too */
+}
+
+int config_find_stream(const struct config *config, const char *name)
+{
+    for (uint32_t i = 0; i < config->stream_count; i++)
+        if (config->streams[i].name != NULL && strcmp(config->streams[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+int config_find_filter(const struct config *config, const char *name)
+{
+    for (uint32_t i = 0; i < config->filter_count; i++)
+        if (strcmp(config->filters[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}

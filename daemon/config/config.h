@@ -1,0 +1,213 @@
+/*
+ * The configuration: an immutable value. A file (and its conf.d/ fragments) is read once,
+ * proven, and becomes a struct config whose fields need no further checks: names resolved to
+ * indices, units converted, lists spread over channels, chains ordered. Start, reload and
+ * stop work from it and never read text again.
+ *
+ *     text ── inih ──► entries ── schema ──► typed values ── build ──► struct config
+ *                         └──────────┴────────────┴── struct config_errors (all of them)
+ *
+ * Any one thread at a time (workers, tests); the value may be read by all.
+ */
+#ifndef CONVOLVD_CONFIG_CONFIG_H
+#define CONVOLVD_CONFIG_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "convolve/engine.h"
+#include "core/digest.h"
+#include "core/error.h"
+#include "core/log.h"
+#include "io/sink.h"
+#include "io/source.h"
+#include "filter/filter.h"
+#include "wire/format.h"
+
+enum { CONFIG_HASH_TEXT = DIGEST_TEXT, CONFIG_CHANNELS_MAX = 1024 };
+
+/* Where something stands in the configuration, for messages. */
+struct config_place {
+    const char *file;
+    unsigned line;
+};
+
+/* ---- what was wrong ---------------------------------------------------------------------- */
+
+struct config_message {
+    char *file;
+    unsigned line; /* 0: the file as a whole */
+    bool warning;
+    char *text; /* what is wrong; what to write instead */
+};
+
+/* Start zeroed; free with config_errors_free. Sorted by file and line when config_load returns. */
+struct config_errors {
+    struct config_message *messages;
+    unsigned count;  /* of messages, at most CONFIG_MESSAGES_MAX */
+    unsigned errors; /* all that were found, kept or not */
+    unsigned warnings;
+};
+
+enum { CONFIG_MESSAGES_MAX = 1000 };
+
+/* "FILE:LINE: error: TEXT" a line. */
+void config_errors_print(const struct config_errors *errors, FILE *out);
+void config_errors_free(struct config_errors *errors);
+
+/* ---- the value --------------------------------------------------------------------------- */
+
+struct config_daemon {
+    enum log_level log_level;
+    const char *runtime_directory; /* SDP files of sinks without a path of their own; NULL: none */
+    const char *state_directory;   /* wisdom, binary cache below it; NULL: none */
+    bool status_on_exit;           /* print the table when stopping */
+    const char *status_json;       /* file for the table as JSON; NULL: none */
+    int64_t drain_ns;              /* SIGTERM: longest time to flush tails and files */
+};
+
+struct config_device {
+    const char *device; /* DEVICE_ALL, or engine_options.device: "auto", "cpu", "gpu", index or part
+                           of a name */
+    int threads;        /* CPU devices; 0: the service decides */
+    const char *kernels_dir;                           /* NULL: embedded */
+    const char *cache_dir;                             /* NULL: none */
+    uint32_t batches, depth;                           /* 0: the engine's choice */
+    uint64_t input_bytes, spectrum_bytes, state_bytes; /* 0: the engine's choice */
+    uint64_t batch_output_floats;                      /* 0: the engine's choice */
+};
+
+struct config_osc {
+    bool used;               /* [osc] is written, or a stream or sink has to do with it */
+    const char *address;     /* UDP */
+    const char *tcp_address; /* NULL: none */
+    const char *const *allow, *const *trust; /* [allow_count], [trust_count] networks */
+    uint32_t allow_count, trust_count;
+    int64_t lease_ns, tcp_timeout_ns;
+    uint64_t receive_buffer_bytes;
+};
+
+struct config_filter {
+    const char *name;
+    struct config_place place;
+    struct filter_spec spec; /* strings owned by the config */
+    bool used;               /* some stream's edge names it */
+};
+
+/* input channel → filter → gain → output; indices from 0. */
+struct config_edge {
+    uint16_t input;  /* channel of the stream */
+    uint16_t output; /* output of the stream */
+    uint16_t filter; /* index into config.filters; of its sets of taps the one of the input
+                        channel is meant when it has several, else its only one */
+    float gain;      /* factor; negative inverts */
+};
+
+/* The word for every device, each stream on the one with the least load. */
+#define DEVICE_ALL "all"
+
+struct config_stream {
+    const char *name;
+    struct config_place place;
+
+    const char *source_type; /* row of the table of sources; "stream" for a chain */
+    int upstream;            /* index of the stream whose output is the source; -1: none */
+    bool live; /* samples come whether we are ready or not (a chain: as its first stream) */
+    bool loss_detectable; /* the same */
+    /* Filled whole; in a chain only stream, rate, channels, format, frame_bytes. */
+    struct source_options source;
+    const struct channel_scale *scales; /* [source.channels] */
+
+    const struct config_edge *edges;
+    uint32_t edge_count;
+    const enum output_form *outputs; /* [output_count] */
+    uint32_t output_count;
+    uint32_t output_floats;   /* of one output frame: complex outputs have two */
+    struct result_format results; /* what all that take its results want of them; all zero: floats */
+    const char *const *units; /* [output_floats]: the unit of each float */
+
+    uint32_t hop_frames;   /* L */
+    bool hop_free;         /* chosen for latency_ns; wisdom may choose another */
+    int64_t latency_ns;    /* first frame of a block received → result, wanted; 0: any */
+    uint32_t blocks_max;   /* largest J of one batch */
+    uint32_t fft;          /* N; 0: chosen by rule */
+    const char *variant;   /* NULL: chosen by rule */
+    const char *device;    /* as config_device.device; NULL: that of the stream it reads, or that one */
+    bool tail;             /* the S-1 frames after an epoch's end follow */
+    bool align;            /* the delay is applied to frame numbers and times */
+    uint32_t decimate;       /* D: one of D output frames is kept; at least 1 */
+    uint32_t decimate_total; /* the same from the first stream of the chain on, at most DECIMATE_MAX */
+    double output_rate_hz;   /* of the results: source.rate_hz / decimate */
+    int64_t idle_flush_ns; /* a silent source's partial block is processed after this */
+    int64_t deadline_ns;   /* last frame received → result handed out; later counts as a miss */
+    uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */
+    char hash[CONFIG_HASH_TEXT]; /* of all it is made of: its section, its filters with the contents
+                                    of their files, its sinks, the stream it reads */
+};
+
+struct config_sink {
+    const char *name;
+    struct config_place place;
+    const char *type;            /* row of the table of sinks */
+    uint32_t stream;             /* index into config.streams */
+    struct sink_options options; /* but for most of .stream, which the running stream knows */
+};
+
+struct config {
+    struct config_daemon daemon;
+    struct config_device device;
+    struct config_osc osc;
+    const struct config_stream *streams; /* a chain's stream stands after the one it reads */
+    uint32_t stream_count;
+    const struct config_filter *filters;
+    uint32_t filter_count;
+    const struct config_sink *sinks;
+    uint32_t sink_count;
+    const char *path;             /* the main file's name */
+    char hash[CONFIG_HASH_TEXT];  /* SHA-256 of every setting made, in order of section and key;
+                                     comments do not count */
+    char fixed_hash[CONFIG_HASH_TEXT]; /* of what cannot change while running: [device] and the
+                                          directories */
+    struct config_memory *memory; /* owns all of the above */
+};
+
+/* What the loader asks of the world outside the text. NULL in config_load: the real one. */
+struct config_world {
+    /* Rate, channels and ring format of a recording. */
+    int (*probe)(const char *path, double *rate_hz, uint32_t *channels,
+                 struct sample_format *format, uint64_t *frames, struct problem *problem);
+    /* True when `path` can be read. */
+    bool (*readable)(const char *path);
+    /* True when a recording sink with these options could be opened (rate, container, format). */
+    int (*recordable)(const struct sink_options *options, struct problem *problem);
+    /* Makes a filter and frees it again: 0, or why it cannot be made. */
+    int (*makeable)(const struct filter_spec *spec, double rate_hz, struct problem *problem);
+    /* As getenv. */
+    const char *(*environment)(const char *name);
+    /* Names for `variant`, in order; NULL past the end. */
+    const char *(*variant)(int index);
+};
+
+/*
+ * Reads PATH and then conf.d/(any).conf beside it in name order; a later file overrides key by key.
+ * Returns 0 and the value, or ERROR_CONFIG (ERROR_NO_FILE when PATH cannot be read, ERROR_MEMORY)
+ * with every error in `errors`; warnings come with either result. *out is NULL unless 0 is
+ * returned.
+ */
+int config_load(const char *path, struct config **out, struct config_errors *errors);
+
+/* The same from memory: `name` stands for the file in messages; no fragments. world NULL: the real
+ * one. */
+int config_load_text(const char *name, const char *text, size_t bytes,
+                     const struct config_world *world, struct config **out,
+                     struct config_errors *errors);
+
+void config_free(struct config *config); /* NULL is fine */
+
+/* By name; -1 when there is none. */
+int config_find_stream(const struct config *config, const char *name);
+int config_find_filter(const struct config *config, const char *name);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * Hashes of a configuration: of all its settings, which names it in sidecars, and of what each
+ * stream is made of, which tells a reload whether the stream has changed.
+ *
+ * A stream's hash covers its own section, those of its filters and sinks, the contents of the
+ * filters' files, and the hash of the stream it reads. Comments, order and places do not count.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/digest.h"
+#include "config/internal.h"
+
+static void hash_section(struct sha256_ctx *sha, const struct raw_section *section)
+{
+    enum schema_id first = schema_first(section->kind);
+    digest_text(sha, schema_sections[section->kind].word);
+    digest_text(sha, section->name);
+    for (unsigned i = 0; i < schema_count(section->kind); i++)
+        for (unsigned k = 0; k < section->settings[i].count; k++) {
+            digest_text(sha, schema_keys[first + i].key);
+            digest_text(sha, section->settings[i].items[k].text);
+        }
+}
+
+static void hash_optional(struct sha256_ctx *sha, const char *text)
+{
+    digest_text(sha, text != NULL ? text : "");
+}
+
+/* What the file holds now; one that cannot be read hashes as nothing. */
+static void hash_file(struct sha256_ctx *sha, const char *path)
+{
+    uint8_t buffer[65536];
+    FILE *file = fopen(path, "rbe");
+    size_t got;
+    while (file != NULL && (got = fread(buffer, 1, sizeof buffer, file)) > 0)
+        sha256_update(sha, got, buffer);
+    if (file != NULL)
+        fclose(file);
+    digest_text(sha, "");
+}
+
+static int compare_sections(const void *a, const void *b)
+{
+    const struct raw_section *const *x = a, *const *y = b;
+    return (*x)->kind != (*y)->kind ? (int)(*x)->kind - (int)(*y)->kind
+                                    : strcmp((*x)->name, (*y)->name);
+}
+
+static void hash_filter(struct sha256_ctx *sha, const struct build *build, uint32_t filter)
+{
+    const struct raw_section *section = build->filter_sections[filter];
+    hash_section(sha, section);
+    const struct value *path = value_of(section, KEY_FILTER_PATH);
+    if (path != NULL && value_given(section, KEY_FILTER_PATH)) {
+        struct build *memory = (struct build *)build; /* build_path only allocates */
+        const char *full = build_path(memory, path->text, place_of(section, KEY_FILTER_PATH));
+        if (full != NULL) {
+            digest_text(sha, full);
+            hash_file(sha, full);
+        }
+    }
+}
+
+/* A sink's paths are as they were resolved: they may come from [daemon] or the environment. */
+static void hash_sinks(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->sink_count; i++) {
+        const struct config_sink *sink = &build->sinks[i];
+        /* Both ends of a duplex card are opened as one: a change of one concerns the other. */
+        const struct sound_options *sound = build->streams[stream].source.sound;
+        bool shares = sound != NULL && sink->options.sound == sound;
+        if (sink->stream != stream && !shares)
+            continue;
+        hash_section(sha, raw_find(build->raw, SECTION_SINK, sink->name));
+        hash_optional(sha, sink->options.path);
+        hash_optional(sha, sink->options.sdp_path);
+    }
+}
+
+/* The streams whose duplex cards this stream's sinks play on. */
+static void hash_captures(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->sink_count; i++) {
+        const struct config_sink *sink = &build->sinks[i];
+        if (sink->stream != stream || sink->options.sound == NULL)
+            continue;
+        for (uint32_t s = 0; s < build->config->stream_count; s++)
+            if (build->streams[s].source.sound == sink->options.sound)
+                hash_section(sha, raw_find(build->raw, SECTION_STREAM, build->streams[s].name));
+    }
+}
+
+/* A stream that comes to be read by another, which takes floats, is not the same any more. */
+static void hash_results(struct sha256_ctx *sha, const struct result_format *results)
+{
+    char name[24] = "", text[64];
+    if (!result_format_native(results))
+        sample_format_name(&results->format, name);
+    snprintf(text, sizeof text, "%s %a", name, results->factor);
+    digest_text(sha, text);
+}
+
+/* A chain's stream stands after the one it reads, so that one's hash is there. */
+static void hash_stream(const struct build *build, uint32_t index)
+{
+    struct config_stream *stream = &build->streams[index];
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    hash_section(&sha, raw_find(build->raw, SECTION_STREAM, stream->name));
+    hash_optional(&sha, stream->source.path);
+    if (stream->upstream >= 0)
+        digest_text(&sha, build->streams[stream->upstream].hash);
+    for (uint32_t f = 0; f < build->config->filter_count; f++) {
+        bool used = false;
+        for (uint32_t e = 0; e < stream->edge_count && !used; e++)
+            used = stream->edges[e].filter == f;
+        if (used)
+            hash_filter(&sha, build, f);
+    }
+    hash_sinks(&sha, build, index);
+    hash_captures(&sha, build, index);
+    hash_results(&sha, &stream->results);
+    digest_finish(&sha, stream->hash);
+}
+
+static void hash_fixed(const struct build *build)
+{
+    struct config *config = build->config;
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    hash_section(&sha, raw_find(build->raw, SECTION_DEVICE, ""));
+    hash_section(&sha, raw_find(build->raw, SECTION_OSC, ""));
+    hash_optional(&sha, config->osc.used ? "osc" : NULL);
+    hash_optional(&sha, config->device.kernels_dir);
+    hash_optional(&sha, config->device.cache_dir);
+    hash_optional(&sha, config->daemon.state_directory);
+    digest_finish(&sha, config->fixed_hash);
+}
+
+void config_hashes(struct build *build)
+{
+    struct raw *raw = build->raw;
+    struct sha256_ctx sha;
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        hash_stream(build, i);
+    hash_fixed(build);
+    sha256_init(&sha);
+    qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
+    for (unsigned s = 0; s < raw->count; s++)
+        hash_section(&sha, raw->sections[s]);
+    digest_finish(&sha, build->config->hash);
+}

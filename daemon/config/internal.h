@@ -1,0 +1,176 @@
+/*
+ * Shared by the files that make a configuration (config*.c) and by nobody else.
+ *
+ *     config/read.c    text → raw sections (tokens, headings, repeated keys)
+ *     config/values.c  raw settings → typed values, each against its schema row
+ *     config/stream.c, config/filter.c, config/sink.c   values → struct config
+ *     config/hash.c    what names it, and what tells a reload which streams have changed
+ *     config.c         the order of it all, files, messages
+ *
+ * One thread; everything lives in the config's memory and dies with it.
+ */
+#ifndef CONVOLVD_CONFIG_INTERNAL_H
+#define CONVOLVD_CONFIG_INTERNAL_H
+
+#include "config/config.h"
+#include "config/schema.h"
+
+enum {
+    CONFIG_TEXT_MAX = 1 << 20, /* bytes of one file: nobody writes more by hand */
+    CONFIG_LINE_MAX = 4000,    /* bytes of one line, continuation lines joined */
+    CONFIG_SECTIONS_MAX = 1024,
+    CONFIG_ITEMS_MAX = 16384,   /* values of one key */
+    CONFIG_EDGES_MAX = 1 << 18, /* over all streams */
+};
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+struct config_memory;
+struct config_memory *config_memory_open(void);
+/* Zeroed; NULL when there is none (also for absurd sizes). */
+void *config_alloc(struct config_memory *memory, size_t count, size_t bytes);
+char *config_copy(struct config_memory *memory, const char *text, size_t length);
+void config_memory_close(struct config_memory *memory);
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+void config_error(struct config_errors *errors, struct config_place place, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void config_warning(struct config_errors *errors, struct config_place place, const char *format,
+                    ...) __attribute__((format(printf, 3, 4)));
+
+/* ---- what was read -------------------------------------------------------------------------- */
+
+struct raw_item {
+    const char *text;
+    struct config_place place;
+};
+
+enum given {
+    GIVEN_NOT,
+    GIVEN_SET,
+    GIVEN_BAD, /* written, but not usable: reported already */
+};
+
+/* One key of one section. */
+struct raw_setting {
+    struct raw_item *items;
+    unsigned count, capacity;
+    struct config_place place; /* of the first item */
+    unsigned file;             /* which file set it last */
+    /* config_values: */
+    enum given given;
+    struct value *values; /* [value_count]; lists are split */
+    unsigned value_count;
+    struct value fallback; /* of the schema, when it has one */
+    bool has_fallback;
+};
+
+struct raw_section {
+    enum section_kind kind;
+    const char *name; /* "" for unnamed ones */
+    struct config_place place;
+    unsigned file;
+    struct raw_setting *settings; /* [schema rows of the section], see raw_setting_of */
+    int type;    /* index of its source kind, filter type or sink type; -1: unknown */
+    bool broken; /* something needed is missing or bad: reported already */
+};
+
+struct raw {
+    struct config_memory *memory;
+    struct config_errors *errors;
+    struct raw_section **sections; /* [CONFIG_SECTIONS_MAX] */
+    unsigned count;
+    bool full; /* said so already */
+};
+
+/* Adds the settings of one file; `file` counts them from 0. 0 or ERROR_MEMORY. */
+int raw_read(struct raw *raw, const char *name, unsigned file, const char *text, size_t bytes);
+
+/* The section, NULL when it was not written. */
+struct raw_section *raw_find(const struct raw *raw, enum section_kind kind, const char *name);
+
+/* `id` must belong to the section's kind. */
+struct raw_setting *raw_setting_of(const struct raw_section *section, enum schema_id id);
+
+/* First row of a section and how many it has. */
+enum schema_id schema_first(enum section_kind kind);
+unsigned schema_count(enum section_kind kind);
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+/* Parses every setting of every section, decides the sections' types, reports what is bad, missing
+ * or does not apply. 0 or ERROR_MEMORY. */
+int values_parse(struct raw *raw);
+
+/* The (first) value: as written, else the schema's default, else NULL. */
+const struct value *value_of(const struct raw_section *section, enum schema_id id);
+bool value_given(const struct raw_section *section, enum schema_id id);
+/* Where the key stands, else the section's heading. */
+struct config_place place_of(const struct raw_section *section, enum schema_id id);
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+struct build {
+    struct config_memory *memory;
+    struct config_errors *errors;
+    const struct config_world *world;
+    struct raw *raw;
+    struct config *config;
+    struct raw_section **stream_sections; /* beside config->streams, same order */
+    struct raw_section **filter_sections;
+    struct raw_section **sink_sections;
+    struct config_stream *streams; /* the same memory as config->streams, writable */
+    struct config_filter *filters;
+    struct config_sink *sinks;
+    uint64_t edges; /* made so far */
+};
+
+/* Each: 0 or ERROR_MEMORY; what is wrong goes to build->errors. */
+int build_process(struct build *build); /* [daemon], [device] */
+int build_osc(struct build *build);     /* after streams and sinks */
+/* Whether there is an OSC server: [osc] is written, or a stream or sink of that type. */
+bool concerns_osc(const struct build *build);
+int build_filters(struct build *build);
+int build_streams(struct build *build);
+int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
+int build_sinks(struct build *build);
+/* Sound cards: of a stream, of a sink (the stream is built), of those that belong together. */
+int build_sound_source(struct build *build, struct config_stream *stream,
+                       struct raw_section *section);
+int build_sound_sink(struct build *build, const struct raw_section *section,
+                     const struct config_stream *stream, struct sink_options *options);
+void check_sound_pairs(struct build *build);
+/* Last, when nothing was wrong. Puts raw->sections in order. */
+void config_hashes(struct build *build);
+
+/* config/results.c: sets each stream's `results`. */
+void config_results(struct build *build);
+
+/* Reports the filters that nobody defined, for a stream that is broken otherwise. */
+void resolve_filters(struct build *build, const struct raw_section *section);
+
+/* Filters against the rates of the streams that use them. */
+void check_filters(struct build *build);
+
+/* A path as written in `place`: relative ones start at that file's directory. NULL: no memory. */
+const char *build_path(struct build *build, const char *path, struct config_place place);
+
+/* "stream a names a filter x that nobody defined; write …" for a filter or stream that `user`
+ * names. */
+void report_unknown(struct build *build, struct config_place place, const struct raw_section *user,
+                    enum section_kind kind, const char *name);
+
+/* Payload types that RFC 3551 gives another meaning. */
+void check_payload_type(struct build *build, struct raw_section *section, enum schema_id id,
+                        const struct sample_format *format, double rate_hz, uint32_t channels);
+
+/* Two addresses name one host, as far as text shows; with any_covers, "every own address" covers
+ * all. */
+bool same_host(const struct value *a, const struct value *b, bool any_covers);
+
+/* The value of an amplitude in `unit`; reports and returns false when units do not fit. */
+bool amplitude_in(struct build *build, const struct schema_key *key, const struct value *value,
+                  struct config_place place, const char *unit, double *out);
+
+#endif

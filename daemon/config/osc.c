@@ -1,0 +1,56 @@
+/* [osc] of the configuration: the server's addresses and who may speak to it. */
+#include "config/internal.h"
+
+#include <string.h>
+
+#include "io/osc/server.h"
+
+/* The texts of a list of networks; *out stays NULL where the key is not written. */
+static int build_networks(struct build *build, const struct raw_section *section, enum schema_id id,
+                          const char *const **out, uint32_t *count)
+{
+    const struct raw_setting *setting = raw_setting_of(section, id);
+    if (setting->given != GIVEN_SET)
+        return 0;
+    const char **texts = config_alloc(build->memory, setting->value_count, sizeof *texts);
+    if (texts == NULL)
+        return ERROR_MEMORY;
+    for (unsigned i = 0; i < setting->value_count; i++) {
+        texts[i] = setting->values[i].text;
+        if (!osc_network_valid(texts[i]))
+            config_error(build->errors, setting->place,
+                         "`%s = %s` is no address and no network; write 192.0.2.7, 10.0.0.0/8, "
+                         "2001:db8::/32 or any",
+                         schema_keys[id].key, texts[i]);
+    }
+    *out = texts;
+    *count = setting->value_count;
+    return 0;
+}
+
+bool concerns_osc(const struct build *build)
+{
+    bool used = raw_find(build->raw, SECTION_OSC, "")->place.line > 0;
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        used = used || build->stream_sections[i]->type == SOURCE_OSC;
+    for (uint32_t i = 0; i < build->config->sink_count; i++)
+        used = used || build->sink_sections[i]->type == SINK_OSC;
+    return used;
+}
+
+int build_osc(struct build *build)
+{
+    const struct raw_section *section = raw_find(build->raw, SECTION_OSC, "");
+    struct config_osc *osc = &build->config->osc;
+    const struct value *tcp = value_of(section, KEY_OSC_TCP_ADDRESS);
+    osc->used = concerns_osc(build);
+    osc->address = value_of(section, KEY_OSC_ADDRESS)->text;
+    osc->tcp_address = tcp != NULL ? tcp->text : NULL;
+    osc->lease_ns = value_of(section, KEY_OSC_LEASE)->integer;
+    osc->tcp_timeout_ns = value_of(section, KEY_OSC_TCP_TIMEOUT)->integer;
+    osc->receive_buffer_bytes = (uint64_t)value_of(section, KEY_OSC_RECEIVE_BUFFER)->integer;
+    int status = build_networks(build, section, KEY_OSC_ALLOW, &osc->allow, &osc->allow_count);
+    if (status == 0)
+        status = build_networks(build, section, KEY_OSC_TRUST, &osc->trust, &osc->trust_count);
+    return status;
+}

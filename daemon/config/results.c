@@ -1,0 +1,49 @@
+/*
+ * Which format a stream's results are wanted in: that of its sinks, when all that take them agree
+ * and nothing needs floats. The device then encodes (plan_spec.results), and sinks copy bytes.
+ *
+ * Floats are needed by streams that read this one, by OSC and by sound cards.
+ *
+ * Worker or main thread, while a configuration is built.
+ */
+#include <string.h>
+
+#include "io/sink.h"
+#include "config/internal.h"
+
+static bool is_read(const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        if (build->streams[i].upstream == (int)stream)
+            return true;
+    return false;
+}
+
+static struct result_format results_of(const struct build *build, uint32_t stream)
+{
+    static const struct result_format floats;
+    struct result_format wanted = floats;
+    bool any = false;
+    if (is_read(build, stream))
+        return floats;
+    for (uint32_t i = 0; i < build->config->sink_count; i++) {
+        const struct config_sink *sink = &build->sinks[i];
+        if (sink->stream != stream || sink->options.raw)
+            continue;
+        const struct sink_ops *ops = sink_find(sink->type);
+        if (ops == NULL || ops->wire == NULL)
+            return floats;
+        const struct result_format wire = ops->wire(&sink->options);
+        if (any && !result_format_equal(&wire, &wanted))
+            return floats;
+        wanted = wire;
+        any = true;
+    }
+    return result_format_native(&wanted) ? floats : wanted;
+}
+
+void config_results(struct build *build)
+{
+    for (uint32_t i = 0; i < build->config->stream_count; i++)
+        build->streams[i].results = results_of(build, i);
+}

@@ -1,0 +1,187 @@
+/*
+ * Values: every raw setting held against its schema row. All of them are looked at, used or
+ * not, so that one run reports everything; what was bad counts as not usable from here on and
+ * is never reported twice.
+ */
+#include "config/internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "filter/filter.h"
+
+static const enum schema_id type_keys[SECTIONS] = {
+    [SECTION_DAEMON] = KEYS,     [SECTION_DEVICE] = KEYS,        [SECTION_STREAM] = KEY_SOURCE,
+    [SECTION_FILTER] = KEY_TYPE, [SECTION_SINK] = KEY_SINK_TYPE, [SECTION_OSC] = KEYS,
+};
+
+const struct value *value_of(const struct raw_section *section, enum schema_id id)
+{
+    const struct raw_setting *setting = raw_setting_of(section, id);
+    if (setting->given == GIVEN_SET)
+        return &setting->values[0];
+    return setting->has_fallback ? &setting->fallback : NULL;
+}
+
+bool value_given(const struct raw_section *section, enum schema_id id)
+{
+    return raw_setting_of(section, id)->given == GIVEN_SET;
+}
+
+struct config_place place_of(const struct raw_section *section, enum schema_id id)
+{
+    const struct raw_setting *setting = raw_setting_of(section, id);
+    return setting->given == GIVEN_NOT ? section->place : setting->place;
+}
+
+/* Splits a comma list in place; returns how many pieces it has, each trimmed. */
+static unsigned split_list(char *text, char **pieces, unsigned capacity)
+{
+    unsigned count = 0;
+    for (char *at = text; at != NULL; count++) {
+        char *comma = strchr(at, ',');
+        char *end = comma != NULL ? comma : at + strlen(at);
+        at += strspn(at, " \t");
+        while (end > at && (end[-1] == ' ' || end[-1] == '\t'))
+            end--;
+        *end = '\0';
+        if (count < capacity)
+            pieces[count] = at;
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return count;
+}
+
+/* Parses the items of one setting into values. 0 or ERROR_MEMORY. */
+static int parse_setting(struct raw *raw, const struct schema_key *key, struct raw_setting *setting)
+{
+    bool commas = key->list == LIST_CHANNEL || key->list == LIST_COMMA;
+    unsigned capacity = commas ? CONFIG_CHANNELS_MAX : setting->count;
+    char *list = NULL, **pieces = NULL;
+    unsigned count = setting->count;
+    if (commas) {
+        /* Room for as many pieces as there are commas. */
+        const char *text = setting->items[0].text;
+        unsigned separators = 1;
+        for (const char *at = text; *at != '\0'; at++)
+            separators += *at == ',';
+        capacity = separators < capacity ? separators : capacity;
+        list = config_copy(raw->memory, text, strlen(text));
+        pieces = config_alloc(raw->memory, capacity, sizeof *pieces);
+        if (list == NULL || pieces == NULL)
+            return ERROR_MEMORY;
+        count = split_list(list, pieces, capacity);
+        if (count > capacity) {
+            config_error(raw->errors, setting->place, "`%s` lists more than %d values; write fewer",
+                         key->key, CONFIG_CHANNELS_MAX);
+            setting->given = GIVEN_BAD;
+            return 0;
+        }
+    }
+    setting->values = config_alloc(raw->memory, count, sizeof *setting->values);
+    if (setting->values == NULL)
+        return ERROR_MEMORY;
+    setting->value_count = count;
+    setting->given = GIVEN_SET;
+    for (unsigned i = 0; i < count; i++) {
+        struct problem problem;
+        const char *text = commas ? pieces[i] : setting->items[i].text;
+        if (schema_value_parse(key, text, &setting->values[i], &problem) != 0) {
+            config_error(raw->errors, commas ? setting->place : setting->items[i].place, "%s",
+                         problem.text);
+            setting->given = GIVEN_BAD;
+        }
+    }
+    return 0;
+}
+
+/* "rtp, udp or file" for a mask of the section's types. */
+static const char *types_text(enum section_kind kind, uint32_t mask, char *text, size_t bytes)
+{
+    int count = 0, left = 0;
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; schema_type_name(kind, i) != NULL; i++)
+        count += (mask >> i) & 1;
+    left = count;
+    for (int i = 0; schema_type_name(kind, i) != NULL && used < bytes; i++) {
+        if (((mask >> i) & 1) == 0)
+            continue;
+        left--;
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s", schema_type_name(kind, i),
+                                 left > 1    ? ", "
+                                 : left == 1 ? " or "
+                                             : "");
+    }
+    return text;
+}
+
+/* Whether the keys that were given suit the section's type, and those it needs are there. */
+static void check_applies(struct raw *raw, struct raw_section *section)
+{
+    const struct schema_section *row = &schema_sections[section->kind];
+    const char *type = schema_type_name(section->kind, section->type);
+    enum schema_id first = schema_first(section->kind);
+    for (unsigned i = 0; i < schema_count(section->kind); i++) {
+        const struct schema_key *key = &schema_keys[first + i];
+        struct raw_setting *setting = &section->settings[i];
+        uint32_t bit = 1u << section->type;
+        char types[160];
+        if (setting->given != GIVEN_NOT && key->applies != 0 && (key->applies & bit) == 0) {
+            config_error(raw->errors, setting->place,
+                         "`%s` has no meaning with `%s = %s`, it belongs to %s; remove it",
+                         key->key, row->type_key, type,
+                         types_text(section->kind, key->applies, types, sizeof types));
+            setting->given = GIVEN_BAD;
+        }
+        if (setting->given == GIVEN_NOT && (key->required & bit) != 0) {
+            config_error(raw->errors, section->place, "[%s %s] needs `%s`: %s", row->word,
+                         section->name, key->key, key->sentence);
+            section->broken = true;
+        }
+        if (setting->given == GIVEN_BAD && (key->required & bit) != 0)
+            section->broken = true;
+    }
+}
+
+static int parse_section(struct raw *raw, struct raw_section *section)
+{
+    enum schema_id first = schema_first(section->kind);
+    for (unsigned i = 0; i < schema_count(section->kind); i++) {
+        const struct schema_key *key = &schema_keys[first + i];
+        struct raw_setting *setting = &section->settings[i];
+        if (key->fallback != NULL) {
+            struct problem problem;
+            int status = schema_value_parse(key, key->fallback, &setting->fallback, &problem);
+            assert(status == 0); /* a test walks the table */
+            setting->has_fallback = status == 0;
+        }
+        if (setting->count > 0 && parse_setting(raw, key, setting) != 0)
+            return ERROR_MEMORY;
+    }
+
+    enum schema_id type_key = type_keys[section->kind];
+    if (type_key == KEYS)
+        return 0;
+    struct raw_setting *type = raw_setting_of(section, type_key);
+    if (type->given == GIVEN_NOT)
+        config_error(raw->errors, section->place, "[%s %s] needs `%s`: %s",
+                     schema_sections[section->kind].word, section->name, schema_keys[type_key].key,
+                     schema_keys[type_key].sentence);
+    if (type->given != GIVEN_SET) {
+        section->broken = true;
+        return 0;
+    }
+    section->type = (int)type->values[0].integer;
+    check_applies(raw, section);
+    return 0;
+}
+
+int values_parse(struct raw *raw)
+{
+    for (unsigned i = 0; i < raw->count; i++)
+        if (parse_section(raw, raw->sections[i]) != 0)
+            return ERROR_MEMORY;
+    return 0;
+}

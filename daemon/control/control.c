@@ -1,0 +1,327 @@
+/* Control, the daemon's side: see control.h. Loop thread. */
+#include "control/control.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "core/log.h"
+#include "core/wedge.h"
+#include "service/internal.h"
+
+enum {
+    CLIENTS_MAX = 16,
+    PAUSE_MS = 50, /* between two answers to one client */
+};
+
+const char control_name[] = "convolvd.sock";
+
+struct client {
+    struct control *control; /* NULL: free */
+    uv_pipe_t pipe;
+    uv_timer_t pause;
+    uv_write_t write;
+    char line[CONTROL_LINE_MAX];
+    size_t used;
+    char *answer; /* being written; NULL: none */
+    int open_handles;
+    bool closing;
+};
+
+struct control {
+    struct service *service;
+    uv_pipe_t listener;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    struct client clients[CLIENTS_MAX];
+    int open_handles;
+    unsigned turn; /* of the client that goes when all are taken */
+    bool waiting, closing;
+    bool hooks; /* a test may wedge stages */
+};
+
+/* ---- answers ----------------------------------------------------------------------------------
+ */
+
+static json_t *failed(const char *error)
+{
+    return json_pack("{s:b, s:s}", "ok", 0, "error", error);
+}
+
+static json_t *answer_status(struct control *control, const json_t *question)
+{
+    const char *format = json_string_value(json_object_get(question, "format"));
+    if (!control->service->connected)
+        return failed("still preparing: nothing to show yet");
+    const struct status_source source = service_status(control->service);
+    if (format != NULL && strcmp(format, "json") == 0)
+        return json_pack("{s:b, s:o*}", "ok", 1, "status", status_json(&source));
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return failed("no memory for the table");
+    status_print(&source, out);
+    json_t *answer = NULL;
+    if (fclose(out) == 0)
+        answer = json_pack("{s:b, s:s}", "ok", 1, "table", text);
+    free(text);
+    return answer;
+}
+
+static json_t *answer_wedge(struct control *control, const json_t *question)
+{
+    static const struct {
+        const char *name;
+        enum wedge stage;
+    } stages[] = {{"loop", WEDGE_LOOP}, {"device", WEDGE_DEVICE}, {"writer", WEDGE_WRITER}, {"reader", WEDGE_READER}};
+    const char *stage = json_string_value(json_object_get(question, "stage"));
+    for (size_t i = 0; control->hooks && stage != NULL && i < sizeof stages / sizeof *stages; i++) {
+        if (strcmp(stage, stages[i].name) == 0) {
+            atomic_fetch_or(&wedged, (unsigned)stages[i].stage);
+            return json_pack("{s:b}", "ok", 1);
+        }
+    }
+    return failed("not in this daemon");
+}
+
+static const struct {
+    const char *name;
+    json_t *(*answer)(struct control *control, const json_t *question);
+} commands[] = {
+    {"status", answer_status},
+    {"wedge", answer_wedge},
+};
+
+static json_t *answer_line(struct control *control, const char *line, size_t bytes)
+{
+    json_error_t error;
+    json_t *question = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (question == NULL)
+        return failed("not JSON: write one object a line, such as {\"command\": \"status\"}");
+    const char *command = json_string_value(json_object_get(question, "command"));
+    json_t *answer = NULL;
+    for (size_t i = 0; command != NULL && i < sizeof commands / sizeof *commands; i++) {
+        if (strcmp(command, commands[i].name) == 0)
+            answer = commands[i].answer(control, question);
+    }
+    json_decref(question);
+    return answer != NULL ? answer : failed("no such command: write {\"command\": \"status\"}");
+}
+
+/* ---- clients ----------------------------------------------------------------------------------
+ */
+
+static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
+static void answer(struct client *client, size_t line_bytes);
+static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
+
+static void release_control(struct control *control)
+{
+    if (--control->open_handles == 0)
+        free(control);
+}
+
+static void on_connection(uv_stream_t *listener, int status);
+
+static void on_client_closed(uv_handle_t *handle)
+{
+    struct client *client = handle->data;
+    struct control *control = client->control;
+    if (--client->open_handles == 0) {
+        free(client->answer);
+        memset(client, 0, sizeof *client);
+        if (control->waiting && !control->closing) {
+            control->waiting = false;
+            on_connection((uv_stream_t *)&control->listener, 0);
+        }
+    }
+    release_control(control);
+}
+
+static void close_client(struct client *client)
+{
+    if (client->closing)
+        return;
+    client->closing = true;
+    uv_close((uv_handle_t *)&client->pipe, on_client_closed);
+    uv_close((uv_handle_t *)&client->pause, on_client_closed);
+}
+
+/* Another question may have come with the last. */
+static void listen_again(uv_timer_t *timer)
+{
+    struct client *client = timer->data;
+    const char *end = memchr(client->line, '\n', client->used);
+    if (client->closing)
+        return;
+    if (end != NULL)
+        answer(client, (size_t)(end - client->line));
+    else if (uv_read_start((uv_stream_t *)&client->pipe, on_buffer, on_read) != 0)
+        close_client(client);
+}
+
+static void on_written(uv_write_t *write, int status)
+{
+    struct client *client = write->data;
+    free(client->answer);
+    client->answer = NULL;
+    if (client->closing)
+        return;
+    if (status != 0)
+        close_client(client);
+    else
+        uv_timer_start(&client->pause, listen_again, PAUSE_MS, 0);
+}
+
+/* Nothing is read from a client until its answer is written: one that does not read gets no second.
+ */
+static void answer(struct client *client, size_t line_bytes)
+{
+    uv_read_stop((uv_stream_t *)&client->pipe);
+    json_t *object = answer_line(client->control, client->line, line_bytes);
+    char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    client->answer = text != NULL ? realloc(text, bytes + 1) : NULL;
+    if (client->answer == NULL) {
+        free(text);
+        close_client(client);
+        return;
+    }
+    client->answer[bytes] = '\n'; /* in the place of the final zero */
+    client->used -= line_bytes + 1;
+    memmove(client->line, client->line + line_bytes + 1, client->used);
+    uv_buf_t buffer = uv_buf_init(client->answer, (unsigned)bytes + 1);
+    client->write.data = client;
+    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, &buffer, 1, on_written) != 0)
+        close_client(client);
+}
+
+static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    struct client *client = handle->data;
+    (void)suggested;
+    *buffer =
+        uv_buf_init(client->line + client->used, (unsigned)(sizeof client->line - client->used));
+}
+
+static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
+{
+    struct client *client = stream->data;
+    (void)buffer;
+    if (got < 0) { /* it has gone, or its line is longer than any question (no room) */
+        close_client(client);
+        return;
+    }
+    client->used += (size_t)got;
+    const char *end = memchr(client->line, '\n', client->used);
+    if (end != NULL)
+        answer(client, (size_t)(end - client->line));
+}
+
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct control *control = listener->data;
+    struct client *client = NULL;
+    for (int i = 0; i < CLIENTS_MAX && client == NULL; i++) {
+        if (control->clients[i].control == NULL)
+            client = &control->clients[i];
+    }
+    if (status != 0)
+        return;
+    if (client == NULL) { /* all taken: the next in turn has to go, then this one is accepted */
+        control->waiting = true;
+        close_client(&control->clients[control->turn++ % CLIENTS_MAX]);
+        return;
+    }
+    client->control = control;
+    uv_pipe_init(&control->service->loop, &client->pipe, 0);
+    uv_timer_init(&control->service->loop, &client->pause);
+    client->pipe.data = client->pause.data = client;
+    client->open_handles = 2;
+    control->open_handles += 2;
+    if (uv_accept(listener, (uv_stream_t *)&client->pipe) != 0 ||
+        uv_read_start((uv_stream_t *)&client->pipe, on_buffer, on_read) != 0)
+        close_client(client);
+}
+
+/* ---- life -------------------------------------------------------------------------------------
+ */
+
+/* Somebody answers there. */
+static bool alive(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool connected = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    if (fd >= 0)
+        close(fd);
+    return connected;
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    release_control(handle->data);
+}
+
+int control_open(struct service *service, struct problem *problem)
+{
+    const char *directory = service->config->daemon.runtime_directory;
+    if (directory == NULL)
+        return 0;
+    struct control *control = calloc(1, sizeof *control);
+    if (control == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the control socket");
+    int length = snprintf(control->path, sizeof control->path, "%s/%s", directory, control_name);
+    if (length >= (int)sizeof control->path) {
+        log_warning("%s/%s is too long for a socket; convolvd --status will not work", directory,
+                    control_name);
+        free(control);
+        return 0;
+    }
+    if (alive(control->path)) {
+        log_warning(
+            "%s belongs to another daemon; convolvd --status shows that one: give each its own "
+            "`runtime directory`",
+            control->path);
+        free(control);
+        return 0;
+    }
+    unlink(control->path);
+    control->service = service;
+    control->hooks = getenv("CONVOLVD_TEST_HOOKS") != NULL;
+    control->open_handles = 1;
+    uv_pipe_init(&service->loop, &control->listener, 0);
+    control->listener.data = control;
+    service->control = control;
+    int failed = uv_pipe_bind(&control->listener, control->path);
+    if (failed == 0)
+        failed = chmod(control->path, 0660) == 0
+                     ? uv_listen((uv_stream_t *)&control->listener, CLIENTS_MAX, on_connection)
+                     : -errno;
+    if (failed != 0)
+        log_warning("%s: %s; convolvd --status will not work", control->path, uv_strerror(failed));
+    uv_unref((uv_handle_t *)&control->listener);
+    return 0;
+}
+
+void control_close(struct control *control)
+{
+    if (control == NULL)
+        return;
+    control->closing = true;
+    unlink(control->path);
+    for (int i = 0; i < CLIENTS_MAX; i++) {
+        if (control->clients[i].control != NULL)
+            close_client(&control->clients[i]);
+    }
+    uv_close((uv_handle_t *)&control->listener, on_listener_closed);
+}

@@ -1,0 +1,456 @@
+/*
+ * OSC control: what questions to the OSC server do; see osc_control.h. The table of addresses
+ * (osc_table.c) names what there is, the table of handlers below what happens.
+ */
+#include "control/osc_control.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "io/osc/server.h"
+#include "control/osc_table.h"
+#include "control/osc_changes.h"
+#include "service/internal.h"
+
+enum { ASKERS = 64 };
+
+struct asker {
+    struct osc_peer *peer;
+    int32_t token; /* its place may be another's by then */
+};
+
+struct osc_control {
+    struct service *service;
+    struct osc *osc;
+    struct tunings *tunings;
+    struct asker askers[ASKERS]; /* of changes, in a ring */
+    uint64_t next_asker;
+};
+
+/* One message on its way to its handler. */
+struct request {
+    struct osc_control *control;
+    struct osc_peer *peer;
+    const struct osc_message *message;
+    struct osc_reader reader;
+    struct pipeline *pipeline; /* rows of a stream */
+};
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+static void refuse(const struct request *request, const char *text)
+{
+    lo_message message = lo_message_new();
+    lo_message_add_string(message, request->message->address);
+    lo_message_add_string(message, text);
+    osc_answer(request->peer, "/convolvd/error", message);
+}
+
+static const char *address_of(char text[128], const char *stream, enum osc_word word)
+{
+    snprintf(text, 128, "/convolvd/%s/%s", stream, osc_table[word].word);
+    return text;
+}
+
+/* The last argument, when it is a number: another port of the same host that answers go to. False: it is
+ * no port, or there is no room for another peer. */
+static bool read_port(struct request *request)
+{
+    double port;
+    if (osc_peek(&request->reader) == '\0')
+        return true;
+    if (!osc_read_number(&request->reader, &port) || osc_peek(&request->reader) != '\0' ||
+        !(port >= 1 && port <= 65535)) {
+        refuse(request, "the last argument is no port; write i 9001, or leave it out");
+        return false;
+    }
+    struct osc_peer *peer = osc_peer_at(request->peer, (uint16_t)port);
+    if (peer == NULL) {
+        refuse(request, "too many addresses are served; try again later");
+        return false;
+    }
+    request->peer = peer;
+    return osc_peer_prove(peer);
+}
+
+/* ---- questions ------------------------------------------------------------------------------ */
+
+static void on_list(struct request *request)
+{
+    const struct service *service = request->control->service;
+    if (!read_port(request))
+        return;
+    lo_message message = lo_message_new();
+    for (uint32_t i = 0; i < service->count; i++)
+        if (!service->pipelines[i]->retired)
+            lo_message_add_string(message, service->pipelines[i]->stream_config->name);
+    osc_answer(request->peer, "/convolvd/list", message);
+}
+
+static float micros(int64_t ns)
+{
+    return (float)((double)ns / 1e3);
+}
+
+static void on_info(struct request *request)
+{
+    const struct pipeline *pipeline = request->pipeline;
+    const struct config_stream *config = pipeline->stream_config;
+    struct stream_stats stats;
+    struct source_ledger ledger;
+    char format[24], address[128];
+    if (!read_port(request))
+        return;
+    stream_stats(pipeline->stream, &stats);
+    bool detectable = config->loss_detectable;
+    if (pipeline_source_ledger(pipeline, &ledger))
+        detectable = ledger.loss_detectable;
+    lo_message message = lo_message_new();
+    lo_message_add_string(message, config->name);
+    lo_message_add_float(message, (float)config->source.rate_hz);
+    lo_message_add_int32(message, (int32_t)config->source.channels);
+    lo_message_add_int32(message, (int32_t)config->output_floats);
+    lo_message_add_int32(message, (int32_t)config->hop_frames);
+    lo_message_add_string(message, sample_format_name(&config->source.format, format));
+    lo_message_add_float(message, (float)stats.delay_frames);
+    lo_message_add_float(message, (float)(100 * stats.load));
+    lo_message_add_float(message, micros(histogram_quantile(stats.total, 0.5)));
+    lo_message_add_float(message, micros(histogram_quantile(stats.total, 0.99)));
+    osc_add_wide(request->peer, message, stats.out);
+    osc_add_wide(request->peer, message, stats.invalid_frames);
+    lo_message_add_string(message, detectable ? "detectable" : "undetectable");
+    lo_message_add_float(message, (float)config->output_rate_hz);
+    osc_answer(request->peer, address_of(address, config->name, OSC_INFO), message);
+}
+
+static const struct {
+    const char *name;
+    unsigned topics;
+} topic_table[] = {
+    {"levels", OSC_TOPIC_LEVELS},
+    {"envelope", OSC_TOPIC_ENVELOPE},
+    {"latency", OSC_TOPIC_LATENCY},
+    {"results", OSC_TOPIC_RESULTS},
+};
+
+static bool has_osc_sink(const struct pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        if (strcmp(pipeline->sinks[i].config->type, "osc") == 0)
+            return true;
+    return false;
+}
+
+static void on_subscribe(struct request *request)
+{
+    const char *stream = request->pipeline->stream_config->name, *topic;
+    unsigned topics = OSC_TOPIC_LEVELS | OSC_TOPIC_ENVELOPE;
+    double rate_hz = 0;
+    struct problem problem;
+    if (osc_read_string(&request->reader, &topic)) {
+        topics = 0;
+        for (size_t i = 0; i < sizeof topic_table / sizeof *topic_table; i++)
+            if (strcmp(topic, topic_table[i].name) == 0)
+                topics = topic_table[i].topics;
+    }
+    if (topics == 0) {
+        refuse(request, "no such topic; write levels, envelope, latency or results");
+        return;
+    }
+    if (!has_osc_sink(request->pipeline)) {
+        refuse(request, "this stream has no sink for OSC; add [sink NAME] with type = osc");
+        return;
+    }
+    /* A rate comes as f; an i alone is a port already. */
+    char type = osc_peek(&request->reader);
+    if (type == 'f' || type == 'd' ||
+        (type == 'i' && request->reader.index + 1 < request->message->count))
+        osc_read_number(&request->reader, &rate_hz);
+    if (!read_port(request))
+        return;
+    if (osc_subscribe(request->peer, stream, topics, rate_hz, &problem) != 0)
+        refuse(request, problem.text);
+}
+
+static void on_unsubscribe(struct request *request)
+{
+    if (read_port(request))
+        osc_unsubscribe(request->peer, request->pipeline->stream_config->name);
+}
+
+static void on_narrow(struct request *request)
+{
+    double narrow;
+    if (osc_read_number(&request->reader, &narrow))
+        request->peer->narrow = narrow != 0;
+    else
+        refuse(request, "write i 1 or i 0");
+}
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+static void wish(struct request *request, struct tuning_wish *wish)
+{
+    struct osc_control *control = request->control;
+    struct problem problem;
+    wish->asker = control->next_asker++;
+    control->askers[wish->asker % ASKERS] = (struct asker){request->peer, request->peer->token};
+    if (tunings_wish(control->tunings, request->pipeline, wish, &problem) != 0)
+        refuse(request, problem.text);
+}
+
+static void on_answered(void *context, const struct tuning_answer *answer)
+{
+    static const enum osc_word words[] = {
+        [TUNING_GAIN] = OSC_GAIN, [TUNING_MUTE] = OSC_MUTE, [TUNING_FILTER] = OSC_FILTER};
+    struct osc_control *control = context;
+    const struct asker *asker = &control->askers[answer->asker % ASKERS];
+    if (!asker->peer->used || asker->peer->token != asker->token ||
+        control->next_asker - answer->asker > ASKERS)
+        return;
+    const char *what = osc_table[words[answer->kind]].word;
+    char address[128];
+    lo_message message = lo_message_new();
+    if (answer->error == 0) {
+        lo_message_add_string(message, what);
+        osc_add_wide(asker->peer, message, answer->frame);
+        osc_answer(asker->peer, address_of(address, answer->stream, OSC_CHANGED), message);
+    } else {
+        lo_message_add_string(message, address_of(address, answer->stream, words[answer->kind]));
+        lo_message_add_string(message, answer->text);
+        osc_answer(asker->peer, "/convolvd/error", message);
+    }
+}
+
+static bool read_output(struct request *request, uint32_t *output)
+{
+    double number = 0;
+    if (osc_peek(&request->reader) != '\0' &&
+        (!osc_read_number(&request->reader, &number) || !(number >= 0 && number <= UINT16_MAX))) {
+        refuse(request, "outputs are counted from 1; write i 1, or leave it out for all");
+        return false;
+    }
+    *output = (uint32_t)number;
+    return true;
+}
+
+static void on_gain(struct request *request)
+{
+    struct tuning_wish w = {.kind = TUNING_GAIN};
+    double gain_db;
+    if (!osc_read_number(&request->reader, &gain_db) || !(gain_db >= -200 && gain_db <= 200)) {
+        refuse(request, "write the gain in dB, -200 to 200, as f -6");
+        return;
+    }
+    w.factor = (float)pow(10, gain_db / 20);
+    if (read_output(request, &w.output))
+        wish(request, &w);
+}
+
+static void on_mute(struct request *request)
+{
+    struct tuning_wish w = {.kind = TUNING_MUTE};
+    double muted;
+    if (!osc_read_number(&request->reader, &muted)) {
+        refuse(request, "write i 1 to mute, i 0 to let it be heard");
+        return;
+    }
+    w.muted = muted != 0;
+    if (read_output(request, &w.output))
+        wish(request, &w);
+}
+
+static const struct {
+    const char *name;
+    enum exchange_how how;
+} how_table[] = {
+    {"fade", EXCHANGE_FADE},
+    {"hard", EXCHANGE_HARD},
+    {"clear", EXCHANGE_CLEAR},
+};
+
+enum { HOWS = sizeof how_table / sizeof *how_table, FADE_MS = 10, FADE_MAX_MS = 10000 };
+
+static void on_filter(struct request *request)
+{
+    struct tuning_wish w = {.kind = TUNING_FILTER};
+    const char *how = "fade";
+    double fade_ms = FADE_MS;
+    if (!osc_read_string(&request->reader, &w.filter)) {
+        refuse(request, "write the name of a filter, as s band2");
+        return;
+    }
+    if (osc_peek(&request->reader) != '\0' && osc_peek(&request->reader) != 's') {
+        w.at_given = osc_read_wide(&request->reader, &w.at_frame);
+        if (!w.at_given) {
+            refuse(request, "write the frame as h, as two i (high, low), or leave it out");
+            return;
+        }
+    }
+    if (osc_peek(&request->reader) != '\0' && !osc_read_string(&request->reader, &how))
+        how = "";
+    size_t row = 0;
+    while (row < HOWS && strcmp(how, how_table[row].name) != 0)
+        row++;
+    if (row == HOWS) {
+        refuse(request, "write s fade, s hard or s clear after the filter and the frame, or leave it out to fade");
+        return;
+    }
+    if (osc_peek(&request->reader) != '\0' &&
+        (!osc_read_number(&request->reader, &fade_ms) || !(fade_ms > 0 && fade_ms <= FADE_MAX_MS))) {
+        refuse(request, "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out");
+        return;
+    }
+    w.how = how_table[row].how;
+    w.fade_s = fade_ms / 1e3;
+    wish(request, &w);
+}
+
+/* ---- dispatch ------------------------------------------------------------------------------- */
+
+static void (*const handlers[OSC_WORDS])(struct request *request) = {
+    [OSC_LIST] = on_list,
+    [OSC_INFO] = on_info,
+    [OSC_SUBSCRIBE] = on_subscribe,
+    [OSC_UNSUBSCRIBE] = on_unsubscribe,
+    [OSC_GAIN] = on_gain,
+    [OSC_MUTE] = on_mute,
+    [OSC_FILTER] = on_filter,
+    [OSC_NARROW] = on_narrow,
+};
+
+/* The one row whose word matches; its number of parts decides between rows of streams and others. */
+static int find_row(const struct osc_part *parts, int count)
+{
+    const struct osc_part *word = &parts[count - 1];
+    for (int i = 0; i < OSC_WORDS; i++)
+        if (osc_table[i].inward && osc_table[i].of_stream == (count == 2) &&
+            osc_part_matches(word->text, word->length, osc_table[i].word, strlen(osc_table[i].word)))
+            return i;
+    return -1;
+}
+
+static void to_streams(struct request *request, int row, const struct osc_part *stream)
+{
+    const struct service *service = request->control->service;
+    struct osc_peer *asker = request->peer;
+    unsigned found = 0;
+    for (uint32_t i = 0; i < service->count; i++) {
+        struct pipeline *pipeline = service->pipelines[i];
+        const char *name = pipeline->stream_config->name;
+        if (pipeline->retired || !osc_part_matches(stream->text, stream->length, name, strlen(name)))
+            continue;
+        request->pipeline = pipeline;
+        request->peer = asker;
+        request->reader = (struct osc_reader){.message = request->message, .at = request->message->arguments};
+        handlers[row](request);
+        found++;
+    }
+    if (found == 0)
+        refuse(request, "there is no such stream; /convolvd/list names them");
+}
+
+static void on_message(void *context, struct osc_peer *peer, const struct osc_message *message)
+{
+    struct osc_control *control = context;
+    struct osc_part parts[2];
+    struct request request = {.control = control, .peer = peer, .message = message};
+    request.reader = (struct osc_reader){.message = message, .at = message->arguments};
+    int count = osc_address_parts(message->address, parts, 2);
+    if (control->service->phase != PHASE_RUNNING)
+        return;
+    int row = count > 0 ? find_row(parts, count) : -1;
+    double token;
+    if (row == OSC_PROVE) {
+        if (osc_read_number(&request.reader, &token) && fabs(token) <= INT32_MAX)
+            osc_peer_confirm(peer, (int32_t)token);
+        return;
+    }
+    /* Nobody is told anything who may not have asked. */
+    if (row < 0 ? !peer->proven : !osc_peer_prove(peer))
+        return;
+    if (row < 0)
+        refuse(&request, "no such address; see convolvd --help-osc");
+    else if (handlers[row] == NULL)
+        refuse(&request, "blocks need the stream's whole name, without wildcards");
+    else if (count == 2)
+        to_streams(&request, row, &parts[0]);
+    else
+        handlers[row](&request);
+}
+
+/* ---- what subscriptions ask ------------------------------------------------------------------ */
+
+static bool measure(void *context, const char *stream, struct osc_measures *measures)
+{
+    const struct osc_control *control = context;
+    const struct pipeline *pipeline = service_find(control->service, stream);
+    struct stream_stats stats;
+    if (pipeline == NULL)
+        return false;
+    stream_stats(pipeline->stream, &stats);
+    measures->channels = stats.channels < OSC_CHANNELS_MAX ? stats.channels : OSC_CHANNELS_MAX;
+    for (uint32_t c = 0; c < measures->channels; c++)
+        measures->clips[c] = stats.levels[c].overload;
+    static const double quantiles[] = {0.5, 0.99, 1};
+    for (int i = 0; i < 3; i++)
+        measures->total_us[i] = micros(histogram_quantile(stats.total, quantiles[i]));
+    for (int stage = 0; stage < STAGES; stage++)
+        measures->stage_us[stage] = micros(histogram_quantile(&stats.stages[stage], 0.5));
+    return true;
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+int osc_control_open(struct service *service, struct osc_control **out, struct problem *problem)
+{
+    const struct config_osc *config = &service->config->osc;
+    struct osc_control *control = calloc(1, sizeof *control);
+    if (control == NULL)
+        return problem_set(problem, ERROR_MEMORY, "osc: out of memory");
+    const struct osc_options options = {
+        .address = config->address,
+        .tcp_address = config->tcp_address,
+        .allow = config->allow,
+        .allow_count = config->allow_count,
+        .trust = config->trust,
+        .trust_count = config->trust_count,
+        .lease_ns = config->lease_ns,
+        .tcp_timeout_ns = config->tcp_timeout_ns,
+        .receive_buffer_bytes = config->receive_buffer_bytes,
+        .context = control,
+        .control = on_message,
+        .measure = measure,
+    };
+    control->service = service;
+    control->tunings = tunings_open(service, control, on_answered);
+    int error = control->tunings == NULL
+                    ? problem_set(problem, ERROR_MEMORY, "osc: out of memory")
+                    : osc_open(&service->loop, &options, &control->osc, problem);
+    if (error != 0) {
+        osc_control_free(control);
+        return error;
+    }
+    *out = control;
+    return 0;
+}
+
+void osc_control_close(struct osc_control *control)
+{
+    if (control == NULL)
+        return;
+    tunings_stop(control->tunings);
+    osc_close(control->osc);
+    control->osc = NULL;
+}
+
+void osc_control_free(struct osc_control *control)
+{
+    if (control == NULL)
+        return;
+    tunings_free(control->tunings);
+    free(control);
+}

@@ -1,0 +1,20 @@
+/*
+ * The table of the OSC server's counters: status, its JSON form, `convolvd --help-osc` and the page
+ * docs/osc.md read it.
+ *
+ * Loop thread, or after the loop has ended; the table is constant.
+ */
+#ifndef CONVOLVD_CONTROL_OSC_COUNTERS_H
+#define CONVOLVD_CONTROL_OSC_COUNTERS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+/* Rows for people: all that is not zero. Nothing when there is no OSC server. */
+void osc_counters_print(FILE *out);
+/* Every counter by its name; NULL when there is no OSC server. */
+json_t *osc_counters_json(void);
+/* The table as text. */
+void osc_counters_help(FILE *out);
+
+#endif

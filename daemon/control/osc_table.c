@@ -1,0 +1,106 @@
+/* The table of OSC addresses: see osc_table.h. */
+#include "control/osc_table.h"
+
+#include <string.h>
+
+#include "control/osc_counters.h"
+
+/* One row a message reads best as written. */
+/* clang-format off */
+const struct osc_row osc_table[OSC_WORDS] = {
+    [OSC_BLOCK] = {"block", true, true,
+        "[h sequence, h first frame,] b samples",
+        "Samples in, frame by frame, big-endian, float32 or int16 as the stream's `format` says; or a list of f instead of the blob. Sequence and first frame also as two i each (high, low), as one i each, or left out both: the daemon counts then, and a loss cannot be seen. Never answered.",
+        "/convolvd/rig/block ffff 0.1 0.2 0.3 0.4"},
+    [OSC_LIST] = {"list", false, true,
+        "[i port]",
+        "Asks for the streams' names; the answer has the same address and an s for each.",
+        "/convolvd/list i 9001"},
+    [OSC_INFO] = {"info", true, true,
+        "[i port]",
+        "Asks for what is known of a stream. Answer: s name, f rate in Hz, i channels in, i channels out, i frames of a block, s format, f delay of the filters in frames of the output, f load in %, f p50 and f p99 of the latency in us, h frames out, h invalid frames, s loss (detectable or undetectable), f rate of the output in Hz: that of the input over `decimate`.",
+        "/convolvd/rig/info i 9001"},
+    [OSC_SUBSCRIBE] = {"subscribe", true, true,
+        "[s topic] [f most messages a second] [i port]",
+        "A lease on levels, envelope, latency or results; without a topic on levels and envelope. Renew it by sending it again before `lease` of [osc] has passed. Without a rate: 10 a second, results 20000.",
+        "/convolvd/rig/subscribe sfi levels 5 9001"},
+    [OSC_UNSUBSCRIBE] = {"unsubscribe", true, true,
+        "[i port]",
+        "Ends the subscriptions to a stream.",
+        "/convolvd/rig/unsubscribe i 9001"},
+    [OSC_GAIN] = {"gain", true, true,
+        "f gain in dB [i output]",
+        "Gain on an output (counted from 1) or, without one, on all; beside the gains of the configuration. Answered by `changed`.",
+        "/convolvd/rig/gain fi -6 1"},
+    [OSC_MUTE] = {"mute", true, true,
+        "i 1 or 0 [i output]",
+        "Mutes an output (counted from 1) or all, or lets it be heard again. Answered by `changed`.",
+        "/convolvd/rig/mute i 1"},
+    [OSC_FILTER] = {"filter", true, true,
+        "s filter [h first output frame] [s fade, hard or clear] [f ms of the fade]",
+        "All channels pass this filter of the configuration from the given output frame of the epoch on, else from the next block on: cross-faded over 10 ms, or as many as given, unless `hard` (none of the old one from that frame on) or `clear` (the new one begins in silence, as at an epoch's start) is asked for. Answered by `changed`.",
+        "/convolvd/rig/filter s band2"},
+    [OSC_NARROW] = {"narrow", false, true,
+        "i 1 or 0",
+        "Whether 64-bit numbers are sent here as two i (high, low), for patches without h.",
+        "/convolvd/narrow i 1"},
+    [OSC_PROVE] = {"prove", false, true,
+        "i token",
+        "Returns the token of a challenge, from the same host.",
+        "/convolvd/prove i 123456"},
+    [OSC_RESULT] = {"result", true, false,
+        "h sequence, h first frame, i channels, i epoch, i flags, f latency in us, f delay in frames, b samples",
+        "Output frames, float32 big-endian, frame by frame, in the stream's units. The sequence counts the messages of this subscription; flags: 1 the epoch begins, 2 it ends, 4 some frames are invalid. Latency: last frame of the block received to this message sent.",
+        "/convolvd/rig/result hhiiiffb 0 0 1 0 1 812.5 15 [4 byte blob]"},
+    [OSC_LEVELS] = {"levels", true, false,
+        "h first frame, i frames, then for every output: f peak, f RMS, i clips",
+        "Of the output since the last message, in the stream's units; clips count input samples of that channel at full scale.",
+        "/convolvd/rig/levels hiffi 0 4800 0.5 0.353 0"},
+    [OSC_ENVELOPE] = {"envelope", true, false,
+        "h first frame, i frames, then for every output: f peak",
+        "The output's envelope, decimated: the largest magnitude of all frames since the last message.",
+        "/convolvd/rig/envelope hif 0 4800 0.5"},
+    [OSC_LATENCY] = {"latency", true, false,
+        "f p50, f p99, f largest, then f p50 of accumulate, ingest, wait, device, egress",
+        "Last frame received to results handed over, then the stages, all in us.",
+        "/convolvd/rig/latency ffffffff 700 1200 1900 20000 5 20 600 40"},
+    [OSC_CHANGED] = {"changed", true, false,
+        "s what, h frame",
+        "A change of gain, mute or filter takes effect at this output frame of the epoch; it is flagged invalid with cause filter change.",
+        "/convolvd/rig/changed sh filter 48000"},
+    [OSC_ERROR] = {"error", false, false,
+        "s address, s sentence",
+        "What was asked cannot be done, and why.",
+        "/convolvd/error ss /convolvd/rig/gain \"stream rig has 2 outputs, not 3\""},
+    [OSC_CHALLENGE] = {"prove", false, false,
+        "i token",
+        "The address that asked is allowed but may be forged: nothing is done until it has returned the token with /convolvd/prove. Sent as /prove, shorter than any question.",
+        "/prove i 123456"},
+};
+/* clang-format on */
+
+const char *osc_row_address(const struct osc_row *row, char text[64])
+{
+    if (row == &osc_table[OSC_CHALLENGE])
+        snprintf(text, 64, "/prove");
+    else
+        snprintf(text, 64, row->of_stream ? "/convolvd/STREAM/%s" : "/convolvd/%s", row->word);
+    return text;
+}
+
+void osc_table_print(FILE *out)
+{
+    char address[64];
+    for (int inward = 1; inward >= 0; inward--) {
+        fprintf(out, "### %s\n\n", inward ? "What the daemon takes" : "What the daemon sends");
+        fprintf(out, "| address | arguments | meaning | example |\n|---|---|---|---|\n");
+        for (int i = 0; i < OSC_WORDS; i++) {
+            const struct osc_row *row = &osc_table[i];
+            if (row->inward == (bool)inward)
+                fprintf(out, "| `%s` | %s | %s | `%s` |\n", osc_row_address(row, address),
+                        row->arguments, row->sentence, row->example);
+        }
+        fprintf(out, "\n");
+    }
+    osc_counters_help(out);
+}

@@ -1,0 +1,52 @@
+/*
+ * The table of OSC addresses: one row for every message that comes in or goes out. Dispatch
+ * (osc_control.c), `convolvd --help-osc`, the page docs/osc.md and the tests read it.
+ *
+ * Constant data; any thread.
+ */
+#ifndef CONVOLVD_CONTROL_OSC_TABLE_H
+#define CONVOLVD_CONTROL_OSC_TABLE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+enum osc_word {
+    OSC_BLOCK,
+    OSC_LIST,
+    OSC_INFO,
+    OSC_SUBSCRIBE,
+    OSC_UNSUBSCRIBE,
+    OSC_GAIN,
+    OSC_MUTE,
+    OSC_FILTER,
+    OSC_NARROW,
+    OSC_PROVE,
+    /* going out only */
+    OSC_RESULT,
+    OSC_LEVELS,
+    OSC_ENVELOPE,
+    OSC_LATENCY,
+    OSC_CHANGED,
+    OSC_ERROR,
+    OSC_CHALLENGE,
+    OSC_WORDS,
+};
+
+struct osc_row {
+    const char *word;
+    bool of_stream; /* /convolvd/STREAM/word, else /convolvd/word */
+    bool inward;
+    const char *arguments; /* types, meaning, unit */
+    const char *sentence;
+    const char *example; /* as oscsend and oscdump write it */
+};
+
+extern const struct osc_row osc_table[OSC_WORDS];
+
+/* The address with STREAM in its place. */
+const char *osc_row_address(const struct osc_row *row, char text[64]);
+
+/* The tables of docs/osc.md. */
+void osc_table_print(FILE *out);
+
+#endif

@@ -1,0 +1,265 @@
+/* Status: the table for people; see status.h. The JSON form is in status_json.c. */
+#include "control/status.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/clock.h"
+#include "control/osc_counters.h"
+#include "control/status_internal.h"
+
+const struct status_quantile status_quantiles[STATUS_QUANTILES] = {
+    {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999},
+};
+
+/* ---- texts -------------------------------------------------------------------------------------- */
+
+/* "350 ns", "12.5 us", "3.21 ms", "4.2 s": three digits that count. */
+static const char *duration_text(int64_t duration_ns, char text[24])
+{
+    static const struct {
+        double ns;
+        const char *unit;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+    size_t i = 0;
+    while (i < 3 && fabs((double)duration_ns) < units[i].ns)
+        i++;
+    double value = (double)duration_ns / units[i].ns;
+    int decimals = units[i].ns == 1 || fabs(value) >= 99.95 ? 0 : fabs(value) >= 9.995 ? 1 : 2;
+    snprintf(text, 24, "%.*f %s", decimals, value, units[i].unit);
+    return text;
+}
+
+static const char *time_text(int64_t realtime_ns, char text[40])
+{
+    time_t seconds = (time_t)(realtime_ns / NS_PER_SECOND);
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    size_t length = strftime(text, 40, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text + length, 40 - length, ".%03dZ", (int)(realtime_ns % NS_PER_SECOND / NS_PER_MS));
+    return text;
+}
+
+/* " + NAME N" for every part that is not zero. */
+static void print_part(FILE *out, const char *name, uint64_t count)
+{
+    if (count > 0)
+        fprintf(out, " + %s %" PRIu64, name, count);
+}
+
+/* ---- one stream ----------------------------------------------------------------------------------- */
+
+static void print_head(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    const struct plan_info *plan = plan_info(pipeline->plan);
+    char text[24];
+    fprintf(out, "\nstream %s: %u channel%s at %.10g Hz", config->name, config->source.channels,
+            config->source.channels == 1 ? "" : "s", config->source.rate_hz);
+    if (stats->rate_known)
+        fprintf(out, ", measured %.10g Hz (%+.2f ppm, jitter %s)", stats->rate_hz, stats->rate_ppm,
+                duration_text((int64_t)stats->jitter_ns, text));
+    fprintf(out, "\n  plan          %s, block %u, FFT %u, %u partition%s, taps %u\n", plan->variant,
+            plan->hop, plan->fft, plan->partitions, plan->partitions == 1 ? "" : "s",
+            plan->taps_longest);
+    fprintf(out, "  device        %d: %s\n", pipeline->seat->index, engine_device(pipeline->engine)->name);
+    if (config->decimate > 1)
+        fprintf(out, "  decimation    1 frame of %u is kept: %.10g Hz\n", config->decimate,
+                config->output_rate_hz);
+    fprintf(out, "  filter delay  %.10g frames, %s%s\n", stats->delay_frames,
+            duration_text((int64_t)llround(stats->delay_frames / config->output_rate_hz * 1e9), text),
+            config->align ? ", applied" : "");
+    if (stats->last_frame_ns != 0)
+        fprintf(out, "  last frame    %" PRIu64 ", %s ago\n", stats->last_frame,
+                duration_text(clock_monotonic_ns() - stats->last_frame_ns, text));
+    else
+        fprintf(out, "  last frame    none yet\n");
+    fprintf(out, "  epochs        %" PRIu64 ", records %" PRIu64 "\n", stats->epochs, stats->records);
+}
+
+static void print_quality(const struct stream_stats *stats, bool live, FILE *out)
+{
+    char when[40];
+    uint64_t gaps = 0;
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        gaps += stats->gap[cause];
+    fprintf(out, "  gaps          %" PRIu64 " frames", gaps);
+    const char *separator = ": ";
+    for (int cause = 0; cause < INVALID_CAUSES; cause++) {
+        if (stats->gap[cause] == 0)
+            continue;
+        fprintf(out, "%s%s %" PRIu64, separator, invalid_cause_name(cause), stats->gap[cause]);
+        separator = ", ";
+    }
+    if (stats->last_gap_realtime_ns != 0)
+        fprintf(out, "; last %s", time_text(stats->last_gap_realtime_ns, when));
+    fprintf(out, "\n  invalid       %" PRIu64 " frames", stats->invalid_frames);
+    separator = ": ";
+    for (int cause = 0; cause < INVALID_CAUSES; cause++) {
+        if (stats->invalid[cause] == 0)
+            continue;
+        fprintf(out, "%s%s %" PRIu64, separator, invalid_cause_name(cause), stats->invalid[cause]);
+        separator = ", ";
+    }
+    fprintf(out, "\n  load          %.1f %% now, %.1f %% worst; buffer %.1f %% full\n", 100 * stats->load,
+            100 * stats->load_worst, 100 * stats->fill);
+    fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches", stats->blocks, stats->batches);
+    if (live)
+        fprintf(out, ", %" PRIu64 " past the deadline\n", stats->deadline_misses);
+    else
+        fprintf(out, "; no deadline, the source waits\n");
+}
+
+static void print_channels(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
+{
+    fprintf(out, "  channel %14s %14s %14s %12s %12s\n", "DC", "RMS", "peak", "overloads", "non-finite");
+    for (uint32_t c = 0; c < stats->channels; c++) {
+        const struct channel_levels *levels = &stats->levels[c];
+        double frames = levels->frames > 0 ? (double)levels->frames : 1;
+        fprintf(out, "  %7u %14.6g %14.6g %14.6g %12" PRIu64 " %12" PRIu64 "  %s\n", c + 1,
+                levels->sum / frames, sqrt(levels->sum_squares / frames), levels->peak, levels->overload,
+                levels->nonfinite, pipeline->stream_config->scales[c].unit);
+    }
+}
+
+static void print_latency_row(const char *name, const struct histogram *histogram, FILE *out)
+{
+    char text[24];
+    fprintf(out, "  %-12s", name);
+    for (int q = 0; q < STATUS_QUANTILES; q++)
+        fprintf(out, " %10s",
+                duration_text(histogram_quantile(histogram, status_quantiles[q].quantile), text));
+    fprintf(out, " %10s %12" PRIu64 "\n", duration_text(histogram->max_ns, text), histogram->count);
+}
+
+static void print_latency(const struct stream_stats *stats, FILE *out)
+{
+    fprintf(out, "  %-12s", "latency");
+    for (int q = 0; q < STATUS_QUANTILES; q++)
+        fprintf(out, " %10s", status_quantiles[q].name);
+    fprintf(out, " %10s %12s\n", "max", "blocks");
+    for (int stage = 0; stage < STAGES; stage++)
+        print_latency_row(stage_name(stage), &stats->stages[stage], out);
+    print_latency_row("total", stats->total, out);
+}
+
+static void print_datagrams(const struct source_ledger *ledger, FILE *out)
+{
+    fprintf(out, "  datagrams     %" PRIu64 " = accepted %" PRIu64, ledger->datagrams, ledger->accepted);
+    print_part(out, "held", ledger->held);
+    for (int reject = 0; reject < REJECTS; reject++)
+        print_part(out, reject_name(reject), ledger->rejected[reject]);
+    fprintf(out, "; kernel drops %" PRIu64, ledger->kernel_drops);
+    if (ledger->senders > 0)
+        fprintf(out, "; sender %08" PRIX32 ", %" PRIu64 " followed", ledger->ssrc, ledger->senders);
+    if (ledger->clock_steps > 0)
+        fprintf(out, "; %" PRIu64 " steps of the wall clock", ledger->clock_steps);
+    if (ledger->buffer_bytes > 0)
+        fprintf(out, "; receive buffer %.1f MiB", (double)ledger->buffer_bytes / (1 << 20));
+    if (ledger->receive.messages > 0)
+        fprintf(out, "; received by %s", receive_path_name(ledger->receive.path));
+    if (ledger->receive.trains > 0)
+        fprintf(out, ", %" PRIu64 " trains", ledger->receive.trains);
+    fprintf(out, "\n");
+    if (!ledger->loss_detectable)
+        fprintf(out, "                this source carries no numbers: loss on the network cannot be seen\n");
+}
+
+static void print_follow(const struct sound_report *report, FILE *out)
+{
+    const struct playback_follow_report *follow = &report->follow;
+    fprintf(out, "\n                plays %" PRIu64 " frames later (now %.1f), resampled: ",
+            report->latency_frames, follow->latency_frames);
+    if (follow->ppm_known)
+        fprintf(out, "the stream's clock is %+.1f ppm against the card's", follow->ppm);
+    else
+        fprintf(out, "the stream's clock against the card's is not known yet");
+    fprintf(out, "; underruns %" PRIu64 ", overruns %" PRIu64, follow->underruns, follow->overruns);
+}
+
+static void print_sound(const struct sound_report *report, double rate_hz, FILE *out)
+{
+    const struct sound_status *card = &report->card;
+    char text[24];
+    fprintf(out, "  sound card    `%s` (%s), %s, period %" PRIu32 " frames, session %" PRIu64 "; callbacks %" PRIu64,
+            card->obtained.device, card->obtained.api, card->running ? "running" : "not running",
+            card->period_frames, card->sessions, card->counters[SOUND_CALLBACKS]);
+    for (int i = SOUND_CALLBACKS + 1; i < SOUND_COUNTERS; i++)
+        if (card->counters[i] > 0)
+            fprintf(out, ", %s %" PRIu64, sound_counter_name((enum sound_counter)i),
+                    card->counters[i]);
+    if (report->plays && report->anchored && report->follows)
+        print_follow(report, out);
+    else if (report->plays && report->anchored)
+        fprintf(out, "\n                plays %" PRIu64 " frames (%s) later; frame n is the card's n%+" PRId64,
+                report->latency_frames,
+                duration_text((int64_t)llround((double)report->latency_frames / rate_hz * 1e9), text),
+                report->offset_frames);
+    fprintf(out, "\n");
+}
+
+static void print_ledgers(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
+{
+    struct sound_report report;
+    struct source_ledger datagrams;
+    if (pipeline_source_ledger(pipeline, &datagrams))
+        print_datagrams(&datagrams, out);
+    if (pipeline_source_sound(pipeline, &report))
+        print_sound(&report, pipeline->stream_config->source.rate_hz, out);
+    fprintf(out, "  frames in     %" PRIu64 " = received %" PRIu64, stats->timeline_in, stats->received);
+    print_part(out, "awaited", stats->awaited);
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        print_part(out, invalid_cause_name(cause), stats->gap[cause]);
+    fprintf(out, "\n  frames out    %" PRIu64 " = out %" PRIu64, stats->timeline_out, stats->out);
+    print_part(out, "waiting", stats->waiting);
+    print_part(out, "submitted", stats->submitted);
+    for (int shed = 0; shed < SHEDS; shed++)
+        print_part(out, shed_name(shed), stats->shed[shed]);
+    fprintf(out, "\n");
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        const struct pipeline_sink *sink = &pipeline->sinks[i];
+        struct sink_ledger ledger;
+        pipeline_sink_ledger(sink, &ledger);
+        fprintf(out, "  sink %-8s %" PRIu64 " = delivered %" PRIu64, sink->config->name, ledger.frames,
+                ledger.delivered);
+        print_part(out, "pending", ledger.pending);
+        for (int drop = 0; drop < DROPS; drop++)
+            print_part(out, drop_name(drop), ledger.dropped[drop]);
+        fprintf(out, "; %" PRIu64 " %s, %" PRIu64 " bytes", ledger.packets,
+                strcmp(sink->config->type, "recording") == 0 ? "files" : "packets", ledger.bytes);
+        if (ledger.saturated > 0)
+            fprintf(out, "; %" PRIu64 " samples saturated", ledger.saturated);
+        fprintf(out, "\n");
+        if (pipeline_sink_sound(sink, &report))
+            print_sound(&report, pipeline->stream_config->source.rate_hz, out);
+    }
+}
+
+void status_print(const struct status_source *source, FILE *out)
+{
+    char text[24];
+    const struct seat *seat;
+    fprintf(out, "convolvd %s: %s, up %s", CONVOLVD_VERSION, source->state,
+            duration_text(clock_monotonic_ns() - source->started_ns, text));
+    for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(seat->engine);
+        fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name, device->platform,
+                device->driver);
+    }
+    fputc('\n', out);
+    for (uint32_t i = 0; i < source->count; i++) {
+        const struct pipeline *pipeline = source->pipelines[i];
+        if (pipeline->retired)
+            continue;
+        struct stream_stats stats;
+        stream_stats(pipeline->stream, &stats);
+        print_head(pipeline, &stats, out);
+        print_quality(&stats, pipeline->stream_config->live, out);
+        print_channels(pipeline, &stats, out);
+        print_latency(&stats, out);
+        print_ledgers(pipeline, &stats, out);
+    }
+    osc_counters_print(out);
+}

@@ -1,0 +1,334 @@
+/*
+ * Status as JSON: every figure of the table under a name, the three ledgers with all their
+ * parts (zero or not), for programs and tests. See status.h.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "control/osc_counters.h"
+#include "control/status.h"
+#include "control/status_internal.h"
+
+static json_t *integer(uint64_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+/* JSON has no infinities. */
+static json_t *real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* The setters take the value over, also when it is NULL for lack of memory: dumping then fails. */
+static json_t *histogram_json(const struct histogram *histogram)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "count", integer(histogram->count));
+    for (int q = 0; q < STATUS_QUANTILES; q++)
+        json_object_set_new(object, status_quantiles[q].name,
+                            json_integer(histogram_quantile(histogram, status_quantiles[q].quantile)));
+    json_object_set_new(object, "max", json_integer(histogram->max_ns));
+    return object;
+}
+
+static json_t *receive_json(const struct receive_figures *receive)
+{
+    json_t *object = json_object(), *costs = json_object();
+    for (int path = 0; path < RECEIVE_PATHS; path++)
+        json_object_set_new(costs, receive_path_name((enum receive_path)path),
+                            receive->cost_ns[path] > 0 ? real(receive->cost_ns[path]) : json_null());
+    json_object_set_new(object, "wanted", json_string(receive_path_name(receive->wish)));
+    json_object_set_new(object, "path", json_string(receive_path_name(receive->path)));
+    json_object_set_new(object, "datagram_cost_ns", costs);
+    json_object_set_new(object, "trials", integer(receive->trials));
+    json_object_set_new(object, "messages", integer(receive->messages));
+    json_object_set_new(object, "trains", integer(receive->trains));
+    json_object_set_new(object, "guesses_right", integer(receive->guesses_right));
+    json_object_set_new(object, "guesses_wrong", integer(receive->guesses_wrong));
+    return object;
+}
+
+static json_t *datagrams_json(const struct source_ledger *ledger)
+{
+    json_t *object = json_object(), *rejected = json_object();
+    for (int reject = 0; reject < REJECTS; reject++)
+        json_object_set_new(rejected, reject_name(reject), integer(ledger->rejected[reject]));
+    json_object_set_new(object, "read", integer(ledger->datagrams));
+    json_object_set_new(object, "accepted", integer(ledger->accepted));
+    json_object_set_new(object, "held", integer(ledger->held));
+    json_object_set_new(object, "rejected", rejected);
+    json_object_set_new(object, "kernel_drops", integer(ledger->kernel_drops));
+    json_object_set_new(object, "senders", integer(ledger->senders));
+    json_object_set_new(object, "ssrc", integer(ledger->ssrc));
+    json_object_set_new(object, "receive_buffer_bytes", integer(ledger->buffer_bytes));
+    json_object_set_new(object, "clock_steps", integer(ledger->clock_steps));
+    json_object_set_new(object, "loss_detectable", json_boolean(ledger->loss_detectable));
+    if (ledger->receive.messages > 0)
+        json_object_set_new(object, "receive", receive_json(&ledger->receive));
+    return object;
+}
+
+static json_t *frames_in_json(const struct stream_stats *stats)
+{
+    json_t *object = json_object(), *gaps = json_object();
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        json_object_set_new(gaps, invalid_cause_name(cause), integer(stats->gap[cause]));
+    json_object_set_new(object, "timeline", integer(stats->timeline_in));
+    json_object_set_new(object, "received", integer(stats->received));
+    json_object_set_new(object, "awaited", integer(stats->awaited));
+    json_object_set_new(object, "gap", gaps);
+    return object;
+}
+
+static json_t *frames_out_json(const struct stream_stats *stats)
+{
+    json_t *object = json_object(), *sheds = json_object();
+    for (int shed = 0; shed < SHEDS; shed++)
+        json_object_set_new(sheds, shed_name(shed), integer(stats->shed[shed]));
+    json_object_set_new(object, "timeline", integer(stats->timeline_out));
+    json_object_set_new(object, "out", integer(stats->out));
+    json_object_set_new(object, "waiting", integer(stats->waiting));
+    json_object_set_new(object, "submitted", integer(stats->submitted));
+    json_object_set_new(object, "shed", sheds);
+    return object;
+}
+
+static json_t *follow_json(const struct playback_follow_report *follow)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "ppm", follow->ppm_known ? real(follow->ppm) : json_null());
+    json_object_set_new(object, "speed_ppm", real(follow->speed_ppm));
+    json_object_set_new(object, "latency_frames", real(follow->latency_frames));
+    json_object_set_new(object, "underruns", integer(follow->underruns));
+    json_object_set_new(object, "overruns", integer(follow->overruns));
+    return object;
+}
+
+/* A sound card: the device as obtained, every counter, and for playback where frames are played. */
+static json_t *sound_json(const struct sound_report *report)
+{
+    const struct sound_status *card = &report->card;
+    json_t *object = json_object(), *counters = json_object();
+    for (int i = 0; i < SOUND_COUNTERS; i++)
+        json_object_set_new(counters, sound_counter_name((enum sound_counter)i),
+                            integer(card->counters[i]));
+    json_object_set_new(object, "device", json_string(card->obtained.device));
+    json_object_set_new(object, "host_api", json_string(card->obtained.api));
+    json_object_set_new(object, "hardware", json_string(card->obtained.format));
+    json_object_set_new(object, "rate_hz", real(card->obtained.rate_hz));
+    json_object_set_new(object, "period_frames", integer(card->period_frames));
+    json_object_set_new(object, "input_latency_s", real(card->obtained.input_latency_s));
+    json_object_set_new(object, "output_latency_s", real(card->obtained.output_latency_s));
+    json_object_set_new(object, "priority", json_integer(card->obtained.priority));
+    if (card->obtained.direct_period_ns > 0) {
+        json_object_set_new(object, "direct_period_ns", integer((uint64_t)card->obtained.direct_period_ns));
+        json_object_set_new(object, "direct_median_ns", integer((uint64_t)card->obtained.direct_median_ns));
+        json_object_set_new(object, "direct_worst_ns", integer((uint64_t)card->obtained.direct_worst_ns));
+    }
+    json_object_set_new(object, "running", json_boolean(card->running));
+    json_object_set_new(object, "sessions", integer(card->sessions));
+    json_object_set_new(object, "counters", counters);
+    if (report->plays && report->anchored) {
+        json_object_set_new(object, "latency_frames", integer(report->latency_frames));
+        json_object_set_new(object, "offset_frames", json_integer(report->offset_frames));
+        json_object_set_new(object, "level_frames", integer(report->level_frames));
+    }
+    if (report->follows)
+        json_object_set_new(object, "resampler", follow_json(&report->follow));
+    return object;
+}
+
+static json_t *sink_json(const struct pipeline_sink *sink)
+{
+    struct sound_report report;
+    struct sink_ledger ledger;
+    pipeline_sink_ledger(sink, &ledger);
+    json_t *object = json_object(), *dropped = json_object();
+    for (int drop = 0; drop < DROPS; drop++)
+        json_object_set_new(dropped, drop_name(drop), integer(ledger.dropped[drop]));
+    json_object_set_new(object, "name", json_string(sink->config->name));
+    json_object_set_new(object, "type", json_string(sink->config->type));
+    json_object_set_new(object, "frames", integer(ledger.frames));
+    json_object_set_new(object, "delivered", integer(ledger.delivered));
+    json_object_set_new(object, "pending", integer(ledger.pending));
+    json_object_set_new(object, "dropped", dropped);
+    json_object_set_new(object, "packets", integer(ledger.packets));
+    json_object_set_new(object, "bytes", integer(ledger.bytes));
+    json_object_set_new(object, "saturated", integer(ledger.saturated));
+    if (pipeline_sink_sound(sink, &report))
+        json_object_set_new(object, "sound", sound_json(&report));
+    return object;
+}
+
+static json_t *channels_json(const struct pipeline *pipeline, const struct stream_stats *stats)
+{
+    json_t *array = json_array();
+    for (uint32_t c = 0; c < stats->channels; c++) {
+        const struct channel_levels *levels = &stats->levels[c];
+        double frames = levels->frames > 0 ? (double)levels->frames : 1;
+        json_t *object = json_object();
+        json_object_set_new(object, "unit", json_string(pipeline->stream_config->scales[c].unit));
+        json_object_set_new(object, "frames", integer(levels->frames));
+        json_object_set_new(object, "dc", real(levels->sum / frames));
+        json_object_set_new(object, "rms", real(sqrt(levels->sum_squares / frames)));
+        json_object_set_new(object, "peak", real(levels->peak));
+        json_object_set_new(object, "overloads", integer(levels->overload));
+        json_object_set_new(object, "non_finite", integer(levels->nonfinite));
+        json_array_append_new(array, object);
+    }
+    return array;
+}
+
+static json_t *plan_json(const struct plan_info *plan)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "variant", json_string(plan->variant));
+    json_object_set_new(object, "block_frames", integer(plan->hop));
+    json_object_set_new(object, "fft", integer(plan->fft));
+    json_object_set_new(object, "partitions", integer(plan->partitions));
+    json_object_set_new(object, "taps", integer(plan->taps_longest));
+    json_object_set_new(object, "history_frames", integer(plan->history_frames));
+    json_object_set_new(object, "self_test_error", real(plan->self_test_error));
+    return object;
+}
+
+static json_t *stream_json(const struct pipeline *pipeline)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    struct stream_stats stats;
+    stream_stats(pipeline->stream, &stats);
+    json_t *object = json_object();
+    json_object_set_new(object, "name", json_string(config->name));
+    json_object_set_new(object, "rate_hz", real(config->source.rate_hz));
+    json_object_set_new(object, "decimate", integer(config->decimate));
+    json_object_set_new(object, "output_rate_hz", real(config->output_rate_hz));
+    if (stats.rate_known) {
+        json_object_set_new(object, "measured_rate_hz", real(stats.rate_hz));
+        json_object_set_new(object, "rate_ppm", real(stats.rate_ppm));
+        json_object_set_new(object, "jitter_ns", real(stats.jitter_ns));
+    }
+    json_object_set_new(object, "device", json_integer(pipeline->seat->index));
+    json_object_set_new(object, "plan", plan_json(plan_info(pipeline->plan)));
+    json_object_set_new(object, "delay_frames", real(stats.delay_frames));
+    json_object_set_new(object, "round_trip_frames", integer(pipeline->round_trip_frames));
+    json_object_set_new(object, "aligned", json_boolean(config->align));
+    if (stats.last_frame_ns != 0) {
+        json_object_set_new(object, "last_frame", integer(stats.last_frame));
+        json_object_set_new(object, "last_frame_age_ns",
+                            json_integer(clock_monotonic_ns() - stats.last_frame_ns));
+    }
+    json_object_set_new(object, "epochs", integer(stats.epochs));
+    json_object_set_new(object, "records", integer(stats.records));
+    if (stats.last_gap_realtime_ns != 0)
+        json_object_set_new(object, "last_gap_realtime_ns", json_integer(stats.last_gap_realtime_ns));
+    json_t *invalid = json_object();
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        json_object_set_new(invalid, invalid_cause_name(cause), integer(stats.invalid[cause]));
+    json_object_set_new(object, "invalid", invalid);
+    json_object_set_new(object, "invalid_frames", integer(stats.invalid_frames));
+    json_object_set_new(object, "load", real(stats.load));
+    json_object_set_new(object, "load_worst", real(stats.load_worst));
+    json_object_set_new(object, "buffer_fill", real(stats.fill));
+    json_object_set_new(object, "blocks", integer(stats.blocks));
+    json_object_set_new(object, "batches", integer(stats.batches));
+    json_object_set_new(object, "deadline_misses", integer(stats.deadline_misses));
+    json_object_set_new(object, "channels", channels_json(pipeline, &stats));
+    json_t *latency = json_object();
+    for (int stage = 0; stage < STAGES; stage++)
+        json_object_set_new(latency, stage_name(stage), histogram_json(&stats.stages[stage]));
+    json_object_set_new(latency, "total", histogram_json(stats.total));
+    json_object_set_new(object, "latency_ns", latency);
+    struct source_ledger datagrams;
+    if (pipeline_source_ledger(pipeline, &datagrams))
+        json_object_set_new(object, "datagrams", datagrams_json(&datagrams));
+    struct sound_report report;
+    if (pipeline_source_sound(pipeline, &report))
+        json_object_set_new(object, "sound", sound_json(&report));
+    json_object_set_new(object, "frames_in", frames_in_json(&stats));
+    json_object_set_new(object, "frames_out", frames_out_json(&stats));
+    json_t *sinks = json_array();
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        json_array_append_new(sinks, sink_json(&pipeline->sinks[i]));
+    json_object_set_new(object, "sinks", sinks);
+    return object;
+}
+
+static json_t *device_json(const struct seat *seat)
+{
+    const struct device_info *device = engine_device(seat->engine);
+    json_t *object = json_object();
+    json_object_set_new(object, "index", json_integer(seat->index));
+    json_object_set_new(object, "name", json_string(device->name));
+    json_object_set_new(object, "platform", json_string(device->platform));
+    json_object_set_new(object, "driver", json_string(device->driver));
+    struct engine_traffic traffic;
+    engine_traffic(seat->engine, &traffic);
+    json_object_set_new(object, "ring_bytes_in", integer(traffic.ring_bytes));
+    json_object_set_new(object, "presence_bytes_in", integer(traffic.presence_bytes));
+    json_object_set_new(object, "table_bytes_in", integer(traffic.table_bytes));
+    json_object_set_new(object, "result_bytes_out", integer(traffic.result_bytes));
+    json_object_set_new(object, "fed_bytes_inside", integer(traffic.fed_bytes));
+    return object;
+}
+
+json_t *status_json(const struct status_source *source)
+{
+    json_t *object = json_object(), *devices = json_array(), *streams = json_array();
+    const struct seat *seat;
+    json_object_set_new(object, "version", json_string(CONVOLVD_VERSION));
+    json_object_set_new(object, "state", json_string(source->state));
+    json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - source->started_ns));
+    json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
+    for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++)
+        json_array_append_new(devices, device_json(seat));
+    /* The first one also alone: most machines have no other. */
+    if (json_array_size(devices) > 0)
+        json_object_set(object, "device", json_array_get(devices, 0));
+    json_object_set_new(object, "devices", devices);
+    for (uint32_t i = 0; i < source->count; i++)
+        if (!source->pipelines[i]->retired)
+            json_array_append_new(streams, stream_json(source->pipelines[i]));
+    json_object_set_new(object, "streams", streams);
+    json_t *osc = osc_counters_json();
+    if (osc != NULL)
+        json_object_set_new(object, "osc", osc);
+    return object;
+}
+
+int status_write_json(const struct status_source *source, const char *path, struct problem *problem)
+{
+    json_t *object = status_json(source);
+    char *text = json_dumps(object, JSON_INDENT(1));
+    json_decref(object);
+    char part[4096];
+    int length = snprintf(part, sizeof part, "%s.part", path);
+    int error = 0;
+    if (text == NULL)
+        error = problem_set(problem, ERROR_MEMORY, "%s: no memory for the status", path);
+    else if (length < 0 || (size_t)length >= sizeof part)
+        error = problem_set(problem, ERROR_LIMIT, "%s: the path is too long", path);
+    if (error < 0)
+        goto free_text;
+    FILE *file = fopen(part, "w");
+    if (file == NULL) {
+        error = problem_set(problem, ERROR_NO_FILE, "%s: the status cannot be written (%s)", part,
+                            strerror(errno));
+        goto free_text;
+    }
+    bool written = fputs(text, file) >= 0 && fputc('\n', file) != EOF;
+    written = fclose(file) == 0 && written;
+    if (!written || rename(part, path) != 0) {
+        error = problem_set(problem, ERROR_SYSTEM, "%s: the status cannot be written (%s)", path,
+                            strerror(errno));
+        unlink(part);
+    }
+free_text:
+    free(text);
+    return error;
+}

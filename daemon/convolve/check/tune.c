@@ -1,0 +1,417 @@
+/*
+ * Choosing by measurement, see tune.h.
+ *
+ *     candidates ─► each alone: built, self-tested, timed ─► the best few, in turns ─► wisdom
+ *
+ * A single timing on a busy machine means little: the second round times the finalists one
+ * after the other, many times over, and takes medians, so that what disturbs one disturbs all.
+ */
+#include "convolve/check/tune.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convolve/internal.h"
+#include "core/digest.h"
+
+enum {
+    CANDIDATES_MAX = 256,
+    FINALISTS = 4,
+    FIRST_RUNS = 7, /* of a candidate in the first round */
+    TURNS = 9,      /* of the finalists */
+    TURN_RUNS = 5,  /* in each of them */
+    RUNS_MAX = TURNS * TURN_RUNS,
+    FFT_DOUBLINGS = 3, /* N tried beyond the shortest that will do */
+    HOPS = 4,          /* blocks tried below the longest that the latency allows */
+    HOP_MIN = 16,
+};
+
+/* ---- shapes ------------------------------------------------------------------------------------
+ */
+
+/* Which inputs go where through filters of which length: streams alike in this cost the same. */
+static void edges_digest(const struct plan_spec *spec, char text[DIGEST_TEXT])
+{
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const struct edge *edge = &spec->edges[e];
+        const struct taps *taps = spec->taps[edge->taps];
+        const uint32_t facts[] = {edge->input, edge->output,     edge->taps,
+                                  taps->count, taps->im != NULL, spec->outputs[edge->output]};
+        sha256_update(&sha, sizeof facts, (const uint8_t *)facts);
+    }
+    digest_finish(&sha, text);
+}
+
+void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE])
+{
+    uint32_t longest = 1, complex_taps = 0, forms[3] = {0};
+    for (uint32_t t = 0; t < spec->taps_count; t++) {
+        longest = spec->taps[t]->count > longest ? spec->taps[t]->count : longest;
+        complex_taps += spec->taps[t]->im != NULL;
+    }
+    for (uint32_t o = 0; o < spec->outputs_count; o++)
+        forms[spec->outputs[o]]++;
+    char digest[DIGEST_TEXT], block[64];
+    edges_digest(spec, digest);
+    if (spec->hop_free)
+        snprintf(block, sizeof block, "latency %.0f frames",
+                 (double)spec->latency_ns * spec->rate_hz / 1e9);
+    else
+        snprintf(block, sizeof block, "block %u", spec->hop);
+    if (spec->decimate > 1)
+        snprintf(block + strlen(block), sizeof block - strlen(block), ", one of %u frames kept",
+                 spec->decimate);
+    const struct sample_format *format = &spec->format;
+    static const char kinds[] = {
+        [SAMPLE_SIGNED] = 's', [SAMPLE_UNSIGNED] = 'u', [SAMPLE_FLOAT] = 'f'};
+    snprintf(
+        shape, WISDOM_SHAPE,
+        "%u channels %c%u/%u%s, %u filters (%u complex) of up to %u taps, %u edges %.16s, outputs "
+        "%u real %u complex %u envelope, %s, up to %u at once",
+        spec->inputs, kinds[format->kind], format->bits, 8u * format->bytes,
+        format->big_endian ? "be" : "le", spec->taps_count, complex_taps, longest, spec->edge_count,
+        digest, forms[OUTPUT_REAL], forms[OUTPUT_COMPLEX], forms[OUTPUT_ENVELOPE], block,
+        spec->blocks_max);
+}
+
+/* ---- candidates --------------------------------------------------------------------------------
+ */
+
+struct list {
+    struct candidate items[CANDIDATES_MAX];
+    uint32_t count;
+};
+
+static void add(struct list *list, const char *variant, const struct layout *layout, uint32_t hop,
+                uint32_t items, uint32_t vector)
+{
+    if (list->count == CANDIDATES_MAX)
+        return;
+    struct candidate *candidate = &list->items[list->count++];
+    *candidate = (struct candidate){
+        .hop = hop, .fft = layout->fft, .partitions = layout->partitions, .items = items,
+        .vector = vector};
+    snprintf(candidate->variant, sizeof candidate->variant, "%s", variant);
+}
+
+/* A variant with one block: the shortest N that will do and a few longer ones. At the shortest also
+ * other sizes of work-groups, where the device has them, and of vectors, where the variant has. */
+static void add_variant(const struct engine *engine, const struct plan_spec *spec,
+                        const struct variant *variant, struct list *list)
+{
+    static const uint32_t sizes[] = {64, 256}, vectors[] = {16, 8, 4};
+    struct plan_spec sized = *spec;
+    uint32_t found = 0;
+    sized.variant = variant->name;
+    for (uint32_t fft = FFT_MIN; fft <= FFT_MAX && found <= FFT_DOUBLINGS; fft *= 2) {
+        struct layout layout;
+        struct problem ignored;
+        if (spec->fft != 0 && fft != spec->fft)
+            continue;
+        sized.fft = fft;
+        if (layout_make(engine, &sized, variant, true, &layout, &ignored) < 0)
+            continue;
+        /* Partitions: from many of few points to one of many, but not beyond. */
+        const bool last = layout.partitions == 1;
+        if (layout.partitions > 1 && fft < 4 * spec->hop && fft * 16 < layout.taps_longest)
+            continue;
+        add(list, variant->name, &layout, spec->hop, 0, layout.vector);
+        for (size_t i = 0; found == 0 && variant->vectors && i < 3; i++)
+            if (vectors[i] != layout.vector)
+                add(list, variant->name, &layout, spec->hop, 0, vectors[i]);
+        for (size_t i = 0; found == 0 && engine->items > 1 && i < sizeof sizes / sizeof sizes[0];
+             i++)
+            add(list, variant->name, &layout, spec->hop, sizes[i], 0);
+        found += last ? 2 : 1;
+    }
+}
+
+static void add_block(const struct engine *engine, const struct plan_spec *spec, struct list *list)
+{
+    const struct variant *variant;
+    for (int i = 0; (variant = variant_at(i)) != NULL; i++)
+        if (spec->variant == NULL || strcmp(spec->variant, variant->name) == 0)
+            add_variant(engine, spec, variant, list);
+}
+
+static void add_all(const struct engine *engine, const struct plan_spec *spec, struct list *list)
+{
+    if (!spec->hop_free) {
+        add_block(engine, spec, list);
+        return;
+    }
+    const double most = (double)spec->latency_ns * spec->rate_hz / 1e9;
+    uint32_t hop = HOP_MAX;
+    while (hop > HOP_MIN && hop >= most)
+        hop /= 2;
+    for (int i = 0; i < HOPS && hop >= HOP_MIN; i++, hop /= 2) {
+        struct plan_spec block = *spec;
+        block.hop = hop;
+        add_block(engine, &block, list);
+    }
+}
+
+/* ---- times -------------------------------------------------------------------------------------
+ */
+
+static int compare_times(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_us(int64_t *ns, uint32_t count)
+{
+    const uint32_t middle = count / 2;
+    qsort(ns, count, sizeof *ns, compare_times);
+    return (double)ns[middle] / 1000;
+}
+
+static struct plan_spec candidate_spec(const struct plan_spec *spec,
+                                       const struct candidate *candidate)
+{
+    struct plan_spec own = *spec;
+    own.variant = candidate->variant;
+    own.hop = candidate->hop;
+    own.hop_free = false;
+    own.fft = candidate->fft;
+    own.items = candidate->items;
+    own.vector = candidate->vector;
+    return own;
+}
+
+static double period_us(const struct plan_spec *spec, const struct candidate *candidate)
+{
+    return spec->rate_hz > 0 ? candidate->hop / spec->rate_hz * 1e6 : INFINITY;
+}
+
+/* What it may not be chosen for, as `reason`; true: nothing. */
+static bool suits(const struct plan_spec *spec, struct candidate *candidate)
+{
+    const double period = period_us(spec, candidate);
+    candidate->reason[0] = '\0';
+    if (!candidate->measured)
+        return false;
+    if (candidate->each_us > period / 2)
+        snprintf(candidate->reason, sizeof candidate->reason,
+                 "a block takes %.0f us, more than half of the %.0f us it lasts",
+                 candidate->each_us, period);
+    else if (spec->latency_ns > 0 && period + candidate->one_us > (double)spec->latency_ns / 1000)
+        snprintf(candidate->reason, sizeof candidate->reason,
+                 "a block lasts %.0f us and takes %.0f us, more than the %.0f us of `latency`",
+                 period, candidate->one_us, (double)spec->latency_ns / 1000);
+    return candidate->reason[0] == '\0';
+}
+
+/* Per frame; a block alone and one in a full batch weigh the same. */
+static double cost(const struct candidate *candidate)
+{
+    return sqrt(candidate->one_us * candidate->each_us) / candidate->hop;
+}
+
+static int time_plan(struct plan *plan, const struct plan_spec *spec, uint32_t runs,
+                     int64_t *one_ns, int64_t *all_ns, struct problem *problem)
+{
+    int error = plan_time(plan, spec, 1, runs, one_ns, problem);
+    return error < 0 ? error : plan_time(plan, spec, plan_blocks_fit(plan), runs, all_ns, problem);
+}
+
+static void first_round(struct engine *engine, const struct plan_spec *spec,
+                        struct candidate *candidate)
+{
+    int64_t one_ns[FIRST_RUNS] = {0}, all_ns[FIRST_RUNS] = {0};
+    const struct plan_spec own = candidate_spec(spec, candidate);
+    struct plan *plan = NULL;
+    struct problem problem;
+    int error = plan_prepare(engine, &own, &plan, &problem);
+    if (error == 0)
+        error = time_plan(plan, &own, FIRST_RUNS, one_ns, all_ns, &problem);
+    if (error < 0) {
+        snprintf(candidate->reason, sizeof candidate->reason, "%.*s",
+                 (int)sizeof candidate->reason - 1, problem.text);
+    } else {
+        candidate->measured = true;
+        candidate->one_us = median_us(one_ns, FIRST_RUNS);
+        candidate->each_us = median_us(all_ns, FIRST_RUNS) / plan_blocks_fit(plan);
+        candidate->error = plan->info.self_test_error;
+    }
+    plan_close(plan);
+}
+
+/* ---- the second round ---------------------------------------------------------------------------
+ */
+
+struct finalist {
+    struct candidate *candidate;
+    struct plan_spec spec;
+    struct plan *plan;
+    int64_t one_ns[RUNS_MAX], all_ns[RUNS_MAX];
+};
+
+/* The cheapest that suit, at most FINALISTS of them; when none suits, the cheapest all the same. */
+static uint32_t pick_finalists(const struct plan_spec *spec, struct list *list,
+                               struct candidate *picked[FINALISTS])
+{
+    uint32_t count = 0;
+    bool any = false;
+    for (uint32_t i = 0; i < list->count; i++)
+        any = suits(spec, &list->items[i]) || any;
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct candidate *candidate = &list->items[i];
+        if (!candidate->measured || (any && candidate->reason[0] != '\0'))
+            continue;
+        uint32_t place = count < FINALISTS ? count++ : FINALISTS;
+        if (place == FINALISTS && cost(candidate) >= cost(picked[FINALISTS - 1]))
+            continue;
+        if (place == FINALISTS)
+            place = FINALISTS - 1;
+        for (; place > 0 && cost(candidate) < cost(picked[place - 1]); place--)
+            picked[place] = picked[place - 1];
+        picked[place] = candidate;
+    }
+    return count;
+}
+
+static int second_round(struct engine *engine, const struct plan_spec *spec,
+                        struct finalist *finalists, uint32_t count, struct problem *problem)
+{
+    int error = 0;
+    for (uint32_t f = 0; f < count && error == 0; f++) {
+        finalists[f].spec = candidate_spec(spec, finalists[f].candidate);
+        error = plan_prepare(engine, &finalists[f].spec, &finalists[f].plan, problem);
+    }
+    for (uint32_t turn = 0; turn < TURNS && error == 0; turn++)
+        for (uint32_t f = 0; f < count && error == 0; f++)
+            error = time_plan(finalists[f].plan, &finalists[f].spec, TURN_RUNS,
+                              finalists[f].one_ns + turn * TURN_RUNS,
+                              finalists[f].all_ns + turn * TURN_RUNS, problem);
+    for (uint32_t f = 0; f < count; f++) {
+        struct finalist *finalist = &finalists[f];
+        if (error == 0) {
+            finalist->candidate->one_us = median_us(finalist->one_ns, RUNS_MAX);
+            finalist->candidate->each_us =
+                median_us(finalist->all_ns, RUNS_MAX) / plan_blocks_fit(finalist->plan);
+        }
+        plan_close(finalist->plan);
+    }
+    return error;
+}
+
+static int choose(struct engine *engine, const struct plan_spec *spec, struct list *list,
+                  uint32_t *chosen, struct problem *problem)
+{
+    struct candidate *picked[FINALISTS] = {NULL};
+    const uint32_t count = pick_finalists(spec, list, picked);
+    if (count == 0)
+        return problem_set(problem, ERROR_UNSUPPORTED, "nothing can compute this plan: %s",
+                           list->count > 0 ? list->items[0].reason : "no variant takes its shape");
+    struct finalist *finalists = calloc(count, sizeof *finalists);
+    if (finalists == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a measurement");
+    for (uint32_t f = 0; f < count; f++)
+        finalists[f].candidate = picked[f];
+    int error = second_round(engine, spec, finalists, count, problem);
+    free(finalists);
+    struct candidate *best = picked[0];
+    for (uint32_t f = 1; f < count; f++) {
+        const bool fits = suits(spec, picked[f]), best_fits = suits(spec, best);
+        if (fits > best_fits || (fits == best_fits && cost(picked[f]) < cost(best)))
+            best = picked[f];
+    }
+    *chosen = (uint32_t)(best - list->items);
+    return error;
+}
+
+/* Says of the others how they compare. */
+static void give_reasons(struct list *list, uint32_t chosen)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct candidate *candidate = &list->items[i];
+        if (i != chosen && candidate->measured && candidate->reason[0] == '\0')
+            snprintf(candidate->reason, sizeof candidate->reason, "%.2f times the time per frame",
+                     cost(candidate) / cost(&list->items[chosen]));
+    }
+}
+
+/* ---- verbs -------------------------------------------------------------------------------------
+ */
+
+int plan_tune(struct engine *engine, const struct plan_spec *spec, tune_progress *progress,
+              void *context, const struct wisdom_entry **out, struct problem *problem)
+{
+    *out = NULL;
+    struct list *list = calloc(1, sizeof *list);
+    if (list == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a measurement");
+    add_all(engine, spec, list);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (progress != NULL)
+            progress(context, i, list->count + 1, &list->items[i]);
+        first_round(engine, spec, &list->items[i]);
+    }
+    if (progress != NULL && list->count > 0)
+        progress(context, list->count, list->count + 1, &list->items[list->count - 1]);
+    uint32_t chosen = 0;
+    int error = choose(engine, spec, list, &chosen, problem);
+    if (error == 0) {
+        char shape[WISDOM_SHAPE];
+        give_reasons(list, chosen);
+        plan_shape(spec, shape);
+        pthread_mutex_lock(&engine->workers);
+        error = wisdom_put(engine->wisdom, shape, list->items, list->count, chosen, problem);
+        *out = wisdom_find(engine->wisdom, shape);
+        pthread_mutex_unlock(&engine->workers);
+    }
+    free(list);
+    return error;
+}
+
+const struct wisdom_entry *plan_wisdom(struct engine *engine, const struct plan_spec *spec)
+{
+    char shape[WISDOM_SHAPE];
+    plan_shape(spec, shape);
+    pthread_mutex_lock(&engine->workers);
+    const struct wisdom_entry *entry = wisdom_find(engine->wisdom, shape);
+    pthread_mutex_unlock(&engine->workers);
+    return entry;
+}
+
+const char *plan_way(char text[PLAN_WAY], const char *variant, uint32_t items, uint32_t vector)
+{
+    const uint32_t size = items != 0 ? items : vector;
+    if (size != 0)
+        snprintf(text, PLAN_WAY, "%s/%u", variant, size);
+    else
+        snprintf(text, PLAN_WAY, "%s", variant);
+    return text;
+}
+
+uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,
+                      struct candidate *candidates, uint32_t capacity)
+{
+    const struct variant *variant;
+    uint32_t count = 0;
+    for (int i = 0; (variant = variant_at(i)) != NULL; i++) {
+        if (count++ >= capacity)
+            continue;
+        struct candidate *candidate = &candidates[count - 1];
+        struct layout layout;
+        struct problem problem;
+        *candidate = (struct candidate){.hop = spec->hop};
+        snprintf(candidate->variant, sizeof candidate->variant, "%s", variant->name);
+        if (layout_make(engine, spec, variant, false, &layout, &problem) < 0) {
+            snprintf(candidate->reason, sizeof candidate->reason, "%.*s",
+                     (int)sizeof candidate->reason - 1, problem.text);
+        } else {
+            candidate->fft = layout.fft;
+            candidate->partitions = layout.partitions;
+            candidate->vector = layout.vector;
+        }
+    }
+    return count;
+}

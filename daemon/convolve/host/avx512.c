@@ -1,0 +1,17 @@
+/*
+ * The host convolver for CPUs with AVX-512 (F, BW, DQ, VL); the Makefile compiles this file for
+ * them, and host/isa.c has it run on no other. No state; any thread.
+ */
+#include "convolve/host/lanes.h"
+
+#ifdef __x86_64__
+#define HOST_REGISTERS 32
+#define WIDTH          4
+#include "convolve/host/body.h"
+#define WIDTH 8
+#include "convolve/host/body.h"
+#define WIDTH 16
+#include "convolve/host/body.h"
+
+const struct host_isa host_avx512 = {.name = "avx512", .lanes = {&table_4, &table_8, &table_16}};
+#endif

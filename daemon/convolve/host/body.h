@@ -1,0 +1,388 @@
+/*
+ * The host convolver's work for one vector width: included by each instruction set's file once for
+ * every WIDTH, with HOST_REGISTERS vector registers to fill. See host/lanes.h for the layout of
+ * memory and kernels/tree.clh for the transform; here a node's factors are scalars.
+ *
+ * Nothing crosses lanes, so that a channel's result is the same to the bit whatever its neighbours
+ * hold. Plain C with vector types; the compiler's -ffp-contract=fast makes a·b + c one operation.
+ */
+#include <string.h>
+
+#include "convolve/host/lanes.h"
+
+#ifndef HOST_UNROLL
+#ifdef __clang__
+#define HOST_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define HOST_UNROLL _Pragma("GCC unroll 16")
+#endif
+#define HOST_JOIN(name, width) name##_##width
+#define HOST_NAME(name, width) HOST_JOIN(name, width)
+#define HOST_INLINE            static inline __attribute__((always_inline))
+#endif
+
+#define NAME(name) HOST_NAME(name, WIDTH)
+#define real       NAME(real)
+#define bits       NAME(bits)
+#define unaligned  NAME(unaligned)
+#define point      NAME(point)
+#define words      NAME(words)
+#define seen       NAME(seen)
+
+typedef float real __attribute__((vector_size(4 * WIDTH), may_alias));
+typedef int32_t bits __attribute__((vector_size(4 * WIDTH), may_alias));
+typedef float unaligned __attribute__((vector_size(4 * WIDTH), may_alias, aligned(4)));
+
+struct point {
+    real re, im;
+};
+
+/* ---- points ---------------------------------------------------------------------------------- */
+
+HOST_INLINE struct point NAME(load)(const float *z, size_t at)
+{
+    const real *place = (const real *)(const void *)z + 2 * at;
+    return (struct point){place[0], place[1]};
+}
+
+HOST_INLINE void NAME(store)(float *z, size_t at, struct point p)
+{
+    real *place = (real *)(void *)z + 2 * at;
+    place[0] = p.re;
+    place[1] = p.im;
+}
+
+HOST_INLINE struct point NAME(add)(struct point a, struct point b)
+{
+    return (struct point){a.re + b.re, a.im + b.im};
+}
+
+HOST_INLINE struct point NAME(subtract)(struct point a, struct point b)
+{
+    return (struct point){a.re - b.re, a.im - b.im};
+}
+
+HOST_INLINE struct point NAME(times_i)(struct point a)
+{
+    return (struct point){-a.im, a.re};
+}
+
+HOST_INLINE struct point NAME(times)(struct point a, const float *w)
+{
+    return (struct point){a.re * w[0] - a.im * w[1], a.im * w[0] + a.re * w[1]};
+}
+
+HOST_INLINE struct point NAME(times_conjugate)(struct point a, const float *w)
+{
+    return (struct point){a.re * w[0] + a.im * w[1], a.im * w[0] - a.re * w[1]};
+}
+
+/* y_k = sum_j x_j exp(2 pi i j k / R) */
+HOST_INLINE void NAME(sum_4)(const struct point x[4], struct point y[4])
+{
+    const struct point a = NAME(add)(x[0], x[2]), c = NAME(subtract)(x[0], x[2]);
+    const struct point d = NAME(add)(x[1], x[3]);
+    const struct point e = NAME(times_i)(NAME(subtract)(x[1], x[3]));
+    y[0] = NAME(add)(a, d);
+    y[1] = NAME(add)(c, e);
+    y[2] = NAME(subtract)(a, d);
+    y[3] = NAME(subtract)(c, e);
+}
+
+HOST_INLINE void NAME(sum_8)(const struct point x[8], struct point y[8])
+{
+    const float h = 0.70710678118654752f;
+    const struct point even[4] = {NAME(add)(x[0], x[4]), NAME(add)(x[1], x[5]),
+                                  NAME(add)(x[2], x[6]), NAME(add)(x[3], x[7])};
+    const struct point b1 = NAME(subtract)(x[1], x[5]), b2 = NAME(subtract)(x[2], x[6]);
+    const struct point b3 = NAME(subtract)(x[3], x[7]);
+    const struct point odd[4] = {NAME(subtract)(x[0], x[4]),
+                                 {(b1.re - b1.im) * h, (b1.re + b1.im) * h},
+                                 NAME(times_i)(b2),
+                                 {-(b3.re + b3.im) * h, (b3.re - b3.im) * h}};
+    struct point e[4], o[4];
+    NAME(sum_4)(even, e);
+    NAME(sum_4)(odd, o);
+    HOST_UNROLL
+    for (uint32_t k = 0; k < 4; k++) {
+        y[2 * k] = e[k];
+        y[2 * k + 1] = o[k];
+    }
+}
+
+/* ---- levels above the leaves ----------------------------------------------------------------- */
+
+/* One node of radix R: the points z[j step + i] become child j's point i, and back. */
+#define HOST_LEVEL(R)                                                                              \
+    static void NAME(forward_##R)(float *z, const float *w, uint32_t step)                         \
+    {                                                                                              \
+        for (uint32_t i = 0; i < step; i++) {                                                      \
+            struct point x[R], y[R];                                                               \
+            x[0] = NAME(load)(z, i);                                                               \
+            HOST_UNROLL for (uint32_t j = 1; j < R; j++) x[j] =                                    \
+                NAME(times)(NAME(load)(z, i + (size_t)j * step), w + 2 * (j - 1));                 \
+            NAME(sum_##R)(x, y);                                                                   \
+            HOST_UNROLL for (uint32_t j = 0; j < R; j++)                                           \
+                NAME(store)(z, i + (size_t)j * step, y[j]);                                        \
+        }                                                                                          \
+    }                                                                                              \
+    /* The same sum read backwards has the conjugate factors. */                                   \
+    static void NAME(inverse_##R)(float *z, const float *w, uint32_t step)                         \
+    {                                                                                              \
+        for (uint32_t i = 0; i < step; i++) {                                                      \
+            struct point x[R], y[R];                                                               \
+            HOST_UNROLL for (uint32_t j = 0; j < R; j++) x[j] =                                    \
+                NAME(load)(z, i + (size_t)j * step);                                               \
+            NAME(sum_##R)(x, y);                                                                   \
+            NAME(store)(z, i, y[0]);                                                               \
+            HOST_UNROLL for (uint32_t j = 1; j < R; j++) NAME(store)(                              \
+                z, i + (size_t)j * step, NAME(times_conjugate)(y[R - j], w + 2 * (j - 1)));        \
+        }                                                                                          \
+    }
+
+HOST_LEVEL(4)
+HOST_LEVEL(8)
+#undef HOST_LEVEL
+
+/* ---- leaves ---------------------------------------------------------------------------------- */
+
+/* Points of a leaf that are summed at once: as many as leave registers for a product. */
+#define SUMS (HOST_REGISTERS >= 32 ? 8 : 4)
+
+/* Adds `count` products of spectra to `sum`: x falls by a slot from one to the next, h rises. */
+HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *h, uint32_t count,
+                                bool shared)
+{
+    struct point part[SUMS];
+    HOST_UNROLL
+    for (uint32_t v = 0; v < SUMS; v++)
+        part[v] = sum[v];
+    const size_t h_step = 2 * HOST_LEAF * (shared ? 1 : WIDTH);
+    for (uint32_t p = 0; p < count; p++, x -= 2 * HOST_LEAF * WIDTH, h += h_step) {
+        HOST_UNROLL
+        for (uint32_t v = 0; v < SUMS; v++) {
+            const struct point a = NAME(load)(x, v);
+            if (shared) {
+                part[v].re += a.re * h[2 * v];
+                part[v].im += a.im * h[2 * v];
+                part[v].re -= a.im * h[2 * v + 1];
+                part[v].im += a.re * h[2 * v + 1];
+            } else {
+                const struct point b = NAME(load)(h, v);
+                part[v].re += a.re * b.re;
+                part[v].im += a.im * b.re;
+                part[v].re -= a.im * b.im;
+                part[v].im += a.re * b.im;
+            }
+        }
+    }
+    HOST_UNROLL
+    for (uint32_t v = 0; v < SUMS; v++)
+        sum[v] = part[v];
+}
+
+/* Points [from, from + SUMS) of a leaf: the sum of a layer's partitions, in two levels. */
+HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host_layer *layer,
+                                 uint32_t leaf, uint32_t from, bool shared, struct point *total)
+{
+    const size_t leaf_floats = 2 * HOST_LEAF * WIDTH;
+    const float *x = layer->line + (size_t)leaf * walk->slots * leaf_floats + 2 * from * WIDTH;
+    const size_t h_floats = 2 * HOST_LEAF * (shared ? 1 : WIDTH);
+    const float *h = layer->spectra + (size_t)leaf * layer->partitions * h_floats +
+                     2 * from * (shared ? 1 : WIDTH);
+    uint32_t slot = walk->slot;
+    for (uint32_t done = 0; done < layer->partitions;) {
+        uint32_t group = layer->partitions - done;
+        if (group > HOST_PARTITIONS)
+            group = HOST_PARTITIONS;
+        done += group;
+        struct point sum[SUMS];
+        memset(sum, 0, sizeof sum);
+        while (group > 0) {
+            const uint32_t run = group < slot + 1 ? group : slot + 1;
+            NAME(products)(sum, x + slot * leaf_floats, h, run, shared);
+            h += run * h_floats;
+            group -= run;
+            slot = slot >= run ? slot - run : walk->slots - 1;
+        }
+        HOST_UNROLL
+        for (uint32_t v = 0; v < SUMS; v++)
+            total[v] = NAME(add)(total[v], sum[v]);
+    }
+}
+
+static void NAME(sum_leaf)(const struct host_walk *walk, uint32_t leaf, struct point x[HOST_LEAF])
+{
+    for (uint32_t from = 0; from < HOST_LEAF; from += SUMS) {
+        struct point total[SUMS];
+        memset(total, 0, sizeof total);
+        for (uint32_t i = 0; i < walk->layer_count; i++) {
+            const struct host_layer *layer = &walk->layers[i];
+            if (layer->shared)
+                NAME(sum_layer)(walk, layer, leaf, from, true, total);
+            else
+                NAME(sum_layer)(walk, layer, leaf, from, false, total);
+        }
+        HOST_UNROLL
+        for (uint32_t v = 0; v < SUMS; v++)
+            x[from + v] = total[v];
+    }
+}
+
+HOST_INLINE void NAME(leaf_forward)(const float *z, const float *w, struct point y[HOST_LEAF])
+{
+    struct point x[HOST_LEAF];
+    x[0] = NAME(load)(z, 0);
+    HOST_UNROLL
+    for (uint32_t j = 1; j < HOST_LEAF; j++)
+        x[j] = NAME(times)(NAME(load)(z, j), w + 2 * (j - 1));
+    NAME(sum_8)(x, y);
+}
+
+HOST_INLINE void NAME(leaf_inverse)(float *z, const float *w, const struct point x[HOST_LEAF])
+{
+    struct point y[HOST_LEAF];
+    NAME(sum_8)(x, y);
+    NAME(store)(z, 0, y[0]);
+    HOST_UNROLL
+    for (uint32_t j = 1; j < HOST_LEAF; j++)
+        NAME(store)(z, j, NAME(times_conjugate)(y[HOST_LEAF - j], w + 2 * (j - 1)));
+}
+
+/* Forward, times the spectrum, and back, without leaving the registers. */
+static void NAME(leaf_straight)(const struct host_walk *walk, float *z, const float *w,
+                                uint32_t leaf)
+{
+    const float *h = walk->spectra + (size_t)leaf * 2 * HOST_LEAF * WIDTH;
+    struct point x[HOST_LEAF], y[HOST_LEAF];
+    NAME(leaf_forward)(z, w, y);
+    HOST_UNROLL
+    for (uint32_t v = 0; v < HOST_LEAF; v++) {
+        const struct point b = NAME(load)(h, v);
+        x[v] = (struct point){y[v].re * b.re - y[v].im * b.im, y[v].im * b.re + y[v].re * b.im};
+    }
+    NAME(leaf_inverse)(z, w, x);
+}
+
+static void NAME(leaf)(const struct host_walk *walk, float *z, const float *w, uint32_t leaf)
+{
+    struct point x[HOST_LEAF];
+    if (walk->line != NULL) {
+        struct point y[HOST_LEAF];
+        NAME(leaf_forward)(z, w, y);
+        float *place =
+            walk->line + ((size_t)leaf * walk->slots + walk->slot) * 2 * HOST_LEAF * WIDTH;
+        HOST_UNROLL
+        for (uint32_t v = 0; v < HOST_LEAF; v++)
+            NAME(store)(place, v, y[v]);
+    }
+    if (walk->layer_count > 0) {
+        NAME(sum_leaf)(walk, leaf, x);
+        NAME(leaf_inverse)(z, w, x);
+    }
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+/* Node `node` of the level with `nodes` nodes, whose points begin at z: down to its leaves and back
+ * before its neighbour begins, so that they stay in the nearest cache. */
+static void NAME(node)(const struct host_walk *walk, float *z, uint32_t level, uint32_t nodes,
+                       uint32_t node)
+{
+    const struct host_tree *tree = walk->tree;
+    const uint32_t log_radix = tree->log_radices[level], radix = 1u << log_radix;
+    const float *w = tree->factors + 2 * ((size_t)(nodes - 1) + (size_t)node * (radix - 1));
+    if (level + 1 == tree->levels) {
+        if (walk->spectra != NULL)
+            NAME(leaf_straight)(walk, z, w, node);
+        else
+            NAME(leaf)(walk, z, w, node);
+        return;
+    }
+    const uint32_t step = tree->q / nodes >> log_radix;
+    if (walk->line != NULL || walk->spectra != NULL) {
+        if (log_radix == 3)
+            NAME(forward_8)(z, w, step);
+        else
+            NAME(forward_4)(z, w, step);
+    }
+    for (uint32_t k = 0; k < radix; k++)
+        NAME(node)
+    (walk, z + (size_t)k * step * 2 * WIDTH, level + 1, nodes * radix, node * radix + k);
+    if (walk->layer_count > 0 || walk->spectra != NULL) {
+        if (log_radix == 3)
+            NAME(inverse_8)(z, w, step);
+        else
+            NAME(inverse_4)(z, w, step);
+    }
+}
+
+static void NAME(walk)(const struct host_walk *walk)
+{
+    NAME(node)(walk, walk->z, 0, 1, 0);
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static void NAME(load_feed)(const struct host_feed_load *load)
+{
+    bits bad = {0};
+    const bool whole = load->neighbours && load->count == WIDTH;
+    const bool few = load->neighbours && load->count <= 2;
+    const float *frame = load->in + (load->neighbours ? load->inputs[0] : 0);
+    real *lanes = (real *)(void *)load->lanes;
+    for (uint32_t t = 0; t < load->frames; t++, frame += load->stride) {
+        real value = {0};
+        if (whole) {
+            value = *(const unaligned *)(const void *)frame;
+        } else if (few) { /* without a way through memory */
+            value[0] = frame[0];
+            if (load->count == 2)
+                value[1] = frame[1];
+        } else {
+            float gathered[WIDTH] = {0};
+            for (uint32_t l = 0; l < load->count; l++)
+                gathered[l] = frame[load->neighbours ? l : load->inputs[l]];
+            memcpy(&value, gathered, sizeof value);
+        }
+        const bits code = (bits)value;
+        const bits finite = (code & 0x7f800000) != 0x7f800000;
+        bad -= ~finite;
+        lanes[t] = (real)(code & finite);
+    }
+    for (uint32_t l = 0; l < WIDTH; l++)
+        load->bad[l] += (uint32_t)bad[l];
+}
+
+static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t until,
+                              const float *frames)
+{
+    real *points = (real *)(void *)z;
+    for (uint32_t n = from; n < until; n++) {
+        real *place = n < q ? points + 2 * (size_t)n : points + 2 * (size_t)(n - q) + 1;
+        real value = {0};
+        if (frames != NULL)
+            memcpy(&value, frames + (size_t)(n - from) * WIDTH, sizeof value);
+        *place = value;
+    }
+}
+
+#include "convolve/host/read.h"
+
+static const struct host_lanes NAME(table) = {
+    .width = WIDTH,
+    .walk = NAME(walk),
+    .load = NAME(load_feed),
+    .window = NAME(fill_window),
+    .read = NAME(read_block),
+};
+
+#undef SUMS
+#undef NAME
+#undef real
+#undef bits
+#undef unaligned
+#undef point
+#undef words
+#undef seen
+#undef WIDTH

@@ -1,0 +1,348 @@
+/*
+ * Making a host convolver (host/object.h): edges become groups, layers and feeds, filters become
+ * spectra lane by lane, and all memory is taken.
+ *
+ * Worker threads.
+ */
+#include "convolve/host/object.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convolve/plan/fft_plan.h"
+
+enum { INPUTS_MAX = 1024, OUTPUTS_MAX = 1024 };
+
+struct build {
+    const struct host_convolver_spec *spec;
+    struct host_edges edges;
+    struct host_convolver *convolver;
+    struct host_component *components; /* lanes of all groups, one after the other */
+    uint32_t count;
+    bool counted[INPUTS_MAX]; /* the input has a lane that counts for it */
+    double *work;             /* [N] */
+    float *spectrum;          /* [N] of one partition */
+    uint64_t bytes;
+};
+
+/* ---- memory ------------------------------------------------------------------------------------
+ */
+
+static float *take_floats(struct build *build, uint64_t floats)
+{
+    const uint64_t bytes =
+        (floats * sizeof(float) + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
+    float *memory = aligned_alloc(HOST_ALIGNMENT, bytes);
+    if (memory != NULL)
+        memset(memory, 0, bytes);
+    build->bytes += bytes;
+    return memory;
+}
+
+/* ---- feeds -------------------------------------------------------------------------------------
+ */
+
+/* The feed with these inputs, made when there is none; NULL: out of memory. */
+static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint32_t count)
+{
+    struct host_convolver *convolver = build->convolver;
+    for (uint32_t f = 0; f < convolver->feed_count; f++)
+        if (convolver->feeds[f].count == count &&
+            memcmp(convolver->feeds[f].inputs, inputs, count * sizeof *inputs) == 0)
+            return &convolver->feeds[f];
+    const uint32_t width = convolver->lanes->width;
+    const uint64_t block_floats = (uint64_t)convolver->info.block_frames * width;
+    struct feed *feed = &convolver->feeds[convolver->feed_count++];
+    feed->count = count;
+    feed->neighbours = true;
+    for (uint32_t l = 0; l < count; l++) {
+        feed->inputs[l] = inputs[l];
+        feed->neighbours = feed->neighbours && inputs[l] == inputs[0] + l;
+        feed->counts[l] = !build->counted[inputs[l]];
+        build->counted[inputs[l]] = true;
+    }
+    feed->before = take_floats(build, block_floats);
+    feed->now = take_floats(build, block_floats);
+    feed->line = take_floats(build, (uint64_t)convolver->slots * convolver->tree.q * 2 * width);
+    return feed->before != NULL && feed->now != NULL && feed->line != NULL ? feed : NULL;
+}
+
+/* ---- spectra -----------------------------------------------------------------------------------
+ */
+
+/* Taps of one partition: B of them, B + 1 when there is only one. */
+static uint32_t partition_taps(const struct host_convolver *convolver)
+{
+    return convolver->info.block_frames + (convolver->slots == 1 ? 1 : 0);
+}
+
+static uint32_t partition_count(const struct host_convolver *convolver, uint32_t taps)
+{
+    const uint32_t span = partition_taps(convolver);
+    return (taps + span - 1) / span;
+}
+
+/* Partition p of a filter into lane `lane` of `width`, leaf by leaf. */
+static void fill_spectrum(const struct build *build, const struct tree *tree, const double *h,
+                          uint32_t count, float gain, uint32_t p, const struct host_layer *layer,
+                          float *spectra, uint32_t lane, uint32_t width)
+{
+    const uint32_t span = partition_taps(build->convolver), from = p * span;
+    const uint32_t left = count - from;
+    tree_spectrum(tree, h + from, left < span ? left : span, build->work, build->spectrum);
+    for (uint32_t v = 0; v < tree->q; v++) {
+        const uint64_t point =
+            ((uint64_t)(v / HOST_LEAF) * layer->partitions + p) * HOST_LEAF + v % HOST_LEAF;
+        spectra[2 * point * width + lane] = build->spectrum[2 * v] * gain;
+        spectra[(2 * point + 1) * width + lane] = build->spectrum[2 * v + 1] * gain;
+    }
+}
+
+/* Whether lanes of one layer, edges[lane] (NULL: none), have one filter and one gain. */
+static bool layer_is_shared(const struct host_edges *all, const struct host_component *components,
+                            const struct edge *const *edges, uint32_t count)
+{
+    for (uint32_t l = 0; l < count; l++)
+        if (edges[l] == NULL || edges[0] == NULL || edges[l]->gain != edges[0]->gain ||
+            host_component_taps(all, &components[l], edges[l]) !=
+                host_component_taps(all, &components[0], edges[0]))
+            return false;
+    return true;
+}
+
+static int fill_layer(struct build *build, const struct tree *tree,
+                      const struct host_component *components, const struct edge *const *edges,
+                      uint32_t count, struct host_layer *layer)
+{
+    const struct host_convolver_spec *spec = build->spec;
+    layer->shared = layer_is_shared(&build->edges, components, edges, count);
+    for (uint32_t l = 0; l < count; l++) {
+        const uint32_t partitions =
+            edges[l] == NULL ? 0
+                             : partition_count(build->convolver, spec->taps[edges[l]->taps]->count);
+        if (partitions > layer->partitions)
+            layer->partitions = partitions;
+    }
+    const uint32_t width = layer->shared ? 1 : build->convolver->lanes->width;
+    float *spectra = take_floats(build, (uint64_t)layer->partitions * tree->q * 2 * width);
+    if (spectra == NULL)
+        return ERROR_MEMORY;
+    layer->spectra = spectra;
+    for (uint32_t l = 0; l < (layer->shared ? 1 : count); l++) {
+        if (edges[l] == NULL)
+            continue;
+        const uint32_t taps = spec->taps[edges[l]->taps]->count;
+        for (uint32_t p = 0; p < partition_count(build->convolver, taps); p++)
+            fill_spectrum(build, tree, host_component_taps(&build->edges, &components[l], edges[l]),
+                          taps, edges[l]->gain, p, layer, spectra, l, width);
+    }
+    return 0;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------
+ */
+
+static int build_group(struct build *build, const struct tree *tree,
+                       const struct host_component *components, uint32_t count, struct group *group)
+{
+    host_target_open(&group->target, components, count);
+    for (uint32_t l = 0; l < count; l++) {
+        uint32_t edges = 0;
+        while (host_component_edge(&build->edges, &components[l], edges) != NULL)
+            edges++;
+        if (edges > group->layer_count)
+            group->layer_count = edges;
+    }
+    group->layers = calloc(group->layer_count + 1, sizeof *group->layers);
+    group->feeds = calloc(group->layer_count + 1, sizeof(struct feed *));
+    if (group->layers == NULL || group->feeds == NULL)
+        return ERROR_MEMORY;
+    for (uint32_t k = 0; k < group->layer_count; k++) {
+        const struct edge *edges[HOST_LANES_MAX] = {NULL};
+        uint16_t inputs[HOST_LANES_MAX] = {0}; /* a lane without an edge: any, times 0 */
+        for (uint32_t l = 0; l < count; l++) {
+            edges[l] = host_component_edge(&build->edges, &components[l], k);
+            inputs[l] = edges[l] != NULL ? edges[l]->input : 0;
+        }
+        group->feeds[k] = find_feed(build, inputs, count);
+        if (group->feeds[k] == NULL ||
+            fill_layer(build, tree, components, edges, count, &group->layers[k]) < 0)
+            return ERROR_MEMORY;
+        group->layers[k].line = group->feeds[k]->line;
+    }
+    return 0;
+}
+
+/* Groups of one layer whose feed no other group hears. */
+static void find_owners(struct host_convolver *convolver)
+{
+    for (uint32_t g = 0; g < convolver->group_count; g++) {
+        struct group *group = &convolver->groups[g];
+        uint32_t listeners = 0;
+        for (uint32_t o = 0; group->layer_count == 1 && o < convolver->group_count; o++)
+            for (uint32_t k = 0; k < convolver->groups[o].layer_count; k++)
+                listeners += convolver->groups[o].feeds[k] == group->feeds[0];
+        group->own = listeners == 1 ? group->feeds[0] : NULL;
+        if (group->own != NULL)
+            group->own->owned = true;
+    }
+}
+
+static int build_groups(struct build *build, const struct tree *tree)
+{
+    struct host_convolver *convolver = build->convolver;
+    const uint32_t width = convolver->lanes->width;
+    convolver->group_count = (build->count + width - 1) / width;
+    convolver->groups = calloc(convolver->group_count, sizeof *convolver->groups);
+    /* At most one feed a layer: a layer has an edge or more. */
+    convolver->feeds = calloc(2 * (size_t)build->spec->edge_count + 1, sizeof *convolver->feeds);
+    if (convolver->groups == NULL || convolver->feeds == NULL)
+        return ERROR_MEMORY;
+    int error = 0;
+    for (uint32_t g = 0; error == 0 && g < convolver->group_count; g++) {
+        const uint32_t from = g * width, left = build->count - from;
+        error = build_group(build, tree, build->components + from, left < width ? left : width,
+                            &convolver->groups[g]);
+    }
+    if (error == 0)
+        find_owners(convolver);
+    return error;
+}
+
+/* ---- creating ----------------------------------------------------------------------------------
+ */
+
+static int check_spec(const struct host_convolver_spec *spec, struct problem *problem)
+{
+    const bool good = spec->inputs >= 1 && spec->inputs <= INPUTS_MAX && spec->outputs_count >= 1 &&
+                      spec->outputs_count <= OUTPUTS_MAX && spec->edge_count >= 1 &&
+                      spec->taps_count >= 1 && spec->block_frames >= 1 &&
+                      spec->block_frames <= HOST_BLOCK_MAX;
+    if (!good)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "convolution without a launch takes 1 to %d channels in and out and "
+                           "periods of 1 to %d frames",
+                           INPUTS_MAX, HOST_BLOCK_MAX);
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
+            spec->edges[e].taps >= spec->taps_count)
+            return problem_set(problem, ERROR_ARGUMENT,
+                               "edge %u names a channel or filter that is not there", e);
+    return 0;
+}
+
+static void read_tree(const struct tree *tree, struct host_tree *out)
+{
+    out->q = tree->q;
+    out->levels = tree->levels;
+    for (uint32_t level = 0; level < tree->levels; level++)
+        out->log_radices[level] = (uint8_t)(tree->radices >> (2 * level) & 3);
+    assert(1 << out->log_radices[tree->levels - 1] == HOST_LEAF);
+}
+
+static int build_all(struct build *build, struct tree *tree)
+{
+    struct host_convolver *convolver = build->convolver;
+    read_tree(tree, &convolver->tree);
+    convolver->factors = take_floats(build, tree_factor_floats(tree));
+    convolver->z = take_floats(build, (uint64_t)tree->fft * convolver->lanes->width);
+    build->work = malloc((size_t)tree->fft * sizeof *build->work);
+    build->spectrum = malloc((size_t)tree->fft * sizeof *build->spectrum);
+    if (convolver->factors == NULL || convolver->z == NULL || build->work == NULL ||
+        build->spectrum == NULL)
+        return ERROR_MEMORY;
+    tree_factors(tree, convolver->factors);
+    convolver->tree.factors = convolver->factors;
+    return build_groups(build, tree);
+}
+
+int host_convolver_create(const struct host_convolver_spec *spec, struct host_convolver **out,
+                          struct problem *problem)
+{
+    *out = NULL;
+    int error = check_spec(spec, problem);
+    if (error < 0)
+        return error;
+    const struct host_isa *isa = host_isa_find(spec->isa);
+    if (isa == NULL)
+        return problem_set(problem, ERROR_UNSUPPORTED, "this CPU does not have %s", spec->isa);
+    struct tree *tree = NULL;
+    struct build build = {
+        .spec = spec,
+        .edges = {.taps = spec->taps,
+                  .edges = spec->edges,
+                  .edge_count = spec->edge_count,
+                  .outputs = spec->outputs,
+                  .outputs_count = spec->outputs_count},
+        .convolver = calloc(1, sizeof *build.convolver),
+        .components =
+            calloc(HOST_COMPONENTS * (size_t)spec->outputs_count, sizeof *build.components),
+    };
+    struct host_convolver *convolver = build.convolver;
+    error = ERROR_MEMORY;
+    if (convolver == NULL || build.components == NULL)
+        goto done;
+    build.count =
+        host_components_list(&build.edges, build.components, &convolver->info.output_floats);
+    convolver->lanes = host_isa_lanes(isa, build.count);
+
+    uint32_t longest = 1, fft = HOST_FFT_MIN;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        if (spec->taps[spec->edges[e].taps]->count > longest)
+            longest = spec->taps[spec->edges[e].taps]->count;
+    while (fft < 2 * spec->block_frames)
+        fft *= 2;
+    convolver->info.block_frames = spec->block_frames;
+    convolver->slots = longest <= spec->block_frames + 1
+                           ? 1
+                           : (longest + spec->block_frames - 1) / spec->block_frames;
+    error = tree_create(fft, 1, HOST_LEAF, &tree, NULL);
+    if (error == 0)
+        error = build_all(&build, tree);
+    convolver->info = (struct host_convolver_info){
+        .isa = isa->name,
+        .lanes = convolver->lanes->width,
+        .block_frames = spec->block_frames,
+        .fft = fft,
+        .partitions = convolver->slots,
+        .inputs = spec->inputs,
+        .output_floats = convolver->info.output_floats,
+        .memory_bytes = build.bytes,
+    };
+done:
+    tree_free(tree);
+    free(build.components);
+    free(build.work);
+    free(build.spectrum);
+    if (error < 0) {
+        host_convolver_destroy(convolver);
+        return problem_set(problem, ERROR_MEMORY, "out of memory for the spectra of %u channels",
+                           spec->outputs_count);
+    }
+    *out = convolver;
+    return 0;
+}
+
+void host_convolver_destroy(struct host_convolver *convolver)
+{
+    if (convolver == NULL)
+        return;
+    for (uint32_t f = 0; f < convolver->feed_count; f++) {
+        free(convolver->feeds[f].before);
+        free(convolver->feeds[f].now);
+        free(convolver->feeds[f].line);
+    }
+    for (uint32_t g = 0; convolver->groups != NULL && g < convolver->group_count; g++) {
+        struct group *group = &convolver->groups[g];
+        for (uint32_t k = 0; group->layers != NULL && k < group->layer_count; k++)
+            free((void *)(uintptr_t)group->layers[k].spectra);
+        free(group->layers);
+        free(group->feeds);
+    }
+    free(convolver->feeds);
+    free(convolver->groups);
+    free(convolver->factors);
+    free(convolver->z);
+    free(convolver);
+}

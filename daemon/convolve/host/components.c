@@ -1,0 +1,134 @@
+/*
+ * Components: what the lanes of the host's vectors stand for. An output has one component, or a
+ * real and an imaginary one; a component hears one edge or several.
+ *
+ * Pure functions, any thread.
+ */
+#include "convolve/host/lanes.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+static bool output_takes_imaginary(const struct host_edges *all, uint32_t output)
+{
+    if (all->outputs[output] == OUTPUT_COMPLEX)
+        return true;
+    for (uint32_t e = 0; e < all->edge_count; e++)
+        if (all->edges[e].output == output && all->outputs[output] == OUTPUT_ENVELOPE &&
+            all->taps[all->edges[e].taps]->im != NULL)
+            return true;
+    return false;
+}
+
+/* A lane a component; an envelope's two stand in one vector, whatever its width. */
+uint32_t host_components_list(const struct host_edges *all, struct host_component *components,
+                              uint32_t *output_floats)
+{
+    uint32_t place = 0, count = 0;
+    for (uint32_t o = 0; o < all->outputs_count; o++) {
+        struct host_component *next = &components[count];
+        const bool envelope = all->outputs[o] == OUTPUT_ENVELOPE;
+        const bool both = output_takes_imaginary(all, o);
+        if (envelope && both && count % 2 != 0) {
+            *next++ = (struct host_component){.output = o, .kind = LANE_UNUSED};
+            count++;
+        }
+        next[0] = (struct host_component){o, false,
+                                          !envelope ? LANE_VALUE
+                                          : both    ? LANE_ENVELOPE
+                                                    : LANE_MAGNITUDE,
+                                          place++};
+        count++;
+        if (!both)
+            continue;
+        next[1] = (struct host_component){o, true, envelope ? LANE_IMAGINARY : LANE_VALUE,
+                                          envelope ? place : place++};
+        count++;
+    }
+    *output_floats = place;
+    return count;
+}
+
+const struct edge *host_component_edge(const struct host_edges *all,
+                                       const struct host_component *component, uint32_t k)
+{
+    if (component->kind == LANE_UNUSED)
+        return NULL;
+    for (uint32_t e = 0; e < all->edge_count; e++) {
+        const struct edge *edge = &all->edges[e];
+        if (edge->output != component->output ||
+            (component->imaginary && all->taps[edge->taps]->im == NULL))
+            continue;
+        if (k-- == 0)
+            return edge;
+    }
+    return NULL;
+}
+
+const double *host_component_taps(const struct host_edges *all,
+                                  const struct host_component *component, const struct edge *edge)
+{
+    const struct taps *taps = all->taps[edge->taps];
+    return component->imaginary ? taps->im : taps->re;
+}
+
+void host_target_open(struct host_target *target, const struct host_component *components,
+                      uint32_t count)
+{
+    target->count = count;
+    target->neighbours = true;
+    for (uint32_t l = 0; l < count; l++) {
+        target->places[l] = components[l].place;
+        target->kinds[l] = components[l].kind;
+        target->neighbours = target->neighbours && components[l].kind == LANE_VALUE &&
+                             components[l].place == components[0].place + l;
+    }
+}
+
+static void write_kinds(const struct host_target *target, const float *lanes, float *frame)
+{
+    for (uint32_t l = 0; l < target->count; l++)
+        switch (target->kinds[l]) {
+        case LANE_VALUE:
+            frame[target->places[l]] = lanes[l];
+            break;
+        case LANE_MAGNITUDE:
+            frame[target->places[l]] = fabsf(lanes[l]);
+            break;
+        case LANE_ENVELOPE:
+            frame[target->places[l]] = sqrtf(lanes[l] * lanes[l] + lanes[l + 1] * lanes[l + 1]);
+            break;
+        case LANE_IMAGINARY:
+        case LANE_UNUSED:
+            break;
+        }
+}
+
+void host_target_write(const struct host_target *target, const float *lanes, float *frame)
+{
+    if (!target->neighbours) {
+        write_kinds(target, lanes, frame);
+        return;
+    }
+    float *place = frame + target->places[0];
+    switch (target->count) { /* sizes that the compiler knows: no call */
+    case 1:
+        place[0] = lanes[0];
+        break;
+    case 2:
+        memcpy(place, lanes, 2 * sizeof *lanes);
+        break;
+    case 4:
+        memcpy(place, lanes, 4 * sizeof *lanes);
+        break;
+    case 8:
+        memcpy(place, lanes, 8 * sizeof *lanes);
+        break;
+    case 16:
+        memcpy(place, lanes, 16 * sizeof *lanes);
+        break;
+    default:
+        memcpy(place, lanes, target->count * sizeof *lanes);
+    }
+}

@@ -1,0 +1,207 @@
+/*
+ * Wire bytes of any sample format to lanes of physical values, for one vector width: included by
+ * host/body.h, of which it takes the types.
+ * The same values and reports as kernels/sample.clh:
+ *
+ *     value = (code - offset) * scale          (offset in codes, as a sum of two floats)
+ *
+ * What is absent or not finite is exactly zero; new frames are measured for the block's report.
+ */
+
+typedef uint32_t words __attribute__((vector_size(4 * WIDTH), may_alias));
+
+struct seen {
+    real sum, sum_squares;
+    bits peak; /* of numbers that are not negative: they order as integers do */
+    bits overload, nonfinite, present;
+    words first, last;
+};
+
+/* b where the condition's bits are set, else a. */
+HOST_INLINE words NAME(choose)(words a, words b, bits condition)
+{
+    return (a & ~(words)condition) | (b & (words)condition);
+}
+
+#ifndef HOST_WORD
+#define HOST_WORD
+/* A word as it lies: of 2 and 4 bytes in this machine's order, of 3 in little-endian order. */
+HOST_INLINE uint32_t host_word(const uint8_t *at, const uint32_t word)
+{
+    uint16_t two;
+    uint32_t four;
+    switch (word) {
+    case 1:
+        return at[0];
+    case 2:
+        memcpy(&two, at, sizeof two);
+        return two;
+    case 3:
+        return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16;
+    default:
+        memcpy(&four, at, sizeof four);
+        return four;
+    }
+}
+#endif
+
+/* The words of one frame. The compiler knows `word`, their bytes, and `lanes`, how many follow each
+ * other; 0: `read` says which. */
+HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uint8_t *frame,
+                                   const uint32_t word, const uint32_t lanes)
+{
+    const uint8_t *first = frame + read->channel_bytes[0];
+    words all = {0};
+    if (lanes == WIDTH && word == 4) {
+        memcpy(&all, first, sizeof all);
+    } else if (lanes == WIDTH && word == 2) {
+        uint16_t narrow __attribute__((vector_size(2 * WIDTH)));
+        memcpy(&narrow, first, sizeof narrow);
+        all = __builtin_convertvector(narrow, words);
+    } else if (lanes == 1 || lanes == 2) {
+        all[0] = host_word(first, word);
+        if (lanes == 2)
+            all[1] = host_word(first + word, word);
+    } else {
+        uint32_t each[WIDTH] = {0};
+        for (uint32_t l = 0; l < (lanes != 0 ? lanes : read->count); l++)
+            each[l] =
+                host_word(lanes != 0 ? first + l * word : frame + read->channel_bytes[l], word);
+        memcpy(&all, each, sizeof all);
+    }
+    if (!read->swap)
+        return all;
+    if (word == 2)
+        return all >> 8 | (all << 8 & 0xff00u);
+    if (word == 3)
+        return all >> 16 | (all & 0xff00u) | (all << 16 & 0xff0000u);
+    return all >> 24 | (all >> 8 & 0xff00u) | (all << 8 & 0xff0000u) | all << 24;
+}
+
+/* Values of one frame's words; `here`: lanes that count. */
+HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words word, bits used,
+                                   bits *here, bits *bad, bits *limit)
+{
+    const real scale = *(const real *)(const void *)read->scale;
+    const real hi = *(const real *)(const void *)read->offset_hi;
+    const real lo = *(const real *)(const void *)read->offset_lo;
+    real value;
+    *here = used;
+    *bad = (bits){0};
+    if (read->floats) {
+        const real code = (real)word;
+        value = ((code - hi) - lo) * scale;
+        *bad = used & (((bits)value & 0x7f800000) == 0x7f800000);
+        *here &= ~*bad;
+        *limit = *here & (((bits)word & 0x7fffffff) >= 0x3f800000); /* |code| >= 1 */
+    } else {
+        const bits code = (bits)(word << read->shift_left ^ (read->invert ? 0x80000000u : 0u)) >>
+                          (int)read->shift_right;
+        if (read->shift_right >= 8) /* exact in a float; else in two */
+            value = ((__builtin_convertvector(code, real) - hi) - lo) * scale;
+        else
+            value = ((__builtin_convertvector(code >> 8, real) * 256.0f - hi) +
+                     (__builtin_convertvector(code & 255, real) - lo)) *
+                    scale;
+        const int greatest = (int)(0x7fffffffu >> read->shift_right);
+        *limit = *here & ((code == greatest) | (code == -greatest - 1));
+    }
+    return (real)((bits)value & *here);
+}
+
+/* Window indices [from, until), all below Q or none; `measured`: they are new. */
+HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t from,
+                                   uint32_t until, bits used, const uint32_t word,
+                                   const uint32_t lanes, bool measured, struct seen *seen)
+{
+    real *place = (real *)(void *)read->z +
+                  (from < read->q ? 2 * (size_t)from : 2 * (size_t)(from - read->q) + 1);
+    for (uint32_t n = from; n < until; n++, place += 2) {
+        const uint32_t slot = (read->start + n) & read->mask;
+        bits here = used;
+        if (read->present != NULL && (read->present[slot >> 5] >> (slot & 31) & 1) == 0) {
+            *place = (real){0};
+            continue;
+        }
+        bits bad, limit;
+        const real value = NAME(read_values)(
+            read,
+            NAME(read_words)(read, read->ring + (size_t)slot * read->frame_bytes, word, lanes),
+            used, &here, &bad, &limit);
+        *place = value;
+        if (!measured)
+            continue;
+        const bits size = (bits)value & 0x7fffffff;
+        seen->sum += value;
+        seen->sum_squares += value * value;
+        seen->peak = (bits)NAME(choose)((words)seen->peak, (words)size, size > seen->peak);
+        seen->overload -= limit;
+        seen->present -= here | bad;
+        seen->nonfinite -= bad;
+        const words frame = (words){0} + (n - read->new_from);
+        seen->first = NAME(choose)(seen->first, frame, bad & (seen->first == 0xffffffffu));
+        seen->last = NAME(choose)(seen->last, frame, bad);
+    }
+}
+
+HOST_INLINE void NAME(read_window)(const struct host_block_read *read, const uint32_t word,
+                                   const uint32_t lanes, bits used, struct seen *seen)
+{
+    /* The window's parts: before and after Q, before and after the first new frame. */
+    uint32_t edges[4] = {read->load_from, read->q, read->new_from, read->load_until};
+    if (edges[1] > edges[2]) {
+        edges[1] = read->new_from;
+        edges[2] = read->q;
+    }
+    for (int part = 0; part < 3; part++) {
+        const uint32_t from = edges[part] > read->load_from ? edges[part] : read->load_from;
+        const uint32_t until = edges[part + 1];
+        if (from >= until)
+            continue;
+        if (from >= read->new_from)
+            NAME(read_frames)(read, from, until, used, word, lanes, true, seen);
+        else
+            NAME(read_frames)(read, from, until, used, word, lanes, false, seen);
+    }
+}
+
+static void NAME(read_block)(const struct host_block_read *read)
+{
+    struct seen seen;
+    memset(&seen, 0, sizeof seen);
+    seen.first = ~seen.first;
+    int32_t in_use[WIDTH];
+    for (uint32_t l = 0; l < WIDTH; l++)
+        in_use[l] = l < read->count ? -1 : 0;
+    bits used;
+    memcpy(&used, in_use, sizeof used);
+    NAME(fill_window)(read->z, read->q, 0, read->load_from, NULL);
+    NAME(fill_window)(read->z, read->q, read->load_until, 2 * read->q, NULL);
+    /* Few lanes are worth a way of their own in the narrowest vectors only. */
+    const bool few = read->neighbours && WIDTH == 4 && read->count <= 2;
+    const uint32_t lanes = read->neighbours && read->count == WIDTH ? WIDTH : few ? read->count : 0;
+#define HOST_READ(word, lanes)                                                                     \
+    case 32 * (word) + (lanes):                                                                    \
+        NAME(read_window)(read, word, lanes, used, &seen);                                         \
+        break;
+#define HOST_READ_WORDS(lanes)                                                                     \
+    HOST_READ(1, lanes) HOST_READ(2, lanes) HOST_READ(3, lanes) HOST_READ(4, lanes)
+    switch (32 * read->word + lanes) {
+        HOST_READ_WORDS(0)
+        HOST_READ_WORDS(WIDTH)
+#if WIDTH == 4
+        HOST_READ_WORDS(1)
+        HOST_READ_WORDS(2)
+#endif
+    }
+#undef HOST_READ
+#undef HOST_READ_WORDS
+    memcpy(read->levels->sum, &seen.sum, sizeof seen.sum);
+    memcpy(read->levels->sum_squares, &seen.sum_squares, sizeof seen.sum);
+    memcpy(read->levels->peak, &seen.peak, sizeof seen.sum);
+    memcpy(read->levels->overload, &seen.overload, sizeof seen.sum);
+    memcpy(read->levels->nonfinite, &seen.nonfinite, sizeof seen.sum);
+    memcpy(read->levels->first, &seen.first, sizeof seen.sum);
+    memcpy(read->levels->last, &seen.last, sizeof seen.sum);
+    memcpy(read->levels->present, &seen.present, sizeof seen.sum);
+}

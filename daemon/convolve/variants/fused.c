@@ -1,0 +1,222 @@
+/*
+ * The variant "fused": overlap-save in one launch on a GPU, a block in the registers of its
+ * work-group (kernels/fused.cl). A row an output, and a row for each input that no output hears,
+ * for its report; neighbouring channels share a group, whose last one is filled up with rows that
+ * do nothing. The program is specialised for transform, sample format and, on a GPU, the shape of
+ * the frames.
+ *
+ * Worker threads under engine->workers.
+ */
+#include "convolve/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convolve/variants/fused.h"
+
+enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
+
+const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
+                            bool by_name)
+{
+    (void)by_name;
+    return engine->lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
+}
+
+/* The engine's budget leaves room for the reports of the other kernels; here they are counted. */
+uint64_t fused_local_bytes(const struct engine *engine)
+{
+    return engine->local_budget_bytes + engine->items * sizeof(struct report_row);
+}
+
+/* Channels side by side: as many as there are, up to a sector of memory. */
+static struct registers shape_of(const struct engine *engine, const struct plan_spec *spec,
+                                 uint32_t fft)
+{
+    struct registers shape = *registers_find(fft / 2);
+    uint32_t width = 1;
+    while (width < spec->inputs && width < WIDTH_MOST)
+        width *= 2;
+    registers_fit(&shape, width, fused_local_bytes(engine), ITEMS_MOST);
+    return shape;
+}
+
+int fused_layout(const struct engine *engine, const struct plan_spec *spec,
+                 const struct variant *variant, bool by_name, struct layout *layout,
+                 struct problem *problem)
+{
+    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    if (error < 0)
+        return error;
+    layout->scratch = SCRATCH_LOCAL;
+    layout->tree_lanes = 0;
+    if (registers_find(layout->fft / 2) == NULL)
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: N = %u does not fit a work-group; use the variant \"staged\"",
+                           variant->name, layout->fft);
+    const struct registers shape = shape_of(engine, spec, layout->fft);
+    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(engine))
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
+                           variant->name, layout->fft);
+    /* A group then reads a channel here and there, staged whole sectors: 1.5 times as fast on an H100
+     * with 16 channels, at half as many points 0.85 times. */
+    if (!by_name && shape.points > 4096 && spec->inputs >= WIDTH_MOST)
+        return problem_set(problem, ERROR_UNSUPPORTED, "%s: staged is faster for N = %u and %u channels",
+                           variant->name, layout->fft, spec->inputs);
+    return 0;
+}
+
+void fused_measure(struct build *build)
+{
+    build->spectra_floats = spectra_place(build);
+}
+
+int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const uint32_t fft = plan->layout.fft;
+    const uint64_t base = plan->spectra_offset / sizeof(float);
+    float *memory = (float *)(void *)(plan->engine->spectrum.host) + base;
+    float *bins = malloc(2 * (size_t)fft * sizeof *bins);
+    struct tree *tree = NULL;
+    if (bins == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    int error = tree_create(fft, 1, 8, &tree, problem);
+    for (uint32_t t = 0; error == 0 && t < spec->taps_count; t++) {
+        const struct taps *taps = spec->taps[t];
+        uint64_t *const places[] = {&build->filters[t].re, &build->filters[t].im};
+        const double *const parts[] = {taps->re, taps->im};
+        for (int part = 0; part < 2; part++) {
+            if (*places[part] == ROW_NONE)
+                continue;
+            natural_spectrum(tree, parts[part], taps->count, build->work, bins + fft, bins);
+            for (uint32_t i = 0; i < fft / 2; i++)
+                memcpy(memory + *places[part] + 2 * (uint64_t)i,
+                       bins + 2 * (uint64_t)bin(order, i), 2 * sizeof *bins);
+            *places[part] += base;
+        }
+    }
+    tree_free(tree);
+    free(bins);
+    return error;
+}
+
+/* A row that computes and writes nothing. */
+static struct row idle_row(const struct row *like)
+{
+    struct row row = *like;
+    row.components = 0;
+    row.form = FORM_NONE;
+    return row;
+}
+
+int fused_rows(const struct build *build, struct row *rows)
+{
+    const struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const struct edge **heard = calloc(spec->inputs, sizeof *heard);
+    if (heard == NULL)
+        return ERROR_MEMORY;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        heard[spec->edges[e].input] = &spec->edges[e];
+    /* in the order of the inputs, so that neighbours in a frame stand side by side */
+    for (uint32_t i = 0; i < spec->inputs; i++) {
+        struct row *row = &rows[i];
+        *row = row_of_input(plan, spec, i);
+        row->spectrum = plan->spectra_offset / sizeof(float);
+        if (heard[i] == NULL) {
+            *row = idle_row(row);
+            continue;
+        }
+        row_to_output(build, heard[i]->output, row);
+        row->spectrum = build->filters[heard[i]->taps].re;
+        row->spectrum_im =
+            row->components == 2 ? build->filters[heard[i]->taps].im : ROW_NONE;
+        row->gain = heard[i]->gain;
+    }
+    free(heard);
+    return 0;
+}
+
+uint32_t fused_components(const struct build *build)
+{
+    uint32_t most = 1;
+    for (uint32_t o = 0; o < build->spec->outputs_count; o++)
+        if (output_components(build, o) == 2)
+            most = 2;
+    return most;
+}
+
+int fused_options(const struct build *build, const struct registers *shape, const struct row *rows,
+                  char *options, size_t bytes)
+{
+    bool offset = false, one_form = true, plain = true;
+    const struct row *first = NULL; /* that writes */
+    for (uint32_t i = 0; i < build->spec->inputs; i++) {
+        offset |= rows[i].offset_hi != 0 || rows[i].offset_lo != 0;
+        plain &= rows[i].scale == 1 && rows[i].gain == 1;
+        if (rows[i].components == 0)
+            continue;
+        first = first != NULL ? first : &rows[i];
+        one_form &= rows[i].form == first->form;
+    }
+    int length = registers_options(shape, options, bytes);
+    length += window_options(&build->spec->format, rows, offset, options + length,
+                             bytes - (size_t)length);
+    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%u -D PLAIN=%d",
+                       fused_components(build), plain && !offset);
+    if (build->plan->info.decimate > 1)
+        length += snprintf(options + length, bytes - (size_t)length, " -D DECIMATE=%uu",
+                           build->plan->info.decimate);
+    if (first != NULL && one_form)
+        length += snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
+    if (build->engine->found.info.gpu && first != NULL)
+        length += snprintf(options + length, bytes - (size_t)length,
+                           " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
+                           rows[0].frame_bytes, first->stride, first->hop, first->load_from);
+    return length;
+}
+
+/* The bins as the last pass holds them. */
+static uint32_t bin_at(const void *shape, uint32_t place)
+{
+    return registers_bin(shape, place);
+}
+
+int fused_fill(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const struct registers shape = shape_of(build->engine, spec, plan->layout.fft);
+    const uint32_t capacity = (spec->inputs + shape.width - 1) / shape.width * shape.width;
+    struct row *rows = calloc(capacity, sizeof *rows);
+    int error = fused_spectra(build, bin_at, &shape, problem);
+    if (error == 0 && (rows == NULL || fused_rows(build, rows) < 0))
+        error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    struct stage *stage = NULL;
+    if (error == 0) {
+        for (uint32_t i = spec->inputs; i < capacity; i++) {
+            rows[i] = idle_row(&rows[0]);
+            rows[i].load_until = 0;
+            rows[i].report = ROW_NONE;
+        }
+        char options[KERNEL_OPTIONS];
+        const int length = fused_options(build, &shape, rows, options, sizeof options);
+        snprintf(options + length, sizeof options - (size_t)length, " -D KEPT=%uu",
+                 registers_kept(&shape, plan->info.decimate));
+        error = plan_stage(build, "fused.cl", "fused", options, capacity, &stage, problem);
+    }
+    if (error == 0) {
+        memcpy(stage->rows, rows, capacity * sizeof *rows);
+        stage->count = capacity;
+        stage->items = registers_items(&shape);
+        stage->group_rows = shape.width;
+        stage->group_blocks = shape.blocks;
+        stage->local_bytes = registers_local_bytes(&shape);
+        stage->shared_bytes = registers_report_bytes(&shape);
+    }
+    free(rows);
+    return error;
+}

@@ -1,0 +1,435 @@
+/*
+ * The variant "host": on a CPU, overlap-save by native vectors on the device thread itself, for
+ * batches so small that a launch would take longer than their work. A row is a group of components,
+ * one a lane (host/lanes.h); of inputs that no output hears there are groups for their reports.
+ *
+ *     plan's piece of SPECTRUM:  spectra of group 0, 1, … [Q/8][8][2][W] · z [Q][2][W] · tables
+ *     row.spectrum: the group's spectra, row.spectrum_im: its table
+ *
+ * Worker threads under engine->workers; host_run on the device thread.
+ */
+#include "convolve/internal.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "convolve/hooks.h"
+#include "convolve/host/lanes.h"
+
+enum {
+    LAUNCH_NS = 40000, /* of PoCL's, with the wakings around it */
+    NO_REPORT = UINT32_MAX,
+};
+
+/* A group's constants, in SPECTRUM. */
+struct host_table {
+    const struct host_lanes *lanes;
+    struct host_target target;
+    uint32_t count;                         /* lanes in use */
+    uint32_t channel_bytes[HOST_LANES_MAX]; /* within the frame */
+    uint32_t reports[HOST_LANES_MAX]; /* the input whose report this lane gives, or NO_REPORT */
+    bool neighbours;
+    bool silent; /* read for its reports only */
+    /* With results in a format: of these samples of the frame, the target's places begin at 0. */
+    uint32_t sample_first, samples;
+    uint32_t outputs[HOST_LANES_MAX]; /* whose samples they are */
+    _Alignas(HOST_ALIGNMENT) float scale[HOST_LANES_MAX];
+    float offset_hi[HOST_LANES_MAX], offset_lo[HOST_LANES_MAX];
+};
+
+enum { TABLE_FLOATS = sizeof(struct host_table) / sizeof(float) };
+
+static struct host_edges edges_of(const struct plan_spec *spec)
+{
+    return (struct host_edges){.taps = spec->taps,
+                               .edges = spec->edges,
+                               .edge_count = spec->edge_count,
+                               .outputs = spec->outputs,
+                               .outputs_count = spec->outputs_count};
+}
+
+/* Inputs without an edge. */
+static uint32_t list_unheard(const struct plan_spec *spec, uint32_t unheard[CHANNELS_MAX])
+{
+    bool heard[CHANNELS_MAX] = {false};
+    uint32_t count = 0;
+    for (uint32_t e = 0; e < spec->edge_count; e++)
+        heard[spec->edges[e].input] = true;
+    for (uint32_t i = 0; i < spec->inputs; i++)
+        if (!heard[i])
+            unheard[count++] = i;
+    return count;
+}
+
+/* ---- what it can do -------------------------------------------------------------------------- */
+
+/* Lanes that an item's blocks take at most: components, and inputs read for their reports. */
+static uint32_t lanes_bound(const struct plan_spec *spec)
+{
+    uint32_t count = spec->inputs;
+    for (uint32_t o = 0; o < spec->outputs_count; o++)
+        count += spec->outputs[o] == OUTPUT_REAL ? 1 : 2;
+    return count - (spec->inputs < spec->outputs_count ? spec->inputs : spec->outputs_count);
+}
+
+const char *host_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
+{
+    (void)by_name;
+    if (engine->lanes == 1 || engine->twin)
+        return "it is made for CPUs";
+    return layout_output_edges(spec);
+}
+
+/* One thread does what a launch spreads over all: unless asked for by name, the largest item has to
+ * take less than that launch. */
+int host_layout(const struct engine *engine, const struct plan_spec *spec,
+                const struct variant *variant, bool by_name, struct layout *layout,
+                struct problem *problem)
+{
+    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    if (error < 0)
+        return error;
+    const struct host_lanes *lanes =
+        host_isa_lanes(host_isa_find(engine_hooks.host_isa), lanes_bound(spec));
+    const uint32_t groups = (lanes_bound(spec) + lanes->width - 1) / lanes->width;
+    const double item_ns =
+        (double)spec->blocks_max * groups * layout->fft * host_frame_ns(lanes->width);
+    const uint32_t threads = engine->found.info.compute_units;
+    if (!by_name && item_ns > LAUNCH_NS + item_ns / (threads > 2 ? threads : 2))
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: %u blocks of %u channels take longer than a launch", variant->name,
+                           spec->blocks_max, spec->inputs);
+    layout->tree_lanes = 1;
+    layout->scratch = SCRATCH_LOCAL; /* none of the device's */
+    return 0;
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+struct shape {
+    const struct host_lanes *lanes;
+    struct host_component *components; /* [count] */
+    uint32_t count;
+    uint32_t groups, unheard_groups;
+};
+
+static int shape_open(const struct plan_spec *spec, struct shape *shape)
+{
+    const struct host_edges edges = edges_of(spec);
+    uint32_t floats, unheard[CHANNELS_MAX];
+    shape->components =
+        malloc((size_t)HOST_COMPONENTS * spec->outputs_count * sizeof *shape->components);
+    if (shape->components == NULL)
+        return ERROR_MEMORY;
+    shape->count = host_components_list(&edges, shape->components, &floats);
+    shape->lanes = host_isa_lanes(host_isa_find(engine_hooks.host_isa), shape->count);
+    const uint32_t width = shape->lanes->width;
+    shape->groups = (shape->count + width - 1) / width;
+    shape->unheard_groups = (list_unheard(spec, unheard) + width - 1) / width;
+    return 0;
+}
+
+/* At most; an envelope may leave a lane unused. */
+void host_measure(struct build *build)
+{
+    const uint64_t fft = build->plan->layout.fft;
+    uint64_t lanes = HOST_LANES_MAX;
+    for (uint32_t o = 0; o < build->spec->outputs_count; o++)
+        lanes += build->spec->outputs[o] == OUTPUT_REAL ? 1 : HOST_COMPONENTS;
+    const uint64_t groups = lanes / 4 + build->spec->inputs / 4 + 2; /* 4: the narrowest vector */
+    build->spectra_floats = (lanes + HOST_LANES_MAX) * fft + groups * TABLE_FLOATS;
+}
+
+/* ---- filling --------------------------------------------------------------------------------- */
+
+static void table_lane(struct host_table *table, uint32_t lane, const struct plan *plan,
+                       const struct plan_spec *spec, uint32_t input, bool reported[CHANNELS_MAX])
+{
+    const struct row like = row_of_input(plan, spec, input);
+    table->channel_bytes[lane] = like.channel_byte;
+    table->neighbours =
+        table->neighbours && like.channel_byte == table->channel_bytes[0] + lane * like.word;
+    table->scale[lane] = like.scale;
+    table->offset_hi[lane] = like.offset_hi;
+    table->offset_lo[lane] = like.offset_lo;
+    table->reports[lane] = reported[input] ? NO_REPORT : input;
+    reported[input] = true;
+}
+
+/* A group's samples follow each other in the frame: the target's places become theirs in a list. */
+static void list_samples(struct host_table *table, const struct host_component *components)
+{
+    struct host_target *target = &table->target;
+    table->sample_first = 0;
+    for (uint32_t l = 0; l < target->count; l++)
+        if (target->kinds[l] != LANE_IMAGINARY && target->kinds[l] != LANE_UNUSED) {
+            if (table->samples == 0)
+                table->sample_first = components[l].place;
+            assert(components[l].place == table->sample_first + table->samples);
+            table->outputs[table->samples] = components[l].output;
+            target->places[l] = table->samples++;
+        }
+}
+
+/* Group `group` of the components: its table and its spectra. */
+static void fill_group(const struct build *build, const struct shape *shape, uint32_t group,
+                       struct host_table *table, float *spectra, float *spectrum,
+                       bool reported[CHANNELS_MAX])
+{
+    const struct plan_spec *spec = build->spec;
+    const struct host_edges edges = edges_of(spec);
+    const uint32_t width = shape->lanes->width, from = group * width;
+    const uint32_t count = shape->count - from < width ? shape->count - from : width;
+    const struct host_component *components = shape->components + from;
+    *table = (struct host_table){.lanes = shape->lanes, .count = count, .neighbours = true};
+    host_target_open(&table->target, components, count);
+    if (!result_format_native(&build->plan->info.results))
+        list_samples(table, components);
+    for (uint32_t l = 0; l < count; l++) {
+        /* A component without taps of its own is its output's input times zero. */
+        const struct host_component real = {.output = components[l].output, .kind = LANE_VALUE};
+        const struct edge *edge = host_component_edge(&edges, &real, 0);
+        assert(edge != NULL); /* plans without one were refused */
+        table_lane(table, l, build->plan, spec, edge->input, reported);
+        const double *taps = host_component_taps(&edges, &components[l], edge);
+        if (taps == NULL || components[l].kind == LANE_UNUSED)
+            continue;
+        tree_spectrum(build->plan->tree->tree, taps, spec->taps[edge->taps]->count, build->work,
+                      spectrum);
+        for (uint32_t v = 0; v < build->plan->layout.fft; v++) /* re and im in turn */
+            spectra[(uint64_t)v * width + l] = spectrum[v] * edge->gain;
+    }
+}
+
+int host_fill(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    const struct plan_spec *spec = build->spec;
+    const uint64_t fft = plan->layout.fft;
+    float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
+    bool reported[CHANNELS_MAX] = {false};
+    uint32_t unheard[CHANNELS_MAX] = {0};
+    const uint32_t unheard_count = list_unheard(spec, unheard);
+    struct shape shape;
+    struct stage *stage = NULL;
+    float *spectrum = malloc(fft * sizeof *spectrum);
+    int error = shape_open(spec, &shape);
+    if (error == 0 && spectrum == NULL)
+        error = ERROR_MEMORY;
+    if (error < 0) {
+        problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+        goto done;
+    }
+    const uint32_t width = shape.lanes->width, groups = shape.groups + shape.unheard_groups;
+    error = plan_stage(build, NULL, NULL, NULL, groups, &stage, problem);
+    if (error < 0)
+        goto done;
+    stage->run = host_run;
+    stage->count = groups;
+
+    const uint64_t z = shape.groups * fft * width, tables = z + fft * width;
+    assert(tables + (uint64_t)groups * TABLE_FLOATS <= build->spectra_floats);
+    memset(memory, 0, build->spectra_floats * sizeof *memory);
+    for (uint32_t g = 0; g < groups; g++) {
+        struct host_table *table =
+            (struct host_table *)(void *)(memory + tables + (uint64_t)g * TABLE_FLOATS);
+        float *spectra = memory + g * fft * width;
+        if (g < shape.groups) {
+            fill_group(build, &shape, g, table, spectra, spectrum, reported);
+        } else {
+            const uint32_t from = (g - shape.groups) * width;
+            const uint32_t left = unheard_count - from;
+            *table = (struct host_table){.lanes = shape.lanes,
+                                         .count = left < width ? left : width,
+                                         .neighbours = true,
+                                         .silent = true};
+            for (uint32_t l = 0; l < table->count; l++)
+                table_lane(table, l, plan, spec, unheard[from + l], reported);
+        }
+        struct row *row = &stage->rows[g];
+        *row = row_of_input(plan, spec, 0);
+        row->report = 0;
+        row->stride = plan->info.output_floats;
+        results_of_row(build, 0, row);
+        row->spectrum = plan->spectra_offset / sizeof(float) + g * fft * width;
+        row->spectrum_im =
+            plan->spectra_offset / sizeof(float) + tables + (uint64_t)g * TABLE_FLOATS;
+        row->planes = plan->spectra_offset / sizeof(float) + z;
+    }
+done:
+    free(shape.components);
+    free(spectrum);
+    return error;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static void write_reports(const struct host_table *table, const struct host_levels *levels,
+                          const struct row *row, uint32_t k, float *output)
+{
+    for (uint32_t l = 0; l < table->count; l++) {
+        if (table->reports[l] == NO_REPORT)
+            continue;
+        struct report_row *report =
+            (struct report_row *)(void *)(output + row->report + (uint64_t)k * row->report_stride +
+                                          (uint64_t)table->reports[l] * REPORT_FLOATS);
+        *report = (struct report_row){
+            .sum = levels->sum[l],
+            .sum_squares = levels->sum_squares[l],
+            .peak = levels->peak[l],
+            .overload = levels->overload[l],
+            .nonfinite = levels->nonfinite[l],
+            .nonfinite_first = levels->first[l],
+            .nonfinite_last = levels->last[l],
+            .present = levels->present[l],
+        };
+    }
+}
+
+/* Block k's frames that the item wants, `first`, first + D, …; with decimation those of kept,
+ * kept + D, … They are written one after the other, to place `to` of the item's frames on. */
+struct wanted {
+    uint32_t first, until;
+    uint64_t to;
+};
+
+static struct wanted wanted_frames(const struct row *row, uint32_t k)
+{
+    const uint32_t before = k * row->hop, step = row->decimate;
+    uint32_t frame = row->write_from > before ? row->write_from : before;
+    if (step > 1 && frame <= row->kept)
+        frame = row->kept;
+    else if (step > 1)
+        frame += (step - (frame - row->kept) % step) % step;
+    return (struct wanted){
+        .first = frame,
+        .until = row->write_until < before + row->hop ? row->write_until : before + row->hop,
+        .to = step > 1 ? (frame - row->kept) / step : frame,
+    };
+}
+
+/* The lanes of a frame of block k. */
+static const float *lanes_of(const struct host_table *table, const struct row *row, uint32_t k,
+                             const float *z, uint32_t q, uint32_t frame)
+{
+    const uint32_t n = row->new_from + (frame - k * row->hop);
+    return z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * table->lanes->width;
+}
+
+static void write_block(const struct host_table *table, const struct row *row, uint32_t k,
+                        const float *z, uint32_t q, float *output)
+{
+    struct wanted wanted = wanted_frames(row, k);
+    float *to = output + row->output + wanted.to * row->stride;
+    for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
+        host_target_write(&table->target, lanes_of(table, row, k, z, q, frame), to);
+        to += row->stride;
+    }
+}
+
+/* Encodes `count` samples; those that are clipped are counted for their outputs. */
+static void write_codes(const struct host_table *table, const struct result_format *results,
+                        const float *values, uint32_t count, uint8_t *wire, uint32_t *clips)
+{
+    const double factor = results->factor != 0 ? results->factor : 1;
+    if (sample_encode_block(&results->format, values, count, factor, wire) == 0)
+        return;
+    uint8_t again[4];
+    for (uint32_t i = 0; i < count; i++)
+        clips[table->outputs[i % table->samples]] +=
+            sample_encode(&results->format, (double)values[i] * factor, again);
+}
+
+enum { CODED_FRAMES = 32 }; /* encoded at once, where their samples follow each other */
+
+/* The same with results in a format. */
+static void write_block_coded(const struct host_table *table, const struct row *row, uint32_t k,
+                              const float *z, uint32_t q, const struct result_format *results,
+                              float *output)
+{
+    const uint32_t word = results->format.bytes, samples = table->samples;
+    const uint32_t most = samples == row->stride ? CODED_FRAMES : 1;
+    struct wanted wanted = wanted_frames(row, k);
+    uint8_t *to = (uint8_t *)output + row->output_byte +
+                  (wanted.to * row->stride + table->sample_first) * word;
+    uint32_t *clips = (uint32_t *)(void *)(output + row->clips) + (size_t)k * row->clips_stride;
+    float values[CODED_FRAMES * HOST_LANES_MAX];
+    uint32_t held = 0;
+    for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
+        host_target_write(&table->target, lanes_of(table, row, k, z, q, frame),
+                          values + held * samples);
+        if (++held < most && wanted.until - frame > row->decimate)
+            continue;
+        write_codes(table, results, values, held * samples, to, clips);
+        to += (size_t)held * row->stride * word;
+        held = 0;
+    }
+}
+
+static void run_row(struct engine *engine, const struct plan *plan, const struct row *row)
+{
+    float *spectrum = (float *)(void *)engine->spectrum.host;
+    float *output = (float *)(void *)engine->output.host;
+    const struct tree *tree = plan->tree->tree;
+    const struct host_table *table =
+        (const struct host_table *)(const void *)(spectrum + row->spectrum_im);
+    struct host_tree walked = {
+        .q = tree->q,
+        .levels = tree->levels,
+        .factors = spectrum + plan->tree->offset / sizeof(float),
+    };
+    for (uint32_t level = 0; level < tree->levels; level++)
+        walked.log_radices[level] = (uint8_t)(tree->radices >> (2 * level) & 3);
+    struct host_levels levels;
+    struct host_block_read read = {
+        .ring = engine->input.host + row->ring,
+        .present = (row->flags & ROW_ABSENT) != 0
+                       ? (const uint32_t *)(const void *)(engine->input.host + row->present)
+                       : NULL,
+        .mask = row->mask,
+        .frame_bytes = row->frame_bytes,
+        .word = row->word,
+        .shift_left = row->shift_left,
+        .shift_right = row->shift_right,
+        .swap = (row->flags & ROW_SWAP) != 0,
+        .floats = (row->flags & ROW_FLOAT) != 0,
+        .invert = (row->flags & ROW_UNSIGNED) != 0,
+        .channel_bytes = table->channel_bytes,
+        .count = table->count,
+        .neighbours = table->neighbours,
+        .scale = table->scale,
+        .offset_hi = table->offset_hi,
+        .offset_lo = table->offset_lo,
+        .q = tree->q,
+        .load_from = table->silent ? row->new_from : row->load_from,
+        .load_until = row->load_until,
+        .new_from = row->new_from,
+        .z = spectrum + row->planes,
+        .levels = &levels,
+    };
+    const struct host_walk walk = {
+        .tree = &walked,
+        .z = spectrum + row->planes,
+        .spectra = spectrum + row->spectrum,
+    };
+    for (uint32_t k = 0; k < row->blocks; k++) {
+        read.start = row->start + k * row->hop;
+        table->lanes->read(&read);
+        write_reports(table, &levels, row, k, output);
+        if (table->silent)
+            continue;
+        table->lanes->walk(&walk);
+        if (result_format_native(&plan->info.results))
+            write_block(table, row, k, walk.z, tree->q, output);
+        else
+            write_block_coded(table, row, k, walk.z, tree->q, &plan->info.results, output);
+    }
+}
+
+int host_run(struct engine *engine, const struct plan *plan, const struct row *rows, uint32_t count)
+{
+    for (uint32_t r = 0; r < count; r++)
+        run_row(engine, plan, &rows[r]);
+    return 0;
+}

@@ -1,0 +1,154 @@
+/*
+ * Shapes of the transforms in registers, see registers.h. The shapes were measured on an H100:
+ * few passes where an item has the registers for it, groups of 128 items or more, and exchanges
+ * of whole points unless they would not fit 48 KiB.
+ */
+#include "convolve/variants/registers.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+#include "convolve/plan/fft_plan.h"
+#include "kernels/row.h"
+
+enum { GROUP_ITEMS = 128, SEEN_BYTES = 24 };
+
+static const struct registers shapes[] = {
+    {32, 8, {8, 4, 1, 1}, 1, 1, false},
+    {64, 8, {8, 8, 1, 1}, 1, 1, false},
+    {128, 16, {16, 8, 1, 1}, 1, 1, false},
+    {256, 16, {16, 16, 1, 1}, 1, 1, false},
+    {512, 16, {16, 8, 4, 1}, 1, 1, false},
+    {1024, 16, {16, 8, 8, 1}, 1, 1, false},
+    {2048, 16, {16, 16, 8, 1}, 1, 1, false},
+    {4096, 16, {16, 16, 16, 1}, 1, 1, false},
+    {8192, 32, {32, 16, 16, 1}, 1, 1, true},
+};
+
+const struct registers *registers_find(uint32_t points)
+{
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        if (shapes[i].points == points)
+            return &shapes[i];
+    return NULL;
+}
+
+static uint32_t threads(const struct registers *shape)
+{
+    return shape->points / shape->each;
+}
+
+uint32_t registers_items(const struct registers *shape)
+{
+    return threads(shape) * shape->width * shape->blocks;
+}
+
+uint64_t registers_local_bytes(const struct registers *shape)
+{
+    return (uint64_t)(shape->points + threads(shape)) * shape->width * shape->blocks *
+           sizeof(float) * (shape->split ? 1 : 2);
+}
+
+uint64_t registers_report_bytes(const struct registers *shape)
+{
+    return (uint64_t)registers_items(shape) * SEEN_BYTES;
+}
+
+uint32_t registers_kept(const struct registers *shape, uint32_t decimate)
+{
+    assert(decimate > 0);
+    const uint32_t power = decimate & -decimate; /* the largest power of two that divides it */
+    return power < threads(shape) ? power : threads(shape);
+}
+
+static bool fits(const struct registers *shape, uint64_t local_bytes, uint32_t items_most)
+{
+    return registers_items(shape) <= items_most &&
+           registers_local_bytes(shape) + registers_report_bytes(shape) <= local_bytes;
+}
+
+void registers_fit(struct registers *shape, uint32_t width, uint64_t local_bytes,
+                   uint32_t items_most)
+{
+    assert(width > 0 && (width & (width - 1)) == 0);
+    shape->blocks = 1;
+    for (shape->width = width; shape->width > 1; shape->width /= 2) {
+        if (fits(shape, local_bytes, items_most))
+            break;
+        struct registers half = *shape; /* less memory rather than fewer rows */
+        half.split = true;
+        if (fits(&half, local_bytes, items_most)) {
+            *shape = half;
+            break;
+        }
+    }
+    while (registers_items(shape) < GROUP_ITEMS) {
+        struct registers more = *shape;
+        more.blocks *= 2;
+        if (!fits(&more, local_bytes, items_most))
+            break;
+        *shape = more;
+    }
+}
+
+int registers_options(const struct registers *shape, char *options, size_t bytes)
+{
+    return snprintf(options, bytes,
+                    "-D POINTS=%uu -D EACH=%uu -D RADIX_0=%u -D RADIX_1=%u -D RADIX_2=%u "
+                    "-D RADIX_3=%u -D WIDTH=%uu -D BLOCKS=%uu -D SPLIT=%d",
+                    shape->points, shape->each, shape->radices[0], shape->radices[1],
+                    shape->radices[2], shape->radices[3], shape->width, shape->blocks,
+                    shape->split);
+}
+
+int window_options(const struct sample_format *format, const struct row *row, bool offset,
+                   char *options, size_t bytes)
+{
+    static const int kinds[] = {[SAMPLE_SIGNED] = 0, [SAMPLE_UNSIGNED] = 1, [SAMPLE_FLOAT] = 2};
+    return snprintf(options, bytes,
+                    " -D WORD=%u -D SWAP=%d -D KIND=%d -D SHIFT_LEFT=%u -D SHIFT_RIGHT=%u "
+                    "-D OFFSET=%d",
+                    row->word, (row->flags & ROW_SWAP) != 0, kinds[format->kind], row->shift_left,
+                    row->shift_right, offset);
+}
+
+uint32_t registers_bin(const struct registers *shape, uint32_t place)
+{
+    const uint32_t t = place % threads(shape), j = place / threads(shape);
+    uint32_t passes = REGISTER_PASSES_MAX;
+    while (shape->radices[passes - 1] == 1)
+        passes--;
+    /* place_item and place_point of the last pass, whose nodes become single points */
+    const uint32_t size = shape->radices[passes - 1], each = shape->each;
+    uint32_t position = size >= each ? t / (size / each) * size + t % (size / each) : t * each;
+    const uint32_t g = j / size, k = j % size;
+    position += size >= each ? size / each * g + k : g * size + k;
+    /* its digits reversed: the first radix is the slowest digit of the position */
+    uint32_t bin = 0, weight = 1, span = shape->points;
+    for (uint32_t pass = 0; pass < passes; pass++) {
+        span /= shape->radices[pass];
+        bin += position / span * weight;
+        position %= span;
+        weight *= shape->radices[pass];
+    }
+    return bin;
+}
+
+void natural_spectrum(const struct tree *tree, const double *h, uint32_t count, double *work,
+                      float *unordered, float *bins)
+{
+    assert(tree->lanes == 1);
+    tree_spectrum(tree, h, count, work, unordered);
+    for (uint32_t v = 0; v < tree->q; v++) {
+        uint32_t bin = 0, weight = 1, span = tree->q, position = v;
+        for (uint64_t radices = tree->radices; radices != 0; radices >>= 2) {
+            const uint32_t log = radices & 3;
+            span >>= log;
+            bin += position / span * weight;
+            position %= span;
+            weight <<= log;
+        }
+        bins[2 * bin] = unordered[2 * v];
+        bins[2 * bin + 1] = unordered[2 * v + 1];
+    }
+}

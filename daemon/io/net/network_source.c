@@ -1,0 +1,193 @@
+/* Network source: see network_source.h. Opened on a worker, then loop thread. */
+#include "io/net/network_source.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "io/net/socket.h"
+
+enum {
+    LAST_DATAGRAMS = 65536,
+    LAST_BATCH = 64,
+};
+
+struct source {
+    uv_loop_t *loop;
+    struct source_host host;
+    struct ingest *ingest;
+    struct receiver *receiver;
+    uint64_t buffer_bytes;
+    uint64_t clock_steps, untold_drops; /* once the receiver is gone… */
+    struct receive_figures figures;     /* …and this */
+    bool started;
+    uv_timer_t closer; /* gives a source that never started an asynchronous close, too */
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+static void datagram(void *context, const struct received *received)
+{
+    ingest_datagram(context, received);
+}
+
+static void drops(void *context, uint64_t datagrams)
+{
+    ingest_drops(context, datagrams);
+}
+
+static void train_drops(void *context, uint64_t trains)
+{
+    ingest_train_drops(context, trains);
+}
+
+static unsigned guess(void *context, struct receive_guess *guesses, unsigned most)
+{
+    return ingest_guess(context, guesses, most);
+}
+
+static bool came_true(void *context, const struct receive_guess *guessed, unsigned number,
+                      const struct received *received)
+{
+    return ingest_came_true(context, guessed, number, received);
+}
+
+int network_source_open(const struct ingest_protocol *protocol,
+                        const struct source_options *options, uv_loop_t *loop,
+                        const struct source_host *host, struct source **out,
+                        struct problem *problem)
+{
+    struct source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a source");
+    source->loop = loop;
+    source->host = *host;
+    struct socket_receive_options wanted = {
+        .stream = options->stream,
+        .address = options->address,
+        .interface = options->interface,
+        .buffer_bytes = options->receive_buffer_bytes,
+        .bytes_per_second = options->rate_hz * options->frame_bytes,
+    };
+    /* Without numbers only the socket's count of dropped datagrams tells of a loss: no trains. */
+    const bool numbered = protocol->sequence_bits != 0;
+    int fd;
+    int error = ingest_open(protocol, options, host, &source->ingest, problem);
+    if (error != 0)
+        goto no_ingest;
+    error = socket_open_receive(&wanted, &fd, &source->buffer_bytes, problem);
+    if (error != 0)
+        goto no_receiver;
+    error = receiver_open(&(struct receiver_options){.stream = options->stream,
+                                                     .fd = fd,
+                                                     .work_per_wake = options->work_per_wake,
+                                                     .context = source->ingest,
+                                                     .wish = numbered ? options->receive
+                                                                      : RECEIVE_RECVMMSG,
+                                                     .datagram = datagram,
+                                                     .drops = drops,
+                                                     .train_drops = numbered ? train_drops : NULL,
+                                                     .guess = guess,
+                                                     .came_true = came_true},
+                          &source->receiver, problem);
+    if (error != 0)
+        goto no_receiver;
+    *out = source;
+    return 0;
+
+no_receiver:
+    ingest_close(source->ingest);
+no_ingest:
+    free(source);
+    return error;
+}
+
+int network_source_start(struct source *source, struct problem *problem)
+{
+    source->started = true;
+    return receiver_start(source->receiver, source->loop, problem);
+}
+
+/*
+ * What had reached the kernel before the stop still counts: it is read, as far as the stream has
+ * room for it, and no farther than a full socket buffer, for a sender may never pause.
+ */
+static void read_last(struct source *source)
+{
+    const struct source_host *host = &source->host;
+    uint64_t left = LAST_DATAGRAMS;
+    while (left > 0) {
+        uint32_t frames = ingest_last_frames(source->ingest);
+        uint64_t fit = LAST_BATCH;
+        if (host->room != NULL)
+            fit = host->room(host->context) / (frames > 0 ? frames : 1);
+        uint32_t most = frames == 0 ? 1 : fit < LAST_BATCH ? (uint32_t)fit : LAST_BATCH;
+        unsigned read = most > 0 ? receiver_read_more(source->receiver, most) : 0;
+        if (read == 0)
+            return;
+        left -= read < left ? read : left;
+    }
+}
+
+void network_source_stop(struct source *source)
+{
+    read_last(source);
+    receiver_stop(source->receiver);
+    ingest_stop(source->ingest);
+}
+
+/* Inside `closed` the source still answers `ledger`. */
+static void finish(struct source *source)
+{
+    if (source->closed != NULL)
+        source->closed(source->closed_context);
+    ingest_close(source->ingest);
+    free(source);
+}
+
+static void closer_closed(uv_handle_t *handle)
+{
+    finish(handle->data);
+}
+
+static void receiver_closed(void *context)
+{
+    struct source *source = context;
+    source->receiver = NULL;
+    if (source->started) {
+        finish(source);
+        return;
+    }
+    uv_timer_init(source->loop, &source->closer);
+    source->closer.data = source;
+    uv_close((uv_handle_t *)&source->closer, closer_closed);
+}
+
+void network_source_close(struct source *source, void (*closed)(void *context), void *context)
+{
+    source->closed = closed;
+    source->closed_context = context;
+    network_source_stop(source);
+    source->clock_steps = receiver_clock_steps(source->receiver);
+    source->untold_drops = receiver_untold_drops(source->receiver);
+    receiver_figures(source->receiver, &source->figures);
+    receiver_close(source->receiver, receiver_closed, source);
+}
+
+void network_source_ledger(const struct source *source, struct source_ledger *ledger)
+{
+    const struct receiver *receiver = source->receiver;
+    ingest_ledger(source->ingest, ledger);
+    ledger->buffer_bytes = source->buffer_bytes;
+    if (receiver != NULL)
+        receiver_figures(receiver, &ledger->receive);
+    else
+        ledger->receive = source->figures;
+    ledger->clock_steps = receiver != NULL ? receiver_clock_steps(receiver) : source->clock_steps;
+    ledger->kernel_drops +=
+        receiver != NULL ? receiver_untold_drops(receiver) : source->untold_drops;
+}
+
+uint16_t network_source_port(const struct source *source)
+{
+    return source->receiver != NULL ? receiver_port(source->receiver) : 0;
+}

@@ -1,0 +1,558 @@
+/*
+ * Sink `rtp`: results as RTP to one configured address or group, big-endian, with the header
+ * extension of wire/rtp.h in every packet and an SDP file beside them.
+ *
+ *     result ──► packets of whole frames ──► slots (ring) ── sendmmsg ──► kernel
+ *
+ * They go down at flush, and before it whenever EARLY_TRAINS of them are full, while they are
+ * still in the cache; an empty ring begins again at its first slot for the same reason.
+ *
+ * Packets of one size go down together as a train, which the kernel cuts behind the costly
+ * part of its way (UDP_SEGMENT); where it cannot, they go one by one.
+ *
+ * Packets are as large as the mtu allows; a result ends with a shorter one, so that every
+ * packet lies in one result and its times are exact. Time stamps are the timeline's frame
+ * modulo 2^32 and so advance by elapsed time across epochs; sequence numbers count packets
+ * built, so that one that was dropped here is seen as lost there. Of a stream that decimates all of
+ * that counts kept frames, at the output's rate.
+ *
+ * When the kernel takes no more, packets wait in the ring for the socket to become writable;
+ * only when the ring is full are they dropped (`socket`). What the kernel says cannot arrive
+ * is dropped as `unreachable`, and sending goes on.
+ *
+ * Opened on a worker, then loop thread. Nothing is allocated after open.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "wire/rtp.h"
+#include "io/net/sdp.h"
+#include "io/sinks.h"
+#include "io/net/socket.h"
+
+enum {
+    MTU_BYTES = 1500,
+    IP_UDP_BYTES_4 = 28,
+    IP_UDP_BYTES_6 = 48,
+    HEADERS_BYTES = RTP_HEADER_BYTES + RTP_EXTENSION_BYTES,
+    RING_BYTES = 4 << 20,
+    SLOTS_MIN = 64,
+    SLOTS_MAX = 4096,
+    TRAINS = 64,         /* handed over in one call */
+    TRAIN_PACKETS = 64,  /* UDP_MAX_SEGMENTS of the older kernels */
+    TRAIN_BYTES = 65000, /* below what one UDP datagram could carry */
+    EARLY_TRAINS = 2,
+    LOG_INTERVAL_S = 30,
+};
+
+union train_control {
+    struct cmsghdr align;
+    uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
+};
+
+struct sink {
+    struct sink_options options;
+    uv_loop_t *loop;
+    int fd;
+    uint32_t frame_bytes, packet_frames;
+    double factor;             /* unit → normalised */
+    char address[SOCKET_TEXT]; /* for messages */
+
+    /* the ring: slots [first, next) wait to be sent */
+    uint32_t slots; /* a power of two */
+    uint64_t first, next;
+    size_t slot_bytes;
+    uint32_t early_packets; /* so many waiting are sent before flush */
+    uint8_t *buffers;      /* [slots][slot_bytes] */
+    struct iovec *vectors; /* [slots] */
+    uint32_t *frames;      /* [slots] */
+
+    /* the trains of one call */
+    bool segments; /* the kernel cuts trains here */
+    struct mmsghdr trains[TRAINS];
+    union train_control controls[TRAINS];
+
+    uint32_t ssrc;
+    uint16_t sequence;
+    struct sink_ledger ledger;
+    struct log_limit unreachable_limit, size_limit;
+
+    uv_poll_t writable;
+    uv_timer_t deadline;
+    bool polled, blocked; /* blocked: waiting for `writable` */
+    int open_handles;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* ---- sending ---------------------------------------------------------------------------- */
+
+static uint32_t oldest(const struct sink *s)
+{
+    return (uint32_t)(s->first & (s->slots - 1));
+}
+
+static void drop_oldest(struct sink *s, enum drop reason)
+{
+    uint32_t frames = s->frames[oldest(s)];
+    s->ledger.dropped[reason] += frames;
+    s->ledger.pending -= frames;
+    s->first++;
+}
+
+static void count_sent(struct sink *s, const struct mmsghdr *train)
+{
+    for (size_t i = 0; i < train->msg_hdr.msg_iovlen; i++) {
+        uint32_t slot = oldest(s), frames = s->frames[slot];
+        s->ledger.delivered += frames;
+        s->ledger.pending -= frames;
+        s->ledger.packets++;
+        s->ledger.bytes += s->vectors[slot].iov_len;
+        s->first++;
+    }
+}
+
+/* How many packets from `slot` on make a train: all of one size, the last may be shorter. */
+static uint32_t train_from(const struct sink *s, uint32_t slot, uint64_t waiting)
+{
+    uint32_t most = s->segments ? TRAIN_PACKETS : 1, count = 0;
+    size_t first_bytes = s->vectors[slot].iov_len, bytes = 0;
+    while (count < most && count < waiting && slot + count < s->slots) {
+        size_t next_bytes = s->vectors[slot + count].iov_len;
+        if (next_bytes > first_bytes || (count > 0 && bytes + next_bytes > TRAIN_BYTES))
+            break;
+        bytes += next_bytes;
+        count++;
+        if (next_bytes < first_bytes)
+            break;
+    }
+    return count;
+}
+
+static unsigned make_trains(struct sink *s)
+{
+    unsigned trains = 0;
+    for (uint64_t at = s->first; at != s->next && trains < TRAINS; trains++) {
+        uint32_t slot = (uint32_t)(at & (s->slots - 1));
+        uint32_t count = train_from(s, slot, s->next - at);
+        struct msghdr *message = &s->trains[trains].msg_hdr;
+        *message = (struct msghdr){.msg_iov = &s->vectors[slot], .msg_iovlen = count};
+        if (count > 1) {
+            message->msg_control = &s->controls[trains];
+            message->msg_controllen = sizeof s->controls[trains];
+            struct cmsghdr *header = CMSG_FIRSTHDR(message);
+            header->cmsg_level = SOL_UDP;
+            header->cmsg_type = UDP_SEGMENT;
+            header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+            uint16_t bytes = (uint16_t)s->vectors[slot].iov_len;
+            memcpy(CMSG_DATA(header), &bytes, sizeof bytes);
+        }
+        at += count;
+    }
+    return trains;
+}
+
+/* What the kernel's refusal of the oldest packet means; true when it has to wait. */
+static bool refused(struct sink *s, int reason)
+{
+    bool train = s->trains[0].msg_hdr.msg_iovlen > 1;
+    if (train && (reason == EIO || reason == EINVAL || reason == EMSGSIZE || reason == EOPNOTSUPP ||
+                  reason == ENOPROTOOPT)) {
+        s->segments = false; /* no checksums in hardware, or a smaller mtu on the way */
+        return false;
+    }
+    switch (reason) {
+    case EINTR:
+        return false;
+    case EAGAIN:
+        return true;
+    case ECONNREFUSED: /* ICMP of an earlier packet; this one was not sent either */
+    case EHOSTUNREACH:
+    case EHOSTDOWN:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case EPERM:
+    case EACCES:
+        drop_oldest(s, DROP_UNREACHABLE);
+        log_limited(&s->unreachable_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                    "sink %s: %s does not receive: %s", s->options.name, s->address,
+                    reason == ECONNREFUSED ? "no program listens there" : strerror(reason));
+        return false;
+    default:
+        drop_oldest(s, DROP_SOCKET);
+        log_limited(&s->size_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
+                    "sink %s: sending to %s failed: %s%s", s->options.name, s->address,
+                    strerror(reason),
+                    reason == EMSGSIZE ? "; the way there takes smaller packets: lower `mtu`" : "");
+        return false;
+    }
+}
+
+static void wait_writable(struct sink *s);
+
+static void send_waiting(struct sink *s)
+{
+    while (s->first != s->next) {
+        int sent = sendmmsg(s->fd, s->trains, make_trains(s), MSG_DONTWAIT | MSG_NOSIGNAL);
+        for (int i = 0; i < sent; i++)
+            count_sent(s, &s->trains[i]);
+        if (sent <= 0 && refused(s, errno)) {
+            wait_writable(s);
+            return;
+        }
+    }
+    s->first = s->next = 0;
+    if (s->blocked) {
+        s->blocked = false;
+        uv_poll_stop(&s->writable);
+    }
+}
+
+static void finish_closing(struct sink *s);
+
+static void became_writable(uv_poll_t *poll, int status, int events)
+{
+    struct sink *s = poll->data;
+    (void)status, (void)events; /* an error shows in sendmmsg */
+    send_waiting(s);
+    if (s->blocked)
+        return;
+    if (s->closed != NULL)
+        finish_closing(s);
+    else if (s->options.room_again != NULL)
+        s->options.room_again(s->options.room_context);
+}
+
+static void wait_writable(struct sink *s)
+{
+    if (s->blocked)
+        return;
+    if (!s->polled) {
+        if (uv_poll_init(s->loop, &s->writable, s->fd) != 0)
+            return; /* the next flush tries again */
+        s->polled = true;
+        s->writable.data = s;
+    }
+    s->blocked = uv_poll_start(&s->writable, UV_WRITABLE, became_writable) == 0;
+}
+
+/* ---- packets ---------------------------------------------------------------------------- */
+
+static uint32_t saturate32(int64_t value)
+{
+    return value < 0 ? 0 : value < (int64_t)UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+/* What of the result's invalid ranges lies in frames [from, until). */
+static void mark_invalid(const struct result *result, uint64_t from, uint64_t until,
+                         struct rtp_result_info *info)
+{
+    uint64_t first = until, last = from;
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        if (range->from >= until || range->until <= from)
+            continue;
+        first = range->from < first ? range->from : first;
+        last = range->until > last ? range->until : last;
+        info->causes |= (uint16_t)(1u << range->cause);
+    }
+    if (first >= last)
+        return;
+    info->flags |= RTP_INVALID;
+    info->invalid_from = (uint16_t)(first > from ? first - from : 0);
+    info->invalid_until = (uint16_t)((last < until ? last : until) - from);
+}
+
+static struct rtp_result_info info_of(const struct sink *s, const struct result *result,
+                                      int64_t now_ns)
+{
+    uint32_t decimate = s->options.stream.decimate > 1 ? s->options.stream.decimate : 1;
+    struct rtp_result_info info = {
+        .egress_100ns = rtp_100ns(result->stage_ns[STAGE_EGRESS] + now_ns - result->delivered_ns),
+        .clock = (uint8_t)result->clock,
+        .flags = result->aligned ? RTP_ALIGNED : 0,
+        .clock_error_ns = saturate32(result->clock_error_ns),
+        .epoch = (uint32_t)result->epoch,
+        .record = (uint32_t)result->record,
+        .delay_half_frames = saturate32(llrint(2 * result->delay_frames * decimate)),
+        .decimate = (uint16_t)decimate,
+    };
+    for (int stage = STAGE_ACCUMULATE; stage <= STAGE_DEVICE; stage++)
+        info.stage_100ns[stage] = rtp_100ns(result->stage_ns[stage]);
+    return info;
+}
+
+/* Builds the packet of frames [at, at + frames) of the result in the next free slot. */
+static void build_packet(struct sink *s, const struct result *result,
+                         const struct rtp_result_info *common, uint32_t at, uint32_t frames)
+{
+    bool first = at == 0, last = at + frames == result->frames;
+    struct rtp_result_info info = *common;
+    info.first_frame = result->first_frame + at;
+    info.capture_ns = result->capture_ns + llrint(at / result->rate_hz * 1e9);
+    if (first && result->flags & RESULT_EPOCH_START)
+        info.flags |= RTP_EPOCH_START;
+    if (last && result->flags & RESULT_EPOCH_END)
+        info.flags |= RTP_EPOCH_END;
+    mark_invalid(result, info.first_frame, info.first_frame + frames, &info);
+
+    struct rtp_header header = {
+        .marker = info.flags & RTP_EPOCH_START,
+        .payload_type = (uint8_t)s->options.payload_type,
+        .sequence = s->sequence++,
+        .timestamp = (uint32_t)(result->timeline_frame + at),
+        .ssrc = s->ssrc,
+    };
+    if (s->next - s->first == s->slots) {
+        s->ledger.dropped[DROP_SOCKET] += frames;
+        return;
+    }
+    uint32_t slot = (uint32_t)(s->next++ & (s->slots - 1));
+    uint8_t *out = s->buffers + slot * s->slot_bytes;
+    size_t used = rtp_build(out, &header, &info);
+    assert(used == HEADERS_BYTES);
+    uint32_t channels = s->options.stream.channels;
+    if (frames > 0 && result->wire != NULL)
+        memcpy(out + used, result->wire + (size_t)at * s->frame_bytes,
+               (size_t)frames * s->frame_bytes);
+    else if (frames > 0)
+        s->ledger.saturated +=
+            sample_encode_block(&s->options.format, result->samples + (size_t)at * channels,
+                                (size_t)frames * channels, s->factor, out + used);
+    s->vectors[slot].iov_len = used + (size_t)frames * s->frame_bytes;
+    s->frames[slot] = frames;
+    s->ledger.pending += frames;
+}
+
+static int64_t rtp_put(struct sink *s, const struct result *result)
+{
+    assert(result->flags & RESULT_RAW || result->channels == s->options.stream.channels);
+    assert(result->wire == NULL || result->wire_format.format.bytes == s->options.format.bytes);
+    if (result->flags & RESULT_RAW)
+        return clock_monotonic_ns();
+    struct rtp_result_info common = info_of(s, result, clock_monotonic_ns());
+    s->ledger.frames += result->frames;
+    s->ledger.saturated += result->saturated;
+    uint32_t at = 0;
+    /* A result without frames is sent only to say that an epoch has begun or ended. */
+    if (result->frames == 0 && result->flags & (RESULT_EPOCH_START | RESULT_EPOCH_END))
+        build_packet(s, result, &common, 0, 0);
+    while (at < result->frames) {
+        uint32_t left = result->frames - at;
+        uint32_t frames = left < s->packet_frames ? left : s->packet_frames;
+        if (s->next - s->first == s->slots && !s->blocked)
+            send_waiting(s);
+        build_packet(s, result, &common, at, frames);
+        at += frames;
+        if (s->next - s->first >= s->early_packets && !s->blocked)
+            send_waiting(s);
+    }
+    return clock_monotonic_ns();
+}
+
+static void rtp_flush(struct sink *s)
+{
+    if (!s->blocked)
+        send_waiting(s);
+}
+
+static uint64_t rtp_room(const struct sink *s)
+{
+    return s->blocked ? 0 : UINT64_MAX;
+}
+
+static void rtp_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    *ledger = s->ledger;
+}
+
+static struct result_format rtp_results(const struct sink_options *options)
+{
+    return (struct result_format){
+        options->format, options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale};
+}
+
+/* ---- open ------------------------------------------------------------------------------- */
+
+static int plan_packets(struct sink *s, bool v6, struct problem *problem)
+{
+    const struct sink_options *o = &s->options;
+    uint32_t mtu = o->mtu > 0 ? o->mtu : MTU_BYTES;
+    uint32_t headers = HEADERS_BYTES + (v6 ? IP_UDP_BYTES_6 : IP_UDP_BYTES_4);
+    if (sdp_encoding_name(&o->format) == NULL) {
+        char name[24];
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "RTP does not carry the format %s here: write s16, s24, s32 or f32",
+                           sample_format_name(&o->format, name));
+    }
+    s->frame_bytes = o->stream.channels * o->format.bytes;
+    s->packet_frames = mtu > headers ? (mtu - headers) / s->frame_bytes : 0;
+    if (s->packet_frames == 0)
+        return problem_set(problem, ERROR_LIMIT,
+                           "a frame of %u channels has %u bytes and does not fit packets of %u "
+                           "with their headers: write mtu = %u or more, or a narrower `format`",
+                           o->stream.channels, s->frame_bytes, mtu, headers + s->frame_bytes);
+    s->slot_bytes = ((size_t)HEADERS_BYTES + (size_t)s->packet_frames * s->frame_bytes + 63) & ~63u;
+    uint32_t train = (uint32_t)(TRAIN_BYTES / s->slot_bytes);
+    train = train < 1 ? 1 : train < TRAIN_PACKETS ? train : TRAIN_PACKETS;
+    s->early_packets = EARLY_TRAINS * train;
+    s->slots = SLOTS_MIN;
+    while (s->slots < SLOTS_MAX && 2 * s->slots * s->slot_bytes <= RING_BYTES)
+        s->slots *= 2;
+    return 0;
+}
+
+static int make_ring(struct sink *s, struct problem *problem)
+{
+    s->buffers = malloc(s->slots * s->slot_bytes);
+    s->vectors = calloc(s->slots, sizeof *s->vectors);
+    s->frames = calloc(s->slots, sizeof *s->frames);
+    if (s->buffers == NULL || s->vectors == NULL || s->frames == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the packets of a sink");
+    for (uint32_t i = 0; i < s->slots; i++)
+        s->vectors[i].iov_base = s->buffers + i * s->slot_bytes;
+    return 0;
+}
+
+static void destroy(struct sink *s)
+{
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->buffers);
+    free(s->vectors);
+    free(s->frames);
+    free(s);
+}
+
+static int write_sdp(const struct sink *s, const struct socket_address *to, struct problem *problem)
+{
+    const struct sink_options *o = &s->options;
+    struct sdp_media media = {
+        .name = o->stream.name,
+        .to = *to,
+        .ttl = o->ttl,
+        .payload_type = o->payload_type,
+        .format = o->format,
+        .rate_hz = o->stream.rate_hz,
+        .decimate = o->stream.decimate > 1 ? o->stream.decimate : 1,
+        .channels = o->stream.channels,
+        .packet_frames = s->packet_frames,
+        .ssrc = s->ssrc,
+        .session = rtp_ntp_from_ns(clock_realtime_ns()),
+        .full_scale = o->format.kind == SAMPLE_FLOAT ? 1 : o->full_scale,
+        .delay_frames = o->stream.delay_frames,
+    };
+    socklen_t bytes = sizeof media.from;
+    if (getsockname(s->fd, (struct sockaddr *)&media.from, &bytes) != 0)
+        media.from = to->storage;
+    return sdp_write(&media, o->sdp_path, problem);
+}
+
+static int rtp_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
+                    struct problem *problem)
+{
+    struct sink *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
+    s->options = *options;
+    s->loop = loop;
+    s->fd = -1;
+    s->segments = true;
+    s->factor = rtp_results(options).factor;
+    /* A start that nobody can guess, as RFC 3550 section 5.1 asks. */
+    uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
+    if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
+        log_debug("sink %s: no random numbers yet; the clock serves", options->name);
+    s->ssrc = options->ssrc_set ? options->ssrc : chance[0];
+    s->sequence = (uint16_t)chance[1];
+
+    struct socket_address to;
+    struct socket_send_options wanted = {
+        .sink = options->name,
+        .address = options->address,
+        .interface = options->interface,
+        .ttl = options->ttl,
+        .buffer_bytes = options->send_buffer_bytes,
+    };
+    int error = socket_open_send(&wanted, &s->fd, &to, problem);
+    if (error == 0)
+        error = plan_packets(s, to.storage.ss_family == AF_INET6, problem);
+    if (error == 0)
+        error = make_ring(s, problem);
+    if (error == 0 && options->sdp_path != NULL)
+        error = write_sdp(s, &to, problem);
+    if (error != 0) {
+        destroy(s);
+        return error;
+    }
+    socket_text(&to.storage, s->address);
+    *out = s;
+    return 0;
+}
+
+/* ---- close ------------------------------------------------------------------------------ */
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct sink *s = handle->data;
+    if (--s->open_handles > 0)
+        return;
+    s->closed(s->closed_context);
+    destroy(s);
+}
+
+static void finish_closing(struct sink *s)
+{
+    if (uv_is_closing((uv_handle_t *)&s->deadline))
+        return;
+    while (s->first != s->next)
+        drop_oldest(s, DROP_STOPPED);
+    s->open_handles = 1 + s->polled;
+    uv_close((uv_handle_t *)&s->deadline, handle_closed);
+    if (s->polled)
+        uv_close((uv_handle_t *)&s->writable, handle_closed);
+}
+
+static void deadline_passed(uv_timer_t *timer)
+{
+    finish_closing(timer->data);
+}
+
+static void rtp_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
+                      void *context)
+{
+    s->closed = closed;
+    s->closed_context = context;
+    uv_update_time(s->loop); /* timers count from the loop's time, which may be old */
+    uv_timer_init(s->loop, &s->deadline);
+    s->deadline.data = s;
+    rtp_flush(s);
+    int64_t left_ns = deadline_ns - clock_monotonic_ns();
+    if (!s->blocked || left_ns <= 0)
+        finish_closing(s);
+    else
+        uv_timer_start(&s->deadline, deadline_passed, (uint64_t)(left_ns / NS_PER_MS) + 1, 0);
+}
+
+const struct sink_ops sink_rtp = {
+    .name = "rtp",
+    .sentence = "RTP over UDP to one address or group: L16, L24, 32-bit integer or float, with "
+                "capture times and latencies, and an SDP file for ffplay, gst-launch and "
+                "convolv-tap",
+    .open = rtp_open,
+    .put = rtp_put,
+    .room = rtp_room,
+    .flush = rtp_flush,
+    .close = rtp_close,
+    .wire = rtp_results,
+    .ledger = rtp_ledger,
+};

@@ -1,0 +1,260 @@
+/*
+ * Source `osc`: the blocks that the OSC server receives for one stream.
+ *
+ *     /convolvd/STREAM/block  [sequence]  [first frame]  samples
+ *
+ * Sequence and first frame come both (h, two i each, or one i each) or not at all; samples are a blob
+ * in the stream's format (float32 or int16, big-endian, frame by frame) or, for float32, a list of f.
+ * Blocks with numbers are placed by them like RTP packets. Without numbers the daemon counts: a loss
+ * cannot be seen then, and the ledger says so. The first form that comes is followed until its sender
+ * has been silent for `max dropout`.
+ *
+ * Opened on a worker, then loop thread. Nothing allocates per block, nothing is copied.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "io/net/ingest.h"
+#include "io/osc/internal.h"
+#include "io/sources.h"
+
+enum form { COUNTED, NUMBERED, FORMS };
+
+struct source {
+    struct source_options options;
+    struct source_host host;
+    uv_loop_t *loop;
+    struct ingest *ingest[FORMS];
+    enum form form;
+    bool heard;          /* some form is followed */
+    bool turned;         /* the next packet begins anew: the form has changed */
+    int64_t last_ns;
+    uint64_t strays;     /* blocks of the other form, malformed ones */
+    struct log_limit limit;
+    struct source *next; /* of those that are started */
+    uv_timer_t closer;   /* makes the close asynchronous */
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* Those that take blocks; loop thread. */
+static struct source *started;
+
+/* ---- what a block says ------------------------------------------------------------------------ */
+
+static void keep(void *context, const struct osc_message *message)
+{
+    *(struct osc_message *)context = *message;
+}
+
+/* Samples from here to the end of the message: one blob, or nothing but f. */
+static bool read_samples(const struct source_options *options, struct osc_reader *reader,
+                         struct ingest_fields *fields)
+{
+    const char *rest = reader->message->types + reader->index;
+    if (osc_read_blob(reader, &fields->payload, &fields->payload_bytes))
+        return osc_peek(reader) == '\0';
+    size_t floats = strspn(rest, "f");
+    if (floats == 0 || rest[floats] != '\0' || options->format.kind != SAMPLE_FLOAT)
+        return false;
+    fields->payload = reader->at;
+    fields->payload_bytes = 4 * floats;
+    return true;
+}
+
+static bool read_numbers(struct osc_reader *reader, struct ingest_fields *fields)
+{
+    double sequence, frame;
+    if (strspn(reader->message->types, "i") == 2) {
+        if (!osc_read_number(reader, &sequence) || !osc_read_number(reader, &frame))
+            return false;
+        fields->sequence = (uint64_t)(int64_t)sequence;
+        fields->timestamp = (uint64_t)(int64_t)frame;
+        return true;
+    }
+    return osc_read_wide(reader, &fields->sequence) && osc_read_wide(reader, &fields->timestamp);
+}
+
+static int parse(const struct source_options *options, const struct received *received,
+                 struct ingest_fields *fields, bool numbered)
+{
+    struct osc_message message = {0};
+    if (osc_walk(received->data, received->bytes, NULL, keep, &message) != OSC_OK ||
+        message.data == NULL)
+        return 1 + REJECT_MALFORMED;
+    struct osc_reader reader = {.message = &message, .at = message.arguments};
+    if ((numbered && !read_numbers(&reader, fields)) || !read_samples(options, &reader, fields))
+        return 1 + REJECT_MALFORMED;
+    return 0;
+}
+
+static int parse_numbered(const struct source_options *options, const struct received *received,
+                          struct ingest_fields *fields)
+{
+    return parse(options, received, fields, true);
+}
+
+static int parse_counted(const struct source_options *options, const struct received *received,
+                         struct ingest_fields *fields)
+{
+    return parse(options, received, fields, false);
+}
+
+static const struct ingest_protocol protocols[FORMS] = {
+    [COUNTED] = {.parse = parse_counted},
+    [NUMBERED] = {.timestamp_bits = 32, .sequence_bits = 64, .parse = parse_numbered},
+};
+
+/* ---- blocks ----------------------------------------------------------------------------------- */
+
+static enum verdict put(void *context, const struct packet *packet)
+{
+    struct source *source = context;
+    struct packet copy = *packet;
+    if (source->turned)
+        copy.flags |= PACKET_DISCONTINUITY;
+    source->turned = false;
+    return source->host.put(source->host.context, &copy);
+}
+
+static enum form form_of(const struct received *received)
+{
+    struct osc_message message = {.types = ""};
+    osc_walk(received->data, received->bytes, NULL, keep, &message);
+    return message.types[0] == 'b' || message.types[0] == 'f' ? COUNTED : NUMBERED;
+}
+
+/* Which form this block has, when it is the one that is followed now. */
+static bool follow(struct source *source, const struct received *received, enum form *form)
+{
+    *form = form_of(received);
+    if (source->heard && *form != source->form &&
+        received->receive_ns - source->last_ns <= source->options.max_dropout_ns)
+        return false;
+    source->turned = source->turned || (source->heard && *form != source->form);
+    if (!source->heard && *form == COUNTED)
+        log_notice("stream %s: OSC blocks without sequence and first frame: they are counted as they come, "
+                   "and a loss cannot be seen", source->options.stream);
+    source->heard = true;
+    source->form = *form;
+    return true;
+}
+
+bool osc_source_block(const char *stream, size_t length, const struct received *received)
+{
+    struct source *source = started;
+    while (source != NULL && (strlen(source->options.stream) != length ||
+                              memcmp(source->options.stream, stream, length) != 0))
+        source = source->next;
+    if (source == NULL)
+        return false;
+    enum form form;
+    if (!follow(source, received, &form)) {
+        source->strays++;
+        log_limited(&source->limit, 30 * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                    "stream %s: OSC blocks %s numbers refused: those %s are followed",
+                    source->options.stream, form == NUMBERED ? "with" : "without",
+                    form == NUMBERED ? "without" : "with");
+        return true;
+    }
+    source->last_ns = received->receive_ns;
+    ingest_datagram(source->ingest[form], received);
+    return true;
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static void destroy(struct source *source)
+{
+    for (int form = 0; form < FORMS; form++)
+        ingest_close(source->ingest[form]);
+    free(source);
+}
+
+static int osc_source_open(const struct source_options *options, uv_loop_t *loop,
+                           const struct source_host *host, struct source **out,
+                           struct problem *problem)
+{
+    struct source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a source");
+    source->options = *options;
+    source->host = *host;
+    source->loop = loop;
+    const struct source_host own = {.context = source, .put = put}; /* all that ingest calls */
+    int error = 0;
+    for (int form = 0; form < FORMS && error == 0; form++)
+        error = ingest_open(&protocols[form], options, &own, &source->ingest[form], problem);
+    if (error != 0) {
+        destroy(source);
+        return error;
+    }
+    *out = source;
+    return 0;
+}
+
+static int osc_source_start(struct source *source, struct problem *problem)
+{
+    (void)problem;
+    source->next = started;
+    started = source;
+    return 0;
+}
+
+static void osc_source_stop(struct source *source)
+{
+    for (struct source **at = &started; *at != NULL; at = &(*at)->next) {
+        if (*at != source)
+            continue;
+        *at = source->next;
+        break;
+    }
+    for (int form = 0; form < FORMS; form++)
+        ingest_stop(source->ingest[form]);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct source *source = handle->data;
+    source->closed(source->closed_context);
+    destroy(source);
+}
+
+static void osc_source_close(struct source *source, void (*closed)(void *context), void *context)
+{
+    osc_source_stop(source);
+    source->closed = closed;
+    source->closed_context = context;
+    uv_timer_init(source->loop, &source->closer);
+    source->closer.data = source;
+    uv_close((uv_handle_t *)&source->closer, on_closed);
+}
+
+static void osc_source_ledger(const struct source *source, struct source_ledger *ledger)
+{
+    ingest_ledger(source->ingest[NUMBERED], ledger);
+    struct source_ledger counted;
+    ingest_ledger(source->ingest[COUNTED], &counted);
+    ledger->datagrams += counted.datagrams + source->strays;
+    ledger->accepted += counted.accepted;
+    ledger->held += counted.held;
+    ledger->senders += counted.senders;
+    for (int i = 0; i < REJECTS; i++)
+        ledger->rejected[i] += counted.rejected[i];
+    ledger->rejected[REJECT_MALFORMED] += source->strays;
+    ledger->loss_detectable = !source->heard || source->form == NUMBERED;
+}
+
+const struct source_ops source_osc = {
+    .name = "osc",
+    .sentence = "blocks that OSC messages /convolvd/NAME/block bring through the server of [osc], over "
+                "UDP or TCP",
+    .live = true,
+    .loss_detectable = true,
+    .open = osc_source_open,
+    .start = osc_source_start,
+    .stop = osc_source_stop,
+    .close = osc_source_close,
+    .ledger = osc_source_ledger,
+};

@@ -1,0 +1,205 @@
+/* Sidecar: see sidecar.h. */
+#include "io/recording/sidecar.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+void sidecar_reset(struct sidecar *sidecar)
+{
+    sidecar->complete = false;
+    sidecar->frames = 0;
+    sidecar->saturated = 0;
+    sidecar->range_count = 0;
+    sidecar->missing_count = 0;
+    sidecar->filters_count = 0;
+    sidecar->clock_error_ns = 0;
+    memset(sidecar->last_range, 0, sizeof sidecar->last_range);
+}
+
+bool sidecar_add(struct sidecar *sidecar, struct invalid_range range)
+{
+    uint32_t latest = sidecar->last_range[range.cause];
+    if (latest > 0) {
+        struct invalid_range *last = &sidecar->ranges[latest - 1];
+        if (range.from <= last->until && range.until >= last->from) {
+            last->from = range.from < last->from ? range.from : last->from;
+            last->until = range.until > last->until ? range.until : last->until;
+            return true;
+        }
+    }
+    if (sidecar->range_count == SIDECAR_RANGES_MAX)
+        return false;
+    sidecar->ranges[sidecar->range_count++] = range;
+    sidecar->last_range[range.cause] = sidecar->range_count;
+    return true;
+}
+
+bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters)
+{
+    uint32_t count = sidecar->filters_count;
+    if (count > 0 && strcmp(sidecar->filters[count - 1].taps_hash, filters->taps_hash) == 0)
+        return true;
+    if (count == SIDECAR_FILTERS_MAX)
+        return false;
+    sidecar->filters[count] = *filters;
+    sidecar->filters_count++;
+    return true;
+}
+
+const char *sidecar_time(int64_t realtime_ns, char text[40])
+{
+    time_t seconds = (time_t)(realtime_ns / NS_PER_SECOND);
+    int64_t rest_ns = realtime_ns % NS_PER_SECOND;
+    if (rest_ns < 0) {
+        rest_ns += NS_PER_SECOND;
+        seconds--;
+    }
+    struct tm utc;
+    gmtime_r(&seconds, &utc);
+    size_t used = strftime(text, 40, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(text + used, 40 - used, ".%09dZ", (int)rest_ns);
+    return text;
+}
+
+static json_t *ranges_json(const struct invalid_range *ranges, uint32_t count, uint64_t from,
+                           uint64_t until)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t first = ranges[i].from > from ? ranges[i].from : from;
+        uint64_t end = ranges[i].until < until ? ranges[i].until : until;
+        if (first >= end)
+            continue;
+        json_array_append_new(list, json_pack("{s:I, s:I, s:s}", "from", (json_int_t)first, "until",
+                                              (json_int_t)end, "cause",
+                                              invalid_cause_name(ranges[i].cause)));
+    }
+    return list;
+}
+
+/* json_pack's "s" refuses NULL. */
+static const char *text_or_empty(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+static json_t *channels_json(const struct sink_options *options)
+{
+    const struct sink_stream *stream = &options->stream;
+    json_t *list = json_array();
+    uint32_t channels = options->raw ? stream->input_channels : stream->channels;
+    for (uint32_t c = 0; c < channels; c++) {
+        json_t *channel;
+        if (options->raw && stream->input_scales != NULL) {
+            const struct channel_scale *scale = &stream->input_scales[c];
+            channel =
+                json_pack("{s:s, s:f, s:f, s:f}", "unit", scale->unit, "full_scale",
+                          scale->full_scale, "offset", scale->offset, "gain_db", scale->gain_db);
+        } else {
+            bool known = !options->raw && stream->units != NULL;
+            channel =
+                json_pack("{s:s, s:f}", "unit", text_or_empty(known ? stream->units[c] : NULL),
+                          "full_scale", options->full_scale);
+        }
+        json_array_append_new(list, channel);
+    }
+    return list;
+}
+
+static json_t *filters_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->filters_count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I, s:s, s:i}", "first_frame",
+                                        (json_int_t)s->filters[i].first_frame, "taps_hash",
+                                        s->filters[i].taps_hash, "taps_longest",
+                                        (int)s->filters[i].taps_longest));
+    return list;
+}
+
+static json_t *sidecar_json(const struct sidecar *s, const char *recording)
+{
+    const struct sink_options *options = s->options;
+    const struct sink_stream *stream = &options->stream;
+    const char *slash = strrchr(recording, '/');
+    double rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
+    uint64_t end = s->first_frame + s->frames;
+    char format[24], captured[40];
+    json_t *root = json_object();
+    const struct {
+        const char *key;
+        json_t *value;
+    } members[] = {
+        {"file", json_string(slash != NULL ? slash + 1 : recording)},
+        {"stream", json_string(text_or_empty(stream->name))},
+        {"sink", json_string(text_or_empty(options->name))},
+        {"content", json_string(options->raw ? "input" : "output")},
+        {"complete", json_boolean(s->complete)},
+        {"first_frame", json_integer((json_int_t)s->first_frame)},
+        {"frames", json_integer((json_int_t)s->frames)},
+        {"timeline_frame", json_integer((json_int_t)s->timeline_frame)},
+        {"epoch", json_integer((json_int_t)s->epoch)},
+        {"record", json_integer((json_int_t)s->record)},
+        {"capture_time", json_string(sidecar_time(s->capture_ns, captured))},
+        {"capture_time_ns", json_integer(s->capture_ns)},
+        {"last_capture_time_ns", json_integer(s->last_capture_ns)},
+        {"clock", json_string(clock_source_name(s->clock))},
+        {"clock_error_ns", json_integer(s->clock_error_ns)},
+        {"rate_hz", json_real(rate_hz)},
+        {"decimation",
+         json_integer(options->raw || stream->decimate <= 1 ? 1 : stream->decimate)},
+        {"format", json_string(sample_format_name(&s->format, format))},
+        {"channels", channels_json(options)},
+        {"delay_frames", json_real(s->delay_frames)},
+        {"delay_s", json_real(s->delay_frames / rate_hz)},
+        {"aligned", json_boolean(s->aligned)},
+        {"taps_longest",
+         json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
+        {"invalid", ranges_json(s->ranges, s->range_count, s->first_frame, end)},
+        {"missing_before", ranges_json(s->missing, s->missing_count, 0, s->first_frame)},
+        {"saturated_samples", json_integer((json_int_t)s->saturated)},
+        {"loss_detectable", json_boolean(stream->loss_detectable)},
+        {"version", json_string(CONVOLVD_VERSION)},
+        {"device", json_string(text_or_empty(stream->device))},
+        {"driver", json_string(text_or_empty(stream->driver))},
+        {"config_hash", json_string(text_or_empty(stream->config_hash))},
+        {"taps_hash", json_string(s->filters_count > 0 ? s->filters[0].taps_hash : "")},
+        {"filters", filters_json(s)},
+    };
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        /* A text that is not UTF-8 becomes null rather than losing the file. */
+        json_t *value = members[i].value != NULL ? members[i].value : json_null();
+        json_object_set_new(root, members[i].key, value);
+    }
+    return root;
+}
+
+int sidecar_write(const struct sidecar *sidecar, const char *recording, struct problem *problem)
+{
+    char path[PATH_MAX], aside[PATH_MAX];
+    int used = snprintf(path, sizeof path, "%s.json", recording);
+    int used_aside = snprintf(aside, sizeof aside, "%s.json.new", recording);
+    if (used >= (int)sizeof path || used_aside >= (int)sizeof aside)
+        return problem_set(problem, ERROR_SYSTEM, "recording %s: its name is too long", recording);
+    json_t *root = sidecar_json(sidecar, recording);
+    if (root == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for %s", path);
+    int status = 0;
+    errno = 0;
+    if (json_dump_file(root, aside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0 ||
+        rename(aside, path) != 0) {
+        status = problem_set(problem, ERROR_SYSTEM, "%s cannot be written: %s", path,
+                             errno != 0 ? strerror(errno) : "the disk is full");
+        unlink(aside);
+    }
+    json_decref(root);
+    return status;
+}

@@ -1,0 +1,506 @@
+/*
+ * Sink `recording`: results to files, through a writer thread of its own. The loop copies each
+ * result into a bounded message ring and is done; the writer encodes, writes, rotates, flushes
+ * and pauses (recording/writer.c). When the ring is full whole results are dropped and counted,
+ * and streams that can wait see that there is no room.
+ *
+ *     loop: put ──► message ring ──► writer thread ──► files
+ *           ◄── room_again, closed (uv_async) ──┘
+ *
+ * Ledger: what the writer finishes it moves from pending to delivered or dropped under a
+ * sequence lock, so that the loop's ledger adds up at every instant.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/message_ring.h"
+#include "core/wedge.h"
+#include "io/recording/writer.h"
+#include "io/sink.h"
+#include "io/sinks.h"
+
+static const uint64_t queue_bytes_default = 64 << 20;
+static const int64_t flush_ns_default = 1 * NS_PER_SECOND;
+/* A disk that hangs past the deadline is given this long before its thread is left behind. */
+static const uint64_t abandon_ms = 1000;
+
+/* Between two looks into a ring that can take what comes meanwhile. */
+static const int64_t nap_ns = 1 * NS_PER_MS;
+static const uint64_t nap_ring_bytes = 4 << 20;
+
+/* A longer result travels in several messages, so that the ring's end wastes little. */
+enum { PIECES_PER_QUEUE = 16 };
+
+enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
+
+/* In the ring: this, then the ranges, then the frames at the next multiple of the alignment. */
+struct message {
+    struct result result;
+};
+
+struct sink {
+    /* immutable after open */
+    struct sink *self; /* for `room`, which is asked through a pointer to const */
+    struct sink_options options;
+    uv_loop_t *loop;
+    uint32_t frame_bytes; /* of put's frames */
+    int64_t flush_ns;
+    uint64_t piece_bytes;            /* of frames in one message */
+    struct recording_writer *writer; /* writer thread only */
+    pthread_t thread;
+
+    /* loop thread */
+    uint64_t frames, queue_drops;
+    double overhead; /* bytes of message headers per frame, smoothed */
+    bool handles_open;
+    uv_async_t doorbell;
+    uv_timer_t deadline;
+    bool deadline_passed, abandoned;
+    int open_handles;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    /* shared */
+    struct message_ring ring;
+    int wake_fd; /* loop → writer */
+    _Atomic bool asleep, done;
+    _Atomic int stop; /* enum stop */
+    _Atomic int
+        room_wanted; /* 2: room() was asked and the ring is not empty; 1: one wake is left */
+    _Atomic unsigned sequence; /* odd while the writer moves frames from pending */
+    _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
+};
+
+/* ---- writer thread ---------------------------------------------------------------------- */
+
+static void set(_Atomic uint64_t *to, uint64_t value)
+{
+    atomic_store_explicit(to, value, memory_order_relaxed);
+}
+
+/* Moves what the writer has done since last time out of pending. */
+static void publish(struct sink *s)
+{
+    const struct writer_counts *counts = recording_writer_counts(s->writer);
+    uint64_t before = atomic_load_explicit(&s->delivered, memory_order_relaxed);
+    uint64_t after = counts->delivered;
+    static const enum drop ours[] = {DROP_PAUSED, DROP_DISK};
+    for (int i = 0; i < 2; i++) {
+        before += atomic_load_explicit(&s->dropped[ours[i]], memory_order_relaxed);
+        after += counts->dropped[ours[i]];
+    }
+    set(&s->bytes, counts->bytes);
+    set(&s->packets, counts->files);
+    set(&s->saturated, counts->saturated);
+    if (before == after)
+        return;
+    atomic_fetch_add(&s->sequence, 1);
+    set(&s->delivered, counts->delivered);
+    for (int i = 0; i < 2; i++)
+        set(&s->dropped[ours[i]], counts->dropped[ours[i]]);
+    atomic_fetch_sub(&s->pending, after - before);
+    atomic_fetch_add(&s->sequence, 1);
+}
+
+static void drop_stopped(struct sink *s, uint64_t frames)
+{
+    atomic_fetch_add(&s->sequence, 1);
+    atomic_fetch_add(&s->dropped[DROP_STOPPED], frames);
+    atomic_fetch_sub(&s->pending, frames);
+    atomic_fetch_add(&s->sequence, 1);
+}
+
+/* A stream waits for room: tell it when most of the ring is free, and when all of it is. */
+static void offer_room(struct sink *s)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* the release before, room_wanted after */
+    int wanted = atomic_load(&s->room_wanted);
+    if (wanted == 0)
+        return;
+    uint64_t unused = message_ring_unused(&s->ring);
+    if (unused == s->ring.capacity) {
+        atomic_store(&s->room_wanted, 0);
+        uv_async_send(&s->doorbell);
+    } else if (wanted == 2 && unused >= s->ring.capacity / 4 * 3) {
+        atomic_compare_exchange_strong(&s->room_wanted, &wanted, 1);
+        uv_async_send(&s->doorbell);
+    }
+}
+
+static void take_message(struct sink *s, uint8_t *bytes)
+{
+    struct message *message = (struct message *)(void *)bytes;
+    struct result *result = &message->result;
+    wedge_here(WEDGE_WRITER);
+    if (atomic_load(&s->stop) == STOP_NOW)
+        drop_stopped(s, result->frames);
+    else
+        recording_writer_put(s->writer, result);
+}
+
+static bool is_empty(const struct sink *s)
+{
+    return message_ring_unused(&s->ring) == s->ring.capacity;
+}
+
+static void wait_for_work(struct sink *s, int64_t until_ns)
+{
+    atomic_store(&s->asleep, true);
+    /* Whoever commits after this sees `asleep`; what was committed before is seen here. */
+    if (!is_empty(s) || atomic_load(&s->stop) != STOP_NOT) {
+        atomic_store(&s->asleep, false);
+        return;
+    }
+    int64_t left_ns = until_ns - clock_monotonic_ns();
+    struct timespec timeout = {.tv_sec = left_ns / NS_PER_SECOND,
+                               .tv_nsec = left_ns % NS_PER_SECOND};
+    struct pollfd wake = {.fd = s->wake_fd, .events = POLLIN};
+    if (until_ns == INT64_MAX || left_ns > 0)
+        ppoll(&wake, 1, until_ns == INT64_MAX ? NULL : &timeout, NULL);
+    atomic_store(&s->asleep, false);
+    uint64_t count;
+    ssize_t got = read(s->wake_fd, &count, sizeof count); /* not blocking; only empties it */
+    (void)got;
+}
+
+/* Flushes when it is time; returns when that is, INT64_MAX while nothing is unflushed. */
+static int64_t flush_when_due(struct sink *s, int64_t flush_at_ns)
+{
+    if (!recording_writer_dirty(s->writer))
+        return INT64_MAX;
+    int64_t now_ns = clock_monotonic_ns();
+    if (flush_at_ns == INT64_MAX)
+        return now_ns + s->flush_ns;
+    if (now_ns < flush_at_ns)
+        return flush_at_ns;
+    recording_writer_flush(s->writer);
+    return INT64_MAX;
+}
+
+static void *write_results(void *argument)
+{
+    struct sink *s = argument;
+    int64_t flush_at_ns = INT64_MAX;
+    bool napped = false;
+    for (;;) {
+        uint64_t bytes;
+        uint8_t *message;
+        while ((message = message_ring_peek(&s->ring, &bytes)) != NULL) {
+            take_message(s, message);
+            message_ring_release(&s->ring);
+            flush_at_ns = flush_when_due(s, flush_at_ns);
+            publish(s);
+            offer_room(s);
+            napped = false;
+        }
+        if (!napped && s->ring.capacity >= nap_ring_bytes && atomic_load(&s->stop) == STOP_NOT) {
+            /* In a steady flow one nap gathers many small results: no wake-up and no write for
+             * each. */
+            nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
+            napped = true;
+            continue;
+        }
+        recording_writer_settle(s->writer);
+        flush_at_ns = flush_when_due(s, flush_at_ns);
+        publish(s);
+        offer_room(s);
+        if (atomic_load(&s->stop) != STOP_NOT && is_empty(s))
+            break;
+        wait_for_work(s, flush_at_ns);
+    }
+    recording_writer_finish(s->writer);
+    publish(s);
+    atomic_store(&s->done, true);
+    uv_async_send(&s->doorbell);
+    return NULL;
+}
+
+static void wake_writer(struct sink *s)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (!atomic_load(&s->asleep))
+        return;
+    uint64_t one = 1;
+    ssize_t written = write(s->wake_fd, &one, sizeof one);
+    (void)written; /* full: the writer is being woken anyway */
+}
+
+/* ---- loop: handles ---------------------------------------------------------------------- */
+
+static void ring_doorbell(uv_async_t *doorbell);
+
+/* Handles belong to the loop's thread, so they are opened with the first put, not by open. Nothing
+ * rings the doorbell before that: the writer rings for room that someone asked for, and at its end.
+ */
+static void open_handles(struct sink *s)
+{
+    if (s->handles_open)
+        return;
+    s->handles_open = true;
+    uv_async_init(s->loop, &s->doorbell, ring_doorbell);
+    s->doorbell.data = s;
+    uv_timer_init(s->loop, &s->deadline);
+    s->deadline.data = s;
+    s->open_handles = 2;
+}
+
+static void destroy(struct sink *s)
+{
+    recording_writer_close(s->writer);
+    message_ring_close(&s->ring);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
+    free(s);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct sink *s = handle->data;
+    if (--s->open_handles > 0)
+        return;
+    s->closed(s->closed_context);
+    destroy(s);
+}
+
+static void finish_closing(struct sink *s)
+{
+    if (uv_is_closing((uv_handle_t *)&s->doorbell))
+        return;
+    pthread_join(s->thread, NULL);
+    uv_close((uv_handle_t *)&s->doorbell, handle_closed);
+    uv_close((uv_handle_t *)&s->deadline, handle_closed);
+}
+
+static void ring_doorbell(uv_async_t *doorbell)
+{
+    struct sink *s = doorbell->data;
+    if (s->closed == NULL && s->options.room_again != NULL)
+        s->options.room_again(s->options.room_context);
+    else if (s->closed != NULL && !s->abandoned && atomic_load(&s->done))
+        finish_closing(s);
+}
+
+static void deadline_reached(uv_timer_t *timer)
+{
+    struct sink *s = timer->data;
+    if (!s->deadline_passed) {
+        s->deadline_passed = true;
+        atomic_store(&s->stop, STOP_NOW);
+        uv_timer_start(timer, deadline_reached, abandon_ms, 0);
+        return;
+    }
+    /* The disk hangs and may never answer: thread, ring and file are left behind on purpose. */
+    log_error("sink %s: the disk does not answer; %s is not finished", s->options.name,
+              s->options.path);
+    uv_unref((uv_handle_t *)&s->doorbell);
+    uv_unref((uv_handle_t *)timer);
+    s->abandoned = true;
+    pthread_detach(s->thread);
+    s->closed(s->closed_context);
+}
+
+/* ---- the sink's operations -------------------------------------------------------------- */
+
+static int start_writer(struct sink *s, struct problem *problem)
+{
+    sigset_t all, previous; /* signals belong to the loop's thread */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous);
+    int error = pthread_create(&s->thread, NULL, write_results, s);
+    pthread_sigmask(SIG_SETMASK, &previous, NULL);
+    if (error != 0)
+        return problem_set(problem, ERROR_SYSTEM, "sink %s: no thread to write with: %s",
+                           s->options.name, strerror(error));
+    return 0;
+}
+
+static int recording_sink_open(const struct sink_options *options, uv_loop_t *loop,
+                               struct sink **out, struct problem *problem)
+{
+    struct sink *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    s->self = s;
+    s->options = *options;
+    s->loop = loop;
+    s->flush_ns = options->flush_ns > 0 ? options->flush_ns : flush_ns_default;
+    s->frame_bytes = options->raw
+                         ? options->stream.input_channels * options->stream.input_format.bytes
+                         : options->stream.channels * (uint32_t)sizeof(float);
+    s->wake_fd = -1;
+    uint64_t queue_bytes = options->queue_bytes > 0 ? options->queue_bytes : queue_bytes_default;
+    int status = recording_writer_open(&s->options, NULL, &s->writer, problem);
+    if (status == 0 && message_ring_open(&s->ring, queue_bytes) != 0)
+        status = problem_set(problem, ERROR_MEMORY,
+                             "sink %s: no memory for a queue of %llu MiB; write a smaller `queue`",
+                             options->name, (unsigned long long)(queue_bytes >> 20));
+    if (status == 0) {
+        s->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (s->wake_fd < 0)
+            status = problem_set(problem, ERROR_SYSTEM, "sink %s: no eventfd: %s", options->name,
+                                 strerror(errno));
+    }
+    s->piece_bytes = s->ring.capacity / PIECES_PER_QUEUE;
+    if (s->piece_bytes < s->frame_bytes)
+        s->piece_bytes = s->frame_bytes;
+    s->overhead = (double)sizeof(struct message) / 64.0;
+    if (status == 0)
+        status = start_writer(s, problem);
+    if (status != 0) {
+        destroy(s);
+        return status;
+    }
+    *out = s;
+    return 0;
+}
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + MESSAGE_ALIGNMENT - 1) / MESSAGE_ALIGNMENT * MESSAGE_ALIGNMENT;
+}
+
+static uint64_t message_bytes(const struct sink *s, uint64_t frames, uint32_t ranges)
+{
+    return aligned(sizeof(struct message) + ranges * sizeof(struct invalid_range)) +
+           frames * s->frame_bytes;
+}
+
+/* Frames [from, from + frames) of a result as a message; false when the ring is full. */
+static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
+{
+    uint8_t *bytes =
+        message_ring_reserve(&s->ring, message_bytes(s, frames, result->invalid_count));
+    if (bytes == NULL)
+        return false;
+    struct message *message = (struct message *)(void *)bytes;
+    struct result *copy = &message->result;
+    struct invalid_range *ranges = (struct invalid_range *)(void *)(message + 1);
+    *copy = *result;
+    copy->first_frame += from;
+    copy->timeline_frame += from;
+    copy->frames = (uint32_t)frames;
+    copy->capture_ns += (int64_t)((double)from * 1e9 / result->rate_hz);
+    copy->invalid = ranges;
+    copy->invalid_count = 0;
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        /* Ranges before the result explain its beginning; later pieces only need their own. */
+        if (from == 0 || result->invalid[i].until > copy->first_frame)
+            ranges[copy->invalid_count++] = result->invalid[i];
+    }
+    uint8_t *payload = bytes + aligned(sizeof *message + result->invalid_count * sizeof *ranges);
+    const bool raw = s->options.raw, wire = !raw && result->wire != NULL;
+    const uint64_t frame_bytes =
+        wire ? result->channels * result->wire_format.format.bytes : s->frame_bytes;
+    const uint8_t *source = raw    ? result->raw
+                            : wire ? result->wire
+                                   : (const uint8_t *)result->samples;
+    memcpy(payload, source + from * frame_bytes, frames * frame_bytes);
+    copy->raw = raw ? payload : NULL;
+    copy->wire = wire ? payload : NULL;
+    copy->samples = raw || wire ? NULL : (const float *)(void *)payload;
+    copy->saturated = from == 0 ? result->saturated : 0;
+    atomic_fetch_add(&s->pending, frames); /* before the writer can subtract them */
+    message_ring_commit(&s->ring);
+    return true;
+}
+
+static int64_t recording_sink_put(struct sink *s, const struct result *result)
+{
+    assert(s->closed == NULL);
+    open_handles(s);
+    if (result->frames == 0)
+        return clock_monotonic_ns(); /* only tells of an epoch's end */
+    uint64_t per_piece = s->piece_bytes / s->frame_bytes;
+    uint64_t pieces = (result->frames + per_piece - 1) / per_piece;
+    uint64_t header = message_bytes(s, 0, result->invalid_count) + MESSAGE_OVERHEAD;
+    uint64_t needed = (uint64_t)result->frames * s->frame_bytes + pieces * header + s->piece_bytes;
+    s->overhead += ((double)(pieces * header) / (double)result->frames - s->overhead) / 16.0;
+    s->frames += result->frames;
+    uint64_t done = 0;
+    /* Whole results or nothing, but for one that no ring of this size could hold. */
+    if (needed <= message_ring_unused(&s->ring) || needed > s->ring.capacity) {
+        while (done < result->frames) {
+            uint64_t frames = result->frames - done < per_piece ? result->frames - done : per_piece;
+            if (!push(s, result, done, frames))
+                break;
+            done += frames;
+        }
+    }
+    s->queue_drops += result->frames - done;
+    wake_writer(s);
+    return clock_monotonic_ns();
+}
+
+static uint64_t recording_sink_room(const struct sink *sink)
+{
+    struct sink *s = sink->self; /* asking is remembered: someone may wait */
+    if (message_ring_unused(&s->ring) < s->ring.capacity) {
+        atomic_store(&s->room_wanted, 2);
+        atomic_thread_fence(
+            memory_order_seq_cst); /* look again: the writer may just have emptied it */
+    }
+    uint64_t unused = message_ring_unused(&s->ring);
+    /* Short pieces at an epoch's or a block's end cost more than the average. */
+    uint64_t reserve = s->piece_bytes + s->ring.capacity / 16;
+    if (unused <= reserve)
+        return 0;
+    return (uint64_t)((double)(unused - reserve) / ((double)s->frame_bytes + 2.0 * s->overhead));
+}
+
+static void recording_sink_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
+                                 void *context)
+{
+    open_handles(s);
+    s->closed = closed;
+    s->closed_context = context;
+    if (deadline_ns != INT64_MAX) {
+        int64_t left_ns = deadline_ns - clock_monotonic_ns();
+        uint64_t left_ms = left_ns > 0 ? (uint64_t)(left_ns / NS_PER_MS) : 0;
+        uv_timer_start(&s->deadline, deadline_reached, left_ms, 0);
+    }
+    atomic_store(&s->stop, STOP_DRAIN);
+    wake_writer(s);
+    if (atomic_load(&s->done))
+        finish_closing(s);
+}
+
+static void recording_sink_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    unsigned before, after;
+    do { /* the writer holds the sequence odd for a few instructions */
+        before = atomic_load(&s->sequence);
+        ledger->pending = atomic_load(&s->pending);
+        ledger->delivered = atomic_load(&s->delivered);
+        for (int i = 0; i < DROPS; i++)
+            ledger->dropped[i] = atomic_load(&s->dropped[i]);
+        after = atomic_load(&s->sequence);
+    } while (before != after || (before & 1));
+    ledger->frames = s->frames;
+    ledger->dropped[DROP_QUEUE] = s->queue_drops;
+    ledger->packets = atomic_load(&s->packets);
+    ledger->bytes = atomic_load(&s->bytes);
+    ledger->saturated = atomic_load(&s->saturated);
+}
+
+const struct sink_ops sink_recording = {
+    .name = "recording",
+    .sentence = "files: WAV (RF64 past 4 GiB), W64 or RF64, each with a JSON sidecar",
+    .open = recording_sink_open,
+    .put = recording_sink_put,
+    .room = recording_sink_room,
+    .flush = NULL,
+    .close = recording_sink_close,
+    .wire = recording_writer_format,
+    .ledger = recording_sink_ledger,
+};

@@ -1,0 +1,263 @@
+/*
+ * Source `file`: a recording (WAV, W64, RF64, FLAC) played into a stream once or looped, in
+ * real time or as fast as the stream has room. libsndfile reads on the producer thread of
+ * io/replay.c. Samples keep the file's own width, so an integer recording arrives bit by bit.
+ *
+ * A loop is contiguous: the frame after the file's last is its first again, and frame numbers
+ * go on. The recording's own times are unknown here; capture times are declared, start of
+ * replay + n / rate.
+ */
+#include <sndfile.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/log.h"
+#include "io/recording/recording.h"
+#include "io/replay.h"
+#include "io/source.h"
+#include "io/sources.h"
+#include "signal/sound_file.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "samples are stored as the host's words");
+
+/* What each of libsndfile's encodings becomes in the ring. */
+static const struct encoding {
+    int subtype;
+    struct sample_format format;
+} encodings[] = {
+    {SF_FORMAT_PCM_U8, {SAMPLE_UNSIGNED, 1, 8, false, false}},
+    {SF_FORMAT_PCM_S8, {SAMPLE_UNSIGNED, 1, 8, false, false}},
+    {SF_FORMAT_PCM_16, {SAMPLE_SIGNED, 2, 16, false, false}},
+    {SF_FORMAT_PCM_24, {SAMPLE_SIGNED, 3, 24, false, false}},
+    {SF_FORMAT_PCM_32, {SAMPLE_SIGNED, 4, 32, false, false}},
+    {SF_FORMAT_FLOAT, {SAMPLE_FLOAT, 4, 32, false, false}},
+    {SF_FORMAT_DOUBLE, {SAMPLE_FLOAT, 4, 32, false, false}},
+};
+
+/* A W64 of floats that libsndfile takes for 32-bit integers (signal/sound_file.h): their bits are
+ * the floats. */
+static const struct encoding mistaken_floats = {SF_FORMAT_PCM_32,
+                                                {SAMPLE_FLOAT, 4, 32, false, false}};
+
+struct player {
+    SNDFILE *file;
+    const char *path;
+    const char *stream;
+    struct sample_format format;
+    bool words; /* 32-bit samples are taken as they lie in the file */
+    uint32_t channels;
+    bool loop;
+    uint32_t chunk_frames;
+    void *samples; /* [chunk_frames][channels] of short, int or float: what libsndfile gives */
+};
+
+static int open_file(const char *path, SNDFILE **file, SF_INFO *info,
+                     const struct encoding **encoding, struct problem *problem)
+{
+    memset(info, 0, sizeof *info);
+    *file = sf_open(path, SFM_READ, info);
+    if (*file == NULL)
+        return problem_set(problem, sf_error(NULL) == SF_ERR_SYSTEM ? ERROR_NO_FILE : ERROR_FORMAT,
+                           "recording %s cannot be read: %s Give a WAV, W64, RF64 or FLAC file",
+                           path, sf_strerror(NULL));
+    bool mistaken =
+        (info->format & SF_FORMAT_TYPEMASK) == SF_FORMAT_W64 && sound_is_w64_float(path);
+    if (mistaken && (info->format & SF_FORMAT_SUBMASK) == SF_FORMAT_PCM_32) {
+        *encoding = &mistaken_floats;
+        return 0;
+    }
+    for (size_t i = 0; !mistaken && i < sizeof encodings / sizeof encodings[0]; i++) {
+        if (encodings[i].subtype == (info->format & SF_FORMAT_SUBMASK)) {
+            *encoding = &encodings[i];
+            return 0;
+        }
+    }
+    sf_close(*file);
+    *file = NULL;
+    if (mistaken)
+        return problem_set(problem, ERROR_UNSUPPORTED, "recording %s " SOUND_W64_FLOAT_ADVICE, path);
+    return problem_set(problem, ERROR_UNSUPPORTED,
+                       "recording %s holds compressed samples, which are not the signal as it was "
+                       "measured; convert it to integer or float samples first",
+                       path);
+}
+
+int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
+                    struct sample_format *format, uint64_t *frames, struct problem *problem)
+{
+    SNDFILE *file;
+    SF_INFO info;
+    const struct encoding *encoding;
+    int status = open_file(path, &file, &info, &encoding, problem);
+    if (status != 0)
+        return status;
+    sf_close(file);
+    if (info.samplerate <= 0 || info.channels <= 0 || info.frames <= 0)
+        return problem_set(problem, ERROR_FORMAT,
+                           "recording %s is empty or damaged (%d Hz, %d channels, %lld frames)",
+                           path, info.samplerate, info.channels, (long long)info.frames);
+    if (rate_hz != NULL)
+        *rate_hz = info.samplerate;
+    if (channels != NULL)
+        *channels = (uint32_t)info.channels;
+    if (format != NULL)
+        *format = encoding->format;
+    if (frames != NULL)
+        *frames = (uint64_t)info.frames;
+    return 0;
+}
+
+/* ---- reading (producer thread) ---------------------------------------------------------- */
+
+/* Up to `frames` frames from where the file stands; fewer at its end. */
+static uint32_t read_frames(struct player *p, uint8_t *payload, uint32_t frames)
+{
+    size_t count = (size_t)frames * p->channels;
+    sf_count_t got = 0;
+    switch (p->format.bytes) {
+    case 1: { /* the top byte of 16 bits, offset binary as WAV has it */
+        short *values = p->samples;
+        got = sf_readf_short(p->file, values, frames);
+        for (size_t i = 0; i < count; i++)
+            payload[i] = (uint8_t)(((unsigned short)values[i] >> 8) ^ 0x80);
+        break;
+    }
+    case 2:
+        got = sf_readf_short(p->file, p->samples, frames);
+        memcpy(payload, p->samples, count * 2);
+        break;
+    case 3: { /* the top three bytes of 32 bits */
+        int *values = p->samples;
+        got = sf_readf_int(p->file, values, frames);
+        for (size_t i = 0; i < count; i++) {
+            unsigned word = (unsigned)values[i];
+            *payload++ = (uint8_t)(word >> 8);
+            *payload++ = (uint8_t)(word >> 16);
+            *payload++ = (uint8_t)(word >> 24);
+        }
+        break;
+    }
+    default:
+        got = p->words ? sf_readf_int(p->file, p->samples, frames)
+                       : sf_readf_float(p->file, p->samples, frames);
+        memcpy(payload, p->samples, count * 4);
+    }
+    return got > 0 ? (uint32_t)got : 0;
+}
+
+static uint32_t player_fill(void *context, uint8_t *payload, uint32_t frames)
+{
+    struct player *p = context;
+    size_t frame_bytes = (size_t)p->format.bytes * p->channels;
+    uint32_t filled = 0;
+    bool rewound = false;
+    while (filled < frames) {
+        uint32_t got = read_frames(p, payload + filled * frame_bytes, frames - filled);
+        filled += got;
+        if (got > 0) {
+            rewound = false;
+            continue;
+        }
+        if (sf_error(p->file) != SF_ERR_NO_ERROR)
+            log_error("stream %s: reading %s failed: %s", p->stream, p->path, sf_strerror(p->file));
+        /* A file that gives nothing from its start would loop for ever. */
+        if (!p->loop || rewound || sf_seek(p->file, 0, SEEK_SET) != 0)
+            break;
+        rewound = true;
+    }
+    return filled;
+}
+
+static void player_release(void *context)
+{
+    struct player *p = context;
+    if (p->file != NULL)
+        sf_close(p->file);
+    free(p->samples);
+    free(p);
+}
+
+/* ---- opening ---------------------------------------------------------------------------- */
+
+static int player_check(const struct player *p, const SF_INFO *info,
+                        const struct encoding *encoding, const struct source_options *options,
+                        struct problem *problem)
+{
+    if ((uint32_t)info->channels != options->channels)
+        return problem_set(problem, ERROR_CONFIG,
+                           "stream %s: recording %s has %d channels, not %u; write `channels = %d`",
+                           p->stream, p->path, info->channels, options->channels, info->channels);
+    if (memcmp(&encoding->format, &options->format, sizeof options->format) != 0) {
+        char has[24], wanted[24];
+        return problem_set(problem, ERROR_CONFIG,
+                           "stream %s: recording %s holds %s samples, not %s; write `format = %s`",
+                           p->stream, p->path, sample_format_name(&encoding->format, has),
+                           sample_format_name(&options->format, wanted), has);
+    }
+    if (info->frames <= 0)
+        return problem_set(problem, ERROR_FORMAT, "stream %s: recording %s holds no frames",
+                           p->stream, p->path);
+    return 0;
+}
+
+static int recording_open(const struct source_options *options, uv_loop_t *loop,
+                          const struct source_host *host, struct source **out,
+                          struct problem *problem)
+{
+    struct player *p = calloc(1, sizeof *p);
+    if (p == NULL)
+        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->stream);
+    p->stream = options->stream;
+    p->path = options->path;
+    p->loop = options->loop;
+    SF_INFO info;
+    const struct encoding *encoding;
+    int status = open_file(p->path, &p->file, &info, &encoding, problem);
+    if (status != 0) {
+        player_release(p);
+        return problem_prefix(problem, status, "stream %s", options->stream);
+    }
+    status = player_check(p, &info, encoding, options, problem);
+    if (status != 0) {
+        player_release(p);
+        return status;
+    }
+    if (encoding->subtype == SF_FORMAT_DOUBLE)
+        log_notice("stream %s: the 64-bit samples of %s are rounded to 32-bit float", p->stream,
+                   p->path);
+    p->format = encoding->format;
+    p->words = encoding->subtype == SF_FORMAT_PCM_32;
+    p->channels = (uint32_t)info.channels;
+    p->chunk_frames = replay_chunk_frames(options->frame_bytes);
+    p->samples = calloc((size_t)p->chunk_frames * p->channels, sizeof(float));
+    if (p->samples == NULL) {
+        player_release(p);
+        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->stream);
+    }
+    struct replay_spec replay = {
+        .stream = options->stream,
+        .rate_hz = options->rate_hz,
+        .frame_bytes = options->frame_bytes,
+        .paced = options->paced,
+        .chunk_frames = p->chunk_frames,
+        .fill = player_fill,
+        .release = player_release,
+        .context = p,
+    };
+    return replay_open(&replay, loop, host, out, problem);
+}
+
+const struct source_ops source_file = {
+    .name = "file",
+    .sentence = "a recording: WAV, W64, RF64 or FLAC, once or looped",
+    .live = false,
+    .loss_detectable = true,
+    .open = recording_open,
+    .start = replay_start,
+    .resume = replay_resume,
+    .stop = replay_stop,
+    .close = replay_close,
+    .ledger = replay_ledger,
+    .port = replay_port,
+    .working = replay_working,
+};

@@ -1,0 +1,499 @@
+/*
+ * Recording writer: see recording_writer.h. Frames are encoded into one buffer and go to the
+ * file when it is full, at a settle, and at each flush; nothing counts as delivered before the
+ * kernel has it.
+ */
+#include "io/recording/writer.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "io/recording/container.h"
+#include "io/recording/recording.h"
+#include "io/recording/files.h"
+#include "io/recording/sidecar.h"
+
+enum { BUFFER_BYTES = 1 << 20 };
+
+/* Free space is looked at this often, or after this many bytes. */
+static const int64_t check_interval_ns = 200 * NS_PER_MS;
+static const uint64_t check_bytes = 16 << 20;
+/* After a disk error the next file is tried this much later. */
+static const int64_t retry_ns = 1 * NS_PER_SECOND;
+
+struct recording_writer {
+    const struct sink_options *options;
+    struct writer_world world;
+    struct container_spec spec;
+    struct recording_files files;
+    uint32_t frame_bytes, sample_count; /* of a frame */
+    double rate_hz;
+    double factor;            /* normalised per unit */
+    uint64_t frames_per_file; /* UINT64_MAX: no rotation */
+
+    struct container_file file;
+    char path[PATH_MAX]; /* "" when no file is open */
+    struct sidecar sidecar;
+    struct sidecar_filters filters; /* of the newest frame */
+    uint64_t next_frame; /* in the epoch: what the open file continues with */
+    uint8_t *buffer;
+    uint64_t buffer_frames, buffered; /* its size, and frames in it not yet in the file */
+    bool sidecar_stale;
+
+    bool paused;
+    uint64_t paused_frames; /* dropped since the pause began */
+    int64_t next_check_ns, not_before_ns;
+    uint64_t unchecked_bytes;
+    struct log_limit disk_limit;
+    struct writer_counts counts;
+};
+
+/* ---- what can be recorded ----------------------------------------------------------------- */
+
+/* Raw input keeps its width; offset binary, big endian and spare bits become what a container can
+ * say, with the same normalised values. */
+static struct sample_format raw_file_format(const struct sample_format *input)
+{
+    struct sample_format format = {SAMPLE_SIGNED, input->bytes, (uint8_t)(8 * input->bytes), false,
+                                   false};
+    if (input->kind == SAMPLE_FLOAT)
+        format.kind = SAMPLE_FLOAT;
+    else if (input->bytes == 1)
+        format.kind = SAMPLE_UNSIGNED;
+    return format;
+}
+
+static int spec_of(const struct sink_options *options, struct container_spec *spec,
+                   uint64_t *frames_per_file, struct problem *problem)
+{
+    const struct sink_stream *stream = &options->stream;
+    double rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
+    uint32_t channels = options->raw ? stream->input_channels : stream->channels;
+    *spec = (struct container_spec){
+        .channels = channels,
+        .format = options->raw ? raw_file_format(&stream->input_format) : options->format,
+    };
+    if (options->container == NULL || container_parse(options->container, &spec->container) != 0)
+        return problem_set(problem, ERROR_CONFIG,
+                           "container \"%s\" is not known; write wav, rf64 or w64",
+                           options->container != NULL ? options->container : "");
+    if (!container_format_valid(&spec->format)) {
+        char name[24];
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold %s samples; write u8, s16le, s24le, s32le or f32le",
+            sample_format_name(&spec->format, name));
+    }
+    if (!(rate_hz >= 1.0 && rate_hz <= INT32_MAX) || rate_hz != nearbyint(rate_hz))
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold a rate of %.17g Hz: its header has whole numbers "
+            "from 1 to 2147483647 Hz; choose such a rate or send by RTP",
+            rate_hz);
+    spec->rate_hz = (uint32_t)rate_hz;
+    uint64_t frame_bytes = (uint64_t)channels * spec->format.bytes;
+    if (channels < 1 || frame_bytes > UINT16_MAX)
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold %u channels of %u bytes: a frame has at most 65535 "
+            "bytes; choose a narrower format or fewer channels",
+            channels, spec->format.bytes);
+    if (!options->raw && !(options->full_scale > 0.0 && isfinite(options->full_scale)))
+        return problem_set(problem, ERROR_CONFIG, "full scale %g of a recording: write one above 0",
+                           options->full_scale);
+    *frames_per_file = UINT64_MAX;
+    if (options->rotate_ns > 0) {
+        double frames = round((double)options->rotate_ns * rate_hz / 1e9);
+        *frames_per_file = frames < 1.0 ? 0 : (uint64_t)frames;
+    }
+    if (options->rotate_bytes > 0) {
+        uint64_t header = container_header_bytes(spec) + 8; /* and padding */
+        uint64_t room = options->rotate_bytes > header ? options->rotate_bytes - header : 0;
+        if (room / frame_bytes < *frames_per_file)
+            *frames_per_file = room / frame_bytes;
+    }
+    if (*frames_per_file == 0)
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "`rotate` leaves no room for a single frame of %llu bytes; write a longer "
+            "time or a larger size",
+            (unsigned long long)frame_bytes);
+    return 0;
+}
+
+int recording_check(const struct sink_options *options, struct problem *problem)
+{
+    struct container_spec spec;
+    uint64_t frames_per_file;
+    return spec_of(options, &spec, &frames_per_file, problem);
+}
+
+/* ---- files -------------------------------------------------------------------------------- */
+
+static bool is_open(const struct recording_writer *w)
+{
+    return w->path[0] != '\0';
+}
+
+static void disk_error(struct recording_writer *w, const char *text)
+{
+    log_limited(&w->disk_limit, 10 * NS_PER_SECOND, LOG_LEVEL_ERROR,
+                "sink %s: %s; what the disk does not take is dropped and counted", w->options->name,
+                text);
+}
+
+static void write_sidecar(struct recording_writer *w)
+{
+    struct problem problem;
+    w->sidecar.frames = w->file.frames;
+    if (sidecar_write(&w->sidecar, w->path, &problem) != 0)
+        disk_error(w, problem.text);
+    w->sidecar_stale = false;
+}
+
+static void end_file(struct recording_writer *w)
+{
+    if (container_close(&w->file) != 0) {
+        struct problem problem;
+        problem_set(&problem, ERROR_SYSTEM, "recording %s cannot be finished: %s", w->path,
+                    strerror(errno));
+        disk_error(w, problem.text);
+    }
+    w->sidecar.complete = true;
+    write_sidecar(w);
+    if (w->options->keep > 0)
+        recording_files_add(&w->files, w->path);
+    log_debug("sink %s: %s ends with %llu frames", w->options->name, w->path,
+              (unsigned long long)w->file.frames);
+    w->path[0] = '\0';
+}
+
+void recording_writer_settle(struct recording_writer *w)
+{
+    if (w->buffered == 0)
+        return;
+    uint64_t written = container_append(&w->file, w->buffer, w->buffered);
+    w->counts.delivered += written;
+    w->counts.bytes += written * w->frame_bytes;
+    w->unchecked_bytes += written * w->frame_bytes;
+    uint64_t lost = w->buffered - written;
+    w->buffered = 0;
+    w->sidecar_stale = true;
+    if (lost > 0) {
+        struct problem problem;
+        problem_set(&problem, ERROR_SYSTEM, "recording %s cannot be written: %s", w->path,
+                    strerror(errno));
+        disk_error(w, problem.text);
+        w->counts.dropped[DROP_DISK] += lost;
+        w->not_before_ns = clock_monotonic_ns() + retry_ns;
+        end_file(w); /* what follows no longer joins up with it */
+    }
+}
+
+void recording_writer_finish(struct recording_writer *w)
+{
+    recording_writer_settle(w);
+    if (is_open(w))
+        end_file(w);
+}
+
+void recording_writer_flush(struct recording_writer *w)
+{
+    recording_writer_settle(w);
+    if (!is_open(w) || !w->sidecar_stale)
+        return;
+    if (container_flush(&w->file) != 0) {
+        struct problem problem;
+        problem_set(&problem, ERROR_SYSTEM, "the header of %s cannot be written: %s", w->path,
+                    strerror(errno));
+        disk_error(w, problem.text);
+    }
+    write_sidecar(w);
+}
+
+/* Begins the file of frame result->first_frame + done. */
+static int begin_file(struct recording_writer *w, const struct result *result, uint64_t done,
+                      int64_t capture_ns)
+{
+    struct problem problem;
+    recording_files_prune(&w->files, w->options->keep);
+    int status =
+        recording_files_create(&w->files, &w->file, &w->spec, capture_ns, w->path, &problem);
+    if (status != 0) {
+        w->path[0] = '\0';
+        w->not_before_ns = clock_monotonic_ns() + retry_ns;
+        disk_error(w, problem.text);
+        return status;
+    }
+    w->counts.files++;
+    struct sidecar *s = &w->sidecar;
+    sidecar_reset(s);
+    s->options = w->options;
+    s->format = w->spec.format;
+    s->epoch = result->epoch;
+    s->record = result->record;
+    s->first_frame = result->first_frame + done;
+    s->timeline_frame = result->timeline_frame + done;
+    s->capture_ns = capture_ns;
+    s->clock = result->clock;
+    s->delay_frames = result->delay_frames;
+    s->aligned = result->aligned;
+    /* Ranges that end where the result begins tell why frames before it are missing. */
+    for (uint32_t i = 0; done == 0 && i < result->invalid_count; i++) {
+        if (result->invalid[i].until <= result->first_frame && s->missing_count < INVALID_CAUSES)
+            s->missing[s->missing_count++] = result->invalid[i];
+    }
+    w->next_frame = s->first_frame;
+    w->sidecar_stale = true;
+    log_debug("sink %s: %s begins with frame %llu", w->options->name, w->path,
+              (unsigned long long)s->first_frame);
+    return 0;
+}
+
+/* True when the open file goes on with this frame of the result. */
+static bool joins(const struct recording_writer *w, const struct result *result, uint64_t frame)
+{
+    const struct sidecar *s = &w->sidecar;
+    return s->epoch == result->epoch && s->record == result->record && w->next_frame == frame &&
+           s->delay_frames == result->delay_frames && s->aligned == result->aligned &&
+           s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX &&
+           s->filters_count < SIDECAR_FILTERS_MAX;
+}
+
+/* ---- min free ----------------------------------------------------------------------------- */
+
+static uint64_t disk_free_bytes(const char *directory)
+{
+    struct statvfs status;
+    if (statvfs(directory, &status) != 0)
+        return UINT64_MAX; /* the write itself will tell */
+    return (uint64_t)status.f_bavail * status.f_frsize;
+}
+
+static void check_free(struct recording_writer *w)
+{
+    uint64_t wanted = w->options->min_free_bytes;
+    int64_t now_ns = clock_monotonic_ns();
+    if (wanted == 0 || (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
+        return;
+    w->next_check_ns = now_ns + check_interval_ns;
+    w->unchecked_bytes = 0;
+    uint64_t unused = w->world.free_bytes(w->files.directory);
+    if (!w->paused && unused < wanted) {
+        recording_writer_finish(w);
+        w->paused = true;
+        w->paused_frames = 0;
+        log_warning(
+            "sink %s: recording paused: %llu MiB are free in %s, less than `min free` (%llu "
+            "MiB); make room and it goes on by itself",
+            w->options->name, (unsigned long long)(unused >> 20), w->files.directory,
+            (unsigned long long)(wanted >> 20));
+    } else if (w->paused && unused >= wanted + wanted / 16) { /* not to and fro at the limit */
+        w->paused = false;
+        log_notice("sink %s: recording goes on; %llu frames were left out", w->options->name,
+                   (unsigned long long)w->paused_frames);
+    }
+}
+
+/* ---- frames ------------------------------------------------------------------------------- */
+
+static void encode(struct recording_writer *w, const struct result *result, uint64_t from,
+                   uint64_t frames)
+{
+    uint8_t *to = w->buffer + w->buffered * w->frame_bytes;
+    size_t count = frames * w->sample_count;
+    if (result->wire != NULL) {
+        memcpy(to, result->wire + from * w->frame_bytes, frames * w->frame_bytes);
+        /* A file that ends within the result has them all. */
+        uint64_t saturated = from == 0 ? result->saturated : 0;
+        w->sidecar.saturated += saturated;
+        w->counts.saturated += saturated;
+        return;
+    }
+    if (!w->options->raw) {
+        uint64_t saturated = sample_encode_block(
+            &w->spec.format, result->samples + from * w->sample_count, count, w->factor, to);
+        w->sidecar.saturated += saturated;
+        w->counts.saturated += saturated;
+        return;
+    }
+    const struct sample_format *input = &w->options->stream.input_format;
+    const uint8_t *wire = result->raw + from * w->frame_bytes;
+    if (memcmp(input, &w->spec.format, sizeof *input) == 0) {
+        memcpy(to, wire, frames * w->frame_bytes);
+        return;
+    }
+    /* Exact: the file's format holds every value of the input's. */
+    for (size_t i = 0; i < count; i++)
+        sample_encode(&w->spec.format, sample_decode(input, wire + i * input->bytes),
+                      to + i * input->bytes);
+}
+
+static void add_ranges(struct recording_writer *w, const struct result *result, uint64_t from,
+                       uint64_t until)
+{
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        struct invalid_range range = result->invalid[i];
+        range.from = range.from > from ? range.from : from;
+        range.until = range.until < until ? range.until : until;
+        if (range.from < range.until) {
+            bool added = sidecar_add(&w->sidecar, range);
+            assert(added); /* joins() left room */
+            (void)added;
+        }
+    }
+}
+
+/* Frames [first, until) of the result: by which filters. */
+static void note_filters(struct recording_writer *w, const struct result *result, uint64_t first,
+                         uint64_t until)
+{
+    struct sidecar *s = &w->sidecar;
+    struct sidecar_filters before = w->filters, now = w->filters;
+    before.first_frame = now.first_frame = first;
+    if (result->taps_hash != NULL) {
+        now.taps_hash = result->taps_hash;
+        now.taps_longest = result->taps_longest;
+        now.first_frame = result->taps_from > first ? result->taps_from : first;
+    }
+    if (s->filters_count == 0 && now.first_frame > first)
+        sidecar_filter(s, &before);
+    if (now.first_frame >= until)
+        return;
+    sidecar_filter(s, &now); /* joins() left room */
+    w->filters = now;
+}
+
+static int64_t capture_of(const struct recording_writer *w, const struct result *result,
+                          uint64_t frame)
+{
+    return result->capture_ns + (int64_t)nearbyint((double)frame * 1e9 / w->rate_hz);
+}
+
+/* Frames [done, …) of the result as far as file and buffer reach; returns how many. */
+static uint64_t take(struct recording_writer *w, const struct result *result, uint64_t done)
+{
+    uint64_t in_file = w->next_frame - w->sidecar.first_frame;
+    uint64_t frames = result->frames - done;
+    if (frames > w->frames_per_file - in_file)
+        frames = w->frames_per_file - in_file;
+    if (frames > w->buffer_frames - w->buffered)
+        frames = w->buffer_frames - w->buffered;
+    uint64_t first = result->first_frame + done;
+    encode(w, result, done, frames);
+    add_ranges(w, result, first, first + frames);
+    if (!w->options->raw)
+        note_filters(w, result, first, first + frames);
+    w->sidecar.last_capture_ns = capture_of(w, result, done + frames - 1);
+    if (result->clock_error_ns > w->sidecar.clock_error_ns)
+        w->sidecar.clock_error_ns = result->clock_error_ns;
+    w->buffered += frames;
+    w->next_frame += frames;
+    return frames;
+}
+
+void recording_writer_put(struct recording_writer *w, const struct result *result)
+{
+    assert(result->invalid_count <= SIDECAR_RANGES_MAX);
+    assert(((result->flags & RESULT_RAW) != 0) == w->options->raw);
+    check_free(w);
+    uint64_t done = 0;
+    while (done < result->frames) {
+        uint64_t left = result->frames - done;
+        if (w->paused) {
+            w->counts.dropped[DROP_PAUSED] += left;
+            w->paused_frames += left;
+            return;
+        }
+        if (is_open(w) && !joins(w, result, result->first_frame + done))
+            recording_writer_finish(w);
+        if (!is_open(w) && (clock_monotonic_ns() < w->not_before_ns ||
+                            begin_file(w, result, done, capture_of(w, result, done)) != 0)) {
+            w->counts.dropped[DROP_DISK] += left;
+            return;
+        }
+        done += take(w, result, done);
+        if (w->next_frame - w->sidecar.first_frame == w->frames_per_file)
+            recording_writer_finish(w);
+        else if (w->buffered == w->buffer_frames)
+            recording_writer_settle(w);
+    }
+}
+
+struct result_format recording_writer_format(const struct sink_options *options)
+{
+    return (struct result_format){options->format, 1.0 / options->full_scale};
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+int recording_writer_open(const struct sink_options *options, const struct writer_world *world,
+                          struct recording_writer **out, struct problem *problem)
+{
+    struct container_spec spec;
+    uint64_t frames_per_file;
+    int status = spec_of(options, &spec, &frames_per_file, problem);
+    if (status != 0)
+        return problem_prefix(problem, status, "sink %s", options->name);
+    struct recording_writer *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    w->options = options;
+    w->spec = spec;
+    w->filters.taps_hash = options->stream.taps_hash != NULL ? options->stream.taps_hash : "";
+    w->filters.taps_longest = options->stream.taps_longest;
+    w->frames_per_file = frames_per_file;
+    w->file.fd = -1;
+    if (world != NULL)
+        w->world = *world;
+    if (w->world.free_bytes == NULL)
+        w->world.free_bytes = disk_free_bytes;
+    w->spec.riff_bytes_max = w->world.riff_bytes_max;
+    w->rate_hz = spec.rate_hz;
+    w->sample_count = spec.channels;
+    w->frame_bytes = spec.channels * spec.format.bytes;
+    w->factor = options->raw ? 1.0 : recording_writer_format(options).factor;
+    w->buffer_frames = BUFFER_BYTES / w->frame_bytes;
+    w->buffer = malloc(w->buffer_frames * w->frame_bytes);
+    status = w->buffer == NULL
+                 ? problem_set(problem, ERROR_MEMORY, "out of memory")
+                 : recording_files_open(&w->files, options, frames_per_file != UINT64_MAX, problem);
+    if (status != 0) {
+        recording_writer_close(w);
+        return problem_prefix(problem, status, "sink %s", options->name);
+    }
+    *out = w;
+    return 0;
+}
+
+const struct writer_counts *recording_writer_counts(const struct recording_writer *w)
+{
+    return &w->counts;
+}
+
+const char *recording_writer_path(const struct recording_writer *w)
+{
+    return w->path;
+}
+
+bool recording_writer_dirty(const struct recording_writer *w)
+{
+    return w->buffered > 0 || (is_open(w) && w->sidecar_stale);
+}
+
+void recording_writer_close(struct recording_writer *w)
+{
+    if (w == NULL)
+        return;
+    recording_writer_finish(w);
+    recording_files_close(&w->files);
+    free(w->buffer);
+    free(w);
+}

@@ -1,0 +1,549 @@
+/*
+ * Sound card: see sound_card.h.
+ *
+ *     closed ─ open ─► opening ─► running ─► waiting ─ back-off ─► opening …
+ *                          └── absent ─────────▲
+ *
+ * A timer looks after the helper; the doorbell, rung by every callback and every change of
+ * state, makes it quick.
+ */
+#include "io/sound/card.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "io/sound/devices.h"
+#include "io/sound/link.h"
+
+enum {
+    OPEN_TIMEOUT_MS = 10000,
+    LOOK_MS = 20,
+    BACK_OFF_FIRST_MS = 100,
+    BACK_OFF_LAST_MS = 5000,
+    HUNG_MS = 4000,  /* no callback, and a helper that says nothing of it, as it does after 2000 */
+    LEAVE_MS = 3000, /* for the helper to close its device; then it is killed */
+    REPORT_INTERVAL_S = 60,
+};
+
+enum phase { PHASE_IDLE, PHASE_OPENING, PHASE_RUNNING, PHASE_WAITING, PHASE_CLOSING };
+
+struct side {
+    bool taken;
+    struct sound_card_user user;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+struct sound_card {
+    const struct sound_options *options;
+    uv_loop_t *loop;
+    struct sound_link *link;
+    struct sound_card *next; /* of all; under the lock */
+    unsigned users;          /* under the lock */
+    struct side sides[SOUND_DIRECTIONS];
+    /* loop */
+    enum phase phase;
+    bool handles_open;
+    int open_handles;
+    uv_poll_t doorbell;
+    uv_timer_t look;
+    int64_t since_ns, retry_ns;
+    uint32_t back_off_ms;
+    bool stopped; /* in PHASE_WAITING, PHASE_CLOSING: the helper has gone */
+    bool told_absent, told_priority;
+    uint64_t told_changed, told_refused; /* filters, of this session */
+    struct log_limit limit;
+    /* numbering */
+    bool based, ran, origin_known;
+    uint64_t origin, base, last_frame; /* global frame behind the last callback */
+    int64_t last_ns;           /* when that was */
+    uint64_t sums[SOUND_COUNTERS]; /* of the sessions before */
+    uint64_t sessions;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct sound_card *cards;
+
+static const char *label(const struct sound_card *card)
+{
+    for (int d = 0; d < SOUND_DIRECTIONS; d++)
+        if (card->sides[d].taken)
+            return card->sides[d].user.label;
+    return "sound card";
+}
+
+struct sound_shared *sound_card_shared(struct sound_card *card)
+{
+    return sound_link_shared(card->link);
+}
+
+void sound_card_set_origin(struct sound_card *card, uint64_t frame)
+{
+    card->origin = frame;
+    card->origin_known = true;
+}
+
+bool sound_card_origin(const struct sound_card *card, uint64_t *frame)
+{
+    *frame = card->origin;
+    return card->origin_known;
+}
+
+bool sound_card_base(const struct sound_card *card, uint64_t *base)
+{
+    *base = card->base;
+    return card->based;
+}
+
+void sound_card_status(const struct sound_card *card, struct sound_status *status)
+{
+    const struct sound_shared *shared = sound_link_shared(card->link);
+    struct sound_moment moment;
+    sound_ring_moment(shared, &moment);
+    *status = (struct sound_status){
+        .running = card->phase == PHASE_RUNNING && card->based,
+        .obtained = shared->obtained,
+        .period_frames = moment.period_frames,
+        .sessions = card->sessions,
+        .base = card->base,
+    };
+    for (int i = 0; i < SOUND_COUNTERS; i++)
+        status->counters[i] = card->sums[i] + sound_count(shared, (enum sound_counter)i);
+}
+
+/* ---- telling ---------------------------------------------------------------------------------- */
+
+static void tell_obtained(const struct sound_card *card)
+{
+    const struct sound_obtained *got = &sound_link_shared(card->link)->obtained;
+    const struct sound_request *request = &card->options->request;
+    char capture[24] = "", playback[24] = "";
+    sample_format_name(&request->capture.format, capture);
+    sample_format_name(&request->playback.format, playback);
+    log_info("%s: sound card `%s` (%s): %.15g Hz, %" PRIu32 " in %s, %" PRIu32 " out %s, hardware %s; "
+             "latency of the device %.2f ms in, %.2f ms out",
+             label(card), got->device, got->api, got->rate_hz, request->capture.channels,
+             request->capture.channels > 0 ? capture : "-", request->playback.channels,
+             request->playback.channels > 0 ? playback : "-",
+             got->format[0] != '\0' ? got->format : "not known", 1e3 * got->input_latency_s,
+             1e3 * got->output_latency_s);
+    if (got->direct_period_ns > 0)
+        log_info("%s: direct mode: a period of %.0f us takes %.0f us, at worst %.0f us; no frame is added",
+                 label(card), 1e-3 * (double)got->direct_period_ns,
+                 1e-3 * (double)got->direct_median_ns, 1e-3 * (double)got->direct_worst_ns);
+    if (fabs(got->rate_hz - request->rate_hz) > 1e-6 * request->rate_hz)
+        log_warning("%s: %.15g Hz asked for, %.15g Hz obtained", label(card), request->rate_hz,
+                    got->rate_hz);
+}
+
+static void tell_priority(struct sound_card *card)
+{
+    const struct sound_shared *shared = sound_link_shared(card->link);
+    const struct sound_obtained *got = &shared->obtained;
+    struct sound_moment moment;
+    sound_ring_moment(shared, &moment);
+    int policy = atomic_load_explicit(&got->policy, memory_order_acquire);
+    if (card->told_priority || policy < 0 || moment.period_frames == 0)
+        return;
+    card->told_priority = true;
+    bool real = policy == SCHED_FIFO || policy == SCHED_RR;
+    log_info("%s: sound card's thread: period %" PRIu32 " frames, %s%.0d", label(card),
+             moment.period_frames,
+             real ? "real time, priority " : "usual priority, no real time granted",
+             real ? got->priority : 0);
+}
+
+static void tell_filters(struct sound_card *card)
+{
+    const struct sound_shared *shared = sound_link_shared(card->link);
+    const uint64_t changed = sound_count(shared, SOUND_FILTERS_CHANGED);
+    const uint64_t refused = sound_count(shared, SOUND_FILTERS_REFUSED);
+    if (changed > card->told_changed)
+        log_notice("%s: direct mode: what is played goes through the changed filters now", label(card));
+    if (refused > card->told_refused)
+        log_warning("%s: direct mode: what is played keeps its filters: %s", label(card),
+                    shared->problem);
+    card->told_changed = changed;
+    card->told_refused = refused;
+}
+
+static void tell_lost(struct sound_card *card, enum sound_state state)
+{
+    const char *why = sound_link_shared(card->link)->problem;
+    if (state == SOUND_LOST && card->ran) {
+        log_warning("%s: sound card lost: %s; it is opened again as soon as it is back",
+                    label(card), why);
+        card->told_absent = true;
+    } else {
+        log_limited(&card->limit, REPORT_INTERVAL_S * NS_PER_SECOND,
+                    card->told_absent ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
+                    "%s: sound card not open: %s; looking for it", label(card), why);
+        card->told_absent = true;
+    }
+}
+
+/* ---- sessions --------------------------------------------------------------------------------- */
+
+/* Global numbers of a new session: those of the last one and the time between, in whole periods: so
+ * that blocks end where periods end, as before. */
+static void take_base(struct sound_card *card)
+{
+    struct sound_moment moment;
+    sound_ring_moment(sound_link_shared(card->link), &moment);
+    if (card->based || moment.now == 0)
+        return;
+    card->base = 0;
+    if (card->ran) {
+        double elapsed = (double)(moment.callback_ns - card->last_ns) *
+                         card->options->request.rate_hz / 1e9;
+        double periods = (elapsed - (double)moment.now) / moment.period_frames;
+        card->base = card->last_frame +
+                     (periods > 0 ? (uint64_t)llround(periods) * moment.period_frames : 0);
+        log_notice("%s: sound card back after %.1f s: %" PRIu64 " frames were not captured",
+                   label(card), (double)(moment.callback_ns - card->last_ns) / 1e9,
+                   card->base - card->last_frame);
+    }
+    card->based = true;
+    card->ran = true;
+    card->told_absent = false;
+    card->back_off_ms = BACK_OFF_FIRST_MS;
+}
+
+static void ring_users(struct sound_card *card)
+{
+    if (!card->based)
+        return;
+    struct sound_moment moment;
+    sound_ring_moment(sound_link_shared(card->link), &moment);
+    for (int d = 0; d < SOUND_DIRECTIONS; d++)
+        if (card->sides[d].taken)
+            card->sides[d].user.rang(card->sides[d].user.context);
+    card->last_frame = card->base + moment.now;
+    card->last_ns = moment.callback_ns;
+}
+
+static void end_session(struct sound_card *card)
+{
+    const struct sound_shared *shared = sound_link_shared(card->link);
+    if (card->based) {
+        ring_users(card);
+        card->based = false;
+        for (int d = 0; d < SOUND_DIRECTIONS; d++)
+            if (card->sides[d].taken)
+                card->sides[d].user.lost(card->sides[d].user.context);
+    }
+    for (int i = 0; i < SOUND_COUNTERS; i++)
+        card->sums[i] += sound_count(shared, (enum sound_counter)i);
+    sound_shared_reset(sound_link_shared(card->link));
+    card->told_priority = false;
+    card->told_changed = card->told_refused = 0;
+}
+
+static void wait_a_while(struct sound_card *card)
+{
+    int64_t now_ns = clock_monotonic_ns();
+    card->phase = PHASE_WAITING;
+    card->stopped = sound_link_stop(card->link, false);
+    card->since_ns = now_ns;
+    card->retry_ns = now_ns + card->back_off_ms * NS_PER_MS;
+    card->back_off_ms = card->back_off_ms < BACK_OFF_LAST_MS / 2 ? 2 * card->back_off_ms
+                                                                  : BACK_OFF_LAST_MS;
+}
+
+static void spawn(struct sound_card *card)
+{
+    struct problem problem;
+    if (sound_link_spawn(card->link, &problem) != 0) {
+        log_limited(&card->limit, REPORT_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING, "%s: %s",
+                    label(card), problem.text);
+        wait_a_while(card);
+        return;
+    }
+    card->phase = PHASE_OPENING;
+    card->since_ns = clock_monotonic_ns();
+}
+
+/* Its memory says when it last called back, also when this thread was held up itself. */
+static bool helper_hangs(const struct sound_card *card)
+{
+    struct sound_moment moment;
+    sound_ring_moment(sound_link_shared(card->link), &moment);
+    return moment.now > 0 && clock_monotonic_ns() - moment.callback_ns > HUNG_MS * NS_PER_MS;
+}
+
+static void look_at_helper(struct sound_card *card)
+{
+    enum sound_state state = sound_link_state(card->link);
+    if (card->phase == PHASE_OPENING && state == SOUND_STARTING &&
+        clock_monotonic_ns() - card->since_ns > OPEN_TIMEOUT_MS * NS_PER_MS)
+        state = sound_link_wait(card->link, 0);
+    if (state == SOUND_RUNNING && helper_hangs(card)) {
+        struct sound_shared *shared = sound_link_shared(card->link);
+        card->stopped = sound_link_stop(card->link, true);
+        snprintf(shared->problem, sizeof shared->problem, "its helper process hangs");
+        state = SOUND_LOST;
+    }
+    switch (state) {
+    case SOUND_STARTING:
+        return;
+    case SOUND_OPEN:
+        if (card->phase == PHASE_OPENING) {
+            card->phase = PHASE_RUNNING;
+            card->sessions++;
+            tell_obtained(card);
+            sound_link_start(card->link);
+        }
+        return;
+    case SOUND_RUNNING:
+        take_base(card);
+        tell_priority(card);
+        tell_filters(card);
+        return;
+    case SOUND_ABSENT:
+    case SOUND_REFUSED:
+    case SOUND_LOST:
+        take_base(card); /* a session shorter than a look */
+        tell_lost(card, state);
+        end_session(card);
+        wait_a_while(card);
+        return;
+    }
+}
+
+static void answer_leavers(struct sound_card *card)
+{
+    for (int d = 0; d < SOUND_DIRECTIONS; d++) {
+        struct side *side = &card->sides[d];
+        void (*closed)(void *) = side->closed;
+        side->closed = NULL;
+        if (closed != NULL)
+            closed(side->closed_context);
+    }
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct sound_card *card = handle->data;
+    if (--card->open_handles > 0)
+        return;
+    answer_leavers(card);
+    sound_link_close(card->link);
+    free(card);
+}
+
+static void close_card(struct sound_card *card)
+{
+    int64_t now_ns = clock_monotonic_ns();
+    if (!card->stopped)
+        card->stopped =
+            sound_link_stop(card->link, now_ns - card->since_ns > LEAVE_MS * NS_PER_MS);
+    if (!card->stopped || uv_is_closing((uv_handle_t *)&card->look))
+        return;
+    uv_close((uv_handle_t *)&card->look, on_closed);
+    uv_close((uv_handle_t *)&card->doorbell, on_closed);
+}
+
+static void look(struct sound_card *card)
+{
+    switch (card->phase) {
+    case PHASE_IDLE:
+        break;
+    case PHASE_OPENING:
+    case PHASE_RUNNING:
+        look_at_helper(card);
+        break;
+    case PHASE_WAITING:
+        if (!card->stopped)
+            card->stopped = sound_link_stop(
+                card->link, clock_monotonic_ns() - card->since_ns > LEAVE_MS * NS_PER_MS);
+        if (card->stopped && clock_monotonic_ns() >= card->retry_ns)
+            spawn(card);
+        break;
+    case PHASE_CLOSING:
+        close_card(card);
+        return;
+    }
+    answer_leavers(card);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    look(timer->data);
+}
+
+static void on_doorbell(uv_poll_t *poll, int status, int events)
+{
+    struct sound_card *card = poll->data;
+    uint64_t rings;
+    (void)status, (void)events;
+    ssize_t bytes = read(sound_link_doorbell(card->link), &rings, sizeof rings);
+    (void)bytes; /* drained by now: nothing is lost, the rings say what there is */
+    if (card->phase == PHASE_OPENING || card->phase == PHASE_RUNNING) {
+        if (!card->based)
+            look(card);
+        ring_users(card);
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+/* The other direction's card that has this one still free, else none. Under the lock. */
+static struct sound_card *find_card(const struct sound_options *options,
+                                    enum sound_direction direction)
+{
+    for (struct sound_card *card = cards; card != NULL; card = card->next)
+        if (options->duplex && card->options == options && !card->sides[direction].taken)
+            return card;
+    return NULL;
+}
+
+static int make_card(const struct sound_options *options, const char *name, uv_loop_t *loop,
+                     struct sound_card **out, struct problem *problem)
+{
+    struct sound_card *card = calloc(1, sizeof *card);
+    if (card == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a sound card");
+    card->options = options;
+    card->loop = loop;
+    card->back_off_ms = BACK_OFF_FIRST_MS;
+    int error = sound_link_open(&options->request, &card->link, problem);
+    if (error == 0 && options->direct != NULL) {
+        const int filters = sound_link_filters(options->direct, options->direct_bytes, problem);
+        error = filters < 0 ? filters : 0;
+        if (error == 0)
+            sound_link_set_filters(card->link, filters);
+    }
+    if (error == 0)
+        error = sound_link_spawn(card->link, problem);
+    if (error != 0)
+        goto failed;
+    enum sound_state state = sound_link_wait(card->link, OPEN_TIMEOUT_MS);
+    const char *why = sound_link_shared(card->link)->problem;
+    if (state == SOUND_REFUSED) {
+        error = problem_set(problem, ERROR_UNSUPPORTED, "%s", why);
+        sound_link_stop(card->link, true);
+        goto failed;
+    }
+    if (state != SOUND_OPEN) {
+        log_warning("%s: sound card not open: %s; looking for it", name, why);
+        card->told_absent = true;
+        sound_link_stop(card->link, true);
+    }
+    *out = card;
+    return 0;
+
+failed:
+    sound_link_close(card->link);
+    free(card);
+    return error;
+}
+
+/* Under the lock. */
+static void take_side(struct sound_card *card, enum sound_direction direction,
+                      const struct sound_card_user *user)
+{
+    card->sides[direction].taken = true;
+    card->sides[direction].user = *user;
+    card->users++;
+}
+
+int sound_card_open(const struct sound_options *options, enum sound_direction direction,
+                    const struct sound_card_user *user, uv_loop_t *loop, struct sound_card **out,
+                    struct problem *problem)
+{
+    pthread_mutex_lock(&lock);
+    struct sound_card *card = find_card(options, direction);
+    bool joins = card != NULL;
+    if (joins)
+        take_side(card, direction, user);
+    pthread_mutex_unlock(&lock);
+    if (!joins) { /* opening takes a while: the loop must not wait for the lock meanwhile */
+        int error = make_card(options, user->label, loop, &card, problem);
+        if (error != 0)
+            return error;
+        pthread_mutex_lock(&lock);
+        card->next = cards;
+        cards = card;
+        take_side(card, direction, user);
+        pthread_mutex_unlock(&lock);
+    }
+    *out = card;
+    return 0;
+}
+
+static void open_handles(struct sound_card *card)
+{
+    if (card->handles_open)
+        return;
+    card->handles_open = true;
+    uv_poll_init(card->loop, &card->doorbell, sound_link_doorbell(card->link));
+    uv_timer_init(card->loop, &card->look);
+    card->doorbell.data = card->look.data = card;
+    card->open_handles = 2;
+    uv_timer_start(&card->look, on_look, LOOK_MS, LOOK_MS);
+}
+
+void sound_card_start(struct sound_card *card)
+{
+    if (card->phase != PHASE_IDLE)
+        return;
+    open_handles(card);
+    uv_poll_start(&card->doorbell, UV_READABLE, on_doorbell);
+    card->phase = PHASE_OPENING;
+    card->since_ns = clock_monotonic_ns();
+    if (sound_link_control(card->link) < 0) { /* it was absent when it was opened */
+        card->stopped = true;
+        wait_a_while(card);
+    } else {
+        look(card);
+    }
+}
+
+bool sound_card_set_filters(const struct sound_options *options, int filters)
+{
+    pthread_mutex_lock(&lock);
+    struct sound_card *card = cards;
+    while (card != NULL && card->options != options)
+        card = card->next;
+    if (card != NULL)
+        sound_link_set_filters(card->link, filters);
+    pthread_mutex_unlock(&lock);
+    if (card == NULL)
+        close(filters);
+    return card != NULL;
+}
+
+void sound_card_leave(struct sound_card *card, enum sound_direction direction,
+                      void (*closed)(void *context), void *context)
+{
+    struct side *side = &card->sides[direction];
+    assert(side->taken);
+    side->taken = false;
+    side->closed = closed;
+    side->closed_context = context;
+    open_handles(card);
+    pthread_mutex_lock(&lock);
+    bool last = --card->users == 0;
+    for (struct sound_card **at = &cards; last && *at != NULL; at = &(*at)->next) {
+        if (*at == card) {
+            *at = card->next;
+            break;
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    if (!last)
+        return;
+    uv_poll_stop(&card->doorbell);
+    card->stopped = sound_link_stop(card->link, false);
+    card->since_ns = clock_monotonic_ns();
+    card->phase = PHASE_CLOSING;
+}

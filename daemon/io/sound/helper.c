@@ -1,0 +1,545 @@
+/*
+ * The helper process of a sound card: see sound_helper.h. Its main thread finds, opens and
+ * watches the device; PortAudio's thread runs on_period, which copies between the device and the
+ * rings, stores times and flags, and rings the doorbell. It does nothing else.
+ */
+#include "io/sound/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jack/jack.h>
+#include <jack/thread.h>
+#include <math.h>
+#include <pa_jack.h>
+#include <pa_linux_alsa.h>
+#include <poll.h>
+#include <portaudio.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "io/sound/devices.h"
+#include "io/sound/direct.h"
+#include "io/sound/shared.h"
+
+enum {
+    LOOK_MS = 50,     /* between two looks at a running device */
+    SILENT_MS = 2000, /* without a callback: the device is lost */
+    LEAVE_S = 2,      /* for PortAudio to close; then the process ends regardless */
+};
+
+struct helper {
+    struct sound_shared *shared;
+    PaStream *stream;
+    enum sound_api api;
+    jack_client_t *jack; /* only to read the server's count of frames; NULL: no JACK */
+    struct sound_direct direct;
+    uint32_t direct_period; /* frames it was made for */
+    int next_filters;       /* descriptor of filters that came while it ran; -1: none */
+    bool changing;          /* the callback is on its way to others */
+    /* callback's thread */
+    _Atomic bool thread_known;
+    pthread_t thread;
+    double last_adc_s, last_now_s;
+    jack_nframes_t last_cycle;
+    uint32_t last_frames;
+};
+
+/* ---- the callback ----------------------------------------------------------------------------- */
+
+static int64_t monotonic_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+static void count_flags(struct sound_shared *shared, PaStreamCallbackFlags flags)
+{
+    static const struct {
+        PaStreamCallbackFlags flag;
+        enum sound_counter counter;
+    } counted[] = {
+        {paInputOverflow, SOUND_INPUT_OVERFLOW},   {paInputUnderflow, SOUND_INPUT_UNDERFLOW},
+        {paOutputOverflow, SOUND_OUTPUT_OVERFLOW}, {paOutputUnderflow, SOUND_OUTPUT_UNDERFLOW},
+        {paPrimingOutput, SOUND_PRIMING},
+    };
+    if (flags == 0)
+        return;
+    for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
+        if (flags & counted[i].flag)
+            sound_ring_count(shared, counted[i].counter, 1);
+}
+
+/*
+ * Frames that the device lost before this callback. JACK numbers its cycles, so every lost one
+ * shows. Elsewhere the stream's own clock tells, and is asked only where a flag says that frames
+ * were lost; that time is known to a fraction of a period, and a loss counts in whole ones.
+ */
+static uint64_t frames_lost(struct helper *helper, double now_s, PaStreamCallbackFlags flags)
+{
+    if (helper->jack != NULL) {
+        jack_nframes_t cycle = jack_last_frame_time(helper->jack);
+        int32_t lost = (int32_t)(cycle - helper->last_cycle - helper->last_frames);
+        bool first = helper->last_frames == 0;
+        helper->last_cycle = cycle;
+        return !first && lost > 0 ? (uint64_t)lost : 0;
+    }
+    if (!(flags & (paInputOverflow | paOutputUnderflow)) || helper->last_frames == 0)
+        return 0;
+    double lost = (now_s - helper->last_now_s) * helper->shared->request.rate_hz -
+                  helper->last_frames;
+    double periods = floor(lost / helper->last_frames + 0.5);
+    return periods > 0 ? (uint64_t)periods * helper->last_frames : 0;
+}
+
+static int on_period(const void *input, void *output, unsigned long count,
+                     const PaStreamCallbackTimeInfo *time, PaStreamCallbackFlags flags,
+                     void *context)
+{
+    struct helper *helper = context;
+    struct sound_shared *shared = helper->shared;
+    int64_t callback_ns = monotonic_ns();
+    uint32_t frames = (uint32_t)count, played = 0;
+    if (!helper->thread_known) {
+        helper->thread = pthread_self();
+        helper->thread_known = true;
+    }
+    count_flags(shared, flags);
+    uint64_t lost = frames_lost(helper, time->currentTime, flags);
+    if (lost > 0)
+        sound_ring_lose(shared, lost);
+    if (shared->request.capture.channels > 0) {
+        double adc_s = time->inputBufferAdcTime;
+        bool usable = adc_s > 0 && adc_s > helper->last_adc_s;
+        if (!usable)
+            sound_ring_count(shared, SOUND_BAD_TIME, 1);
+        helper->last_adc_s = adc_s;
+        sound_ring_store(shared, input, frames, callback_ns,
+                         callback_ns - (int64_t)((time->currentTime - adc_s) * 1e9), usable);
+    }
+    if (helper->direct.process != NULL)
+        helper->direct.process(helper->direct.context, input, output, frames);
+    else if (shared->request.playback.channels > 0)
+        played = sound_ring_play(shared, output, frames);
+    sound_ring_advance(shared, frames, played, callback_ns);
+    helper->last_now_s = time->currentTime;
+    helper->last_frames = frames;
+    uint64_t one = 1;
+    ssize_t written = write(SOUND_DOORBELL_FD, &one, sizeof one);
+    (void)written; /* full: it is ringing already */
+    return paContinue;
+}
+
+/* ---- telling ---------------------------------------------------------------------------------- */
+
+static void tell(const struct helper *helper, enum sound_state state)
+{
+    char byte = (char)state;
+    atomic_store(&helper->shared->state, state);
+    ssize_t written = send(SOUND_CONTROL_FD, &byte, 1, MSG_NOSIGNAL);
+    (void)written; /* the daemon is gone: so shall we be */
+}
+
+static int end(const struct helper *helper, enum sound_state state, const char *text)
+{
+    snprintf(helper->shared->problem, sizeof helper->shared->problem, "%s", text);
+    tell(helper, state);
+    return EXIT_FAILURE;
+}
+
+static int end_error(const struct helper *helper, enum sound_state state, const char *what,
+                     PaError error)
+{
+    char text[SOUND_PROBLEM_BYTES];
+    const PaHostErrorInfo *host = Pa_GetLastHostErrorInfo();
+    bool of_host = error == paUnanticipatedHostError && host != NULL && host->errorText != NULL;
+    snprintf(text, sizeof text, "%s: %s", what,
+             of_host ? host->errorText : Pa_GetErrorText(error));
+    return end(helper, state, text);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------- */
+
+static PaSampleFormat portaudio_format(const struct sample_format *format)
+{
+    if (format->kind == SAMPLE_FLOAT)
+        return paFloat32;
+    switch (format->bytes) {
+    case 1:
+        return paUInt8;
+    case 2:
+        return paInt16;
+    case 3:
+        return paInt24;
+    default:
+        return paInt32;
+    }
+}
+
+/* Both directions of a JACK port are float. */
+static const char *refusal(const struct helper *helper, const struct sound_device *device,
+                           char *text, size_t bytes)
+{
+    const struct sound_request *request = &helper->shared->request;
+    const struct sound_side *sides[] = {&request->capture, &request->playback};
+    const char *converts = sound_device_converts(device);
+    if (converts != NULL && !request->allow_conversion) {
+        snprintf(text, bytes,
+                 "`%s` %s: what it delivers is no measurement; choose a hardware device "
+                 "(convolvd --list-devices), or write allow conversion = yes",
+                 device->name, converts);
+        return text;
+    }
+    for (int i = 0; i < 2; i++) {
+        uint32_t there = i == 0 ? device->inputs : device->outputs;
+        if (sides[i]->channels > 0 && sides[i]->device_channels > there) {
+            snprintf(text, bytes,
+                     "`%s` has %u %s channels, and channel %u is asked for; write fewer "
+                     "`channels` or another `channel map`",
+                     device->name, there, i == 0 ? "input" : "output", sides[i]->device_channels);
+            return text;
+        }
+        if (device->api == SOUND_API_JACK && sides[i]->channels > 0 &&
+            sides[i]->format.kind != SAMPLE_FLOAT && !request->allow_conversion) {
+            snprintf(text, bytes, "JACK carries float samples; write format = f32");
+            return text;
+        }
+        if (device->api == SOUND_API_JACK && sides[i]->channels > 0 &&
+            fabs(device->rate_hz - request->rate_hz) > 0.5) {
+            snprintf(text, bytes, "the JACK server runs at %.15g Hz; write rate = %.15g Hz",
+                     device->rate_hz, device->rate_hz);
+            return text;
+        }
+    }
+    return NULL;
+}
+
+static bool read_hardware(const char *name, bool capture, struct sound_hardware *hardware)
+{
+    int card, device;
+    char path[96], text[512];
+    if (!sound_device_hardware(name, &card, &device))
+        return false;
+    snprintf(path, sizeof path, "/proc/asound/card%d/pcm%d%c/sub0/hw_params", card, device,
+             capture ? 'c' : 'p');
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t bytes = read(fd, text, sizeof text - 1);
+    close(fd);
+    if (bytes <= 0)
+        return false;
+    text[bytes] = '\0';
+    return sound_hardware_parse(text, hardware);
+}
+
+/* What the kernel says the hardware really does; where it says nothing, that is said. */
+static const char *check_hardware(struct helper *helper, char *text, size_t bytes)
+{
+    struct sound_obtained *obtained = &helper->shared->obtained;
+    const struct sound_request *request = &helper->shared->request;
+    if (helper->api == SOUND_API_JACK)
+        snprintf(obtained->format, sizeof obtained->format, "32-bit float");
+    for (int i = 0; i < 2; i++) {
+        const struct sound_side *side = i == 0 ? &request->capture : &request->playback;
+        struct sound_hardware hardware;
+        if (side->channels == 0 || !read_hardware(obtained->device, i == 0, &hardware))
+            continue;
+        snprintf(obtained->format, sizeof obtained->format, "%s, %u channels, period %u, buffer %u",
+                 hardware.format, hardware.channels, hardware.period_frames,
+                 hardware.buffer_frames);
+        const char *differs =
+            sound_hardware_differs(&hardware, &side->format, request->rate_hz, text, bytes);
+        if (differs != NULL && !request->allow_conversion)
+            return differs;
+    }
+    return NULL;
+}
+
+static int open_stream(struct helper *helper, const struct sound_device *device, double latency_s)
+{
+    const struct sound_request *request = &helper->shared->request;
+    PaStreamParameters in = {.device = device->index,
+                             .channelCount = (int)request->capture.device_channels,
+                             .sampleFormat = portaudio_format(&request->capture.format),
+                             .suggestedLatency = latency_s};
+    PaStreamParameters out = {.device = device->index,
+                              .channelCount = (int)request->playback.device_channels,
+                              .sampleFormat = portaudio_format(&request->playback.format),
+                              .suggestedLatency = latency_s};
+    /* JACK's period is the server's; another one would be adapted, which adds a period. */
+    unsigned long period = device->api == SOUND_API_JACK || request->period_frames == 0
+                               ? paFramesPerBufferUnspecified
+                               : request->period_frames;
+    return Pa_OpenStream(&helper->stream, request->capture.channels > 0 ? &in : NULL,
+                         request->playback.channels > 0 ? &out : NULL, request->rate_hz, period,
+                         paClipOff | paDitherOff, on_period, helper);
+}
+
+/* 0, or the exit status. */
+static int open_device(struct helper *helper)
+{
+    static struct sound_device devices[SOUND_DEVICES_MAX];
+    const struct sound_request *request = &helper->shared->request;
+    struct sound_obtained *obtained = &helper->shared->obtained;
+    struct problem problem;
+    char text[SOUND_PROBLEM_BYTES];
+    int count = sound_devices_list(devices, SOUND_DEVICES_MAX);
+    count = count > SOUND_DEVICES_MAX ? SOUND_DEVICES_MAX : count;
+    int found = sound_devices_find(devices, count, request, &problem);
+    if (found < 0)
+        return end(helper, found == ERROR_NO_FILE ? SOUND_ABSENT : SOUND_REFUSED, problem.text);
+    const struct sound_device *device = &devices[found];
+    helper->api = device->api;
+    snprintf(obtained->device, sizeof obtained->device, "%s", device->name);
+    snprintf(obtained->api, sizeof obtained->api, "%s", sound_api_name(device->api));
+    const char *why = refusal(helper, device, text, sizeof text);
+    if (why != NULL)
+        return end(helper, SOUND_REFUSED, why);
+    /* Three periods in the hardware's buffer. */
+    double latency_s = 3.0 * (request->period_frames > 0 ? request->period_frames : 256) /
+                       request->rate_hz;
+    PaError error = open_stream(helper, device, latency_s);
+    if (error == paInvalidSampleRate || error == paInvalidChannelCount ||
+        error == paSampleFormatNotSupported || error == paBadIODeviceCombination)
+        return end_error(helper, SOUND_REFUSED, device->name, error);
+    if (error != paNoError)
+        return end_error(helper, SOUND_ABSENT, device->name, error);
+    const PaStreamInfo *info = Pa_GetStreamInfo(helper->stream);
+    obtained->rate_hz = info->sampleRate;
+    /* Of a JACK stream PortAudio leaves the server's own period out. */
+    bool jack = helper->api == SOUND_API_JACK;
+    obtained->input_latency_s = jack ? device->input_latency_s[0] : info->inputLatency;
+    obtained->output_latency_s = jack ? device->output_latency_s[0] : info->outputLatency;
+    if (fabs(info->sampleRate - request->rate_hz) > 0.5 && !request->allow_conversion) {
+        snprintf(text, sizeof text, "`%s` runs at %.15g Hz; write rate = %.15g Hz", device->name,
+                 info->sampleRate, info->sampleRate);
+        return end(helper, SOUND_REFUSED, text);
+    }
+    why = check_hardware(helper, text, sizeof text);
+    if (why != NULL)
+        return end(helper, SOUND_REFUSED, why);
+    if (helper->api == SOUND_API_JACK)
+        helper->jack = jack_client_open("convolvd-clock", JackNoStartServer, NULL);
+    if (helper->api == SOUND_API_ALSA)
+        PaAlsa_EnableRealtimeScheduling(helper->stream, 1);
+    return 0;
+}
+
+/* ---- direct mode ------------------------------------------------------------------------------ */
+
+/* NULL when there are none, which is no error. */
+static void *map_filters(int fd, size_t *bytes)
+{
+    struct stat status;
+    *bytes = 0;
+    if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0)
+        return NULL;
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+    *bytes = (size_t)status.st_size;
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* What is measured runs as the callback will: in real time where JACK's threads do. */
+static void take_priority(const struct helper *helper, bool real_time)
+{
+    int priority = helper->jack != NULL && jack_is_realtime(helper->jack)
+                       ? jack_client_real_time_priority(helper->jack)
+                       : -1;
+    struct sched_param param = {.sched_priority = real_time ? priority : 0};
+    if (priority > 0)
+        pthread_setschedparam(pthread_self(), real_time ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+/* 0, or the exit status. */
+static int prepare_direct(struct helper *helper)
+{
+    struct sound_obtained *obtained = &helper->shared->obtained;
+    const struct sound_request *request = &helper->shared->request;
+    struct sound_direct_times times = {0};
+    struct problem problem;
+    size_t bytes;
+    void *filters = map_filters(SOUND_FILTER_FD, &bytes);
+    if (filters == NULL)
+        return 0;
+    uint32_t period = helper->jack != NULL ? jack_get_buffer_size(helper->jack)
+                                           : request->period_frames;
+    helper->direct_period = period;
+    take_priority(helper, true);
+    int error = sound_direct_make(filters, bytes, request, period, &helper->direct, &times, &problem);
+    take_priority(helper, false);
+    munmap(filters, bytes);
+    obtained->direct_median_ns = times.median_ns;
+    obtained->direct_worst_ns = times.worst_ns;
+    obtained->direct_period_ns = times.period_ns;
+    return error == 0 ? 0 : end(helper, SOUND_REFUSED, problem.text);
+}
+
+/* Now and then: makes a convolver of filters that have come, at the usual priority, and hands it to the
+ * callback. What is too slow is refused, and the filters stay as they are. */
+static void change_filters(struct helper *helper)
+{
+    struct sound_shared *shared = helper->shared;
+    struct sound_direct next = {0};
+    struct sound_direct_times times;
+    struct problem problem;
+    size_t bytes;
+    if (helper->direct.process == NULL || !sound_direct_settled(&helper->direct))
+        return;
+    if (helper->changing)
+        sound_ring_count(shared, SOUND_FILTERS_CHANGED, 1);
+    helper->changing = false;
+    if (helper->next_filters < 0)
+        return;
+    void *filters = map_filters(helper->next_filters, &bytes);
+    int error = filters == NULL
+                    ? problem_set(&problem, ERROR_MEMORY, "no memory for the filters of direct mode")
+                    : sound_direct_make(filters, bytes, &shared->request, helper->direct_period, &next,
+                                        &times, &problem);
+    if (filters != NULL)
+        munmap(filters, bytes);
+    close(helper->next_filters);
+    helper->next_filters = -1;
+    if (error < 0) {
+        snprintf(shared->problem, sizeof shared->problem, "%s", problem.text);
+        sound_ring_count(shared, SOUND_FILTERS_REFUSED, 1);
+        return;
+    }
+    shared->obtained.direct_median_ns = times.median_ns;
+    shared->obtained.direct_worst_ns = times.worst_ns;
+    sound_direct_offer(&helper->direct, &next);
+    helper->changing = true;
+}
+
+/* ---- running ---------------------------------------------------------------------------------- */
+
+/* True when the daemon has closed its end; else a byte has come, or filters, or the time is over. */
+static bool daemon_gone(struct helper *helper, int timeout_ms, bool *word)
+{
+    struct pollfd control = {.fd = SOUND_CONTROL_FD, .events = POLLIN};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } with;
+    char byte;
+    struct iovec part = {.iov_base = &byte, .iov_len = 1};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &with, .msg_controllen = sizeof with};
+    *word = false;
+    if (poll(&control, 1, timeout_ms) <= 0)
+        return false;
+    ssize_t bytes = recvmsg(SOUND_CONTROL_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *head = bytes == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+    *word = bytes == 1 && head == NULL;
+    if (head != NULL && head->cmsg_type == SCM_RIGHTS) {
+        if (helper->next_filters >= 0) /* the last ones count */
+            close(helper->next_filters);
+        memcpy(&helper->next_filters, CMSG_DATA(head), sizeof helper->next_filters);
+    }
+    return bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static void read_priority(struct helper *helper)
+{
+    struct sound_obtained *obtained = &helper->shared->obtained;
+    struct sched_param param;
+    int policy;
+    if (atomic_load_explicit(&obtained->policy, memory_order_relaxed) >= 0 || !helper->thread_known ||
+        pthread_getschedparam(helper->thread, &policy, &param) != 0)
+        return;
+    obtained->priority = param.sched_priority;
+    atomic_store_explicit(&obtained->policy, policy, memory_order_release);
+}
+
+static int run(struct helper *helper)
+{
+    bool word = false;
+    while (!word)
+        if (daemon_gone(helper, -1, &word))
+            return EXIT_SUCCESS;
+    PaError error = Pa_StartStream(helper->stream);
+    if (error != paNoError)
+        return end_error(helper, SOUND_LOST, "the device does not start", error);
+    tell(helper, SOUND_RUNNING);
+    uint64_t seen = 0;
+    int64_t seen_ns = monotonic_ns();
+    while (!daemon_gone(helper, LOOK_MS, &word)) {
+        change_filters(helper);
+        uint64_t callbacks = sound_count(helper->shared, SOUND_CALLBACKS);
+        int64_t now_ns = monotonic_ns();
+        read_priority(helper);
+        if (callbacks != seen)
+            seen_ns = now_ns;
+        seen = callbacks;
+        if (Pa_IsStreamActive(helper->stream) != 1)
+            return end(helper, SOUND_LOST, "the device has gone away");
+        if (now_ns - seen_ns > SILENT_MS * NS_PER_MS)
+            return end(helper, SOUND_LOST, "the device has fallen silent");
+    }
+    return EXIT_SUCCESS;
+}
+
+static struct sound_shared *map_memory(void)
+{
+    struct stat status;
+    if (fstat(SOUND_MEMORY_FD, &status) != 0 ||
+        (size_t)status.st_size < sizeof(struct sound_shared))
+        return NULL;
+    void *memory = mmap(NULL, (size_t)status.st_size, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_POPULATE, SOUND_MEMORY_FD, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Signals of the terminal and of the service manager are the daemon's business; it closes the
+ * control socket when it is done. */
+static void ignore_signals(void)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2};
+    for (size_t i = 0; i < sizeof ignored / sizeof ignored[0]; i++)
+        signal(ignored[i], SIG_IGN);
+}
+
+/* ALSA and JACK write what they think to stderr, for every device that is not there. */
+static void silence_libraries(void)
+{
+    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (nowhere >= 0)
+        dup2(nowhere, STDERR_FILENO);
+}
+
+int sound_helper_main(void)
+{
+    struct helper helper = {.shared = map_memory(), .next_filters = -1};
+    if (helper.shared == NULL)
+        return EXIT_FAILURE;
+    ignore_signals();
+    prctl(PR_SET_NAME, "convolvd-sound");
+    if (!helper.shared->request.verbose)
+        silence_libraries();
+    PaJack_SetClientName(helper.shared->request.client);
+    PaError error = Pa_Initialize();
+    if (error != paNoError)
+        return end_error(&helper, SOUND_ABSENT, "PortAudio does not start", error);
+    int status = open_device(&helper);
+    if (status == 0)
+        status = prepare_direct(&helper);
+    if (status == 0) {
+        tell(&helper, SOUND_OPEN);
+        status = run(&helper);
+    }
+    /* A server that is gone must not keep us: the process ends whatever PortAudio waits for. */
+    alarm(LEAVE_S);
+    signal(SIGALRM, SIG_DFL);
+    if (status == EXIT_SUCCESS)
+        Pa_Terminate();
+    _exit(status);
+}

@@ -1,0 +1,477 @@
+/*
+ * Sink `portaudio`: results played on a sound card or into a JACK server's clients.
+ *
+ * Output frame n of the stream's timeline is played as frame n + offset of the card:
+ *
+ *   - on a duplex card that plays what it has captured, offset is the latency, for ever: a result
+ *     that comes later than that is dropped as `late` and silence stands in its place, so that
+ *     the declared latency holds for every frame that is heard. By rule it is the least that can
+ *     be kept: a block of L frames is complete when the callback that brings its last frame has
+ *     run, and is played from the next one on; with periods of P frames L + P − gcd(L, P), which
+ *     is one period when L divides P;
+ *   - on a duplex card that plays another stream (an excitation), offset is chosen with its first
+ *     frame and then kept;
+ *   - in direct mode the callback itself has convolved and played what it captured, no frame later,
+ *     and what comes here counts as delivered;
+ *   - else the card has a clock of its own: offset is chosen so that the first frame waits
+ *     `latency` in the ring, and again after an underrun or when the ring holds far too much. With
+ *     `resample` (playback_follow.h) that never has to happen: the frames are taken at the speed
+ *     that keeps the latency, and no offset is constant.
+ *
+ * Ledger: frames = delivered (played) + dropped by name + pending. What is played is counted by
+ * the callback itself; a frame that came while its time passed counts as `late`.
+ *
+ * Opened on a worker, then loop thread; nothing allocates per result.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "io/sound/playback_follow.h"
+#include "io/sinks.h"
+#include "io/sound/card.h"
+
+enum {
+    CHUNK_FRAMES = 512, /* encoded in one go */
+    RUNS_MAX = 64,      /* written and not yet played; neighbours of one kind are one */
+};
+
+/* Device frames that were written, as results or as the silence before them. */
+struct run {
+    uint64_t from, until;
+    uint64_t put; /* frames of results that they stand for: as many, but for a resampler */
+    bool result;
+};
+
+struct sink {
+    struct sink_options options;
+    char label[96];
+    struct sound_card *card;
+    uint8_t *bytes; /* [CHUNK_FRAMES] frames, encoded */
+    struct playback_follow *follow; /* NULL: frames are played one for one */
+    /* place */
+    bool anchored;
+    uint64_t latency_frames; /* as declared; 0: not known yet */
+    int64_t offset;          /* card frame − timeline frame */
+    /* since the card was opened, oldest first */
+    struct run runs[RUNS_MAX];
+    uint32_t run_first, run_count;
+    uint64_t unmade; /* put, and still in the resampler */
+    uint64_t passed; /* frames of runs that the card has gone past */
+    uint64_t missed; /* of them, those that the callback did not see */
+    struct sink_ledger ledger;
+    bool waiting_for_room;
+    /* closing */
+    int64_t deadline_ns;
+    bool leaving;
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* ---- accounts --------------------------------------------------------------------------------- */
+
+static void drop(struct sink *s, enum drop name, uint64_t frames)
+{
+    s->ledger.dropped[name] += frames;
+}
+
+/* `put`: frames of results in it, none when it is silence. */
+static void add_run(struct sink *s, uint64_t from, uint64_t until, uint64_t put)
+{
+    bool result = put > 0;
+    if (from == until)
+        return;
+    struct run *last = s->run_count > 0
+                           ? &s->runs[(s->run_first + s->run_count - 1) % RUNS_MAX]
+                           : NULL;
+    if (last != NULL && last->until == from && last->result == result) {
+        last->until = until;
+        last->put += put;
+        return;
+    }
+    s->runs[(s->run_first + s->run_count++) % RUNS_MAX] =
+        (struct run){.from = from, .until = until, .put = put, .result = result};
+}
+
+/* What the card has gone past since the last look: played, or too late by a hair. */
+static void settle(struct sink *s)
+{
+    struct sound_moment moment;
+    sound_ring_moment(sound_card_shared(s->card), &moment);
+    uint64_t results = 0;
+    while (s->run_count > 0) {
+        struct run *run = &s->runs[s->run_first];
+        uint64_t until = run->until < moment.now ? run->until : moment.now;
+        if (until > run->from) {
+            uint64_t share = run->put * (until - run->from) / (run->until - run->from);
+            s->passed += until - run->from;
+            results += share;
+            run->put -= share;
+            run->from = until;
+        }
+        if (run->from < run->until)
+            break;
+        s->run_first = (s->run_first + 1) % RUNS_MAX;
+        s->run_count--;
+    }
+    uint64_t missed = s->passed > moment.played ? s->passed - moment.played : 0;
+    uint64_t more = missed > s->missed ? missed - s->missed : 0;
+    if (more > results)
+        more = results;
+    s->missed += more;
+    s->ledger.pending -= results;
+    s->ledger.delivered += results - more;
+    drop(s, DROP_LATE, more);
+}
+
+static void drop_pending(struct sink *s, enum drop name)
+{
+    drop(s, name, s->ledger.pending + s->unmade);
+    s->ledger.pending = s->unmade = 0;
+    s->run_count = 0;
+}
+
+/* ---- place ------------------------------------------------------------------------------------ */
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static uint64_t latency_of(const struct sink *s, uint32_t period)
+{
+    const struct sound_options *sound = s->options.sound;
+    uint64_t hop = sound->hop_frames;
+    if (sound->latency_frames > 0)
+        return sound->latency_frames;
+    if (sound->duplex && sound->own)
+        return hop + period - greatest_divisor(hop, period);
+    return 2 * (hop + period) + (s->follow != NULL ? playback_follow_held(s->follow) : 0);
+}
+
+/* Chooses offset when there is none; `now`: the card's frame that is played next. */
+static bool anchor(struct sink *s, const struct result *result, uint64_t now)
+{
+    struct sound_moment moment;
+    uint64_t origin;
+    if (s->anchored)
+        return true;
+    sound_ring_moment(sound_card_shared(s->card), &moment);
+    s->latency_frames = latency_of(s, moment.period_frames);
+    if (s->options.sound->own) {
+        if (!sound_card_origin(s->card, &origin))
+            return false;
+        s->offset = (int64_t)(origin + s->latency_frames);
+    } else {
+        s->offset = (int64_t)(now + s->latency_frames) - (int64_t)result->timeline_frame;
+    }
+    s->anchored = true;
+    return true;
+}
+
+/* A card with a clock of its own: back to the latency that was declared, after an underrun at once,
+ * and when the ring holds twice as much by leaving results out. True: this one is left out. */
+static bool correct(struct sink *s, const struct result *result, uint64_t now, uint64_t written)
+{
+    uint64_t frame = (uint64_t)((int64_t)result->timeline_frame + s->offset);
+    uint64_t most = now + 2 * s->latency_frames + result->frames;
+    if (frame < now) {
+        s->anchored = false;
+        anchor(s, result, now);
+    } else if (frame > most) {
+        if (now + s->latency_frames < written)
+            return true;
+        s->anchored = false;
+        anchor(s, result, now);
+    }
+    return false;
+}
+
+/* ---- results ---------------------------------------------------------------------------------- */
+
+/* Encodes and writes up to CHUNK_FRAMES that stand for `put` frames of results; false: no room. */
+static bool write_chunk(struct sink *s, const float *samples, uint64_t frame, uint32_t frames,
+                        uint32_t put)
+{
+    const uint32_t channels = s->options.stream.channels;
+    uint64_t silent_from;
+    s->ledger.saturated += sample_encode_block(&s->options.format, samples, (size_t)frames * channels,
+                                               1 / s->options.full_scale, s->bytes);
+    if (s->run_count + 2 > RUNS_MAX ||
+        !sound_ring_write(sound_card_shared(s->card), frame, s->bytes, frames, &silent_from))
+        return false;
+    add_run(s, silent_from, frame, 0);
+    add_run(s, frame, frame + frames, put);
+    s->ledger.pending += put;
+    s->ledger.packets++;
+    s->ledger.bytes += (uint64_t)frames * channels * s->options.format.bytes;
+    return true;
+}
+
+static void write_frames(struct sink *s, const float *samples, uint32_t channels, uint64_t frame,
+                         uint32_t frames)
+{
+    for (uint32_t done = 0; done < frames;) {
+        uint32_t chunk = frames - done < CHUNK_FRAMES ? frames - done : CHUNK_FRAMES;
+        if (!write_chunk(s, samples + (size_t)done * channels, frame + done, chunk, chunk)) {
+            drop(s, DROP_QUEUE, frames - done);
+            return;
+        }
+        done += chunk;
+    }
+}
+
+/* What the resampler holds back stays `unmade`; all else is in the frames it makes. */
+static void write_following(struct sink *s, const struct result *result, uint64_t base)
+{
+    const uint64_t held = playback_follow_held(s->follow);
+    for (uint32_t done = 0; done < result->frames;) {
+        uint32_t left = result->frames - done;
+        uint32_t chunk = left < FOLLOW_CHUNK_FRAMES ? left : FOLLOW_CHUNK_FRAMES, made;
+        uint64_t frame;
+        const float *samples =
+            playback_follow_convert(s->follow, result->samples + (size_t)done * result->channels,
+                                    chunk, &frame, &made);
+        done += chunk;
+        s->unmade += chunk;
+        for (uint32_t at = 0; at < made;) {
+            uint32_t part = made - at < CHUNK_FRAMES ? made - at : CHUNK_FRAMES;
+            uint32_t put = s->unmade > held ? (uint32_t)(s->unmade - held) : 0;
+            if (at + part < made && put > part)
+                put = part;
+            if (!write_chunk(s, samples + (size_t)at * result->channels, frame + at - base, part,
+                             put)) {
+                drop(s, DROP_QUEUE, s->unmade + result->frames - done);
+                s->unmade = 0;
+                playback_follow_lost(s->follow);
+                return;
+            }
+            s->unmade -= put;
+            at += part;
+        }
+    }
+}
+
+static void put_following(struct sink *s, const struct result *result, uint64_t base,
+                          const struct sound_moment *card)
+{
+    s->latency_frames = latency_of(s, card->period_frames);
+    const struct playback_moment moment = {
+        .callback_frame = base + card->now - card->period_frames,
+        .callback_ns = card->callback_ns,
+        .period_frames = card->period_frames,
+        .written = base + sound_ring_written(sound_card_shared(s->card)),
+        .latency_frames = s->latency_frames,
+        .now_ns = clock_monotonic_ns(),
+    };
+    s->anchored = true;
+    switch (playback_follow_put(s->follow, &moment, result->timeline_frame, result->frames)) {
+    case PLAYBACK_LEFT_OUT:
+        drop(s, DROP_QUEUE, result->frames);
+        return;
+    case PLAYBACK_BEGIN:
+        drop(s, DROP_LATE, s->unmade);
+        s->unmade = 0;
+        break;
+    case PLAYBACK_GO:
+        break;
+    }
+    write_following(s, result, base);
+}
+
+static int64_t portaudio_put(struct sink *s, const struct result *result)
+{
+    struct sound_shared *shared = sound_card_shared(s->card);
+    struct sound_moment moment;
+    uint64_t base;
+    s->ledger.frames += result->frames;
+    if (s->options.sound->direct != NULL) { /* played when it was captured, in the same callback */
+        s->ledger.delivered += result->frames;
+        return clock_monotonic_ns();
+    }
+    if (result->frames == 0)
+        return clock_monotonic_ns();
+    if (s->closed != NULL || !sound_card_base(s->card, &base)) {
+        drop(s, s->closed != NULL ? DROP_STOPPED : DROP_DEVICE, result->frames);
+        return clock_monotonic_ns();
+    }
+    sound_ring_moment(shared, &moment);
+    if (s->follow != NULL && moment.period_frames == 0) { /* no callback yet: no time to go by */
+        drop(s, DROP_DEVICE, result->frames);
+        return clock_monotonic_ns();
+    }
+    if (s->follow != NULL) {
+        put_following(s, result, base, &moment);
+        return clock_monotonic_ns();
+    }
+    uint64_t now = base + moment.now, written = base + sound_ring_written(shared);
+    if (!anchor(s, result, now)) {
+        drop(s, DROP_DEVICE, result->frames);
+        return clock_monotonic_ns();
+    }
+    if (!s->options.sound->duplex && correct(s, result, now, written)) {
+        drop(s, DROP_QUEUE, result->frames);
+        return clock_monotonic_ns();
+    }
+    uint64_t least = now > written ? now : written;
+    int64_t frame = (int64_t)result->timeline_frame + s->offset;
+    uint32_t late = 0;
+    if (frame < (int64_t)least) {
+        uint64_t behind = (uint64_t)((int64_t)least - frame);
+        late = behind < result->frames ? (uint32_t)behind : result->frames;
+    }
+    drop(s, DROP_LATE, late);
+    if (late < result->frames)
+        write_frames(s, result->samples + (size_t)late * result->channels, result->channels,
+                     (uint64_t)(frame + late) - base, result->frames - late);
+    return clock_monotonic_ns();
+}
+
+/* So much ahead of the card that a block always fits behind the latency. */
+static uint64_t portaudio_room(const struct sink *s)
+{
+    struct sink *mutable = (struct sink *)s;
+    const struct sound_shared *shared = sound_card_shared(mutable->card);
+    struct sound_moment moment;
+    uint64_t base, room = 0;
+    sound_ring_moment(shared, &moment);
+    if (s->options.sound->direct != NULL) {
+        room = UINT64_MAX;
+    } else if (sound_card_base(s->card, &base)) {
+        uint64_t written = sound_ring_written(shared);
+        uint64_t ahead = latency_of(s, moment.period_frames) + 2 * s->options.sound->hop_frames;
+        uint64_t used = written > moment.now ? written - moment.now : 0;
+        room = used < ahead ? ahead - used : 0;
+    }
+    mutable->waiting_for_room = room < s->options.sound->hop_frames;
+    return room;
+}
+
+/* ---- the card --------------------------------------------------------------------------------- */
+
+static void on_left(void *context)
+{
+    struct sink *s = context;
+    s->closed(s->closed_context);
+    playback_follow_close(s->follow);
+    free(s->bytes);
+    free(s);
+}
+
+static void leave_when_done(struct sink *s)
+{
+    if (s->closed == NULL || s->leaving)
+        return;
+    if (s->ledger.pending > 0 && clock_monotonic_ns() < s->deadline_ns)
+        return;
+    drop_pending(s, DROP_STOPPED);
+    s->leaving = true;
+    sound_card_leave(s->card, SOUND_PLAYBACK, on_left, s);
+}
+
+static void rang(void *context)
+{
+    struct sink *s = context;
+    settle(s);
+    if (s->closed != NULL)
+        leave_when_done(s);
+    else if (s->waiting_for_room && s->options.room_again != NULL &&
+             portaudio_room(s) >= s->options.sound->hop_frames)
+        s->options.room_again(s->options.room_context);
+}
+
+static void lost(void *context)
+{
+    struct sink *s = context;
+    settle(s);
+    drop_pending(s, DROP_DEVICE);
+    s->passed = s->missed = 0;
+    if (!s->options.sound->duplex)
+        s->anchored = false;
+    if (s->follow != NULL)
+        playback_follow_lost(s->follow);
+    leave_when_done(s);
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static int portaudio_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
+                          struct problem *problem)
+{
+    struct sink *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
+    s->options = *options;
+    s->bytes = malloc((size_t)CHUNK_FRAMES * options->stream.channels * options->format.bytes);
+    snprintf(s->label, sizeof s->label, "sink %s", options->name);
+    const struct sound_card_user user = {
+        .context = s, .label = s->label, .rang = rang, .lost = lost};
+    int error = s->bytes == NULL ? problem_set(problem, ERROR_MEMORY, "no memory for a sink") : 0;
+    if (error == 0 && options->sound->resample)
+        error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
+                                     problem);
+    if (error == 0)
+        error = sound_card_open(options->sound, SOUND_PLAYBACK, &user, loop, &s->card, problem);
+    if (error != 0) {
+        playback_follow_close(s->follow);
+        free(s->bytes);
+        free(s);
+        return error;
+    }
+    *out = s;
+    return 0;
+}
+
+/* A duplex card is started by its source. */
+static void portaudio_start(struct sink *s)
+{
+    if (!s->options.sound->duplex)
+        sound_card_start(s->card);
+}
+
+static void portaudio_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
+                            void *context)
+{
+    s->closed = closed;
+    s->closed_context = context;
+    s->deadline_ns = deadline_ns;
+    leave_when_done(s);
+}
+
+static void portaudio_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    *ledger = s->ledger;
+    ledger->pending += s->unmade;
+}
+
+static void portaudio_sound(const struct sink *s, struct sound_report *report)
+{
+    *report = (struct sound_report){
+        .plays = true,
+        .anchored = s->anchored || s->options.sound->direct != NULL, /* no frame later */
+        .latency_frames = s->latency_frames,
+        .offset_frames = s->offset,
+        .level_frames = s->ledger.pending,
+        .follows = s->follow != NULL,
+    };
+    if (s->follow != NULL)
+        playback_follow_report(s->follow, &report->follow);
+    sound_card_status(s->card, &report->card);
+}
+
+const struct sink_ops sink_portaudio = {
+    .name = "portaudio",
+    .sentence = "the outputs of a sound card or of a JACK server's clients, through PortAudio",
+    .open = portaudio_open,
+    .start = portaudio_start,
+    .put = portaudio_put,
+    .room = portaudio_room,
+    .close = portaudio_close,
+    .ledger = portaudio_ledger,
+    .sound = portaudio_sound,
+};

@@ -1,0 +1,217 @@
+/*
+ * Source `portaudio`: what a sound card's converters deliver, in the hardware's own format.
+ *
+ * A period of the card is a packet; its place is the card's own count of frames, in which frames
+ * that were lost have their numbers too. What is missing is blamed on `overload` when the daemon
+ * was behind (the ring was full) and on `capture` when the card lost it or was away.
+ *
+ * Capture times rest on the converter's time stamps, smoothed by a clock line (the callback that
+ * brings them is late, never early). Where PortAudio gives none, or they go backwards, they rest
+ * on the times at which callbacks ran, and results say `receive` instead of `converter`.
+ *
+ * Opened on a worker, then loop thread; nothing allocates per period, nothing is copied here.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/clock.h"
+#include "io/sound/card.h"
+#include "io/sources.h"
+#include "stream/clock_line.h"
+
+struct source {
+    struct source_options options;
+    struct source_host host;
+    char label[96];
+    struct sound_card *card;
+    bool running;
+    struct source_ledger ledger;
+    /* numbering */
+    bool begun;
+    uint64_t next;      /* place behind the newest frame */
+    uint64_t lost_ring; /* of this session, blamed so far */
+    /* time */
+    struct clock_line line;
+    bool converter;       /* the line goes through the converter's stamps, else through callbacks */
+    double trusted_s;     /* how long stamps have been usable */
+    void (*closed)(void *context);
+    void *closed_context;
+};
+
+/* Stamps that were bad are believed again after this long without another. */
+static const double trust_s = 1.0;
+
+/* ---- periods ---------------------------------------------------------------------------------- */
+
+static void blame(struct source *source, const struct sound_period *period, uint64_t missing)
+{
+    uint64_t ring = period->lost_ring - source->lost_ring;
+    if (ring > missing)
+        ring = missing;
+    if (source->host.lost != NULL && ring > 0)
+        source->host.lost(source->host.context, ring, INVALID_OVERLOAD);
+    if (source->host.lost != NULL && missing > ring)
+        source->host.lost(source->host.context, missing - ring, INVALID_CAPTURE);
+}
+
+static void add_time(struct source *source, const struct sound_period *period, uint64_t place)
+{
+    double rate_hz = source->options.rate_hz;
+    source->trusted_s = period->time_usable ? source->trusted_s + period->frames / rate_hz : 0;
+    bool converter = source->trusted_s >= trust_s;
+    if (converter != source->converter || !source->line.started)
+        clock_line_reset(&source->line, rate_hz);
+    source->converter = converter;
+    int64_t end_ns = period->callback_ns;
+    if (converter)
+        end_ns = period->adc_ns + (int64_t)(period->frames * 1e9 / rate_hz);
+    clock_line_add(&source->line, place + period->frames, end_ns);
+}
+
+static enum reject reject_of(enum verdict verdict)
+{
+    switch (verdict) {
+    case VERDICT_DUPLICATE:
+        return REJECT_DUPLICATE;
+    case VERDICT_LATE:
+        return REJECT_LATE;
+    case VERDICT_OUT_OF_WINDOW:
+        return REJECT_OUT_OF_WINDOW;
+    default:
+        return REJECT_REFUSED;
+    }
+}
+
+static void put(struct source *source, const struct sound_period *period, const uint8_t *bytes,
+                uint64_t base)
+{
+    uint64_t place = base + period->frame;
+    int64_t offset_ns = clock_offset_ns();
+    if (!source->begun)
+        sound_card_set_origin(source->card, place);
+    else if (place > source->next)
+        blame(source, period, place - source->next);
+    source->begun = true;
+    source->lost_ring = period->lost_ring;
+    source->next = place + period->frames;
+    add_time(source, period, place);
+    struct packet packet = {
+        .place = place,
+        .frames = period->frames,
+        .flags = PACKET_CAPTURE | PACKET_TIMED,
+        .payload = bytes,
+        .receive_ns = period->callback_ns,
+        .receive_realtime_ns = period->callback_ns + offset_ns,
+        .capture_ns = clock_line_time_ns(&source->line, (double)place) + offset_ns,
+        .clock = source->converter ? CLOCK_SOURCE_CONVERTER : CLOCK_SOURCE_RECEIVE,
+        .clock_error_ns = clock_line_error_ns(&source->line),
+    };
+    source->ledger.datagrams++;
+    enum verdict verdict = source->host.put(source->host.context, &packet);
+    if (verdict == VERDICT_ACCEPTED)
+        source->ledger.accepted++;
+    else
+        source->ledger.rejected[reject_of(verdict)]++;
+}
+
+static void rang(void *context)
+{
+    struct source *source = context;
+    struct sound_shared *shared = sound_card_shared(source->card);
+    struct sound_period period;
+    const uint8_t *bytes;
+    uint64_t base;
+    if (!sound_card_base(source->card, &base))
+        return;
+    while (sound_ring_peek(shared, &period, &bytes)) {
+        if (source->running && !source->options.sound->direct_alone)
+            put(source, &period, bytes, base);
+        sound_ring_release(shared);
+    }
+}
+
+static void lost(void *context)
+{
+    struct source *source = context;
+    source->lost_ring = 0;
+    source->line.started = false;
+    source->trusted_s = trust_s;
+}
+
+/* ---- life ------------------------------------------------------------------------------------- */
+
+static int portaudio_open(const struct source_options *options, uv_loop_t *loop,
+                          const struct source_host *host, struct source **out,
+                          struct problem *problem)
+{
+    struct source *source = calloc(1, sizeof *source);
+    if (source == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a source");
+    source->options = *options;
+    source->host = *host;
+    source->ledger.loss_detectable = true;
+    source->trusted_s = trust_s;
+    snprintf(source->label, sizeof source->label, "stream %s", options->stream);
+    const struct sound_card_user user = {
+        .context = source, .label = source->label, .rang = rang, .lost = lost};
+    int error = sound_card_open(options->sound, SOUND_CAPTURE, &user, loop, &source->card, problem);
+    if (error != 0) {
+        free(source);
+        return error;
+    }
+    *out = source;
+    return 0;
+}
+
+static int portaudio_start(struct source *source, struct problem *problem)
+{
+    (void)problem;
+    source->running = true;
+    sound_card_start(source->card);
+    return 0;
+}
+
+/* The card runs on, so that a sink that shares it can play what is left. */
+static void portaudio_stop(struct source *source)
+{
+    source->running = false;
+}
+
+static void on_left(void *context)
+{
+    struct source *source = context;
+    source->closed(source->closed_context);
+    free(source);
+}
+
+static void portaudio_close(struct source *source, void (*closed)(void *context), void *context)
+{
+    portaudio_stop(source);
+    source->closed = closed;
+    source->closed_context = context;
+    sound_card_leave(source->card, SOUND_CAPTURE, on_left, source);
+}
+
+static void portaudio_ledger(const struct source *source, struct source_ledger *ledger)
+{
+    *ledger = source->ledger;
+}
+
+static void portaudio_sound(const struct source *source, struct sound_report *report)
+{
+    *report = (struct sound_report){0};
+    sound_card_status(source->card, &report->card);
+}
+
+const struct source_ops source_portaudio = {
+    .name = "portaudio",
+    .sentence = "the converters of a sound card or of a JACK server's clients, through PortAudio",
+    .live = true,
+    .loss_detectable = true,
+    .open = portaudio_open,
+    .start = portaudio_start,
+    .stop = portaudio_stop,
+    .close = portaudio_close,
+    .ledger = portaudio_ledger,
+    .sound = portaudio_sound,
+};

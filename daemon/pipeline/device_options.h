@@ -1,0 +1,16 @@
+/*
+ * What a configuration asks of its OpenCL device, as the engine takes it.
+ *
+ * Pure; any thread.
+ */
+#ifndef CONVOLVD_PIPELINE_DEVICE_OPTIONS_H
+#define CONVOLVD_PIPELINE_DEVICE_OPTIONS_H
+
+#include "convolve/engine.h"
+#include "config/config.h"
+
+/* `kernels_dir` of the command line wins over the configuration's; NULL: that one. Points into the
+ * configuration; `wake` is the caller's to set. */
+struct engine_options device_options(const struct config *config, const char *kernels_dir);
+
+#endif

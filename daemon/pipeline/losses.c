@@ -1,0 +1,135 @@
+/* Losses: see losses.h. */
+#include "pipeline/losses.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "pipeline/pipeline.h"
+
+/* The first loss is told at once, what follows in sums. */
+static const int64_t interval_ns = 10 * NS_PER_SECOND;
+
+static bool due(int64_t told_ns, int64_t now_ns)
+{
+    return told_ns == 0 || now_ns - told_ns >= interval_ns;
+}
+
+/* A list of "NAME COUNT", for what has grown. Counters may move from one cause to another, so that
+ * one shrinks: that is no loss. */
+struct list {
+    char text[300];
+    uint64_t total;
+};
+
+static void add(struct list *list, const char *name, uint64_t now, uint64_t *told)
+{
+    if (now > *told) {
+        size_t used = strlen(list->text);
+        snprintf(list->text + used, sizeof list->text - used, "%s%s %" PRIu64,
+                 list->total > 0 ? ", " : "", name, now - *told);
+        list->total += now - *told;
+    }
+    *told = now;
+}
+
+static void tell_stream(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
+{
+    struct losses *told = &pipeline->losses;
+    if (!due(told->told_ns, now_ns))
+        return;
+    struct list frames = {0}, blocks = {0};
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        add(&frames, invalid_cause_name(cause), stats->gap[cause], &told->gap[cause]);
+    for (int shed = 0; shed < SHEDS; shed++) {
+        if (shed != SHED_ALIGNED && shed != SHED_DECIMATED) /* left out as asked for: no loss */
+            add(&blocks, shed_name(shed), stats->shed[shed], &told->shed[shed]);
+    }
+    const char *name = pipeline->stream_config->name;
+    if (frames.total > 0)
+        log_warning("stream %s: %" PRIu64 " frames did not arrive: %s", name, frames.total,
+                    frames.text);
+    if (blocks.total > 0)
+        log_warning("stream %s: %" PRIu64 " frames were not processed: %s; the load is %.0f %%",
+                    name, blocks.total, blocks.text, 100 * stats->load);
+    if (frames.total > 0 || blocks.total > 0)
+        told->told_ns = now_ns;
+}
+
+/* What a card says went wrong; the frames it cost are told as gaps. */
+static void tell_card(const char *who, const struct sound_report *report, struct sound_losses *told,
+                      int64_t now_ns)
+{
+    static const enum sound_counter capture[] = {SOUND_INPUT_OVERFLOW, SOUND_INPUT_UNDERFLOW,
+                                                 SOUND_RING_OVERRUN, SOUND_BAD_TIME};
+    static const enum sound_counter playback[] = {SOUND_OUTPUT_OVERFLOW, SOUND_OUTPUT_UNDERFLOW};
+    const enum sound_counter *counters = report->plays ? playback : capture;
+    size_t count = report->plays ? sizeof playback / sizeof *playback : sizeof capture / sizeof *capture;
+    struct list events = {0};
+    if (!due(told->told_ns, now_ns))
+        return;
+    for (size_t i = 0; i < count; i++)
+        add(&events, sound_counter_name(counters[i]), report->card.counters[counters[i]],
+            &told->counters[counters[i]]);
+    if (events.total == 0)
+        return;
+    log_warning("%s: sound card: %s", who, events.text);
+    told->told_ns = now_ns;
+}
+
+static void tell_channels(struct pipeline *pipeline, const struct stream_stats *stats,
+                          int64_t now_ns)
+{
+    for (uint32_t c = 0; c < stats->channels && pipeline->channel_losses != NULL; c++) {
+        struct channel_losses *told = &pipeline->channel_losses[c];
+        uint64_t overload = stats->levels[c].overload;
+        if (overload == told->overload || !due(told->told_ns, now_ns))
+            continue;
+        if (overload > told->overload) {
+            log_warning("stream %s: channel %" PRIu32 ": %" PRIu64
+                        " samples at full scale; lower the gain before the converter",
+                        pipeline->stream_config->name, c + 1, overload - told->overload);
+            told->told_ns = now_ns;
+        }
+        told->overload = overload;
+    }
+}
+
+static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
+{
+    if (sink->sink == NULL || !due(sink->losses.told_ns, now_ns))
+        return;
+    struct sink_ledger ledger;
+    struct list frames = {0};
+    pipeline_sink_ledger(sink, &ledger);
+    for (int drop = 0; drop < DROPS; drop++)
+        add(&frames, drop_name(drop), ledger.dropped[drop], &sink->losses.dropped[drop]);
+    if (frames.total == 0)
+        return;
+    log_warning("sink %s: %" PRIu64 " frames were not delivered: %s", sink->config->name,
+                frames.total, frames.text);
+    sink->losses.told_ns = now_ns;
+}
+
+void losses_tell(struct pipeline *pipeline, int64_t now_ns)
+{
+    struct stream_stats stats;
+    stream_stats(pipeline->stream, &stats);
+    tell_stream(pipeline, &stats, now_ns);
+    tell_channels(pipeline, &stats, now_ns);
+    struct sound_report report;
+    char who[96];
+    snprintf(who, sizeof who, "stream %s", pipeline->stream_config->name);
+    if (pipeline_source_sound(pipeline, &report))
+        tell_card(who, &report, &pipeline->losses.card, now_ns);
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        tell_sink(sink, now_ns);
+        snprintf(who, sizeof who, "sink %s", sink->config->name);
+        if (sink->sink != NULL && pipeline_sink_sound(sink, &report))
+            tell_card(who, &report, &sink->losses.card, now_ns);
+    }
+}

@@ -1,0 +1,579 @@
+/* Pipeline: one stream made whole; see pipeline.h. */
+#include "pipeline/pipeline.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "convolve/check/tune.h"
+#include "core/clock.h"
+#include "core/log.h"
+#include "pipeline/direct.h"
+#include "pipeline/loopback.h"
+#include "pipeline/stream_filters.h"
+
+enum { BATCHES_DEFAULT = 6 }; /* engine_options.batches when the configuration leaves it open */
+
+static const struct pipeline *root_of(const struct pipeline *pipeline)
+{
+    while (pipeline->upstream != NULL)
+        pipeline = pipeline->upstream;
+    return pipeline;
+}
+
+static bool in_records(const struct pipeline *pipeline)
+{
+    return root_of(pipeline)->stream_config->source.mode == SOURCE_RECORD;
+}
+
+/* ---- what the source calls ------------------------------------------------------------------ */
+
+static enum verdict host_put(void *context, const struct packet *packet)
+{
+    struct pipeline *pipeline = context;
+    enum verdict verdict = stream_put(pipeline->stream, packet);
+    scheduler_kick(pipeline->scheduler);
+    return verdict;
+}
+
+static uint64_t host_room(void *context)
+{
+    const struct pipeline *pipeline = context;
+    return stream_room(pipeline->stream);
+}
+
+static uint8_t *host_vacant(void *context, uint64_t place, uint64_t *frames)
+{
+    const struct pipeline *pipeline = context;
+    return stream_vacant(pipeline->stream, place, frames);
+}
+
+static void host_ended(void *context)
+{
+    struct pipeline *pipeline = context;
+    if (pipeline->ended)
+        return;
+    pipeline->ended = true;
+    stream_end(pipeline->stream);
+    scheduler_kick(pipeline->scheduler);
+    pipeline->changed(pipeline->context);
+}
+
+static void host_socket_drops(void *context, uint64_t datagrams)
+{
+    struct pipeline *pipeline = context;
+    stream_socket_drops(pipeline->stream, datagrams);
+}
+
+static void host_lost(void *context, uint64_t frames, enum invalid_cause cause)
+{
+    struct pipeline *pipeline = context;
+    stream_lost(pipeline->stream, frames, cause);
+}
+
+/* ---- what the stream calls ------------------------------------------------------------------ */
+
+static void sink_put(void *context, const struct result *result)
+{
+    struct pipeline_sink *sink = context;
+    if (sink->sink != NULL)
+        sink->ops->put(sink->sink, result);
+}
+
+static void sink_flush(void *context)
+{
+    struct pipeline_sink *sink = context;
+    if (sink->sink != NULL)
+        sink->ops->flush(sink->sink);
+}
+
+static uint64_t sink_room(void *context)
+{
+    const struct pipeline_sink *sink = context;
+    return sink->sink != NULL ? sink->ops->room(sink->sink) : UINT64_MAX;
+}
+
+static void sink_room_again(void *context)
+{
+    const struct pipeline_sink *sink = context;
+    struct pipeline *pipeline = sink->pipeline;
+    if (pipeline->scheduled)
+        scheduler_kick(pipeline->scheduler);
+    /* Raw input goes to its sinks straight from the source: no batch need complete for it to go on. */
+    if (sink->options.raw)
+        pipeline_resume(pipeline);
+}
+
+static void chain_put(void *context, const struct result *result)
+{
+    struct pipeline *pipeline = context;
+    if (result->frames > 0) {
+        struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+        stream_put(pipeline->stream, &packet);
+    } else if (result->flags & RESULT_EPOCH_END) {
+        stream_end(pipeline->stream);
+    }
+    scheduler_kick(pipeline->scheduler);
+}
+
+static uint64_t chain_room(void *context)
+{
+    const struct pipeline *pipeline = context;
+    return stream_room(pipeline->stream);
+}
+
+/* ---- prepare: worker thread ------------------------------------------------------------------ */
+
+int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
+                       struct plan **plan, double *delay_frames, char **hash,
+                       struct problem *problem)
+{
+    struct stream_filters filters;
+    int error = stream_filters_make(pipeline->config, config, &filters, problem);
+    if (error < 0)
+        return error;
+    /* What is kept follows from the numbers that results will carry. */
+    uint64_t applied = config->align
+                           ? (uint64_t)(filters.delay_frames + pipeline->upstream_delay_frames)
+                           : 0;
+    struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
+    spec.decimate_phase = (uint32_t)(applied % config->decimate);
+    if (pipeline->plan != NULL) { /* another plan for a stream that runs: its blocks stay */
+        spec.hop = plan_info(pipeline->plan)->hop;
+        spec.hop_free = false;
+    }
+    if (*plan == NULL || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
+        plan_close(*plan);
+        *plan = NULL;
+        error = plan_prepare(pipeline->engine, &spec, plan, problem);
+    }
+    if (error < 0) {
+        problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
+                       config->name);
+    } else {
+        static const char *const choices[] = {[PLAN_BY_RULE] = "by rule",
+                                              [PLAN_BY_NAME] = "as asked for",
+                                              [PLAN_BY_WISDOM] = "by measurement"};
+        const struct plan_info *info = plan_info(*plan);
+        char format[24], way[PLAN_WAY];
+        const bool native = result_format_native(&info->results);
+        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
+                 "%s, chosen %s",
+                 config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
+                 info->partitions, info->partitions == 1 ? "" : "s",
+                 native ? "floats" : sample_format_name(&info->results.format, format),
+                 choices[info->choice]);
+        *delay_frames = filters.delay_frames;
+        *hash = filters.hash;
+        filters.hash = NULL;
+    }
+    stream_filters_free(&filters);
+    return error;
+}
+
+/* Frames of the ring when the user asks for a `buffer`, never less than the plan needs; else the
+ * stream's own rule (0). */
+static uint64_t ring_frames(const struct pipeline *pipeline, uint32_t batches)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    if (config->ring_frames == 0)
+        return 0;
+    const struct plan_info *info = plan_info(pipeline->plan);
+    uint64_t reorder = (uint64_t)ceil((double)config->source.reorder_ns * config->source.rate_hz / 1e9);
+    uint64_t in_flight = (uint64_t)(batches + config->blocks_max + 1) * info->hop;
+    /* History twice over: between two epochs lie the tail of one and the silence before the other. */
+    uint64_t needed = 3 * (uint64_t)info->history_frames + 2 * reorder + in_flight + 4 * (uint64_t)info->hop;
+    return config->ring_frames > needed ? config->ring_frames : needed;
+}
+
+static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    const struct pipeline *upstream = pipeline->upstream;
+    uint32_t batches = pipeline->config->device.batches;
+    if (batches == 0)
+        batches = BATCHES_DEFAULT;
+    struct stream_options options = {
+        .name = config->name,
+        .rate_hz = config->source.rate_hz,
+        .channels = config->source.channels,
+        .format = config->source.format,
+        .frame_bytes = config->source.frame_bytes,
+        .live = config->live,
+        .records = in_records(pipeline),
+        .converter = upstream == NULL,
+        .tail = config->tail,
+        .align = config->align,
+        .delay_frames = pipeline->delay_frames,
+        .upstream_delay_frames = pipeline->upstream_delay_frames,
+        .reorder_ns = upstream != NULL ? 0 : config->source.reorder_ns,
+        .max_gap_ns = config->source.max_gap_ns,
+        .idle_flush_ns = config->idle_flush_ns,
+        .deadline_ns = config->deadline_ns,
+        .ring_frames_min = ring_frames(pipeline, batches),
+        .batches_in_flight = batches + config->blocks_max,
+    };
+    return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
+}
+
+static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    const struct plan_info *info = plan_info(pipeline->plan);
+    const struct device_info *device = engine_device(pipeline->engine);
+    sink->ops = sink_find(sink->config->type);
+    assert(sink->ops != NULL); /* the configuration has proven the name */
+    sink->options = sink->config->options;
+    sink->options.stream = (struct sink_stream){
+        .name = config->name,
+        .rate_hz = config->output_rate_hz,
+        .decimate = config->decimate_total,
+        .channels = info->output_floats,
+        .units = config->units,
+        .delay_frames =
+            (pipeline->delay_frames + pipeline->upstream_delay_frames) / config->decimate,
+        .aligned = config->align,
+        .taps_longest = info->taps_longest,
+        .taps_hash = pipeline->taps_hash,
+        .config_hash = pipeline->config->hash,
+        .device = device->name,
+        .driver = device->driver,
+        .loss_detectable = config->loss_detectable,
+        .input_format = config->source.format,
+        .input_channels = config->source.channels,
+        .input_rate_hz = config->source.rate_hz,
+        .input_scales = config->scales,
+    };
+    if (pipeline->direct != NULL && sink->options.sound == config->source.sound)
+        sink->options.sound = pipeline->direct;
+    sink->options.room_again = sink_room_again;
+    sink->options.room_context = sink;
+    /* A stream that waits for room needs room for a block at least, or it would wait for ever. */
+    uint64_t frame_bytes = sink->options.raw ? config->source.frame_bytes
+                                             : info->output_floats * sizeof(float);
+    uint64_t block_bytes = info->hop * frame_bytes;
+    if (sink->options.queue_bytes > 0 && sink->options.queue_bytes < 4 * block_bytes)
+        sink->options.queue_bytes = 4 * block_bytes;
+    int error = sink->ops->open(&sink->options, pipeline->loop, &sink->sink, problem);
+    if (error < 0)
+        problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
+                       sink->config->place.line, sink->config->name);
+    return error;
+}
+
+static int prepare_sinks(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config *config = pipeline->config;
+    pipeline->sinks = calloc(config->sink_count > 0 ? config->sink_count : 1, sizeof *pipeline->sinks);
+    if (pipeline->sinks == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the sinks");
+    for (uint32_t i = 0; i < config->sink_count; i++) {
+        if (&config->streams[config->sinks[i].stream] != pipeline->stream_config)
+            continue;
+        struct pipeline_sink *sink = &pipeline->sinks[pipeline->sink_count++];
+        *sink = (struct pipeline_sink){.config = &config->sinks[i], .pipeline = pipeline};
+        int error = prepare_sink(pipeline, sink, problem);
+        if (error < 0)
+            return error;
+    }
+    return 0;
+}
+
+static int prepare_source(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    if (pipeline->upstream != NULL)
+        return 0;
+    const struct source_host host = {.context = pipeline,
+                                     .put = host_put,
+                                     .room = host_room,
+                                     .vacant = host_vacant,
+                                     .ended = host_ended,
+                                     .socket_drops = host_socket_drops,
+                                     .lost = host_lost};
+    pipeline->source_ops = source_find(config->source_type);
+    assert(pipeline->source_ops != NULL); /* the configuration has proven the name */
+    const struct source_options *options = &config->source;
+    if (pipeline->direct != NULL) {
+        pipeline->direct_source = config->source;
+        pipeline->direct_source.sound = pipeline->direct;
+        options = &pipeline->direct_source;
+    }
+    int error = pipeline->source_ops->open(options, pipeline->loop, &host, &pipeline->source, problem);
+    if (error < 0)
+        problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
+                       config->name);
+    return error;
+}
+
+/* What lies between an excitation and its capture is a delay like a filter's. */
+static void declare_round_trip(struct pipeline *pipeline)
+{
+    struct loopback_entry measured = {0};
+    uint64_t frames =
+        loopback_declared(pipeline->config, pipeline->stream_config, &measured);
+    pipeline->round_trip_frames = frames;
+    pipeline->upstream_delay_frames = (double)frames;
+    if (measured.frames > 0)
+        log_info("stream %s: round trip of %" PRIu64 " frames declared, measured %s with periods of %" PRIu32
+                 " frames",
+                 pipeline->stream_config->name, frames, measured.measured, measured.period_frames);
+}
+
+int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
+{
+    int error;
+    pipeline->channel_losses =
+        calloc(pipeline->stream_config->source.channels, sizeof *pipeline->channel_losses);
+    if (pipeline->channel_losses == NULL)
+        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory",
+                           pipeline->stream_config->name);
+    pipeline->chain.records = in_records(pipeline);
+    const struct pipeline *upstream = pipeline->upstream;
+    if (upstream != NULL && !upstream->stream_config->align)
+        pipeline->upstream_delay_frames =
+            (upstream->delay_frames + upstream->upstream_delay_frames) /
+            upstream->stream_config->decimate;
+    if (upstream == NULL)
+        declare_round_trip(pipeline);
+    struct plan *plan = pipeline->seat_plan;
+    pipeline->seat_plan = NULL;
+    error = pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
+                               &pipeline->taps_hash, problem);
+    pipeline->plan = plan;
+    if (error < 0)
+        return error;
+    if ((error = prepare_stream(pipeline, problem)) < 0)
+        return error;
+    if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct, problem)) < 0)
+        return error;
+    if ((error = prepare_sinks(pipeline, problem)) < 0)
+        return error;
+    return prepare_source(pipeline, problem);
+}
+
+/* ---- numbers of frames ------------------------------------------------------------------------- */
+
+/* Output frames that alignment leaves out at an epoch's start. */
+static uint64_t output_shift(const struct pipeline *pipeline)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    double delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames;
+    return config->align ? (uint64_t)(delay_frames / config->decimate) : 0;
+}
+
+uint64_t pipeline_next_output(const struct pipeline *pipeline)
+{
+    uint64_t decimate = pipeline->stream_config->decimate, next = stream_next_frame(pipeline->stream);
+    uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
+    uint64_t kept = next <= phase ? 0 : (next - phase + decimate - 1) / decimate;
+    return kept > shift ? kept - shift : 0;
+}
+
+uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
+{
+    uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
+    return (output + shift) * pipeline->stream_config->decimate + phase;
+}
+
+/* ---- run: loop thread -------------------------------------------------------------------------- */
+
+static int connect_port(struct pipeline *pipeline, const struct result_port *port,
+                        struct problem *problem)
+{
+    if (stream_add_port(pipeline->stream, port) == 0)
+        return 0;
+    const struct config_stream *config = pipeline->stream_config;
+    return problem_set(problem, ERROR_LIMIT,
+                       "%s:%u: stream %s has too many sinks and streams that read it; give it at most 16",
+                       config->place.file, config->place.line, config->name);
+}
+
+int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
+{
+    struct scheduler *scheduler = pipeline->seat->scheduler;
+    bool live = pipeline->stream_config->live;
+    pipeline->scheduler = scheduler;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        struct result_port port = {
+            .context = sink,
+            .put = sink_put,
+            .flush = sink->ops->flush != NULL ? sink_flush : NULL,
+            /* A source that waits must not overrun a writer; a live one drops under a name. */
+            .room = live || sink->ops->room == NULL ? NULL : sink_room,
+            .raw = sink->options.raw,
+        };
+        int error = connect_port(pipeline, &port, problem);
+        if (error < 0)
+            return error;
+    }
+    if (pipeline->upstream != NULL) {
+        struct result_port port = {.context = pipeline,
+                                   .put = chain_put,
+                                   .room = live ? NULL : chain_room};
+        int error = connect_port(pipeline->upstream, &port, problem);
+        if (error < 0)
+            return error;
+    }
+    int error = scheduler_add(scheduler, pipeline->stream);
+    if (error < 0)
+        return problem_set(problem, error, "stream %s: the scheduler takes no more streams",
+                           pipeline->stream_config->name);
+    pipeline->scheduled = true;
+    return 0;
+}
+
+int pipeline_start(struct pipeline *pipeline, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        if (pipeline->sinks[i].ops->start != NULL)
+            pipeline->sinks[i].ops->start(pipeline->sinks[i].sink);
+    if (pipeline->source == NULL)
+        return 0;
+    int error = pipeline->source_ops->start(pipeline->source, problem);
+    if (error < 0)
+        return problem_prefix(problem, error, "%s:%u: stream %s", config->place.file,
+                              config->place.line, config->name);
+    pipeline->source_started = true;
+    if (pipeline->source_ops->port != NULL && pipeline->source_ops->port(pipeline->source) != 0)
+        log_info("stream %s: receiving on port %u", config->name,
+                 pipeline->source_ops->port(pipeline->source));
+    return 0;
+}
+
+void pipeline_disconnect(struct pipeline *pipeline)
+{
+    if (pipeline->upstream != NULL)
+        stream_remove_port(pipeline->upstream->stream, pipeline);
+}
+
+void pipeline_resume(struct pipeline *pipeline)
+{
+    if (pipeline->source_started && !pipeline->ended && pipeline->source_ops->resume != NULL)
+        pipeline->source_ops->resume(pipeline->source);
+}
+
+void pipeline_stop(struct pipeline *pipeline)
+{
+    if (pipeline->source_started) {
+        pipeline->source_started = false;
+        pipeline->source_ops->stop(pipeline->source);
+    }
+    if (pipeline->ended || pipeline->stream == NULL)
+        return;
+    pipeline->ended = true;
+    stream_end(pipeline->stream);
+    if (pipeline->scheduled)
+        scheduler_kick(pipeline->scheduler);
+}
+
+bool pipeline_drained(const struct pipeline *pipeline)
+{
+    return pipeline->ended && (pipeline->stream == NULL || stream_drained(pipeline->stream));
+}
+
+/* ---- close: loop thread --------------------------------------------------------------------------- */
+
+static void sink_closed(void *context)
+{
+    struct pipeline_sink *sink = context;
+    struct pipeline *pipeline = sink->pipeline;
+    sink->ops->ledger(sink->sink, &sink->ledger);
+    pipeline_sink_sound(sink, &sink->sound);
+    sink->sink = NULL;
+    pipeline->closing--;
+    pipeline->changed(pipeline->context);
+}
+
+void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
+{
+    if (pipeline->sinks_closing)
+        return;
+    pipeline->sinks_closing = true;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        if (sink->sink == NULL)
+            continue;
+        pipeline->closing++;
+        sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);
+    }
+}
+
+static void source_closed(void *context)
+{
+    struct pipeline *pipeline = context;
+    pipeline->source = NULL;
+    pipeline->closing--;
+    pipeline->changed(pipeline->context);
+}
+
+void pipeline_close_source(struct pipeline *pipeline)
+{
+    if (pipeline->source == NULL || pipeline->source_closing)
+        return;
+    pipeline->source_closing = true;
+    if (pipeline->source_started) {
+        pipeline->source_started = false;
+        pipeline->source_ops->stop(pipeline->source);
+    }
+    /* Stopped, it counts nothing more. */
+    pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
+    pipeline_source_sound(pipeline, &pipeline->sound);
+    pipeline->closing++;
+    pipeline->source_ops->close(pipeline->source, source_closed, pipeline);
+}
+
+bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger)
+{
+    if (pipeline->source != NULL)
+        pipeline->source_ops->ledger(pipeline->source, ledger);
+    else
+        *ledger = pipeline->source_ledger;
+    return pipeline->upstream == NULL;
+}
+
+void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger)
+{
+    if (sink->sink != NULL)
+        sink->ops->ledger(sink->sink, ledger);
+    else
+        *ledger = sink->ledger;
+}
+
+bool pipeline_source_sound(const struct pipeline *pipeline, struct sound_report *report)
+{
+    if (pipeline->source_ops == NULL || pipeline->source_ops->sound == NULL)
+        return false;
+    if (pipeline->source != NULL)
+        pipeline->source_ops->sound(pipeline->source, report);
+    else
+        *report = pipeline->sound;
+    return true;
+}
+
+bool pipeline_sink_sound(const struct pipeline_sink *sink, struct sound_report *report)
+{
+    if (sink->ops->sound == NULL)
+        return false;
+    if (sink->sink != NULL)
+        sink->ops->sound(sink->sink, report);
+    else
+        *report = sink->sound;
+    return true;
+}
+
+void pipeline_free(struct pipeline *pipeline)
+{
+    assert(pipeline->source == NULL && pipeline->closing == 0);
+    stream_close(pipeline->stream);
+    plan_close(pipeline->plan);
+    plan_close(pipeline->seat_plan);
+    free(pipeline->taps_hash);
+    free(pipeline->channel_losses);
+    direct_free(pipeline->direct);
+    free(pipeline->sinks);
+}

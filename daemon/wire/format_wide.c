@@ -1,0 +1,88 @@
+/*
+ * Formats, many samples at once: see format_wide.h.
+ *
+ * Integers are scaled and rounded in double, as one by one; the machine rounds to nearest even and
+ * packs with saturation. Groups with a value out of range (or NaN) are left to the scalar code,
+ * which counts them.
+ */
+#include "wire/format_wide.h"
+
+#include <string.h>
+
+enum { FLOATS = 4, GROUP = 8 };
+
+typedef float float4 __attribute__((vector_size(16)));
+typedef double double4 __attribute__((vector_size(32)));
+typedef uint32_t uint4 __attribute__((vector_size(16)));
+
+static size_t encode_f32be(const float *values, size_t count, double factor, uint8_t *wire)
+{
+    size_t i = 0;
+    for (; i + FLOATS <= count; i += FLOATS) {
+        float4 value;
+        memcpy(&value, values + i, sizeof value);
+        if (factor != 1.0)
+            value =
+                __builtin_convertvector(__builtin_convertvector(value, double4) * factor, float4);
+        uint4 word = (uint4)value;
+        word = word << 24 | (word & 0xFF00u) << 8 | (word >> 8 & 0xFF00u) | word >> 24;
+        memcpy(wire + 4 * i, &word, sizeof word);
+    }
+    return i;
+}
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+/* Two samples scaled; all bits of *inside are cleared where one is out of range. */
+static inline __m128i round_two(__m128 values, __m128d scale, __m128d *inside)
+{
+    const __m128d scaled = _mm_mul_pd(_mm_cvtps_pd(values), scale);
+    const __m128d above = _mm_cmplt_pd(scaled, _mm_set1_pd(32767.5));
+    const __m128d below = _mm_cmpge_pd(scaled, _mm_set1_pd(-32768.5));
+    *inside = _mm_and_pd(*inside, _mm_and_pd(above, below));
+    return _mm_cvtpd_epi32(scaled);
+}
+
+static size_t encode_s16(const struct sample_format *format, const float *values, size_t count,
+                         double factor, uint8_t *wire, uint64_t *saturated)
+{
+    const __m128d scale = _mm_set1_pd(factor * 32768.0);
+    size_t i = 0;
+    for (; i + GROUP <= count; i += GROUP) {
+        const __m128 low = _mm_loadu_ps(values + i), high = _mm_loadu_ps(values + i + 4);
+        __m128d inside = _mm_castsi128_pd(_mm_set1_epi32(-1));
+        const __m128i a = round_two(low, scale, &inside);
+        const __m128i b = round_two(_mm_movehl_ps(low, low), scale, &inside);
+        const __m128i c = round_two(high, scale, &inside);
+        const __m128i d = round_two(_mm_movehl_ps(high, high), scale, &inside);
+        if (_mm_movemask_pd(inside) != 3) {
+            for (size_t k = i; k < i + GROUP; k++)
+                *saturated += sample_encode(format, (double)values[k] * factor, wire + 2 * k);
+            continue;
+        }
+        __m128i codes = _mm_packs_epi32(_mm_unpacklo_epi64(a, b), _mm_unpacklo_epi64(c, d));
+        if (format->big_endian)
+            codes = _mm_or_si128(_mm_slli_epi16(codes, 8), _mm_srli_epi16(codes, 8));
+        _mm_storeu_si128((__m128i *)(void *)(wire + 2 * i), codes);
+    }
+    return i;
+}
+#else
+static size_t encode_s16(const struct sample_format *format, const float *values, size_t count,
+                         double factor, uint8_t *wire, uint64_t *saturated)
+{
+    (void)format, (void)values, (void)count, (void)factor, (void)wire, (void)saturated;
+    return 0;
+}
+#endif
+
+size_t format_wide_encode(const struct sample_format *format, const float *values, size_t count,
+                          double factor, uint8_t *wire, uint64_t *saturated)
+{
+    if (format->kind == SAMPLE_FLOAT && format->big_endian)
+        return encode_f32be(values, count, factor, wire);
+    if (format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->bits == 16)
+        return encode_s16(format, values, count, factor, wire, saturated);
+    return 0;
+}

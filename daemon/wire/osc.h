@@ -1,0 +1,127 @@
+/*
+ * OSC on the wire (Open Sound Control 1.0): the one place where bytes of strangers are looked at.
+ * Every byte is proven to lie inside the packet before it is read; what passes can be given to
+ * liblo, whose own parser trusts its input more than a network deserves.
+ *
+ *     packet ─► osc_walk ─► messages proven whole: address, types, every argument in place
+ *                   └─────► a named fault: nothing of the packet counts
+ *
+ * Bundles are unpacked here, to a depth of OSC_DEPTH_MAX. A time tag is noted and queues
+ * nothing: a bundle dated 2036 is as present as any other. Cost is linear in the packet's bytes.
+ *
+ * Pure functions on the caller's memory, any thread; nothing allocates.
+ */
+#ifndef CONVOLVD_WIRE_OSC_H
+#define CONVOLVD_WIRE_OSC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    OSC_DEPTH_MAX = 4,
+    OSC_ADDRESS_MAX = 255,  /* bytes, without its end */
+    OSC_WILDCARDS_MAX = 2,
+    OSC_PACKET_MAX = 65536, /* bytes, over TCP too */
+};
+
+/* Why a packet was refused. */
+#define OSC_FAULT_TABLE(X)                                                                         \
+    X(SIZE, "size")           /* empty, no multiple of 4, or longer than OSC_PACKET_MAX */         \
+    X(ADDRESS, "address")     /* no '/', no end, too long, bytes that are no address */            \
+    X(PATTERN, "pattern")     /* more wildcards than OSC_WILDCARDS_MAX, or brackets left open */   \
+    X(TYPES, "types")         /* no type tags, or one that is not known here */                    \
+    X(ARGUMENTS, "arguments") /* they end after the message, or before it */                       \
+    X(PADDING, "padding")     /* bytes after a string or blob are not 0 */                         \
+    X(BUNDLE, "bundle")       /* an element's size does not fit its bundle */                      \
+    X(DEPTH, "depth")         /* bundles within bundles beyond OSC_DEPTH_MAX */
+
+enum osc_fault {
+    OSC_OK,
+#define X(name, text) OSC_FAULT_##name,
+    OSC_FAULT_TABLE(X)
+#undef X
+    OSC_FAULTS,
+};
+
+const char *osc_fault_name(enum osc_fault fault);
+
+/* A message proven whole. Points into the packet. */
+struct osc_message {
+    const char *address; /* terminated; may be a pattern */
+    const char *types;   /* terminated, without the comma */
+    uint32_t count;      /* of types */
+    const uint8_t *arguments;
+    const uint8_t *data; /* all of it, from the address */
+    size_t bytes;
+    uint64_t time_tag;   /* of the innermost bundle; 1 (immediately) outside of any */
+};
+
+struct osc_counts {
+    uint64_t packets, messages, bundles;
+    uint64_t dated; /* bundles with a time tag other than "immediately" */
+    uint64_t depth; /* of the deepest bundle taken; 0: none was */
+    uint64_t faults[OSC_FAULTS];
+};
+
+/* Proves the packet as a whole, then visits its messages in order. `counts` may be NULL. */
+enum osc_fault osc_walk(const uint8_t *data, size_t bytes, struct osc_counts *counts,
+                        void (*visit)(void *context, const struct osc_message *message),
+                        void *context);
+
+/* ---- arguments ---------------------------------------------------------------------------- */
+
+/* Goes through the arguments of a message. Start: {.message = m, .at = m->arguments}. */
+struct osc_reader {
+    const struct osc_message *message;
+    uint32_t index;
+    const uint8_t *at;
+};
+
+/* The next argument's type, 0 at the end. */
+char osc_peek(const struct osc_reader *reader);
+
+/* Each takes the next argument when it can be read so, else leaves it and returns false. */
+bool osc_read_string(struct osc_reader *reader, const char **text);
+bool osc_read_blob(struct osc_reader *reader, const uint8_t **data, size_t *bytes);
+/* i, f, h or d; as patches send whatever they have. */
+bool osc_read_number(struct osc_reader *reader, double *value);
+/* h; two i (high, low); or a whole f or d of at most 2^53. */
+bool osc_read_wide(struct osc_reader *reader, uint64_t *value);
+void osc_skip(struct osc_reader *reader);
+
+/* ---- addresses ---------------------------------------------------------------------------- */
+
+/* One part of an address against one part of a proven pattern (neither holds a '/'). */
+bool osc_part_matches(const char *pattern, size_t pattern_length, const char *name,
+                      size_t name_length);
+
+/* "/convolvd/STREAM/WORD": the parts after /convolvd, at most `capacity`. Returns how many there
+ * are, -1 when the address begins otherwise. */
+struct osc_part {
+    const char *text;
+    size_t length;
+};
+int osc_address_parts(const char *address, struct osc_part *parts, int capacity);
+
+/* ---- building ----------------------------------------------------------------------------- */
+
+/* Writes what the loop sends per block, into the caller's memory; without allocation, unlike liblo.
+ * `full` tells that it did not fit: then nothing may be sent. */
+struct osc_writer {
+    uint8_t *data;
+    size_t bytes, capacity;
+    bool full;
+};
+
+/* Address and types with its comma. */
+void osc_begin(struct osc_writer *writer, const char *address, const char *types);
+void osc_put_int(struct osc_writer *writer, int32_t value);
+void osc_put_float(struct osc_writer *writer, float value);
+void osc_put_string(struct osc_writer *writer, const char *text);
+/* As h, or as two i. */
+void osc_put_wide(struct osc_writer *writer, uint64_t value);
+/* The place of a blob of `bytes`, to be filled by the caller; NULL when full. */
+uint8_t *osc_put_blob(struct osc_writer *writer, size_t bytes);
+
+#endif

@@ -1,0 +1,34 @@
+/* The engine of a group of tests, see engine_group.h. One thread plays the loop. */
+#include "tests/support/engine_group.h"
+
+#include "convolve/hooks.h"
+
+struct engine *engine;
+
+int open_engine(void **state)
+{
+    (void)state;
+    engine = harness_engine();
+    return 0;
+}
+
+int open_gpu_shape_engine(void **state)
+{
+    engine_hooks.gpu_shape = true;
+    return open_engine(state);
+}
+
+int open_twin_engine(void **state)
+{
+    engine_hooks.twin = true;
+    return open_gpu_shape_engine(state);
+}
+
+int close_engine(void **state)
+{
+    (void)state;
+    harness_engine_close(engine);
+    engine = NULL;
+    engine_hooks.twin = engine_hooks.gpu_shape = false;
+    return 0;
+}

@@ -1,0 +1,455 @@
+/*
+ * The harness of the engine's tests, see engine_harness.h. One thread plays the loop.
+ */
+#include "tests/support/engine_harness.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "convolve/hooks.h"
+#include "signal/reference.h"
+
+/* One engine at a time rings here. */
+static int bell = -1;
+
+static void wake(void *context)
+{
+    (void)context;
+    const uint64_t one = 1;
+    ssize_t written = write(bell, &one, sizeof one);
+    (void)written;
+}
+
+static struct engine *open_engine(struct engine_options options)
+{
+    const char *device = getenv("CONVOLVD_TEST_DEVICE"), *shape = getenv("CONVOLVD_TEST_SHAPE");
+    if (shape != NULL && strcmp(shape, "gpu") == 0)
+        engine_hooks.gpu_shape = true;
+    bell = eventfd(0, EFD_CLOEXEC);
+    assert_true(bell >= 0);
+    options.device = device != NULL ? device : "cpu";
+    options.guards = true;
+    options.kernels_dir = getenv("CONVOLVD_TEST_KERNELS");
+    options.wake = wake;
+    struct engine *engine = NULL;
+    struct problem problem = {0};
+    if (engine_open(&options, &engine, &problem) < 0)
+        fail_msg("%s", problem.text);
+    return engine;
+}
+
+struct engine *harness_engine(void)
+{
+    return open_engine((struct engine_options){0});
+}
+
+struct engine *harness_small_engine(void)
+{
+    engine_hooks.items = 16;
+    return open_engine((struct engine_options){
+        .batches = 2,
+        .input_bytes = 1 << 20,
+        .spectrum_bytes = 1 << 20,
+        .state_bytes = 1 << 20,
+        .batch_output_floats = 1 << 13,
+    });
+}
+
+void harness_engine_close(struct engine *engine)
+{
+    struct problem problem = {0};
+    if (engine_check_guards(engine, &problem) < 0)
+        fail_msg("%s", problem.text);
+    engine_close(engine);
+    close(bell);
+    bell = -1;
+}
+
+bool harness_runs(const struct engine *engine, const char *variant)
+{
+    const bool gpu = engine_device(engine)->gpu || engine_hooks.gpu_shape;
+    if (strcmp(variant, "staged") == 0) /* takes N >= 8192; test_engine_fused has shapes for it */
+        return false;
+    if (strcmp(variant, "fused") == 0)
+        return gpu;
+    return !gpu || (strcmp(variant, "lanes") != 0 && strcmp(variant, "host") != 0);
+}
+
+struct batch *harness_wait(struct engine *engine)
+{
+    struct batch *batch;
+    while ((batch = engine_completed(engine)) == NULL) {
+        struct pollfd poll_fd = {.fd = bell, .events = POLLIN};
+        if (poll(&poll_fd, 1, 60000) <= 0)
+            fail_msg("no batch completed within a minute");
+        uint64_t rings;
+        ssize_t got = read(bell, &rings, sizeof rings);
+        (void)got;
+    }
+    if (batch->status != BATCH_OK)
+        fail_msg("the device failed a batch");
+    return batch;
+}
+
+/* ---- signals and filters ----------------------------------------------------------------- */
+
+static struct test_signal *signal_create(const char *format, uint32_t inputs, uint64_t frames)
+{
+    struct test_signal *signal = calloc(1, sizeof *signal);
+    assert_int_equal(sample_format_parse(format, &signal->format), 0);
+    signal->inputs = inputs;
+    signal->frames = frames;
+    signal->bytes = calloc(frames * inputs, signal->format.bytes);
+    signal->values = calloc(frames * inputs, sizeof *signal->values);
+    signal->scales = calloc(inputs, sizeof *signal->scales);
+    for (uint32_t c = 0; c < inputs; c++)
+        signal->scales[c].full_scale = 1;
+    return signal;
+}
+
+void signal_decode(struct test_signal *signal)
+{
+    for (uint64_t n = 0; n < signal->frames; n++)
+        for (uint32_t c = 0; c < signal->inputs; c++) {
+            const struct channel_scale *scale = &signal->scales[c];
+            const double code = sample_decode(
+                &signal->format, signal->bytes + (n * signal->inputs + c) * signal->format.bytes);
+            double value = code * scale->full_scale / pow(10, scale->gain_db / 20) - scale->offset;
+            if (!isfinite(code) || (signal->absent != NULL && signal->absent[n]))
+                value = 0;
+            signal->values[c * signal->frames + n] = value;
+        }
+}
+
+struct test_signal *signal_noise(const char *format, uint32_t inputs, uint64_t frames,
+                                 uint64_t seed)
+{
+    struct test_signal *signal = signal_create(format, inputs, frames);
+    struct random_state random = {seed};
+    for (uint64_t i = 0; i < frames * inputs; i++)
+        sample_encode(&signal->format, 1.9 * random_unit(&random) - 0.95,
+                      signal->bytes + i * signal->format.bytes);
+    signal_decode(signal);
+    return signal;
+}
+
+struct test_signal *signal_from(uint32_t inputs, uint64_t frames,
+                                double (*value)(uint32_t input, uint64_t frame))
+{
+    struct test_signal *signal = signal_create("f32le", inputs, frames);
+    for (uint64_t n = 0; n < frames; n++)
+        for (uint32_t c = 0; c < inputs; c++)
+            sample_encode(&signal->format, value(c, n), signal->bytes + (n * inputs + c) * 4);
+    signal_decode(signal);
+    return signal;
+}
+
+void signal_absent(struct test_signal *signal, uint64_t from, uint64_t until)
+{
+    if (signal->absent == NULL)
+        signal->absent = calloc(signal->frames, 1);
+    memset(signal->absent + from, 1, until - from);
+    signal_decode(signal);
+}
+
+void signal_free(struct test_signal *signal)
+{
+    free(signal->bytes);
+    free(signal->values);
+    free(signal->absent);
+    free(signal->scales);
+    free(signal);
+}
+
+struct taps *taps_noise(uint32_t count, bool complex_taps, uint64_t seed)
+{
+    struct taps *taps = NULL;
+    struct problem problem;
+    struct random_state random = {seed};
+    assert_int_equal(taps_create(count, complex_taps, &taps, &problem), 0);
+    const double scale = 1 / sqrt(count);
+    for (uint32_t k = 0; k < count; k++) {
+        taps->re[k] = scale * random_normal(&random);
+        if (complex_taps)
+            taps->im[k] = scale * random_normal(&random);
+    }
+    return taps;
+}
+
+/* ---- plans -------------------------------------------------------------------------------- */
+
+void test_plan_diagonal(struct test_plan *plan, const struct test_signal *signal, uint32_t hop,
+                        uint32_t taps, bool complex_taps, enum output_form form)
+{
+    memset(plan, 0, sizeof *plan);
+    assert_true(signal->inputs <= TEST_CHANNELS_MAX);
+    for (uint32_t c = 0; c < signal->inputs; c++) {
+        plan->taps[c] = taps_noise(taps, complex_taps, 1000 + c);
+        plan->edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)c, 1};
+        plan->outputs[c] = form;
+    }
+    plan->spec = (struct plan_spec){
+        .taps_count = signal->inputs,
+        .edge_count = signal->inputs,
+        .outputs_count = signal->inputs,
+        .hop = hop,
+        .blocks_max = 8,
+    };
+}
+
+void test_plan_bind(struct test_plan *plan, const struct test_signal *signal)
+{
+    struct plan_spec *spec = &plan->spec;
+    spec->inputs = signal->inputs;
+    spec->format = signal->format;
+    memcpy(plan->scales, signal->scales, signal->inputs * sizeof plan->scales[0]);
+    spec->scales = plan->scales;
+    spec->taps = (const struct taps *const *)plan->taps;
+    spec->edges = plan->edges;
+    spec->outputs = plan->outputs;
+}
+
+void test_plan_prepare(struct engine *engine, struct test_plan *plan,
+                       const struct test_signal *signal)
+{
+    test_plan_bind(plan, signal);
+    struct problem problem = {0};
+    if (plan_prepare(engine, &plan->spec, &plan->plan, &problem) < 0)
+        fail_msg("%s", problem.text);
+}
+
+void test_plan_free(struct test_plan *plan)
+{
+    plan_close(plan->plan);
+    for (uint32_t t = 0; t < plan->spec.taps_count; t++)
+        taps_free(plan->taps[t]);
+    memset(plan, 0, sizeof *plan);
+}
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+static void ring_put(struct ring *ring, uint64_t offset, const struct test_signal *signal,
+                     uint64_t from, uint64_t until)
+{
+    for (uint64_t n = from; n < until; n++) {
+        const uint64_t slot = (offset + n) & (ring->frames - 1);
+        const uint32_t bit = 1u << (slot % 32);
+        if (signal->absent != NULL && signal->absent[n]) {
+            memset(ring->bytes + slot * ring->frame_bytes, 0xEE, ring->frame_bytes);
+            ring->present[slot / 32] &= ~bit;
+        } else {
+            memcpy(ring->bytes + slot * ring->frame_bytes, signal->bytes + n * ring->frame_bytes,
+                   ring->frame_bytes);
+            ring->present[slot / 32] |= bit;
+        }
+    }
+}
+
+struct test_run run_plan(struct engine *engine, struct test_plan *plan,
+                         const struct test_signal *signal, const struct run_options *options)
+{
+    const struct plan_info *info = plan_info(plan->plan);
+    const uint32_t hop = info->hop;
+    struct test_run run = {.blocks = signal->frames / hop};
+    run.frames = run.blocks * hop;
+    run.samples = calloc(run.frames * info->output_floats + 1, sizeof(float));
+    run.reports = calloc(run.blocks * info->inputs + 1, sizeof *run.reports);
+
+    struct ring *ring = NULL, *other = NULL;
+    struct problem problem = {0};
+    const uint64_t reach = info->history_frames + 2 * (uint64_t)plan->spec.blocks_max * hop + 64;
+    if (engine_ring_open(engine, reach, info->inputs * signal->format.bytes, &ring, &problem) < 0)
+        fail_msg("%s", problem.text);
+    uint64_t neighbour_position = 0;
+    if (options->neighbour != NULL) {
+        const struct test_signal *theirs = options->neighbour_signal;
+        if (engine_ring_open(engine, theirs->frames, theirs->inputs * theirs->format.bytes, &other,
+                             &problem) < 0)
+            fail_msg("%s", problem.text);
+        ring_put(other, 0, theirs, 0, theirs->frames);
+    }
+    struct random_state random = {options->seed};
+    uint64_t block = 0, turn = 0;
+    while (block < run.blocks) {
+        uint32_t blocks = options->blocks != 0 ? options->blocks
+                                               : 1 + random_below(&random, plan->spec.blocks_max);
+        struct batch *batch = engine_batch_take(engine);
+        assert_non_null(batch);
+        const uint32_t room = engine_batch_room(engine, batch, plan->plan);
+        blocks = blocks > room ? room : blocks;
+        if (blocks > run.blocks - block)
+            blocks = (uint32_t)(run.blocks - block);
+        ring_put(ring, options->ring_offset, signal, block * hop, (block + blocks) * hop);
+        if (options->neighbour != NULL) {
+            const uint32_t their_hop = plan_info(options->neighbour->plan)->hop;
+            const struct batch_item item = {
+                .plan = options->neighbour->plan,
+                .ring = other,
+                .position = neighbour_position,
+                .epoch_block = neighbour_position / their_hop,
+                .blocks = 1,
+                .write_until = their_hop,
+                .fresh_until = options->neighbour_signal->frames,
+                .absent = true,
+            };
+            assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+            neighbour_position += their_hop;
+            if (neighbour_position + their_hop > options->neighbour_signal->frames)
+                neighbour_position = 0;
+        }
+        const uint64_t position = options->ring_offset + block * hop;
+        const struct batch_item item = {
+            .plan = plan->plan,
+            .ring = ring,
+            .position = position,
+            .epoch_block = block,
+            .blocks = blocks,
+            .write_until = blocks * hop,
+            .fresh_from = position,
+            .fresh_until = position + (uint64_t)blocks * hop,
+            .absent = signal->absent != NULL || block * hop < info->history_frames + hop,
+        };
+        assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+        if (options->reset && turn++ % 2 == 1 && engine_reset(engine, &problem) < 0)
+            fail_msg("%s", problem.text);
+        engine_submit(engine, batch);
+        struct batch *done = harness_wait(engine);
+        assert_ptr_equal(done, batch);
+        const struct batch_item *ours = &done->items[done->count - 1];
+        memcpy(run.samples + block * hop * info->output_floats, ours->samples,
+               (uint64_t)blocks * hop * info->output_floats * sizeof(float));
+        memcpy(run.reports + block * info->inputs, ours->reports,
+               (uint64_t)blocks * info->inputs * sizeof *run.reports);
+        engine_batch_release(engine, done);
+        block += blocks;
+    }
+    engine_ring_close(engine, ring);
+    engine_ring_close(engine, other);
+    return run;
+}
+
+void test_run_free(struct test_run *run)
+{
+    free(run->samples);
+    free(run->reports);
+}
+
+/* By double FFTs, themselves held against direct dot products at random frames. */
+static void convolve_and_check(const double *x, uint64_t frames, const double *h, uint32_t taps,
+                               double *y)
+{
+    struct random_state random = {frames + taps};
+    double size = 0;
+    assert_int_equal(reference_convolve(x, frames, h, taps, y), 0);
+    for (uint64_t n = 0; n < frames; n++)
+        size = fmax(size, fabs(y[n]));
+    for (int i = 0; i < 6; i++) {
+        const uint64_t n = random_below(&random, (uint32_t)frames);
+        const double direct = reference_dot(x, frames, h, taps, n);
+        if (!(fabs(y[n] - direct) <= 1e-11 * size))
+            fail_msg("the reference is wrong at frame %llu: %.17g, by its definition %.17g",
+                     (unsigned long long)n, y[n], direct);
+    }
+}
+
+/* y of one output over the whole signal, in double: re, and im when the form has one. */
+static void want_output(const struct test_plan *plan, const struct test_signal *signal,
+                        uint32_t output, uint64_t from, uint64_t until, double *re, double *im,
+                        double *x2, double *x_max)
+{
+    const struct plan_spec *spec = &plan->spec;
+    memset(re, 0, (until - from) * sizeof *re);
+    memset(im, 0, (until - from) * sizeof *im);
+    *x2 = *x_max = 0;
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const struct edge *edge = &spec->edges[e];
+        if (edge->output != output)
+            continue;
+        const struct taps *taps = plan->taps[edge->taps];
+        /* Only the frames the range can see, so that the bound is the block's own. */
+        const uint64_t first = from >= taps->count - 1 ? from - (taps->count - 1) : 0,
+                       frames = until - first;
+        const double *x = signal->values + edge->input * signal->frames + first;
+        double *y = calloc(frames + taps->count, sizeof *y);
+        for (int part = 0; part < (taps->im != NULL ? 2 : 1); part++) {
+            const double *h = part == 0 ? taps->re : taps->im;
+            if ((double)frames * taps->count < 1 << 22)
+                reference_convolve_direct(x, frames, h, taps->count, y);
+            else
+                convolve_and_check(x, frames, h, taps->count, y);
+            for (uint64_t n = from; n < until; n++)
+                (part == 0 ? re : im)[n - from] += (double)edge->gain * y[n - first];
+        }
+        free(y);
+        double squares = 0, most = 0;
+        for (uint64_t n = 0; n < frames; n++) {
+            squares += x[n] * x[n];
+            most = fmax(most, fabs(x[n]));
+        }
+        const double gain =
+            fabs((double)edge->gain) * taps_peak_response(taps->re, taps->im, taps->count);
+        *x2 += gain * sqrt(squares);
+        *x_max += gain * most;
+    }
+}
+
+double expect_convolution(const char *label, const struct test_plan *plan,
+                          const struct test_signal *signal, const struct test_run *run,
+                          uint64_t from, uint64_t until)
+{
+    const struct plan_spec *spec = &plan->spec;
+    const struct plan_info *info = plan_info(plan->plan);
+    const uint64_t count = until - from;
+    double *re = malloc(count * sizeof *re), *im = malloc(count * sizeof *im), worst = 0;
+    assert_true(until <= run->frames);
+    for (uint32_t o = 0, place = 0; o < spec->outputs_count; o++) {
+        double x2, x_max;
+        want_output(plan, signal, o, from, until, re, im, &x2, &x_max);
+        if (spec->outputs[o] == OUTPUT_ENVELOPE)
+            for (uint64_t n = 0; n < count; n++)
+                re[n] = hypot(re[n], im[n]);
+        const float *got = run->samples + from * info->output_floats + place;
+        for (int part = 0; part < (spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1); part++) {
+            struct error_bound bound;
+            const bool good = error_bound_check(got + part, info->output_floats,
+                                                part == 0 ? re : im, count, x2, x_max, 1, &bound);
+            if (!good)
+                fail_msg("%s: output %u part %d of %s (N = %u, %u partitions) misses the bound: "
+                         "error %.3g of "
+                         "%.3g, largest %.3g of %.3g, wanted norm %.3g",
+                         label, o, part, info->variant, info->fft, info->partitions, bound.e2,
+                         bound.limit2, bound.e_max, bound.limit_max, bound.want2);
+            worst = fmax(worst, bound.limit2 > 0 ? bound.e2 / bound.limit2 * 1e-6 : 0);
+        }
+        place += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
+    }
+    free(re);
+    free(im);
+    return worst;
+}
+
+void expect_any_batches(struct engine *engine, const char *label, struct test_plan *plan,
+                        const struct test_signal *signal)
+{
+    struct test_run ones = run_plan(engine, plan, signal, &(struct run_options){.blocks = 1});
+    struct test_run random = run_plan(
+        engine, plan, signal,
+        &(struct run_options){.seed = 3, .ring_offset = UINT64_C(0xFFFFFFF0), .reset = true});
+    expect_convolution(label, plan, signal, &ones, 0, ones.frames);
+    const uint64_t floats = ones.frames * plan_info(plan->plan)->output_floats;
+    if (memcmp(ones.samples, random.samples, floats * sizeof(float)) != 0)
+        fail_msg("%s, %u outputs: blocks one by one and in random items differ", label,
+                 plan_info(plan->plan)->output_floats);
+    test_run_free(&ones);
+    test_run_free(&random);
+}

@@ -1,0 +1,507 @@
+/*
+ * The configuration beyond single keys: what a valid text becomes, field by field; fragments,
+ * the hash, and hostile text.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/support/config_samples.h"
+#include "tests/support/scratch.h"
+
+/* Parts that the cases below are put together from. */
+#define STREAM "[stream a]\nsource = generator\nrate = 500 kHz\nchannels = 2\nfull scale = 10 V\n"
+#define FILTER "[filter f]\ntype = identity\n"
+#define SINK   "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n"
+
+/* ---- what a valid text becomes ------------------------------------------------------------- */
+
+static struct config *load_good(const char *text)
+{
+    struct config *config;
+    struct config_errors errors;
+    if (sample_load(text, &config, &errors) != 0) {
+        char *messages = sample_messages(&errors);
+        fail_msg("refused:\n%s", messages);
+    }
+    config_errors_free(&errors);
+    return config;
+}
+
+static void values_arrive_typed(void **state)
+{
+    (void)state;
+    struct config *config = load_good(
+        "[daemon]\nlog level = debug\ndrain timeout = 1.5 s\nstatus on exit = off\n"
+        "[device]\ndevice = H100\nthreads = 3\ninput memory = 1 GiB\nbatch memory = 1 MiB\n"
+        "[stream ae]\nsource = rtp\naddress = [ff15::1]:5004\ninterface = eth1\nrate = 5 MHz\n"
+        "channels = 4\nformat = s16\nbits = 14\njustify = left\nfull scale = 10 V, 10 V, 5 V, 5 V\n"
+        "unit = mV\noffset = 10 mV\npreamp = 34 dB\nblock = 200 us\nreorder = 0.5 ms\n"
+        "payload type = 100\nssrc = 0x10\nmode = record\nmax gap = 2 s\nreceive buffer = 8 MiB\n"
+        "filter = bp, bp, id, id\noutput = envelope, complex, real, real\ntail = no\nalign = yes\n"
+        "[filter bp]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nattenuation = 70 dB\nanalytic "
+        "= yes\n"
+        "gain = 20 dB\ninvert = yes\ndelay = 2 us\n"
+        "[filter id]\ntype = identity\n"
+        "[sink s]\ntype = rtp\nstream = ae\naddress = 239.1.2.3:6000\nformat = L24\nsdp = "
+        "x.sdp\nttl = 3\n"
+        "[sink f]\ntype = recording\nstream = ae\npath = f.wav\nformat = s16\nrotate = 10 "
+        "min\nkeep = 7\n"
+        "[sink g]\ntype = recording\nstream = ae\npath = g.rf64\ncontainer = rf64\nrotate = 2 GiB\n"
+        "record = input\n");
+    assert_int_equal(config->daemon.log_level, LOG_LEVEL_DEBUG);
+    assert_int_equal(config->daemon.drain_ns, 1500000000);
+    assert_false(config->daemon.status_on_exit);
+    assert_string_equal(config->device.device, "H100");
+    assert_int_equal(config->device.threads, 3);
+    assert_true(config->device.input_bytes == UINT64_C(1) << 30);
+    assert_int_equal(config->device.batch_output_floats, 262144);
+
+    assert_int_equal(config->stream_count, 1);
+    const struct config_stream *s = &config->streams[0];
+    assert_string_equal(s->source_type, "rtp");
+    assert_true(s->live && s->loss_detectable && !s->tail && s->align && s->upstream == -1);
+    assert_true(s->source.rate_hz == 5e6);
+    assert_int_equal(s->source.channels, 4);
+    assert_true(s->source.format.big_endian && s->source.format.bits == 14 &&
+                s->source.format.left);
+    assert_int_equal(s->source.frame_bytes, 8);
+    assert_string_equal(s->source.address, "[ff15::1]:5004");
+    assert_string_equal(s->source.interface, "eth1");
+    assert_int_equal(s->source.payload_type, 100);
+    assert_true(s->source.ssrc_pinned && s->source.ssrc == 16);
+    assert_int_equal(s->source.mode, SOURCE_RECORD);
+    assert_int_equal(s->source.reorder_ns, 500000);
+    assert_int_equal(s->source.max_gap_ns, 2000000000);
+    assert_int_equal(s->source.max_dropout_ns, 1000000000);
+    assert_int_equal(s->source.max_misorder_ns, 10000000);
+    assert_int_equal(s->source.receive_buffer_bytes, 8388608);
+    assert_int_equal(s->hop_frames, 1000);
+    assert_int_equal(s->idle_flush_ns, 100000000);
+    static const double full_scales[] = {10000, 10000, 5000, 5000};
+    for (int c = 0; c < 4; c++) {
+        assert_true(s->scales[c].full_scale == full_scales[c]);
+        assert_true(s->scales[c].offset == 10 && s->scales[c].gain_db == 34);
+        assert_string_equal(s->scales[c].unit, "mV");
+    }
+    assert_int_equal(s->output_count, 4);
+    assert_int_equal(s->output_floats, 5);
+    assert_int_equal(s->outputs[0], OUTPUT_ENVELOPE);
+    assert_int_equal(s->outputs[1], OUTPUT_COMPLEX);
+    assert_int_equal(s->edge_count, 4);
+    for (int e = 0; e < 4; e++) {
+        assert_int_equal(s->edges[e].input, e);
+        assert_int_equal(s->edges[e].output, e);
+        assert_string_equal(config->filters[s->edges[e].filter].name, e < 2 ? "bp" : "id");
+        assert_true(s->edges[e].gain == 1);
+    }
+
+    const struct filter_spec *bp = &config->filters[config_find_filter(config, "bp")].spec;
+    assert_int_equal(bp->type, FILTER_BANDPASS);
+    assert_true(bp->design.low_hz == 95e3 && bp->design.high_hz == 850e3);
+    assert_true(bp->design.attenuation_db == 70 && bp->analytic);
+    assert_true(bp->gain == -10 && bp->delay_s == 2e-6 && isnan(bp->delay_frames));
+
+    const struct sink_options *rtp = &config->sinks[0].options, *file = &config->sinks[1].options;
+    assert_true(rtp->format.bytes == 3 && rtp->format.big_endian);
+    assert_string_equal(rtp->sdp_path, "x.sdp");
+    assert_int_equal(rtp->ttl, 3);
+    assert_int_equal(rtp->mtu, 1500);
+    assert_true(fabs(rtp->full_scale / (10000 / pow(10, 34 / 20.)) - 1) <
+                1e-12); /* behind the preamp */
+    assert_true(!file->format.big_endian && file->format.bytes == 2);
+    assert_true(file->rotate_ns == INT64_C(600000000000) && file->rotate_bytes == 0 &&
+                file->keep == 7);
+    assert_string_equal(file->container, "wav");
+    const struct sink_options *raw = &config->sinks[2].options;
+    assert_true(raw->raw && raw->rotate_bytes == UINT64_C(2) << 30 && raw->rotate_ns == 0);
+    assert_true(raw->format.left && raw->format.bits == 14);
+    config_free(config);
+}
+
+static void defaults_are_those_of_the_table(void **state)
+{
+    (void)state;
+    struct config *config =
+        load_good("[stream a]\nsource = udp\naddress = *:5004\nrate = 1 kHz\nfilter = f\n"
+                  "[filter f]\ntype = identity\n"
+                  "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
+    const struct config_stream *s = &config->streams[0];
+    assert_false(s->loss_detectable);
+    assert_true(s->live && s->tail && !s->align);
+    assert_int_equal(s->hop_frames, 1024);
+    assert_int_equal(s->source.receive_buffer_bytes, 16 << 20);
+    assert_true(s->source.format.kind == SAMPLE_FLOAT && !s->source.format.big_endian);
+    assert_string_equal(s->scales[0].unit, "FS");
+    assert_true(s->scales[0].full_scale == 1);
+    assert_true(config->sinks[0].options.format.kind == SAMPLE_FLOAT);
+    assert_true(config->sinks[0].options.full_scale == 1);
+    assert_int_equal(config->daemon.drain_ns, INT64_C(5000000000));
+    assert_string_equal(config->device.device, "auto");
+    config_free(config);
+}
+
+static void edges_of_banks_and_matrices(void **state)
+{
+    (void)state;
+    struct config *config =
+        load_good("[stream bank]\nsource = generator\nrate = 1 MHz\nchannels = 3\nbank = a, b\n"
+                  "[stream matrix]\nsource = generator\nrate = 1 MHz\nchannels = 3\n"
+                  "route = 1 -> a -> 1\nroute = 3->b -6 dB->2\nroute = 2 -> a -0.5 -> 1\n"
+                  "[filter a]\ntype = identity\n[filter b]\ntype = identity\n"
+                  "[sink s]\ntype = rtp\nstream = bank\naddress = 127.0.0.1:1\n"
+                  "[sink t]\ntype = rtp\nstream = matrix\naddress = 127.0.0.1:2\n");
+    const struct config_stream *bank = &config->streams[0], *matrix = &config->streams[1];
+    assert_int_equal(bank->output_count, 6);
+    for (uint32_t e = 0; e < 6; e++) {
+        assert_int_equal(bank->edges[e].input, e / 2);
+        assert_int_equal(bank->edges[e].output, e);
+        assert_int_equal(bank->edges[e].filter, e % 2);
+    }
+    static const struct config_edge edges[] = {{0, 0, 0, 1}, {2, 1, 1, 0}, {1, 0, 0, -0.5f}};
+    assert_int_equal(matrix->output_count, 2);
+    assert_int_equal(matrix->edge_count, 3);
+    for (int e = 0; e < 3; e++) {
+        assert_int_equal(matrix->edges[e].input, edges[e].input);
+        assert_int_equal(matrix->edges[e].output, edges[e].output);
+        assert_int_equal(matrix->edges[e].filter, edges[e].filter);
+        assert_true(matrix->edges[e].gain == (e == 1 ? (float)pow(10, -0.3) : edges[e].gain));
+    }
+    config_free(config);
+}
+
+static void chains_take_what_is_before_them(void **state)
+{
+    (void)state;
+    /* Written in the opposite order. */
+    struct config *config =
+        load_good("[stream last]\nsource = stream middle\nfilter = f\n"
+                  "[stream middle]\nsource = stream first\nfilter = f\noutput = envelope\n"
+                  "[stream first]\nsource = udp\naddress = *:1\nrate = 2 MHz\nchannels = 2\nfull "
+                  "scale = 5 Pa\n"
+                  "filter = f\noutput = complex\n"
+                  "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\nanalytic = yes\n"
+                  "[sink s]\ntype = rtp\nstream = last\naddress = 127.0.0.1:1\nformat = s16\n");
+    static const char *const names[] = {"first", "middle", "last"};
+    static const uint32_t inputs[] = {2, 4, 4}, outputs[] = {4, 4, 4};
+    for (int i = 0; i < 3; i++) {
+        const struct config_stream *s = &config->streams[i];
+        assert_string_equal(s->name, names[i]);
+        assert_int_equal(s->upstream, i - 1);
+        assert_int_equal(s->source.channels, inputs[i]);
+        assert_int_equal(s->output_floats, outputs[i]);
+        assert_true(s->source.rate_hz == 2e6 && s->live && !s->loss_detectable);
+        assert_string_equal(s->units[3], "Pa");
+    }
+    assert_true(config->streams[2].scales[0].full_scale == 1);
+    assert_true(config->sinks[0].options.full_scale == 5);
+    config_free(config);
+}
+
+static void decimation_divides_the_rate(void **state)
+{
+    (void)state;
+    struct config *config =
+        load_good("[stream first]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f\ndecimate = 8\n"
+                  "[stream next]\nsource = stream first\nfilter = f\ndecimate = 5\nblock = 1 ms\n"
+                  "[stream last]\nsource = stream next\nfilter = f\n"
+                  "[filter f]\ntype = lowpass\ncutoff = 10 kHz\n"
+                  "[sink s]\ntype = recording\nstream = last\npath = r.wav\n");
+    static const struct {
+        double rate_hz, output_rate_hz;
+        uint32_t decimate, total;
+    } want[] = {{1e6, 125e3, 8, 8}, {125e3, 25e3, 5, 40}, {25e3, 25e3, 1, 40}};
+    for (int i = 0; i < 3; i++) {
+        const struct config_stream *s = &config->streams[i];
+        assert_true(s->source.rate_hz == want[i].rate_hz);
+        assert_true(s->output_rate_hz == want[i].output_rate_hz);
+        assert_int_equal(s->decimate, want[i].decimate);
+        assert_int_equal(s->decimate_total, want[i].total);
+    }
+    assert_int_equal(config->streams[1].hop_frames, 125);
+    assert_true(config->sinks[0].options.stream.rate_hz == 25e3);
+    assert_int_equal(config->sinks[0].options.stream.decimate, 40);
+    config_free(config);
+}
+
+static void generators_speak_in_the_unit(void **state)
+{
+    (void)state;
+    struct config *config = load_good(
+        "[stream a]\nsource = generator\nwaveform = burst-sine2\nrate = 1 MHz\nfull scale = 10 "
+        "V\npreamp = 20 dB\n"
+        "noise = 5 mV\nphase = 90 deg\nfrequency = 60 kHz\nduration = 2 s\nseed = 9\nfilter = f\n"
+        "[filter f]\ntype = identity\n[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n");
+    const struct waveform_spec *w = &config->streams[0].source.waveform;
+    assert_int_equal(w->kind, WAVEFORM_BURST_SINE2);
+    assert_true(w->amplitude == 0.5); /* half of 10 V behind 20 dB */
+    assert_true(w->noise == 0.005);
+    assert_true(fabs(w->phase_rad - 1.5707963267948966) < 1e-15);
+    assert_true(w->frequency_hz == 60e3 && w->seed == 9 && w->rate_hz == 1e6);
+    assert_true(config->streams[0].source.length_frames == 2000000);
+    assert_true(config->streams[0].source.paced);
+    config_free(config);
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+static void spelling_that_is_allowed(void **state)
+{
+    (void)state;
+    struct config *config =
+        load_good("\xef\xbb\xbf# a byte order mark, then CR LF\r\n"
+                  "  [ stream   a ]  ; a comment\r\n"
+                  "\tsource=generator\r\n"
+                  "   rate = 1 MHz   # as said\r\n"
+                  "channels: 2\r\n"
+                  "full scale = 1 V, \\\r\n"
+                  "     2 V\r\n"
+                  "; comment \\\r\n"
+                  "filter = f\r\n"
+                  "block =\r\n"
+                  "[filter f]\r\n"
+                  "type = identity\r\n"
+                  "[sink s]\r\ntype = recording\r\nstream = a\r\npath = a#b;c.wav");
+    assert_int_equal(config->streams[0].source.channels, 2);
+    assert_true(config->streams[0].scales[1].full_scale == 2);
+    assert_int_equal(config->streams[0].hop_frames, 1024);
+    assert_string_equal(config->sinks[0].options.path, "a#b;c.wav");
+    config_free(config);
+}
+
+#define RTP(port, keys)                                                                            \
+    "[sink to" port "]\ntype = rtp\nstream = a\naddress = 127.0.0.1:" port "\n" keys
+#define WAV(name, keys) "[sink " name "]\ntype = recording\nstream = a\npath = " name ".wav\n" keys
+
+/* One format for all that take the results; floats when they differ or one of them needs floats. */
+static void results_as_the_sinks_want_them(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *want; /* NULL: floats */
+        double factor;
+    } cases[] = {
+        {"", NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n"), "s16be", 0.25},
+        {RTP("6000", "format = L24\nfull scale = 4 V\n"), "s24be", 0.25},
+        {RTP("6000", "format = f32\n"), "f32be", 1},
+        {WAV("w", "format = f32\n"), NULL, 0},
+        {WAV("w", "format = s16\nfull scale = 3 V\n"), "s16le", 1.0 / 3},
+        {WAV("w", "record = input\n"), NULL, 0},
+        {WAV("w", "record = input\n") RTP("6000", "format = L16\nfull scale = 1 V\n"), "s16be", 1},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L16\nfull scale = 4 V\n"),
+         "s16be", 0.25},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L16\nfull scale = 5 V\n"), NULL,
+         0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L24\nfull scale = 4 V\n"), NULL,
+         0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") WAV("w", "format = s16\nfull scale = 4 V\n"), NULL,
+         0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") "[sink o]\ntype = osc\nstream = a\n", NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n")
+         "[stream b]\nsource = stream a\nfilter = f\n",
+         NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[2000];
+        snprintf(text, sizeof text, "%s%s", STREAM "filter = f\n" FILTER, cases[i].text);
+        struct config *config = load_good(text);
+        const struct result_format *results = &config->streams[0].results;
+        struct result_format want = {.factor = cases[i].factor};
+        if (cases[i].want != NULL)
+            assert_int_equal(sample_format_parse(cases[i].want, &want.format), 0);
+        if (!result_format_equal(results, &want))
+            fail_msg("case %zu: other results than wanted", i);
+        config_free(config);
+    }
+}
+
+static void hash_is_of_the_settings_alone(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool same;
+    } table[] = {
+        {"# other comments\n[filter f]\n\ntype=identity\n" SINK STREAM "filter =  f ; why\n", true},
+        {STREAM "filter = f\nblock = 1024\n" FILTER SINK, false},
+        {STREAM "filter = f\n" FILTER
+                "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6001\n",
+         false},
+        {STREAM "filter = f\n" FILTER SINK "ttl = 17\n", false},
+    };
+    struct config *first = load_good(STREAM "filter = f\n" FILTER SINK);
+    assert_int_equal(strlen(first->hash), 64);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct config *other = load_good(table[i].text);
+        if ((strcmp(first->hash, other->hash) == 0) != table[i].same)
+            fail_msg("hash %zu is %s", i, table[i].same ? "another" : "the same");
+        config_free(other);
+    }
+    config_free(first);
+}
+
+/* Streams a, b and, reading a, c: which of their hashes stay the same. */
+static void a_stream_hash_is_of_what_it_is_made_of(void **state)
+{
+    (void)state;
+#define BASE(block_a, taps_f, taps_g, more)                                                        \
+    "[stream a]\nsource = generator\nrate = 500 kHz\nblock = " block_a "\nfilter = f\n"             \
+    "[stream b]\nsource = generator\nrate = 500 kHz\nfilter = g\n"                                 \
+    "[stream c]\nsource = stream a\nfilter = g\n"                                                  \
+    "[filter f]\ntype = lowpass\ncutoff = 50 kHz\ntaps = " taps_f "\n"                             \
+    "[filter g]\ntype = lowpass\ncutoff = 50 kHz\ntaps = " taps_g "\n" more
+    static const struct {
+        const char *text, *same;
+    } table[] = {
+        {"# a comment\n" BASE(" 1024 ", "101", "101", ""), "abc"},
+        {BASE("512", "101", "101", ""), "b"},   /* what c reads has changed */
+        {BASE("1024", "103", "101", ""), "b"},
+        {BASE("1024", "101", "103", ""), "a"},
+        {BASE("1024", "101", "101", "[sink s]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6000\n"), "ac"},
+        {BASE("1024", "101", "101", "[daemon]\nlog level = debug\n"), "abc"},
+        {BASE("1024", "101", "101", "[device]\nbatches = 5\n"), "abc"},
+    };
+    struct config *first = load_good(BASE("1024", "101", "101", ""));
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct config *other = load_good(table[i].text);
+        for (const char *name = "abc"; *name != '\0'; name++) {
+            const char text[2] = {*name, '\0'};
+            int x = config_find_stream(first, text), y = config_find_stream(other, text);
+            bool same = strcmp(first->streams[x].hash, other->streams[y].hash) == 0;
+            if (same != (strchr(table[i].same, *name) != NULL))
+                fail_msg("row %zu: stream %s is %s", i, text, same ? "the same" : "another");
+        }
+        bool fixed = strstr(table[i].text, "batches") == NULL;
+        assert_true((strcmp(first->fixed_hash, other->fixed_hash) == 0) == fixed);
+        config_free(other);
+    }
+    config_free(first);
+#undef BASE
+}
+
+static void hostile_text_is_refused_in_bounded_time(void **state)
+{
+    (void)state;
+    struct config *config;
+    struct config_errors errors;
+    size_t bytes = 3 << 20;
+    char *text = malloc(bytes + 1);
+    assert_non_null(text);
+
+    /* Larger than a configuration can be. */
+    memset(text, '[', bytes);
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, bytes, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
+    assert_true(sample_message(&errors, 0, false, "is larger than"));
+    config_errors_free(&errors);
+
+    /* One long line, a NUL, a heading without an end. */
+    memset(text, 'x', 100000);
+    text[99999] = '\n';
+    memcpy(text + 100000, "a\0b = 1\n[", 9);
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, 100009, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
+    assert_true(sample_message(&errors, 1, false, "longer than 4000 bytes"));
+    assert_true(sample_message(&errors, 2, false, "not UTF-8 text"));
+    assert_true(sample_message(&errors, 3, false, "is not a heading"));
+    config_errors_free(&errors);
+
+    /* More messages than anybody reads are counted, not kept. */
+    size_t used = 0;
+    for (int i = 0; i < 100000; i++) {
+        memcpy(text + used, "[x]\n", 4);
+        used += 4;
+    }
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
+    assert_int_equal(errors.count, CONFIG_MESSAGES_MAX);
+    assert_int_equal(errors.errors, 100001);
+    config_errors_free(&errors);
+
+    /* More sections than there may be. */
+    used = 0;
+    for (int i = 0; i < 3000; i++)
+        used += (size_t)sprintf(text + used, "[filter f%d]\ntype = identity\n", i);
+    errors = (struct config_errors){0};
+    assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors),
+                     ERROR_CONFIG);
+    assert_true(sample_message(&errors, 2 * 1024 + 1, false, "more than 1024 sections"));
+    config_errors_free(&errors);
+    free(text);
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+static void fragments_override_key_by_key(void **state)
+{
+    (void)state;
+    scratch_make("conf.d");
+    const char *path =
+        scratch_write("main.conf", STREAM
+                      "block = 64\nroute = 1 -> f -> 1\nroute = 2 -> f -> 2\n" FILTER
+                      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
+    scratch_write("conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 4 -> f -> 1\n");
+    scratch_write("conf.d/10.conf",
+                  "[stream a]\nchannels = 3\nblock =\n[sink s]\npath = y.wav\n");
+    scratch_write("conf.d/ignored.txt", "[nonsense\n");
+    scratch_write("conf.d/.hidden.conf", "[nonsense\n");
+    struct config *config;
+    struct config_errors errors = {0};
+    if (config_load(path, &config, &errors) != 0) {
+        char *messages = sample_messages(&errors);
+        fail_msg("refused:\n%s", messages);
+    }
+    assert_int_equal(config->streams[0].source.channels, 4); /* the last file wins */
+    assert_int_equal(config->streams[0].hop_frames, 1024);   /* back to the default */
+    assert_int_equal(config->streams[0].edge_count, 1);      /* a list is replaced as a whole */
+    assert_int_equal(config->streams[0].edges[0].input, 3);
+    /* Beside the file that says it. */
+    assert_string_equal(config->sinks[0].options.path, scratch_path("conf.d/y.wav"));
+    config_free(config);
+    config_errors_free(&errors);
+
+    scratch_write("conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 5 -> f -> 1\n");
+    assert_int_equal(config_load(path, &config, &errors), ERROR_CONFIG);
+    assert_int_equal(errors.errors, 1);
+    assert_int_equal(errors.messages[0].line, 3);
+    assert_non_null(strstr(errors.messages[0].file, "conf.d/20.conf"));
+    config_errors_free(&errors);
+
+    assert_int_equal(config_load("/nonexistent/convolvd.conf", &config, &errors), ERROR_NO_FILE);
+    assert_true(sample_message(&errors, 0, false, "cannot be read"));
+    config_errors_free(&errors);
+    assert_int_equal(config_load("/", &config, &errors), ERROR_NO_FILE);
+    config_errors_free(&errors);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_arrive_typed),
+        cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(edges_of_banks_and_matrices),
+        cmocka_unit_test(chains_take_what_is_before_them),
+        cmocka_unit_test(decimation_divides_the_rate),
+        cmocka_unit_test(generators_speak_in_the_unit),
+        cmocka_unit_test(spelling_that_is_allowed),
+        cmocka_unit_test(results_as_the_sinks_want_them),
+        cmocka_unit_test(hash_is_of_the_settings_alone),
+        cmocka_unit_test(a_stream_hash_is_of_what_it_is_made_of),
+        cmocka_unit_test(hostile_text_is_refused_in_bounded_time),
+        cmocka_unit_test(fragments_override_key_by_key),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

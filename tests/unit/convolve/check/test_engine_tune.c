@@ -1,0 +1,217 @@
+/*
+ * Choosing by measurement: what is chosen is a candidate that passed its self-test and has the
+ * least time of those that suit; plan_prepare follows it, and gives the same samples by it.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "convolve/hooks.h"
+#include "convolve/check/tune.h"
+#include "tests/support/engine_harness.h"
+
+static double cost(const struct candidate *candidate)
+{
+    return sqrt(candidate->one_us * candidate->each_us) / candidate->hop;
+}
+
+static void diagonal(struct test_plan *plan, const struct test_signal *signal, uint32_t hop,
+                     uint32_t taps)
+{
+    test_plan_diagonal(plan, signal, hop, taps, false, OUTPUT_REAL);
+    plan->spec.blocks_max = 4;
+    test_plan_bind(plan, signal);
+}
+
+/* A device on which overlap-add with N = 512 is by far the quickest. */
+static int64_t invented_ns(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks)
+{
+    const bool best = strcmp(variant, "overlap-add") == 0 && fft == 512;
+    const int64_t names = variant[0] + variant[strlen(variant) - 1]; /* no two alike */
+    return (best ? 1000 : 5000 + names) * (10 + (int64_t)blocks) + fft + hop;
+}
+
+static uint32_t steps;
+
+static void count_steps(void *context, uint32_t done, uint32_t total,
+                        const struct candidate *candidate)
+{
+    assert_ptr_equal(context, &steps);
+    assert_true(done < total && candidate->variant[0] != '\0');
+    steps++;
+}
+
+static bool took_part(const struct wisdom_entry *entry, const char *variant, uint32_t vector)
+{
+    for (uint32_t i = 0; i < entry->count; i++)
+        if (strcmp(entry->candidates[i].variant, variant) == 0 &&
+            entry->candidates[i].vector == vector && entry->candidates[i].measured)
+            return true;
+    return false;
+}
+
+static void the_best_is_followed(void **state)
+{
+    (void)state;
+    struct engine *engine = harness_engine();
+    struct test_signal *signal = signal_noise("s16be", 4, 4096, 5);
+    struct test_plan plan;
+    diagonal(&plan, signal, 64, 100);
+    assert_null(plan_wisdom(engine, &plan.spec));
+    const struct wisdom_entry *entry = NULL;
+    struct problem problem;
+    steps = 0;
+    engine_hooks.time_ns = invented_ns;
+    assert_int_equal(plan_tune(engine, &plan.spec, count_steps, &steps, &entry, &problem), 0);
+    engine_hooks.time_ns = NULL;
+    assert_non_null(entry);
+    assert_int_equal(steps, entry->count + 1);
+    const struct candidate *chosen = &entry->candidates[entry->chosen];
+    assert_true(chosen->measured && chosen->error < 1e-6 && chosen->reason[0] == '\0');
+    uint32_t variants = 1;
+    for (uint32_t i = 0; i < entry->count; i++) {
+        const struct candidate *other = &entry->candidates[i];
+        assert_true(i == entry->chosen || other->reason[0] != '\0');
+        assert_true(!other->measured || cost(chosen) <= cost(other));
+        if (i > 0 && strcmp(other->variant, entry->candidates[i - 1].variant) != 0)
+            variants++;
+    }
+    for (uint32_t width = 16; harness_runs(engine, "lanes") && width >= 4; width /= 2)
+        assert_true(took_part(entry, "lanes", width));
+    assert_string_equal(chosen->variant, "overlap-add");
+    assert_int_equal(chosen->fft, 512);
+    assert_true(variants >= 4); /* every variant of the table that this device has took part */
+
+    assert_ptr_equal(plan_wisdom(engine, &plan.spec), entry);
+    test_plan_prepare(engine, &plan, signal);
+    const struct plan_info *info = plan_info(plan.plan);
+    assert_int_equal(info->choice, PLAN_BY_WISDOM);
+    assert_string_equal(info->variant, chosen->variant);
+    assert_int_equal(info->fft, chosen->fft);
+    struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.blocks = 2});
+    expect_convolution("tuned", &plan, signal, &run, 0, run.frames);
+    test_run_free(&run);
+    test_plan_free(&plan);
+
+    /* A name is stronger than wisdom; another shape has none. */
+    diagonal(&plan, signal, 64, 100);
+    plan.spec.variant = "general";
+    test_plan_prepare(engine, &plan, signal);
+    assert_int_equal(plan_info(plan.plan)->choice, PLAN_BY_NAME);
+    assert_string_equal(plan_info(plan.plan)->variant, "general");
+    test_plan_free(&plan);
+    diagonal(&plan, signal, 64, 101);
+    assert_null(plan_wisdom(engine, &plan.spec));
+    test_plan_prepare(engine, &plan, signal);
+    assert_int_equal(plan_info(plan.plan)->choice, PLAN_BY_RULE);
+    test_plan_free(&plan);
+    signal_free(signal);
+    harness_engine_close(engine);
+}
+
+/* With a free block nothing is chosen whose block lasts longer than the latency. */
+static void the_latency_binds(void **state)
+{
+    (void)state;
+    static const double latencies_frames[] = {100, 1000};
+    struct engine *engine = harness_engine();
+    struct test_signal *signal = signal_noise("f32le", 2, 4096, 6);
+    for (size_t i = 0; i < 2; i++) {
+        struct test_plan plan;
+        diagonal(&plan, signal, 32, 20);
+        plan.spec.variant = "general"; /* one is enough to see the blocks */
+        plan.spec.hop_free = true;
+        plan.spec.rate_hz = 1000; /* slow: only the block's own duration counts */
+        plan.spec.latency_ns = (int64_t)(latencies_frames[i] * 1e6);
+        const struct wisdom_entry *entry = NULL;
+        struct problem problem;
+        assert_int_equal(plan_tune(engine, &plan.spec, NULL, NULL, &entry, &problem), 0);
+        uint32_t blocks = 0;
+        for (uint32_t c = 0; c < entry->count; c++) {
+            assert_true(entry->candidates[c].hop < latencies_frames[i]);
+            blocks += c == 0 || entry->candidates[c].hop != entry->candidates[c - 1].hop;
+        }
+        assert_true(blocks >= 3);
+        assert_true(entry->candidates[entry->chosen].hop < latencies_frames[i]);
+
+        plan.spec.variant = NULL; /* the daemon asks without a name, and by its own rule's block */
+        assert_int_equal(plan_tune(engine, &plan.spec, NULL, NULL, &entry, &problem), 0);
+        const uint32_t hop = entry->candidates[entry->chosen].hop;
+        test_plan_prepare(engine, &plan, signal);
+        assert_int_equal(plan_info(plan.plan)->hop, hop);
+        test_plan_free(&plan);
+    }
+    signal_free(signal);
+    harness_engine_close(engine);
+}
+
+/* A rate that nothing can keep up with: the cheapest is still found, and says that it is too slow.
+ */
+static void too_fast_a_rate(void **state)
+{
+    (void)state;
+    struct engine *engine = harness_engine();
+    struct test_signal *signal = signal_noise("f32le", 2, 4096, 7);
+    struct test_plan plan;
+    diagonal(&plan, signal, 32, 20);
+    plan.spec.variant = "general";
+    plan.spec.rate_hz = 1e12;
+    const struct wisdom_entry *entry = NULL;
+    struct problem problem;
+    assert_int_equal(plan_tune(engine, &plan.spec, NULL, NULL, &entry, &problem), 0);
+    const struct candidate *chosen = &entry->candidates[entry->chosen];
+    assert_non_null(strstr(chosen->reason, "more than half"));
+    for (uint32_t i = 0; i < entry->count; i++)
+        assert_true(!entry->candidates[i].measured || cost(&entry->candidates[i]) > 0);
+    test_plan_free(&plan);
+    signal_free(signal);
+    harness_engine_close(engine);
+}
+
+static void what_cannot_says_why(void **state)
+{
+    (void)state;
+    struct engine *engine = harness_engine();
+    struct test_signal *signal = signal_noise("f32le", 2, 4096, 8);
+    struct test_plan plan;
+    diagonal(&plan, signal, 64, 50);
+    plan.edges[1].output = 0; /* both inputs into one output: a matrix */
+    plan.spec.outputs_count = 1;
+    struct candidate ways[64];
+    const uint32_t count = plan_explain(engine, &plan.spec, ways, 64);
+    bool general = false;
+    for (uint32_t i = 0; i < count; i++) {
+        const bool can = strstr(ways[i].variant, "general") != NULL;
+        assert_true(!can || ways[i].reason[0] == '\0');
+        general = general || (can && ways[i].fft >= 113);
+        if (strcmp(ways[i].variant, "local") == 0)
+            assert_non_null(strstr(ways[i].reason, "an output has several edges"));
+    }
+    assert_true(general);
+    plan.spec.variant = "nonsense";
+    const struct wisdom_entry *entry = NULL;
+    struct problem problem;
+    assert_int_equal(plan_tune(engine, &plan.spec, NULL, NULL, &entry, &problem),
+                     ERROR_UNSUPPORTED);
+    assert_null(entry);
+    test_plan_free(&plan);
+    signal_free(signal);
+    harness_engine_close(engine);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_best_is_followed),
+        cmocka_unit_test(the_latency_binds),
+        cmocka_unit_test(too_fast_a_rate),
+        cmocka_unit_test(what_cannot_says_why),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

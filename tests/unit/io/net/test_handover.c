@@ -1,0 +1,130 @@
+/* Handed sockets: what was bound before is read on, by its address, and nothing in it is lost. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "io/net/handover.h"
+
+static struct socket_address at(const char *text)
+{
+    struct socket_address address;
+    struct problem problem;
+    if (socket_resolve(text, true, &address, &problem) != 0)
+        fail_msg("%s: %s", text, problem.text);
+    return address;
+}
+
+static int open_at(const char *text, int *fd, struct problem *problem)
+{
+    const struct socket_receive_options options = {
+        .stream = "s", .address = text, .buffer_bytes = 1 << 16};
+    uint64_t granted;
+    return socket_open_receive(&options, fd, &granted, problem);
+}
+
+static void send_to(const char *text, const char *word)
+{
+    struct socket_address to = at(text);
+    int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    assert_int_equal(sendto(fd, word, strlen(word), 0, (struct sockaddr *)&to.storage, to.bytes),
+                     (ssize_t)strlen(word));
+    close(fd);
+}
+
+static void a_successor_reads_on(void **state)
+{
+    (void)state;
+    int first, second;
+    char address[64], got[16] = "";
+    struct problem problem;
+    assert_int_equal(open_at("127.0.0.1:0", &first, &problem), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", socket_port(first));
+    send_to(address, "before");
+
+    /* Unless a reload is going on, an address in use is in use. */
+    assert_int_equal(open_at(address, &second, &problem), ERROR_ADDRESS);
+    handover_share(true);
+    assert_int_equal(open_at(address, &second, &problem), 0);
+    handover_share(false);
+    assert_int_not_equal(second, first);
+    handover_close(first);
+    send_to(address, "after");
+    assert_int_equal(recv(second, got, sizeof got, 0), 6);
+    assert_memory_equal(got, "before", 6);
+    assert_int_equal(recv(second, got, sizeof got, 0), 5);
+    assert_memory_equal(got, "after", 5);
+    handover_close(second);
+    struct socket_address gone = at(address);
+    handover_share(true);
+    assert_int_equal(handover_take(&gone), -1);
+    handover_share(false);
+}
+
+/* sd_listen_fds counts from descriptor 3, so it has to be free. */
+static void systemd_passes_sockets(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bound, *wanted;
+        bool expect;
+    } table[] = {
+        {"127.0.0.1:", "127.0.0.1:", true},  {"*:", "*:", true},
+        {"*:", "127.0.0.1:", false},         {"127.0.0.1:", "*:", false},
+        {"127.0.0.2:", "127.0.0.1:", false},
+    };
+    enum { ROWS = sizeof table / sizeof *table };
+    char pid[24], number[24], text[64];
+    unsigned ports[ROWS];
+    /* Descriptors 3 … hold what systemd would have bound; what was there is put aside. */
+    for (int i = 0; i < ROWS; i++) {
+        struct problem problem;
+        int fd;
+        snprintf(text, sizeof text, "%s0", table[i].bound);
+        assert_int_equal(open_at(text, &fd, &problem), 0);
+        ports[i] = socket_port(fd);
+        int kept = dup(fd);
+        handover_close(fd);
+        if (kept != 3 + i) {
+            dup2(kept, 3 + i);
+            close(kept);
+        }
+    }
+    snprintf(pid, sizeof pid, "%d", getpid());
+    snprintf(number, sizeof number, "%d", ROWS);
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", number, 1);
+    assert_int_equal(handover_adopt(), ROWS);
+    assert_null(getenv("LISTEN_FDS"));
+    for (int i = 0; i < ROWS; i++) {
+        snprintf(text, sizeof text, "%s%u", table[i].wanted, ports[i]);
+        struct socket_address wanted = at(text);
+        int fd = handover_take(&wanted);
+        if ((fd >= 0) != table[i].expect)
+            fail_msg("row %d: %s taken: %d", i, text, fd >= 0);
+        if (fd >= 0) {
+            assert_int_equal(socket_port(fd), ports[i]);
+            handover_close(fd);
+            /* systemd's own descriptor stays open: the next one finds it again. */
+            fd = handover_take(&wanted);
+            assert_true(fd >= 0);
+            handover_close(fd);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_successor_reads_on),
+        cmocka_unit_test(systemd_passes_sockets),
+    };
+    return cmocka_run_group_tests_name("handover", tests, NULL, NULL);
+}

@@ -1,0 +1,470 @@
+/*
+ * Ingest without sockets: tables of datagrams in order of arrival and what each of them does
+ * to the ledger. After every datagram the ledger must balance, and every payload that reaches
+ * the host must be the one that was sent for its place.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "io/net/network_source.h"
+#include "wire/rtp.h"
+
+/* Fields left out of a row are zero. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+enum { FRAMES = 10, FRAME_BYTES = 4, TYPE = 96 };
+
+/* ---- a host that remembers --------------------------------------------------------------- */
+
+struct put {
+    uint64_t place;
+    uint32_t flags;
+    uint32_t frames;
+    uint8_t first_byte;
+};
+
+struct fake_host {
+    struct put puts[64];
+    int count;
+    enum verdict verdict; /* what it answers */
+    uint64_t drops;
+};
+
+static enum verdict fake_put(void *context, const struct packet *packet)
+{
+    struct fake_host *host = context;
+    assert_true(host->count < 64);
+    for (uint32_t i = 1; i < packet->frames * FRAME_BYTES; i++)
+        assert_int_equal(packet->payload[i], packet->payload[0]);
+    host->puts[host->count++] =
+        (struct put){packet->place, packet->flags, packet->frames, packet->payload[0]};
+    return host->verdict;
+}
+
+static void fake_drops(void *context, uint64_t datagrams)
+{
+    ((struct fake_host *)context)->drops += datagrams;
+}
+
+static struct ingest *open_ingest(const struct ingest_protocol *protocol,
+                                  const struct source_options *options, struct fake_host *host)
+{
+    struct source_host functions = {.context = host, .put = fake_put, .socket_drops = fake_drops};
+    struct ingest *ingest;
+    struct problem problem;
+    *host = (struct fake_host){.verdict = VERDICT_ACCEPTED};
+    if (ingest_open(protocol, options, &functions, &ingest, &problem) != 0)
+        fail_msg("%s", problem.text);
+    return ingest;
+}
+
+static const struct source_options defaults = {
+    .stream = "test",
+    .rate_hz = 1e4,
+    .channels = 2,
+    .frame_bytes = FRAME_BYTES,
+    .payload_type = TYPE,
+    .reorder_ns = 5 * NS_PER_MS,
+    .max_gap_ns = NS_PER_SECOND,
+    .max_dropout_ns = NS_PER_SECOND,
+    .max_misorder_ns = 10 * NS_PER_MS,
+};
+
+static uint64_t rejects(const struct source_ledger *ledger)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < REJECTS; i++)
+        sum += ledger->rejected[i];
+    return sum;
+}
+
+static struct sockaddr_storage address_of(int host, bool mapped)
+{
+    struct sockaddr_storage storage = {0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)&storage;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)&storage;
+    if (mapped) {
+        v6->sin6_family = AF_INET6;
+        const uint8_t bytes[16] = {[10] = 0xFF, 0xFF, 192, 0, 2, (uint8_t)host};
+        memcpy(&v6->sin6_addr, bytes, sizeof bytes);
+    } else {
+        v4->sin_family = AF_INET;
+        const uint8_t bytes[4] = {192, 0, 2, (uint8_t)host};
+        memcpy(&v4->sin_addr, bytes, sizeof bytes);
+    }
+    return storage;
+}
+
+/* ---- RTP ----------------------------------------------------------------------------------- */
+
+enum shape {
+    PLAIN,
+    VERSION_1,
+    SHORT,
+    OTHER_TYPE,
+    ODD,
+    EMPTY,
+    BAD_PADDING,
+    PADDED,
+    CSRCS,
+    EXTENDED,
+    CUT_OFF,
+    MARKED
+};
+
+struct row {
+    uint32_t ssrc;
+    int host;
+    int sequence; /* the time stamp is FRAMES times this… */
+    int jump;     /* …plus this */
+    enum shape shape;
+    int accepted;    /* how many more are accepted after it */
+    int rejected[2]; /* which rejects counted, 1 + enum reject */
+    int held;        /* how many are held after it */
+    uint32_t flags;  /* of the first packet delivered by it */
+    int wait_ms;     /* silence before it */
+    int last;        /* the last one delivered by it, when that is another */
+};
+
+struct scenario {
+    const char *given;
+    bool pinned, allow, records;
+    const struct row *rows;
+    int count;
+};
+
+#define ROWS(...)                                                                                  \
+    (const struct row[]){__VA_ARGS__},                                                             \
+        sizeof((const struct row[]){__VA_ARGS__}) / sizeof(struct row)
+#define NO(reason)                                                                                 \
+    {                                                                                              \
+        1 + REJECT_##reason                                                                        \
+    }
+#define START                                                                                      \
+    {7, 1, 0, .held = 1},                                                                          \
+    {                                                                                              \
+        7, 1, 1, .accepted = 2                                                                     \
+    }
+
+static const struct scenario scenarios[] = {
+    {"a clean start", 0, 0, 0, ROWS(START, {7, 1, 2, .accepted = 1}, {7, 1, 3, .accepted = 1})},
+    {"a sender that shows itself once", 0, 0, 0,
+     ROWS({7, 1, 0, .held = 1}, {7, 1, 5, .rejected = NO(PROBATION), .held = 1},
+          {7, 1, 6, .accepted = 2})},
+    {"a forged packet before the true ones", 0, 0, 0,
+     ROWS({9, 1, 4000, .held = 1}, {7, 1, 0, .held = 2},
+          {7, 1, 1, .accepted = 2, .rejected = NO(SSRC)})},
+    {"three senders, none proven", 0, 0, 0,
+     ROWS({1, 1, 0, .held = 1}, {2, 1, 0, .held = 2},
+          {3, 1, 0, .rejected = NO(PROBATION), .held = 2},
+          {3, 1, 1, .accepted = 2, .rejected = NO(SSRC)})},
+    {"one packet of another SSRC", 0, 0, 0,
+     ROWS(START, {9, 1, 2, .held = 1}, {7, 1, 2, .accepted = 1, .rejected = NO(SSRC)},
+          {7, 1, 3, .accepted = 1})},
+    {"packets of another SSRC between ours", 0, 0, 0,
+     ROWS(START, {9, 1, 2, .held = 1}, {7, 1, 2, .accepted = 1, .rejected = NO(SSRC)},
+          {9, 1, 3, .held = 1}, {7, 1, 3, .accepted = 1, .rejected = NO(SSRC)})},
+    {"another SSRC, not in order", 0, 0, 0,
+     ROWS(START, {9, 1, 2, .held = 1}, {9, 1, 4, .rejected = NO(SSRC), .held = 1},
+          {7, 1, 2, .accepted = 1, .rejected = NO(SSRC)})},
+    {"a restarted sender", 0, 0, 0,
+     ROWS(START, {9, 1, 500, .held = 1}, {9, 1, 501, .accepted = 2, .flags = PACKET_DISCONTINUITY},
+          {9, 1, 502, .accepted = 1}, {7, 1, 2, .held = 1},
+          {9, 1, 503, .accepted = 1, .rejected = NO(SSRC)})},
+    {"restarted with a jump held", 0, 0, 0,
+     ROWS(START, {7, 1, 900, .held = 1}, {9, 1, 500, .held = 2},
+          {9, 1, 501, .accepted = 2, .rejected = NO(JUMP), .flags = PACKET_DISCONTINUITY})},
+    {"the same SSRC from another host", 0, 0, 0,
+     ROWS(START, {7, 2, 2, .rejected = NO(ADDRESS)}, {7, 2, 3, .rejected = NO(ADDRESS)},
+          {7, 1, 2, .accepted = 1})},
+    {"another host after a long silence", 0, 0, 0,
+     ROWS(START, {9, 2, 70, .held = 1, .wait_ms = 1100},
+          {9, 2, 71, .accepted = 2, .flags = PACKET_DISCONTINUITY},
+          {7, 1, 2, .rejected = NO(ADDRESS)})},
+    {"another host, the first one comes back", 0, 0, 0,
+     ROWS(START, {9, 2, 70, .held = 1, .wait_ms = 1100},
+          {7, 1, 2, .jump = 11000, .rejected = NO(ADDRESS), .held = 1},
+          {7, 1, 3, .jump = 11000, .accepted = 2, .flags = PACKET_DISCONTINUITY})},
+    {"a host not allowed", 0, 1, 0,
+     ROWS({7, 2, 0, .rejected = NO(ADDRESS)}, START, {7, 2, 2, .rejected = NO(ADDRESS)},
+          {9, 3, 2, .rejected = NO(ADDRESS), .wait_ms = 2000})},
+    {"a pinned SSRC", 1, 0, 0,
+     ROWS({9, 1, 0, .rejected = NO(SSRC)}, START, {9, 1, 2, .rejected = NO(SSRC)},
+          {9, 1, 3, .rejected = NO(SSRC)}, {7, 1, 2, .accepted = 1})},
+    {"what is not RTP, or not ours", 0, 0, 0,
+     ROWS(START, {7, 1, 2, .shape = VERSION_1, .rejected = NO(VERSION)},
+          {7, 1, 2, .shape = SHORT, .rejected = NO(MALFORMED)},
+          {7, 1, 2, .shape = OTHER_TYPE, .rejected = NO(PAYLOAD_TYPE)},
+          {7, 1, 2, .shape = ODD, .rejected = NO(SIZE)},
+          {7, 1, 2, .shape = EMPTY, .rejected = NO(SIZE)},
+          {7, 1, 2, .shape = BAD_PADDING, .rejected = NO(MALFORMED)},
+          {7, 1, 2, .shape = CUT_OFF, .rejected = NO(TRUNCATED)}, {7, 1, 2, .accepted = 1})},
+    {"padding, CSRCs and extensions", 0, 0, 0,
+     ROWS(START, {7, 1, 2, .shape = PADDED, .accepted = 1},
+          {7, 1, 3, .shape = CSRCS, .accepted = 1}, {7, 1, 4, .shape = EXTENDED, .accepted = 1})},
+    {"a gap is confirmed", 0, 0, 0,
+     ROWS(START, {7, 1, 50, .held = 1}, {7, 1, 51, .accepted = 2}, {7, 1, 52, .accepted = 1})},
+    {"a straggler makes a jump small", 0, 0, 0,
+     ROWS(START, {7, 1, 8, .held = 1}, {7, 1, 7, .accepted = 2, .last = 8})},
+    {"a forged jump", 0, 0, 0,
+     ROWS(START, {7, 1, 50, .held = 1}, {7, 1, 2, .accepted = 1, .rejected = NO(JUMP)})},
+    {"the held one again", 0, 0, 0,
+     ROWS(START, {7, 1, 50, .held = 1}, {7, 1, 50, .rejected = NO(DUPLICATE), .held = 1},
+          {7, 1, 51, .accepted = 2})},
+    {"a jump back, then stragglers", 0, 0, 0,
+     ROWS(START, {7, 1, -900, .held = 1},
+          {7, 1, -899, .accepted = 2, .flags = PACKET_DISCONTINUITY},
+          {7, 1, 2, .rejected = NO(LATE)})},
+    {"records", 0, 0, 1,
+     ROWS({7, 1, 0, .held = 1}, {7, 1, 1, .accepted = 2, .flags = PACKET_RECORD},
+          {7, 1, 2, .jump = 5000, .shape = MARKED, .accepted = 1, .flags = PACKET_RECORD})},
+    {"records of a restarted recorder", 0, 0, 1,
+     ROWS({7, 1, 0, .held = 1}, {7, 1, 1, .accepted = 2, .flags = PACKET_RECORD},
+          {9, 1, 7, .shape = MARKED, .held = 1},
+          {9, 1, 8, .accepted = 2, .flags = PACKET_RECORD | PACKET_DISCONTINUITY})},
+};
+
+static size_t build(const struct row *row, uint8_t *out)
+{
+    struct rtp_header header = {
+        .marker = row->shape == MARKED,
+        .payload_type = row->shape == OTHER_TYPE ? TYPE + 1 : TYPE,
+        .sequence = (uint16_t)(65530 + row->sequence),
+        .timestamp = (uint32_t)(0xFFFFFFE0u + FRAMES * row->sequence + row->jump),
+        .ssrc = row->ssrc,
+    };
+    size_t used = rtp_build(out, &header, NULL);
+    if (row->shape == CSRCS) {
+        out[0] |= 2;
+        memset(out + used, 0xEE, 8);
+        used += 8;
+    }
+    if (row->shape == EXTENDED) {
+        static const uint8_t extension[] = {0x12, 0x34, 0, 1, 1, 2, 3, 4};
+        out[0] |= 0x10;
+        memcpy(out + used, extension, sizeof extension);
+        used += sizeof extension;
+    }
+    size_t payload = row->shape == EMPTY ? 0 : FRAMES * FRAME_BYTES + (row->shape == ODD);
+    memset(out + used, (uint8_t)row->sequence, payload);
+    used += payload;
+    if (row->shape == VERSION_1)
+        out[0] = 0x40;
+    if (row->shape == PADDED || row->shape == BAD_PADDING) {
+        out[0] |= 0x20;
+        memset(out + used, 0, 4);
+        out[used + 3] = row->shape == PADDED ? 4 : 200;
+        used += 4;
+    }
+    return row->shape == SHORT ? 11 : used;
+}
+
+static void run_scenario(const struct scenario *scenario)
+{
+    struct source_options options = defaults;
+    options.ssrc_pinned = scenario->pinned;
+    options.ssrc = 7;
+    options.allow = scenario->allow ? "192.0.2.1" : NULL;
+    options.mode = scenario->records ? SOURCE_RECORD : SOURCE_CONTINUOUS;
+    struct fake_host host;
+    struct ingest *ingest = open_ingest(&rtp_protocol, &options, &host);
+    struct source_ledger before = {0}, after;
+    int64_t now_ns = 1000 * NS_PER_SECOND;
+    for (int i = 0; i < scenario->count; i++) {
+        const struct row *row = &scenario->rows[i];
+        uint8_t datagram[256];
+        struct sockaddr_storage from = address_of(row->host, i % 2);
+        now_ns += NS_PER_MS + row->wait_ms * NS_PER_MS;
+        struct received received = {
+            .data = datagram,
+            .bytes = build(row, datagram),
+            .truncated = row->shape == CUT_OFF,
+            .from = &from,
+            .receive_ns = now_ns,
+            .receive_realtime_ns = now_ns,
+        };
+        int puts = host.count;
+        ingest_datagram(ingest, &received);
+        ingest_ledger(ingest, &after);
+
+        for (int j = 0; j < 2 && row->rejected[j] > 0; j++)
+            before.rejected[row->rejected[j] - 1]++;
+        for (int j = 0; j < REJECTS; j++) {
+            if (after.rejected[j] != before.rejected[j])
+                fail_msg("%s, datagram %d: %s is %llu, expected %llu", scenario->given, i,
+                         reject_name(j), (unsigned long long)after.rejected[j],
+                         (unsigned long long)before.rejected[j]);
+        }
+        if (after.datagrams != before.datagrams + 1 ||
+            after.accepted != before.accepted + (uint64_t)row->accepted ||
+            after.held != (uint64_t)row->held)
+            fail_msg("%s, datagram %d: %llu accepted, %llu held", scenario->given, i,
+                     (unsigned long long)(after.accepted - before.accepted),
+                     (unsigned long long)after.held);
+        assert_int_equal(after.datagrams, after.accepted + rejects(&after) + after.held);
+        if (host.count > puts && host.puts[puts].flags != row->flags)
+            fail_msg("%s, datagram %d: flags %u", scenario->given, i, host.puts[puts].flags);
+        int last = row->last != 0 ? row->last : row->sequence;
+        if (row->accepted > 0 && host.puts[host.count - 1].first_byte != (uint8_t)last)
+            fail_msg("%s, datagram %d: delivered in the wrong order", scenario->given, i);
+        for (int j = puts; j + 1 < host.count; j++)
+            assert_int_equal(host.puts[j + 1].place, host.puts[j].place + FRAMES);
+        before = after;
+    }
+    /* What is held when it stops is rejected by name. */
+    ingest_stop(ingest);
+    ingest_ledger(ingest, &after);
+    assert_int_equal(after.held, 0);
+    assert_int_equal(after.datagrams, after.accepted + rejects(&after));
+    ingest_close(ingest);
+}
+
+static void test_senders_and_rejects(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof scenarios / sizeof scenarios[0]; i++)
+        run_scenario(&scenarios[i]);
+}
+
+static void feed(struct ingest *ingest, const uint8_t *data, size_t bytes, int host, int64_t at_ms)
+{
+    struct sockaddr_storage from = address_of(host, false);
+    ingest_datagram(ingest, &(struct received){.data = data,
+                                               .bytes = bytes,
+                                               .from = &from,
+                                               .receive_ns = at_ms * NS_PER_MS,
+                                               .receive_realtime_ns = at_ms * NS_PER_MS});
+}
+
+static void test_every_verdict_has_its_reject(void **state)
+{
+    (void)state;
+    static const struct {
+        enum verdict verdict;
+        enum reject reject;
+    } pairs[] = {{VERDICT_DUPLICATE, REJECT_DUPLICATE},
+                 {VERDICT_LATE, REJECT_LATE},
+                 {VERDICT_OUT_OF_WINDOW, REJECT_OUT_OF_WINDOW},
+                 {VERDICT_REFUSED, REJECT_REFUSED}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
+        struct fake_host host;
+        struct ingest *ingest = open_ingest(&udp_protocol, &defaults, &host);
+        struct source_ledger ledger;
+        uint8_t frames[40] = {0};
+        host.verdict = pairs[i].verdict;
+        feed(ingest, frames, sizeof frames, 1, 0);
+        ingest_ledger(ingest, &ledger);
+        assert_int_equal(ledger.rejected[pairs[i].reject], 1);
+        assert_int_equal(rejects(&ledger), 1);
+        assert_int_equal(ledger.accepted, 0);
+        ingest_close(ingest);
+    }
+}
+
+/* ---- headerless ---------------------------------------------------------------------------- */
+
+static void test_headerless(void **state)
+{
+    (void)state;
+    struct fake_host host;
+    struct ingest *ingest = open_ingest(&udp_protocol, &defaults, &host);
+    struct source_ledger ledger;
+    uint8_t frames[65536] = {0};
+    feed(ingest, frames, 40, 1, 0);
+    feed(ingest, frames, 8, 1, 1);
+    feed(ingest, frames, 0, 1, 2);
+    feed(ingest, frames, 41, 1, 3);
+    feed(ingest, frames, 65504, 1, 4);
+    feed(ingest, frames, 40, 2, 5); /* another host while the first one speaks */
+    assert_int_equal(host.count, 3);
+    assert_int_equal(host.puts[0].place, SEQUENCE_ORIGIN);
+    assert_int_equal(host.puts[1].place, SEQUENCE_ORIGIN + 10);
+    assert_int_equal(host.puts[2].place, SEQUENCE_ORIGIN + 12);
+    /* Three datagrams like the last one never reached us: their frames are left out. */
+    feed(ingest, frames, 40, 1, 6);
+    ingest_drops(ingest, 3);
+    feed(ingest, frames, 40, 1, 7);
+    assert_int_equal(host.drops, 3);
+    assert_int_equal(host.puts[4].place, host.puts[3].place + 10 + 30);
+    assert_int_equal(host.puts[4].flags, 0);
+    /* More than the longest gap: a discontinuity. */
+    ingest_drops(ingest, 1001);
+    feed(ingest, frames, 40, 1, 8);
+    assert_int_equal(host.puts[5].flags, PACKET_DISCONTINUITY);
+    /* The first host is silent, the other one takes over. */
+    feed(ingest, frames, 40, 2, 1100);
+    assert_int_equal(host.puts[6].flags, PACKET_DISCONTINUITY);
+    ingest_ledger(ingest, &ledger);
+    assert_int_equal(ledger.datagrams, 10);
+    assert_int_equal(ledger.accepted, 7);
+    assert_int_equal(ledger.rejected[REJECT_SIZE], 2);
+    assert_int_equal(ledger.rejected[REJECT_ADDRESS], 1);
+    assert_int_equal(ledger.kernel_drops, 1004);
+    assert_false(ledger.loss_detectable);
+    ingest_close(ingest);
+}
+
+/* ---- 64-bit sequence numbers ---------------------------------------------------------------- */
+
+static void feed_number(struct ingest *ingest, bool big, uint64_t number, size_t bytes)
+{
+    uint8_t datagram[64] = {0};
+    for (int i = 0; i < 8; i++)
+        datagram[i] = (uint8_t)(number >> (big ? 56 - 8 * i : 8 * i));
+    memset(datagram + 8, (uint8_t)number, bytes);
+    feed(ingest, datagram, 8 + bytes, 1, 0);
+}
+
+static void test_numbered(void **state)
+{
+    (void)state;
+    for (int big = 0; big < 2; big++) {
+        struct source_options options = defaults;
+        options.sequence_big_endian = big;
+        struct fake_host host;
+        struct ingest *ingest = open_ingest(&udp_sequence_protocol, &options, &host);
+        struct source_ledger ledger;
+        feed_number(ingest, big, UINT64_C(0x0102030405), 40);
+        feed_number(ingest, big, UINT64_C(0x0102030406), 40);
+        feed_number(ingest, big, UINT64_C(0x0102030408), 40);
+        feed_number(ingest, big, UINT64_C(0x0102030407), 40);
+        feed_number(ingest, big, UINT64_C(0x0602030407), 40);
+        feed_number(ingest, big, UINT64_C(0x0102030409), 41);
+        feed(ingest, (const uint8_t[7]){0}, 7, 1, 0);
+        assert_int_equal(host.count, 4);
+        uint64_t origin = host.puts[0].place;
+        assert_int_equal(host.puts[1].place, origin + 10);
+        assert_int_equal(host.puts[2].place, origin + 30);
+        assert_int_equal(host.puts[3].place, origin + 20);
+        assert_int_equal(host.puts[0].first_byte, 5);
+        ingest_ledger(ingest, &ledger);
+        assert_int_equal(ledger.accepted, 4);
+        assert_int_equal(ledger.held, 1);
+        assert_int_equal(ledger.rejected[REJECT_SIZE], 1);
+        assert_int_equal(ledger.rejected[REJECT_MALFORMED], 1);
+        ingest_stop(ingest);
+        ingest_ledger(ingest, &ledger);
+        assert_int_equal(ledger.rejected[REJECT_JUMP], 1);
+        ingest_close(ingest);
+    }
+}
+
+int main(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_senders_and_rejects),
+        cmocka_unit_test(test_every_verdict_has_its_reject),
+        cmocka_unit_test(test_headerless),
+        cmocka_unit_test(test_numbered),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,717 @@
+/*
+ * The two receive paths. The choice alone, with costs from a table; then both on real sockets of the
+ * loopback interface, against what was sent: whatever the path, the same frames lie at the same
+ * places and the same rejects are counted. Trains are made by the kernel (UDP_SEGMENT).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <netinet/udp.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "io/net/network_source.h"
+#include "wire/rtp.h"
+#include "io/net/socket.h"
+#include "io/sources.h"
+
+/* Fields left out of a row are zero. */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+/* ---- the choice ---------------------------------------------------------------------------- */
+
+enum { WAKE_DATAGRAMS = 64, WAKES_MAX = 100000 };
+
+/*
+ * Runs one trial in which a datagram costs so much on each path; false: it never ended. After each
+ * switch so many wake-ups read what the queue held before, at the other path's cost.
+ */
+static bool run_trial_behind(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns,
+                             int queued_wakes)
+{
+    enum receive_path before = trial->path;
+    int queued = 0;
+    for (int wake = 0; wake < WAKES_MAX; wake++) {
+        *now_ns += NS_PER_MS;
+        if (trial->path != before)
+            queued = queued_wakes;
+        before = trial->path;
+        if (queued > 0) {
+            queued--;
+            assert_false(receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
+                                            WAKE_DATAGRAMS * cost_ns[!trial->path], false));
+            continue;
+        }
+        /* One turn is disturbed: the median must not mind. */
+        int64_t dear = trial->turn == 3 ? 3 : 1;
+        if (receive_trial_note(trial, *now_ns, WAKE_DATAGRAMS,
+                               dear * WAKE_DATAGRAMS * cost_ns[trial->path], true))
+            return true;
+        assert_true((unsigned)trial->path < RECEIVE_PATHS);
+    }
+    return false;
+}
+
+static bool run_trial(struct receive_trial *trial, int64_t *now_ns, const int64_t *cost_ns)
+{
+    return run_trial_behind(trial, now_ns, cost_ns, 0);
+}
+
+static void test_the_cheaper_path_is_kept(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cost_ns[2][RECEIVE_PATHS]; /* of two trials */
+        enum receive_path expect[2];
+    } rows[] = {
+        {{{1000, 500}, {1000, 500}}, {RECEIVE_GRO, RECEIVE_GRO}},
+        {{{1000, 1500}, {1000, 1500}}, {RECEIVE_RECVMMSG, RECEIVE_RECVMMSG}},
+        {{{1000, 500}, {500, 1000}}, {RECEIVE_GRO, RECEIVE_RECVMMSG}},
+        /* A little cheaper is not enough to move, in either direction. */
+        {{{1000, 950}, {1000, 950}}, {RECEIVE_RECVMMSG, RECEIVE_RECVMMSG}},
+        {{{1000, 850}, {950, 1000}}, {RECEIVE_GRO, RECEIVE_GRO}},
+        {{{1000, 910}, {1000, 890}}, {RECEIVE_RECVMMSG, RECEIVE_GRO}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = NS_PER_SECOND;
+        receive_trial_reset(&trial, RECEIVE_AUTO);
+        for (int round = 0; round < 2; round++) {
+            assert_true(run_trial(&trial, &now_ns, rows[i].cost_ns[round]));
+            if (trial.home != rows[i].expect[round] || trial.path != trial.home)
+                fail_msg("row %zu, trial %d: %s", i, round, receive_path_name(trial.home));
+            for (int path = 0; path < RECEIVE_PATHS; path++)
+                assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[round][path]);
+            now_ns = trial.next_ns;
+        }
+    }
+}
+
+/* A socket that is behind holds more of the other kind than any fixed warm-up passes over. */
+static void test_a_backlog_is_not_measured(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t cost_ns[RECEIVE_PATHS];
+        enum receive_path expect;
+    } rows[] = {{{1000, 500}, RECEIVE_GRO}, {{500, 1000}, RECEIVE_RECVMMSG}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = NS_PER_SECOND;
+        receive_trial_reset(&trial, RECEIVE_AUTO);
+        assert_true(run_trial_behind(&trial, &now_ns, rows[i].cost_ns, 500));
+        assert_int_equal(trial.home, rows[i].expect);
+        for (int path = 0; path < RECEIVE_PATHS; path++)
+            assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[path]);
+    }
+}
+
+/* Nothing changes: trials become seldom, up to a limit; a change makes them frequent again. */
+static void test_trials_become_seldom(void **state)
+{
+    (void)state;
+    static const int64_t same_ns[] = {1000, 1000}, trains_ns[] = {1000, 100};
+    struct receive_trial trial;
+    int64_t now_ns = 0;
+    receive_trial_reset(&trial, RECEIVE_AUTO);
+    for (int64_t rest_ns = RECEIVE_PATH_REST_NS; rest_ns <= RECEIVE_PATH_REST_MAX_NS; rest_ns *= 2) {
+        assert_true(run_trial(&trial, &now_ns, same_ns));
+        assert_int_equal(trial.next_ns - now_ns, rest_ns);
+        assert_false(trial.measuring);
+        receive_trial_note(&trial, trial.next_ns - 1, WAKE_DATAGRAMS, 0, true);
+        assert_false(trial.measuring);
+        now_ns = trial.next_ns;
+    }
+    assert_true(run_trial(&trial, &now_ns, same_ns));
+    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_REST_MAX_NS);
+    now_ns = trial.next_ns;
+    assert_true(run_trial(&trial, &now_ns, trains_ns));
+    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_REST_NS);
+}
+
+static void test_a_wish_is_not_measured(void **state)
+{
+    (void)state;
+    static const int64_t cost_ns[] = {1, 1};
+    static const enum receive_path wishes[] = {RECEIVE_RECVMMSG, RECEIVE_GRO};
+    for (int i = 0; i < 2; i++) {
+        struct receive_trial trial;
+        int64_t now_ns = 0;
+        receive_trial_reset(&trial, wishes[i]);
+        assert_int_equal(trial.path, wishes[i]);
+        assert_false(run_trial(&trial, &now_ns, cost_ns));
+        assert_int_equal(trial.path, wishes[i]);
+    }
+    struct receive_trial trial;
+    receive_trial_reset(&trial, RECEIVE_AUTO);
+    receive_trial_refuse(&trial);
+    int64_t now_ns = 0;
+    assert_int_equal(trial.path, RECEIVE_RECVMMSG);
+    assert_false(run_trial(&trial, &now_ns, cost_ns));
+}
+
+/* ---- real sockets: a host with a ring ------------------------------------------------------ */
+
+enum {
+    CHANNELS = 2,
+    FRAME_BYTES = 4,
+    FRAMES = 25,                  /* of a packet */
+    RING_FRAMES = 1 << 18,
+    PACKETS_MAX = RING_FRAMES / FRAMES,
+    PAYLOAD_BYTES = FRAMES * FRAME_BYTES,
+    TRAIN_MAX = 60,
+};
+
+struct fixture {
+    uv_loop_t loop;
+    const struct source_ops *ops;
+    struct source *source;
+    int fd;
+    uint64_t first_place;  /* of packet 0 */
+    bool begun;
+    uint8_t *ring;         /* [RING_FRAMES]: frame n of the sender at slot n */
+    uint8_t *present;      /* [PACKETS_MAX]: how often each packet was put */
+    uint32_t puts, in_place, in_trains;
+    uint32_t last_behind, most_behind;
+    bool uneven;           /* rejects and headers of other sizes: what is behind is a guess */
+    int64_t last_receive_ns, earliest_ns;
+    uint64_t drops;
+    bool closed;
+};
+
+/* The sample words of a packet tell where they belong. */
+static uint32_t word_of(uint32_t frame)
+{
+    return frame * 2654435761u;
+}
+
+static enum verdict fixture_put(void *context, const struct packet *packet)
+{
+    struct fixture *f = context;
+    if (!f->begun) {
+        f->begun = true;
+        f->first_place = packet->place;
+    }
+    uint64_t frame = packet->place - f->first_place;
+    assert_true(frame + packet->frames <= RING_FRAMES);
+    uint8_t *slot = f->ring + frame * FRAME_BYTES;
+    f->in_place += packet->payload == slot;
+    for (uint32_t i = 0; i < packet->frames; i++) {
+        uint32_t word;
+        memcpy(&word, packet->payload + (size_t)i * FRAME_BYTES, 4);
+        if (word != word_of((uint32_t)frame + i))
+            fail_msg("frame %u holds another one's samples", (unsigned)frame + i);
+    }
+    memmove(slot, packet->payload, (size_t)packet->frames * FRAME_BYTES);
+    f->present[frame / FRAMES]++;
+    f->puts++;
+    if (packet->clock == CLOCK_SOURCE_TRAIN) {
+        /* One stamp covers the train: what is behind counts down, under the same time. */
+        if (f->last_behind > 0) {
+            if (!f->uneven)
+                assert_int_equal(packet->frames_behind, f->last_behind - packet->frames);
+            assert_int_equal(packet->receive_ns, f->last_receive_ns);
+        }
+        f->in_trains++;
+    } else {
+        assert_int_equal(packet->clock, CLOCK_SOURCE_RECEIVE);
+        assert_int_equal(packet->frames_behind, 0);
+        assert_int_equal(f->last_behind, 0);
+    }
+    f->last_behind = packet->frames_behind;
+    if (packet->frames_behind > f->most_behind)
+        f->most_behind = packet->frames_behind;
+    f->last_receive_ns = packet->receive_ns;
+    return VERDICT_ACCEPTED;
+}
+
+static uint8_t *fixture_vacant(void *context, uint64_t place, uint64_t *frames)
+{
+    struct fixture *f = context;
+    uint64_t frame = place - f->first_place;
+    if (!f->begun || frame >= RING_FRAMES)
+        return NULL;
+    if (*frames > RING_FRAMES - frame)
+        *frames = RING_FRAMES - frame;
+    return f->ring + frame * FRAME_BYTES;
+}
+
+static void fixture_drops(void *context, uint64_t datagrams)
+{
+    ((struct fixture *)context)->drops += datagrams;
+}
+
+static void fixture_closed(void *context)
+{
+    ((struct fixture *)context)->closed = true;
+}
+
+static uint64_t room_of_1000(void *context)
+{
+    const struct fixture *f = context;
+    return f->puts < 1000 ? (uint64_t)(1000 - f->puts) * FRAMES : 0;
+}
+
+static void open_fixture(struct fixture *f, const char *type, enum receive_path wish, uint32_t work,
+                         uint64_t (*room)(void *))
+{
+    *f = (struct fixture){.ops = source_find(type)};
+    f->ring = malloc((size_t)RING_FRAMES * FRAME_BYTES);
+    f->present = calloc(PACKETS_MAX + 1, 1);
+    memset(f->ring, 0xEE, (size_t)RING_FRAMES * FRAME_BYTES);
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    struct source_options options = {
+        .stream = "test",
+        .rate_hz = 1e6,
+        .channels = CHANNELS,
+        .frame_bytes = FRAME_BYTES,
+        .address = "127.0.0.1:0",
+        .payload_type = 96,
+        .receive_buffer_bytes = 16 << 20,
+        .reorder_ns = 10 * NS_PER_MS,
+        .max_gap_ns = NS_PER_SECOND,
+        .max_dropout_ns = NS_PER_SECOND,
+        .max_misorder_ns = 10 * NS_PER_MS,
+        .work_per_wake = work,
+        .receive = wish,
+    };
+    struct source_host host = {.context = f,
+                               .put = fixture_put,
+                               .vacant = fixture_vacant,
+                               .room = room,
+                               .socket_drops = fixture_drops};
+    struct problem problem;
+    if (f->ops->open(&options, &f->loop, &host, &f->source, &problem) != 0)
+        fail_msg("%s", problem.text);
+    assert_int_equal(f->ops->start(f->source, &problem), 0);
+    char address[64];
+    struct socket_address to;
+    snprintf(address, sizeof address, "127.0.0.1:%u", f->ops->port(f->source));
+    assert_int_equal(socket_open_send(&(struct socket_send_options){.sink = "test", .address = address},
+                                      &f->fd, &to, &problem),
+                     0);
+}
+
+static void ledger_of(const struct fixture *f, struct source_ledger *ledger)
+{
+    f->ops->ledger(f->source, ledger);
+    uint64_t sum = ledger->accepted + ledger->held;
+    for (int i = 0; i < REJECTS; i++)
+        sum += ledger->rejected[i];
+    assert_int_equal(ledger->datagrams, sum);
+}
+
+static void close_fixture(struct fixture *f)
+{
+    f->ops->stop(f->source);
+    f->ops->close(f->source, fixture_closed, f);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_true(f->closed);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    close(f->fd);
+    free(f->ring);
+    free(f->present);
+}
+
+/* ---- what is sent -------------------------------------------------------------------------- */
+
+enum shape { GOOD, MALFORMED, OTHER_TYPE, EXTENDED, SHORT, LONG };
+
+static size_t build(const struct fixture *f, uint32_t number, uint32_t sequence, enum shape shape,
+                    uint8_t *out)
+{
+    size_t used = 0;
+    uint32_t frames = shape == SHORT ? FRAMES - 7 : shape == LONG ? 2 * FRAMES : FRAMES;
+    if (strcmp(f->ops->name, "rtp") == 0) {
+        const struct rtp_header header = {.payload_type = shape == OTHER_TYPE ? 97 : 96,
+                                          .sequence = (uint16_t)(sequence + 65000),
+                                          .timestamp = number * FRAMES,
+                                          .ssrc = 99};
+        used = rtp_build(out, &header, NULL);
+        if (shape == MALFORMED)
+            out[0] = 0x40; /* version 1 */
+        if (shape == EXTENDED) {
+            const uint8_t extension[8] = {0xBE, 0xDE, 0, 1, 0, 0, 0, 0};
+            out[0] |= 0x10;
+            memcpy(out + used, extension, sizeof extension);
+            used += sizeof extension;
+        }
+    } else if (strcmp(f->ops->name, "udp-seq") == 0) {
+        uint64_t count = sequence;
+        memcpy(out, &count, 8);
+        used = 8;
+    }
+    for (uint32_t i = 0; i < frames; i++) {
+        uint32_t word = word_of(number * FRAMES + i);
+        memcpy(out + used, &word, 4);
+        used += 4;
+    }
+    return used;
+}
+
+/* Sends datagrams that lie back to back; as a train the kernel cuts them at the first one's size. */
+static void send_datagrams(const struct fixture *f, const uint8_t *bytes, const size_t *sizes,
+                           int count, bool train)
+{
+    while (count > 0) {
+        int now = 1;
+        size_t total = sizes[0];
+        while (train && now < count && now < TRAIN_MAX && sizes[now] <= sizes[0]) {
+            total += sizes[now++];
+            if (sizes[now - 1] < sizes[0])
+                break;
+        }
+        union {
+            struct cmsghdr align;
+            uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
+        } control = {0};
+        struct iovec vector = {(void *)(uintptr_t)bytes, total};
+        struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1};
+        if (now > 1) {
+            uint16_t size = (uint16_t)sizes[0];
+            message.msg_control = control.bytes;
+            message.msg_controllen = sizeof control.bytes;
+            struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+            header->cmsg_level = SOL_UDP;
+            header->cmsg_type = UDP_SEGMENT;
+            header->cmsg_len = CMSG_LEN(sizeof size);
+            memcpy(CMSG_DATA(header), &size, sizeof size);
+        }
+        assert_int_equal(sendmsg(f->fd, &message, 0), (ssize_t)total);
+        bytes += total;
+        sizes += now;
+        count -= now;
+    }
+}
+
+static void send_run(const struct fixture *f, uint32_t from, uint32_t count, bool trains)
+{
+    static uint8_t bytes[TRAIN_MAX * 512];
+    static size_t sizes[TRAIN_MAX];
+    while (count > 0) {
+        int now = 0;
+        size_t used = 0;
+        for (; now < TRAIN_MAX && count > 0; now++, count--) {
+            sizes[now] = build(f, from, from, GOOD, bytes + used);
+            used += sizes[now];
+            from++;
+        }
+        send_datagrams(f, bytes, sizes, now, trains);
+    }
+}
+
+static void run_until_read(struct fixture *f, uint64_t datagrams)
+{
+    struct source_ledger ledger;
+    int64_t until_ns = clock_monotonic_ns() + 5 * NS_PER_SECOND;
+    do {
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+        ledger_of(f, &ledger);
+    } while (ledger.datagrams < datagrams && clock_monotonic_ns() < until_ns);
+    assert_int_equal(ledger.datagrams, datagrams);
+}
+
+/* ---- the same frames whatever the path ----------------------------------------------------- */
+
+struct sent {
+    int packet; /* -1: the end */
+    enum shape shape;
+    int joined; /* packets before it that were sent as one: sequence numbers count datagrams */
+};
+
+enum { END = -1 };
+
+static const struct sent in_order[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {3, GOOD}, {END, GOOD}};
+static const struct sent losses[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {5, GOOD}, {6, GOOD},
+                                     {8, GOOD}, {9, GOOD}, {END, GOOD}};
+static const struct sent swapped[] = {{0, GOOD}, {1, GOOD}, {3, GOOD}, {2, GOOD}, {4, GOOD},
+                                      {5, GOOD}, {END, GOOD}};
+static const struct sent malformed[] = {{0, GOOD}, {1, GOOD}, {2, MALFORMED}, {2, GOOD},
+                                        {3, OTHER_TYPE}, {3, GOOD}, {4, GOOD}, {END, GOOD}};
+static const struct sent extended[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {3, EXTENDED},
+                                       {4, EXTENDED}, {5, GOOD}, {6, GOOD}, {END, GOOD}};
+static const struct sent short_end[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {3, SHORT}, {4, GOOD},
+                                        {5, GOOD}, {END, GOOD}};
+static const struct sent longer[] = {{0, GOOD}, {1, GOOD}, {2, LONG}, {4, GOOD, 1},
+                                     {5, GOOD, 1}, {6, LONG, 1}, {8, GOOD, 2}, {END, GOOD}};
+
+static const struct {
+    const char *given;
+    const struct sent *sent;
+    int malformed, types; /* rejects by name */
+} cases[] = {
+    {"in order", in_order, 0, 0},          {"losses", losses, 0, 0},
+    {"reordered", swapped, 0, 0},          {"malformed among good ones", malformed, 1, 1},
+    {"longer headers", extended, 0, 0},    {"a short one", short_end, 0, 0},
+    {"twice as long", longer, 0, 0},
+};
+
+static void check_case(size_t c, enum receive_path path, bool trains)
+{
+    static uint8_t bytes[64 * 512];
+    static size_t sizes[64];
+    struct fixture f;
+    open_fixture(&f, "rtp", path, 0, NULL);
+    /* Sixteen good ones first: a sender that is known, so that guesses are made. */
+    enum { BEFORE = 16 };
+    send_run(&f, 0, BEFORE, trains);
+    run_until_read(&f, BEFORE);
+    f.uneven = cases[c].malformed > 0 || cases[c].sent == extended;
+    int count = 0;
+    size_t used = 0;
+    uint8_t expect[64] = {0};
+    for (; cases[c].sent[count].packet != END; count++) {
+        const struct sent *sent = &cases[c].sent[count];
+        const uint32_t number = BEFORE + (uint32_t)sent->packet;
+        sizes[count] =
+            build(&f, number, number - (uint32_t)sent->joined, sent->shape, bytes + used);
+        used += sizes[count];
+        if (sent->shape != MALFORMED && sent->shape != OTHER_TYPE)
+            expect[sent->packet] = 1;
+    }
+    send_datagrams(&f, bytes, sizes, count, trains);
+    run_until_read(&f, BEFORE + (uint64_t)count);
+    struct source_ledger ledger;
+    ledger_of(&f, &ledger);
+    for (int packet = 0; packet < 12; packet++)
+        if (f.present[BEFORE + packet] != expect[packet])
+            fail_msg("%s, %s: packet %d was put %d times", cases[c].given, receive_path_name(path),
+                     packet, f.present[BEFORE + packet]);
+    assert_int_equal(ledger.rejected[REJECT_VERSION], cases[c].malformed);
+    assert_int_equal(ledger.rejected[REJECT_PAYLOAD_TYPE], cases[c].types);
+    assert_int_equal(ledger.receive.path, path);
+    if (path == RECEIVE_GRO)
+        assert_int_equal(f.in_place, 0);
+    assert_int_equal(ledger.receive.trains > 0, trains && path == RECEIVE_GRO);
+    close_fixture(&f);
+}
+
+static void test_same_frames_on_every_path(void **state)
+{
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
+        for (int path = 0; path < RECEIVE_PATHS; path++)
+            for (int trains = 0; trains < 2; trains++)
+                check_case(c, (enum receive_path)path, trains);
+}
+
+/* ---- guesses ------------------------------------------------------------------------------- */
+
+static void test_payloads_are_received_in_place(void **state)
+{
+    (void)state;
+    static const char *const types[] = {"rtp", "udp-seq", "udp"};
+    for (size_t t = 0; t < 3; t++) {
+        struct fixture f;
+        open_fixture(&f, types[t], RECEIVE_RECVMMSG, 0, NULL);
+        for (uint32_t from = 0; from < 640; from += 64) {
+            send_run(&f, from, 64, false);
+            run_until_read(&f, from + 64);
+        }
+        struct source_ledger ledger;
+        ledger_of(&f, &ledger);
+        assert_int_equal(f.puts, 640);
+        assert_in_range(f.in_place, 640 - 64, 640); /* all but those before the sender was known */
+        assert_int_equal(ledger.receive.guesses_right, f.in_place);
+        close_fixture(&f);
+    }
+}
+
+/* A guess that is wrong wrote into a slot: no packet is put there, and the others are whole. */
+static void test_a_wrong_guess_leaves_the_slot_empty(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, "rtp", RECEIVE_RECVMMSG, 0, NULL);
+    send_run(&f, 0, 64, false);
+    run_until_read(&f, 64);
+    send_run(&f, 64, 10, false); /* packets 74 and 75 are lost */
+    send_run(&f, 76, 30, false);
+    run_until_read(&f, 104);
+    struct source_ledger ledger;
+    ledger_of(&f, &ledger);
+    for (uint32_t packet = 0; packet < 106; packet++)
+        assert_int_equal(f.present[packet], packet != 74 && packet != 75);
+    assert_true(ledger.receive.guesses_right >= 10);
+    assert_int_equal(ledger.receive.guesses_wrong, 30);
+    close_fixture(&f);
+}
+
+/* ---- trains -------------------------------------------------------------------------------- */
+
+static void test_one_stamp_covers_a_train(void **state)
+{
+    (void)state;
+    for (int path = 0; path < RECEIVE_PATHS; path++) {
+        struct fixture f;
+        open_fixture(&f, "rtp", (enum receive_path)path, 0, NULL);
+        send_run(&f, 0, 600, true); /* what the puts must look like stands in fixture_put */
+        run_until_read(&f, 600);
+        struct source_ledger ledger;
+        ledger_of(&f, &ledger);
+        assert_int_equal(f.puts, 600);
+        assert_int_equal(f.in_trains, path == RECEIVE_GRO ? 600 : 0);
+        assert_int_equal(f.most_behind, path == RECEIVE_GRO ? (TRAIN_MAX - 1) * FRAMES : 0);
+        assert_int_equal(ledger.receive.trains, path == RECEIVE_GRO ? 600 / TRAIN_MAX : 0);
+        close_fixture(&f);
+    }
+}
+
+/* Without numbers every datagram must count where it is dropped: such a socket takes no trains. */
+static void test_headerless_takes_no_trains(void **state)
+{
+    (void)state;
+    static const enum receive_path wishes[] = {RECEIVE_GRO, RECEIVE_AUTO};
+    for (int i = 0; i < 2; i++) {
+        struct fixture f;
+        open_fixture(&f, "udp", wishes[i], 0, NULL);
+        send_run(&f, 0, 6000, true);
+        run_until_read(&f, 6000);
+        struct source_ledger ledger;
+        ledger_of(&f, &ledger);
+        assert_int_equal(f.puts, 6000);
+        assert_int_equal(ledger.receive.trains, 0);
+        assert_int_equal(ledger.receive.trials, 0);
+        assert_int_equal(ledger.receive.path, RECEIVE_RECVMMSG);
+        close_fixture(&f);
+    }
+}
+
+/* A wake-up reads its share, and at most the rest of a train more. */
+static void test_work_per_wake(void **state)
+{
+    (void)state;
+    enum { WORK = 130, WAKES = 8 };
+    for (int path = 0; path < RECEIVE_PATHS; path++) {
+        struct fixture f;
+        open_fixture(&f, "rtp", (enum receive_path)path, WORK, NULL);
+        send_run(&f, 0, 1800, true);
+        uint32_t before = 0;
+        for (int wake = 0; wake < WAKES; wake++) {
+            uv_run(&f.loop, UV_RUN_NOWAIT);
+            /* The first datagram of all is held until the second proves it. */
+            assert_in_range(f.puts - before, WORK,
+                            path == RECEIVE_GRO ? WORK + TRAIN_MAX - 1 : WORK);
+            before = f.puts;
+        }
+        close_fixture(&f);
+    }
+}
+
+/* What the kernel has at the stop is read while there is room, a train to the last datagram of it. */
+static void test_stop_reads_what_is_there(void **state)
+{
+    (void)state;
+    for (int path = 0; path < RECEIVE_PATHS; path++) {
+        for (int limited = 0; limited < 2; limited++) {
+            struct fixture f;
+            open_fixture(&f, "rtp", (enum receive_path)path, 0, limited ? room_of_1000 : NULL);
+            send_run(&f, 0, 3000, true);
+            f.ops->stop(f.source);
+            assert_int_equal(f.puts, limited ? 1000 : 3000);
+            close_fixture(&f);
+        }
+    }
+}
+
+/* A train that the socket dropped: the gap behind it is the socket's, as long as the numbers say. */
+static void test_dropped_trains(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, "rtp", RECEIVE_GRO, 0, NULL);
+    int small = 65536;
+    uint32_t sent = 0;
+    struct source_ledger ledger;
+    send_run(&f, 0, 60, true);
+    run_until_read(&f, sent = 60);
+    /* The receiving end has this buffer from now on; its descriptor is found by its port. */
+    int receiving = -1;
+    for (int fd = 3; fd < 64 && receiving < 0; fd++)
+        if (fd != f.fd && socket_port(fd) == f.ops->port(f.source))
+            receiving = fd;
+    assert_true(receiving >= 0);
+    assert_int_equal(setsockopt(receiving, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    send_run(&f, sent, 1800, true);
+    sent += 1800;
+    for (int i = 0; i < 100; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+    send_run(&f, sent, 60, true); /* tells of the drops */
+    sent += 60;
+    for (int i = 0; i < 100; i++)
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+    ledger_of(&f, &ledger);
+    assert_true(ledger.kernel_drops > 0);
+    assert_int_equal((sent - ledger.datagrams) % TRAIN_MAX, 0);
+    assert_int_equal(ledger.kernel_drops, (sent - ledger.datagrams) / TRAIN_MAX);
+    assert_int_equal(f.drops, sent - ledger.datagrams); /* in packets: what the gap is */
+    close_fixture(&f);
+}
+
+/* ---- changing the path under way ------------------------------------------------------------ */
+
+/*
+ * A trial changes the path five times while the queue is full: not one datagram is lost, put twice or
+ * cut wrong, though trains that were queued before UDP_GRO went off come without their piece size.
+ */
+static void test_a_trial_loses_nothing(void **state)
+{
+    (void)state;
+    for (int trains = 0; trains < 2; trains++) {
+        struct fixture f;
+        open_fixture(&f, "rtp", RECEIVE_AUTO, 100, NULL);
+        struct source_ledger ledger = {0};
+        uint32_t sent = 0;
+        bool queued_across = false;
+        while (ledger.receive.trials == 0 && sent + 1200 < PACKETS_MAX) {
+            enum receive_path before = ledger.receive.path;
+            send_run(&f, sent, 1200, trains);
+            sent += 1200;
+            while (ledger.datagrams + 300 < sent) { /* never empty */
+                uv_run(&f.loop, UV_RUN_NOWAIT);
+                ledger_of(&f, &ledger);
+                queued_across |= before == RECEIVE_GRO && ledger.receive.path == RECEIVE_RECVMMSG;
+                before = ledger.receive.path;
+            }
+        }
+        run_until_read(&f, sent);
+        ledger_of(&f, &ledger);
+        assert_true(queued_across);
+        assert_int_equal(f.puts, sent);
+        for (uint32_t packet = 0; packet < sent; packet++)
+            assert_int_equal(f.present[packet], 1);
+        close_fixture(&f);
+    }
+}
+
+int main(void)
+{
+    log_set_level(LOG_LEVEL_ERROR);
+    /* The kernel begins to stamp a little after the first socket asked for it: one stays open. */
+    int stamped = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+    setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
+    usleep(50000);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_cheaper_path_is_kept),
+        cmocka_unit_test(test_a_backlog_is_not_measured),
+        cmocka_unit_test(test_trials_become_seldom),
+        cmocka_unit_test(test_a_wish_is_not_measured),
+        cmocka_unit_test(test_same_frames_on_every_path),
+        cmocka_unit_test(test_payloads_are_received_in_place),
+        cmocka_unit_test(test_a_wrong_guess_leaves_the_slot_empty),
+        cmocka_unit_test(test_one_stamp_covers_a_train),
+        cmocka_unit_test(test_headerless_takes_no_trains),
+        cmocka_unit_test(test_work_per_wake),
+        cmocka_unit_test(test_stop_reads_what_is_there),
+        cmocka_unit_test(test_dropped_trains),
+        cmocka_unit_test(test_a_trial_loses_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

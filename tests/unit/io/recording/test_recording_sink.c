@@ -1,0 +1,292 @@
+/*
+ * The sink `recording` with its thread and a uv loop: every frame put is in a file, pending or
+ * counted as dropped, whatever the queue, the deadline or a kill.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "core/random.h"
+#include "io/sinks.h"
+#include "tests/support/recording_files.h"
+#include "tests/support/scratch.h"
+
+struct rig {
+    uv_loop_t loop;
+    struct sink *sink;
+    struct sink_ledger at_end;
+    int closed, room_again;
+};
+
+static void check_ledger(const struct sink_ledger *ledger)
+{
+    uint64_t sum = ledger->delivered + ledger->pending;
+    for (int i = 0; i < DROPS; i++)
+        sum += ledger->dropped[i];
+    if (sum != ledger->frames)
+        fail_msg("ledger: %llu frames put, %llu accounted for", (unsigned long long)ledger->frames,
+                 (unsigned long long)sum);
+}
+
+static void sink_closed(void *context)
+{
+    struct rig *rig = context;
+    rig->closed++;
+    sink_recording.ledger(rig->sink, &rig->at_end);
+    check_ledger(&rig->at_end);
+}
+
+static void room_again(void *context)
+{
+    struct rig *rig = context;
+    rig->room_again++;
+}
+
+static void open_sink(struct rig *rig, struct sink_options *options)
+{
+    memset(rig, 0, sizeof *rig);
+    struct problem problem = {0};
+    assert_int_equal(uv_loop_init(&rig->loop), 0);
+    options->room_again = room_again;
+    options->room_context = rig;
+    if (sink_recording.open(options, &rig->loop, &rig->sink, &problem) != 0)
+        fail_msg("open: %s", problem.text);
+}
+
+static void close_sink(struct rig *rig, int64_t deadline_ns)
+{
+    sink_recording.close(rig->sink, deadline_ns, sink_closed, rig);
+    uv_run(&rig->loop, UV_RUN_DEFAULT);
+    assert_int_equal(rig->closed, 1);
+    assert_int_equal(uv_loop_close(&rig->loop), 0);
+}
+
+static int64_t in_10_s(void)
+{
+    return clock_monotonic_ns() + 10 * NS_PER_SECOND;
+}
+
+static void test_sink(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("sink.wav", "s16le");
+    options.rotate_ns = 50 * NS_PER_MS;
+    struct rig rig;
+    open_sink(&rig, &options);
+    uint64_t frame = 0, clipped = 0;
+    struct random_state random = {8};
+    uint8_t *wire = malloc(50000 * 4);
+    while (frame < 1000000) {
+        uint32_t frames = 1 + random_below(&random, 50000);
+        struct result result = recording_result(0, frame, frames);
+        if (random_below(&random, 2) == 0) { /* as a device may have encoded it */
+            result.wire = wire;
+            result.wire_format = sink_recording.wire(&options);
+            result.saturated = 3 + sample_encode_block(&result.wire_format.format, result.samples,
+                                                       (size_t)frames * result.channels,
+                                                       result.wire_format.factor, wire);
+            clipped += 3;
+            result.samples = NULL;
+        }
+        assert_true(sink_recording.put(rig.sink, &result) > 0);
+        struct sink_ledger ledger;
+        sink_recording.ledger(rig.sink, &ledger);
+        check_ledger(&ledger);
+        assert_int_equal(ledger.dropped[DROP_QUEUE], 0); /* 64 MiB hold it all */
+        frame += frames;
+        uv_run(&rig.loop, UV_RUN_NOWAIT);
+    }
+    close_sink(&rig, in_10_s());
+    free(wire);
+    assert_int_equal(rig.at_end.saturated, clipped);
+    assert_int_equal(rig.at_end.delivered, frame);
+    assert_int_equal(rig.at_end.pending, 0);
+    assert_int_equal(rig.at_end.bytes, frame * 4);
+    char names[64][256];
+    int count = recording_names(names, 64);
+    uint64_t next = 0;
+    for (int i = 0; i < count; i++)
+        next += expect_recorded(names[i], 0, next, 2.0);
+    assert_int_equal(next, frame);
+}
+
+static atomic_bool held;
+static pthread_t loop_thread;
+
+/* A clock that lets the writer, which asks it after every message, wait while `held`. */
+static int64_t holding_time(void)
+{
+    while (atomic_load(&held) && !pthread_equal(pthread_self(), loop_thread))
+        usleep(100);
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+/* A queue far too small for what comes while the disk hangs: whole results are dropped, none
+ * silently. */
+static void test_queue_overflow(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("full.wav", "s16le");
+    options.queue_bytes = 128 << 10;
+    enum { RESULTS = 300, FRAMES = 1000 };
+    static const struct clock_functions holding = {holding_time, holding_time};
+    loop_thread = pthread_self();
+    atomic_store(&held, true);
+    clock_replace(&holding);
+    struct rig rig;
+    open_sink(&rig, &options);
+    const struct result all = recording_result(0, 0, RESULTS * FRAMES);
+    for (uint64_t i = 0; i < RESULTS; i++) {
+        struct result result = all;
+        result.first_frame = i * FRAMES;
+        result.frames = FRAMES;
+        result.samples = all.samples + i * FRAMES * RECORDING_CHANNELS;
+        sink_recording.put(rig.sink, &result);
+        struct sink_ledger ledger;
+        sink_recording.ledger(rig.sink, &ledger);
+        check_ledger(&ledger);
+    }
+    atomic_store(&held, false);
+    close_sink(&rig, in_10_s());
+    clock_replace(NULL);
+    assert_true(rig.at_end.dropped[DROP_QUEUE] > 200 * FRAMES);
+    assert_true(rig.at_end.dropped[DROP_QUEUE] % FRAMES == 0);
+    assert_int_equal(rig.at_end.delivered + rig.at_end.dropped[DROP_QUEUE], RESULTS * FRAMES);
+    char names[512][256];
+    int count = recording_names(names, 512);
+    uint64_t frames = 0;
+    for (int i = 0; i < count; i++) {
+        json_t *root = recording_sidecar(names[i]);
+        frames += expect_recorded(names[i], 0, (uint64_t)sidecar_integer(root, "first_frame"), 2.0);
+        json_decref(root);
+    }
+    assert_int_equal(frames, rig.at_end.delivered);
+}
+
+/* Who asks for room first never loses a frame, however small the queue and the pieces. */
+static void test_back_pressure(void **state)
+{
+    (void)state;
+    static const uint32_t pieces[] = {1, 64, 1000, 9000};
+    for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++) {
+        struct sink_options options = recording_options("wait.wav", "s16le");
+        options.queue_bytes = 256 << 10;
+        struct rig rig;
+        open_sink(&rig, &options);
+        uint64_t total = pieces[p] * 400ull, frame = 0;
+        int64_t give_up_ns = in_10_s();
+        while (frame < total && clock_monotonic_ns() < give_up_ns) {
+            while (frame < total && sink_recording.room(rig.sink) >= pieces[p]) {
+                struct result result = recording_result(p, frame, pieces[p]);
+                sink_recording.put(rig.sink, &result);
+                frame += pieces[p];
+            }
+            if (frame < total) { /* wait for room_again, and only for it */
+                int before = rig.room_again;
+                while (rig.room_again == before && clock_monotonic_ns() < give_up_ns) {
+                    uv_run(&rig.loop, UV_RUN_NOWAIT);
+                    usleep(100);
+                }
+            }
+        }
+        close_sink(&rig, in_10_s());
+        assert_int_equal(frame, total);
+        assert_int_equal(rig.at_end.delivered, total);
+        assert_int_equal(expect_recorded("wait.wav", p, 0, 2.0), total);
+        scratch_clear();
+    }
+}
+
+static void test_close_without_put(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("none.wav", "s16le");
+    struct rig rig;
+    open_sink(&rig, &options);
+    close_sink(&rig, in_10_s());
+    assert_int_equal(scratch_count(), 0);
+}
+
+static void test_close_past_deadline(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("late.wav", "s16le");
+    struct rig rig;
+    open_sink(&rig, &options);
+    for (uint64_t i = 0; i < 20; i++) {
+        struct result result = recording_result(0, i * 100000, 100000);
+        sink_recording.put(rig.sink, &result);
+    }
+    int64_t start_ns = clock_monotonic_ns();
+    close_sink(&rig, start_ns - 1);
+    assert_true(clock_monotonic_ns() - start_ns < 3 * NS_PER_SECOND);
+    assert_int_equal(rig.at_end.pending, 0);
+    assert_int_equal(rig.at_end.delivered + rig.at_end.dropped[DROP_STOPPED], 2000000);
+    expect_recorded("late.wav", 0, 0, 2.0);
+}
+
+/* kill -9 in the middle of writing: file and sidecar are whole up to a flush. */
+static void test_kill(void **state)
+{
+    (void)state;
+    static const char *const containers[] = {"wav", "w64", "rf64"};
+    for (int k = 0; k < 3; k++) {
+        char name[16];
+        snprintf(name, sizeof name, "kill.%s", containers[k]);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct sink_options options = recording_options(name, "s16le");
+            options.container = containers[k];
+            options.flush_ns = 10 * NS_PER_MS;
+            struct rig rig;
+            open_sink(&rig, &options);
+            for (uint64_t frame = 0;; frame += 500) {
+                struct result result = recording_result(0, frame, 500);
+                sink_recording.put(rig.sink, &result);
+                usleep(300);
+            }
+        }
+        char sidecar[400];
+        snprintf(sidecar, sizeof sidecar, "%s/%s.json", scratch_folder(), name);
+        for (int i = 0; i < 2000 && access(sidecar, R_OK) != 0; i++)
+            usleep(5000);
+        usleep(60000);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        uint64_t frames = expect_recorded(name, 0, 0, 2.0);
+        if (frames < 500)
+            fail_msg("%s: %llu frames survived", name, (unsigned long long)frames);
+        json_t *root = recording_sidecar(name);
+        assert_true(json_is_false(json_object_get(root, "complete")));
+        json_decref(root);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_sink, recording_clean),
+        cmocka_unit_test_teardown(test_queue_overflow, recording_clean),
+        cmocka_unit_test_teardown(test_back_pressure, recording_clean),
+        cmocka_unit_test_teardown(test_close_without_put, recording_clean),
+        cmocka_unit_test_teardown(test_close_past_deadline, recording_clean),
+        cmocka_unit_test_teardown(test_kill, recording_clean),
+    };
+    return cmocka_run_group_tests(tests, recording_set_up, NULL);
+}
