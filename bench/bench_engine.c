@@ -288,13 +288,20 @@ static uint32_t split(char *text, const char **names, uint32_t capacity)
 static bool parse_arguments(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},   {"threads", required_argument, NULL, 't'},
-        {"channels", required_argument, NULL, 'c'}, {"fft", required_argument, NULL, 'n'},
-        {"formats", required_argument, NULL, 'f'},  {"variants", required_argument, NULL, 'v'},
-        {"kernels", required_argument, NULL, 'k'},  {"csv", required_argument, NULL, 'o'},
-        {"bars", required_argument, NULL, 'b'},     {"quick", no_argument, NULL, 'q'},
-        {"blocks", required_argument, NULL, 'j'},   {"help", no_argument, NULL, 'h'},
-        {"decimate", required_argument, NULL, 'D'}, {"lanes", required_argument, NULL, 'l'},
+        {"device", required_argument, NULL, 'd'},
+        {"threads", required_argument, NULL, 't'},
+        {"channels", required_argument, NULL, 'c'},
+        {"fft", required_argument, NULL, 'n'},
+        {"formats", required_argument, NULL, 'f'},
+        {"variants", required_argument, NULL, 'v'},
+        {"kernels", required_argument, NULL, 'k'},
+        {"csv", required_argument, NULL, 'o'},
+        {"bars", required_argument, NULL, 'b'},
+        {"quick", no_argument, NULL, 'q'},
+        {"blocks", required_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},
+        {"decimate", required_argument, NULL, 'D'},
+        {"lanes", required_argument, NULL, 'l'},
         {NULL, 0, NULL, 0},
     };
     struct list threads = {1, {1}}, blocks = {1, {0}}, decimate = {1, {1}};

@@ -35,7 +35,15 @@
 #include "core/random.h"
 #include "device/opencl.h"
 
-enum { LIST_MAX = 24, HOP_MOST = 1 << 19, CHECKED_FRAMES = 64, IN_FLIGHT = 2, LATENCY_RUNS = 400, CHANNELS_MOST = 256, PEERS_MOST = 3 };
+enum {
+    LIST_MAX = 24,
+    HOP_MOST = 1 << 19,
+    CHECKED_FRAMES = 64,
+    IN_FLIGHT = 2,
+    LATENCY_RUNS = 400,
+    CHANNELS_MOST = 256,
+    PEERS_MOST = 3
+};
 
 struct list {
     uint32_t count;
@@ -75,9 +83,9 @@ struct run {
     uint32_t points, channels, hop, taps_count;
     struct plan *plan;
     struct ring *ring;
-    uint32_t blocks;        /* of an item */
-    uint32_t items;         /* of a batch */
-    uint64_t batch_blocks;  /* of a channel */
+    uint32_t blocks;                  /* of an item */
+    uint32_t items;                   /* of a batch */
+    uint64_t batch_blocks;            /* of a channel */
     struct taps *taps[CHANNELS_MOST]; /* a filter of its own for every channel */
 };
 
@@ -106,7 +114,7 @@ static struct batch *wait_batch(struct bench *bench)
     return batch;
 }
 
-/* ---- the copy ------------------------------------------------------------------------------- */
+/* ---- the copy ---------------------------------------------------------------------------- */
 
 static bool copier_open(struct copier *copier, uint64_t bytes)
 {
@@ -154,7 +162,7 @@ static double copier_run(struct copier *copier, int64_t for_ns)
     return bytes / (double)(until_ns - from_ns) * 1e9;
 }
 
-/* ---- one shape ------------------------------------------------------------------------------ */
+/* ---- one shape --------------------------------------------------------------------------- */
 
 static int run_open(struct bench *bench, struct run *run, struct problem *problem)
 {
@@ -270,7 +278,8 @@ static struct batch *run_batch(struct bench *bench, const struct run *run, bool 
 
 static uint32_t result_bytes(const struct run *run)
 {
-    return result_format_native(&run->results) ? (uint32_t)sizeof(float) : run->results.format.bytes;
+    return result_format_native(&run->results) ? (uint32_t)sizeof(float)
+                                               : run->results.format.bytes;
 }
 
 /* A result, without what rounding to a code explains. */
@@ -281,8 +290,9 @@ static double result_value(const struct run *run, const struct batch_item *item,
         return (double)item->samples[at];
     const struct sample_format *format = &run->results.format;
     const double code = ldexp(1 / run->results.factor, 1 - (int)format->bits);
-    const double value = sample_decode(format, (const uint8_t *)item->samples + at * format->bytes) /
-                         run->results.factor;
+    const double value =
+        sample_decode(format, (const uint8_t *)item->samples + at * format->bytes) /
+        run->results.factor;
     return format->kind != SAMPLE_FLOAT && fabs(value - want) <= 0.5 * code + 1e-5 ? want : value;
 }
 
@@ -353,8 +363,8 @@ static void result(struct bench *bench, const char *what, const char *shape, dou
     const bool good = bar == 0 || (below ? spread.median <= bar : spread.median >= bar);
     bench->missed += !good;
     printf("%-22s %-26s ours %9.4g  peer %9.4g %-9s %7.3f (%.3f…%.3f) bar %g%s error %.2g\n", what,
-           shape, ours, peer, unit, spread.median, spread.q1, spread.q3, bar,
-           good ? "" : " MISSED", error);
+           shape, ours, peer, unit, spread.median, spread.q1, spread.q3, bar, good ? "" : " MISSED",
+           error);
     fflush(stdout);
     if (bench->results != NULL)
         fprintf(bench->results, "%s,%s,%.6g,%.6g,%.4f,%s%g,%s,%.4f,%.4f…%.4f,%.3g,%s\n", what,
@@ -394,7 +404,8 @@ static void measure(struct bench *bench, struct run *run)
     const double samples = (double)run->batch_blocks * run->hop * run->channels;
     const double bytes = samples * (run->format.bytes + result_bytes(run));
     const double windows = (double)run->batch_blocks * run->channels;
-    struct series ours = {0}, copy = {0}, share = {0}, peer[PEERS_MOST] = {0}, gain[PEERS_MOST] = {0};
+    struct series ours = {0}, copy = {0}, share = {0}, peer[PEERS_MOST] = {0},
+                  gain[PEERS_MOST] = {0};
     double peer_error = 0;
     for (uint32_t i = 0; i < bench->repetitions; i++) {
         const double seconds = run_timed(bench, run);
@@ -419,7 +430,8 @@ static void measure(struct bench *bench, struct run *run)
            error);
     for (uint32_t p = 0; p < bench->peer_count; p++) {
         const struct peer_program *program = &bench->peers[p];
-        const int first = (int)strcspn(program->name, "_"); /* VkFFT_CUDA: one bar for both of its ways */
+        const int first =
+            (int)strcspn(program->name, "_"); /* VkFFT_CUDA: one bar for both of its ways */
         char what[64], with[160];
         if (peer[p].count < bench->repetitions) {
             printf("%s at Q = %u: no figure: %s\n", program->name, run->points, program->said);
@@ -429,17 +441,21 @@ static void measure(struct bench *bench, struct run *run)
         snprintf(what, sizeof what, "gpu against %.*s", first, program->name);
         snprintf(with, sizeof with, "%s%s%s", shape, program->name[first] == '_' ? " " : "",
                  program->name + first + (program->name[first] == '_'));
-        result(bench, what, with, seconds / windows * 1e9, series_spread(&peer[p]).median * 1e9, &gain[p],
-               false, fuses ? 1.3 : run->points <= 8192 ? 2.7 : 1.5, "ns/window", error);
+        result(bench, what, with, seconds / windows * 1e9, series_spread(&peer[p]).median * 1e9,
+               &gain[p], false,
+               fuses                 ? 1.3
+               : run->points <= 8192 ? 2.7
+                                     : 1.5,
+               "ns/window", error);
         if (program->said[0] != '\0')
             printf("%22s %s\n", program->name, program->said);
     }
     run_close(bench, run);
 }
 
-/* ---- latency -------------------------------------------------------------------------------- */
+/* ---- latency ----------------------------------------------------------------------------- */
 
-/* ---- host to host -------------------------------------------------------------------------------- */
+/* ---- host to host ------------------------------------------------------------------------ */
 
 enum { DUPLEX_MIB = 64, DUPLEX_IN_FLIGHT = 4, DUPLEX_COPIES = 8 };
 
@@ -455,17 +471,19 @@ static bool duplex_open(const struct copier *copier, struct duplex *duplex)
     const size_t bytes = (size_t)DUPLEX_MIB << 20;
     cl_device_id device;
     cl_int code;
-    if (clGetCommandQueueInfo(copier->queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS)
+    if (clGetCommandQueueInfo(copier->queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) !=
+        CL_SUCCESS)
         return false;
     for (int i = 0; i < 2; i++) {
         duplex->queues[i] = clCreateCommandQueue(copier->context, device, 0, &code);
         duplex->device[i] = clCreateBuffer(copier->context, CL_MEM_READ_WRITE, bytes, NULL, &code);
-        duplex->pinned[i] = clCreateBuffer(copier->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR,
-                                           bytes, NULL, &code);
+        duplex->pinned[i] = clCreateBuffer(
+            copier->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, bytes, NULL, &code);
         if (duplex->queues[i] == NULL || duplex->device[i] == NULL || duplex->pinned[i] == NULL)
             return false;
-        duplex->host[i] = clEnqueueMapBuffer(duplex->queues[i], duplex->pinned[i], CL_TRUE,
-                                             CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &code);
+        duplex->host[i] =
+            clEnqueueMapBuffer(duplex->queues[i], duplex->pinned[i], CL_TRUE,
+                               CL_MAP_READ | CL_MAP_WRITE, 0, bytes, 0, NULL, NULL, &code);
         if (duplex->host[i] == NULL)
             return false;
         memset(duplex->host[i], 0, bytes);
@@ -479,10 +497,10 @@ static double duplex_run(const struct duplex *duplex)
     const size_t bytes = (size_t)DUPLEX_MIB << 20;
     const int64_t from_ns = clock_monotonic_ns();
     for (int k = 0; k < DUPLEX_COPIES; k++) {
-        clEnqueueWriteBuffer(duplex->queues[0], duplex->device[0], CL_FALSE, 0, bytes, duplex->host[0], 0,
-                             NULL, NULL);
-        clEnqueueReadBuffer(duplex->queues[1], duplex->device[1], CL_FALSE, 0, bytes, duplex->host[1], 0,
-                            NULL, NULL);
+        clEnqueueWriteBuffer(duplex->queues[0], duplex->device[0], CL_FALSE, 0, bytes,
+                             duplex->host[0], 0, NULL, NULL);
+        clEnqueueReadBuffer(duplex->queues[1], duplex->device[1], CL_FALSE, 0, bytes,
+                            duplex->host[1], 0, NULL, NULL);
         clFlush(duplex->queues[0]);
         clFlush(duplex->queues[1]);
     }
@@ -548,16 +566,15 @@ static void measure_duplex(struct bench *bench)
         series_add(&share, own / copied);
     }
     result(bench, "gpu share of duplex", "Q=1024 16ch f32le host to host",
-           series_spread(&ours).median * 1e-9, series_spread(&copies).median * 1e-9, &share, false, 0.95,
-           "GB/s", error);
+           series_spread(&ours).median * 1e-9, series_spread(&copies).median * 1e-9, &share, false,
+           0.95, "GB/s", error);
     run_close(bench, &run);
     bench->bytes = bytes;
 }
 
 static void measure_latency(struct bench *bench)
 {
-    struct run run = {.format_name = "f32le", .points = 1024, .channels = 64,
-                      .hop = 1024};
+    struct run run = {.format_name = "f32le", .points = 1024, .channels = 64, .hop = 1024};
     struct problem problem = {0};
     sample_format_parse("f32le", &run.format);
     const uint64_t bytes = bench->bytes;
@@ -605,7 +622,7 @@ static void measure_latency(struct bench *bench)
     run_close(bench, &run);
 }
 
-/* ---- the program ---------------------------------------------------------------------------- */
+/* ---- the program ------------------------------------------------------------------------- */
 
 static void parse_list(struct list *list, char *text)
 {
@@ -617,35 +634,50 @@ static void parse_list(struct list *list, char *text)
 
 static const char *const usage =
     "usage: bench_gpu [--device gpu] [--variant NAME] [--points 64,…,8192] [--channels 1,16]\n"
-    "                 [--formats f32le,s16le,s16le/s16le] [--mib 1024] [--repetitions 7] [--ms 40]\n"
+    "                 [--formats f32le,s16le,s16le/s16le] [--mib 1024] [--repetitions 7] [--ms "
+    "40]\n"
     "                 [--peer [NAME=]PROGRAM]… [--latency] [--csv FILE]\n";
 
 static int parse(struct bench *bench, int argc, char **argv)
 {
     static const struct option options[] = {
-        {"device", required_argument, NULL, 'd'},   {"variant", required_argument, NULL, 'v'},
-        {"points", required_argument, NULL, 'q'},   {"channels", required_argument, NULL, 'c'},
-        {"formats", required_argument, NULL, 'f'},  {"mib", required_argument, NULL, 'm'},
+        {"device", required_argument, NULL, 'd'},      {"variant", required_argument, NULL, 'v'},
+        {"points", required_argument, NULL, 'q'},      {"channels", required_argument, NULL, 'c'},
+        {"formats", required_argument, NULL, 'f'},     {"mib", required_argument, NULL, 'm'},
         {"repetitions", required_argument, NULL, 'r'}, {"ms", required_argument, NULL, 't'},
-        {"peer", required_argument, NULL, 'p'},     {"latency", no_argument, NULL, 'l'},
-        {"csv", required_argument, NULL, 'o'},      {NULL, 0, NULL, 0},
+        {"peer", required_argument, NULL, 'p'},        {"latency", no_argument, NULL, 'l'},
+        {"csv", required_argument, NULL, 'o'},         {NULL, 0, NULL, 0},
     };
     int option;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
-        case 'd': bench->device = optarg; break;
-        case 'v': bench->variant = optarg; break;
-        case 'q': parse_list(&bench->points, optarg); break;
-        case 'c': parse_list(&bench->channels, optarg); break;
+        case 'd':
+            bench->device = optarg;
+            break;
+        case 'v':
+            bench->variant = optarg;
+            break;
+        case 'q':
+            parse_list(&bench->points, optarg);
+            break;
+        case 'c':
+            parse_list(&bench->channels, optarg);
+            break;
         case 'f':
             bench->format_count = 0;
             for (char *word = strtok(optarg, ","); word != NULL && bench->format_count < LIST_MAX;
                  word = strtok(NULL, ","))
                 bench->formats[bench->format_count++] = word;
             break;
-        case 'm': bench->bytes = strtoull(optarg, NULL, 10) << 20; break;
-        case 'r': bench->repetitions = (uint32_t)strtoul(optarg, NULL, 10); break;
-        case 't': bench->repetition_ns = (int64_t)strtoul(optarg, NULL, 10) * NS_PER_MS; break;
+        case 'm':
+            bench->bytes = strtoull(optarg, NULL, 10) << 20;
+            break;
+        case 'r':
+            bench->repetitions = (uint32_t)strtoul(optarg, NULL, 10);
+            break;
+        case 't':
+            bench->repetition_ns = (int64_t)strtoul(optarg, NULL, 10) * NS_PER_MS;
+            break;
         case 'p':
             if (bench->peer_count < PEERS_MOST &&
                 peer_program_start(&bench->peers[bench->peer_count], optarg) == 0)
@@ -653,9 +685,15 @@ static int parse(struct bench *bench, int argc, char **argv)
             else
                 fprintf(stderr, "%s does not start: left out\n", optarg);
             break;
-        case 'l': bench->latency = true; break;
-        case 'o': bench->csv = optarg; break;
-        default: fputs(usage, stderr); return -1;
+        case 'l':
+            bench->latency = true;
+            break;
+        case 'o':
+            bench->csv = optarg;
+            break;
+        default:
+            fputs(usage, stderr);
+            return -1;
         }
     }
     return 0;
@@ -683,7 +721,8 @@ int main(int argc, char **argv)
         return 2;
     if (bench.csv != NULL &&
         (bench.results = results_open(
-             bench.csv, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) == NULL) {
+             bench.csv, "what,shape,ours,peer,ratio,bar,unit,median,spread,error,command")) ==
+            NULL) {
         fprintf(stderr, "%s: %s\n", bench.csv, strerror(errno));
         return 1;
     }

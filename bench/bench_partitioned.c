@@ -3,11 +3,11 @@
  *
  *     growth      what a sample costs as taps grow at blocks of 256 frames, beside zita-convolver's
  *                 non-uniform partitions (bench/peers/peer_zita.cc), in turns: ours, zita, ours,
- *                 zita … Both are told in processor time of the whole process, because zita-convolver
- *                 computes its longer partitions in threads of its own.
- *     real time   64 channels, a long filter of its own for each, blocks of 64 frames at 48 kHz:
- *                 the time of a block over its duration, by the clock. A batch is submitted when
- *                 the one before is complete, as a live stream does.
+ *                 zita … Both are told in processor time of the whole process, because
+ * zita-convolver computes its longer partitions in threads of its own. real time   64 channels, a
+ * long filter of its own for each, blocks of 64 frames at 48 kHz: the time of a block over its
+ * duration, by the clock. A batch is submitted when the one before is complete, as a live stream
+ * does.
  *
  * Figures are medians with quartiles. Beside every speed stands the error against the definition
  * in double at random frames; a row out of the bound is marked WRONG and the program fails.
@@ -69,7 +69,7 @@ static double processor_ns(void)
     return (double)used.tv_sec * 1e9 + (double)used.tv_nsec;
 }
 
-/* ---- ours ------------------------------------------------------------------------------------ */
+/* ---- ours -------------------------------------------------------------------------------- */
 
 /* `blocks` blocks as one batch, waited for; NULL when the device failed or was silent. */
 static struct batch *run_batch(struct run *run, uint32_t blocks)
@@ -136,7 +136,7 @@ static double peer_cost(struct bench *bench, uint32_t taps, int64_t for_ns, doub
                             taps, (long long)for_ns);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 static void write_row(struct bench *bench, const char *what, const char *shape, double ours,
                       double peer, const struct series *ratio, const char *bar, const char *unit,
@@ -268,7 +268,7 @@ static void live(struct bench *bench)
     diagonal_close(bench->engine, &run.work);
 }
 
-/* ---- arguments ------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 static const char usage[] =
     "usage: bench_partitioned [options]\n"

@@ -276,10 +276,14 @@ static const char usage[] =
 static bool parse_arguments(struct options *options, int argc, char **argv)
 {
     static const struct option rows[] = {
-        {"listen", required_argument, NULL, 'l'}, {"to", required_argument, NULL, 't'},
-        {"taps", required_argument, NULL, 'f'},   {"channels", required_argument, NULL, 'c'},
-        {"format", required_argument, NULL, 's'}, {"hop", required_argument, NULL, 'b'},
-        {"rate", required_argument, NULL, 'r'},   {"trains", no_argument, NULL, 'g'},
+        {"listen", required_argument, NULL, 'l'},
+        {"to", required_argument, NULL, 't'},
+        {"taps", required_argument, NULL, 'f'},
+        {"channels", required_argument, NULL, 'c'},
+        {"format", required_argument, NULL, 's'},
+        {"hop", required_argument, NULL, 'b'},
+        {"rate", required_argument, NULL, 'r'},
+        {"trains", no_argument, NULL, 'g'},
         {NULL, 0, NULL, 0},
     };
     for (int option; (option = getopt_long(argc, argv, "", rows, NULL)) != -1;)

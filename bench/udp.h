@@ -14,7 +14,7 @@
 
 enum {
     UDP_BUFFER_BYTES = 16 << 20, /* asked for, of every socket */
-    UDP_TRAIN_DATAGRAMS = 44, /* of 1460 bytes and less: below what one UDP datagram holds */
+    UDP_TRAIN_DATAGRAMS = 44,    /* of 1460 bytes and less: below what one UDP datagram holds */
 };
 
 /* A blocking socket; `listen`: bound to the port, with kernel receive times; else connected to it.
@@ -30,9 +30,9 @@ void udp_reader_close(struct udp_reader *reader);
 /* Waits for at least one message (or a signal, or SO_RCVTIMEO); `take` gets each datagram,
  * receive_ns being realtime. Returns how many there were. */
 unsigned udp_read(struct udp_reader *reader,
-                       void (*take)(void *context, const uint8_t *datagram, size_t bytes,
-                                    int64_t receive_ns),
-                       void *context);
+                  void (*take)(void *context, const uint8_t *datagram, size_t bytes,
+                               int64_t receive_ns),
+                  void *context);
 
 /*
  * Sends datagrams that lie in `vectors`, `pieces` of them a datagram. Trains hold datagrams of one

@@ -29,13 +29,13 @@
 #define PLACE(i) (i)
 typedef real factor_lanes;
 #else
-#define RUN 8u
+#define RUN      8u
 /* Items begin RUN values apart: an odd distance in memory, so that they meet no bank twice. */
 #define PLACE(i) ((i) + ((i) >> 3))
 typedef float factor_lanes;
 #endif
 
-/* ---- sums ------------------------------------------------------------------------------------ */
+/* ---- sums -------------------------------------------------------------------------------- */
 
 /* Frames i … i + RUN - 1 of the tile. */
 inline void sum_run(__local const real *x, __global const factor_lanes *h, uint taps, uint i,
@@ -84,7 +84,7 @@ inline real sum_one(__local const real *x, __global const factor_lanes *h, uint 
     return sum;
 }
 
-/* ---- a row in scalars ------------------------------------------------------------------------- */
+/* ---- a row in scalars -------------------------------------------------------------------- */
 
 #if LANES == 1
 struct row_access {
@@ -119,13 +119,12 @@ inline void access_close(const struct row_access *access, __global float *output
 }
 
 inline void access_report(struct row_access *access, __global float *output,
-                          __global const struct row *row, uint k,
-                          __local struct report_row *shared)
+                          __global const struct row *row, uint k, __local struct report_row *shared)
 {
     seen_write(&access->seen, output, row, k, shared);
 }
 
-/* ---- a row in vectors -------------------------------------------------------------------------- */
+/* ---- a row in vectors -------------------------------------------------------------------- */
 
 #else
 struct row_access {
@@ -135,8 +134,9 @@ struct row_access {
     __global const uchar *ring;
     __global const uint *present; /* 0: every frame is */
     uint start, mask, frame_bytes, channels, values;
-    uint frame[16], byte[16]; /* of each lane: frames after the first stretch's, place in the frame */
-    word_lanes frames, used;  /* used: all bits of the lanes in use */
+    uint frame[16],
+        byte[16]; /* of each lane: frames after the first stretch's, place in the frame */
+    word_lanes frames, used; /* used: all bits of the lanes in use */
     real scale, offset_hi, offset_lo;
 #ifdef RESULT_WORD
     __global float *real_parts; /* of channel 0, as destination.real_parts */
@@ -154,7 +154,8 @@ inline void access_open(struct row_access *access, __global const uchar *input,
     access->stretch = (row->hop + stretches - 1) / stretches;
     destination_open(&access->destination, output, state, row, k);
     access->ring = input + row->ring;
-    access->present = (row->flags & ROW_ABSENT) != 0 ? (__global const uint *)(input + row->present) : 0;
+    access->present =
+        (row->flags & ROW_ABSENT) != 0 ? (__global const uint *)(input + row->present) : 0;
     access->start = row->start + k * row->hop;
     access->mask = row->mask;
     access->frame_bytes = row->frame_bytes;
@@ -187,8 +188,9 @@ inline uint16 access_words(const struct row_access *access, uint n)
     uint16 w;
 #if WORD == 2 || WORD == 4
     if (access->channels == 16) {
-        __global const uchar *at = access->ring + access->byte[0] +
-                                   (size_t)((access->start + n) & access->mask) * access->frame_bytes;
+        __global const uchar *at =
+            access->ring + access->byte[0] +
+            (size_t)((access->start + n) & access->mask) * access->frame_bytes;
 #if WORD == 2
         w = convert_uint16(vload16(0, (__global const ushort *)at));
 #else
@@ -201,7 +203,8 @@ inline uint16 access_words(const struct row_access *access, uint n)
         for (uint l = 0; l < 16; l++) {
             __global const uchar *at =
                 access->ring + access->byte[l] +
-                (size_t)((access->start + n + access->frame[l]) & access->mask) * access->frame_bytes;
+                (size_t)((access->start + n + access->frame[l]) & access->mask) *
+                    access->frame_bytes;
 #if WORD == 1
             words[l] = at[0];
 #elif WORD == 2
@@ -229,8 +232,8 @@ inline real access_load(struct row_access *access, __global const uchar *input,
                         __global const struct row *row, uint k, uint n, bool measured)
 {
     const word_lanes index = n + access->frames;
-    flag_lanes here = (index >= (word_lanes)row->load_from) & (index < (word_lanes)row->load_until) &
-                      as_int16(access->used);
+    flag_lanes here = (index >= (word_lanes)row->load_from) &
+                      (index < (word_lanes)row->load_until) & as_int16(access->used);
     if (access->present != 0) {
         int bits[16];
         for (uint l = 0; l < 16; l++) {
@@ -253,8 +256,7 @@ inline real access_load(struct row_access *access, __global const uchar *input,
     const int greatest = (int)(0x7fffffffu >> row->shift_right);
     limit = here & ((code == (int16)greatest) | (code == (int16)(-greatest - 1)));
 #if WORD <= 3 /* exact in a float; else in two */
-    real value =
-        ((convert_float16(code) - access->offset_hi) - access->offset_lo) * access->scale;
+    real value = ((convert_float16(code) - access->offset_hi) - access->offset_lo) * access->scale;
 #else
     real value = ((convert_float16(code >> 8) * 256.0f - access->offset_hi) +
                   (convert_float16(code & 255) - access->offset_lo)) *
@@ -343,8 +345,7 @@ inline void access_close(const struct row_access *access, __global float *output
 }
 
 inline void access_report(struct row_access *access, __global float *output,
-                          __global const struct row *row, uint k,
-                          __local struct report_row *shared)
+                          __global const struct row *row, uint k, __local struct report_row *shared)
 {
     float sums[16], squares[16], peaks[16];
     int overloads[16], nonfinites[16], presents[16];
@@ -370,13 +371,13 @@ inline void access_report(struct row_access *access, __global float *output,
             total.nonfinite_last = max(total.nonfinite_last, lasts[l]);
             total.present += (uint)presents[l];
         }
-        *((__global struct report_row *)(output + row->report + (ulong)k * row->report_stride) + c) =
-            total;
+        *((__global struct report_row *)(output + row->report + (ulong)k * row->report_stride) +
+          c) = total;
     }
 }
 #endif
 
-/* ---- the kernel -------------------------------------------------------------------------------- */
+/* ---- the kernel -------------------------------------------------------------------------- */
 
 __kernel void direct(ARGUMENTS)
 {
@@ -400,8 +401,9 @@ __kernel void direct(ARGUMENTS)
         SYNC();
         for (uint component = 0; row->form != FORM_NONE && component < row->components;
              component++) {
-            __global const factor_lanes *h = (__global const factor_lanes *)(spectra +
-                (component == 0 ? row->spectrum : row->spectrum_im));
+            __global const factor_lanes *h =
+                (__global const factor_lanes *)(spectra + (component == 0 ? row->spectrum
+                                                                          : row->spectrum_im));
             if (sparse) {
                 /* n and the first kept frame's index are modulo 2^32: it may lie before the tile
                  * or after it. */

@@ -53,7 +53,7 @@
 
 #include "lanes_frames.clh"
 
-/* ---- butterflies ----------------------------------------------------------------------------- */
+/* ---- butterflies ------------------------------------------------------------------------- */
 
 INLINE struct point times_factor(struct point a, real re, real im)
 {
@@ -146,7 +146,7 @@ INLINE void node_inverse(SCRATCH real *z, __global const float *w, const uint lo
     EACH_RADIX(log, NODE_INVERSE);
 }
 
-/* ---- the leaf -------------------------------------------------------------------------------- */
+/* ---- the leaf ---------------------------------------------------------------------------- */
 
 #if RUN > 1
 /* Exchanges a bit of the lane's number, of value D, with the bit between the vectors a and b. */
@@ -263,7 +263,7 @@ INLINE void leaf(SCRATCH real *z, __global const real *h, __global const float *
     }
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the walk ---------------------------------------------------------------------------- */
 
 /* The children of a node, each `step` points; leaves go RUN at a time. */
 #define CHILDREN(below, log, step, node)                                                           \

@@ -7,8 +7,9 @@
  *
  *       partitioned_tail_forward   row c when b = c (mod R): the window that ends with long block
  *                                  W - 1 -> tail line slot W
- *       partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p] -> plane of long block W + 1
- *       partitioned_head           forward -> head line; sum_p line[b - p·step] x head[p] -> inverse,
+ *       partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p] -> plane of long
+ * block W + 1 partitioned_head           forward -> head line; sum_p line[b - p·step] x head[p] ->
+ * inverse,
  *                                  + plane of W -> out
  *
  * A long block's tail is due one long block later, so its rows are dealt out over the R blocks
@@ -21,8 +22,8 @@
 #define NUMBERS ulong span, ulong head_slots, ulong tail_slots, ulong tail_planes
 
 /* z = sum over partitions; `slot` is that of partition 0. */
-inline void products(SCRATCH real *z, __global const real *line, __global const real *h, uint points,
-                     uint slot, uint slots, uint step, uint partitions)
+inline void products(SCRATCH real *z, __global const real *line, __global const real *h,
+                     uint points, uint slot, uint slots, uint step, uint partitions)
 {
     for (uint v = ITEM; v < points; v += BINS * ITEMS) {
         const uint bins = min(BINS, (points - v + ITEMS - 1) / ITEMS);
@@ -38,7 +39,7 @@ inline void products(SCRATCH real *z, __global const real *line, __global const 
     }
 }
 
-/* ---- head ------------------------------------------------------------------------------------- */
+/* ---- head -------------------------------------------------------------------------------- */
 
 /* The tail at window indices n + (l << log_step); tail[0] belongs to index new_from. */
 inline real tail_lanes(__global const float *tail, uint new_from, uint n, uint log_step)
@@ -56,7 +57,8 @@ inline real tail_lanes(__global const float *tail, uint new_from, uint n, uint l
 }
 
 inline void write_with_tail(SCRATCH const real *z, __global float *output, __global float *state,
-                            __global const float *tail, __global const struct row *row, uint k, uint component, uint log_points)
+                            __global const float *tail, __global const struct row *row, uint k,
+                            uint component, uint log_points)
 {
     const uint points = 1u << log_points, q = points * LANES;
     const float gain = row->gain;
@@ -99,8 +101,9 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
         }
         const uint partitions = min(row->edge_count, age / row->partition_blocks + 1);
         for (uint component = 0; component < row->components; component++) {
-            __global const real *h = (__global const real *)(
-                spectra + (component == 0 ? row->spectrum : row->spectrum_im));
+            __global const real *h =
+                (__global const real *)(spectra +
+                                        (component == 0 ? row->spectrum : row->spectrum_im));
             products(z, line, h, points, slot, slots, row->partition_blocks, partitions);
             window_inverse(z, table, log_points, radices, row, k);
             if (span == 0 || age < span) {
@@ -118,7 +121,7 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
     }
 }
 
-/* ---- tail ------------------------------------------------------------------------------------- */
+/* ---- tail -------------------------------------------------------------------------------- */
 
 /* Leaves unless this row is due at block k; W modulo 2^32, and from the item's first one on. */
 #define TAIL_GROUP                                                                                 \
@@ -147,8 +150,8 @@ __kernel void partitioned_tail_product(ARGUMENTS, NUMBERS)
     const uint partitions = min(row->edge_count, age / (uint)span);
     const uint plane = (long_block + 1) & ((uint)tail_planes - 1), q = points * LANES;
     for (uint component = 0; component < row->components; component++) {
-        __global const real *h = (__global const real *)(
-            spectra + (component == 0 ? row->spectrum : row->spectrum_im));
+        __global const real *h =
+            (__global const real *)(spectra + (component == 0 ? row->spectrum : row->spectrum_im));
         __global float *tail =
             state + row->planes + ((ulong)plane * row->components + component) * row->hop;
         products(z, line, h, points, slot, (uint)tail_slots, 1, partitions);

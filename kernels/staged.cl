@@ -16,8 +16,9 @@
  *
  * One program for the columns (STAGED_COLUMNS, POINTS = rows, STEP = columns of them, with
  * window.clh's options) and one for the rows (POINTS = columns, ROWS). With decimation by a
- * multiple of KEPT_COLUMNS the rows bring back only the columns that hold kept frames, one in KEPT_COLUMNS
- * (their KEPT), side by side at the beginning of each row, and the last launch has as few groups.
+ * multiple of KEPT_COLUMNS the rows bring back only the columns that hold kept frames, one in
+ * KEPT_COLUMNS (their KEPT), side by side at the beginning of each row, and the last launch has as
+ * few groups.
  *
  *   row_first, rows_each   entries of the slice: e stands for row row_first + e mod rows_each and
  *   block_first            block block_first + e / rows_each
@@ -37,7 +38,7 @@
 #ifdef STAGED_COLUMNS
 #include "window.clh"
 
-#define COLUMNS     STEP
+#define COLUMNS      STEP
 #define ENTRY_FLOATS (2UL * COMPONENTS * POINTS * COLUMNS)
 
 /* Names for what an item works on: group (g, e) has columns g WIDTH / SIDE … of the SIDE entries
@@ -148,8 +149,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
 #endif
     if (row->components > 0) {
         const uint first = window_kept(row, k, KEPT_COLUMNS);
-        struct destination to =
-            destination_of(output, row, k, t, first + column * KEPT_COLUMNS);
+        struct destination to = destination_of(output, row, k, t, first + column * KEPT_COLUMNS);
         points_put(&to, output, row, k, x, y);
     }
     if (get_group_id(0) != 0)

@@ -23,8 +23,8 @@
 struct peer_work {
     unsigned channels, fft, hop, blocks;
     unsigned taps_count; /* of a channel; hop where filters are not long */
-    float *taps; /* [channels][taps_count] */
-    float *x, *y; /* [channels][blocks · hop] */
+    float *taps;         /* [channels][taps_count] */
+    float *x, *y;        /* [channels][blocks · hop] */
 };
 
 static inline double peer_now_ns(clockid_t clock)
@@ -61,7 +61,8 @@ static inline void peer_work_open(struct peer_work *work)
         work->x[i] = peer_noise(&state);
 }
 
-/* y is the convolution of x, which began with silence: ||e|| / ||y|| over frames of every channel. */
+/* y is the convolution of x, which began with silence: ||e|| / ||y|| over frames of every channel.
+ */
 static inline double peer_work_error(const struct peer_work *work)
 {
     const size_t frames = (size_t)work->blocks * work->hop;
@@ -71,7 +72,8 @@ static inline double peer_work_error(const struct peer_work *work)
             const size_t n = frames - 1 - (size_t)i * 977 % (frames / 2);
             double want = 0;
             for (size_t k = 0; k < work->taps_count && k <= n; k++)
-                want += (double)work->taps[(size_t)c * work->taps_count + k] * work->x[c * frames + n - k];
+                want += (double)work->taps[(size_t)c * work->taps_count + k] *
+                        work->x[c * frames + n - k];
             const double got = work->y[c * frames + n];
             error += (got - want) * (got - want);
             size += want * want;
@@ -109,7 +111,8 @@ static inline int peer_program(const struct peer_program_ops *ops)
         fft = ops->long_filters ? 2 * fft : fft;
         if (channels == 0 || fft < 2)
             break;
-        if (channels != work.channels || fft != work.fft || (taps != 0 && taps != work.taps_count)) {
+        if (channels != work.channels || fft != work.fft ||
+            (taps != 0 && taps != work.taps_count)) {
             if (convolver != NULL)
                 ops->close(convolver, &work);
             peer_work_close(&work);
@@ -130,8 +133,8 @@ static inline int peer_program(const struct peer_program_ops *ops)
             runs++;
             until = peer_now_ns(clock);
         } while (until - from < for_ns);
-        printf("%.6g %.3g\n", (until - from) / runs / ((double)work.channels * work.blocks * work.hop),
-               error);
+        printf("%.6g %.3g\n",
+               (until - from) / runs / ((double)work.channels * work.blocks * work.hop), error);
         fflush(stdout);
     }
     if (convolver != NULL)

@@ -24,7 +24,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 
-/* ---- the run ------------------------------------------------------------------------------ */
+/* ---- the run ----------------------------------------------------------------------------- */
 
 enum { GROUPS_MAX = 256 };
 
@@ -127,7 +127,7 @@ static int run_all(struct bench *bench, const char *only)
     return error;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 static const char help[] =
     "bench_published [options]: the published systems at the sizes of their papers\n"

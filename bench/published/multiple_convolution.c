@@ -21,7 +21,7 @@
 
 extern char **environ;
 
-/* ---- the sequential program --------------------------------------------------------------- */
+/* ---- the sequential program -------------------------------------------------------------- */
 
 static uint32_t bit_reversed(uint32_t i, uint32_t bits)
 {
@@ -94,7 +94,7 @@ int convolution_reference(uint32_t n, const float *x, const float *y, double *wa
     return error != 0 ? error : reference_fft(want, n, +1);
 }
 
-/* ---- the variants ------------------------------------------------------------------------- */
+/* ---- the variants ------------------------------------------------------------------------ */
 
 enum kernel {
     TRANSFORM,
@@ -270,7 +270,7 @@ int convolution_run(struct convolution *c, enum convolution_variant variant, con
     return lab_status(c->lab);
 }
 
-/* ---- MAX_NP by trial ---------------------------------------------------------------------- */
+/* ---- MAX_NP by trial --------------------------------------------------------------------- */
 
 /* Whether a vector came out as defined. */
 static bool vector_right(uint32_t n, const float *x, const float *got, double *work)

@@ -181,7 +181,7 @@ int pipeline_run(struct pipeline *p, const struct pipeline_mask *mask, uint32_t 
     return lab_status(lab);
 }
 
-/* ---- in double ---------------------------------------------------------------------------- */
+/* ---- in double --------------------------------------------------------------------------- */
 
 /* Every row, and then every column, of points[rows][width]. */
 static int transform_both_ways(uint32_t width, uint32_t rows, double *points, int sign)

@@ -155,7 +155,7 @@ int report_convolution(struct report *report)
     return error;
 }
 
-/* ---- one FFT ------------------------------------------------------------------------------ */
+/* ---- one FFT ----------------------------------------------------------------------------- */
 
 static double fft_pure(const struct report *report, const char *variant, uint32_t n)
 {
@@ -239,7 +239,7 @@ int report_fft(struct report *report)
     return report_plot(report, &plot, "fft");
 }
 
-/* ---- direct convolution ------------------------------------------------------------------- */
+/* ---- direct convolution ------------------------------------------------------------------ */
 
 int report_direct(struct report *report)
 {
@@ -273,7 +273,7 @@ int report_direct(struct report *report)
     return report_plot(report, &plot, "direct");
 }
 
-/* ---- the book's pipeline ------------------------------------------------------------------ */
+/* ---- the book's pipeline ----------------------------------------------------------------- */
 
 static const uint32_t locals[] = {1, 16, 32, 64, 128, 256, 512};
 enum { LOCALS = sizeof locals / sizeof locals[0] };
@@ -348,7 +348,7 @@ int report_pipeline(struct report *report)
     return error;
 }
 
-/* ---- vector widths ------------------------------------------------------------------------ */
+/* ---- vector widths ----------------------------------------------------------------------- */
 
 int report_width(struct report *report)
 {

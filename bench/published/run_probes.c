@@ -11,7 +11,7 @@
 #include "bench/published/vector_width.h"
 #include "core/clock.h"
 
-/* ---- the book's pipeline ------------------------------------------------------------------ */
+/* ---- the book's pipeline ----------------------------------------------------------------- */
 
 /* A drawing with edges, and plane waves in noise. */
 static void draw(struct bench *bench, bool array, uint32_t width, uint32_t rows, float *points)
@@ -109,7 +109,7 @@ int run_pipeline(struct bench *bench, const struct group *group)
     return cell_production(bench, &cell, &rows, 1);
 }
 
-/* ---- vector widths ------------------------------------------------------------------------ */
+/* ---- vector widths ----------------------------------------------------------------------- */
 
 static void width_once(void *context)
 {

@@ -87,7 +87,8 @@ int convolv_framing_parse(const char *name, enum convolv_framing *framing)
     return CONVOLV_ERROR_ARGUMENT;
 }
 
-int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format, ...)
+int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format,
+                     ...)
 {
     if (problem != NULL) {
         va_list arguments;
@@ -141,7 +142,8 @@ int convolv__resolve(const char *text, bool receiver, struct convolv__address *a
     struct addrinfo *found = NULL;
     int status = getaddrinfo(any ? NULL : host, port, &hints, &found);
     if (status != 0)
-        return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "'%s': %s", text, gai_strerror(status));
+        return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "'%s': %s", text,
+                                gai_strerror(status));
     *address = (struct convolv__address){.bytes = found->ai_addrlen, .family = found->ai_family};
     memcpy(&address->storage, found->ai_addr, found->ai_addrlen);
     freeaddrinfo(found);

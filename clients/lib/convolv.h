@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* ---- errors ----------------------------------------------------------------------------- */
+/* ---- errors ------------------------------------------------------------------------------ */
 
 /*  name, value, sentence */
 #define CONVOLV_ERROR_TABLE(X)                                                                     \
@@ -72,24 +72,25 @@ struct convolv_sender;
 
 /* Start from convolv_sender_defaults and set what differs. Strings are copied. */
 struct convolv_sender_options {
-    const char *address;         /* "host:port", "[v6]:port", a multicast group and port */
-    const char *interface;       /* for multicast, by name; NULL: the kernel's choice */
+    const char *address;   /* "host:port", "[v6]:port", a multicast group and port */
+    const char *interface; /* for multicast, by name; NULL: the kernel's choice */
     enum convolv_framing framing;
-    const char *format;          /* "L16", "L24", "s32be", "f32be", "u8", "s16le", … */
-    uint32_t bits;               /* significant bits of the word; 0: all of them */
-    bool justify_left;           /* where they stand when fewer than the word has */
-    uint32_t channels;           /* 1…1024 */
-    uint32_t packet_frames;      /* frames of a datagram; 0: as many as `mtu` allows */
-    uint32_t mtu;                /* bytes of the IP packet, 68…65535 */
-    uint32_t payload_type;       /* RTP, 0…127 */
-    uint32_t ssrc;               /* RTP */
-    uint64_t first_sequence;     /* RTP: low 16 bits */
-    uint32_t first_timestamp;    /* RTP: time stamp of the first frame */
-    bool sequence_big_endian;    /* UDP_SEQUENCE; GNU Radio sends the order of its machine, little on PCs */
-    uint32_t ttl;                /* hops of multicast datagrams */
-    uint32_t batch;              /* datagrams handed to the kernel at once, 1…1024 */
-    bool segment;                /* UDP_SEGMENT: let the kernel cut equal datagrams; off by itself where unknown */
-    uint64_t send_buffer_bytes;  /* 0: the system's */
+    const char *format;       /* "L16", "L24", "s32be", "f32be", "u8", "s16le", … */
+    uint32_t bits;            /* significant bits of the word; 0: all of them */
+    bool justify_left;        /* where they stand when fewer than the word has */
+    uint32_t channels;        /* 1…1024 */
+    uint32_t packet_frames;   /* frames of a datagram; 0: as many as `mtu` allows */
+    uint32_t mtu;             /* bytes of the IP packet, 68…65535 */
+    uint32_t payload_type;    /* RTP, 0…127 */
+    uint32_t ssrc;            /* RTP */
+    uint64_t first_sequence;  /* RTP: low 16 bits */
+    uint32_t first_timestamp; /* RTP: time stamp of the first frame */
+    bool sequence_big_endian; /* UDP_SEQUENCE; GNU Radio sends the order of its machine, little on
+                                 PCs */
+    uint32_t ttl;             /* hops of multicast datagrams */
+    uint32_t batch;           /* datagrams handed to the kernel at once, 1…1024 */
+    bool segment; /* UDP_SEGMENT: let the kernel cut equal datagrams; off by itself where unknown */
+    uint64_t send_buffer_bytes; /* 0: the system's */
 };
 
 void convolv_sender_defaults(struct convolv_sender_options *options);
@@ -117,30 +118,35 @@ uint32_t convolv_sender_frame_bytes(const struct convolv_sender *sender);
 /* Sends `frames` frames of normalised samples (-1 … 1; float formats: any value), interleaved
  * [frames][channels], in full datagrams and a shorter last one. `marker` sets the RTP marker bit
  * of the first: a new record. Blocks while the kernel's buffer is full. */
-int convolv_sender_write(struct convolv_sender *sender, const double *values, uint64_t frames, bool marker);
+int convolv_sender_write(struct convolv_sender *sender, const double *values, uint64_t frames,
+                         bool marker);
 
 /* The same with samples already in the wire's format (see convolv_sender_encode). */
-int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *wire, uint64_t frames, bool marker);
+int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *wire,
+                                 uint64_t frames, bool marker);
 
 /* Normalised samples to the wire's format: frames · frame_bytes bytes. */
-void convolv_sender_encode(struct convolv_sender *sender, const double *values, uint64_t frames, uint8_t *wire);
+void convolv_sender_encode(struct convolv_sender *sender, const double *values, uint64_t frames,
+                           uint8_t *wire);
 
 /* Frames that were not acquired: the time stamp moves on (RTP). */
 void convolv_sender_skip(struct convolv_sender *sender, uint32_t frames);
 
 /* A restarted rig: new SSRC, sequence number and time stamp from the next datagram on. */
-void convolv_sender_restart(struct convolv_sender *sender, uint32_t ssrc, uint64_t sequence, uint32_t timestamp);
+void convolv_sender_restart(struct convolv_sender *sender, uint32_t ssrc, uint64_t sequence,
+                            uint32_t timestamp);
 
 /* Hands over what is queued. write does so by itself for each full batch. */
 int convolv_sender_flush(struct convolv_sender *sender);
 
-void convolv_sender_ledger(const struct convolv_sender *sender, struct convolv_sender_ledger *ledger);
+void convolv_sender_ledger(const struct convolv_sender *sender,
+                           struct convolv_sender_ledger *ledger);
 
 /* For tools that drop, double or delay datagrams on purpose: build makes the next one (at most
  * packet_frames) and counts it as built, and returns its bytes or CONVOLV_ERROR_ARGUMENT when
  * `capacity` is too small; emit queues any bytes as a datagram. */
-int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uint32_t frames, bool marker,
-                         uint8_t *out, size_t capacity);
+int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uint32_t frames,
+                         bool marker, uint8_t *out, size_t capacity);
 int convolv_sender_emit(struct convolv_sender *sender, const uint8_t *datagram, size_t bytes);
 
 /* ---- receiver ---------------------------------------------------------------------------- */
@@ -151,20 +157,23 @@ enum { CONVOLV_CHANNELS_MAX = 1024, CONVOLV_DATAGRAM_MAX = 65535 };
 
 /* Start from convolv_receiver_defaults, or fill from the daemon's SDP file (convolv_sdp_read). */
 struct convolv_receiver_options {
-    char address[128];             /* "host:port", "*:port", group:port; "": no socket, convolv_receiver_feed only */
-    char interface[32];            /* for multicast, by name; "": the kernel's choice */
-    char format[16];               /* "L16", "L24", "s32be", "f32be" */
-    uint32_t channels;             /* 1…1024 */
+    char address[128];  /* "host:port", "*:port", group:port; "": no socket, convolv_receiver_feed
+                           only */
+    char interface[32]; /* for multicast, by name; "": the kernel's choice */
+    char format[16];    /* "L16", "L24", "s32be", "f32be" */
+    uint32_t channels;  /* 1…1024 */
     double rate_hz;
-    double full_scale;             /* value of the integer code 2^(bits-1); float formats: not used */
-    int payload_type;              /* 0…127; -1: the first that arrives */
+    double full_scale; /* value of the integer code 2^(bits-1); float formats: not used */
+    int payload_type;  /* 0…127; -1: the first that arrives */
     uint64_t receive_buffer_bytes; /* asked of the kernel */
 };
 
 void convolv_receiver_defaults(struct convolv_receiver_options *options);
 
-/* Address, format, channels, rate and payload type from an SDP file (RFC 8866) as the daemon writes it. */
-int convolv_sdp_read(const char *path, struct convolv_receiver_options *options, struct convolv_problem *problem);
+/* Address, format, channels, rate and payload type from an SDP file (RFC 8866) as the daemon writes
+ * it. */
+int convolv_sdp_read(const char *path, struct convolv_receiver_options *options,
+                     struct convolv_problem *problem);
 int convolv_sdp_parse(const char *text, size_t bytes, struct convolv_receiver_options *options,
                       struct convolv_problem *problem);
 
@@ -180,113 +189,122 @@ enum convolv_stage {
 #define X(name, text) CONVOLV_STAGE_##name,
     CONVOLV_STAGE_TABLE(X)
 #undef X
-    CONVOLV_STAGES,
+        CONVOLV_STAGES,
 };
 
 const char *convolv_stage_name(enum convolv_stage stage);
 
 /* Why frames are invalid: bit 1 << cause of struct convolv_block.causes. */
 #define CONVOLV_CAUSE_TABLE(X)                                                                     \
-    X(SETTLING, "settling")       /* the filter reaches back before the epoch's first frame */     \
-    X(TAIL, "tail")               /* after the epoch's last frame */                               \
-    X(NETWORK, "network")         /* a gap: lost on the way to the daemon */                       \
-    X(SOCKET, "socket")           /* a gap: lost in the daemon's receive buffer */                 \
-    X(LATE, "late")               /* a gap: came after the reorder window */                       \
-    X(OVERLOAD, "overload")       /* a gap or shed blocks: not processed in time */                \
-    X(NONFINITE, "non-finite")    /* NaN or infinity in the input */                               \
+    X(SETTLING, "settling")    /* the filter reaches back before the epoch's first frame */        \
+    X(TAIL, "tail")            /* after the epoch's last frame */                                  \
+    X(NETWORK, "network")      /* a gap: lost on the way to the daemon */                          \
+    X(SOCKET, "socket")        /* a gap: lost in the daemon's receive buffer */                    \
+    X(LATE, "late")            /* a gap: came after the reorder window */                          \
+    X(OVERLOAD, "overload")    /* a gap or shed blocks: not processed in time */                   \
+    X(NONFINITE, "non-finite") /* NaN or infinity in the input */                                  \
     X(FILTER_CHANGE, "filter change")                                                              \
-    X(DEVICE, "device")           /* the OpenCL device failed */                                   \
-    X(UPSTREAM, "upstream")       /* more ranges than an upstream stream could list */            \
-    X(CAPTURE, "capture")         /* a gap: lost by the sound card, or while it was away */
+    X(DEVICE, "device")     /* the OpenCL device failed */                                         \
+    X(UPSTREAM, "upstream") /* more ranges than an upstream stream could list */                   \
+    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */
 
 enum convolv_cause {
 #define X(name, text) CONVOLV_CAUSE_##name,
     CONVOLV_CAUSE_TABLE(X)
 #undef X
-    CONVOLV_CAUSES,
+        CONVOLV_CAUSES,
 };
 
 const char *convolv_cause_name(enum convolv_cause cause);
 
 /* One result packet. Pointers are valid until the next call on the receiver. */
 struct convolv_block {
-    uint64_t first_frame;      /* frame number within the epoch */
-    uint32_t epoch;            /* runs of frames with one numbering: 0, 1, … */
-    uint32_t record;           /* record number (record mode), else 0 */
+    uint64_t first_frame; /* frame number within the epoch */
+    uint32_t epoch;       /* runs of frames with one numbering: 0, 1, … */
+    uint32_t record;      /* record number (record mode), else 0 */
     uint32_t frames, channels;
-    const double *samples;     /* [frames][channels], physical values */
-    bool described;            /* the daemon's header extensions were there; else first_frame counts time
-                                  stamps from the first packet on and the fields from here to stage_ns are 0 */
+    const double *samples; /* [frames][channels], physical values */
+    bool described; /* the daemon's header extensions were there; else first_frame counts time
+                       stamps from the first packet on and the fields from here to stage_ns are 0 */
     bool epoch_start, epoch_end, aligned;
-    uint32_t invalid_from, invalid_until; /* frames of this block that enclose the invalid ones; equal: none */
-    uint16_t causes;           /* 1 << enum convolv_cause */
-    int64_t capture_ns;        /* when first_frame was at the converter, ns since the Unix epoch */
-    uint8_t clock;             /* what that rests on: 0 receive times, 1 the source, 2 declared, 3 converter, 4 receive times of trains */
-    uint32_t clock_error_ns;   /* its bound */
-    double delay_frames;       /* the filter's delay, in frames of this stream; applied to first_frame only when `aligned` */
-    uint32_t decimate;         /* D: frame m here is the source's frame m·D of the epoch; 1: none was left out, 0: not described */
+    uint32_t invalid_from,
+        invalid_until;  /* frames of this block that enclose the invalid ones; equal: none */
+    uint16_t causes;    /* 1 << enum convolv_cause */
+    int64_t capture_ns; /* when first_frame was at the converter, ns since the Unix epoch */
+    uint8_t clock; /* what that rests on: 0 receive times, 1 the source, 2 declared, 3 converter, 4
+                      receive times of trains */
+    uint32_t clock_error_ns; /* its bound */
+    double delay_frames;     /* the filter's delay, in frames of this stream; applied to first_frame
+                                only when `aligned` */
+    uint32_t decimate; /* D: frame m here is the source's frame m·D of the epoch; 1: none was left
+                          out, 0: not described */
     int64_t stage_ns[CONVOLV_STAGES];
-    int64_t receive_ns;        /* when the packet reached this machine's kernel, ns since the Unix epoch */
-    uint64_t sequence;         /* extended RTP sequence number */
-    uint64_t timestamp;        /* extended RTP time stamp */
+    int64_t receive_ns; /* when the packet reached this machine's kernel, ns since the Unix epoch */
+    uint64_t sequence;  /* extended RTP sequence number */
+    uint64_t timestamp; /* extended RTP time stamp */
     bool marker;
-    uint64_t lost_before;      /* packets missing between the newest one before and this one */
-    bool late;                 /* older than the newest: fills a hole left before */
+    uint64_t lost_before; /* packets missing between the newest one before and this one */
+    bool late;            /* older than the newest: fills a hole left before */
 };
 
 /* Why a datagram was not taken: datagrams = accepted + each of these, at every instant. */
 #define CONVOLV_REJECT_TABLE(X)                                                                    \
-    X(MALFORMED, "malformed")       /* not RTP, or shorter than it says */                         \
+    X(MALFORMED, "malformed") /* not RTP, or shorter than it says */                               \
     X(PAYLOAD_TYPE, "payload type")                                                                \
-    X(SSRC, "ssrc")                 /* another sender; two in order make it the new one */         \
-    X(SIZE, "size")                 /* not a whole number of frames */                             \
-    X(TRUNCATED, "truncated")       /* longer than a datagram can be */                            \
+    X(SSRC, "ssrc")           /* another sender; two in order make it the new one */               \
+    X(SIZE, "size")           /* not a whole number of frames */                                   \
+    X(TRUNCATED, "truncated") /* longer than a datagram can be */                                  \
     X(DUPLICATE, "duplicate")                                                                      \
-    X(OLD, "old")                   /* too far behind the newest to tell a duplicate */
+    X(OLD, "old") /* too far behind the newest to tell a duplicate */
 
 enum convolv_reject {
 #define X(name, text) CONVOLV_REJECT_##name,
     CONVOLV_REJECT_TABLE(X)
 #undef X
-    CONVOLV_REJECTS,
+        CONVOLV_REJECTS,
 };
 
 const char *convolv_reject_name(enum convolv_reject reject);
 
 struct convolv_receiver_ledger {
-    uint64_t datagrams;       /* read */
+    uint64_t datagrams; /* read */
     uint64_t accepted;
     uint64_t rejected[CONVOLV_REJECTS];
-    uint64_t kernel_drops;    /* the socket's buffer was full (SO_RXQ_OVFL) */
-    uint64_t lost;            /* packets missing by sequence number, late ones given back */
-    uint64_t reordered;       /* accepted though older than the newest */
-    uint64_t senders;         /* SSRCs followed: 1 after the first packet */
-    uint64_t frames;          /* received */
-    uint64_t frames_lost;     /* missing by frame number inside epochs, late ones given back */
-    uint64_t frames_invalid;  /* within a block's invalid range */
-    uint64_t epochs;          /* seen */
-    uint64_t undescribed;     /* packets without the daemon's header extensions */
+    uint64_t kernel_drops;         /* the socket's buffer was full (SO_RXQ_OVFL) */
+    uint64_t lost;                 /* packets missing by sequence number, late ones given back */
+    uint64_t reordered;            /* accepted though older than the newest */
+    uint64_t senders;              /* SSRCs followed: 1 after the first packet */
+    uint64_t frames;               /* received */
+    uint64_t frames_lost;          /* missing by frame number inside epochs, late ones given back */
+    uint64_t frames_invalid;       /* within a block's invalid range */
+    uint64_t epochs;               /* seen */
+    uint64_t undescribed;          /* packets without the daemon's header extensions */
     uint64_t receive_buffer_bytes; /* granted */
 };
 
-int convolv_receiver_open(const struct convolv_receiver_options *options, struct convolv_receiver **out,
-                          struct convolv_problem *problem);
+int convolv_receiver_open(const struct convolv_receiver_options *options,
+                          struct convolv_receiver **out, struct convolv_problem *problem);
 void convolv_receiver_close(struct convolv_receiver *receiver); /* NULL is fine */
 
-/* The socket, for an event loop of your own (readable: call next with timeout_ms 0 until it returns 0); -1: none. */
+/* The socket, for an event loop of your own (readable: call next with timeout_ms 0 until it returns
+ * 0); -1: none. */
 int convolv_receiver_descriptor(const struct convolv_receiver *receiver);
 
 /* The bound port, for an address with port 0. */
 uint16_t convolv_receiver_port(const struct convolv_receiver *receiver);
 
-/* Returns 1 and the next block in order of arrival, 0 when none came within timeout_ms (-1: wait), or an error. */
-int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms, struct convolv_block *block);
+/* Returns 1 and the next block in order of arrival, 0 when none came within timeout_ms (-1: wait),
+ * or an error. */
+int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms,
+                          struct convolv_block *block);
 
-/* One datagram from elsewhere. Returns 1 and a block, or 0 when it was rejected (see the ledger). */
+/* One datagram from elsewhere. Returns 1 and a block, or 0 when it was rejected (see the ledger).
+ */
 int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *datagram, size_t bytes,
                           int64_t receive_ns, struct convolv_block *block);
 
-void convolv_receiver_ledger(const struct convolv_receiver *receiver, struct convolv_receiver_ledger *ledger);
+void convolv_receiver_ledger(const struct convolv_receiver *receiver,
+                             struct convolv_receiver_ledger *ledger);
 
 #ifdef __cplusplus
 }

@@ -10,12 +10,13 @@
 #include "convolv.h"
 
 /* Fills `problem` (may be NULL) and returns `error`. */
-int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format,
+                     ...) __attribute__((format(printf, 3, 4)));
 
 /* clang's analyser looks at one file at a time and has to be told so. */
 #ifdef __clang_analyzer__
-#define convolv__problem(problem, error, ...) (convolv__problem(problem, error, __VA_ARGS__), (int)(error))
+#define convolv__problem(problem, error, ...)                                                      \
+    (convolv__problem(problem, error, __VA_ARGS__), (int)(error))
 #endif
 
 struct convolv__address {

@@ -66,8 +66,8 @@ struct convolv_receiver {
     uint64_t seen[WINDOW_PACKETS / 64];
 
     struct epoch_place epochs[EPOCHS_KEPT];
-    uint32_t epoch_slot;   /* of epochs[]: the next to be given away */
-    uint32_t own_epoch;    /* numbers runs of undescribed packets */
+    uint32_t epoch_slot; /* of epochs[]: the next to be given away */
+    uint32_t own_epoch;  /* numbers runs of undescribed packets */
 
     /* datagrams read and not yet looked at */
     uint32_t pending_from, pending_until;
@@ -100,16 +100,19 @@ static int join_group(int descriptor, const struct convolv__address *address, un
     if (address->family == AF_INET) {
         struct sockaddr_in v4;
         memcpy(&v4, &address->storage, sizeof v4);
-        const struct ip_mreqn request = {.imr_multiaddr = v4.sin_addr, .imr_ifindex = (int)interface};
+        const struct ip_mreqn request = {.imr_multiaddr = v4.sin_addr,
+                                         .imr_ifindex = (int)interface};
         return setsockopt(descriptor, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
     }
     struct sockaddr_in6 v6;
     memcpy(&v6, &address->storage, sizeof v6);
-    const struct ipv6_mreq request = {.ipv6mr_multiaddr = v6.sin6_addr, .ipv6mr_interface = interface};
+    const struct ipv6_mreq request = {.ipv6mr_multiaddr = v6.sin6_addr,
+                                      .ipv6mr_interface = interface};
     return setsockopt(descriptor, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &request, sizeof request);
 }
 
-static int open_socket(struct convolv_receiver *receiver, const struct convolv_receiver_options *options,
+static int open_socket(struct convolv_receiver *receiver,
+                       const struct convolv_receiver_options *options,
                        struct convolv_problem *problem)
 {
     struct convolv__address address;
@@ -128,20 +131,22 @@ static int open_socket(struct convolv_receiver *receiver, const struct convolv_r
     bool multicast = convolv__is_multicast(&address);
     if (multicast) /* several receivers of one group on one machine are normal */
         setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    uint64_t wanted = options->receive_buffer_bytes < (1u << 30) ? options->receive_buffer_bytes : 1u << 30;
+    uint64_t wanted =
+        options->receive_buffer_bytes < (1u << 30) ? options->receive_buffer_bytes : 1u << 30;
     int bytes = (int)wanted;
     if (setsockopt(descriptor, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
     socklen_t length = sizeof bytes;
     if (getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, &length) == 0)
-        receiver->ledger.receive_buffer_bytes = (uint64_t)bytes / 2; /* the kernel doubles for its own use */
+        receiver->ledger.receive_buffer_bytes =
+            (uint64_t)bytes / 2; /* the kernel doubles for its own use */
     setsockopt(descriptor, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     setsockopt(descriptor, SOL_SOCKET, SO_RXQ_OVFL, &on, sizeof on);
     if (bind(descriptor, (const struct sockaddr *)&address.storage, address.bytes) != 0)
-        return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "cannot receive on %s: %s%s",
-                                options->address, strerror(errno),
-                                errno == EADDRINUSE ? " (another program listens there: choose another port)"
-                                                    : "");
+        return convolv__problem(
+            problem, CONVOLV_ERROR_ADDRESS, "cannot receive on %s: %s%s", options->address,
+            strerror(errno),
+            errno == EADDRINUSE ? " (another program listens there: choose another port)" : "");
     if (multicast && join_group(descriptor, &address, interface) != 0)
         return convolv__problem(problem, CONVOLV_ERROR_ADDRESS,
                                 "cannot join %s: %s (name the interface, as `ip link` lists it)",
@@ -149,23 +154,26 @@ static int open_socket(struct convolv_receiver *receiver, const struct convolv_r
     return CONVOLV_OK;
 }
 
-static int check_options(const struct convolv_receiver_options *options, struct sample_format *format,
-                         struct convolv_problem *problem)
+static int check_options(const struct convolv_receiver_options *options,
+                         struct sample_format *format, struct convolv_problem *problem)
 {
     if (sample_format_parse(options->format, format) != 0)
         return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT,
-                                "'%s' is no sample format: write L16, L24, s32be or f32be", options->format);
+                                "'%s' is no sample format: write L16, L24, s32be or f32be",
+                                options->format);
     if (options->channels < 1 || options->channels > CONVOLV_CHANNELS_MAX)
         return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT, "channels: give 1 to 1024");
     if (!(options->full_scale > 0) || !(options->rate_hz > 0))
-        return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT, "full scale and rate: give values above 0");
+        return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT,
+                                "full scale and rate: give values above 0");
     if (options->payload_type > 127)
-        return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT, "payload type: give 0 to 127, or -1 to learn it");
+        return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT,
+                                "payload type: give 0 to 127, or -1 to learn it");
     return CONVOLV_OK;
 }
 
-int convolv_receiver_open(const struct convolv_receiver_options *options, struct convolv_receiver **out,
-                          struct convolv_problem *problem)
+int convolv_receiver_open(const struct convolv_receiver_options *options,
+                          struct convolv_receiver **out, struct convolv_problem *problem)
 {
     *out = NULL;
     struct sample_format format;
@@ -237,13 +245,15 @@ static uint64_t window_bit(uint64_t sequence)
     return UINT64_C(1) << (sequence % 64);
 }
 
-/* True when this sender is the one to follow; starts anew with a sender proven by two packets in order. */
+/* True when this sender is the one to follow; starts anew with a sender proven by two packets in
+ * order. */
 static bool follow_sender(struct convolv_receiver *receiver, const struct rtp_header *header)
 {
     if (receiver->started && header->ssrc == receiver->ssrc)
         return true;
-    bool proven = !receiver->started || (receiver->candidate && receiver->candidate_ssrc == header->ssrc &&
-                                         receiver->candidate_sequence == header->sequence);
+    bool proven =
+        !receiver->started || (receiver->candidate && receiver->candidate_ssrc == header->ssrc &&
+                               receiver->candidate_sequence == header->sequence);
     if (!proven) {
         receiver->candidate = true;
         receiver->candidate_ssrc = header->ssrc;
@@ -257,7 +267,8 @@ static bool follow_sender(struct convolv_receiver *receiver, const struct rtp_he
     receiver->ssrc = header->ssrc;
     /* One cycle up, so that packets older than the first have numbers too. */
     receiver->first_sequence = receiver->newest_sequence = 0x10000u + header->sequence;
-    receiver->first_timestamp = receiver->newest_timestamp = (UINT64_C(1) << 32) + header->timestamp;
+    receiver->first_timestamp = receiver->newest_timestamp =
+        (UINT64_C(1) << 32) + header->timestamp;
     memset(receiver->seen, 0, sizeof receiver->seen);
     receiver->ledger.senders++;
     return true;
@@ -265,8 +276,8 @@ static bool follow_sender(struct convolv_receiver *receiver, const struct rtp_he
 
 enum sequence_answer { SEQUENCE_NEW, SEQUENCE_LATE, SEQUENCE_DUPLICATE, SEQUENCE_OLD };
 
-static enum sequence_answer place_sequence(struct convolv_receiver *receiver, uint16_t wire, uint64_t *sequence,
-                                           uint64_t *lost_before)
+static enum sequence_answer place_sequence(struct convolv_receiver *receiver, uint16_t wire,
+                                           uint64_t *sequence, uint64_t *lost_before)
 {
     int16_t step = (int16_t)(uint16_t)(wire - (uint16_t)receiver->newest_sequence);
     *sequence = receiver->newest_sequence + (uint64_t)(int64_t)step;
@@ -317,7 +328,8 @@ static void place_frames(struct convolv_receiver *receiver, const struct convolv
         receiver->ledger.epochs++;
     }
     if (block->first_frame >= place->next_frame) {
-        /* Time stamps of a foreign stream also jump where no packet is missing: a pause, not a loss. */
+        /* Time stamps of a foreign stream also jump where no packet is missing: a pause, not a
+         * loss. */
         if (block->described || block->lost_before > 0)
             receiver->ledger.frames_lost += block->first_frame - place->next_frame;
         place->next_frame = block->first_frame + block->frames;
@@ -345,8 +357,10 @@ static void describe(struct convolv_block *block, const struct rtp_result_info *
     block->epoch_start = info->flags & RTP_EPOCH_START;
     block->epoch_end = info->flags & RTP_EPOCH_END;
     block->aligned = info->flags & RTP_ALIGNED;
-    block->invalid_until = info->invalid_until < block->frames ? info->invalid_until : block->frames;
-    block->invalid_from = info->invalid_from < block->invalid_until ? info->invalid_from : block->invalid_until;
+    block->invalid_until =
+        info->invalid_until < block->frames ? info->invalid_until : block->frames;
+    block->invalid_from =
+        info->invalid_from < block->invalid_until ? info->invalid_from : block->invalid_until;
     if (!(info->flags & RTP_INVALID))
         block->invalid_from = block->invalid_until = 0;
     block->causes = info->causes;
@@ -375,7 +389,8 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
     bool described = rtp_parse_result_info(&packet, &info);
     /* An epoch whose frames have all been sent ends with a packet that says just that. */
     bool only_tells = described && info.flags & (RTP_EPOCH_START | RTP_EPOCH_END);
-    if (packet.payload_bytes % receiver->frame_bytes != 0 || (packet.payload_bytes == 0 && !only_tells))
+    if (packet.payload_bytes % receiver->frame_bytes != 0 ||
+        (packet.payload_bytes == 0 && !only_tells))
         return reject(receiver, CONVOLV_REJECT_SIZE);
     if (described && info.first_frame > UINT64_MAX / 4) /* beyond any clock: not ours */
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
@@ -387,7 +402,8 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
     if (!described && timestamp < receiver->first_timestamp)
         return reject(receiver, CONVOLV_REJECT_OLD); /* it would have a negative frame number */
     uint64_t sequence, lost_before;
-    enum sequence_answer answer = place_sequence(receiver, packet.header.sequence, &sequence, &lost_before);
+    enum sequence_answer answer =
+        place_sequence(receiver, packet.header.sequence, &sequence, &lost_before);
     if (answer == SEQUENCE_DUPLICATE)
         return reject(receiver, CONVOLV_REJECT_DUPLICATE);
     if (answer == SEQUENCE_OLD)
@@ -413,7 +429,8 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
         describe(block, &info);
     else
         receiver->ledger.undescribed++;
-    sample_decode_block(&receiver->format, packet.payload, block->frames, receiver->channels, receiver->values);
+    sample_decode_block(&receiver->format, packet.payload, block->frames, receiver->channels,
+                        receiver->values);
     if (receiver->scale != 1.0)
         for (size_t i = 0; i < (size_t)block->frames * receiver->channels; i++)
             receiver->values[i] *= receiver->scale;
@@ -439,7 +456,8 @@ static int64_t now_ns(clockid_t clock)
 static int64_t read_control(struct convolv_receiver *receiver, struct msghdr *header)
 {
     int64_t receive_ns = 0;
-    for (struct cmsghdr *element = CMSG_FIRSTHDR(header); element != NULL; element = CMSG_NXTHDR(header, element)) {
+    for (struct cmsghdr *element = CMSG_FIRSTHDR(header); element != NULL;
+         element = CMSG_NXTHDR(header, element)) {
         if (element->cmsg_level != SOL_SOCKET)
             continue;
         if (element->cmsg_type == SCM_TIMESTAMPNS) {
@@ -460,7 +478,8 @@ static int64_t read_control(struct convolv_receiver *receiver, struct msghdr *he
 static int read_batch(struct convolv_receiver *receiver)
 {
     for (int i = 0; i < BATCH; i++) {
-        receiver->vectors[i] = (struct iovec){receiver->buffers + (size_t)i * BUFFER_BYTES, BUFFER_BYTES};
+        receiver->vectors[i] =
+            (struct iovec){receiver->buffers + (size_t)i * BUFFER_BYTES, BUFFER_BYTES};
         receiver->messages[i].msg_hdr = (struct msghdr){
             .msg_iov = &receiver->vectors[i],
             .msg_iovlen = 1,
@@ -470,23 +489,26 @@ static int read_batch(struct convolv_receiver *receiver)
     }
     int count = recvmmsg(receiver->descriptor, receiver->messages, BATCH, MSG_DONTWAIT, NULL);
     if (count < 0)
-        return errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED ? 0 : CONVOLV_ERROR_SYSTEM;
+        return errno == EAGAIN || errno == EINTR || errno == ECONNREFUSED ? 0
+                                                                          : CONVOLV_ERROR_SYSTEM;
     receiver->pending_from = 0;
     receiver->pending_until = (uint32_t)count;
     return count;
 }
 
-int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms, struct convolv_block *block)
+int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms,
+                          struct convolv_block *block)
 {
     if (receiver->descriptor < 0)
         return CONVOLV_ERROR_ARGUMENT;
-    int64_t deadline = timeout_ms < 0 ? INT64_MAX : now_ns(CLOCK_MONOTONIC) + (int64_t)timeout_ms * 1000000;
+    int64_t deadline =
+        timeout_ms < 0 ? INT64_MAX : now_ns(CLOCK_MONOTONIC) + (int64_t)timeout_ms * 1000000;
     for (;;) {
         while (receiver->pending_from < receiver->pending_until) {
             uint32_t i = receiver->pending_from++;
             int64_t receive_ns = read_control(receiver, &receiver->messages[i].msg_hdr);
-            if (convolv_receiver_feed(receiver, receiver->vectors[i].iov_base, receiver->messages[i].msg_len,
-                                      receive_ns, block) == 1)
+            if (convolv_receiver_feed(receiver, receiver->vectors[i].iov_base,
+                                      receiver->messages[i].msg_len, receive_ns, block) == 1)
                 return 1;
         }
         int count = read_batch(receiver);
@@ -500,11 +522,14 @@ int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms, str
         int wait_ms = left_ns == INT64_MAX ? -1 : (int)((left_ns + 999999) / 1000000);
         struct pollfd readable = {.fd = receiver->descriptor, .events = POLLIN};
         if (poll(&readable, 1, wait_ms) < 0)
-            return errno == EINTR ? 0 : CONVOLV_ERROR_SYSTEM; /* a signal: the caller may want to stop */
+            return errno == EINTR
+                       ? 0
+                       : CONVOLV_ERROR_SYSTEM; /* a signal: the caller may want to stop */
     }
 }
 
-void convolv_receiver_ledger(const struct convolv_receiver *receiver, struct convolv_receiver_ledger *ledger)
+void convolv_receiver_ledger(const struct convolv_receiver *receiver,
+                             struct convolv_receiver_ledger *ledger)
 {
     *ledger = receiver->ledger;
 }

@@ -25,7 +25,7 @@ struct sdp {
     char host[LINE_BYTES];
     bool v6;
     unsigned port;
-    int payload_type;      /* -1: no m= line yet */
+    int payload_type; /* -1: no m= line yet */
     bool mapped;
     char name[LINE_BYTES]; /* encoding of the rtpmap line */
     double rate_hz;
@@ -46,7 +46,8 @@ static void media_line(struct sdp *sdp, const char *value)
 {
     char media[16], profile[32];
     unsigned port, payload_type;
-    if (sdp->payload_type >= 0 || sscanf(value, "%15s %u %31s %u", media, &port, profile, &payload_type) != 4)
+    if (sdp->payload_type >= 0 ||
+        sscanf(value, "%15s %u %31s %u", media, &port, profile, &payload_type) != 4)
         return;
     if (strcmp(profile, "RTP/AVP") != 0 || port < 1 || port > 65535 || payload_type > 127)
         return;
@@ -59,7 +60,8 @@ static void attribute_line(struct sdp *sdp, const char *value)
     unsigned payload_type, channels = 1;
     double number, rate_hz;
     char name[LINE_BYTES];
-    int found = sscanf(value, "rtpmap:%u %255[^/]/%lf/%u", &payload_type, name, &rate_hz, &channels);
+    int found =
+        sscanf(value, "rtpmap:%u %255[^/]/%lf/%u", &payload_type, name, &rate_hz, &channels);
     if (found >= 3 && (int)payload_type == sdp->payload_type) {
         sdp->mapped = true;
         memcpy(sdp->name, name, sizeof name);
@@ -98,18 +100,22 @@ int convolv_sdp_parse(const char *text, size_t bytes, struct convolv_receiver_op
     }
 
     if (sdp.payload_type < 0 || !sdp.mapped || sdp.host[0] == '\0')
-        return convolv__problem(problem, CONVOLV_ERROR_FORMAT,
-                                "not the SDP of an RTP stream: it needs c=IN IP4 …, m=audio PORT RTP/AVP TYPE "
-                                "and a=rtpmap:TYPE FORMAT/RATE/CHANNELS");
+        return convolv__problem(
+            problem, CONVOLV_ERROR_FORMAT,
+            "not the SDP of an RTP stream: it needs c=IN IP4 …, m=audio PORT RTP/AVP TYPE "
+            "and a=rtpmap:TYPE FORMAT/RATE/CHANNELS");
     struct sample_format format;
     if (sample_format_parse(sdp.name, &format) != 0 || strlen(sdp.name) >= sizeof options->format)
-        return convolv__problem(problem, CONVOLV_ERROR_FORMAT, "the SDP's format '%s' is not known", sdp.name);
-    if (!(sdp.rate_hz > 0) || sdp.channels < 1 || sdp.channels > CONVOLV_CHANNELS_MAX || !(sdp.full_scale > 0))
+        return convolv__problem(problem, CONVOLV_ERROR_FORMAT, "the SDP's format '%s' is not known",
+                                sdp.name);
+    if (!(sdp.rate_hz > 0) || sdp.channels < 1 || sdp.channels > CONVOLV_CHANNELS_MAX ||
+        !(sdp.full_scale > 0))
         return convolv__problem(problem, CONVOLV_ERROR_FORMAT,
                                 "the SDP's rate, channels or full scale are out of range");
     if (strlen(sdp.host) + sizeof "[]:65535" > sizeof options->address)
         return convolv__problem(problem, CONVOLV_ERROR_FORMAT, "the SDP's address is too long");
-    snprintf(options->address, sizeof options->address, sdp.v6 ? "[%.110s]:%u" : "%.110s:%u", sdp.host, sdp.port);
+    snprintf(options->address, sizeof options->address, sdp.v6 ? "[%.110s]:%u" : "%.110s:%u",
+             sdp.host, sdp.port);
     snprintf(options->format, sizeof options->format, "%.15s", sdp.name);
     options->channels = sdp.channels;
     options->rate_hz = sdp.rate_hz;
@@ -118,7 +124,8 @@ int convolv_sdp_parse(const char *text, size_t bytes, struct convolv_receiver_op
     return CONVOLV_OK;
 }
 
-int convolv_sdp_read(const char *path, struct convolv_receiver_options *options, struct convolv_problem *problem)
+int convolv_sdp_read(const char *path, struct convolv_receiver_options *options,
+                     struct convolv_problem *problem)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL)

@@ -29,12 +29,12 @@
 
 enum {
     BATCH_MAX = 1024,
-    SEGMENTS_MAX = 64,          /* UDP_MAX_SEGMENTS of the kernels before 6.x */
-    UDP_PAYLOAD_MAX = 65507,    /* 65535 less the smaller IP header and UDP's */
+    SEGMENTS_MAX = 64,       /* UDP_MAX_SEGMENTS of the kernels before 6.x */
+    UDP_PAYLOAD_MAX = 65507, /* 65535 less the smaller IP header and UDP's */
     SEQUENCE_BYTES = 8,
     UDP_HEADER_BYTES = 8,
-    RETRY_NS = 100000,          /* the kernel is short of memory: wait and offer it again */
-    RETRIES_MAX = 10000,        /* 1 s, then the datagram counts as failed */
+    RETRY_NS = 100000,   /* the kernel is short of memory: wait and offer it again */
+    RETRIES_MAX = 10000, /* 1 s, then the datagram counts as failed */
 };
 
 union segment_control {
@@ -62,13 +62,13 @@ struct convolv_sender {
     uint8_t *queue;
     size_t used;
     uint32_t count;
-    uint32_t *sizes;            /* [batch] */
-    struct mmsghdr *messages;   /* [batch] */
-    struct iovec *vectors;      /* [batch] */
+    uint32_t *sizes;                 /* [batch] */
+    struct mmsghdr *messages;        /* [batch] */
+    struct iovec *vectors;           /* [batch] */
     union segment_control *controls; /* [batch] */
-    uint32_t *group_sizes;      /* [batch]: datagrams of each message */
-    uint8_t *scratch;           /* one datagram */
-    uint8_t *encoded;           /* one payload */
+    uint32_t *group_sizes;           /* [batch]: datagrams of each message */
+    uint8_t *scratch;                /* one datagram */
+    uint8_t *encoded;                /* one payload */
 
     struct convolv_sender_ledger ledger;
 };
@@ -93,9 +93,10 @@ static int check_options(const struct convolv_sender_options *options, struct sa
                          struct convolv_problem *problem)
 {
     if (options->format == NULL || sample_format_parse(options->format, format) != 0)
-        return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT,
-                                "'%s' is no sample format: write L16, L24, s32be, f32be, u8, s16le …",
-                                options->format == NULL ? "" : options->format);
+        return convolv__problem(
+            problem, CONVOLV_ERROR_ARGUMENT,
+            "'%s' is no sample format: write L16, L24, s32be, f32be, u8, s16le …",
+            options->format == NULL ? "" : options->format);
     if (options->bits != 0) {
         format->bits = options->bits < 33 ? (uint8_t)options->bits : 33;
         format->left = options->justify_left && options->bits < 8u * format->bytes;
@@ -108,7 +109,8 @@ static int check_options(const struct convolv_sender_options *options, struct sa
         bool wrong;
         const char *sentence;
     } checks[] = {
-        {options->channels < 1 || options->channels > CONVOLV_CHANNELS_MAX, "channels: give 1 to 1024"},
+        {options->channels < 1 || options->channels > CONVOLV_CHANNELS_MAX,
+         "channels: give 1 to 1024"},
         {options->mtu < 68 || options->mtu > 65535, "mtu: give 68 to 65535 bytes"},
         {options->payload_type > 127, "payload type: give 0 to 127"},
         {options->ttl < 1 || options->ttl > 255, "ttl: give 1 to 255 hops"},
@@ -122,21 +124,24 @@ static int check_options(const struct convolv_sender_options *options, struct sa
 }
 
 /* Frames of a datagram: what the caller wants, else what fits the MTU, at least one. */
-static int choose_packet(struct convolv_sender *sender, const struct convolv_sender_options *options,
-                         int family, struct convolv_problem *problem)
+static int choose_packet(struct convolv_sender *sender,
+                         const struct convolv_sender_options *options, int family,
+                         struct convolv_problem *problem)
 {
     uint32_t limit = (UDP_PAYLOAD_MAX - sender->header_bytes) / sender->frame_bytes;
     uint32_t frames = options->packet_frames;
     if (frames == 0) {
-        uint32_t overhead = (family == AF_INET ? 20u : 40u) + UDP_HEADER_BYTES + sender->header_bytes;
+        uint32_t overhead =
+            (family == AF_INET ? 20u : 40u) + UDP_HEADER_BYTES + sender->header_bytes;
         frames = options->mtu > overhead ? (options->mtu - overhead) / sender->frame_bytes : 0;
         if (frames == 0)
             frames = 1;
     }
     if (frames > limit)
-        return convolv__problem(problem, CONVOLV_ERROR_ARGUMENT,
-                                "a packet of %u frames of %u bytes does not fit a datagram: at most %u frames",
-                                frames, sender->frame_bytes, limit);
+        return convolv__problem(
+            problem, CONVOLV_ERROR_ARGUMENT,
+            "a packet of %u frames of %u bytes does not fit a datagram: at most %u frames", frames,
+            sender->frame_bytes, limit);
     sender->packet_frames = frames;
     return CONVOLV_OK;
 }
@@ -160,26 +165,33 @@ static int open_socket(struct convolv_sender *sender, const struct convolv_sende
         bool v4 = address->family == AF_INET;
         struct ip_mreqn v4_interface = {.imr_ifindex = (int)interface};
         if (v4) {
-            status = set_option(sender->descriptor, IPPROTO_IP, IP_MULTICAST_TTL, (int)options->ttl);
+            status =
+                set_option(sender->descriptor, IPPROTO_IP, IP_MULTICAST_TTL, (int)options->ttl);
             if (interface != 0)
                 status |= setsockopt(sender->descriptor, IPPROTO_IP, IP_MULTICAST_IF, &v4_interface,
                                      sizeof v4_interface);
         } else {
-            status = set_option(sender->descriptor, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, (int)options->ttl);
+            status = set_option(sender->descriptor, IPPROTO_IPV6, IPV6_MULTICAST_HOPS,
+                                (int)options->ttl);
             if (interface != 0)
-                status |= set_option(sender->descriptor, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)interface);
+                status |=
+                    set_option(sender->descriptor, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)interface);
         }
         if (status != 0)
-            return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "multicast to %s: %s", options->address,
-                                    strerror(errno));
+            return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "multicast to %s: %s",
+                                    options->address, strerror(errno));
     }
     if (options->send_buffer_bytes > 0) {
-        int bytes = options->send_buffer_bytes < (1u << 30) ? (int)options->send_buffer_bytes : 1 << 30;
+        int bytes =
+            options->send_buffer_bytes < (1u << 30) ? (int)options->send_buffer_bytes : 1 << 30;
         if (set_option(sender->descriptor, SOL_SOCKET, SO_SNDBUFFORCE, bytes) != 0)
-            set_option(sender->descriptor, SOL_SOCKET, SO_SNDBUF, bytes); /* less is granted quietly */
+            set_option(sender->descriptor, SOL_SOCKET, SO_SNDBUF,
+                       bytes); /* less is granted quietly */
     }
-    if (connect(sender->descriptor, (const struct sockaddr *)&address->storage, address->bytes) != 0)
-        return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "%s: %s", options->address, strerror(errno));
+    if (connect(sender->descriptor, (const struct sockaddr *)&address->storage, address->bytes) !=
+        0)
+        return convolv__problem(problem, CONVOLV_ERROR_ADDRESS, "%s: %s", options->address,
+                                strerror(errno));
     return CONVOLV_OK;
 }
 
@@ -199,8 +211,9 @@ static int allocate(struct convolv_sender *sender)
     sender->scratch = malloc(datagram);
     sender->encoded = malloc(datagram);
     bool complete = sender->queue != NULL && sender->sizes != NULL && sender->messages != NULL &&
-                    sender->vectors != NULL && sender->controls != NULL && sender->group_sizes != NULL &&
-                    sender->scratch != NULL && sender->encoded != NULL;
+                    sender->vectors != NULL && sender->controls != NULL &&
+                    sender->group_sizes != NULL && sender->scratch != NULL &&
+                    sender->encoded != NULL;
     return complete ? CONVOLV_OK : CONVOLV_ERROR_MEMORY;
 }
 
@@ -293,8 +306,8 @@ static void write_sequence(uint8_t *out, uint64_t sequence, bool big_endian)
         out[i] = (uint8_t)(sequence >> (8 * (big_endian ? SEQUENCE_BYTES - 1 - i : i)));
 }
 
-int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uint32_t frames, bool marker,
-                         uint8_t *out, size_t capacity)
+int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uint32_t frames,
+                         bool marker, uint8_t *out, size_t capacity)
 {
     size_t payload = (size_t)frames * sender->frame_bytes;
     if (frames == 0 || frames > sender->packet_frames || capacity < sender->header_bytes + payload)
@@ -319,11 +332,13 @@ int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uin
     return (int)(sender->header_bytes + payload);
 }
 
-void convolv_sender_encode(struct convolv_sender *sender, const double *values, uint64_t frames, uint8_t *wire)
+void convolv_sender_encode(struct convolv_sender *sender, const double *values, uint64_t frames,
+                           uint8_t *wire)
 {
     uint64_t samples = frames * sender->channels;
     for (uint64_t i = 0; i < samples; i++)
-        sender->ledger.saturated += sample_encode(&sender->format, values[i], wire + i * sender->format.bytes);
+        sender->ledger.saturated +=
+            sample_encode(&sender->format, values[i], wire + i * sender->format.bytes);
 }
 
 void convolv_sender_skip(struct convolv_sender *sender, uint32_t frames)
@@ -331,7 +346,8 @@ void convolv_sender_skip(struct convolv_sender *sender, uint32_t frames)
     sender->timestamp += frames;
 }
 
-void convolv_sender_restart(struct convolv_sender *sender, uint32_t ssrc, uint64_t sequence, uint32_t timestamp)
+void convolv_sender_restart(struct convolv_sender *sender, uint32_t ssrc, uint64_t sequence,
+                            uint32_t timestamp)
 {
     sender->ssrc = ssrc;
     sender->sequence = sequence;
@@ -352,7 +368,8 @@ int convolv_sender_emit(struct convolv_sender *sender, const uint8_t *datagram, 
     return status;
 }
 
-int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *wire, uint64_t frames, bool marker)
+int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *wire,
+                                 uint64_t frames, bool marker)
 {
     size_t capacity = sender->header_bytes + (size_t)sender->packet_frames * sender->frame_bytes;
     int status = CONVOLV_OK;
@@ -370,7 +387,8 @@ int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *w
     return status;
 }
 
-int convolv_sender_write(struct convolv_sender *sender, const double *values, uint64_t frames, bool marker)
+int convolv_sender_write(struct convolv_sender *sender, const double *values, uint64_t frames,
+                         bool marker)
 {
     int status = CONVOLV_OK;
     while (frames > 0) {
@@ -444,9 +462,11 @@ int convolv_sender_flush(struct convolv_sender *sender)
             }
             sender->ledger.datagrams += gone;
         } else if (errno == ECONNREFUSED) {
-            sender->ledger.refused++; /* the answer to an earlier datagram: this one has not been tried */
-        } else if (sender->group_sizes[0] > 1 && (errno == EINVAL || errno == EMSGSIZE || errno == EIO ||
-                                                  errno == ENOPROTOOPT || errno == EOPNOTSUPP)) {
+            sender->ledger
+                .refused++; /* the answer to an earlier datagram: this one has not been tried */
+        } else if (sender->group_sizes[0] > 1 &&
+                   (errno == EINVAL || errno == EMSGSIZE || errno == EIO || errno == ENOPROTOOPT ||
+                    errno == EOPNOTSUPP)) {
             sender->segment = false; /* this kernel or route cannot cut: one by one from here on */
         } else if ((errno == ENOBUFS || errno == EAGAIN || errno == EINTR || errno == ENOMEM) &&
                    retries < RETRIES_MAX) {
@@ -467,7 +487,8 @@ int convolv_sender_flush(struct convolv_sender *sender)
     return status;
 }
 
-void convolv_sender_ledger(const struct convolv_sender *sender, struct convolv_sender_ledger *ledger)
+void convolv_sender_ledger(const struct convolv_sender *sender,
+                           struct convolv_sender_ledger *ledger)
 {
     *ledger = sender->ledger;
 }

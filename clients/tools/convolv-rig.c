@@ -1,8 +1,8 @@
 /*
  * convolv-rig: simulated acquisition devices. Sends a recording or a generated signal as RTP or
  * headerless UDP, from any number of rigs at once, at the pace of a clock (with an error in ppm)
- * or as fast as it can, with records, pauses and faults from a seed. --ledger tells exactly what was
- * sent and what was dropped on purpose, for comparison with what arrived.
+ * or as fast as it can, with records, pauses and faults from a seed. --ledger tells exactly what
+ * was sent and what was dropped on purpose, for comparison with what arrived.
  *
  * One thread. Pacing is by absolute times: a packet is due when its last frame would have been
  * acquired, and what is late does not delay what follows.
@@ -23,8 +23,13 @@
 #include "options.h"
 #include "rig.h"
 
-enum { RIGS_MAX = 256, EXIT_FAULT = 1, EXIT_USAGE = 2, CREDIT_TIMEOUT_MS = 10000,
-       CREDIT_PATIENCE_MS = 300 };
+enum {
+    RIGS_MAX = 256,
+    EXIT_FAULT = 1,
+    EXIT_USAGE = 2,
+    CREDIT_TIMEOUT_MS = 10000,
+    CREDIT_PATIENCE_MS = 300
+};
 
 /* Packets due this close together go to the kernel as one batch. */
 #define COALESCE_NS (50 * NS_PER_US)
@@ -57,31 +62,61 @@ static struct arguments {
     uint64_t in_flight;
     const char *ledger, *write;
 } arguments = {
-    .rigs = 1, .port_step = 2,
-    .framing = "rtp", .justify = "right", .sequence_order = "little",
-    .channels = 1, .payload_type = 96, .ssrc = 0x52494701, .mtu = 1500, .ttl = 1,
+    .rigs = 1,
+    .port_step = 2,
+    .framing = "rtp",
+    .justify = "right",
+    .sequence_order = "little",
+    .channels = 1,
+    .payload_type = 96,
+    .ssrc = 0x52494701,
+    .mtu = 1500,
+    .ttl = 1,
     .signal = "sine",
-    .repeat = 1, .seed = 1,
-    .seconds = NAN, .full_scale = 1,
-    .amplitude = NAN, .frequency = NAN, .frequency_end = NAN, .length = NAN, .period = NAN, .phase = NAN,
-    .channel_phase = NAN, .channel_delay = NAN, .offset = NAN, .noise = NAN, .arrivals = NAN, .rise = NAN,
+    .repeat = 1,
+    .seed = 1,
+    .seconds = NAN,
+    .full_scale = 1,
+    .amplitude = NAN,
+    .frequency = NAN,
+    .frequency_end = NAN,
+    .length = NAN,
+    .period = NAN,
+    .phase = NAN,
+    .channel_phase = NAN,
+    .channel_delay = NAN,
+    .offset = NAN,
+    .noise = NAN,
+    .arrivals = NAN,
+    .rise = NAN,
     .decay = NAN,
     .batch = 32,
-    .loss_burst = 1, .reorder_depth = 3,
+    .loss_burst = 1,
+    .reorder_depth = 3,
     .in_flight = 16384,
 };
 
-#define FLAG(field, sentence) {#field, OPTION_FLAG, 0, NULL, &arguments.field, 0, 0, NULL, sentence}
+#define FLAG(field, sentence)                                                                      \
+    {                                                                                              \
+#field, OPTION_FLAG, 0, NULL, &arguments.field, 0, 0, NULL, sentence                       \
+    }
 #define ROW(name, kind, dimension, metavar, field, min, max, fallback, sentence)                   \
-    {name, OPTION_##kind, DIMENSION_##dimension, metavar, &arguments.field, min, max, fallback, sentence}
+    {                                                                                              \
+        name, OPTION_##kind, DIMENSION_##dimension, metavar, &arguments.field, min, max, fallback, \
+            sentence                                                                               \
+    }
 #define TEXT(name, metavar, field, fallback, sentence)                                             \
     ROW(name, TEXT, NUMBER, metavar, field, 0, 0, fallback, sentence)
-#define LIST(name, metavar, field, sentence) ROW(name, LIST, NUMBER, metavar, field, 0, 0, NULL, sentence)
+#define LIST(name, metavar, field, sentence)                                                       \
+    ROW(name, LIST, NUMBER, metavar, field, 0, 0, NULL, sentence)
 #define COUNT(name, metavar, field, min, max, fallback, sentence)                                  \
     ROW(name, COUNT, NUMBER, metavar, field, min, max, fallback, sentence)
 #define QUANTITY(name, dimension, metavar, field, min, max, fallback, sentence)                    \
     ROW(name, QUANTITY, dimension, metavar, field, min, max, fallback, sentence)
-#define GROUP(sentence) {NULL, OPTION_GROUP, 0, NULL, NULL, 0, 0, NULL, sentence}
+#define GROUP(sentence)                                                                            \
+    {                                                                                              \
+        NULL, OPTION_GROUP, 0, NULL, NULL, 0, 0, NULL, sentence                                    \
+    }
 
 /* clang-format off */
 static const struct option_row rows[] = {
@@ -175,11 +210,11 @@ static void on_signal(int number)
     stopping = 1;
 }
 
-/* ---- options into rigs -------------------------------------------------------------------- */
+/* ---- options into rigs ------------------------------------------------------------------- */
 
 /* "FRAME" or "FRAME:FRAMES". */
-static int read_places(const struct option_list *list, const char *name, bool length, struct rig_place *places,
-                       unsigned *count, struct problem *problem)
+static int read_places(const struct option_list *list, const char *name, bool length,
+                       struct rig_place *places, unsigned *count, struct problem *problem)
 {
     for (unsigned i = 0; i < list->count; i++) {
         unsigned long long frame, frames = 0;
@@ -208,7 +243,8 @@ static int open_signal(unsigned index, struct rig_signal **out, struct problem *
         return rig_signal_load(a->file, a->full_scale, a->repeat, out, problem);
     enum waveform_kind kind;
     if (waveform_kind_parse(a->signal, &kind) != 0)
-        return problem_set(problem, ERROR_ARGUMENT, "--signal %s: see --help for the kinds", a->signal);
+        return problem_set(problem, ERROR_ARGUMENT, "--signal %s: see --help for the kinds",
+                           a->signal);
     struct waveform_spec spec;
     waveform_defaults(&spec, kind);
     spec.rate_hz = a->rate > 0 ? a->rate : RATE_DEFAULT_HZ;
@@ -247,13 +283,18 @@ static int fill_rig_options(struct rig_options *options, struct problem *problem
     convolv_sender_defaults(&options->sender);
     struct convolv_sender_options *sender = &options->sender;
     if (convolv_framing_parse(a->framing, &sender->framing) != CONVOLV_OK)
-        return problem_set(problem, ERROR_ARGUMENT, "--framing %s: write rtp, udp or udp-seq", a->framing);
+        return problem_set(problem, ERROR_ARGUMENT, "--framing %s: write rtp, udp or udp-seq",
+                           a->framing);
     if (strcmp(a->justify, "left") != 0 && strcmp(a->justify, "right") != 0)
-        return problem_set(problem, ERROR_ARGUMENT, "--justify %s: write left or right", a->justify);
+        return problem_set(problem, ERROR_ARGUMENT, "--justify %s: write left or right",
+                           a->justify);
     if (strcmp(a->sequence_order, "little") != 0 && strcmp(a->sequence_order, "big") != 0)
-        return problem_set(problem, ERROR_ARGUMENT, "--sequence-order %s: write little or big", a->sequence_order);
+        return problem_set(problem, ERROR_ARGUMENT, "--sequence-order %s: write little or big",
+                           a->sequence_order);
     sender->interface = a->interface;
-    sender->format = a->format != NULL ? a->format : sender->framing == CONVOLV_FRAMING_RTP ? "L16" : "f32le";
+    sender->format = a->format != NULL                        ? a->format
+                     : sender->framing == CONVOLV_FRAMING_RTP ? "L16"
+                                                              : "f32le";
     sender->bits = (uint32_t)a->bits;
     sender->justify_left = strcmp(a->justify, "left") == 0;
     sender->packet_frames = (uint32_t)a->packet;
@@ -267,25 +308,32 @@ static int fill_rig_options(struct rig_options *options, struct problem *problem
     sender->first_sequence = a->wrap ? 0xfff0 : a->sequence;
     sender->first_timestamp = a->wrap ? UINT32_MAX - 1000 : (uint32_t)a->timestamp;
     options->faults = (struct faults_options){
-        .loss = a->loss, .loss_burst = a->loss_burst,
+        .loss = a->loss,
+        .loss_burst = a->loss_burst,
         .duplicate = a->duplicate,
-        .reorder = a->reorder, .reorder_depth = a->reorder_depth,
-        .wrong_ssrc = a->wrong_ssrc, .garbage = a->garbage,
+        .reorder = a->reorder,
+        .reorder_depth = a->reorder_depth,
+        .wrong_ssrc = a->wrong_ssrc,
+        .garbage = a->garbage,
         .clean_frames = a->clean,
     };
-    if (sender->framing != CONVOLV_FRAMING_RTP && (a->wrong_ssrc > 0 || a->garbage > 0 || a->forge.count > 0 ||
-                                                   a->record > 0 || a->skip.count > 0))
+    if (sender->framing != CONVOLV_FRAMING_RTP &&
+        (a->wrong_ssrc > 0 || a->garbage > 0 || a->forge.count > 0 || a->record > 0 ||
+         a->skip.count > 0))
         return problem_set(problem, ERROR_ARGUMENT,
-                           "--wrong-ssrc, --garbage, --forge, --skip and --record need RTP headers: use --framing rtp");
+                           "--wrong-ssrc, --garbage, --forge, --skip and --record need RTP "
+                           "headers: use --framing rtp");
     options->full_scale = a->full_scale;
     options->packet_frames_min = a->packet_min;
     options->record_frames = a->record;
     options->preload = a->preload;
-    int status = read_places(&a->restart, "restart-at", false, options->restarts, &options->restart_count, problem);
+    int status = read_places(&a->restart, "restart-at", false, options->restarts,
+                             &options->restart_count, problem);
     if (status == 0)
         status = read_places(&a->skip, "skip", true, options->skips, &options->skip_count, problem);
     if (status == 0)
-        status = read_places(&a->forge, "forge", true, options->forgeries, &options->forgery_count, problem);
+        status = read_places(&a->forge, "forge", true, options->forgeries, &options->forgery_count,
+                             problem);
     return status;
 }
 
@@ -298,10 +346,10 @@ static int open_rig(struct rig_options options, unsigned index, double *rate_hz,
     if (status != 0)
         return status;
     *rate_hz = a->rate > 0 ? a->rate : rig_signal_rate_hz(signal);
-    options.frames = a->frames > 0          ? a->frames
-                     : !isnan(a->seconds)   ? (uint64_t)llround(a->seconds * *rate_hz)
-                     : a->file != NULL      ? UINT64_MAX
-                                            : (uint64_t)llround(10 * *rate_hz);
+    options.frames = a->frames > 0        ? a->frames
+                     : !isnan(a->seconds) ? (uint64_t)llround(a->seconds * *rate_hz)
+                     : a->file != NULL    ? UINT64_MAX
+                                          : (uint64_t)llround(10 * *rate_hz);
     options.pause_frames = (uint64_t)llround(a->pause * *rate_hz);
     options.sender.channels = rig_signal_channels(signal);
     options.sender.ssrc = (uint32_t)(a->ssrc + index);
@@ -345,8 +393,10 @@ static int64_t due_ns(const struct fleet *fleet, const struct rig *rig)
 
 static void sleep_until(int64_t when_ns)
 {
-    const struct timespec time = {.tv_sec = when_ns / NS_PER_SECOND, .tv_nsec = when_ns % NS_PER_SECOND};
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL); /* a signal ends it early: the loop looks */
+    const struct timespec time = {.tv_sec = when_ns / NS_PER_SECOND,
+                                  .tv_nsec = when_ns % NS_PER_SECOND};
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time,
+                    NULL); /* a signal ends it early: the loop looks */
 }
 
 static struct rig *earliest(const struct fleet *fleet)
@@ -372,8 +422,9 @@ static void show_progress(struct fleet *fleet, int64_t now_ns, uint64_t packets)
     fleet->progress_ns = now_ns + NS_PER_SECOND / 5;
     double seconds = (double)(now_ns - fleet->start_ns) * 1e-9;
     uint64_t frames = rig_frames(fleet->rigs[0]);
-    fprintf(stderr, "\r%8.1f s  %llu frames  %llu packets  %.3f Mframes/s ", seconds, (unsigned long long)frames,
-            (unsigned long long)packets, seconds > 0 ? (double)frames / seconds * 1e-6 : 0.0);
+    fprintf(stderr, "\r%8.1f s  %llu frames  %llu packets  %.3f Mframes/s ", seconds,
+            (unsigned long long)frames, (unsigned long long)packets,
+            seconds > 0 ? (double)frames / seconds * 1e-6 : 0.0);
 }
 
 /* What is queued, and after a while what is held back, may be what the results wait for. */
@@ -396,7 +447,8 @@ static int run(struct fleet *fleet, uint64_t *packets, struct problem *problem)
             uint64_t needed = rig_next_frame(rig) - arguments.in_flight;
             if (!wait_for_results(fleet, rig, needed) && !stopping) {
                 fleet->starved = true;
-                return problem_set(problem, ERROR_LIMIT, "no results for %d s: is convolv-tap --credit running?",
+                return problem_set(problem, ERROR_LIMIT,
+                                   "no results for %d s: is convolv-tap --credit running?",
                                    CREDIT_TIMEOUT_MS / 1000);
             }
         }
@@ -430,11 +482,13 @@ static int write_ledger(const struct fleet *fleet, double seconds, struct proble
     json_t *rigs = json_array();
     for (unsigned i = 0; i < fleet->count; i++)
         json_array_append_new(rigs, rig_ledger_json(fleet->rigs[i]));
-    json_t *ledger = json_pack("{s:o, s:f, s:b, s:b}", "rigs", rigs, "seconds", seconds, "interrupted",
-                               stopping != 0, "starved", fleet->starved);
+    json_t *ledger = json_pack("{s:o, s:f, s:b, s:b}", "rigs", rigs, "seconds", seconds,
+                               "interrupted", stopping != 0, "starved", fleet->starved);
     int status = json_dump_file(ledger, arguments.ledger, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
     json_decref(ledger);
-    return status == 0 ? 0 : problem_set(problem, ERROR_NO_FILE, "%s: cannot be written", arguments.ledger);
+    return status == 0
+               ? 0
+               : problem_set(problem, ERROR_NO_FILE, "%s: cannot be written", arguments.ledger);
 }
 
 static int drive(struct fleet *fleet, struct problem *problem)
@@ -484,7 +538,8 @@ static int open_fleet(struct fleet *fleet, struct problem *problem)
         return problem_set(problem, ERROR_ARGUMENT, "give either --rigs or several --to");
     unsigned wanted = a->to.count > 1 ? a->to.count : (unsigned)a->rigs;
     if (a->credit != NULL && wanted > 1)
-        return problem_set(problem, ERROR_ARGUMENT, "--credit paces one rig: start one convolv-rig for each");
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--credit paces one rig: start one convolv-rig for each");
     struct rig_options *options = calloc(1, sizeof *options); /* several KiB */
     if (options == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
@@ -492,7 +547,8 @@ static int open_fleet(struct fleet *fleet, struct problem *problem)
     for (unsigned i = 0; i < wanted && status == 0; i++) {
         double rate_hz = RATE_DEFAULT_HZ;
         status = open_rig(*options, i, &rate_hz, &fleet->rigs[i], problem);
-        fleet->rate_hz = rate_hz * (1 + a->ppm * 1e-6); /* the same for all: one --rate, one --file */
+        fleet->rate_hz =
+            rate_hz * (1 + a->ppm * 1e-6); /* the same for all: one --rate, one --file */
         if (status == 0)
             fleet->count++;
     }

@@ -108,7 +108,8 @@ struct tap {
 
 /* ---- opening ----------------------------------------------------------------------------- */
 
-static int copy_text(char *out, size_t bytes, const char *text, const char *name, struct problem *problem)
+static int copy_text(char *out, size_t bytes, const char *text, const char *name,
+                     struct problem *problem)
 {
     if (text == NULL)
         return 0;
@@ -124,7 +125,8 @@ static int fill_options(struct convolv_receiver_options *options, struct problem
     convolv_receiver_defaults(options);
     struct convolv_problem reason;
     if (a->listen == NULL && a->sdp == NULL)
-        return problem_set(problem, ERROR_ARGUMENT, "where from? Give --listen HOST:PORT or --sdp PATH");
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "where from? Give --listen HOST:PORT or --sdp PATH");
     if (a->sdp != NULL && convolv_sdp_read(a->sdp, options, &reason) != CONVOLV_OK)
         return problem_set(problem, ERROR_FORMAT, "--sdp %s: %s", a->sdp, reason.text);
     if (a->channels > 0)
@@ -138,7 +140,8 @@ static int fill_options(struct convolv_receiver_options *options, struct problem
     options->receive_buffer_bytes = a->receive_buffer;
     int status = copy_text(options->address, sizeof options->address, a->listen, "listen", problem);
     if (status == 0)
-        status = copy_text(options->interface, sizeof options->interface, a->interface, "interface", problem);
+        status = copy_text(options->interface, sizeof options->interface, a->interface, "interface",
+                           problem);
     if (status == 0)
         status = copy_text(options->format, sizeof options->format, a->format, "format", problem);
     return status;
@@ -166,7 +169,8 @@ static int open_tap(struct tap *tap, struct problem *problem)
     if (tap->report == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     if (a->write != NULL)
-        status = recorder_open(a->write, options->rate_hz, options->channels, &tap->recorder, problem);
+        status =
+            recorder_open(a->write, options->rate_hz, options->channels, &tap->recorder, problem);
     const struct expect_options expect = {
         .path = a->expect,
         .channels = options->channels,
@@ -196,7 +200,8 @@ static void close_tap(struct tap *tap)
 /* ---- running ----------------------------------------------------------------------------- */
 
 /* True when the user's stop condition is met. */
-static bool enough(const struct tap *tap, const struct convolv_receiver_ledger *ledger, int64_t since_first_ns)
+static bool enough(const struct tap *tap, const struct convolv_receiver_ledger *ledger,
+                   int64_t since_first_ns)
 {
     const struct arguments *a = &arguments;
     uint64_t epochs = a->epochs > 0 ? a->epochs : a->until_end ? 1 : 0;
@@ -207,8 +212,9 @@ static bool enough(const struct tap *tap, const struct convolv_receiver_ledger *
 
 static void show_progress(const struct tap *tap, const struct convolv_receiver_ledger *ledger)
 {
-    fprintf(stderr, "\r%llu frames  %llu lost  %llu invalid  %llu packets ", (unsigned long long)ledger->frames,
-            (unsigned long long)ledger->frames_lost, (unsigned long long)report_invalid_unexpected(tap->report),
+    fprintf(stderr, "\r%llu frames  %llu lost  %llu invalid  %llu packets ",
+            (unsigned long long)ledger->frames, (unsigned long long)ledger->frames_lost,
+            (unsigned long long)report_invalid_unexpected(tap->report),
             (unsigned long long)ledger->accepted);
 }
 
@@ -240,7 +246,8 @@ static int run(struct tap *tap, struct problem *problem)
             untold = 0;
         }
         if (got == 0)
-            got = convolv_receiver_next(tap->receiver, linger_ns == INT64_MAX ? POLL_MS : 1, &block);
+            got =
+                convolv_receiver_next(tap->receiver, linger_ns == INT64_MAX ? POLL_MS : 1, &block);
         if (got < 0)
             return problem_set(problem, ERROR_SYSTEM, "receiving failed: %m");
         int64_t now = clock_monotonic_ns();
@@ -276,25 +283,30 @@ static int run(struct tap *tap, struct problem *problem)
 
 static json_t *verdict_json(const struct expect_verdict *v)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "frames", (json_int_t)v->frames,
-                     "compared", (json_int_t)v->compared, "skipped", (json_int_t)v->skipped, "beyond",
-                     (json_int_t)v->beyond, "missing", (json_int_t)v->missing, "e2", fmin(v->e2, 1e300), "e_max",
-                     fmin(v->e_max, 1e300), "limit2", v->limit2, "limit_max", v->limit_max, "worst_frame",
-                     (json_int_t)v->worst_frame, "worst_channel", (json_int_t)v->worst_channel, "within", v->within);
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:I, s:I, s:b}", "frames",
+                     (json_int_t)v->frames, "compared", (json_int_t)v->compared, "skipped",
+                     (json_int_t)v->skipped, "beyond", (json_int_t)v->beyond, "missing",
+                     (json_int_t)v->missing, "e2", fmin(v->e2, 1e300), "e_max",
+                     fmin(v->e_max, 1e300), "limit2", v->limit2, "limit_max", v->limit_max,
+                     "worst_frame", (json_int_t)v->worst_frame, "worst_channel",
+                     (json_int_t)v->worst_channel, "within", v->within);
 }
 
 static void print_verdict(const struct expect_verdict *v)
 {
-    printf("expected: %llu frames compared, %llu skipped as invalid, %llu missing, %llu beyond the file\n",
-           (unsigned long long)v->compared, (unsigned long long)v->skipped, (unsigned long long)v->missing,
-           (unsigned long long)v->beyond);
-    printf("error: ||e||2 = %.3g (allowed %.3g), max|e| = %.3g at frame %llu channel %u (allowed %.3g): %s\n", v->e2,
-           v->limit2, v->e_max, (unsigned long long)v->worst_frame, v->worst_channel, v->limit_max,
-           v->within ? "within the bound" : "NOT within the bound");
+    printf("expected: %llu frames compared, %llu skipped as invalid, %llu missing, %llu beyond the "
+           "file\n",
+           (unsigned long long)v->compared, (unsigned long long)v->skipped,
+           (unsigned long long)v->missing, (unsigned long long)v->beyond);
+    printf("error: ||e||2 = %.3g (allowed %.3g), max|e| = %.3g at frame %llu channel %u (allowed "
+           "%.3g): %s\n",
+           v->e2, v->limit2, v->e_max, (unsigned long long)v->worst_frame, v->worst_channel,
+           v->limit_max, v->within ? "within the bound" : "NOT within the bound");
 }
 
 /* What went wrong, one line each; returns the exit status. */
-static int judge(const struct tap *tap, const struct convolv_receiver_ledger *ledger, const struct expect_verdict *verdict)
+static int judge(const struct tap *tap, const struct convolv_receiver_ledger *ledger,
+                 const struct expect_verdict *verdict)
 {
     const struct arguments *a = &arguments;
     bool wanted = a->frames > 0 || a->until_end || a->epochs > 0;
@@ -303,9 +315,11 @@ static int judge(const struct tap *tap, const struct convolv_receiver_ledger *le
         const char *sentence;
     } checks[] = {
         {ledger->lost > 0 || ledger->frames_lost > 0,
-         ledger->kernel_drops > 0 ? "packets were lost here: raise --receive-buffer" : "packets or frames are missing"},
+         ledger->kernel_drops > 0 ? "packets were lost here: raise --receive-buffer"
+                                  : "packets or frames are missing"},
         {wanted && !tap->satisfied, "the stream ended before what was asked for had come"},
-        {a->forbid_invalid && report_invalid_unexpected(tap->report) > 0, "frames are flagged invalid"},
+        {a->forbid_invalid && report_invalid_unexpected(tap->report) > 0,
+         "frames are flagged invalid"},
         {verdict != NULL && !verdict->within, "the samples are not those expected"},
         {verdict != NULL && verdict->missing > 0, "expected frames did not come"},
     };
@@ -341,7 +355,8 @@ static int finish(struct tap *tap, struct problem *problem)
         json_object_set_new(object, "stopped_by_condition", json_boolean(tap->satisfied));
         if (tap->expect != NULL)
             json_object_set_new(object, "expect", verdict_json(&verdict));
-        if (json_dump_file(object, a->ledger, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0 && status == 0)
+        if (json_dump_file(object, a->ledger, JSON_INDENT(1) | JSON_PRESERVE_ORDER) != 0 &&
+            status == 0)
             status = problem_set(problem, ERROR_NO_FILE, "%s: cannot be written", a->ledger);
         json_decref(object);
     }
@@ -377,8 +392,9 @@ int main(int argc, char **argv)
         sigaction(SIGINT, &action, NULL);
         sigaction(SIGTERM, &action, NULL);
         if (!arguments.quiet) {
-            printf("listening on %s, %s, %u channel%s, %.10g Hz\n", tap.options.address, tap.options.format,
-                   tap.options.channels, tap.options.channels == 1 ? "" : "s", tap.options.rate_hz);
+            printf("listening on %s, %s, %u channel%s, %.10g Hz\n", tap.options.address,
+                   tap.options.format, tap.options.channels, tap.options.channels == 1 ? "" : "s",
+                   tap.options.rate_hz);
             fflush(stdout);
         }
         status = run(&tap, &problem);

@@ -6,8 +6,8 @@
  *     rig ──samples──► daemon ──results──► tap
  *      ◄───────────────credit────────────────┘
  *
- * A datagram is 16 bytes: "CVCREDIT", then the count as a big-endian u64. Counts only grow, so lost,
- * doubled or reordered datagrams do no harm; the tap repeats the last while nothing comes.
+ * A datagram is 16 bytes: "CVCREDIT", then the count as a big-endian u64. Counts only grow, so
+ * lost, doubled or reordered datagrams do no harm; the tap repeats the last while nothing comes.
  *
  * One owner each.
  */
@@ -30,7 +30,8 @@ void credit_close(struct credit *credit); /* NULL is fine */
 /* Tap: `frames` result frames have been seen so far. */
 void credit_tell(struct credit *credit, uint64_t frames);
 
-/* Rig: waits until at least `frames` have been told; false when nothing new was told for timeout_ms. */
+/* Rig: waits until at least `frames` have been told; false when nothing new was told for
+ * timeout_ms. */
 bool credit_wait(struct credit *credit, uint64_t frames, int timeout_ms);
 
 #endif

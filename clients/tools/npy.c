@@ -23,13 +23,15 @@ struct npy {
     uint64_t frames; /* so far */
 };
 
-static int write_whole(struct npy *npy, const void *bytes, size_t count, uint64_t offset, struct problem *problem)
+static int write_whole(struct npy *npy, const void *bytes, size_t count, uint64_t offset,
+                       struct problem *problem)
 {
     const char *from = bytes;
     while (count > 0) {
         ssize_t written = pwrite(npy->descriptor, from, count, (off_t)offset);
         if (written <= 0)
-            return problem_set(problem, ERROR_SYSTEM, "%s: cannot write: %s", npy->path, strerror(errno));
+            return problem_set(problem, ERROR_SYSTEM, "%s: cannot write: %s", npy->path,
+                               strerror(errno));
         from += written;
         offset += (uint64_t)written;
         count -= (size_t)written;
@@ -62,7 +64,8 @@ int npy_create(const char *path, uint32_t channels, struct npy **out, struct pro
     npy->channels = channels;
     npy->descriptor = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0666);
     int status = npy->descriptor < 0
-                     ? problem_set(problem, ERROR_NO_FILE, "%s: cannot be written: %s", path, strerror(errno))
+                     ? problem_set(problem, ERROR_NO_FILE, "%s: cannot be written: %s", path,
+                                   strerror(errno))
                      : write_header(npy, problem);
     if (status != 0) {
         if (npy->descriptor >= 0)
@@ -80,7 +83,8 @@ static uint64_t offset_of(const struct npy *npy, uint64_t frame)
     return HEADER_BYTES + frame * npy->channels * sizeof(double);
 }
 
-int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *values, struct problem *problem)
+int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *values,
+              struct problem *problem)
 {
     uint64_t hole = first > npy->frames ? (first - npy->frames) * npy->channels : 0;
     uint64_t offset = offset_of(npy, npy->frames);
@@ -97,7 +101,8 @@ int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *va
     }
     if (first + frames > npy->frames)
         npy->frames = first + frames;
-    return write_whole(npy, values, (size_t)frames * npy->channels * sizeof(double), offset_of(npy, first), problem);
+    return write_whole(npy, values, (size_t)frames * npy->channels * sizeof(double),
+                       offset_of(npy, first), problem);
 }
 
 int npy_close(struct npy *npy, struct problem *problem)
@@ -106,7 +111,8 @@ int npy_close(struct npy *npy, struct problem *problem)
         return 0;
     int status = write_header(npy, problem);
     if (close(npy->descriptor) != 0 && status == 0)
-        status = problem_set(problem, ERROR_SYSTEM, "%s: cannot write: %s", npy->path, strerror(errno));
+        status =
+            problem_set(problem, ERROR_SYSTEM, "%s: cannot write: %s", npy->path, strerror(errno));
     free(npy->path);
     free(npy);
     return status;
@@ -123,8 +129,8 @@ static int refuse(const char *path, struct problem *problem)
 }
 
 /* Header of an array: shape and element size. */
-static int read_header(FILE *file, const char *path, uint64_t *frames, uint32_t *channels, size_t *element,
-                       struct problem *problem)
+static int read_header(FILE *file, const char *path, uint64_t *frames, uint32_t *channels,
+                       size_t *element, struct problem *problem)
 {
     unsigned char prefix[12];
     char text[READ_HEADER_MAX + 1];
@@ -142,15 +148,16 @@ static int read_header(FILE *file, const char *path, uint64_t *frames, uint32_t 
     unsigned long long rows = 0, columns = 1;
     int found = shape != NULL ? sscanf(shape, "'shape': (%llu, %llu", &rows, &columns) : 0;
     *element = strstr(text, "'<f8'") != NULL ? 8 : strstr(text, "'<f4'") != NULL ? 4 : 0;
-    if (found < 1 || *element == 0 || strstr(text, "'fortran_order': True") != NULL || columns < 1 ||
-        columns > 65536 || rows > (UINT64_C(1) << 40) / columns)
+    if (found < 1 || *element == 0 || strstr(text, "'fortran_order': True") != NULL ||
+        columns < 1 || columns > 65536 || rows > (UINT64_C(1) << 40) / columns)
         return refuse(path, problem);
     *frames = rows;
     *channels = (uint32_t)columns;
     return 0;
 }
 
-int npy_read(const char *path, double **values, uint64_t *frames, uint32_t *channels, struct problem *problem)
+int npy_read(const char *path, double **values, uint64_t *frames, uint32_t *channels,
+             struct problem *problem)
 {
     *values = NULL;
     FILE *file = fopen(path, "rb");
@@ -161,14 +168,16 @@ int npy_read(const char *path, double **values, uint64_t *frames, uint32_t *chan
     struct stat about;
     uint64_t count = status == 0 ? *frames * *channels : 0;
     /* Never trust a header with an allocation: the bytes must be there. */
-    if (status == 0 && (fstat(fileno(file), &about) != 0 || (uint64_t)about.st_size < count * element))
+    if (status == 0 &&
+        (fstat(fileno(file), &about) != 0 || (uint64_t)about.st_size < count * element))
         status = refuse(path, problem);
     double *array = status == 0 ? malloc(count * sizeof *array + 1) : NULL;
     if (status == 0 && array == NULL)
         status = problem_set(problem, ERROR_MEMORY, "%s: out of memory", path);
     for (uint64_t i = 0; status == 0 && i < count; i++) {
         float single;
-        bool read = element == 8 ? fread(&array[i], 8, 1, file) == 1 : fread(&single, 4, 1, file) == 1;
+        bool read =
+            element == 8 ? fread(&array[i], 8, 1, file) == 1 : fread(&single, 4, 1, file) == 1;
         if (!read)
             status = refuse(path, problem);
         else if (element == 4)

@@ -15,12 +15,16 @@
 struct npy;
 
 int npy_create(const char *path, uint32_t channels, struct npy **out, struct problem *problem);
-/* Frames [first, first + frames). Frames between the end so far and `first` become NaN: not known. */
-int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *values, struct problem *problem);
+/* Frames [first, first + frames). Frames between the end so far and `first` become NaN: not known.
+ */
+int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *values,
+              struct problem *problem);
 /* Completes the header. NULL is fine. */
 int npy_close(struct npy *npy, struct problem *problem);
 
-/* Reads float32 or float64, shape (frames) or (frames, channels), C order, as doubles. Free *values. */
-int npy_read(const char *path, double **values, uint64_t *frames, uint32_t *channels, struct problem *problem);
+/* Reads float32 or float64, shape (frames) or (frames, channels), C order, as doubles. Free
+ * *values. */
+int npy_read(const char *path, double **values, uint64_t *frames, uint32_t *channels,
+             struct problem *problem);
 
 #endif

@@ -15,8 +15,9 @@ static int read_count(const struct option_row *row, const char *text, struct pro
     unsigned long long value = strtoull(text, &end, 0);
     bool number = text[0] >= '0' && text[0] <= '9' && *end == '\0' && errno == 0;
     if (!number || (double)value < row->min || (double)value > row->max)
-        return problem_set(problem, ERROR_ARGUMENT, "--%s %s: give a whole number from %.0f to %.0f",
-                           row->name, text, row->min, row->max);
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--%s %s: give a whole number from %.0f to %.0f", row->name, text,
+                           row->min, row->max);
     *(uint64_t *)row->value = value;
     return 0;
 }
@@ -28,12 +29,13 @@ static int read_quantity(const struct option_row *row, const char *text, struct 
     if (status != 0)
         return problem_prefix(problem, status, "--%s", row->name);
     if (quantity.dimension != row->dimension && quantity.dimension != DIMENSION_NUMBER)
-        return problem_set(problem, ERROR_ARGUMENT, "--%s %s: this takes %s, such as %s", row->name, text,
-                           dimension_words(row->dimension), dimension_example(row->dimension));
+        return problem_set(problem, ERROR_ARGUMENT, "--%s %s: this takes %s, such as %s", row->name,
+                           text, dimension_words(row->dimension),
+                           dimension_example(row->dimension));
     double value = quantity_value(&quantity);
     if (!(value >= row->min && value <= row->max))
-        return problem_set(problem, ERROR_ARGUMENT, "--%s %s: give a value from %g to %g", row->name, text,
-                           row->min, row->max);
+        return problem_set(problem, ERROR_ARGUMENT, "--%s %s: give a value from %g to %g",
+                           row->name, text, row->min, row->max);
     *(double *)row->value = value;
     return 0;
 }
@@ -47,7 +49,8 @@ static int read_value(const struct option_row *row, const char *text, struct pro
     case OPTION_LIST: {
         struct option_list *list = row->value;
         if (list->count == OPTION_LIST_MAX)
-            return problem_set(problem, ERROR_LIMIT, "--%s: at most %d of them", row->name, OPTION_LIST_MAX);
+            return problem_set(problem, ERROR_LIMIT, "--%s: at most %d of them", row->name,
+                               OPTION_LIST_MAX);
         list->items[list->count++] = text;
         return 0;
     }
@@ -60,16 +63,18 @@ static int read_value(const struct option_row *row, const char *text, struct pro
     }
 }
 
-static const struct option_row *find_row(const struct option_row *rows, size_t count, const char *name, size_t bytes)
+static const struct option_row *find_row(const struct option_row *rows, size_t count,
+                                         const char *name, size_t bytes)
 {
     for (size_t i = 0; i < count; i++)
-        if (rows[i].name != NULL && strlen(rows[i].name) == bytes && strncmp(rows[i].name, name, bytes) == 0)
+        if (rows[i].name != NULL && strlen(rows[i].name) == bytes &&
+            strncmp(rows[i].name, name, bytes) == 0)
             return &rows[i];
     return NULL;
 }
 
-int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, bool *help, bool *version,
-                  struct problem *problem)
+int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, bool *help,
+                  bool *version, struct problem *problem)
 {
     *help = *version = false;
     for (int i = 1; i < argc; i++) {
@@ -88,14 +93,15 @@ int options_parse(const struct option_row *rows, size_t count, int argc, char **
         size_t bytes = equals != NULL ? (size_t)(equals - name) : strlen(name);
         const struct option_row *row = find_row(rows, count, name, bytes);
         if (row == NULL)
-            return problem_set(problem, ERROR_ARGUMENT, "there is no option --%.*s: see --help", (int)bytes, name);
+            return problem_set(problem, ERROR_ARGUMENT, "there is no option --%.*s: see --help",
+                               (int)bytes, name);
         if (row->kind == OPTION_FLAG && equals == NULL) {
             *(bool *)row->value = true;
             continue;
         }
         if (row->kind != OPTION_FLAG && equals == NULL && i + 1 == argc)
-            return problem_set(problem, ERROR_ARGUMENT, "--%s needs a value: --%s %s", row->name, row->name,
-                               row->metavar);
+            return problem_set(problem, ERROR_ARGUMENT, "--%s needs a value: --%s %s", row->name,
+                               row->name, row->metavar);
         const char *text = equals != NULL ? equals + 1 : row->kind == OPTION_FLAG ? "" : argv[++i];
         int status = read_value(row, text, problem);
         if (status != 0)
@@ -116,12 +122,12 @@ void options_print_help(const struct option_row *rows, size_t count, const char 
         char left[64];
         snprintf(left, sizeof left, "--%s%s%s", row->name, row->metavar != NULL ? " " : "",
                  row->metavar != NULL ? row->metavar : "");
-        printf("  %-*s%s%s", SENTENCE_COLUMN - 2, left, strlen(left) >= SENTENCE_COLUMN - 2 ? " " : "",
-               row->sentence);
+        printf("  %-*s%s%s", SENTENCE_COLUMN - 2, left,
+               strlen(left) >= SENTENCE_COLUMN - 2 ? " " : "", row->sentence);
         if (row->fallback != NULL)
             printf(" [%s]", row->fallback);
         putchar('\n');
     }
-    printf("\n  %-*s%s\n  %-*s%s\n", SENTENCE_COLUMN - 2, "--help", "this text", SENTENCE_COLUMN - 2, "--version",
-           "the version");
+    printf("\n  %-*s%s\n  %-*s%s\n", SENTENCE_COLUMN - 2, "--help", "this text",
+           SENTENCE_COLUMN - 2, "--version", "the version");
 }

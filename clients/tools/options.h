@@ -32,20 +32,20 @@ enum option_kind {
 };
 
 struct option_row {
-    const char *name;         /* without the dashes */
+    const char *name; /* without the dashes */
     enum option_kind kind;
     enum dimension dimension; /* QUANTITY */
     const char *metavar;      /* for --help; NULL with FLAG */
     void *value;
-    double min, max;          /* COUNT and QUANTITY, inclusive */
-    const char *fallback;     /* the default as --help shows it; NULL: none */
+    double min, max;      /* COUNT and QUANTITY, inclusive */
+    const char *fallback; /* the default as --help shows it; NULL: none */
     const char *sentence;
 };
 
 /* Reads the arguments into the rows' values. Returns 0, or ERROR_ARGUMENT with a sentence. *help is
  * set by --help or -h, *version by --version; parsing goes on. */
-int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, bool *help, bool *version,
-                  struct problem *problem);
+int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, bool *help,
+                  bool *version, struct problem *problem);
 
 /* Prints `usage`, then the table. */
 void options_print_help(const struct option_row *rows, size_t count, const char *usage);

@@ -45,10 +45,11 @@ struct rig {
     uint64_t restarts, records, skipped_frames;
     struct range *dropped; /* signal frames dropped on purpose or skipped, merged */
     uint64_t dropped_count, dropped_capacity;
-    struct rig_place record_starts[RIG_PLACES_MAX]; /* signal frame → time line frame, the first few */
+    struct rig_place
+        record_starts[RIG_PLACES_MAX]; /* signal frame → time line frame, the first few */
 };
 
-/* ---- the signal, encoded ------------------------------------------------------------------ */
+/* ---- the signal, encoded ----------------------------------------------------------------- */
 
 /* Makes the chunk hold the frames from rig->frame on, as far as there are any. */
 static int load_chunk(struct rig *rig, struct problem *problem)
@@ -76,7 +77,8 @@ static int load_chunk(struct rig *rig, struct problem *problem)
     return 0;
 }
 
-/* Decides the size of the next packet; 0 at the end. It ends with its chunk, record or the next place. */
+/* Decides the size of the next packet; 0 at the end. It ends with its chunk, record or the next
+ * place. */
 static int plan_packet(struct rig *rig, struct problem *problem)
 {
     int status = load_chunk(rig, problem);
@@ -89,9 +91,11 @@ static int plan_packet(struct rig *rig, struct problem *problem)
         rig->chunk_until - rig->frame,
         rig->options.record_frames > 0 ? rig->record_left : UINT64_MAX,
         rig->restart_next < rig->options.restart_count
-            ? rig->options.restarts[rig->restart_next].frame - rig->frame : UINT64_MAX,
+            ? rig->options.restarts[rig->restart_next].frame - rig->frame
+            : UINT64_MAX,
         rig->skip_next < rig->options.skip_count
-            ? rig->options.skips[rig->skip_next].frame - rig->frame : UINT64_MAX,
+            ? rig->options.skips[rig->skip_next].frame - rig->frame
+            : UINT64_MAX,
     };
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
         if (limits[i] < frames)
@@ -100,7 +104,7 @@ static int plan_packet(struct rig *rig, struct problem *problem)
     return 0;
 }
 
-/* ---- what happens on the way -------------------------------------------------------------- */
+/* ---- what happens on the way ------------------------------------------------------------- */
 
 static void note_dropped(struct rig *rig, uint64_t from, uint64_t until)
 {
@@ -110,7 +114,8 @@ static void note_dropped(struct rig *rig, uint64_t from, uint64_t until)
     }
     if (rig->dropped_count == rig->dropped_capacity) {
         uint64_t capacity = rig->dropped_capacity > 0 ? 2 * rig->dropped_capacity : 64;
-        struct range *grown = capacity <= RANGES_MAX ? realloc(rig->dropped, capacity * sizeof *grown) : NULL;
+        struct range *grown =
+            capacity <= RANGES_MAX ? realloc(rig->dropped, capacity * sizeof *grown) : NULL;
         if (grown == NULL)
             return; /* the counts stay exact; the list ends here */
         rig->dropped = grown;
@@ -123,15 +128,18 @@ static void note_dropped(struct rig *rig, uint64_t from, uint64_t until)
 static int between_packets(struct rig *rig, struct problem *problem)
 {
     const struct rig_options *options = &rig->options;
-    while (rig->restart_next < options->restart_count && options->restarts[rig->restart_next].frame <= rig->frame) {
+    while (rig->restart_next < options->restart_count &&
+           options->restarts[rig->restart_next].frame <= rig->frame) {
         rig->restart_next++;
         rig->restarts++;
         uint64_t numbers = random_u64(&rig->random);
-        convolv_sender_restart(rig->sender, options->sender.ssrc + (uint32_t)rig->restarts * 0x10000u,
-                               options->sender.framing == CONVOLV_FRAMING_RTP ? (uint16_t)numbers : 0,
-                               (uint32_t)(numbers >> 32));
+        convolv_sender_restart(
+            rig->sender, options->sender.ssrc + (uint32_t)rig->restarts * 0x10000u,
+            options->sender.framing == CONVOLV_FRAMING_RTP ? (uint16_t)numbers : 0,
+            (uint32_t)(numbers >> 32));
     }
-    while (rig->skip_next < options->skip_count && options->skips[rig->skip_next].frame <= rig->frame) {
+    while (rig->skip_next < options->skip_count &&
+           options->skips[rig->skip_next].frame <= rig->frame) {
         uint64_t frames = options->skips[rig->skip_next++].frames;
         note_dropped(rig, rig->frame, rig->frame + frames);
         rig->skipped_frames += frames;
@@ -181,8 +189,9 @@ static int prepare(struct rig *rig, struct problem *problem)
         rig->chunk_frames *= 16;
     if (options->preload) {
         if (options->frames > PRELOAD_BYTES_MAX / rig->frame_bytes)
-            return problem_set(problem, ERROR_LIMIT, "--preload: at most %llu frames of %u bytes; give --frames",
-                               (unsigned long long)(PRELOAD_BYTES_MAX / rig->frame_bytes), rig->frame_bytes);
+            return problem_set(
+                problem, ERROR_LIMIT, "--preload: at most %llu frames of %u bytes; give --frames",
+                (unsigned long long)(PRELOAD_BYTES_MAX / rig->frame_bytes), rig->frame_bytes);
         rig->chunk_frames = options->frames;
     }
     rig->datagram_bytes_max = CONVOLV_DATAGRAM_MAX;
@@ -201,7 +210,8 @@ static int prepare(struct rig *rig, struct problem *problem)
     return status == 0 ? plan_packet(rig, problem) : status;
 }
 
-int rig_open(const struct rig_options *options, struct rig_signal *signal, struct rig **out, struct problem *problem)
+int rig_open(const struct rig_options *options, struct rig_signal *signal, struct rig **out,
+             struct problem *problem)
 {
     *out = NULL;
     struct rig *rig = calloc(1, sizeof *rig);
@@ -216,9 +226,11 @@ int rig_open(const struct rig_options *options, struct rig_signal *signal, struc
     rig->record_left = options->record_frames;
     rig->marker = options->record_frames > 0;
     rig->records = options->record_frames > 0;
-    qsort(rig->options.restarts, options->restart_count, sizeof *rig->options.restarts, compare_places);
+    qsort(rig->options.restarts, options->restart_count, sizeof *rig->options.restarts,
+          compare_places);
     qsort(rig->options.skips, options->skip_count, sizeof *rig->options.skips, compare_places);
-    qsort(rig->options.forgeries, options->forgery_count, sizeof *rig->options.forgeries, compare_places);
+    qsort(rig->options.forgeries, options->forgery_count, sizeof *rig->options.forgeries,
+          compare_places);
     int status = prepare(rig, problem);
     if (status != 0) {
         rig_close(rig);
@@ -269,16 +281,18 @@ int rig_step(struct rig *rig, struct problem *problem)
     if (rig->marker && rig->records <= RIG_PLACES_MAX)
         rig->record_starts[rig->records - 1] = (struct rig_place){rig->frame, rig->elapsed};
     const uint8_t *wire = rig->wire + (rig->frame - rig->chunk_from) * rig->frame_bytes;
-    int bytes = convolv_sender_build(rig->sender, wire, rig->next_frames, rig->marker, rig->datagram,
-                                     rig->datagram_bytes_max);
+    int bytes = convolv_sender_build(rig->sender, wire, rig->next_frames, rig->marker,
+                                     rig->datagram, rig->datagram_bytes_max);
     if (bytes < 0)
-        return problem_set(problem, ERROR_ARGUMENT, "a packet of %u frames could not be built", rig->next_frames);
+        return problem_set(problem, ERROR_ARGUMENT, "a packet of %u frames could not be built",
+                           rig->next_frames);
     if (!faults_offer(rig->faults, rig->datagram, (size_t)bytes, rig->next_frames))
         note_dropped(rig, rig->frame, rig->frame + rig->next_frames);
     rig->marker = false;
     rig->frame += rig->next_frames;
     rig->elapsed += rig->next_frames;
-    while (rig->forgery_next < options->forgery_count && options->forgeries[rig->forgery_next].frame <= rig->frame)
+    while (rig->forgery_next < options->forgery_count &&
+           options->forgeries[rig->forgery_next].frame <= rig->frame)
         faults_forge(rig->faults, rig->datagram, (size_t)bytes,
                      (uint32_t)options->forgeries[rig->forgery_next++].frames);
     if (options->record_frames > 0 && (rig->record_left -= rig->next_frames) == 0) {
@@ -331,10 +345,10 @@ json_t *rig_ledger_json(const struct rig *rig)
         const char *name;
         uint64_t value;
     } counts[] = {
-        {"frames", rig->frame},            /* signal frames passed, skipped ones included */
+        {"frames", rig->frame}, /* signal frames passed, skipped ones included */
         {"frames_built", sent.frames_built},
-        {"elapsed_frames", rig->elapsed},  /* with pauses */
-        {"datagrams_built", sent.built},   /* = datagrams_gone + datagrams_dropped */
+        {"elapsed_frames", rig->elapsed}, /* with pauses */
+        {"datagrams_built", sent.built},  /* = datagrams_gone + datagrams_dropped */
         {"datagrams_gone", faults.gone},
         {"datagrams_dropped", faults.dropped},
         {"frames_dropped", faults.dropped_frames},
@@ -346,7 +360,8 @@ json_t *rig_ledger_json(const struct rig *rig)
         {"restarts", rig->restarts},
         {"records", rig->records},
         {"skipped_frames", rig->skipped_frames},
-        {"datagrams_sent", sent.datagrams}, /* taken by the kernel: gone + duplicated + the extra ones */
+        {"datagrams_sent",
+         sent.datagrams}, /* taken by the kernel: gone + duplicated + the extra ones */
         {"bytes_sent", sent.bytes},
         {"failed", sent.failed},
         {"refused", sent.refused},

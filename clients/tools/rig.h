@@ -31,10 +31,11 @@ struct rig_place {
 struct rig_options {
     struct convolv_sender_options sender;
     struct faults_options faults;
-    double full_scale;      /* for --write: value of code 1.0 */
-    uint64_t frames;        /* signal frames to send; UINT64_MAX: to the signal's end */
-    uint64_t packet_frames_min; /* sizes are drawn from here to the sender's packet size; 0: always full */
-    uint64_t record_frames; /* marker and a pause after so many; 0: no records */
+    double full_scale;          /* for --write: value of code 1.0 */
+    uint64_t frames;            /* signal frames to send; UINT64_MAX: to the signal's end */
+    uint64_t packet_frames_min; /* sizes are drawn from here to the sender's packet size; 0: always
+                                   full */
+    uint64_t record_frames;     /* marker and a pause after so many; 0: no records */
     uint64_t pause_frames;
     struct rig_place restarts[RIG_PLACES_MAX], skips[RIG_PLACES_MAX], forgeries[RIG_PLACES_MAX];
     unsigned restart_count, skip_count, forgery_count;
@@ -45,12 +46,14 @@ struct rig_options {
 struct rig;
 
 /* Takes the signal over, also on error. */
-int rig_open(const struct rig_options *options, struct rig_signal *signal, struct rig **out, struct problem *problem);
+int rig_open(const struct rig_options *options, struct rig_signal *signal, struct rig **out,
+             struct problem *problem);
 void rig_close(struct rig *rig); /* NULL is fine */
 
 bool rig_finished(const struct rig *rig);
 
-/* Time line frames at the end of the next packet: it is due when its last frame has been acquired. */
+/* Time line frames at the end of the next packet: it is due when its last frame has been acquired.
+ */
 uint64_t rig_next_frame(const struct rig *rig);
 
 /* Signal frames sent so far. */

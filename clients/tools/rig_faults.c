@@ -5,7 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GARBAGE_BYTES = 100, RTP_SEQUENCE_AT = 2, RTP_TIMESTAMP_AT = 4, RTP_SSRC_AT = 8, RTP_BYTES = 12 };
+enum {
+    GARBAGE_BYTES = 100,
+    RTP_SEQUENCE_AT = 2,
+    RTP_TIMESTAMP_AT = 4,
+    RTP_SSRC_AT = 8,
+    RTP_BYTES = 12
+};
 
 struct held {
     uint32_t after; /* later datagrams still to go first; 0: the slot is free */
@@ -25,8 +31,8 @@ struct faults {
     struct faults_ledger ledger;
 };
 
-int faults_open(const struct faults_options *options, struct convolv_sender *sender, struct faults **out,
-                struct problem *problem)
+int faults_open(const struct faults_options *options, struct convolv_sender *sender,
+                struct faults **out, struct problem *problem)
 {
     *out = NULL;
     struct faults *faults = calloc(1, sizeof *faults);
@@ -59,7 +65,8 @@ void faults_close(struct faults *faults)
 
 static bool chance(struct faults *faults, double probability)
 {
-    /* Draws only for faults that are on, so that adding one does not change the others' pattern of a seed. */
+    /* Draws only for faults that are on, so that adding one does not change the others' pattern of
+     * a seed. */
     return probability > 0 && faults->ledger.offered_frames > faults->options.clean_frames &&
            random_unit(&faults->random) < probability;
 }
@@ -72,7 +79,8 @@ static void put_u32(uint8_t *out, uint32_t value)
 
 static void emit(struct faults *faults, const uint8_t *datagram, size_t bytes)
 {
-    convolv_sender_emit(faults->sender, datagram, bytes); /* what the kernel refuses is in the sender's ledger */
+    convolv_sender_emit(faults->sender, datagram,
+                        bytes); /* what the kernel refuses is in the sender's ledger */
 }
 
 static void emit_own(struct faults *faults, const uint8_t *datagram, size_t bytes, uint64_t number)

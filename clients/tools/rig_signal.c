@@ -30,8 +30,8 @@ static int create(struct rig_signal **out, double full_scale, struct problem *pr
     return 0;
 }
 
-int rig_signal_generate(const struct waveform_spec *spec, double full_scale, struct rig_signal **out,
-                        struct problem *problem)
+int rig_signal_generate(const struct waveform_spec *spec, double full_scale,
+                        struct rig_signal **out, struct problem *problem)
 {
     int status = create(out, full_scale, problem);
     if (status != 0)
@@ -61,8 +61,9 @@ int rig_signal_load(const char *path, double full_scale, uint64_t repeat, struct
     SF_INFO info = {0};
     signal->file = sf_open(path, SFM_READ, &info);
     if (signal->file == NULL || info.channels < 1 || info.channels > 1024 || info.frames < 1) {
-        status = problem_set(problem, ERROR_NO_FILE, "%s: not a recording that can be sent: %s", path,
-                             signal->file == NULL ? sf_strerror(NULL) : "it needs 1 to 1024 channels and a frame");
+        status = problem_set(
+            problem, ERROR_NO_FILE, "%s: not a recording that can be sent: %s", path,
+            signal->file == NULL ? sf_strerror(NULL) : "it needs 1 to 1024 channels and a frame");
         rig_signal_close(signal);
         *out = NULL;
         return status;
@@ -98,7 +99,8 @@ static uint64_t read_file(struct rig_signal *signal, uint64_t frames, double *va
 {
     uint64_t read = 0;
     while (read < frames) {
-        sf_count_t got = sf_readf_double(signal->file, values + read * signal->channels, (sf_count_t)(frames - read));
+        sf_count_t got = sf_readf_double(signal->file, values + read * signal->channels,
+                                         (sf_count_t)(frames - read));
         if (got > 0) {
             read += (uint64_t)got;
             continue;
@@ -120,7 +122,8 @@ uint64_t rig_signal_read(struct rig_signal *signal, uint64_t frames, double *val
     } else {
         for (uint64_t done = 0; done < frames;) {
             uint32_t now = frames - done < PIECE_FRAMES ? (uint32_t)(frames - done) : PIECE_FRAMES;
-            waveform_fill(signal->waveform, signal->next_frame, now, values + done * signal->channels);
+            waveform_fill(signal->waveform, signal->next_frame, now,
+                          values + done * signal->channels);
             signal->next_frame += now;
             done += now;
         }

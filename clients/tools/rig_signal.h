@@ -14,10 +14,11 @@
 struct rig_signal;
 
 /* Samples are divided by full_scale, so that an amplitude of full_scale is code 1.0. */
-int rig_signal_generate(const struct waveform_spec *spec, double full_scale, struct rig_signal **out,
-                        struct problem *problem);
+int rig_signal_generate(const struct waveform_spec *spec, double full_scale,
+                        struct rig_signal **out, struct problem *problem);
 
-/* A recording, `repeat` times over (0: without end). Integer files hold fractions of full scale already: 1. */
+/* A recording, `repeat` times over (0: without end). Integer files hold fractions of full scale
+ * already: 1. */
 int rig_signal_load(const char *path, double full_scale, uint64_t repeat, struct rig_signal **out,
                     struct problem *problem);
 void rig_signal_close(struct rig_signal *signal); /* NULL is fine */

@@ -14,7 +14,7 @@ struct expect {
     struct expect_options options;
     double *values; /* [frames][channels] */
     uint64_t frames;
-    uint64_t end;   /* first frame after the newest that came */
+    uint64_t end;               /* first frame after the newest that came */
     struct expect_verdict sums; /* e2 as a sum of squares until judged */
     double want2, want_max;
 };
@@ -50,10 +50,11 @@ int expect_open(const struct expect_options *options, struct expect **out, struc
     uint32_t channels = 0;
     const char *ending = strrchr(options->path, '.');
     bool npy = ending != NULL && strcmp(ending, ".npy") == 0;
-    int status = (npy ? npy_read : load_recording)(options->path, &expect->values, &expect->frames, &channels, problem);
+    int status = (npy ? npy_read : load_recording)(options->path, &expect->values, &expect->frames,
+                                                   &channels, problem);
     if (status == 0 && channels != options->channels)
-        status = problem_set(problem, ERROR_ARGUMENT, "--expect %s has %u channels, the stream %u", options->path,
-                             channels, options->channels);
+        status = problem_set(problem, ERROR_ARGUMENT, "--expect %s has %u channels, the stream %u",
+                             options->path, channels, options->channels);
     if (status != 0) {
         expect_close(expect);
         return status;
@@ -118,8 +119,10 @@ struct expect_verdict expect_judge(const struct expect *expect, uint64_t until)
     verdict.missing = due > came ? due - came : 0;
     double samples = (double)verdict.compared * options->channels;
     verdict.e2 = sqrt(verdict.e2);
-    verdict.limit2 = 1e-6 * fmax(sqrt(expect->want2), options->input_norm) + options->lsb / 2 * sqrt(samples);
+    verdict.limit2 =
+        1e-6 * fmax(sqrt(expect->want2), options->input_norm) + options->lsb / 2 * sqrt(samples);
     verdict.limit_max = 5e-6 * fmax(expect->want_max, options->input_peak) + options->lsb / 2;
-    verdict.within = verdict.compared > 0 && verdict.e2 <= verdict.limit2 && verdict.e_max <= verdict.limit_max;
+    verdict.within =
+        verdict.compared > 0 && verdict.e2 <= verdict.limit2 && verdict.e_max <= verdict.limit_max;
     return verdict;
 }

@@ -19,24 +19,24 @@
 #include "core/error.h"
 
 struct expect_options {
-    const char *path;     /* .npy (float64, float32) or a recording */
-    uint32_t channels;    /* of the stream: the file's must agree */
+    const char *path;  /* .npy (float64, float32) or a recording */
+    uint32_t channels; /* of the stream: the file's must agree */
     uint64_t epoch;
-    bool skip_invalid;    /* flagged frames are not compared */
-    double input_norm;    /* max|H| ||x||_2, 0: the output alone sets the bound */
-    double input_peak;    /* max|H| max|x| */
-    double lsb;           /* of an integer wire format in physical units, 0: float */
+    bool skip_invalid; /* flagged frames are not compared */
+    double input_norm; /* max|H| ||x||_2, 0: the output alone sets the bound */
+    double input_peak; /* max|H| max|x| */
+    double lsb;        /* of an integer wire format in physical units, 0: float */
 };
 
 struct expect_verdict {
-    uint64_t frames;      /* of the file */
+    uint64_t frames; /* of the file */
     uint64_t compared, skipped;
-    uint64_t beyond;      /* received after the file's last frame */
-    uint64_t missing;     /* of the file, up to `until`, never received */
+    uint64_t beyond;  /* received after the file's last frame */
+    uint64_t missing; /* of the file, up to `until`, never received */
     double e2, e_max, limit2, limit_max;
     uint64_t worst_frame; /* of e_max */
     uint32_t worst_channel;
-    bool within;          /* the bound holds and something was compared */
+    bool within; /* the bound holds and something was compared */
 };
 
 struct expect;

@@ -30,9 +30,9 @@ static const struct container {
 struct output {
     bool used;
     uint32_t epoch;
-    struct npy *npy;   /* one of the two */
+    struct npy *npy; /* one of the two */
     SNDFILE *file;
-    uint64_t frames;   /* of the file so far */
+    uint64_t frames; /* of the file so far */
 };
 
 struct recorder {
@@ -56,10 +56,12 @@ int recorder_open(const char *path, double rate_hz, uint32_t channels, struct re
         if (strcasecmp(ending, containers[i].ending) == 0)
             container = &containers[i];
     if (container == NULL)
-        return problem_set(problem, ERROR_ARGUMENT, "--write %s: end it with .wav, .w64, .rf64, .flac or .npy", path);
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--write %s: end it with .wav, .w64, .rf64, .flac or .npy", path);
     if (container->format != 0 && rate_hz != floor(rate_hz))
         return problem_set(problem, ERROR_UNSUPPORTED,
-                           "--write %s: recordings hold whole rates, not %.10g Hz: write .npy", path, rate_hz);
+                           "--write %s: recordings hold whole rates, not %.10g Hz: write .npy",
+                           path, rate_hz);
     struct recorder *recorder = calloc(1, sizeof *recorder);
     if (recorder == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
@@ -82,10 +84,13 @@ static int close_output(struct output *output, struct problem *problem)
     output->used = false;
     if (output->npy != NULL)
         return npy_close(output->npy, problem);
-    return sf_close(output->file) == 0 ? 0 : problem_set(problem, ERROR_SYSTEM, "a recording could not be completed");
+    return sf_close(output->file) == 0
+               ? 0
+               : problem_set(problem, ERROR_SYSTEM, "a recording could not be completed");
 }
 
-static int open_output(struct recorder *recorder, uint32_t epoch, struct output *output, struct problem *problem)
+static int open_output(struct recorder *recorder, uint32_t epoch, struct output *output,
+                       struct problem *problem)
 {
     char path[PATH_BYTES + 32];
     if (!recorder->started) {
@@ -96,7 +101,8 @@ static int open_output(struct recorder *recorder, uint32_t epoch, struct output 
         snprintf(path, sizeof path, "%s", recorder->path);
     } else {
         const char *ending = strrchr(recorder->path, '.');
-        snprintf(path, sizeof path, "%.*s-epoch%u%s", (int)(ending - recorder->path), recorder->path, epoch, ending);
+        snprintf(path, sizeof path, "%.*s-epoch%u%s", (int)(ending - recorder->path),
+                 recorder->path, epoch, ending);
     }
     *output = (struct output){.epoch = epoch};
     if (recorder->container->format == 0) {
@@ -111,15 +117,16 @@ static int open_output(struct recorder *recorder, uint32_t epoch, struct output 
     };
     output->file = sf_open(path, SFM_WRITE, &info);
     if (output->file == NULL)
-        return problem_set(problem, ERROR_NO_FILE, "%s: cannot be written: %s", path, sf_strerror(NULL));
+        return problem_set(problem, ERROR_NO_FILE, "%s: cannot be written: %s", path,
+                           sf_strerror(NULL));
     sf_command(output->file, SFC_RF64_AUTO_DOWNGRADE, NULL,
                strcasecmp(recorder->container->ending, ".wav") == 0 ? SF_TRUE : SF_FALSE);
     output->used = true;
     return 0;
 }
 
-static int put_file(const struct recorder *recorder, struct output *output, uint64_t first, uint64_t frames,
-                    const double *values, struct problem *problem)
+static int put_file(const struct recorder *recorder, struct output *output, uint64_t first,
+                    uint64_t frames, const double *values, struct problem *problem)
 {
     static const double zeros[ZERO_SAMPLES];
     bool back = first < output->frames;
@@ -130,7 +137,8 @@ static int put_file(const struct recorder *recorder, struct output *output, uint
         uint64_t hole = first - output->frames, now = ZERO_SAMPLES / recorder->channels;
         now = now < hole ? now : hole;
         if (sf_writef_double(output->file, zeros, (sf_count_t)now) != (sf_count_t)now)
-            return problem_set(problem, ERROR_SYSTEM, "cannot write: %s", sf_strerror(output->file));
+            return problem_set(problem, ERROR_SYSTEM, "cannot write: %s",
+                               sf_strerror(output->file));
         output->frames += now;
     }
     if (sf_writef_double(output->file, values, (sf_count_t)frames) != (sf_count_t)frames)
@@ -142,7 +150,8 @@ static int put_file(const struct recorder *recorder, struct output *output, uint
     return 0;
 }
 
-int recorder_put(struct recorder *recorder, const struct convolv_block *block, struct problem *problem)
+int recorder_put(struct recorder *recorder, const struct convolv_block *block,
+                 struct problem *problem)
 {
     struct output *output = NULL;
     for (int i = 0; i < FILES_OPEN; i++)

@@ -18,7 +18,8 @@ struct recorder;
 /* By the path's ending: .npy, .wav (RF64 past 4 GiB), .w64, .rf64, .flac. */
 int recorder_open(const char *path, double rate_hz, uint32_t channels, struct recorder **out,
                   struct problem *problem);
-int recorder_put(struct recorder *recorder, const struct convolv_block *block, struct problem *problem);
+int recorder_put(struct recorder *recorder, const struct convolv_block *block,
+                 struct problem *problem);
 int recorder_close(struct recorder *recorder, struct problem *problem); /* NULL is fine */
 
 #endif

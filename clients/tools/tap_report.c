@@ -52,7 +52,8 @@ static void *list_add(struct list *list)
 {
     if (list->count == list->capacity) {
         uint64_t capacity = list->capacity > 0 ? 2 * list->capacity : 16;
-        void *grown = capacity <= LIST_MAX ? realloc(list->items, capacity * list->item_bytes) : NULL;
+        void *grown =
+            capacity <= LIST_MAX ? realloc(list->items, capacity * list->item_bytes) : NULL;
         if (grown == NULL)
             return NULL;
         list->items = grown;
@@ -130,9 +131,11 @@ static void note_invalid(struct report *report, const struct convolv_block *bloc
     if (block->causes & ~expected)
         report->unexpected_frames += frames;
     uint64_t from = block->first_frame + block->invalid_from;
-    struct range *last = report->invalid.count > 0 ? (struct range *)report->invalid.items + report->invalid.count - 1
-                                                   : NULL;
-    if (last != NULL && last->epoch == block->epoch && last->causes == block->causes && last->until == from) {
+    struct range *last = report->invalid.count > 0
+                             ? (struct range *)report->invalid.items + report->invalid.count - 1
+                             : NULL;
+    if (last != NULL && last->epoch == block->epoch && last->causes == block->causes &&
+        last->until == from) {
         last->until = from + frames;
         return;
     }
@@ -165,7 +168,8 @@ void report_put(struct report *report, const struct convolv_block *block)
     histogram_record(&report->rows[ROW_ARRIVAL], block->receive_ns - last_ns);
 }
 
-uint64_t report_input_frames(const struct report *report, const struct convolv_receiver_ledger *ledger)
+uint64_t report_input_frames(const struct report *report,
+                             const struct convolv_receiver_ledger *ledger)
 {
     return ledger->frames + ledger->frames_lost - report->tail_frames;
 }
@@ -196,7 +200,8 @@ static const struct {
 
 enum { QUANTILES = sizeof quantiles / sizeof *quantiles };
 
-void report_print(const struct report *report, const struct convolv_receiver_ledger *ledger, FILE *out)
+void report_print(const struct report *report, const struct convolv_receiver_ledger *ledger,
+                  FILE *out)
 {
     if (report->described) {
         fprintf(out, "\n%-18s", "latency [us]");
@@ -206,24 +211,31 @@ void report_print(const struct report *report, const struct convolv_receiver_led
         for (int row = 0; row < ROWS; row++) {
             fprintf(out, "%-18s", row_name(row));
             for (int q = 0; q < QUANTILES; q++)
-                fprintf(out, "%12.1f", (double)histogram_quantile(&report->rows[row], quantiles[q].quantile) / 1e3);
+                fprintf(out, "%12.1f",
+                        (double)histogram_quantile(&report->rows[row], quantiles[q].quantile) /
+                            1e3);
             fprintf(out, "%12.1f\n", (double)report->rows[row].max_ns / 1e3);
         }
         fprintf(out, "filter delay      %g frames = %.1f us%s\n", report->delay_frames,
                 report->delay_frames / report->rate_hz * 1e6, report->aligned ? ", applied" : "");
         if (report->decimate > 1)
-            fprintf(out, "decimation        frame m is the source's frame %" PRIu32 " m, at %.10g Hz\n",
+            fprintf(out,
+                    "decimation        frame m is the source's frame %" PRIu32 " m, at %.10g Hz\n",
                     report->decimate, report->rate_hz);
     }
-    fprintf(out, "\nframes %" PRIu64 ", lost %" PRIu64 ", invalid %" PRIu64 " (%" PRIu64
-                 " not by settling or tail), epochs %" PRIu64 "\n",
-            ledger->frames, ledger->frames_lost, ledger->frames_invalid, report->unexpected_frames, ledger->epochs);
-    fprintf(out, "datagrams %" PRIu64 " = %" PRIu64 " accepted", ledger->datagrams, ledger->accepted);
+    fprintf(out,
+            "\nframes %" PRIu64 ", lost %" PRIu64 ", invalid %" PRIu64 " (%" PRIu64
+            " not by settling or tail), epochs %" PRIu64 "\n",
+            ledger->frames, ledger->frames_lost, ledger->frames_invalid, report->unexpected_frames,
+            ledger->epochs);
+    fprintf(out, "datagrams %" PRIu64 " = %" PRIu64 " accepted", ledger->datagrams,
+            ledger->accepted);
     for (int i = 0; i < CONVOLV_REJECTS; i++)
         if (ledger->rejected[i] > 0)
-            fprintf(out, " + %" PRIu64 " %s", ledger->rejected[i], convolv_reject_name((enum convolv_reject)i));
-    fprintf(out, "; lost %" PRIu64 ", reordered %" PRIu64 ", dropped by this socket %" PRIu64 "\n", ledger->lost,
-            ledger->reordered, ledger->kernel_drops);
+            fprintf(out, " + %" PRIu64 " %s", ledger->rejected[i],
+                    convolv_reject_name((enum convolv_reject)i));
+    fprintf(out, "; lost %" PRIu64 ", reordered %" PRIu64 ", dropped by this socket %" PRIu64 "\n",
+            ledger->lost, ledger->reordered, ledger->kernel_drops);
 }
 
 static json_t *number(uint64_t value)
@@ -237,8 +249,9 @@ static json_t *latency_json(const struct report *report)
     for (int row = 0; row < ROWS; row++) {
         json_t *values = json_object();
         for (int q = 0; q < QUANTILES; q++)
-            json_object_set_new(values, quantiles[q].name,
-                                json_integer(histogram_quantile(&report->rows[row], quantiles[q].quantile)));
+            json_object_set_new(
+                values, quantiles[q].name,
+                json_integer(histogram_quantile(&report->rows[row], quantiles[q].quantile)));
         json_object_set_new(values, "max", json_integer(report->rows[row].max_ns));
         json_object_set_new(latency, row_name(row), values);
     }
@@ -251,11 +264,13 @@ static json_t *epochs_json(const struct report *report)
     const struct epoch_seen *all = report->epochs.items;
     for (uint64_t i = 0; i < report->epochs.count; i++)
         json_array_append_new(
-            epochs, json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b}", "epoch", (json_int_t)all[i].epoch,
-                              "record", (json_int_t)all[i].record, "first_frame", (json_int_t)all[i].first_frame,
-                              "end_frame", (json_int_t)all[i].end_frame, "frames", (json_int_t)all[i].frames,
-                              "timestamp", (json_int_t)all[i].timestamp, "capture_ns", (json_int_t)all[i].capture_ns,
-                              "start", all[i].start, "end", all[i].end, "marker", all[i].marker));
+            epochs,
+            json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:b}", "epoch",
+                      (json_int_t)all[i].epoch, "record", (json_int_t)all[i].record, "first_frame",
+                      (json_int_t)all[i].first_frame, "end_frame", (json_int_t)all[i].end_frame,
+                      "frames", (json_int_t)all[i].frames, "timestamp",
+                      (json_int_t)all[i].timestamp, "capture_ns", (json_int_t)all[i].capture_ns,
+                      "start", all[i].start, "end", all[i].end, "marker", all[i].marker));
     return epochs;
 }
 
@@ -267,10 +282,12 @@ static json_t *invalid_json(const struct report *report)
         json_t *causes = json_array();
         for (int cause = 0; cause < CONVOLV_CAUSES; cause++)
             if (all[i].causes & (1u << cause))
-                json_array_append_new(causes, json_string(convolv_cause_name((enum convolv_cause)cause)));
-        json_array_append_new(ranges, json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)all[i].epoch, "from",
-                                                (json_int_t)all[i].from, "until", (json_int_t)all[i].until, "causes",
-                                                causes));
+                json_array_append_new(causes,
+                                      json_string(convolv_cause_name((enum convolv_cause)cause)));
+        json_array_append_new(ranges,
+                              json_pack("{s:I, s:I, s:I, s:o}", "epoch", (json_int_t)all[i].epoch,
+                                        "from", (json_int_t)all[i].from, "until",
+                                        (json_int_t)all[i].until, "causes", causes));
     }
     return ranges;
 }
@@ -302,7 +319,8 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
         json_object_set_new(object, counts[i].name, number(counts[i].value));
     json_t *rejected = json_object();
     for (int i = 0; i < CONVOLV_REJECTS; i++)
-        json_object_set_new(rejected, convolv_reject_name((enum convolv_reject)i), number(ledger->rejected[i]));
+        json_object_set_new(rejected, convolv_reject_name((enum convolv_reject)i),
+                            number(ledger->rejected[i]));
     json_object_set_new(object, "rejected", rejected);
     json_object_set_new(object, "delay_frames", json_real(report->delay_frames));
     json_object_set_new(object, "decimation", json_integer(report->decimate));

@@ -7,18 +7,18 @@
 enum { NO_COMMAND = -1 };
 
 struct option_row {
-    const char *name;      /* with its dashes */
-    const char *letter;    /* the short form, or NULL */
-    const char *value;     /* what its value is called, or NULL: it has none */
-    bool optional;         /* the value may be left out, at the end or before another option */
-    size_t text;           /* offset of the const char * it sets; (size_t)-1: none */
-    size_t flag;           /* offset of the bool it sets; (size_t)-1: none */
-    int command;           /* enum command it chooses, or NO_COMMAND */
-    const char *shown;     /* as help and manual show it */
+    const char *name;   /* with its dashes */
+    const char *letter; /* the short form, or NULL */
+    const char *value;  /* what its value is called, or NULL: it has none */
+    bool optional;      /* the value may be left out, at the end or before another option */
+    size_t text;        /* offset of the const char * it sets; (size_t)-1: none */
+    size_t flag;        /* offset of the bool it sets; (size_t)-1: none */
+    int command;        /* enum command it chooses, or NO_COMMAND */
+    const char *shown;  /* as help and manual show it */
     const char *sentence;
 };
 
-#define NONE ((size_t)-1)
+#define NONE      ((size_t)-1)
 #define AT(field) offsetof(struct arguments, field)
 
 /* clang-format off */
@@ -104,10 +104,11 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
         const char *argument = argv[i];
         if (argument[0] != '-') {
             if (out->config_path != NULL)
-                return problem_set(problem, ERROR_ARGUMENT,
-                                   "%s: a second configuration after %s; put fragments into conf.d/ beside "
-                                   "the first",
-                                   argument, out->config_path);
+                return problem_set(
+                    problem, ERROR_ARGUMENT,
+                    "%s: a second configuration after %s; put fragments into conf.d/ beside "
+                    "the first",
+                    argument, out->config_path);
             out->config_path = argument;
             continue;
         }
@@ -132,10 +133,9 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
         return problem_set(problem, ERROR_ARGUMENT,
                            "--out goes with --design; results of streams go to a [sink NAME]");
     if ((out->watch || out->socket_path != NULL) && out->command != COMMAND_STATUS)
-        return problem_set(problem, ERROR_ARGUMENT,
-                           "%s goes with --status; write convolvd --status %s",
-                           out->watch ? "--watch" : "--socket",
-                           out->watch ? "--watch" : "--socket PATH");
+        return problem_set(
+            problem, ERROR_ARGUMENT, "%s goes with --status; write convolvd --status %s",
+            out->watch ? "--watch" : "--socket", out->watch ? "--watch" : "--socket PATH");
     return 0;
 }
 
@@ -164,8 +164,10 @@ void arguments_print_help(FILE *out)
     fputs("usage: convolvd [OPTION]... [FILE]\n"
           "\n"
           "Filters streams of samples from measuring devices with long FIR filters, in real time,\n"
-          "on an OpenCL device. SIGTERM stops it after the last frames have been processed (a second\n"
-          "one at once), SIGUSR1 prints the state of every stream, SIGHUP reads the configuration again.\n\n",
+          "on an OpenCL device. SIGTERM stops it after the last frames have been processed (a "
+          "second\n"
+          "one at once), SIGUSR1 prints the state of every stream, SIGHUP reads the configuration "
+          "again.\n\n",
           out);
     enum { INDENT = 26, COLUMNS = 98 };
     for (size_t i = 0; i < ROWS; i++) {

@@ -41,7 +41,8 @@ static struct config *load(const struct arguments *arguments)
 {
     const char *path = arguments->config_path != NULL ? arguments->config_path : default_config;
     if (arguments->config_path == NULL && access(path, F_OK) != 0) {
-        log_error("no configuration: there is no %s; write convolvd --config FILE (convolvd --help-config "
+        log_error("no configuration: there is no %s; write convolvd --config FILE (convolvd "
+                  "--help-config "
                   "explains what to put into it)",
                   default_config);
         return NULL;
@@ -99,10 +100,11 @@ static int list_devices(const struct arguments *arguments)
     int count = device_list(devices, CAPACITY, 0, &problem);
     for (int i = 0; i < count && i < CAPACITY; i++) {
         const struct device_info *device = &devices[i];
-        printf("%d: %s\n   %s, %u compute units, %.1f GiB memory, %" PRIu64 " KiB local\n   %s, %s, driver %s\n",
+        printf("%d: %s\n   %s, %u compute units, %.1f GiB memory, %" PRIu64
+               " KiB local\n   %s, %s, driver %s\n",
                i, device->name, device->gpu ? "GPU" : "CPU", device->compute_units,
-               (double)device->memory_bytes / (1 << 30), device->local_bytes / 1024, device->platform,
-               device->version, device->driver);
+               (double)device->memory_bytes / (1 << 30), device->local_bytes / 1024,
+               device->platform, device->version, device->driver);
     }
     free(devices);
     if (sound_devices_ask() != 0)
@@ -111,8 +113,9 @@ static int list_devices(const struct arguments *arguments)
 }
 
 static int choosing(const struct arguments *arguments,
-                    int (*print)(const struct config *config, const struct choosing_options *options,
-                                 FILE *out, struct problem *problem))
+                    int (*print)(const struct config *config,
+                                 const struct choosing_options *options, FILE *out,
+                                 struct problem *problem))
 {
     struct config *config = load(arguments);
     if (config == NULL)
@@ -213,7 +216,8 @@ static int design(const struct arguments *arguments)
     if (config == NULL)
         return EXIT_FAILURE;
     struct problem problem = {0};
-    int error = design_report_config(config, arguments->design_name, arguments->out_path, stdout, &problem);
+    int error =
+        design_report_config(config, arguments->design_name, arguments->out_path, stdout, &problem);
     int status = error == 0 ? EXIT_SUCCESS : fail(&problem);
     config_free(config);
     return status;

@@ -15,7 +15,7 @@
 #include "io/recording/recording.h"
 #include "config/internal.h"
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 /* Pieces are carved from chunks and freed together. */
 struct chunk {
@@ -76,7 +76,7 @@ void config_memory_close(struct config_memory *memory)
     free(memory);
 }
 
-/* ---- messages ------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 static void __attribute__((format(printf, 4, 0)))
 add_message(struct config_errors *errors, struct config_place place, bool warning,
@@ -171,7 +171,7 @@ void config_errors_free(struct config_errors *errors)
     *errors = (struct config_errors){0};
 }
 
-/* ---- the world ------------------------------------------------------------------------------ */
+/* ---- the world --------------------------------------------------------------------------- */
 
 static bool real_readable(const char *path)
 {
@@ -216,7 +216,7 @@ const char *build_path(struct build *build, const char *path, struct config_plac
     return joined;
 }
 
-/* ---- [daemon] and [device] ------------------------------------------------------------------ */
+/* ---- [daemon] and [device] --------------------------------------------------------------- */
 
 /* A path as written, else the environment's (the first of systemd's colon list), else NULL. */
 static int path_or_environment(struct build *build, const struct raw_section *section,
@@ -290,7 +290,7 @@ int build_process(struct build *build)
     return 0;
 }
 
-/* ---- from raw sections to the value --------------------------------------------------------- */
+/* ---- from raw sections to the value ------------------------------------------------------ */
 
 /* [daemon], [device] and [osc] need not be written. */
 static int add_missing(struct raw *raw, const char *name)
@@ -415,7 +415,7 @@ int config_load_text(const char *name, const char *text, size_t bytes,
     return finish(&raw, name, world, raw_read(&raw, name, 0, text, bytes), out);
 }
 
-/* ---- files ---------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 /* The whole of a regular file, at most one byte more than allowed; NULL: errno says why. */
 static char *read_file(const char *path, size_t *bytes)

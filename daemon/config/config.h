@@ -124,22 +124,25 @@ struct config_stream {
     uint32_t edge_count;
     const enum output_form *outputs; /* [output_count] */
     uint32_t output_count;
-    uint32_t output_floats;   /* of one output frame: complex outputs have two */
-    struct result_format results; /* what all that take its results want of them; all zero: floats */
+    uint32_t output_floats; /* of one output frame: complex outputs have two */
+    struct result_format
+        results;              /* what all that take its results want of them; all zero: floats */
     const char *const *units; /* [output_floats]: the unit of each float */
 
-    uint32_t hop_frames;   /* L */
-    bool hop_free;         /* chosen for latency_ns; wisdom may choose another */
-    int64_t latency_ns;    /* first frame of a block received → result, wanted; 0: any */
-    uint32_t blocks_max;   /* largest J of one batch */
-    uint32_t fft;          /* N; 0: chosen by rule */
-    const char *variant;   /* NULL: chosen by rule */
-    const char *device;    /* as config_device.device; NULL: that of the stream it reads, or that one */
-    bool tail;             /* the S-1 frames after an epoch's end follow */
-    bool align;            /* the delay is applied to frame numbers and times */
-    uint32_t decimate;       /* D: one of D output frames is kept; at least 1 */
-    uint32_t decimate_total; /* the same from the first stream of the chain on, at most DECIMATE_MAX */
-    double output_rate_hz;   /* of the results: source.rate_hz / decimate */
+    uint32_t hop_frames; /* L */
+    bool hop_free;       /* chosen for latency_ns; wisdom may choose another */
+    int64_t latency_ns;  /* first frame of a block received → result, wanted; 0: any */
+    uint32_t blocks_max; /* largest J of one batch */
+    uint32_t fft;        /* N; 0: chosen by rule */
+    const char *variant; /* NULL: chosen by rule */
+    const char
+        *device;       /* as config_device.device; NULL: that of the stream it reads, or that one */
+    bool tail;         /* the S-1 frames after an epoch's end follow */
+    bool align;        /* the delay is applied to frame numbers and times */
+    uint32_t decimate; /* D: one of D output frames is kept; at least 1 */
+    uint32_t
+        decimate_total; /* the same from the first stream of the chain on, at most DECIMATE_MAX */
+    double output_rate_hz; /* of the results: source.rate_hz / decimate */
     int64_t idle_flush_ns; /* a silent source's partial block is processed after this */
     int64_t deadline_ns;   /* last frame received → result handed out; later counts as a miss */
     uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */
@@ -165,12 +168,12 @@ struct config {
     uint32_t filter_count;
     const struct config_sink *sinks;
     uint32_t sink_count;
-    const char *path;             /* the main file's name */
-    char hash[CONFIG_HASH_TEXT];  /* SHA-256 of every setting made, in order of section and key;
-                                     comments do not count */
+    const char *path;            /* the main file's name */
+    char hash[CONFIG_HASH_TEXT]; /* SHA-256 of every setting made, in order of section and key;
+                                    comments do not count */
     char fixed_hash[CONFIG_HASH_TEXT]; /* of what cannot change while running: [device] and the
                                           directories */
-    struct config_memory *memory; /* owns all of the above */
+    struct config_memory *memory;      /* owns all of the above */
 };
 
 /* What the loader asks of the world outside the text. NULL in config_load: the real one. */

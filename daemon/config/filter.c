@@ -235,7 +235,7 @@ static void check_filter(struct build *build, uint32_t index)
     const struct raw_section *section = build->filter_sections[index];
     const struct config_filter *filter = &build->filters[index];
     enum { RATES = 64 };
-    double rates[RATES]; /* those checked already */
+    double rates[RATES];      /* those checked already */
     uint32_t channels[RATES]; /* with as many channels, where they matter */
     unsigned checked = 0;
     for (uint32_t s = 0; s < build->config->stream_count; s++) {
@@ -244,8 +244,9 @@ static void check_filter(struct build *build, uint32_t index)
             continue;
         bool known = false;
         for (unsigned i = 0; i < checked; i++)
-            known = known || (rates[i] == stream->source.rate_hz &&
-                              (filter->spec.type != FILTER_FK || channels[i] == stream->source.channels));
+            known = known ||
+                    (rates[i] == stream->source.rate_hz &&
+                     (filter->spec.type != FILTER_FK || channels[i] == stream->source.channels));
         if (known)
             continue;
         if (checked < RATES) {

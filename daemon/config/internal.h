@@ -23,7 +23,7 @@ enum {
     CONFIG_EDGES_MAX = 1 << 18, /* over all streams */
 };
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 struct config_memory;
 struct config_memory *config_memory_open(void);
@@ -32,14 +32,14 @@ void *config_alloc(struct config_memory *memory, size_t count, size_t bytes);
 char *config_copy(struct config_memory *memory, const char *text, size_t length);
 void config_memory_close(struct config_memory *memory);
 
-/* ---- messages ------------------------------------------------------------------------------- */
+/* ---- messages ---------------------------------------------------------------------------- */
 
 void config_error(struct config_errors *errors, struct config_place place, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void config_warning(struct config_errors *errors, struct config_place place, const char *format,
                     ...) __attribute__((format(printf, 3, 4)));
 
-/* ---- what was read -------------------------------------------------------------------------- */
+/* ---- what was read ----------------------------------------------------------------------- */
 
 struct raw_item {
     const char *text;
@@ -97,7 +97,7 @@ struct raw_setting *raw_setting_of(const struct raw_section *section, enum schem
 enum schema_id schema_first(enum section_kind kind);
 unsigned schema_count(enum section_kind kind);
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 /* Parses every setting of every section, decides the sections' types, reports what is bad, missing
  * or does not apply. 0 or ERROR_MEMORY. */
@@ -109,7 +109,7 @@ bool value_given(const struct raw_section *section, enum schema_id id);
 /* Where the key stands, else the section's heading. */
 struct config_place place_of(const struct raw_section *section, enum schema_id id);
 
-/* ---- building -------------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------- */
 
 struct build {
     struct config_memory *memory;

@@ -43,7 +43,8 @@ static uint64_t edges_of_name(const struct build *build, const struct config_str
                               const char *name)
 {
     uint64_t channels = stream->source.channels;
-    return is_array(build, config_find_filter(build->config, name)) ? channels * channels : channels;
+    return is_array(build, config_find_filter(build->config, name)) ? channels * channels
+                                                                    : channels;
 }
 
 /* The edges by which a filter makes `output` of `channel`; returns how many. */
@@ -65,10 +66,11 @@ static int refuse_array(struct build *build, int filter, const char *key, struct
 {
     if (!is_array(build, filter))
         return 0;
-    config_error(build->errors, place,
-                 "filter %s (type = fk) combines all channels, `%s` names it for one of them; write "
-                 "`filter = %s`, or name it in `bank`",
-                 build->filters[filter].name, key, build->filters[filter].name);
+    config_error(
+        build->errors, place,
+        "filter %s (type = fk) combines all channels, `%s` names it for one of them; write "
+        "`filter = %s`, or name it in `bank`",
+        build->filters[filter].name, key, build->filters[filter].name);
     return ERROR_CONFIG;
 }
 
@@ -91,8 +93,7 @@ static int edges_of_filter(struct build *build, struct config_stream *stream,
     int status = 0;
     for (unsigned i = 0; i < setting->value_count; i++) {
         int filter = resolve_filter(build, section, setting->values[i].text, setting->place);
-        if (filter < 0 ||
-            (!one && refuse_array(build, filter, "filter", setting->place) != 0))
+        if (filter < 0 || (!one && refuse_array(build, filter, "filter", setting->place) != 0))
             status = ERROR_CONFIG;
         for (uint32_t c = 0; status == 0 && c < channels; c++)
             if (one || c == i)
@@ -198,8 +199,8 @@ static int build_edges(struct build *build, struct config_stream *stream,
     if (way == 1 || (way == 0 && listed == 1)) {
         count = 0;
         for (uint64_t i = 0; i < listed; i++)
-            count += edges_of_name(build, stream,
-                                   raw_setting_of(section, ways[way])->values[i].text);
+            count +=
+                edges_of_name(build, stream, raw_setting_of(section, ways[way])->values[i].text);
     }
     build->edges += count;
     if (build->edges > CONFIG_EDGES_MAX || (way != 2 && outputs > UINT16_MAX)) {

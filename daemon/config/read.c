@@ -20,7 +20,7 @@
 
 enum { QUOTE = 60 };
 
-/* ---- the schema's rows of a section -------------------------------------------------------- */
+/* ---- the schema's rows of a section ------------------------------------------------------ */
 
 enum schema_id schema_first(enum section_kind kind)
 {
@@ -52,7 +52,7 @@ struct raw_section *raw_find(const struct raw *raw, enum section_kind kind, cons
     return NULL;
 }
 
-/* ---- lines ----------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------- */
 
 struct reader {
     struct raw *raw;
@@ -163,7 +163,7 @@ static bool logical_line(struct reader *reader)
     return true;
 }
 
-/* ---- headings -------------------------------------------------------------------------------- */
+/* ---- headings ---------------------------------------------------------------------------- */
 
 static struct raw_section *section_add(struct reader *reader, enum section_kind kind,
                                        const char *name, size_t name_length)
@@ -290,7 +290,7 @@ static char *raw_next_line(char *out, int room, void *context)
     return NULL;
 }
 
-/* ---- settings -------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------- */
 
 static bool item_add(struct reader *reader, struct raw_setting *setting, const char *value)
 {

@@ -37,9 +37,10 @@ static const char *const source_kinds[SOURCE_KINDS] = {
     [SOURCE_STREAM] = "stream",
 };
 
-static const char *const sink_kinds[SINK_KINDS] = {
-    [SINK_RTP] = "rtp", [SINK_RECORDING] = "recording", [SINK_OSC] = "osc",
-    [SINK_PORTAUDIO] = "portaudio"};
+static const char *const sink_kinds[SINK_KINDS] = {[SINK_RTP] = "rtp",
+                                                   [SINK_RECORDING] = "recording",
+                                                   [SINK_OSC] = "osc",
+                                                   [SINK_PORTAUDIO] = "portaudio"};
 
 const char *source_kind_name(int kind)
 {
@@ -98,7 +99,7 @@ bool schema_name_valid(const char *name)
     return true;
 }
 
-/* ---- finding keys --------------------------------------------------------------------------- */
+/* ---- finding keys ------------------------------------------------------------------------ */
 
 const struct schema_key *schema_find(enum section_kind section, const char *key)
 {

@@ -280,7 +280,8 @@ extern const struct schema_key schema_keys[KEYS];
 
 /* One value of a key, typed. Which fields count depends on the type. */
 struct value {
-    double number;   /* base unit: Hz, s, bytes, dB, 1, degrees, m, m/s, frames; amplitudes: in `unit` */
+    double
+        number; /* base unit: Hz, s, bytes, dB, 1, degrees, m, m/s, frames; amplitudes: in `unit` */
     int64_t integer; /* COUNT; TIME in ns; MEMORY in bytes; frames; CHOICE: index; BOOLEAN; SSRC */
     enum dimension dimension; /* SPAN, DELAY, ROTATION: which of the two was written */
     char unit[QUANTITY_UNIT_BYTES];
@@ -318,7 +319,7 @@ const char *schema_range_text(const struct schema_key *key, char *text, size_t b
 /* Small distance for suggestions: edits, letters' case and '_' '-' ' ' counting as equal. */
 unsigned schema_distance(const char *a, const char *b);
 
-/* ---- the manual ---------------------------------------------------------------------------- */
+/* ---- the manual -------------------------------------------------------------------------- */
 
 /* What `--help-config` prints. */
 void schema_print_help(FILE *out);

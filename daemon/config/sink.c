@@ -38,7 +38,7 @@ static bool build_format(struct build *build, const struct raw_section *section,
         char name[24];
         format->big_endian = rtp;
         config_error(build->errors, place, "%s; write %s",
-                     rtp                                   ? "RTP sends samples big-endian"
+                     rtp                               ? "RTP sends samples big-endian"
                      : section->type == SINK_PORTAUDIO ? "sound cards take samples little-endian"
                                                        : "recordings hold samples little-endian",
                      sample_format_name(format, name));
@@ -255,7 +255,7 @@ static void check_overwriting(struct build *build, const struct raw_section *sec
                          section->name, path, build->streams[s].name);
 }
 
-/* ---- one destination, one sink ------------------------------------------------------------ */
+/* ---- one destination, one sink ----------------------------------------------------------- */
 
 static bool same_destination(const struct build *build, uint32_t i, uint32_t k)
 {

@@ -32,12 +32,12 @@ static bool frames_of(struct build *build, const struct raw_section *section, en
     const struct value *value = value_of(section, id);
     if (value == NULL)
         return true;
-    double count = value->dimension == DIMENSION_TIME ? value->number * rate_hz + 0.5
-                                                      : (double)value->integer;
+    double count =
+        value->dimension == DIMENSION_TIME ? value->number * rate_hz + 0.5 : (double)value->integer;
     if (count < schema_keys[id].minimum || count > schema_keys[id].maximum + 0.5) {
-        config_error(build->errors, place_of(section, id), "`%s = %s` is %.0f frames; write %.0f … %.0f",
-                     schema_keys[id].key, value->text, count, schema_keys[id].minimum,
-                     schema_keys[id].maximum);
+        config_error(build->errors, place_of(section, id),
+                     "`%s = %s` is %.0f frames; write %.0f … %.0f", schema_keys[id].key,
+                     value->text, count, schema_keys[id].minimum, schema_keys[id].maximum);
         return false;
     }
     *frames = (uint64_t)count;
@@ -54,9 +54,10 @@ static bool build_map(struct build *build, const struct raw_section *section, en
     if (setting->given != GIVEN_SET)
         return true;
     if (setting->value_count != channels) {
-        config_error(build->errors, setting->place,
-                     "`%s` lists %u channels of the device for %u of the stream; write one for each",
-                     schema_keys[id].key, setting->value_count, channels);
+        config_error(
+            build->errors, setting->place,
+            "`%s` lists %u channels of the device for %u of the stream; write one for each",
+            schema_keys[id].key, setting->value_count, channels);
         return false;
     }
     side->device_channels = 0;
@@ -144,7 +145,7 @@ int build_sound_source(struct build *build, struct config_stream *stream,
     return 0;
 }
 
-/* ---- sinks ------------------------------------------------------------------------------------ */
+/* ---- sinks ------------------------------------------------------------------------------- */
 
 static bool same_device(const struct sound_request *a, const struct sound_request *b)
 {
@@ -166,19 +167,21 @@ static const struct config_stream *find_capture(struct build *build,
         if (other == NULL || !other->duplex || !same_device(&other->request, &sound->request))
             continue;
         if (found != NULL) {
-            config_error(build->errors, place_of(section, KEY_SINK_DUPLEX),
-                         "streams %s and %s both capture from `%s` with duplex = yes; leave it to one",
-                         found->name, build->streams[s].name, sound->request.device);
+            config_error(
+                build->errors, place_of(section, KEY_SINK_DUPLEX),
+                "streams %s and %s both capture from `%s` with duplex = yes; leave it to one",
+                found->name, build->streams[s].name, sound->request.device);
             return NULL;
         }
         found = &build->streams[s];
     }
     if (found == NULL)
-        config_error(build->errors, place_of(section, KEY_SINK_DUPLEX),
-                     "no stream captures from `%s` with duplex = yes; write `source = portaudio`, the "
-                     "same card and host api, and duplex = yes in the stream that does, or "
-                     "duplex = no here",
-                     sound->request.device);
+        config_error(
+            build->errors, place_of(section, KEY_SINK_DUPLEX),
+            "no stream captures from `%s` with duplex = yes; write `source = portaudio`, the "
+            "same card and host api, and duplex = yes in the stream that does, or "
+            "duplex = no here",
+            sound->request.device);
     else if (found->source.sound->request.playback.channels > 0) {
         config_error(build->errors, place_of(section, KEY_SINK_DUPLEX),
                      "another sink plays on `%s` with duplex = yes already; a card has one",
@@ -196,9 +199,10 @@ static void build_resample(struct build *build, const struct raw_section *sectio
     int64_t wish = value_of(section, KEY_SINK_RESAMPLE)->integer;
     bool own_clock = stream->live || stream->source.paced;
     if (wish == YES && sound->duplex)
-        config_error(build->errors, place_of(section, KEY_SINK_RESAMPLE),
-                     "a duplex card has one clock, and its frame numbers would lose their meaning; write "
-                     "resample = no");
+        config_error(
+            build->errors, place_of(section, KEY_SINK_RESAMPLE),
+            "a duplex card has one clock, and its frame numbers would lose their meaning; write "
+            "resample = no");
     sound->resample = wish == YES || (wish == AUTO && own_clock && !sound->duplex);
 }
 
@@ -221,11 +225,11 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
         if (capture == NULL)
             return 0;
         if (capture->source.rate_hz != stream->output_rate_hz) {
-            config_error(build->errors, place_of(section, KEY_SINK_DUPLEX),
-                         "stream %s captures at %.15g Hz and stream %s is played at %.15g Hz; a duplex "
-                         "card has one rate",
-                         capture->name, capture->source.rate_hz, stream->name,
-                         stream->output_rate_hz);
+            config_error(
+                build->errors, place_of(section, KEY_SINK_DUPLEX),
+                "stream %s captures at %.15g Hz and stream %s is played at %.15g Hz; a duplex "
+                "card has one rate",
+                capture->name, capture->source.rate_hz, stream->name, stream->output_rate_hz);
             return 0;
         }
         struct sound_options *both = (struct sound_options *)capture->source.sound;
@@ -250,7 +254,8 @@ static void check_direct(struct build *build, const struct config_stream *stream
 {
     const char *why = NULL;
     if (!sound->own || sound->request.playback.channels == 0)
-        why = "plays what it has captured: write duplex = yes here, and a [sink] with type = portaudio, "
+        why = "plays what it has captured: write duplex = yes here, and a [sink] with type = "
+              "portaudio, "
               "the same card and duplex = yes for this stream";
     else if (stream->align)
         why = "cannot play before it has captured; leave `align` out";

@@ -19,7 +19,7 @@ enum {
     UDP_PAYLOAD_MAX = 65507, /* IPv4; a datagram must hold a frame at least */
 };
 
-/* ---- chains ------------------------------------------------------------------------------- */
+/* ---- chains ------------------------------------------------------------------------------ */
 
 static int section_index(struct raw_section *const *sections, uint32_t count, const char *name)
 {
@@ -92,7 +92,7 @@ static int order_streams(struct build *build)
     return 0;
 }
 
-/* ---- samples ------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------------- */
 
 static bool check_osc_format(struct build *build, const struct raw_section *section,
                              const struct sample_format *format)
@@ -231,7 +231,7 @@ static int build_scales(struct build *build, struct config_stream *stream,
     return good ? 0 : ERROR_CONFIG;
 }
 
-/* ---- sources ------------------------------------------------------------------------------ */
+/* ---- sources ----------------------------------------------------------------------------- */
 
 /* A span in frames, or a time at the stream's rate; false when reported. */
 static bool span_frames(struct build *build, const struct config_stream *stream,
@@ -275,7 +275,8 @@ static void build_places(struct build *build, struct source_options *source,
         config_error(build->errors, place_of(section, KEY_REORDER),
                      "`reorder = %s` awaits packets that `max misorder = %s` takes for a restarted "
                      "sender; write max misorder = %s or more",
-                     value_of(section, KEY_REORDER)->text, value_of(section, KEY_MAX_MISORDER)->text,
+                     value_of(section, KEY_REORDER)->text,
+                     value_of(section, KEY_MAX_MISORDER)->text,
                      value_of(section, KEY_REORDER)->text);
 }
 
@@ -317,9 +318,10 @@ static void build_network(struct build *build, struct config_stream *stream,
         int64_t mode = value_of(section, KEY_MODE)->integer;
         source->mode = mode == MODE_RECORD ? SOURCE_RECORD : SOURCE_CONTINUOUS;
         if (mode == MODE_DIRECT)
-            config_error(build->errors, place_of(section, KEY_MODE),
-                         "`mode = direct` runs in a sound card's callback; write source = portaudio, or "
-                         "mode = continuous");
+            config_error(
+                build->errors, place_of(section, KEY_MODE),
+                "`mode = direct` runs in a sound card's callback; write source = portaudio, or "
+                "mode = continuous");
         build_places(build, source, section);
         static const enum receive_path wishes[] = {RECEIVE_AUTO, RECEIVE_RECVMMSG, RECEIVE_GRO};
         source->receive = wishes[value_of(section, KEY_RECEIVE)->integer];
@@ -512,7 +514,7 @@ static int build_source(struct build *build, struct config_stream *stream,
     return 0;
 }
 
-/* ---- blocks and times --------------------------------------------------------------------- */
+/* ---- blocks and times -------------------------------------------------------------------- */
 
 static void build_variant(struct build *build, struct config_stream *stream,
                           const struct raw_section *section)
@@ -545,10 +547,10 @@ static void build_decimation(struct build *build, struct config_stream *stream,
     stream->decimate_total = before * decimate;
     stream->output_rate_hz = stream->source.rate_hz / decimate;
     if ((uint64_t)before * decimate > DECIMATE_MAX) {
-        config_error(build->errors, place_of(section, KEY_DECIMATE),
-                     "`decimate = %u` makes %llu with the streams before, more than %d; write at most %u",
-                     decimate, (unsigned long long)before * decimate, DECIMATE_MAX,
-                     DECIMATE_MAX / before);
+        config_error(
+            build->errors, place_of(section, KEY_DECIMATE),
+            "`decimate = %u` makes %llu with the streams before, more than %d; write at most %u",
+            decimate, (unsigned long long)before * decimate, DECIMATE_MAX, DECIMATE_MAX / before);
         stream->decimate_total = before;
     }
 }
@@ -562,13 +564,14 @@ static uint64_t latency_block(struct build *build, const struct config_stream *s
     uint64_t hop = LATENCY_BLOCK_MIN;
     char shortest[40], rate[40];
     if (frames < 2 * LATENCY_BLOCK_MIN) {
-        config_error(build->errors, place_of(section, KEY_LATENCY),
-                     "`latency = %s` is %.0f frames at %s, too short to collect and compute a block; "
-                     "write at least %s, or the `block` itself",
-                     value_of(section, KEY_LATENCY)->text, frames,
-                     quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate),
-                     quantity_print(DIMENSION_TIME, 2 * LATENCY_BLOCK_MIN / stream->source.rate_hz,
-                                    shortest, sizeof shortest));
+        config_error(
+            build->errors, place_of(section, KEY_LATENCY),
+            "`latency = %s` is %.0f frames at %s, too short to collect and compute a block; "
+            "write at least %s, or the `block` itself",
+            value_of(section, KEY_LATENCY)->text, frames,
+            quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate),
+            quantity_print(DIMENSION_TIME, 2 * LATENCY_BLOCK_MIN / stream->source.rate_hz, shortest,
+                           sizeof shortest));
         return 0;
     }
     while (2 * hop <= frames / 2 && 2 * hop <= (uint64_t)schema_keys[KEY_BLOCK].maximum)
@@ -650,7 +653,7 @@ static int build_stream(struct build *build, uint32_t index)
     return 0;
 }
 
-/* ---- two sources on one address ------------------------------------------------------------ */
+/* ---- two sources on one address ---------------------------------------------------------- */
 
 static void check_sources(struct build *build)
 {

@@ -80,7 +80,10 @@ static json_t *answer_wedge(struct control *control, const json_t *question)
     static const struct {
         const char *name;
         enum wedge stage;
-    } stages[] = {{"loop", WEDGE_LOOP}, {"device", WEDGE_DEVICE}, {"writer", WEDGE_WRITER}, {"reader", WEDGE_READER}};
+    } stages[] = {{"loop", WEDGE_LOOP},
+                  {"device", WEDGE_DEVICE},
+                  {"writer", WEDGE_WRITER},
+                  {"reader", WEDGE_READER}};
     const char *stage = json_string_value(json_object_get(question, "stage"));
     for (size_t i = 0; control->hooks && stage != NULL && i < sizeof stages / sizeof *stages; i++) {
         if (strcmp(stage, stages[i].name) == 0) {

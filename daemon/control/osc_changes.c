@@ -17,9 +17,9 @@ static const double load_max = 0.9;
 
 /* What a stream's edges are made of, beside its configuration. */
 struct setting {
-    int filter;   /* index in the configuration; -1: as configured */
-    float *gain;  /* [output_count] */
-    bool *muted;  /* [output_count] */
+    int filter;  /* index in the configuration; -1: as configured */
+    float *gain; /* [output_count] */
+    bool *muted; /* [output_count] */
 };
 
 /* A wish that waits; its name has become an index. */
@@ -37,14 +37,15 @@ struct hash_text {
 struct tuning {
     struct tuning *next;
     struct pipeline *pipeline; /* compared, never followed, once it may be gone */
-    const struct stream *stream; /* the same; with the hash they tell one pipeline from a later one */
+    const struct stream
+        *stream; /* the same; with the hash they tell one pipeline from a later one */
     char hash[CONFIG_HASH_TEXT];
     struct setting now;        /* of the plan in use */
     struct setting then;       /* of the one being prepared */
     struct config_edge *edges; /* in use; NULL: as configured */
     struct waiting wishes[WISHES_MAX];
     uint32_t wished;
-    bool pending;              /* an exchange waits for its frame, or fades */
+    bool pending;                         /* an exchange waits for its frame, or fades */
     struct plan *old, *raw_old, *raw_new; /* in use until the exchange is through */
     struct tunings *owner;
 };
@@ -66,7 +67,8 @@ struct tunings {
     struct tuning_wish joined[WISHES_MAX]; /* that become true with it */
     uint32_t joined_count;
     struct config_stream stream; /* as wished */
-    struct config_stream raw_stream, raw_before; /* as wished and as it is, complex where an envelope is */
+    struct config_stream raw_stream,
+        raw_before; /* as wished and as it is, complex where an envelope is */
     enum output_form *raw_forms;
     struct config_edge *edges;
     struct plan *plan, *raw_old, *raw_new;
@@ -137,7 +139,7 @@ void tunings_free(struct tunings *tunings)
     free(tunings);
 }
 
-/* ---- wishes --------------------------------------------------------------------------------- */
+/* ---- wishes ------------------------------------------------------------------------------ */
 
 static struct setting make_setting(uint32_t outputs)
 {
@@ -167,7 +169,8 @@ static struct tuning *tuning_of(struct tunings *tunings, struct pipeline *pipeli
         return NULL;
     t->now = make_setting(outputs);
     t->then = make_setting(outputs);
-    if (t->now.gain == NULL || t->now.muted == NULL || t->then.gain == NULL || t->then.muted == NULL) {
+    if (t->now.gain == NULL || t->now.muted == NULL || t->then.gain == NULL ||
+        t->then.muted == NULL) {
         free_tuning(t);
         return NULL;
     }
@@ -194,14 +197,16 @@ static int check_filter(const struct pipeline *pipeline, const char *name, int *
     *index = config_find_filter(config, name);
     if (*index < 0)
         return problem_set(problem, ERROR_ARGUMENT,
-                           "there is no filter %s; add a section [filter %s] and reload", name, name);
+                           "there is no filter %s; add a section [filter %s] and reload", name,
+                           name);
     bool array = config->filters[*index].spec.type == FILTER_FK;
     for (uint32_t e = 0; e < stream->edge_count; e++)
         array = array || config->filters[stream->edges[e].filter].spec.type == FILTER_FK;
     if (array)
-        return problem_set(problem, ERROR_UNSUPPORTED,
-                           "filters of arrays (fk) have routes of their own; change the configuration and "
-                           "reload");
+        return problem_set(
+            problem, ERROR_UNSUPPORTED,
+            "filters of arrays (fk) have routes of their own; change the configuration and "
+            "reload");
     return 0;
 }
 
@@ -211,34 +216,36 @@ int tunings_wish(struct tunings *tunings, struct pipeline *pipeline, const struc
     const struct config_stream *stream = pipeline->stream_config;
     int filter = -1;
     if (wish->output > stream->output_count)
-        return problem_set(problem, ERROR_ARGUMENT, "stream %s has %u outputs, not %u", stream->name,
-                           stream->output_count, wish->output);
+        return problem_set(problem, ERROR_ARGUMENT, "stream %s has %u outputs, not %u",
+                           stream->name, stream->output_count, wish->output);
     if (wish->kind == TUNING_FILTER) {
         int error = check_filter(pipeline, wish->filter, &filter, problem);
         if (error != 0)
             return error;
     }
     if (wish->at_given && direct_alone(pipeline))
-        return problem_set(problem, ERROR_UNSUPPORTED,
-                           "`mode = direct` takes a change as soon as it is prepared; leave the frame out");
+        return problem_set(
+            problem, ERROR_UNSUPPORTED,
+            "`mode = direct` takes a change as soon as it is prepared; leave the frame out");
     uint64_t next = pipeline_next_output(pipeline);
     if (wish->at_given && wish->at_frame < next)
-        return problem_set(problem, ERROR_ARGUMENT, "frame %llu is computed already; the next is %llu",
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "frame %llu is computed already; the next is %llu",
                            (unsigned long long)wish->at_frame, (unsigned long long)next);
     struct tuning *t = tuning_of(tunings, pipeline);
     if (t == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     if (t->wished == WISHES_MAX)
         return problem_set(problem, ERROR_FULL,
-                           "%d changes of stream %s wait already; send them more slowly", WISHES_MAX,
-                           stream->name);
+                           "%d changes of stream %s wait already; send them more slowly",
+                           WISHES_MAX, stream->name);
     t->wishes[t->wished] = (struct waiting){*wish, filter};
     t->wishes[t->wished++].wish.filter = NULL; /* the message's */
     begin_next(tunings);
     return 0;
 }
 
-/* ---- the change: worker thread -------------------------------------------------------------- */
+/* ---- the change: worker thread ----------------------------------------------------------- */
 
 static int prepare_fade(struct tunings *tunings)
 {
@@ -260,10 +267,11 @@ static int prepare_fade(struct tunings *tunings)
     const struct plan *old = tunings->raw_old != NULL ? tunings->raw_old : pipeline->plan;
     const struct plan *new = tunings->raw_new != NULL ? tunings->raw_new : tunings->plan;
     if (error == 0 && !engine_batch_holds(pipeline->engine, old, new))
-        error = problem_set(problem, ERROR_LIMIT,
-                            "the blocks of stream %s are too large to compute two at once for a cross-fade; "
-                            "write s hard, or set a shorter `block`",
-                            pipeline->stream_config->name);
+        error = problem_set(
+            problem, ERROR_LIMIT,
+            "the blocks of stream %s are too large to compute two at once for a cross-fade; "
+            "write s hard, or set a shorter `block`",
+            pipeline->stream_config->name);
     return error;
 }
 
@@ -272,9 +280,9 @@ static void prepare(uv_work_t *work)
     struct tunings *tunings = work->data;
     const struct pipeline *pipeline = tunings->pipeline;
     struct problem *problem = &tunings->problem;
-    tunings->error = pipeline->direct == NULL
-                         ? 0
-                         : direct_filters(pipeline->config, &tunings->stream, &tunings->filters, problem);
+    tunings->error = pipeline->direct == NULL ? 0
+                                              : direct_filters(pipeline->config, &tunings->stream,
+                                                               &tunings->filters, problem);
     if (tunings->error != 0 || direct_alone(pipeline))
         return;
     int error = pipeline_make_plan(pipeline, &tunings->stream, &tunings->plan,
@@ -284,15 +292,16 @@ static void prepare(uv_work_t *work)
     if (error == 0) {
         error = stream_ring_prepare(pipeline->stream, tunings->plan, &tunings->ring, problem);
         if (error != 0)
-            problem_prefix(problem, error,
-                           "this filter needs %u frames of history and a larger ring, for which there is no "
-                           "memory (`input memory` in [device])",
-                           plan_info(tunings->plan)->history_frames);
+            problem_prefix(
+                problem, error,
+                "this filter needs %u frames of history and a larger ring, for which there is no "
+                "memory (`input memory` in [device])",
+                plan_info(tunings->plan)->history_frames);
     }
     tunings->error = error;
 }
 
-/* ---- the change: loop thread ---------------------------------------------------------------- */
+/* ---- the change: loop thread ------------------------------------------------------------- */
 
 static double load_of(const struct pipeline *pipeline, const struct plan *plan)
 {
@@ -300,7 +309,8 @@ static double load_of(const struct pipeline *pipeline, const struct plan *plan)
     return (double)plan_cost_ns(plan, blocks) / (blocks * stream_block_period_ns(pipeline->stream));
 }
 
-/* The load of all live streams on its device once `plan` has its place; refused when it rises above the limit. */
+/* The load of all live streams on its device once `plan` has its place; refused when it rises above
+ * the limit. */
 static int check_load(struct tunings *tunings)
 {
     const struct service *service = tunings->service;
@@ -316,10 +326,11 @@ static int check_load(struct tunings *tunings)
     }
     if (after <= load_max || after <= before)
         return 0;
-    return problem_set(&tunings->problem, ERROR_LIMIT,
-                       "the load would be %.0f %%, more than %.0f %%; shorten the filter, or use longer "
-                       "blocks",
-                       100 * after, 100 * load_max);
+    return problem_set(
+        &tunings->problem, ERROR_LIMIT,
+        "the load would be %.0f %%, more than %.0f %%; shorten the filter, or use longer "
+        "blocks",
+        100 * after, 100 * load_max);
 }
 
 static void close_retired(uv_work_t *work)
@@ -343,8 +354,7 @@ static bool retire(struct tunings *tunings, struct plan *a, struct plan *b, stru
     struct retirement *retirement = calloc(1, sizeof *retirement);
     if (retirement == NULL)
         return false;
-    *retirement = (struct retirement){
-        .work.data = retirement, .plans = {a, b, c}, .ring = ring};
+    *retirement = (struct retirement){.work.data = retirement, .plans = {a, b, c}, .ring = ring};
     uv_queue_work(&tunings->service->loop, &retirement->work, close_retired, after_close);
     return true;
 }
@@ -368,10 +378,11 @@ static int check_delay(struct tunings *tunings)
     const struct pipeline *pipeline = tunings->pipeline;
     if (!pipeline->stream_config->align || tunings->delay_frames == pipeline->delay_frames)
         return 0;
-    return problem_set(&tunings->problem, ERROR_UNSUPPORTED,
-                       "stream %s is aligned, and this filter delays by %g frames where the one in use delays by "
-                       "%g; give both one delay, or set `align = no`",
-                       pipeline->stream_config->name, tunings->delay_frames, pipeline->delay_frames);
+    return problem_set(
+        &tunings->problem, ERROR_UNSUPPORTED,
+        "stream %s is aligned, and this filter delays by %g frames where the one in use delays by "
+        "%g; give both one delay, or set `align = no`",
+        pipeline->stream_config->name, tunings->delay_frames, pipeline->delay_frames);
 }
 
 /* NULL: out of memory. */
@@ -398,9 +409,10 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
     uint64_t next = pipeline_next_output(pipeline);
     *frame = wish->at_given ? wish->at_frame : next;
     if (*frame < next)
-        return problem_set(&tunings->problem, ERROR_ARGUMENT,
-                           "frame %llu was computed while the change was prepared; name a later one",
-                           (unsigned long long)*frame);
+        return problem_set(
+            &tunings->problem, ERROR_ARGUMENT,
+            "frame %llu was computed while the change was prepared; name a later one",
+            (unsigned long long)*frame);
     const char *taps_hash = keep_hash(tunings);
     if (taps_hash == NULL)
         return problem_set(&tunings->problem, ERROR_MEMORY, "out of memory");
@@ -410,7 +422,8 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
         .delay_frames = tunings->delay_frames,
         .taps_hash = taps_hash,
         .how = wish->how,
-        .fade_frames = (uint32_t)fmax(1, round(wish->fade_s * pipeline->stream_config->source.rate_hz)),
+        .fade_frames =
+            (uint32_t)fmax(1, round(wish->fade_s * pipeline->stream_config->source.rate_hz)),
         .raw_old = tunings->raw_old,
         .raw_new = tunings->raw_new,
         .forms = pipeline->stream_config->outputs,
@@ -428,9 +441,10 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
     if (error != 0) {
         t->old = t->raw_old = t->raw_new = NULL;
         t->pending = false;
-        return problem_set(&tunings->problem, error,
-                           "the plan for this change differs from the one in use; set `variant` in the "
-                           "configuration, and reload");
+        return problem_set(
+            &tunings->problem, error,
+            "the plan for this change differs from the one in use; set `variant` in the "
+            "configuration, and reload");
     }
     pipeline->plan = tunings->plan;
     pipeline->delay_frames = tunings->delay_frames;
@@ -544,8 +558,8 @@ static void take_wishes(struct tunings *tunings, struct tuning *t)
     memmove(t->wishes, t->wishes + taken, t->wished * sizeof *t->wishes);
 }
 
-/* For a cross-fade whose parts cannot be mixed as they are: forms with complex numbers where there are envelopes,
- * results in floats; NULL when it needs neither. */
+/* For a cross-fade whose parts cannot be mixed as they are: forms with complex numbers where there
+ * are envelopes, results in floats; NULL when it needs neither. */
 static int make_forms(struct tunings *tunings)
 {
     const struct config_stream *stream = &tunings->stream;

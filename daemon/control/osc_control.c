@@ -39,7 +39,7 @@ struct request {
     struct pipeline *pipeline; /* rows of a stream */
 };
 
-/* ---- answers -------------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 static void refuse(const struct request *request, const char *text)
 {
@@ -55,8 +55,8 @@ static const char *address_of(char text[128], const char *stream, enum osc_word 
     return text;
 }
 
-/* The last argument, when it is a number: another port of the same host that answers go to. False: it is
- * no port, or there is no room for another peer. */
+/* The last argument, when it is a number: another port of the same host that answers go to. False:
+ * it is no port, or there is no room for another peer. */
 static bool read_port(struct request *request)
 {
     double port;
@@ -76,7 +76,7 @@ static bool read_port(struct request *request)
     return osc_peer_prove(peer);
 }
 
-/* ---- questions ------------------------------------------------------------------------------ */
+/* ---- questions --------------------------------------------------------------------------- */
 
 static void on_list(struct request *request)
 {
@@ -190,7 +190,7 @@ static void on_narrow(struct request *request)
         refuse(request, "write i 1 or i 0");
 }
 
-/* ---- changes -------------------------------------------------------------------------------- */
+/* ---- changes ----------------------------------------------------------------------------- */
 
 static void wish(struct request *request, struct tuning_wish *wish)
 {
@@ -296,12 +296,14 @@ static void on_filter(struct request *request)
     while (row < HOWS && strcmp(how, how_table[row].name) != 0)
         row++;
     if (row == HOWS) {
-        refuse(request, "write s fade, s hard or s clear after the filter and the frame, or leave it out to fade");
+        refuse(request, "write s fade, s hard or s clear after the filter and the frame, or leave "
+                        "it out to fade");
         return;
     }
-    if (osc_peek(&request->reader) != '\0' &&
-        (!osc_read_number(&request->reader, &fade_ms) || !(fade_ms > 0 && fade_ms <= FADE_MAX_MS))) {
-        refuse(request, "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out");
+    if (osc_peek(&request->reader) != '\0' && (!osc_read_number(&request->reader, &fade_ms) ||
+                                               !(fade_ms > 0 && fade_ms <= FADE_MAX_MS))) {
+        refuse(request,
+               "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out");
         return;
     }
     w.how = how_table[row].how;
@@ -309,26 +311,24 @@ static void on_filter(struct request *request)
     wish(request, &w);
 }
 
-/* ---- dispatch ------------------------------------------------------------------------------- */
+/* ---- dispatch ---------------------------------------------------------------------------- */
 
 static void (*const handlers[OSC_WORDS])(struct request *request) = {
-    [OSC_LIST] = on_list,
-    [OSC_INFO] = on_info,
-    [OSC_SUBSCRIBE] = on_subscribe,
-    [OSC_UNSUBSCRIBE] = on_unsubscribe,
-    [OSC_GAIN] = on_gain,
-    [OSC_MUTE] = on_mute,
-    [OSC_FILTER] = on_filter,
-    [OSC_NARROW] = on_narrow,
+    [OSC_LIST] = on_list,           [OSC_INFO] = on_info,
+    [OSC_SUBSCRIBE] = on_subscribe, [OSC_UNSUBSCRIBE] = on_unsubscribe,
+    [OSC_GAIN] = on_gain,           [OSC_MUTE] = on_mute,
+    [OSC_FILTER] = on_filter,       [OSC_NARROW] = on_narrow,
 };
 
-/* The one row whose word matches; its number of parts decides between rows of streams and others. */
+/* The one row whose word matches; its number of parts decides between rows of streams and others.
+ */
 static int find_row(const struct osc_part *parts, int count)
 {
     const struct osc_part *word = &parts[count - 1];
     for (int i = 0; i < OSC_WORDS; i++)
         if (osc_table[i].inward && osc_table[i].of_stream == (count == 2) &&
-            osc_part_matches(word->text, word->length, osc_table[i].word, strlen(osc_table[i].word)))
+            osc_part_matches(word->text, word->length, osc_table[i].word,
+                             strlen(osc_table[i].word)))
             return i;
     return -1;
 }
@@ -341,11 +341,13 @@ static void to_streams(struct request *request, int row, const struct osc_part *
     for (uint32_t i = 0; i < service->count; i++) {
         struct pipeline *pipeline = service->pipelines[i];
         const char *name = pipeline->stream_config->name;
-        if (pipeline->retired || !osc_part_matches(stream->text, stream->length, name, strlen(name)))
+        if (pipeline->retired ||
+            !osc_part_matches(stream->text, stream->length, name, strlen(name)))
             continue;
         request->pipeline = pipeline;
         request->peer = asker;
-        request->reader = (struct osc_reader){.message = request->message, .at = request->message->arguments};
+        request->reader =
+            (struct osc_reader){.message = request->message, .at = request->message->arguments};
         handlers[row](request);
         found++;
     }
@@ -382,7 +384,7 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
         handlers[row](&request);
 }
 
-/* ---- what subscriptions ask ------------------------------------------------------------------ */
+/* ---- what subscriptions ask -------------------------------------------------------------- */
 
 static bool measure(void *context, const char *stream, struct osc_measures *measures)
 {
@@ -403,7 +405,7 @@ static bool measure(void *context, const char *stream, struct osc_measures *meas
     return true;
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 int osc_control_open(struct service *service, struct osc_control **out, struct problem *problem)
 {

@@ -15,7 +15,8 @@ struct osc_control;
 int osc_control_open(struct service *service, struct osc_control **out, struct problem *problem);
 /* No questions from here on; uv's closes follow. NULL is fine. */
 void osc_control_close(struct osc_control *control);
-/* The loop has ended, the engine is still there: plans that were never taken out of use. NULL is fine. */
+/* The loop has ended, the engine is still there: plans that were never taken out of use. NULL is
+ * fine. */
 void osc_control_free(struct osc_control *control);
 
 #endif

@@ -11,10 +11,13 @@
 #include "control/status_internal.h"
 
 const struct status_quantile status_quantiles[STATUS_QUANTILES] = {
-    {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999},
+    {"p50", 0.5},
+    {"p90", 0.9},
+    {"p99", 0.99},
+    {"p99.9", 0.999},
 };
 
-/* ---- texts -------------------------------------------------------------------------------------- */
+/* ---- texts ------------------------------------------------------------------------------- */
 
 /* "350 ns", "12.5 us", "3.21 ms", "4.2 s": three digits that count. */
 static const char *duration_text(int64_t duration_ns, char text[24])
@@ -49,7 +52,7 @@ static void print_part(FILE *out, const char *name, uint64_t count)
         fprintf(out, " + %s %" PRIu64, name, count);
 }
 
-/* ---- one stream ----------------------------------------------------------------------------------- */
+/* ---- one stream -------------------------------------------------------------------------- */
 
 static void print_head(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
 {
@@ -64,19 +67,22 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
     fprintf(out, "\n  plan          %s, block %u, FFT %u, %u partition%s, taps %u\n", plan->variant,
             plan->hop, plan->fft, plan->partitions, plan->partitions == 1 ? "" : "s",
             plan->taps_longest);
-    fprintf(out, "  device        %d: %s\n", pipeline->seat->index, engine_device(pipeline->engine)->name);
+    fprintf(out, "  device        %d: %s\n", pipeline->seat->index,
+            engine_device(pipeline->engine)->name);
     if (config->decimate > 1)
         fprintf(out, "  decimation    1 frame of %u is kept: %.10g Hz\n", config->decimate,
                 config->output_rate_hz);
-    fprintf(out, "  filter delay  %.10g frames, %s%s\n", stats->delay_frames,
-            duration_text((int64_t)llround(stats->delay_frames / config->output_rate_hz * 1e9), text),
-            config->align ? ", applied" : "");
+    fprintf(
+        out, "  filter delay  %.10g frames, %s%s\n", stats->delay_frames,
+        duration_text((int64_t)llround(stats->delay_frames / config->output_rate_hz * 1e9), text),
+        config->align ? ", applied" : "");
     if (stats->last_frame_ns != 0)
         fprintf(out, "  last frame    %" PRIu64 ", %s ago\n", stats->last_frame,
                 duration_text(clock_monotonic_ns() - stats->last_frame_ns, text));
     else
         fprintf(out, "  last frame    none yet\n");
-    fprintf(out, "  epochs        %" PRIu64 ", records %" PRIu64 "\n", stats->epochs, stats->records);
+    fprintf(out, "  epochs        %" PRIu64 ", records %" PRIu64 "\n", stats->epochs,
+            stats->records);
 }
 
 static void print_quality(const struct stream_stats *stats, bool live, FILE *out)
@@ -103,24 +109,27 @@ static void print_quality(const struct stream_stats *stats, bool live, FILE *out
         fprintf(out, "%s%s %" PRIu64, separator, invalid_cause_name(cause), stats->invalid[cause]);
         separator = ", ";
     }
-    fprintf(out, "\n  load          %.1f %% now, %.1f %% worst; buffer %.1f %% full\n", 100 * stats->load,
-            100 * stats->load_worst, 100 * stats->fill);
-    fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches", stats->blocks, stats->batches);
+    fprintf(out, "\n  load          %.1f %% now, %.1f %% worst; buffer %.1f %% full\n",
+            100 * stats->load, 100 * stats->load_worst, 100 * stats->fill);
+    fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches", stats->blocks,
+            stats->batches);
     if (live)
         fprintf(out, ", %" PRIu64 " past the deadline\n", stats->deadline_misses);
     else
         fprintf(out, "; no deadline, the source waits\n");
 }
 
-static void print_channels(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
+static void print_channels(const struct pipeline *pipeline, const struct stream_stats *stats,
+                           FILE *out)
 {
-    fprintf(out, "  channel %14s %14s %14s %12s %12s\n", "DC", "RMS", "peak", "overloads", "non-finite");
+    fprintf(out, "  channel %14s %14s %14s %12s %12s\n", "DC", "RMS", "peak", "overloads",
+            "non-finite");
     for (uint32_t c = 0; c < stats->channels; c++) {
         const struct channel_levels *levels = &stats->levels[c];
         double frames = levels->frames > 0 ? (double)levels->frames : 1;
         fprintf(out, "  %7u %14.6g %14.6g %14.6g %12" PRIu64 " %12" PRIu64 "  %s\n", c + 1,
-                levels->sum / frames, sqrt(levels->sum_squares / frames), levels->peak, levels->overload,
-                levels->nonfinite, pipeline->stream_config->scales[c].unit);
+                levels->sum / frames, sqrt(levels->sum_squares / frames), levels->peak,
+                levels->overload, levels->nonfinite, pipeline->stream_config->scales[c].unit);
     }
 }
 
@@ -147,7 +156,8 @@ static void print_latency(const struct stream_stats *stats, FILE *out)
 
 static void print_datagrams(const struct source_ledger *ledger, FILE *out)
 {
-    fprintf(out, "  datagrams     %" PRIu64 " = accepted %" PRIu64, ledger->datagrams, ledger->accepted);
+    fprintf(out, "  datagrams     %" PRIu64 " = accepted %" PRIu64, ledger->datagrams,
+            ledger->accepted);
     print_part(out, "held", ledger->held);
     for (int reject = 0; reject < REJECTS; reject++)
         print_part(out, reject_name(reject), ledger->rejected[reject]);
@@ -164,7 +174,9 @@ static void print_datagrams(const struct source_ledger *ledger, FILE *out)
         fprintf(out, ", %" PRIu64 " trains", ledger->receive.trains);
     fprintf(out, "\n");
     if (!ledger->loss_detectable)
-        fprintf(out, "                this source carries no numbers: loss on the network cannot be seen\n");
+        fprintf(
+            out,
+            "                this source carries no numbers: loss on the network cannot be seen\n");
 }
 
 static void print_follow(const struct sound_report *report, FILE *out)
@@ -183,7 +195,9 @@ static void print_sound(const struct sound_report *report, double rate_hz, FILE 
 {
     const struct sound_status *card = &report->card;
     char text[24];
-    fprintf(out, "  sound card    `%s` (%s), %s, period %" PRIu32 " frames, session %" PRIu64 "; callbacks %" PRIu64,
+    fprintf(out,
+            "  sound card    `%s` (%s), %s, period %" PRIu32 " frames, session %" PRIu64
+            "; callbacks %" PRIu64,
             card->obtained.device, card->obtained.api, card->running ? "running" : "not running",
             card->period_frames, card->sessions, card->counters[SOUND_CALLBACKS]);
     for (int i = SOUND_CALLBACKS + 1; i < SOUND_COUNTERS; i++)
@@ -193,14 +207,18 @@ static void print_sound(const struct sound_report *report, double rate_hz, FILE 
     if (report->plays && report->anchored && report->follows)
         print_follow(report, out);
     else if (report->plays && report->anchored)
-        fprintf(out, "\n                plays %" PRIu64 " frames (%s) later; frame n is the card's n%+" PRId64,
-                report->latency_frames,
-                duration_text((int64_t)llround((double)report->latency_frames / rate_hz * 1e9), text),
-                report->offset_frames);
+        fprintf(
+            out,
+            "\n                plays %" PRIu64
+            " frames (%s) later; frame n is the card's n%+" PRId64,
+            report->latency_frames,
+            duration_text((int64_t)llround((double)report->latency_frames / rate_hz * 1e9), text),
+            report->offset_frames);
     fprintf(out, "\n");
 }
 
-static void print_ledgers(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
+static void print_ledgers(const struct pipeline *pipeline, const struct stream_stats *stats,
+                          FILE *out)
 {
     struct sound_report report;
     struct source_ledger datagrams;
@@ -208,7 +226,8 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         print_datagrams(&datagrams, out);
     if (pipeline_source_sound(pipeline, &report))
         print_sound(&report, pipeline->stream_config->source.rate_hz, out);
-    fprintf(out, "  frames in     %" PRIu64 " = received %" PRIu64, stats->timeline_in, stats->received);
+    fprintf(out, "  frames in     %" PRIu64 " = received %" PRIu64, stats->timeline_in,
+            stats->received);
     print_part(out, "awaited", stats->awaited);
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
         print_part(out, invalid_cause_name(cause), stats->gap[cause]);
@@ -222,8 +241,8 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         const struct pipeline_sink *sink = &pipeline->sinks[i];
         struct sink_ledger ledger;
         pipeline_sink_ledger(sink, &ledger);
-        fprintf(out, "  sink %-8s %" PRIu64 " = delivered %" PRIu64, sink->config->name, ledger.frames,
-                ledger.delivered);
+        fprintf(out, "  sink %-8s %" PRIu64 " = delivered %" PRIu64, sink->config->name,
+                ledger.frames, ledger.delivered);
         print_part(out, "pending", ledger.pending);
         for (int drop = 0; drop < DROPS; drop++)
             print_part(out, drop_name(drop), ledger.dropped[drop]);
@@ -245,8 +264,8 @@ void status_print(const struct status_source *source, FILE *out)
             duration_text(clock_monotonic_ns() - source->started_ns, text));
     for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++) {
         const struct device_info *device = engine_device(seat->engine);
-        fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name, device->platform,
-                device->driver);
+        fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name,
+                device->platform, device->driver);
     }
     fputc('\n', out);
     for (uint32_t i = 0; i < source->count; i++) {

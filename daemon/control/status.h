@@ -18,8 +18,8 @@ struct status_source {
     struct pipeline *const *pipelines; /* [count], prepared; retired ones are left out */
     uint32_t count;
     const struct devices *devices;
-    const char *state;                /* "running", "stopping", "stopped" */
-    int64_t started_ns;               /* monotonic */
+    const char *state;  /* "running", "stopping", "stopped" */
+    int64_t started_ns; /* monotonic */
 };
 
 void status_print(const struct status_source *source, FILE *out);
@@ -27,7 +27,9 @@ void status_print(const struct status_source *source, FILE *out);
 /* The same as one JSON object, the caller's; NULL: no memory. */
 json_t *status_json(const struct status_source *source);
 
-/* Written whole or not at all (a new file renamed over the old one). 0 or an error with its sentence. */
-int status_write_json(const struct status_source *source, const char *path, struct problem *problem);
+/* Written whole or not at all (a new file renamed over the old one). 0 or an error with its
+ * sentence. */
+int status_write_json(const struct status_source *source, const char *path,
+                      struct problem *problem);
 
 #endif

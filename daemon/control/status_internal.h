@@ -8,6 +8,7 @@ struct status_quantile {
 };
 
 enum { STATUS_QUANTILES = 4 };
-extern const struct status_quantile status_quantiles[STATUS_QUANTILES]; /* the maximum stands apart */
+extern const struct status_quantile
+    status_quantiles[STATUS_QUANTILES]; /* the maximum stands apart */
 
 #endif

@@ -31,8 +31,9 @@ static json_t *histogram_json(const struct histogram *histogram)
     json_t *object = json_object();
     json_object_set_new(object, "count", integer(histogram->count));
     for (int q = 0; q < STATUS_QUANTILES; q++)
-        json_object_set_new(object, status_quantiles[q].name,
-                            json_integer(histogram_quantile(histogram, status_quantiles[q].quantile)));
+        json_object_set_new(
+            object, status_quantiles[q].name,
+            json_integer(histogram_quantile(histogram, status_quantiles[q].quantile)));
     json_object_set_new(object, "max", json_integer(histogram->max_ns));
     return object;
 }
@@ -42,7 +43,8 @@ static json_t *receive_json(const struct receive_figures *receive)
     json_t *object = json_object(), *costs = json_object();
     for (int path = 0; path < RECEIVE_PATHS; path++)
         json_object_set_new(costs, receive_path_name((enum receive_path)path),
-                            receive->cost_ns[path] > 0 ? real(receive->cost_ns[path]) : json_null());
+                            receive->cost_ns[path] > 0 ? real(receive->cost_ns[path])
+                                                       : json_null());
     json_object_set_new(object, "wanted", json_string(receive_path_name(receive->wish)));
     json_object_set_new(object, "path", json_string(receive_path_name(receive->path)));
     json_object_set_new(object, "datagram_cost_ns", costs);
@@ -127,9 +129,12 @@ static json_t *sound_json(const struct sound_report *report)
     json_object_set_new(object, "output_latency_s", real(card->obtained.output_latency_s));
     json_object_set_new(object, "priority", json_integer(card->obtained.priority));
     if (card->obtained.direct_period_ns > 0) {
-        json_object_set_new(object, "direct_period_ns", integer((uint64_t)card->obtained.direct_period_ns));
-        json_object_set_new(object, "direct_median_ns", integer((uint64_t)card->obtained.direct_median_ns));
-        json_object_set_new(object, "direct_worst_ns", integer((uint64_t)card->obtained.direct_worst_ns));
+        json_object_set_new(object, "direct_period_ns",
+                            integer((uint64_t)card->obtained.direct_period_ns));
+        json_object_set_new(object, "direct_median_ns",
+                            integer((uint64_t)card->obtained.direct_median_ns));
+        json_object_set_new(object, "direct_worst_ns",
+                            integer((uint64_t)card->obtained.direct_worst_ns));
     }
     json_object_set_new(object, "running", json_boolean(card->running));
     json_object_set_new(object, "sessions", integer(card->sessions));
@@ -226,7 +231,8 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_object_set_new(object, "epochs", integer(stats.epochs));
     json_object_set_new(object, "records", integer(stats.records));
     if (stats.last_gap_realtime_ns != 0)
-        json_object_set_new(object, "last_gap_realtime_ns", json_integer(stats.last_gap_realtime_ns));
+        json_object_set_new(object, "last_gap_realtime_ns",
+                            json_integer(stats.last_gap_realtime_ns));
     json_t *invalid = json_object();
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
         json_object_set_new(invalid, invalid_cause_name(cause), integer(stats.invalid[cause]));

@@ -45,7 +45,7 @@ enum {
 
 _Static_assert(sizeof(struct report_row) == sizeof(struct block_report), "one report, two names");
 
-/* ---- kernels ------------------------------------------------------------------------------ */
+/* ---- kernels ----------------------------------------------------------------------------- */
 
 enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 768 };
 
@@ -61,7 +61,7 @@ struct kernel {
 /* A transform lies in local memory, or in a scratch piece of STATE when it does not fit. */
 enum scratch { SCRATCH_LOCAL, SCRATCH_GLOBAL, SCRATCHES };
 
-/* ---- rings -------------------------------------------------------------------------------- */
+/* ---- rings ------------------------------------------------------------------------------- */
 
 struct ring_memory {
     struct ring ring;                      /* first: the caller's pointer */
@@ -87,7 +87,7 @@ int ring_take(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes, 
               struct problem *problem);
 void ring_give(struct engine *engine, struct ring *ring);
 
-/* ---- plans ---------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 enum { STAGES_MAX = 8, STAGE_NUMBERS = 4 };
 
@@ -99,29 +99,29 @@ enum stage_keeps {
     KEEPS_PLANES,  /* for layout.tail_blocks */
 };
 
-/* A stage without a kernel of the engine's launching: computes the rows at once or enqueues what does, on
- * the device thread. 0 or ERROR_DEVICE, logged. */
+/* A stage without a kernel of the engine's launching: computes the rows at once or enqueues what
+ * does, on the device thread. 0 or ERROR_DEVICE, logged. */
 typedef int stage_function(struct engine *engine, const struct plan *plan, const struct row *rows,
-                            uint32_t count);
+                           uint32_t count);
 
 /*
  * One launch of a batch. A batch runs the stages of its plans in the order of their numbers;
  * plans whose stages are alike (stages_alike) share the launch: their rows lie side by side.
  */
 struct stage {
-    struct kernel *kernel;  /* NULL: `run` does it */
+    struct kernel *kernel; /* NULL: `run` does it */
     stage_function *run;
-    uint32_t items;         /* work-items of a group */
-    uint32_t group_blocks;  /* blocks of a row that a group computes */
-    uint32_t group_rows;    /* rows that a group computes; `count` is a multiple of it */
-    uint64_t local_bytes;   /* of the argument local_points */
-    uint64_t shared_bytes;  /* of the argument shared; 0: a report for each item */
+    uint32_t items;        /* work-items of a group */
+    uint32_t group_blocks; /* blocks of a row that a group computes */
+    uint32_t group_rows;   /* rows that a group computes; `count` is a multiple of it */
+    uint64_t local_bytes;  /* of the argument local_points */
+    uint64_t shared_bytes; /* of the argument shared; 0: a report for each item */
     enum stage_keeps keeps;
-    struct kernel *own[3];  /* those that `run` launches itself */
-    uint32_t keeps_blocks;  /* at most so many blocks before the item leave what is needed; 0: all */
-    uint32_t span_blocks;   /* its rows take so many blocks as one: row.start is where the span of the
-                               first block begins; 0: one */
-    struct device_tree *tree; /* NULL: the plan's */
+    struct kernel *own[3]; /* those that `run` launches itself */
+    uint32_t keeps_blocks; /* at most so many blocks before the item leave what is needed; 0: all */
+    uint32_t span_blocks; /* its rows take so many blocks as one: row.start is where the span of the
+                             first block begins; 0: one */
+    struct device_tree *tree;        /* NULL: the plan's */
     uint64_t numbers[STAGE_NUMBERS]; /* further arguments of the kernel, ulong */
     uint32_t number_count;
     struct row *rows; /* templates, [count] of `capacity` */
@@ -154,15 +154,16 @@ struct layout {
     uint32_t history_blocks;   /* (partitions - 1) · partition_blocks */
     uint32_t tail_blocks;      /* D: blocks whose tails reach into one, overlap-add only */
     enum scratch scratch;
-    uint32_t planes;     /* transforms of scratch a group has */
-    uint32_t items;      /* work-items of a group, unless a stage says otherwise */
-    uint32_t vector;     /* lanes of a vector; 0: the kernels' own */
-    uint32_t tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
+    uint32_t planes; /* transforms of scratch a group has */
+    uint32_t items;  /* work-items of a group, unless a stage says otherwise */
+    uint32_t vector; /* lanes of a vector; 0: the kernels' own */
+    uint32_t
+        tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
     struct {
         uint32_t span;       /* R: blocks of a long block; 0: there is no tail */
         uint32_t fft;        /* its N, at least 2·R·L */
         uint32_t partitions; /* of R·L taps, behind the first 2·R·L */
-    } tail; /* partitioned only */
+    } tail;                  /* partitioned only */
 };
 
 struct plan {
@@ -170,10 +171,11 @@ struct plan {
     struct engine *engine;
     struct plan_info info;
     struct layout layout;
-    struct device_tree *tree; /* NULL: layout.tree_lanes is 0 */
+    struct device_tree *tree;      /* NULL: layout.tree_lanes is 0 */
     struct device_tree *tail_tree; /* NULL: layout.tail.span is 0 */
     uint32_t hop, blocks_max;
-    uint32_t report_rows; /* of a block: its inputs' reports, and place for its outputs' clip counts */
+    uint32_t
+        report_rows; /* of a block: its inputs' reports, and place for its outputs' clip counts */
     struct stage stages[STAGES_MAX];
     uint32_t stage_count;
     uint32_t rows_most; /* rows one item can need */
@@ -251,10 +253,12 @@ struct variant {
     double pace; /* operations in the time in which partitions do one */
     bool overlap_add;
     bool partitions;
-    bool formats;   /* encodes its results (encode.clh); else plans that ask for it get floats */
-    bool components_apart; /* and the real part of an envelope waits in row.real_parts for the other */
-    bool vectors; /* the width of its vectors is a choice (spec.vector) */
-    bool decimates; /* computes or at least writes only the frames that a plan keeps (row.decimate) */
+    bool formats; /* encodes its results (encode.clh); else plans that ask for it get floats */
+    bool components_apart; /* and the real part of an envelope waits in row.real_parts for the other
+                            */
+    bool vectors;          /* the width of its vectors is a choice (spec.vector) */
+    bool decimates; /* computes or at least writes only the frames that a plan keeps (row.decimate)
+                     */
     const char *(*objection)(const struct engine *engine, const struct plan_spec *spec,
                              bool by_name);
     int (*layout)(const struct engine *engine, const struct plan_spec *spec,
@@ -275,8 +279,8 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
 int layout_standard(const struct engine *engine, const struct plan_spec *spec,
                     const struct variant *variant, bool by_name, struct layout *layout,
                     struct problem *problem);
-/* The cheapest N for `taps` in partitions of whole blocks, by operations; 0: there is none. How many
- * partitions that makes, and the operations a block costs. */
+/* The cheapest N for `taps` in partitions of whole blocks, by operations; 0: there is none. How
+ * many partitions that makes, and the operations a block costs. */
 uint32_t layout_partitioned_fft(const struct engine *engine, const struct plan_spec *spec,
                                 uint32_t taps);
 uint32_t layout_partition_count(uint32_t fft, uint32_t hop, uint32_t taps);
@@ -311,8 +315,9 @@ void row_to_output(const struct build *build, uint32_t output, struct row *row);
 uint32_t row_form(enum output_form form);
 uint32_t output_components(const struct build *build, uint32_t output);
 uint64_t spectra_place(struct build *build); /* returns floats */
-/* The same for components (the real or the imaginary taps of a filter) laid out in another way: what one
- * takes, relative places of all and their sum; then each written and its place made one in SPECTRUM. */
+/* The same for components (the real or the imaginary taps of a filter) laid out in another way:
+ * what one takes, relative places of all and their sum; then each written and its place made one in
+ * SPECTRUM. */
 uint64_t spectra_place_components(struct build *build,
                                   uint64_t (*component_floats)(const struct plan *plan,
                                                                const struct taps *taps));
@@ -324,8 +329,8 @@ void spectra_fill_components(struct build *build,
 void spectra_write(const struct tree *tree, const double *h, uint32_t count, uint64_t each,
                    uint32_t fft, double *work, float *spectra);
 
-/* Whether a kernel turns the bytes of a word round: those of 2 and 4 bytes it moves as this machine's
- * integers, others byte by byte, the lowest first. */
+/* Whether a kernel turns the bytes of a word round: those of 2 and 4 bytes it moves as this
+ * machine's integers, others byte by byte, the lowest first. */
 static inline bool word_swapped(const struct sample_format *format)
 {
     const bool whole = format->bytes == 2 || format->bytes == 4;
@@ -342,8 +347,8 @@ void results_measure(struct build *build);
 void results_of_row(const struct build *build, uint32_t output, struct row *row);
 /* The kernels' options (encode.clh), "" for native floats. Returns their length. */
 int results_options(const struct plan *plan, char *options, size_t bytes);
-/* The value that a sample stands for, `want` being what it should be: codes are taken for `want` as far
- * as rounding and saturation explain them. Floats as they are. */
+/* The value that a sample stands for, `want` being what it should be: codes are taken for `want` as
+ * far as rounding and saturation explain them. Floats as they are. */
 double results_value(const struct plan *plan, const uint8_t *sample, double want);
 /* What a plan of this variant gives of what the specification wishes. */
 struct result_format results_granted(const struct engine *engine, const struct variant *variant,
@@ -393,8 +398,7 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
                  struct problem *problem);
 void lanes_measure(struct build *build);
 int lanes_fill(struct build *build, struct problem *problem);
-const char *host_objection(const struct engine *engine, const struct plan_spec *spec,
-                           bool by_name);
+const char *host_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name);
 int host_layout(const struct engine *engine, const struct plan_spec *spec,
                 const struct variant *variant, bool by_name, struct layout *layout,
                 struct problem *problem);
@@ -424,7 +428,7 @@ void engine_make_resident(struct engine *engine, const struct plan *plan);
 /* tune.c: the shape's name in wisdom. */
 void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE]);
 
-/* ---- batches -------------------------------------------------------------------------------- */
+/* ---- batches ----------------------------------------------------------------------------- */
 
 struct slot {
     struct batch batch; /* first: the caller's pointer */
@@ -446,7 +450,7 @@ struct slot {
     bool worker; /* the self-test's slot: a worker waits */
 };
 
-/* ---- the engine ------------------------------------------------------------------------------ */
+/* ---- the engine -------------------------------------------------------------------------- */
 
 enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET, REQUEST_FEEDS };
 
@@ -476,8 +480,9 @@ struct engine {
     /* WORKER, under `workers`; the device thread while a reset waits for it */
     pthread_mutex_t workers;
     cl_context context;
-    cl_command_queue queue;  /* device thread: kernels, and the copies of small batches */
-    cl_command_queue in, out; /* the same: copies of large batches, beside the kernels; NULL: no twin */
+    cl_command_queue queue; /* device thread: kernels, and the copies of small batches */
+    cl_command_queue in,
+        out; /* the same: copies of large batches, beside the kernels; NULL: no twin */
     cl_command_queue upload; /* workers */
     bool twin;
     struct device_tree trees[2][32]; /* without and with root lanes; by log2 N */
@@ -516,7 +521,8 @@ struct engine {
     struct spsc waiting;
 
     /* device thread */
-    struct slot *watched; /* the one batch that runs, when the device thread looks for its end; NULL: none */
+    struct slot *
+        watched; /* the one batch that runs, when the device thread looks for its end; NULL: none */
     struct slot *running[BATCHES_MAX + 1];
     uint32_t running_count;
     int64_t last_completed_ns;
@@ -545,9 +551,11 @@ struct kernel_argument {
     const void *value;
 };
 
-/* launch.c, device thread: sets all arguments and enqueues a launch on engine->queue. `event` may be NULL. */
-cl_int kernel_launch(struct engine *engine, cl_kernel kernel, const struct kernel_argument *arguments,
-                     cl_uint count, const size_t global[2], const size_t local[2], cl_event *event);
+/* launch.c, device thread: sets all arguments and enqueues a launch on engine->queue. `event` may
+ * be NULL. */
+cl_int kernel_launch(struct engine *engine, cl_kernel kernel,
+                     const struct kernel_argument *arguments, cl_uint count, const size_t global[2],
+                     const size_t local[2], cl_event *event);
 
 /* launch.c, device thread: enqueues everything and sets slot->event. 0 or ERROR_DEVICE, logged. */
 int batch_launch(struct engine *engine, struct slot *slot);

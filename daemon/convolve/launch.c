@@ -301,7 +301,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
     return used;
 }
 
-/* ---- a device with memory of its own ------------------------------------------------------- */
+/* ---- a device with memory of its own ----------------------------------------------------- */
 
 /*
  * Large batches go through three queues, so that the copies of one run beside the kernels of
@@ -408,9 +408,9 @@ static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slo
                                &slot->event);
 }
 
-/* The counts of clipped samples begin at zero, in the memory where the kernels add to them. On a device
- * with memory of its own in one go, over the reports between them, which the kernels write later: a
- * fill of its own for each of 64 items took longer than their work on an H100. */
+/* The counts of clipped samples begin at zero, in the memory where the kernels add to them. On a
+ * device with memory of its own in one go, over the reports between them, which the kernels write
+ * later: a fill of its own for each of 64 items took longer than their work on an H100. */
 static cl_int clear_clips(struct engine *engine, const struct batch *batch)
 {
     uint64_t from = UINT64_MAX, until = 0;

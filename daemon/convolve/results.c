@@ -50,8 +50,8 @@ void results_measure(struct build *build)
     if (!plan->layout.variant->components_apart || result_format_native(&plan->info.results))
         return;
     for (uint32_t o = 0; o < build->spec->outputs_count; o++)
-        needed = needed || (build->spec->outputs[o] == OUTPUT_ENVELOPE &&
-                            output_components(build, o) == 2);
+        needed = needed ||
+                 (build->spec->outputs[o] == OUTPUT_ENVELOPE && output_components(build, o) == 2);
     if (!needed)
         return;
     build->real_parts = build->state_floats;
@@ -107,7 +107,6 @@ int results_options(const struct plan *plan, char *options, size_t bytes)
                     " -D RESULT_WORD=%d -D RESULT_BITS=%d -D RESULT_KIND=%d -D RESULT_LEFT=%d"
                     " -D RESULT_SWAP=%d -D RESULT_DOUBLE=%d",
                     format->bytes, format->bits, kinds[format->kind],
-                    format->left ? 8 * format->bytes - format->bits : 0,
-                    word_swapped(format),
+                    format->left ? 8 * format->bytes - format->bits : 0, word_swapped(format),
                     !scale_is_exact(scale_of(results)));
 }

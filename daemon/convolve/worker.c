@@ -81,8 +81,8 @@ static cl_int event_status(cl_event event)
 }
 
 /*
- * How long to sleep before the next look for the end of a batch that began at begin_ns and should end
- * at end_ns; 0: look at once. NVIDIA's driver (580) looks for finished events with callbacks
+ * How long to sleep before the next look for the end of a batch that began at begin_ns and should
+ * end at end_ns; 0: look at once. NVIDIA's driver (580) looks for finished events with callbacks
  * only every 20 ms once a batch takes longer than some 200 us, and clWaitForEvents burns a core
  * for as long as it waits. So we look by ourselves: without a pause for 50 us around the
  * time a batch should be done, else with naps that grow with the time gone by. A prediction that is

@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #define NS_PER_SECOND INT64_C(1000000000)
-#define NS_PER_MS INT64_C(1000000)
-#define NS_PER_US INT64_C(1000)
+#define NS_PER_MS     INT64_C(1000000)
+#define NS_PER_US     INT64_C(1000)
 
 int64_t clock_monotonic_ns(void);
 int64_t clock_realtime_ns(void);

@@ -46,19 +46,22 @@ const char *error_name(int error);
 /* The general sentence of the table. */
 const char *error_sentence(int error);
 
-/* Fills `problem` (may be NULL) and returns `error`, so that `return problem_set(...)` reads well. */
+/* Fills `problem` (may be NULL) and returns `error`, so that `return problem_set(...)` reads well.
+ */
 int problem_set(struct problem *problem, enum error error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Puts "prefix: " before the text already there (may be NULL); returns problem->error or `error`. */
+/* Puts "prefix: " before the text already there (may be NULL); returns problem->error or `error`.
+ */
 int problem_prefix(struct problem *problem, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* clang's analyser looks at one file at a time: it has to be told that both return the error they are given,
- * or it follows paths on which a failure counts as success. */
+/* clang's analyser looks at one file at a time: it has to be told that both return the error they
+ * are given, or it follows paths on which a failure counts as success. */
 #ifdef __clang_analyzer__
 #define problem_set(problem, error, ...) (problem_set(problem, error, __VA_ARGS__), (int)(error))
-#define problem_prefix(problem, error, ...) (problem_prefix(problem, error, __VA_ARGS__), (int)(error))
+#define problem_prefix(problem, error, ...)                                                        \
+    (problem_prefix(problem, error, __VA_ARGS__), (int)(error))
 #endif
 
 #endif

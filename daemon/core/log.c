@@ -37,7 +37,7 @@ static const char *level_word(enum log_level level)
     }
 }
 
-/* ---- the journal ------------------------------------------------------------------------ */
+/* ---- the journal ------------------------------------------------------------------------- */
 
 /* Is stderr the journal's stream? $JOURNAL_STREAM names its device and inode (systemd.exec(5)); a
  * child with a stderr of its own inherits the variable, so it has to be compared. */

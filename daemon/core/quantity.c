@@ -106,7 +106,7 @@ const char *dimension_example(enum dimension dimension)
     return examples[dimension];
 }
 
-/* ---- reading ------------------------------------------------------------------------------ */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 /* What is left of a number while its characters pass by. */
 struct number {
@@ -286,7 +286,7 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
     return 0;
 }
 
-/* ---- values ------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 double quantity_value(const struct quantity *quantity)
 {
@@ -324,7 +324,7 @@ int quantity_integer(const struct quantity *quantity, int scale, int64_t *value)
     return 0;
 }
 
-/* ---- amplitudes' units -------------------------------------------------------------------- */
+/* ---- amplitudes' units ------------------------------------------------------------------- */
 
 struct prefix {
     const char *text;
@@ -358,13 +358,13 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent)
     return strcmp(from, to) == 0;
 }
 
-/* ---- for people --------------------------------------------------------------------------- */
+/* ---- for people -------------------------------------------------------------------------- */
 
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
 {
-    static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz",  "d",   "h",   "min", "s",
-                                        "ms",  "us",  "ns",  "TiB", "GiB", "MiB", "KiB", "B",
-                                        "km",  "m",   "mm",  "um",  "m/s"};
+    static const char *const shown[] = {"GHz", "MHz", "kHz", "Hz", "d",   "h",   "min",
+                                        "s",   "ms",  "us",  "ns", "TiB", "GiB", "MiB",
+                                        "KiB", "B",   "km",  "m",  "mm",  "um",  "m/s"};
     const struct unit *best = NULL;
     for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++) {
         const struct unit *row = unit_find(shown[i], dimension);

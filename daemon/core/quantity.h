@@ -42,7 +42,8 @@ const char *dimension_example(enum dimension dimension);
 enum { QUANTITY_UNIT_BYTES = 16 };
 
 /* value = (negative ? -1 : 1) · digits · factor · 10^exponent in the base unit of the dimension:
- * Hz, s, bytes, dB, 1 (5 % is 0.05), frames, degrees, m, m/s; an amplitude's base unit is the one written.
+ * Hz, s, bytes, dB, 1 (5 % is 0.05), frames, degrees, m, m/s; an amplitude's base unit is the one
+ * written.
  */
 struct quantity {
     enum dimension dimension;

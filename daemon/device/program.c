@@ -131,8 +131,8 @@ static int build_problem(const struct program_request *request, cl_program progr
 static int build_source(const struct program_request *request, const char *source,
                         const char *options, cl_program *out, struct problem *problem)
 {
-    /* Twice: PoCL's own cache is shared by all processes of a user, and a build has been seen to fail
-     * that met what another was writing there. */
+    /* Twice: PoCL's own cache is shared by all processes of a user, and a build has been seen to
+     * fail that met what another was writing there. */
     for (int attempt = 1;; attempt++) {
         cl_int code;
         cl_program program = clCreateProgramWithSource(request->context, 1, &source, NULL, &code);

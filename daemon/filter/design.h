@@ -37,7 +37,7 @@ enum design_method {
 #define X(name, text) DESIGN_##name,
     DESIGN_METHOD_TABLE(X)
 #undef X
-    DESIGN_METHODS,
+        DESIGN_METHODS,
 };
 
 /* NULL past the end of the table. */

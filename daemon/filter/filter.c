@@ -1,6 +1,6 @@
 /*
- * Filters: see filter.h. Maps the types onto loading, design, matching, arrays and the identity, and
- * applies gain and the rule of delays. No state; worker threads.
+ * Filters: see filter.h. Maps the types onto loading, design, matching, arrays and the identity,
+ * and applies gain and the rule of delays. No state; worker threads.
  */
 #include "filter/filter.h"
 
@@ -18,7 +18,7 @@ static const struct filter_kind {
     enum band_type band;
     enum replica_kind replica;
 } kinds[FILTER_TYPES] = {
-    /* clang-format off */
+/* clang-format off */
 #define X(id, text) [FILTER_##id].name = text,
     FILTER_TYPE_TABLE(X)
 #undef X

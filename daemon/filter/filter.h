@@ -1,8 +1,8 @@
 /*
  * Filters: one typed description of every kind of filter a configuration can name, and the one
  * function that turns it into taps: from a file, designed, matched to a replica, a velocity
- * filter of a line array, or the identity. Delays follow one rule (see enum delay_source): known by construction, else what the
- * user says, else found symmetric, else 0 with a warning.
+ * filter of a line array, or the identity. Delays follow one rule (see enum delay_source): known by
+ * construction, else what the user says, else found symmetric, else 0 with a warning.
  *
  * Worker threads; pure functions.
  */
@@ -37,7 +37,7 @@ enum filter_type {
 #define X(name, text) FILTER_##name,
     FILTER_TYPE_TABLE(X)
 #undef X
-    FILTER_TYPES,
+        FILTER_TYPES,
 };
 
 /* NULL past the end of the table. */
@@ -81,8 +81,9 @@ int filter_check(const struct filter_spec *spec, double rate_hz, struct problem 
 
 /*
  * Makes the taps for a stream of rate_hz. *count is 1 (shared by all channels), the number of
- * channels of the file, or 2M - 1 for fk (fk_set says which). All sets have one delay. `measure` (may be NULL) describes the first set;
- * further ones: filter_measure_set. Log its warning. Free with taps_sets_free.
+ * channels of the file, or 2M - 1 for fk (fk_set says which). All sets have one delay. `measure`
+ * (may be NULL) describes the first set; further ones: filter_measure_set. Log its warning. Free
+ * with taps_sets_free.
  */
 int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,
                 uint32_t *count, struct filter_measure *measure, struct problem *problem);

@@ -40,8 +40,7 @@ static struct fan fan_of(const struct fk_spec *spec, double rate_hz)
                       .low_given = spec->low_hz > 0,
                       .high_given = spec->high_hz > 0};
     fan.taper = spec->taper * (fan.until - fan.from);
-    fan.wavenumbers =
-        spec->channels + (spec->padding > 0 ? spec->padding : 3 * spec->channels);
+    fan.wavenumbers = spec->channels + (spec->padding > 0 ? spec->padding : 3 * spec->channels);
     return fan;
 }
 
@@ -80,13 +79,14 @@ static int check_numbers(const struct fk_spec *spec, struct problem *problem)
     if (!(spec->taper >= 0 && spec->taper <= 1))
         return problem_set(problem, ERROR_CONFIG, "taper: write 0 %% to 100 %%");
     if (spec->taps % 2 == 0 || spec->taps < 3 || spec->taps > FK_TAPS_MAX)
-        return problem_set(problem, ERROR_CONFIG,
-                           "taps: the FIR of each wavenumber needs an odd length of 3 to %d, so that "
-                           "its delay is whole; write %u",
-                           FK_TAPS_MAX,
-                           spec->taps < 3               ? 3
-                           : spec->taps > FK_TAPS_MAX   ? (unsigned)FK_TAPS_MAX
-                                                        : spec->taps + 1);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "taps: the FIR of each wavenumber needs an odd length of 3 to %d, so that "
+            "its delay is whole; write %u",
+            FK_TAPS_MAX,
+            spec->taps < 3             ? 3
+            : spec->taps > FK_TAPS_MAX ? (unsigned)FK_TAPS_MAX
+                                       : spec->taps + 1);
     if (spec->padding > 0 && spec->padding < spec->channels - 1)
         return problem_set(problem, ERROR_CONFIG,
                            "padding: %u zero channels behind %u let one end of the array wrap into "
@@ -98,11 +98,12 @@ static int check_numbers(const struct fk_spec *spec, struct problem *problem)
     double wavenumbers =
         (double)spec->channels + (spec->padding > 0 ? spec->padding : 3 * spec->channels);
     if (wavenumbers * spec->channels * spec->taps > FK_WORK_MAX)
-        return problem_set(problem, ERROR_CONFIG,
-                           "taps: %u taps at %.0f wavenumbers for %u channels take minutes to design; "
-                           "write at most %.0f, or less `padding`",
-                           spec->taps, wavenumbers, spec->channels,
-                           2 * floor((FK_WORK_MAX / wavenumbers / spec->channels - 1) / 2) + 1);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "taps: %u taps at %.0f wavenumbers for %u channels take minutes to design; "
+            "write at most %.0f, or less `padding`",
+            spec->taps, wavenumbers, spec->channels,
+            2 * floor((FK_WORK_MAX / wavenumbers / spec->channels - 1) / 2) + 1);
     return 0;
 }
 
@@ -118,9 +119,10 @@ int fk_check(const struct fk_spec *spec, double rate_hz, struct problem *problem
                            fan.high_hz, rate_hz / 2);
     double transition = fk_transition_hz(spec, rate_hz);
     if (!(fan.low_hz < fan.high_hz))
-        return problem_set(problem, ERROR_CONFIG,
-                           "low: the band from %.9g to %.9g Hz is empty; write a `low` below `high`",
-                           fan.low_hz, fan.high_hz);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "low: the band from %.9g to %.9g Hz is empty; write a `low` below `high`", fan.low_hz,
+            fan.high_hz);
     double nyquist = 1 / (2 * spec->spacing_m);
     double edges[2] = {spec->velocity_low,
                        spec->velocity_high != 0 ? spec->velocity_high : -spec->velocity_low};
@@ -132,7 +134,8 @@ int fk_check(const struct fk_spec *spec, double rate_hz, struct problem *problem
             problem, ERROR_CONFIG,
             "velocity %s: at %.6g Hz a wave of %.6g m/s has the wavenumber %.6g per metre, beyond "
             "the spatial Nyquist 1/(2 spacing) = %.6g per metre, and would be taken for another; "
-            "write a velocity of at least %.6g m/s, or %s `high = %.6g Hz` at most, or a spacing of "
+            "write a velocity of at least %.6g m/s, or %s `high = %.6g Hz` at most, or a spacing "
+            "of "
             "%.4g mm",
             i == 0 || spec->velocity_high == 0 ? "low" : "high", fan.high_hz, edges[i], wavenumber,
             nyquist, copysign(fan.high_hz / nyquist, edges[i]),
@@ -142,11 +145,13 @@ int fk_check(const struct fk_spec *spec, double rate_hz, struct problem *problem
     if (transition > (fan.high_hz - fan.low_hz) / 2 && (fan.low_given || fan.high_given))
         return problem_set(
             problem, ERROR_CONFIG,
-            "taps: %u taps smear frequencies over %.6g Hz, more than half the band from %.6g to %.6g "
+            "taps: %u taps smear frequencies over %.6g Hz, more than half the band from %.6g to "
+            "%.6g "
             "Hz; write %.0f or more, or a wider band",
             spec->taps, transition, fan.low_hz, fan.high_hz,
             1 + 2 * ceil(prototype_kaiser_length(attenuation_of(spec),
-                                                 (fan.high_hz - fan.low_hz) / 2 / rate_hz) / 2));
+                                                 (fan.high_hz - fan.low_hz) / 2 / rate_hz) /
+                         2));
     return 0;
 }
 
@@ -169,7 +174,8 @@ static double fan_weight(const struct fan *fan, double f, double k, double cell_
     double slowness = f > 0 ? k / f : 0;
     if (f == 0 && k != 0)
         return 0; /* no wave of finite slowness lies there */
-    double weight = step(slowness - fan->from, fan->taper) * step(fan->until - slowness, fan->taper);
+    double weight =
+        step(slowness - fan->from, fan->taper) * step(fan->until - slowness, fan->taper);
     if (fan->low_given)
         weight *= fmin(fmax((f - fan->low_hz) / cell_hz + 0.5, 0), 1);
     if (fan->high_given)

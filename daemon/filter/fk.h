@@ -38,14 +38,14 @@ enum {
 
 /* Zero means "not given" where a default is named. */
 struct fk_spec {
-    uint32_t channels;     /* M, of the stream */
-    double spacing_m;      /* between neighbours, > 0 */
-    double velocity_low;   /* [m/s] one edge of the fan */
-    double velocity_high;  /* [m/s] the other; default -velocity_low: all faster waves, both ways */
-    double low_hz;         /* the band in which the fan acts; default 0 Hz */
-    double high_hz;        /* default half the rate */
-    bool reject;           /* the fan is taken out; outside of the band everything passes */
-    double taper;          /* full width of each tapered edge over the fan's, in slowness; 0 … 1 */
+    uint32_t channels;    /* M, of the stream */
+    double spacing_m;     /* between neighbours, > 0 */
+    double velocity_low;  /* [m/s] one edge of the fan */
+    double velocity_high; /* [m/s] the other; default -velocity_low: all faster waves, both ways */
+    double low_hz;        /* the band in which the fan acts; default 0 Hz */
+    double high_hz;       /* default half the rate */
+    bool reject;          /* the fan is taken out; outside of the band everything passes */
+    double taper;         /* full width of each tapered edge over the fan's, in slowness; 0 … 1 */
     double attenuation_db; /* of the window over time; default 60 dB */
     uint32_t taps;         /* S of the FIR of each wavenumber, odd */
     uint32_t padding;      /* zero channels behind the array; default 3·channels */
@@ -97,8 +97,8 @@ struct fk_measure {
     double array_rejection_db;            /* the same of the mean power over all channels */
     uint32_t middle_from, middle_until;   /* the middle half of the array, channels from 0 */
     double middle_ripple_db, middle_rejection_db; /* worst of its channels */
-    double noise_gain;                    /* of the middle channel: sqrt(sum of h² over its inputs) */
-    double transition_hz;                 /* of the FIR along f */
+    double noise_gain;    /* of the middle channel: sqrt(sum of h² over its inputs) */
+    double transition_hz; /* of the FIR along f */
 };
 
 /* Returns 0 or ERROR_MEMORY. */

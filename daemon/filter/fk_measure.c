@@ -152,8 +152,8 @@ int fk_measure(const struct fk_spec *spec, double rate_hz, struct taps *const *s
     double power_worst = 0, gains[FK_CHANNELS_MAX];
     uint32_t half = WAVENUMBERS * spec->channels / 2;
     for (int i = 0; i < FREQUENCIES; i++) {
-        double f = out->pass_from_hz +
-                   (out->pass_until_hz - out->pass_from_hz) * i / (FREQUENCIES - 1);
+        double f =
+            out->pass_from_hz + (out->pass_until_hz - out->pass_from_hz) * i / (FREQUENCIES - 1);
         struct rims rims = rims_at(spec, out, f);
         fk_spectra(spec, sets, rate_hz, f, spectra);
         for (uint32_t j = 0; j <= 2 * half; j++) {

@@ -33,7 +33,7 @@ enum replica_window {
 #define X(name, text) REPLICA_WINDOW_##name,
     REPLICA_WINDOW_TABLE(X)
 #undef X
-    REPLICA_WINDOWS,
+        REPLICA_WINDOWS,
 };
 
 #define NORMALISE_TABLE(X)                                                                         \
@@ -45,7 +45,7 @@ enum normalise {
 #define X(name, text) NORMALISE_##name,
     NORMALISE_TABLE(X)
 #undef X
-    NORMALISES,
+        NORMALISES,
 };
 
 /* NULL past the end of the tables. */

@@ -283,7 +283,7 @@ int response_measure(const struct taps *taps, double rate_hz, const struct respo
     return 0;
 }
 
-/* ---- aliases ------------------------------------------------------------------------------ */
+/* ---- aliases ----------------------------------------------------------------------------- */
 
 /* The power spectrum of |z|² without its mean for white noise through the filter: magnitudes |H|
  * become sum_v |H(v)|² |H(v + f)|², whose root is left so that levels are taken as for magnitudes.

@@ -51,8 +51,8 @@ int response_measure(const struct taps *taps, double rate_hz, const struct respo
 struct response_alias {
     double kept_hz;                  /* half the output's rate */
     double worst_db, from_hz, at_hz; /* the largest outside, and where it comes back (signed) */
-    /* The largest that comes back where the gain is within 6 dB of the largest kept; -infinity: none
-     * does. */
+    /* The largest that comes back where the gain is within 6 dB of the largest kept; -infinity:
+     * none does. */
     double pass_db, pass_from_hz, pass_at_hz;
 };
 

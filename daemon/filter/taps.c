@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 int taps_create(uint32_t count, bool complex_taps, struct taps **out, struct problem *problem)
 {
     *out = NULL;

@@ -74,7 +74,7 @@ uint32_t replay_chunk_frames(uint32_t frame_bytes)
     return frames > 0 ? frames : 1;
 }
 
-/* ---- producer thread -------------------------------------------------------------------- */
+/* ---- producer thread --------------------------------------------------------------------- */
 
 static void *produce(void *argument)
 {
@@ -100,7 +100,7 @@ static void *produce(void *argument)
     return NULL;
 }
 
-/* ---- handing over ----------------------------------------------------------------------- */
+/* ---- handing over ------------------------------------------------------------------------ */
 
 static enum reject reject_of(enum verdict verdict)
 {
@@ -225,7 +225,7 @@ static void pump_timer(uv_poll_t *poll, int status, int events)
     pump(s);
 }
 
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static void destroy(struct source *s)
 {

@@ -19,12 +19,13 @@
 #include "io/source.h"
 
 struct replay_spec {
-    const char *stream;    /* for messages */
-    double rate_hz;        /* of the frames, for pacing and capture times */
+    const char *stream; /* for messages */
+    double rate_hz;     /* of the frames, for pacing and capture times */
     uint32_t frame_bytes;
     bool paced;
     uint32_t chunk_frames; /* the most `fill` is asked for: replay_chunk_frames(frame_bytes) */
-    /* Producer thread: writes up to `frames` frames and returns how many; fewer are the last ones. */
+    /* Producer thread: writes up to `frames` frames and returns how many; fewer are the last ones.
+     */
     uint32_t (*fill)(void *context, uint8_t *payload, uint32_t frames);
     /* The context is no longer used; loop thread, or the thread of a failed replay_open. */
     void (*release)(void *context);

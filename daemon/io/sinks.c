@@ -8,7 +8,7 @@
 #include <string.h>
 
 static const struct sink_ops *const sinks[] = {&sink_rtp, &sink_recording, &sink_osc,
-                                        &sink_portaudio};
+                                               &sink_portaudio};
 
 enum { SINKS = sizeof sinks / sizeof sinks[0] };
 

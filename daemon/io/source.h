@@ -19,17 +19,18 @@
 #include "signal/waveform.h"
 #include "stream/packet.h"
 
-/* Why a datagram was not accepted; the ledger "datagrams read = accepted + each of these + held" holds at every instant. */
+/* Why a datagram was not accepted; the ledger "datagrams read = accepted + each of these + held"
+ * holds at every instant. */
 #define REJECT_TABLE(X)                                                                            \
-    X(MALFORMED, "malformed")               /* not what the protocol says a packet is */           \
-    X(VERSION, "version")                   /* RTP version other than 2 */                         \
+    X(MALFORMED, "malformed") /* not what the protocol says a packet is */                         \
+    X(VERSION, "version")     /* RTP version other than 2 */                                       \
     X(PAYLOAD_TYPE, "payload type")                                                                \
-    X(SIZE, "size")                         /* payload is not a whole number of frames */          \
-    X(SSRC, "ssrc")                         /* another sender than the learnt or pinned one */     \
-    X(ADDRESS, "address")                   /* not from the allowed or learnt address */           \
-    X(PROBATION, "probation")               /* a source not yet proven (RFC 3550 A.1) */           \
-    X(JUMP, "unconfirmed jump")             /* a jump that the next packet did not confirm */      \
-    X(TRUNCATED, "truncated")               /* longer than the receive buffer */                   \
+    X(SIZE, "size")             /* payload is not a whole number of frames */                      \
+    X(SSRC, "ssrc")             /* another sender than the learnt or pinned one */                 \
+    X(ADDRESS, "address")       /* not from the allowed or learnt address */                       \
+    X(PROBATION, "probation")   /* a source not yet proven (RFC 3550 A.1) */                       \
+    X(JUMP, "unconfirmed jump") /* a jump that the next packet did not confirm */                  \
+    X(TRUNCATED, "truncated")   /* longer than the receive buffer */                               \
     X(DUPLICATE, "duplicate")                                                                      \
     X(LATE, "late")                                                                                \
     X(OUT_OF_WINDOW, "out of window")                                                              \
@@ -39,31 +40,31 @@ enum reject {
 #define X(name, text) REJECT_##name,
     REJECT_TABLE(X)
 #undef X
-    REJECTS,
+        REJECTS,
 };
 
 const char *reject_name(enum reject reject);
 
 /* How the socket is read. */
 struct receive_figures {
-    enum receive_path wish, path;  /* the configuration's; in use now */
-    uint64_t messages;             /* of recvmmsg: datagrams or trains of them */
-    uint64_t trains;               /* those that held more than one datagram */
+    enum receive_path wish, path;          /* the configuration's; in use now */
+    uint64_t messages;                     /* of recvmmsg: datagrams or trains of them */
+    uint64_t trains;                       /* those that held more than one datagram */
     uint64_t guesses_right, guesses_wrong; /* payloads received at their place; not there */
     uint64_t trials;
     double cost_ns[RECEIVE_PATHS]; /* CPU time for a datagram as last measured; 0: never */
 };
 
 struct source_ledger {
-    uint64_t datagrams;       /* read from the socket (files: chunks) */
+    uint64_t datagrams; /* read from the socket (files: chunks) */
     uint64_t accepted;
-    uint64_t held;            /* at this instant: waiting for confirmation */
+    uint64_t held; /* at this instant: waiting for confirmation */
     uint64_t rejected[REJECTS];
-    uint64_t kernel_drops;    /* SO_RXQ_OVFL, stands apart; with UDP_GRO it counts trains */
-    uint64_t senders;         /* SSRC changes accepted */
-    uint32_t ssrc;            /* RTP: the sender followed */
-    uint64_t buffer_bytes;    /* receive buffer as granted (the kernel reports twice this) */
-    uint64_t clock_steps;     /* steps of the wall clock seen in receive times */
+    uint64_t kernel_drops; /* SO_RXQ_OVFL, stands apart; with UDP_GRO it counts trains */
+    uint64_t senders;      /* SSRC changes accepted */
+    uint32_t ssrc;         /* RTP: the sender followed */
+    uint64_t buffer_bytes; /* receive buffer as granted (the kernel reports twice this) */
+    uint64_t clock_steps;  /* steps of the wall clock seen in receive times */
     bool loss_detectable;
     struct receive_figures receive; /* network sources alone: messages > 0 */
 };
@@ -81,7 +82,8 @@ struct source_host {
     void (*ended)(void *context);
     /* The socket dropped `datagrams` more (SO_RXQ_OVFL advanced), just before the next put. */
     void (*socket_drops)(void *context, uint64_t datagrams);
-    /* Frames that are missing before the next put for a reason the source knows, see stream_lost. */
+    /* Frames that are missing before the next put for a reason the source knows, see stream_lost.
+     */
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
 };
 
@@ -92,35 +94,36 @@ enum source_mode { SOURCE_CONTINUOUS, SOURCE_RECORD };
 
 /* Proven by the configuration; each protocol reads what concerns it. Strings outlive the source. */
 struct source_options {
-    const char *stream;           /* the stream's name, for messages */
+    const char *stream; /* the stream's name, for messages */
     double rate_hz;
     uint32_t channels;
     struct sample_format format;
     uint32_t frame_bytes;
     enum source_mode mode;
     /* network */
-    const char *address;          /* "[host]:port", "239.1.2.3:5004", "[ff15::1]:5004"; "*:5004" for any */
-    const char *interface;        /* for multicast; NULL: the kernel's choice */
-    const char *allow;            /* sender address to accept; NULL: any */
-    uint32_t payload_type;        /* RTP, 0…127 */
+    const char *address;   /* "[host]:port", "239.1.2.3:5004", "[ff15::1]:5004"; "*:5004" for any */
+    const char *interface; /* for multicast; NULL: the kernel's choice */
+    const char *allow;     /* sender address to accept; NULL: any */
+    uint32_t payload_type; /* RTP, 0…127 */
     bool ssrc_pinned;
     uint32_t ssrc;
     uint64_t receive_buffer_bytes;
-    int64_t reorder_ns;           /* reorder window */
+    int64_t reorder_ns; /* reorder window */
     int64_t max_gap_ns;
-    int64_t max_dropout_ns;       /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
-    int64_t max_misorder_ns;      /* MAX_MISORDER as a time, 10 ms */
-    bool sequence_big_endian;     /* UDP with 64-bit sequence numbers */
-    uint32_t work_per_wake;       /* datagrams, 0: 256 */
-    enum receive_path receive;    /* RECVMMSG for headerless ones */
+    int64_t max_dropout_ns;    /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
+    int64_t max_misorder_ns;   /* MAX_MISORDER as a time, 10 ms */
+    bool sequence_big_endian;  /* UDP with 64-bit sequence numbers */
+    uint32_t work_per_wake;    /* datagrams, 0: 256 */
+    enum receive_path receive; /* RECVMMSG for headerless ones */
     /* files */
     const char *path;
     bool loop;
-    bool paced;                   /* in real time; else as fast as back-pressure lets */
+    bool paced; /* in real time; else as fast as back-pressure lets */
     /* generator */
-    struct waveform_spec waveform;        /* amplitudes in the unit of `scales` */
-    const struct channel_scale *scales;   /* [channels]; NULL: amplitudes are fractions of full scale */
-    uint64_t length_frames;       /* 0: endless */
+    struct waveform_spec waveform; /* amplitudes in the unit of `scales` */
+    const struct channel_scale
+        *scales;            /* [channels]; NULL: amplitudes are fractions of full scale */
+    uint64_t length_frames; /* 0: endless */
     /* sound card */
     const struct sound_options *sound;
 };
@@ -128,9 +131,9 @@ struct source_options {
 struct source;
 
 struct source_ops {
-    const char *name;             /* the config's `source = NAME` */
+    const char *name; /* the config's `source = NAME` */
     const char *sentence;
-    bool live;                    /* samples come whether we are ready or not */
+    bool live; /* samples come whether we are ready or not */
     bool loss_detectable;
     int (*open)(const struct source_options *options, uv_loop_t *loop,
                 const struct source_host *host, struct source **out, struct problem *problem);
@@ -142,12 +145,13 @@ struct source_ops {
     /* Its last ledger is read before; the source is gone when `closed` is called. */
     void (*close)(struct source *source, void (*closed)(void *context), void *context);
     void (*ledger)(const struct source *source, struct source_ledger *ledger);
-    /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has none. */
+    /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has
+     * none. */
     uint16_t (*port)(const struct source *source);
     /* What a sound card says of itself; NULL: it is none. */
     void (*sound)(const struct source *source, struct sound_report *report);
-    /* Loop thread. Whether a thread of its own has something to do, and how much it has done: for the
-     * watchdog. NULL: there is none. */
+    /* Loop thread. Whether a thread of its own has something to do, and how much it has done: for
+     * the watchdog. NULL: there is none. */
     bool (*working)(const struct source *source, uint64_t *done);
 };
 

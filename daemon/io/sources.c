@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const struct source_ops *const sources[] = {
-    &source_rtp, &source_udp, &source_udp_sequence, &source_file, &source_generator, &source_osc, &source_portaudio,
+    &source_rtp,       &source_udp, &source_udp_sequence, &source_file,
+    &source_generator, &source_osc, &source_portaudio,
 };
 
 enum { SOURCES = sizeof sources / sizeof sources[0] };

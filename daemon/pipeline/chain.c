@@ -7,8 +7,10 @@
 struct packet chain_packet(struct chain *chain, const struct result *result, int64_t offset_ns)
 {
     assert(result->samples != NULL && result->frames > 0);
-    /* A result tells of a new epoch by its flag; the number guards against a first piece that was shed. */
-    bool begins = chain->begun && (result->flags & RESULT_EPOCH_START || result->epoch != chain->epoch);
+    /* A result tells of a new epoch by its flag; the number guards against a first piece that was
+     * shed. */
+    bool begins =
+        chain->begun && (result->flags & RESULT_EPOCH_START || result->epoch != chain->epoch);
     uint32_t flags = PACKET_CAPTURE;
     if (!(result->flags & RESULT_MIXED))
         flags |= PACKET_RESULT; /* the device holds the same */

@@ -15,13 +15,13 @@
 #include "stream/result.h"
 
 struct chain {
-    bool records;       /* the first stream of the chain is in record mode */
+    bool records; /* the first stream of the chain is in record mode */
     bool begun;
-    uint64_t epoch;     /* of the last result */
+    uint64_t epoch; /* of the last result */
 };
 
-/* The packet that a result is for the next stream. Its payload is the result's samples, so that they
- * need not leave the device that both streams are on. */
+/* The packet that a result is for the next stream. Its payload is the result's samples, so that
+ * they need not leave the device that both streams are on. */
 struct packet chain_packet(struct chain *chain, const struct result *result, int64_t offset_ns);
 
 #endif

@@ -30,13 +30,14 @@ int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context
     return 0;
 }
 
-/* DEVICE thread: only batches ring, and they come from a scheduler, which comes after the doorbell. */
+/* DEVICE thread: only batches ring, and they come from a scheduler, which comes after the doorbell.
+ */
 static void wake(void *context)
 {
     doorbell_ring(((struct seat *)context)->doorbell);
 }
 
-/* ---- seats: worker ----------------------------------------------------------------------------- */
+/* ---- seats: worker ----------------------------------------------------------------------- */
 
 /* The seat on device `index` of the list, opened when it is new. */
 static int seat_at(struct devices *devices, const struct config *config, int index,
@@ -83,7 +84,8 @@ static int measure_load(struct seat *seat, const struct config_stream *stream,
     if (error < 0)
         return error;
     const double frames = (double)stream->blocks_max * plan_info(*plan)->hop;
-    *load = (double)plan_cost_ns(*plan, stream->blocks_max) * 1e-9 * stream->source.rate_hz / frames;
+    *load =
+        (double)plan_cost_ns(*plan, stream->blocks_max) * 1e-9 * stream->source.rate_hz / frames;
     return 0;
 }
 
@@ -172,7 +174,7 @@ void devices_leave(struct seat *seat, double load)
     seat->load -= load;
 }
 
-/* ---- loop --------------------------------------------------------------------------------------- */
+/* ---- loop -------------------------------------------------------------------------------- */
 
 int devices_connect(struct devices *devices, struct problem *problem)
 {
@@ -182,7 +184,8 @@ int devices_connect(struct devices *devices, struct problem *problem)
         if (seat->doorbell == NULL && doorbell_open(devices->loop, &seat->doorbell) < 0)
             return problem_set(problem, ERROR_SYSTEM,
                                "no wake-up handle; raise the limit of open files (ulimit -n)");
-        error = scheduler_open(devices->loop, seat->engine, seat->doorbell, &seat->scheduler, problem);
+        error =
+            scheduler_open(devices->loop, seat->engine, seat->doorbell, &seat->scheduler, problem);
         if (error < 0)
             break;
         scheduler_on_progress(seat->scheduler, devices->progress, devices->context);

@@ -14,7 +14,8 @@
  * the place of the configuration's for source and sink alike. Free with direct_free. */
 int direct_prepare(const struct config *config, const struct config_stream *stream,
                    struct sound_options **out, struct problem *problem);
-/* Of a stream in direct mode with other edges: *filters is a descriptor for sound_card_set_filters. */
+/* Of a stream in direct mode with other edges: *filters is a descriptor for sound_card_set_filters.
+ */
 int direct_filters(const struct config *config, const struct config_stream *stream, int *filters,
                    struct problem *problem);
 void direct_free(struct sound_options *options); /* NULL is fine */

@@ -67,7 +67,8 @@ static void tell_card(const char *who, const struct sound_report *report, struct
                                                  SOUND_RING_OVERRUN, SOUND_BAD_TIME};
     static const enum sound_counter playback[] = {SOUND_OUTPUT_OVERFLOW, SOUND_OUTPUT_UNDERFLOW};
     const enum sound_counter *counters = report->plays ? playback : capture;
-    size_t count = report->plays ? sizeof playback / sizeof *playback : sizeof capture / sizeof *capture;
+    size_t count =
+        report->plays ? sizeof playback / sizeof *playback : sizeof capture / sizeof *capture;
     struct list events = {0};
     if (!due(told->told_ns, now_ns))
         return;

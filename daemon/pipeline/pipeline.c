@@ -28,7 +28,7 @@ static bool in_records(const struct pipeline *pipeline)
     return root_of(pipeline)->stream_config->source.mode == SOURCE_RECORD;
 }
 
-/* ---- what the source calls ------------------------------------------------------------------ */
+/* ---- what the source calls --------------------------------------------------------------- */
 
 static enum verdict host_put(void *context, const struct packet *packet)
 {
@@ -73,7 +73,7 @@ static void host_lost(void *context, uint64_t frames, enum invalid_cause cause)
     stream_lost(pipeline->stream, frames, cause);
 }
 
-/* ---- what the stream calls ------------------------------------------------------------------ */
+/* ---- what the stream calls --------------------------------------------------------------- */
 
 static void sink_put(void *context, const struct result *result)
 {
@@ -101,7 +101,8 @@ static void sink_room_again(void *context)
     struct pipeline *pipeline = sink->pipeline;
     if (pipeline->scheduled)
         scheduler_kick(pipeline->scheduler);
-    /* Raw input goes to its sinks straight from the source: no batch need complete for it to go on. */
+    /* Raw input goes to its sinks straight from the source: no batch need complete for it to go on.
+     */
     if (sink->options.raw)
         pipeline_resume(pipeline);
 }
@@ -124,7 +125,7 @@ static uint64_t chain_room(void *context)
     return stream_room(pipeline->stream);
 }
 
-/* ---- prepare: worker thread ------------------------------------------------------------------ */
+/* ---- prepare: worker thread -------------------------------------------------------------- */
 
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
                        struct plan **plan, double *delay_frames, char **hash,
@@ -135,9 +136,8 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
     if (error < 0)
         return error;
     /* What is kept follows from the numbers that results will carry. */
-    uint64_t applied = config->align
-                           ? (uint64_t)(filters.delay_frames + pipeline->upstream_delay_frames)
-                           : 0;
+    uint64_t applied =
+        config->align ? (uint64_t)(filters.delay_frames + pipeline->upstream_delay_frames) : 0;
     struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
     spec.decimate_phase = (uint32_t)(applied % config->decimate);
     if (pipeline->plan != NULL) { /* another plan for a stream that runs: its blocks stay */
@@ -181,10 +181,13 @@ static uint64_t ring_frames(const struct pipeline *pipeline, uint32_t batches)
     if (config->ring_frames == 0)
         return 0;
     const struct plan_info *info = plan_info(pipeline->plan);
-    uint64_t reorder = (uint64_t)ceil((double)config->source.reorder_ns * config->source.rate_hz / 1e9);
+    uint64_t reorder =
+        (uint64_t)ceil((double)config->source.reorder_ns * config->source.rate_hz / 1e9);
     uint64_t in_flight = (uint64_t)(batches + config->blocks_max + 1) * info->hop;
-    /* History twice over: between two epochs lie the tail of one and the silence before the other. */
-    uint64_t needed = 3 * (uint64_t)info->history_frames + 2 * reorder + in_flight + 4 * (uint64_t)info->hop;
+    /* History twice over: between two epochs lie the tail of one and the silence before the other.
+     */
+    uint64_t needed =
+        3 * (uint64_t)info->history_frames + 2 * reorder + in_flight + 4 * (uint64_t)info->hop;
     return config->ring_frames > needed ? config->ring_frames : needed;
 }
 
@@ -218,7 +221,8 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
     return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
 }
 
-static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, struct problem *problem)
+static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
+                        struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
     const struct plan_info *info = plan_info(pipeline->plan);
@@ -251,8 +255,8 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
     sink->options.room_again = sink_room_again;
     sink->options.room_context = sink;
     /* A stream that waits for room needs room for a block at least, or it would wait for ever. */
-    uint64_t frame_bytes = sink->options.raw ? config->source.frame_bytes
-                                             : info->output_floats * sizeof(float);
+    uint64_t frame_bytes =
+        sink->options.raw ? config->source.frame_bytes : info->output_floats * sizeof(float);
     uint64_t block_bytes = info->hop * frame_bytes;
     if (sink->options.queue_bytes > 0 && sink->options.queue_bytes < 4 * block_bytes)
         sink->options.queue_bytes = 4 * block_bytes;
@@ -266,7 +270,8 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink, s
 static int prepare_sinks(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config *config = pipeline->config;
-    pipeline->sinks = calloc(config->sink_count > 0 ? config->sink_count : 1, sizeof *pipeline->sinks);
+    pipeline->sinks =
+        calloc(config->sink_count > 0 ? config->sink_count : 1, sizeof *pipeline->sinks);
     if (pipeline->sinks == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the sinks");
     for (uint32_t i = 0; i < config->sink_count; i++) {
@@ -301,7 +306,8 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
         pipeline->direct_source.sound = pipeline->direct;
         options = &pipeline->direct_source;
     }
-    int error = pipeline->source_ops->open(options, pipeline->loop, &host, &pipeline->source, problem);
+    int error =
+        pipeline->source_ops->open(options, pipeline->loop, &host, &pipeline->source, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);
@@ -312,13 +318,12 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
 static void declare_round_trip(struct pipeline *pipeline)
 {
     struct loopback_entry measured = {0};
-    uint64_t frames =
-        loopback_declared(pipeline->config, pipeline->stream_config, &measured);
+    uint64_t frames = loopback_declared(pipeline->config, pipeline->stream_config, &measured);
     pipeline->round_trip_frames = frames;
     pipeline->upstream_delay_frames = (double)frames;
     if (measured.frames > 0)
-        log_info("stream %s: round trip of %" PRIu64 " frames declared, measured %s with periods of %" PRIu32
-                 " frames",
+        log_info("stream %s: round trip of %" PRIu64
+                 " frames declared, measured %s with periods of %" PRIu32 " frames",
                  pipeline->stream_config->name, frames, measured.measured, measured.period_frames);
 }
 
@@ -347,14 +352,15 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
         return error;
     if ((error = prepare_stream(pipeline, problem)) < 0)
         return error;
-    if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct, problem)) < 0)
+    if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,
+                                problem)) < 0)
         return error;
     if ((error = prepare_sinks(pipeline, problem)) < 0)
         return error;
     return prepare_source(pipeline, problem);
 }
 
-/* ---- numbers of frames ------------------------------------------------------------------------- */
+/* ---- numbers of frames ------------------------------------------------------------------- */
 
 /* Output frames that alignment leaves out at an epoch's start. */
 static uint64_t output_shift(const struct pipeline *pipeline)
@@ -366,7 +372,8 @@ static uint64_t output_shift(const struct pipeline *pipeline)
 
 uint64_t pipeline_next_output(const struct pipeline *pipeline)
 {
-    uint64_t decimate = pipeline->stream_config->decimate, next = stream_next_frame(pipeline->stream);
+    uint64_t decimate = pipeline->stream_config->decimate,
+             next = stream_next_frame(pipeline->stream);
     uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
     uint64_t kept = next <= phase ? 0 : (next - phase + decimate - 1) / decimate;
     return kept > shift ? kept - shift : 0;
@@ -378,7 +385,7 @@ uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
     return (output + shift) * pipeline->stream_config->decimate + phase;
 }
 
-/* ---- run: loop thread -------------------------------------------------------------------------- */
+/* ---- run: loop thread -------------------------------------------------------------------- */
 
 static int connect_port(struct pipeline *pipeline, const struct result_port *port,
                         struct problem *problem)
@@ -386,9 +393,10 @@ static int connect_port(struct pipeline *pipeline, const struct result_port *por
     if (stream_add_port(pipeline->stream, port) == 0)
         return 0;
     const struct config_stream *config = pipeline->stream_config;
-    return problem_set(problem, ERROR_LIMIT,
-                       "%s:%u: stream %s has too many sinks and streams that read it; give it at most 16",
-                       config->place.file, config->place.line, config->name);
+    return problem_set(
+        problem, ERROR_LIMIT,
+        "%s:%u: stream %s has too many sinks and streams that read it; give it at most 16",
+        config->place.file, config->place.line, config->name);
 }
 
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
@@ -411,9 +419,8 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
             return error;
     }
     if (pipeline->upstream != NULL) {
-        struct result_port port = {.context = pipeline,
-                                   .put = chain_put,
-                                   .room = live ? NULL : chain_room};
+        struct result_port port = {
+            .context = pipeline, .put = chain_put, .room = live ? NULL : chain_room};
         int error = connect_port(pipeline->upstream, &port, problem);
         if (error < 0)
             return error;
@@ -476,7 +483,7 @@ bool pipeline_drained(const struct pipeline *pipeline)
     return pipeline->ended && (pipeline->stream == NULL || stream_drained(pipeline->stream));
 }
 
-/* ---- close: loop thread --------------------------------------------------------------------------- */
+/* ---- close: loop thread ------------------------------------------------------------------ */
 
 static void sink_closed(void *context)
 {

@@ -34,35 +34,35 @@ struct pipeline;
 struct pipeline_sink {
     const struct config_sink *config;
     const struct sink_ops *ops;
-    struct sink_options options;  /* lives as long as the sink */
-    struct sink *sink;            /* NULL once closed */
-    struct sink_ledger ledger;    /* the last one, when closed */
-    struct sound_report sound;    /* likewise */
+    struct sink_options options; /* lives as long as the sink */
+    struct sink *sink;           /* NULL once closed */
+    struct sink_ledger ledger;   /* the last one, when closed */
+    struct sound_report sound;   /* likewise */
     struct pipeline *pipeline;
-    uint64_t watched_done;        /* watch.c: frames written or dropped by the writer */
+    uint64_t watched_done; /* watch.c: frames written or dropped by the writer */
     bool watched_pending;
     struct sink_losses losses;
 };
 
 /* What the last look at a pipeline saw (watch.c). */
 struct pipeline_watch {
-    uint64_t batches;             /* completed */
-    bool computing;               /* work was on the device, or overdue */
-    bool reading;                 /* the source's thread had something to do … */
-    uint64_t read;                /* … and had done so much */
+    uint64_t batches; /* completed */
+    bool computing;   /* work was on the device, or overdue */
+    bool reading;     /* the source's thread had something to do … */
+    uint64_t read;    /* … and had done so much */
 };
 
 struct pipeline {
     /* set by the owner before pipeline_prepare, then immutable */
     const struct config *config;
     const struct config_stream *stream_config;
-    struct pipeline *upstream;    /* NULL: a source of its own */
+    struct pipeline *upstream; /* NULL: a source of its own */
     uv_loop_t *loop;
-    struct seat *seat;            /* the device it computes on */
-    struct engine *engine;        /* its */
+    struct seat *seat;     /* the device it computes on */
+    struct engine *engine; /* its */
     double seat_load;
-    struct plan *seat_plan;       /* made when the seat was chosen, until pipeline_prepare; NULL: none */
-    const char *variant;          /* overrides the configuration's; NULL: not */
+    struct plan *seat_plan; /* made when the seat was chosen, until pipeline_prepare; NULL: none */
+    const char *variant;    /* overrides the configuration's; NULL: not */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;
@@ -74,54 +74,57 @@ struct pipeline {
     double upstream_delay_frames; /* of the chain before, unless it was applied there */
     struct sound_options *direct; /* mode = direct: in place of the configuration's, see direct.h */
     struct source_options direct_source;
-    uint64_t round_trip_frames;   /* in the line above: from an excitation's play to its capture */
-    char *taps_hash;              /* of all taps used, joined by commas */
+    uint64_t round_trip_frames; /* in the line above: from an excitation's play to its capture */
+    char *taps_hash;            /* of all taps used, joined by commas */
     const struct source_ops *source_ops;
-    struct source *source;        /* NULL once closed */
+    struct source *source; /* NULL once closed */
     struct pipeline_sink *sinks;
     uint32_t sink_count;
 
     /* loop thread */
-    struct scheduler *scheduler;  /* set by pipeline_connect */
+    struct scheduler *scheduler; /* set by pipeline_connect */
     bool scheduled, source_started;
-    bool retired;                 /* replaced or removed by a reload: on its way out */
+    bool retired; /* replaced or removed by a reload: on its way out */
     bool sinks_closing, source_closing;
-    bool ended;                   /* nothing more will be put: the source ended or was stopped */
-    uint32_t closing;             /* closes not finished */
+    bool ended;       /* nothing more will be put: the source ended or was stopped */
+    uint32_t closing; /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
-    struct sound_report sound;    /* likewise */
-    struct chain chain;           /* of the results this stream reads */
+    struct sound_report sound;          /* likewise */
+    struct chain chain;                 /* of the results this stream reads */
     struct pipeline_watch watch;
-    struct losses losses;         /* told in the log so far */
+    struct losses losses;                  /* told in the log so far */
     struct channel_losses *channel_losses; /* [channels] */
 };
 
 /* WORKER; the upstream is prepared. 0 or an error with its sentence. */
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 
-/* WORKER. A plan for this pipeline's stream as `stream` describes it: its own configuration, or one with
- * other edges. *plan is NULL, or one already made of that, to be kept when it suits; closed on error.
- * *hash is the caller's. */
+/* WORKER. A plan for this pipeline's stream as `stream` describes it: its own configuration, or one
+ * with other edges. *plan is NULL, or one already made of that, to be kept when it suits; closed on
+ * error. *hash is the caller's. */
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *stream,
                        struct plan **plan, double *delay_frames, char **hash,
                        struct problem *problem);
 
-/* LOOP. The earliest output frame of the epoch that a change can take, as results number them, and the frame at
- * the input's rate that it is. */
+/* LOOP. The earliest output frame of the epoch that a change can take, as results number them, and
+ * the frame at the input's rate that it is. */
 uint64_t pipeline_next_output(const struct pipeline *pipeline);
 uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output);
 
-/* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources (pipeline_start). */
+/* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources
+ * (pipeline_start). */
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);
 
-/* LOOP. Of one that reads a stream which goes on: gets nothing more from it. Before pipeline_stop. */
+/* LOOP. Of one that reads a stream which goes on: gets nothing more from it. Before pipeline_stop.
+ */
 void pipeline_disconnect(struct pipeline *pipeline);
 
 /* LOOP. The source may go on: results were delivered. */
 void pipeline_resume(struct pipeline *pipeline);
 
-/* LOOP. No more input: stops the source and closes the epoch, so that its tail follows. Twice is fine. */
+/* LOOP. No more input: stops the source and closes the epoch, so that its tail follows. Twice is
+ * fine. */
 void pipeline_stop(struct pipeline *pipeline);
 
 /* LOOP. Nothing more comes, and everything received has been handed to the sinks. */
@@ -131,7 +134,8 @@ bool pipeline_drained(const struct pipeline *pipeline);
 void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns);
 void pipeline_close_source(struct pipeline *pipeline);
 
-/* LOOP. The ledgers at this instant, or the last ones of what is closed. False: a chain has no source. */
+/* LOOP. The ledgers at this instant, or the last ones of what is closed. False: a chain has no
+ * source. */
 bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger);
 void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger);
 /* LOOP. The same of sound cards; false: it is none. */

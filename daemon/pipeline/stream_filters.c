@@ -39,7 +39,8 @@ static int make_one(const struct config_filter *filter, const struct config_stre
 {
     struct filter_measure measure;
     struct filter_spec spec = stream_filter_spec(filter, stream);
-    int error = filter_make(&spec, stream->source.rate_hz, &made->sets, &made->count, &measure, problem);
+    int error =
+        filter_make(&spec, stream->source.rate_hz, &made->sets, &made->count, &measure, problem);
     if (error < 0)
         return problem_prefix(problem, error, "%s:%u: filter %s", filter->place.file,
                               filter->place.line, filter->name);
@@ -48,7 +49,8 @@ static int make_one(const struct config_filter *filter, const struct config_stre
     assert(made->count > 0);
     made->place = calloc(made->count, sizeof *made->place);
     if (made->place == NULL)
-        return problem_set(problem, ERROR_MEMORY, "no memory for the taps of filter %s", filter->name);
+        return problem_set(problem, ERROR_MEMORY, "no memory for the taps of filter %s",
+                           filter->name);
     return 0;
 }
 
@@ -78,11 +80,12 @@ static int make_used(const struct config *config, const struct config_stream *st
         }
         uint32_t set = set_of(stream, edge, filter, one->count);
         if (set >= one->count)
-            return problem_set(problem, ERROR_CONFIG,
-                               "%s:%u: stream %s uses filter %s for channel %u, but its file has taps for "
-                               "%u channels; write one channel for all, or one for each",
-                               stream->place.file, stream->place.line, stream->name, filter->name,
-                               edge->input + 1u, one->count);
+            return problem_set(
+                problem, ERROR_CONFIG,
+                "%s:%u: stream %s uses filter %s for channel %u, but its file has taps for "
+                "%u channels; write one channel for all, or one for each",
+                stream->place.file, stream->place.line, stream->name, filter->name,
+                edge->input + 1u, one->count);
         if (one->place[set] == 0) {
             out->taps[out->count++] = one->sets[set];
             one->place[set] = out->count;
@@ -126,17 +129,20 @@ static int share_delay(const struct config_stream *stream, struct stream_filters
         if (behind < 1e-9)
             continue;
         if (fabs(behind - round(behind)) > 1e-9)
-            return problem_set(problem, ERROR_CONFIG,
-                               "%s:%u: the filters of stream %s are delayed by %g and %g frames; all channels "
-                               "share one delay, so give them all an odd number of taps, or set `delay`",
-                               stream->place.file, stream->place.line, stream->name, longest,
-                               filters->taps[t]->delay_frames);
+            return problem_set(
+                problem, ERROR_CONFIG,
+                "%s:%u: the filters of stream %s are delayed by %g and %g frames; all channels "
+                "share one delay, so give them all an odd number of taps, or set `delay`",
+                stream->place.file, stream->place.line, stream->name, longest,
+                filters->taps[t]->delay_frames);
         if (behind > TAPS_MAX)
-            return problem_set(problem, ERROR_CONFIG,
-                               "%s:%u: the delays of stream %s's filters differ by %g frames, more than %d; "
-                               "correct the `delay` of one",
-                               stream->place.file, stream->place.line, stream->name, behind, TAPS_MAX);
-        log_notice("stream %s: a filter delayed by %g frames is delayed by %g, as the longest of the stream, "
+            return problem_set(
+                problem, ERROR_CONFIG,
+                "%s:%u: the delays of stream %s's filters differ by %g frames, more than %d; "
+                "correct the `delay` of one",
+                stream->place.file, stream->place.line, stream->name, behind, TAPS_MAX);
+        log_notice("stream %s: a filter delayed by %g frames is delayed by %g, as the longest of "
+                   "the stream, "
                    "so that all outputs share one delay",
                    stream->name, filters->taps[t]->delay_frames, longest);
         int error = delayed(&filters->taps[t], (uint32_t)round(behind), problem);

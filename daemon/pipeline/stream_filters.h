@@ -15,11 +15,11 @@
 #include "filter/taps.h"
 
 struct stream_filters {
-    struct taps **taps;       /* [count], those that some edge uses */
+    struct taps **taps; /* [count], those that some edge uses */
     uint32_t count;
-    struct edge *edges;       /* [edge_count] of the stream, naming taps above */
-    double delay_frames;      /* shared by all edges */
-    char *hash;               /* of all taps in order, joined by commas */
+    struct edge *edges;  /* [edge_count] of the stream, naming taps above */
+    double delay_frames; /* shared by all edges */
+    char *hash;          /* of all taps in order, joined by commas */
 };
 
 /*
@@ -34,7 +34,8 @@ int stream_filters_make(const struct config *config, const struct config_stream 
 struct plan_spec stream_plan_spec(const struct config_stream *stream,
                                   const struct stream_filters *filters, const char *variant);
 
-/* What the filter's section says, completed by what only the stream knows (channels of an array). */
+/* What the filter's section says, completed by what only the stream knows (channels of an array).
+ */
 struct filter_spec stream_filter_spec(const struct config_filter *filter,
                                       const struct config_stream *stream);
 

@@ -26,7 +26,7 @@
 
 enum { IP_UDP_BYTES_4 = 28, IP_UDP_BYTES_6 = 48 };
 
-/* ---- the plan ------------------------------------------------------------------------------- */
+/* ---- the plan ---------------------------------------------------------------------------- */
 
 static uint32_t fft_from(uint64_t least)
 {
@@ -114,7 +114,7 @@ int check_plan_make(const struct config *config, const struct config_stream *str
     return status;
 }
 
-/* ---- sinks ---------------------------------------------------------------------------------- */
+/* ---- sinks ------------------------------------------------------------------------------- */
 
 double check_sink_bytes_per_second(const struct config *config, const struct config_sink *sink)
 {
@@ -122,8 +122,7 @@ double check_sink_bytes_per_second(const struct config *config, const struct con
     double rate_hz = stream->source.rate_hz;
     if (sink->options.raw)
         return rate_hz * stream->source.frame_bytes;
-    double samples =
-        stream->output_rate_hz * stream->output_floats * sink->options.format.bytes;
+    double samples = stream->output_rate_hz * stream->output_floats * sink->options.format.bytes;
     if (strcmp(sink->type, "rtp") != 0)
         return samples;
     return samples + packets_per_block(stream, &sink->options) * rate_hz / stream->hop_frames *
@@ -134,7 +133,9 @@ double check_sink_bytes_per_second(const struct config *config, const struct con
 static void print_card(const struct sound_options *sound, FILE *out)
 {
     uint32_t period = sound->request.period_frames;
-    fprintf(out, "  sound card       one period of capture: %u frames = %.3g ms, or what a JACK server has\n",
+    fprintf(out,
+            "  sound card       one period of capture: %u frames = %.3g ms, or what a JACK server "
+            "has\n",
             period, 1e3 * period / sound->request.rate_hz);
 }
 
@@ -142,8 +143,9 @@ static void print_card_sink(const struct config_sink *sink, FILE *out)
 {
     const struct sound_options *sound = sink->options.sound;
     char format[24];
-    fprintf(out, "  sink %-11s sound card `%s`, %u channels, %s\n", sink->name, sound->request.device,
-            sound->request.playback.channels, sample_format_name(&sink->options.format, format));
+    fprintf(out, "  sink %-11s sound card `%s`, %u channels, %s\n", sink->name,
+            sound->request.device, sound->request.playback.channels,
+            sample_format_name(&sink->options.format, format));
     if (sound->latency_frames > 0)
         fprintf(out, "%19splayed %" PRIu64 " frames = %.3g ms later\n", "", sound->latency_frames,
                 1e3 * (double)sound->latency_frames / sound->request.rate_hz);
@@ -189,7 +191,7 @@ static void print_sink(const struct config *config, const struct config_sink *si
     }
 }
 
-/* ---- streams -------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------- */
 
 static void print_source(const struct config *config, const struct config_stream *stream, FILE *out)
 {
@@ -227,7 +229,8 @@ static const char *loss_sentence(const struct config_stream *stream)
         return "NOT detectable: headerless datagrams carry no numbers, so what the network loses "
                "shortens the signal unseen; only losses in the socket are counted";
     if (stream->source.sound != NULL)
-        return "detectable: overruns of the card and of its ring are counted, and gaps are filled and "
+        return "detectable: overruns of the card and of its ring are counted, and gaps are filled "
+               "and "
                "flagged";
     if (!stream->live)
         return "none: the source waits, nothing can be lost before the ring";
@@ -248,9 +251,11 @@ static void print_latency(const struct config_stream *stream, const struct check
     fprintf(out, "  latency          accumulate  %-10s one block of %u frames\n",
             time_text(plan->accumulate_s, text, sizeof text), stream->hop_frames);
     if (stream->hop_free)
-        fprintf(out, "                               chosen for `latency = %s`; convolvd --tune measures "
-                     "what fits best\n",
-                time_text((double)stream->latency_ns / 1e9, text, sizeof text));
+        fprintf(
+            out,
+            "                               chosen for `latency = %s`; convolvd --tune measures "
+            "what fits best\n",
+            time_text((double)stream->latency_ns / 1e9, text, sizeof text));
     if (window > 0)
         fprintf(out,
                 "                   ingest      %-10s when nothing is missing, else up to %s "
@@ -355,7 +360,7 @@ static int print_arrays(const struct config *config, const struct config_stream 
     return error;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------ */
+/* ---- the whole --------------------------------------------------------------------------- */
 
 /* A problem that begins with a place of its own ("FILE:LINE: …") stands there, any other at the
  * stream. */

@@ -385,13 +385,14 @@ static int report_array(FILE *out, const struct design_subject *s, struct taps *
         snprintf(title, sizeof title, "%s: fk, %u channels %s apart, %u taps at %s", s->filter_name,
                  spec->channels, si(spec->spacing_m, "m", spacing), spec->taps,
                  si(s->rate_hz, "Hz", rate));
-        snprintf(subtitle, sizeof subtitle,
-                 "plane waves at channel %u; rejection %s (channels %u to %u), %s (ends); resolution "
-                 "%.4g /m",
-                 spec->channels / 2 + 1, db(measure->middle_rejection_db, middle),
-                 measure->middle_from + 1, measure->middle_until,
-                 db(fmin(measure->rejection_db[0], measure->rejection_db[spec->channels - 1]), ends),
-                 measure->resolution_per_m);
+        snprintf(
+            subtitle, sizeof subtitle,
+            "plane waves at channel %u; rejection %s (channels %u to %u), %s (ends); resolution "
+            "%.4g /m",
+            spec->channels / 2 + 1, db(measure->middle_rejection_db, middle),
+            measure->middle_from + 1, measure->middle_until,
+            db(fmin(measure->rejection_db[0], measure->rejection_db[spec->channels - 1]), ends),
+            measure->resolution_per_m);
         const struct fk_picture picture = {title, subtitle, spec, sets, s->rate_hz};
         error = fk_plot(&picture, plot_path, problem);
     }
@@ -416,7 +417,8 @@ int design_report(const struct design_subject *subject, const char *out_path, ui
         return problem_prefix(problem, error, "filter %s", subject->filter_name);
     bool array = subject->spec->type == FILTER_FK;
     if (array)
-        error = report_array(out, subject, sets, count, kind == OUT_PLOT ? out_path : NULL, problem);
+        error =
+            report_array(out, subject, sets, count, kind == OUT_PLOT ? out_path : NULL, problem);
     for (uint32_t i = 0; error == 0 && !array && i < count; i++) {
         if (i == 0)
             measure = first;
@@ -463,7 +465,8 @@ static int unknown_filter(const struct config *config, const char *name, struct 
                        config->path != NULL ? config->path : "the configuration", names);
 }
 
-/* Seen before with this rate (and, for an array, as many channels) among the first `until` streams that use the filter? */
+/* Seen before with this rate (and, for an array, as many channels) among the first `until` streams
+ * that use the filter? */
 static bool rate_known(const struct config *config, uint32_t filter, uint32_t until)
 {
     for (uint32_t i = 0; i < until; i++)

@@ -38,14 +38,14 @@ static int draw_magnitude(cairo_t *cr, const struct design_picture *picture,
     double top_db = 20 * log10(fmax(r->peak_gain, 1e-20));
     double reach = isnan(r->attenuation_db) ? 80 : fmin(fmax(r->attenuation_db + 30, 40), 200);
     struct plot_panel p = {.left = 80,
-                      .right = PLOT_WIDTH - 30,
-                      .top = 100,
-                      .bottom = 420,
-                      .x_min = two_sided ? -picture->rate_hz / 2 : 0,
-                      .x_max = picture->rate_hz / 2,
-                      .y_max = 10 * ceil((top_db + 3) / 10),
-                      .y_unit = 1,
-                      .y_label = "magnitude [dB]"};
+                           .right = PLOT_WIDTH - 30,
+                           .top = 100,
+                           .bottom = 420,
+                           .x_min = two_sided ? -picture->rate_hz / 2 : 0,
+                           .x_max = picture->rate_hz / 2,
+                           .y_max = 10 * ceil((top_db + 3) / 10),
+                           .y_unit = 1,
+                           .y_label = "magnitude [dB]"};
     p.y_min = 20 * floor((top_db - reach) / 20);
     int which;
     p.x_unit = plot_unit(p.x_max, labels, &which);
@@ -84,15 +84,15 @@ static int draw_impulse(cairo_t *cr, const struct design_picture *picture, struc
         largest = 1;
     double step = 1 / picture->rate_hz;
     struct plot_panel p = {.left = 80,
-                      .right = PLOT_WIDTH - 30,
-                      .top = 510,
-                      .bottom = PLOT_HEIGHT - 60,
-                      .x_min = 0,
-                      .x_max = fmax(taps->count - 1.0, 1) * step,
-                      .y_min = -1.08 * largest,
-                      .y_max = 1.08 * largest,
-                      .y_unit = 1,
-                      .y_label = "impulse response"};
+                           .right = PLOT_WIDTH - 30,
+                           .top = 510,
+                           .bottom = PLOT_HEIGHT - 60,
+                           .x_min = 0,
+                           .x_max = fmax(taps->count - 1.0, 1) * step,
+                           .y_min = -1.08 * largest,
+                           .y_max = 1.08 * largest,
+                           .y_unit = 1,
+                           .y_label = "impulse response"};
     int which;
     p.x_unit = plot_unit(p.x_max, labels, &which);
     p.x_label = labels[which];

@@ -71,8 +71,8 @@ void fk_report_figures(FILE *out, const struct fk_spec *spec, double rate_hz,
 
 enum { COLUMNS = 5, ROWS = 17, EDGE_ROW = 4, EDGE_ROWS = 8 }; /* edges at rows 4 and 4 + 8 */
 
-int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz,
-                    struct taps *const *sets, struct problem *problem)
+int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz, struct taps *const *sets,
+                    struct problem *problem)
 {
     double *spectra = malloc(COLUMNS * 2 * (2 * (size_t)spec->channels - 1) * sizeof *spectra);
     if (spectra == NULL)
@@ -86,8 +86,7 @@ int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz,
         char text[TEXT];
         frequency[c] = from + (until - from) * c / (COLUMNS - 1);
         fk_spectra(spec, sets, rate_hz, frequency[c], spectra + c * stride);
-        fprintf(out, " %12s",
-                quantity_print(DIMENSION_FREQUENCY, frequency[c], text, sizeof text));
+        fprintf(out, " %12s", quantity_print(DIMENSION_FREQUENCY, frequency[c], text, sizeof text));
     }
     fprintf(out, "   level at channel %u\n", spec->channels / 2 + 1);
     /* Even steps in slowness, twice as far out as the fan reaches; both edges among them. */

@@ -1,7 +1,7 @@
 /*
- * What `--check` and `--design` say of a velocity filter: its fan, what plane waves see of it at the
- * middle of the array, at its ends and on average, always beside the array's wavenumber resolution;
- * a table of levels over velocity and frequency; and the f-k plane as a picture.
+ * What `--check` and `--design` say of a velocity filter: its fan, what plane waves see of it at
+ * the middle of the array, at its ends and on average, always beside the array's wavenumber
+ * resolution; a table of levels over velocity and frequency; and the f-k plane as a picture.
  *
  * The main thread, before anything runs.
  */
@@ -17,9 +17,10 @@
 void fk_report_figures(FILE *out, const struct fk_spec *spec, double rate_hz,
                        const struct fk_measure *measure, const char *label, const char *indent);
 
-/* Levels at the middle channel: a row for each velocity, a column for each frequency. ERROR_MEMORY. */
-int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz,
-                    struct taps *const *sets, struct problem *problem);
+/* Levels at the middle channel: a row for each velocity, a column for each frequency. ERROR_MEMORY.
+ */
+int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz, struct taps *const *sets,
+                    struct problem *problem);
 
 struct fk_picture {
     const char *title, *subtitle; /* one line each */

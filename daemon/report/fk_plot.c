@@ -8,8 +8,8 @@
 
 enum { CELLS_ACROSS = 384, CELLS_UP = 256, LEVEL_MIN_DB = -60 };
 
-/* Level to colour: dark blue at the bottom through green to pale yellow at 0 dB, so that it reads in
- * grey, too. */
+/* Level to colour: dark blue at the bottom through green to pale yellow at 0 dB, so that it reads
+ * in grey, too. */
 static unsigned char shade(double db, int channel)
 {
     static const double stops[5][3] = {{0.16, 0.09, 0.32},
@@ -19,8 +19,8 @@ static unsigned char shade(double db, int channel)
                                        {0.99, 0.96, 0.66}};
     double at = fmin(fmax(1 - db / LEVEL_MIN_DB, 0), 1) * 4;
     int below = at >= 4 ? 3 : (int)at;
-    double value = stops[below][channel] +
-                   (at - below) * (stops[below + 1][channel] - stops[below][channel]);
+    double value =
+        stops[below][channel] + (at - below) * (stops[below + 1][channel] - stops[below][channel]);
     return (unsigned char)lround(255 * value);
 }
 
@@ -28,8 +28,7 @@ static unsigned char shade(double db, int channel)
 static cairo_surface_t *make_image(const struct fk_picture *picture, const struct plot_panel *p)
 {
     const struct fk_spec *spec = picture->spec;
-    cairo_surface_t *image =
-        cairo_image_surface_create(CAIRO_FORMAT_RGB24, CELLS_ACROSS, CELLS_UP);
+    cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, CELLS_ACROSS, CELLS_UP);
     double *spectra = malloc(2 * (2 * (size_t)spec->channels - 1) * sizeof *spectra);
     if (cairo_surface_status(image) != CAIRO_STATUS_SUCCESS || spectra == NULL) {
         free(spectra);
@@ -47,8 +46,8 @@ static cairo_surface_t *make_image(const struct fk_picture *picture, const struc
             fk_gains(spec, spectra, k, gains);
             double db = 20 * log10(fmax(gains[spec->channels / 2], 1e-15));
             unsigned char *pixel = data + y * stride + 4 * x; /* 0x00rrggbb, native order */
-            unsigned value = (unsigned)shade(db, 0) << 16 | (unsigned)shade(db, 1) << 8 |
-                             (unsigned)shade(db, 2);
+            unsigned value =
+                (unsigned)shade(db, 0) << 16 | (unsigned)shade(db, 1) << 8 | (unsigned)shade(db, 2);
             *(unsigned *)(void *)pixel = value;
         }
     }

@@ -10,7 +10,7 @@
 
 #include "filter/filter.h"
 
-/* ---- what a row says ------------------------------------------------------------------------ */
+/* ---- what a row says --------------------------------------------------------------------- */
 
 /* "rtp, udp" for the types a key applies to; "" when to all. */
 static const char *applies_text(const struct schema_key *key, char *text, size_t bytes)
@@ -66,7 +66,7 @@ static const char *facts_text(const struct schema_key *key, char *text, size_t b
     return text;
 }
 
-/* ---- --help-config -------------------------------------------------------------------------- */
+/* ---- --help-config ----------------------------------------------------------------------- */
 
 enum { WIDTH = 96, INDENT = 6 };
 
@@ -126,7 +126,7 @@ void schema_print_help(FILE *out)
     }
 }
 
-/* ---- roff ----------------------------------------------------------------------------------- */
+/* ---- roff -------------------------------------------------------------------------------- */
 
 /* One character beyond ASCII as \[uNNNN], which groff and mandoc know in every locale; returns its
  * bytes. */
@@ -299,11 +299,13 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
               "follow, closes all files, prints the table and exits 0 within `drain timeout`. "
               "A second one leaves at once.");
     roff_item(out, "SIGUSR1", "Prints the table of rates, losses, levels, latencies and ledgers.");
-    roff_item(out, "SIGHUP",
-              "Reads the configuration again. What is wrong with it is said and nothing changes; else "
-              "changed streams are prepared and swapped in, unchanged ones run on without missing a block. "
-              "Filter files changed in place count. [device] and directories need a restart. (Sent by "
-              "the kernel because the terminal is gone, it stops the daemon as SIGTERM does.)");
+    roff_item(
+        out, "SIGHUP",
+        "Reads the configuration again. What is wrong with it is said and nothing changes; else "
+        "changed streams are prepared and swapped in, unchanged ones run on without missing a "
+        "block. "
+        "Filter files changed in place count. [device] and directories need a restart. (Sent by "
+        "the kernel because the terminal is gone, it stops the daemon as SIGTERM does.)");
     fputs(".SH EXIT STATUS\n", out);
     roff_item(out, "0", "Success; with --check: the configuration is valid.");
     roff_item(out, "1", "An error, which was written to the standard error.");
@@ -312,7 +314,8 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
         out, "RUNTIME_DIRECTORY, STATE_DIRECTORY, CACHE_DIRECTORY",
         "Defaults of `runtime directory`, `state directory` and `cache`, as systemd sets them.");
     roff_item(out, "JOURNAL_STREAM",
-              "When it names stderr, as systemd sets it, the log goes to the journal with levels and fields "
+              "When it names stderr, as systemd sets it, the log goes to the journal with levels "
+              "and fields "
               "(STREAM=, CHANNEL=, SINK=, FILTER=).");
     fputs(".SH SEE ALSO\n.BR convolvd.conf (5)\n", out);
 }

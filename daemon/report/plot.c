@@ -99,7 +99,7 @@ void plot_axes(cairo_t *cr, const struct plot_panel *p)
 }
 
 void plot_curve(cairo_t *cr, const struct plot_panel *p, const double *value, size_t count,
-                       double x_first, double x_step, struct plot_colour colour)
+                double x_first, double x_step, struct plot_colour colour)
 {
     cairo_save(cr);
     cairo_rectangle(cr, p->left, p->top - 1, p->right - p->left, p->bottom - p->top + 2);
@@ -132,7 +132,7 @@ void plot_curve(cairo_t *cr, const struct plot_panel *p, const double *value, si
 }
 
 void plot_marker(cairo_t *cr, const struct plot_panel *p, double value, bool label_left,
-                          const char *label)
+                 const char *label)
 {
     static const double dashes[] = {4, 4};
     double x = floor(plot_x(p, value)) + 0.5;
@@ -150,7 +150,7 @@ void plot_marker(cairo_t *cr, const struct plot_panel *p, double value, bool lab
 }
 
 void plot_legend(cairo_t *cr, const struct plot_panel *p, const char *const *names,
-                   const struct plot_colour *colours, int count)
+                 const struct plot_colour *colours, int count)
 {
     cairo_set_font_size(cr, 12);
     enum { ENTRY = 100 };
@@ -176,7 +176,7 @@ double plot_unit(double largest, const char *const names[4], int *which)
     return table[i];
 }
 
-/* ---- the page ------------------------------------------------------------------------------- */
+/* ---- the page ---------------------------------------------------------------------------- */
 
 static bool is_svg(const char *path)
 {

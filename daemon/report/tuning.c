@@ -119,10 +119,10 @@ static int explain_stream(struct subject *subject, struct problem *problem)
         subject->out,
         "stream %s: %s, blocks of %u frames, N = %u, %u partition%s, %s\n"
         "  %u channels in, %u out, %u taps; a block about %.1f us, error %.1e in the self-test\n",
-        subject->stream->name, plan_way(variant, info->variant, 0, info->vector), info->hop, info->fft,
-        info->partitions,
-        info->partitions == 1 ? "" : "s", choices[info->choice], info->inputs, info->outputs,
-        info->taps_longest, (double)plan_cost_ns(plan, 1) / 1000, info->self_test_error);
+        subject->stream->name, plan_way(variant, info->variant, 0, info->vector), info->hop,
+        info->fft, info->partitions, info->partitions == 1 ? "" : "s", choices[info->choice],
+        info->inputs, info->outputs, info->taps_longest, (double)plan_cost_ns(plan, 1) / 1000,
+        info->self_test_error);
     const struct wisdom_entry *entry = plan_wisdom(subject->engine, subject->spec);
     if (info->choice == PLAN_BY_WISDOM && entry != NULL)
         print_measured(subject, entry);
@@ -175,8 +175,8 @@ static uint32_t devices_of(const struct config *config, uint32_t index, int thre
         return devices_of(config, (uint32_t)stream->upstream, threads, problem);
     const char *name = stream->device != NULL ? stream->device : config->device.device;
     const bool all = strcmp(name, DEVICE_ALL) == 0;
-    const int found = all ? device_list(NULL, 0, threads, problem)
-                          : device_index(name, threads, problem);
+    const int found =
+        all ? device_list(NULL, 0, threads, problem) : device_index(name, threads, problem);
     if (found < 0)
         return 0;
     if (!all)
@@ -205,8 +205,8 @@ static int visit_stream(const struct config *config, struct subject *subject,
 }
 
 /* Every stream on every device that may compute it. */
-static int each_stream(const struct config *config, const struct choosing_options *options, FILE *out,
-                       int (*visit)(struct subject *subject, struct problem *problem),
+static int each_stream(const struct config *config, const struct choosing_options *options,
+                       FILE *out, int (*visit)(struct subject *subject, struct problem *problem),
                        struct problem *problem)
 {
     struct engine_options engine_options = device_options(config, options->kernels_dir);

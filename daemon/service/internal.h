@@ -70,7 +70,7 @@ struct service {
     struct control *control; /* NULL: no runtime directory */
 };
 
-/* ---- service.c ------------------------------------------------------------------------------ */
+/* ---- service.c --------------------------------------------------------------------------- */
 
 /* The running pipeline of that name, not one that is being replaced; NULL: none. */
 struct pipeline *service_find(const struct service *service, const char *name);
@@ -92,7 +92,7 @@ struct status_source service_status(const struct service *service);
 /* The reload that a stop had to wait for is over. */
 void service_stop_now(struct service *service);
 
-/* ---- reload.c ------------------------------------------------------------------------------- */
+/* ---- reload.c ---------------------------------------------------------------------------- */
 
 int reload_open(struct service *service);
 void reload_close(struct reload *reload); /* the loop has ended; NULL is fine */
@@ -103,7 +103,7 @@ bool reload_busy(const struct service *service);
 /* What was replaced comes to its end, step by step. */
 void reload_advance(struct service *service);
 
-/* ---- watch.c -------------------------------------------------------------------------------- */
+/* ---- watch.c ----------------------------------------------------------------------------- */
 
 int watch_open(struct service *service);
 void watch_close(struct watch *watch); /* frees itself after uv's close; NULL is fine */
@@ -111,7 +111,7 @@ void watch_ready(struct service *service);
 void watch_reloading(struct service *service);
 void watch_stopping(struct service *service);
 
-/* ---- control.c ------------------------------------------------------------------------------ */
+/* ---- control.c --------------------------------------------------------------------------- */
 
 /* Listens at RUNTIME_DIRECTORY/control.sock; without one, there is no control socket. */
 int control_open(struct service *service, struct problem *problem);

@@ -80,9 +80,10 @@ static int compare_fixed(struct reload *reload)
 {
     if (strcmp(reload->config->fixed_hash, reload->service->config->fixed_hash) == 0)
         return 0;
-    return problem_set(&reload->problem, ERROR_UNSUPPORTED,
-                       "[device], [osc] or a directory of [daemon] has changed, which only a restart can "
-                       "take over: systemctl restart convolvd");
+    return problem_set(
+        &reload->problem, ERROR_UNSUPPORTED,
+        "[device], [osc] or a directory of [daemon] has changed, which only a restart can "
+        "take over: systemctl restart convolvd");
 }
 
 static struct pipeline *find_made(const struct reload *reload, const char *name)

@@ -29,12 +29,12 @@ struct signal_row {
 };
 
 static const char *const phase_names[] = {
-    [PHASE_PREPARING] = "preparing",       [PHASE_RUNNING] = "running",
-    [PHASE_DRAINING] = "stopping",         [PHASE_CLOSING_SINKS] = "stopping",
-    [PHASE_CLOSING_SOURCES] = "stopped",   [PHASE_STOPPED] = "stopped",
+    [PHASE_PREPARING] = "preparing",     [PHASE_RUNNING] = "running",
+    [PHASE_DRAINING] = "stopping",       [PHASE_CLOSING_SINKS] = "stopping",
+    [PHASE_CLOSING_SOURCES] = "stopped", [PHASE_STOPPED] = "stopped",
 };
 
-/* ---- table ------------------------------------------------------------------------------------ */
+/* ---- table ------------------------------------------------------------------------------- */
 
 struct status_source service_status(const struct service *service)
 {
@@ -55,7 +55,7 @@ static void print_status(const struct service *service, bool table)
         fflush(stdout);
     }
     const char *path = service->options->status_json != NULL ? service->options->status_json
-                                                              : service->config->daemon.status_json;
+                                                             : service->config->daemon.status_json;
     struct problem problem;
     if (path != NULL && status_write_json(&source, path, &problem) < 0)
         log_warning("%s", problem.text);
@@ -68,7 +68,7 @@ static void print_last_status(const struct service *service)
         print_status(service, service->config->daemon.status_on_exit);
 }
 
-/* ---- prepare: worker thread ----------------------------------------------------------------------- */
+/* ---- prepare: worker thread -------------------------------------------------------------- */
 
 struct pipeline *service_find(const struct service *service, const char *name)
 {
@@ -93,8 +93,7 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
     struct plan *plan;
     double load;
     if (devices_seat(service->devices, config, &config->streams[index], service->options->variant,
-                     upstream != NULL ? upstream->seat : NULL, &seat, &load, &plan,
-                     problem) < 0) {
+                     upstream != NULL ? upstream->seat : NULL, &seat, &load, &plan, problem) < 0) {
         free(pipeline);
         return NULL;
     }
@@ -133,9 +132,11 @@ static void prepare(uv_work_t *work)
         int upstream = config->streams[i].upstream;
         assert(upstream < (int)i);
         struct pipeline *pipeline = service_make_pipeline(
-            service, config, i, upstream >= 0 ? service->pipelines[upstream] : NULL, &service->problem);
+            service, config, i, upstream >= 0 ? service->pipelines[upstream] : NULL,
+            &service->problem);
         if (pipeline == NULL) {
-            service->error = service->problem.error != ERROR_NONE ? (int)service->problem.error : ERROR_MEMORY;
+            service->error =
+                service->problem.error != ERROR_NONE ? (int)service->problem.error : ERROR_MEMORY;
             break;
         }
         service->pipelines[service->count++] = pipeline;
@@ -143,7 +144,7 @@ static void prepare(uv_work_t *work)
     }
 }
 
-/* ---- phases: loop thread -------------------------------------------------------------------------- */
+/* ---- phases: loop thread ----------------------------------------------------------------- */
 
 static void close_sinks(struct service *service)
 {
@@ -161,7 +162,8 @@ static void close_sinks(struct service *service)
 static void leave(const struct service *service)
 {
     print_last_status(service);
-    log_warning("stopped with work left over; the table counts it as waiting, submitted or in flight");
+    log_warning(
+        "stopped with work left over; the table counts it as waiting, submitted or in flight");
     _exit(service->error == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
@@ -243,7 +245,8 @@ static void give_up(struct service *service)
     service->abandoned = true;
     for (uint32_t i = 0; i < service->count; i++) {
         if (!pipeline_drained(service->pipelines[i]))
-            log_warning("stream %s: not processed to its end within the drain timeout; raise `drain timeout` "
+            log_warning("stream %s: not processed to its end within the drain timeout; raise "
+                        "`drain timeout` "
                         "in [daemon] if its last frames matter",
                         service->pipelines[i]->stream_config->name);
     }
@@ -320,7 +323,7 @@ static void on_progress(void *context)
         uv_async_send(&service->changed);
 }
 
-/* ---- start: loop thread ------------------------------------------------------------------------------ */
+/* ---- start: loop thread ------------------------------------------------------------------ */
 
 static int connect_all(struct service *service)
 {
@@ -371,14 +374,14 @@ static void on_prepared(uv_work_t *work, int status)
         uint32_t streams = 0;
         for (uint32_t k = 0; k < service->count; k++)
             streams += service->pipelines[k]->seat == seat;
-        log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s", device->name,
-                   device->platform);
+        log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
+                   device->name, device->platform);
     }
     watch_ready(service);
     uv_async_send(&service->changed); /* a short file may have ended already */
 }
 
-/* ---- signals ---------------------------------------------------------------------------------------- */
+/* ---- signals ----------------------------------------------------------------------------- */
 
 void service_stop_now(struct service *service)
 {
@@ -401,8 +404,8 @@ static void on_stop(struct service *service, const struct signalfd_siginfo *info
         service_stop_now(service);
 }
 
-/* A hang-up that the kernel sends means that the terminal is gone: files and tails are finished. One
- * that somebody sends asks for the configuration to be read again. */
+/* A hang-up that the kernel sends means that the terminal is gone: files and tails are finished.
+ * One that somebody sends asks for the configuration to be read again. */
 static void on_hangup(struct service *service, const struct signalfd_siginfo *info)
 {
     if (info->ssi_code == SI_KERNEL)
@@ -454,8 +457,8 @@ static void fill_set(sigset_t *set)
 
 /*
  * A signalfd and not handlers: the compiler inside a CPU driver (LLVM) installs handlers of its own
- * for these signals when it first builds a kernel. Blocked before any other thread is made, so that all
- * inherit it.
+ * for these signals when it first builds a kernel. Blocked before any other thread is made, so that
+ * all inherit it.
  */
 static int open_signals(struct service *service, struct problem *problem)
 {
@@ -465,13 +468,14 @@ static int open_signals(struct service *service, struct problem *problem)
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
     service->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (service->signal_fd < 0)
-        return problem_set(problem, ERROR_SYSTEM, "no signalfd: %s; raise the limit of open files (ulimit -n)",
+        return problem_set(problem, ERROR_SYSTEM,
+                           "no signalfd: %s; raise the limit of open files (ulimit -n)",
                            strerror(errno));
     return 0;
 }
 
-/* From here on a signal ends the process by default, should a driver hang while it is closed. Twice is
- * fine. */
+/* From here on a signal ends the process by default, should a driver hang while it is closed. Twice
+ * is fine. */
 static void close_signals(struct service *service)
 {
     sigset_t set;
@@ -485,7 +489,7 @@ static void close_signals(struct service *service)
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static void open_handles(struct service *service)
 {
@@ -515,11 +519,12 @@ int service_run(const struct service_options *options, struct problem *problem)
     if (error < 0)
         goto free_service;
     if (uv_loop_init(&service->loop) != 0) {
-        error = problem_set(problem, ERROR_SYSTEM, "no event loop; raise the limit of open files (ulimit -n)");
+        error = problem_set(problem, ERROR_SYSTEM,
+                            "no event loop; raise the limit of open files (ulimit -n)");
         goto close_signals;
     }
-    error = devices_open(&service->loop, on_progress, service, options->kernels_dir, &service->devices,
-                         problem);
+    error = devices_open(&service->loop, on_progress, service, options->kernels_dir,
+                         &service->devices, problem);
     if (error < 0)
         goto close_loop;
     open_handles(service);

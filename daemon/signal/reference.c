@@ -42,7 +42,7 @@ double reference_dot(const double *x, uint64_t frames, const double *h, uint32_t
     return sum + compensation;
 }
 
-/* ---- transform -------------------------------------------------------------------------- */
+/* ---- transform --------------------------------------------------------------------------- */
 
 /* exp(2 pi i k / n) for k < n / 2, interleaved. */
 static double *twiddles_create(uint32_t n)
@@ -101,7 +101,7 @@ int reference_fft(double *data, uint32_t n, int sign)
     return 0;
 }
 
-/* ---- convolution ------------------------------------------------------------------------ */
+/* ---- convolution ------------------------------------------------------------------------- */
 
 int reference_convolve(const double *x, uint64_t frames, const double *h, uint32_t taps, double *y)
 {
@@ -162,7 +162,7 @@ done:
     return status;
 }
 
-/* ---- bounds ----------------------------------------------------------------------------- */
+/* ---- bounds ------------------------------------------------------------------------------ */
 
 bool error_bound_check(const float *got, size_t stride, const double *want, size_t count, double x2,
                        double x_max, double h_max, struct error_bound *measured)

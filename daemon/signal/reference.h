@@ -2,8 +2,8 @@
  * The double-precision references every result is held against.
  *
  * reference_convolve_direct is the definition itself: y[n] = sum_k h[k] x[n-k], x zero outside
- * [0, frames). reference_convolve computes the same by FFT in double (overlap-add over blocks) and is
- * itself checked against direct dot products in the tests. Neither shares code with the kernels.
+ * [0, frames). reference_convolve computes the same by FFT in double (overlap-add over blocks) and
+ * is itself checked against direct dot products in the tests. Neither shares code with the kernels.
  *
  * Pure functions, any thread.
  */
@@ -13,7 +13,8 @@
 #include <stdint.h>
 
 /* y[0 … frames+taps-2] (frames + taps - 1 values) from real x[frames] and real h[taps]. */
-void reference_convolve_direct(const double *x, uint64_t frames, const double *h, uint32_t taps, double *y);
+void reference_convolve_direct(const double *x, uint64_t frames, const double *h, uint32_t taps,
+                               double *y);
 
 /* The same through double FFTs. Returns 0 or ERROR_MEMORY. */
 int reference_convolve(const double *x, uint64_t frames, const double *h, uint32_t taps, double *y);
@@ -34,8 +35,8 @@ struct error_bound {
     double e2, e_max, want2, want_max; /* measured */
     double limit2, limit_max;          /* allowed */
 };
-/* x2 = ||x||_2 and x_max = max|x| over the input frames the block can see; h_max = max |H(f)|. Returns true when
- * within. NaN in got is never within. */
+/* x2 = ||x||_2 and x_max = max|x| over the input frames the block can see; h_max = max |H(f)|.
+ * Returns true when within. NaN in got is never within. */
 #include <stdbool.h>
 #include <stddef.h>
 bool error_bound_check(const float *got, size_t stride, const double *want, size_t count, double x2,

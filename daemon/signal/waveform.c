@@ -99,7 +99,7 @@ const char *waveform_kind_name(enum waveform_kind kind)
     return (unsigned)kind < KINDS ? kinds[kind].name : "?";
 }
 
-/* ---- creation --------------------------------------------------------------------------- */
+/* ---- creation ---------------------------------------------------------------------------- */
 
 static int frequency_check(const char *what, double frequency_hz, double rate_hz,
                            struct problem *problem)
@@ -242,7 +242,7 @@ void waveform_free(struct waveform *waveform)
     free(waveform);
 }
 
-/* ---- random numbers by place ------------------------------------------------------------ */
+/* ---- random numbers by place ------------------------------------------------------------- */
 
 /* A state far from those of every other (seed, purpose, number). */
 static struct random_state random_place(uint64_t seed, uint64_t purpose, uint64_t number)
@@ -268,7 +268,7 @@ static void add_noise(const struct waveform *w, uint64_t purpose, double sigma, 
     }
 }
 
-/* ---- repeated signals ------------------------------------------------------------------- */
+/* ---- repeated signals -------------------------------------------------------------------- */
 
 /* Frames since the latest repetition began on this channel; negative before the first, and
  * beyond any length when the signal comes once and long ago. */
@@ -316,7 +316,7 @@ static double repeated_value(const struct waveform *w, uint64_t frame, uint32_t 
            sin(2.0 * PI * (turns - floor(turns)) + w->spec.phase_rad);
 }
 
-/* ---- acoustic emission ------------------------------------------------------------------ */
+/* ---- acoustic emission ------------------------------------------------------------------- */
 
 struct arrival {
     double instant;   /* frames after the slot's start, at the source's position */
@@ -382,7 +382,7 @@ static void add_arrivals(const struct waveform *w, uint64_t first, uint32_t fram
     }
 }
 
-/* ---- all kinds -------------------------------------------------------------------------- */
+/* ---- all kinds --------------------------------------------------------------------------- */
 
 static double steady_value(const struct waveform *w, uint64_t frame, uint32_t channel)
 {

@@ -15,15 +15,16 @@
 
 enum waveform_kind {
     WAVEFORM_SINE,
-    WAVEFORM_CHIRP,       /* linear from frequency to frequency_end over length, then repeated every period */
-    WAVEFORM_NOISE,       /* white, Gaussian, sigma = amplitude; independent per channel */
-    WAVEFORM_IMPULSES,    /* one sample of amplitude every period */
+    WAVEFORM_CHIRP,    /* linear from frequency to frequency_end over length, then repeated every
+                          period */
+    WAVEFORM_NOISE,    /* white, Gaussian, sigma = amplitude; independent per channel */
+    WAVEFORM_IMPULSES, /* one sample of amplitude every period */
     WAVEFORM_DC,
-    WAVEFORM_BURST_RECT,  /* EN 13477-2: carrier with a rectangular envelope, once every period */
+    WAVEFORM_BURST_RECT, /* EN 13477-2: carrier with a rectangular envelope, once every period */
     WAVEFORM_BURST_TRIANGLE,
     WAVEFORM_BURST_SINE2, /* sin² envelope */
-    WAVEFORM_AE,          /* acoustic emission: random arrivals, decaying bursts, per-channel delays */
-    WAVEFORM_COUNTER,     /* the frame number modulo 2^15, in LSB of 16 bits: for placing tests */
+    WAVEFORM_AE,      /* acoustic emission: random arrivals, decaying bursts, per-channel delays */
+    WAVEFORM_COUNTER, /* the frame number modulo 2^15, in LSB of 16 bits: for placing tests */
 };
 
 struct waveform_spec {
@@ -36,29 +37,33 @@ struct waveform_spec {
     double length_s;         /* chirp sweep, burst duration */
     double period_s;         /* repetition; 0: none (once) */
     double phase_rad;
-    double channel_phase_rad;/* added per channel number (sine) */
-    double channel_delay_s;  /* added per channel number (bursts, impulses, chirp) */
-    double offset;           /* DC added to every kind */
-    double noise;            /* sigma of white noise added to every kind */
+    double channel_phase_rad; /* added per channel number (sine) */
+    double channel_delay_s;   /* added per channel number (bursts, impulses, chirp) */
+    double offset;            /* DC added to every kind */
+    double noise;             /* sigma of white noise added to every kind */
     uint64_t seed;
     /* AE model */
-    double arrivals_per_s;   /* Poisson; AE */
-    double rise_s, decay_s;  /* burst envelope */
+    double arrivals_per_s;  /* Poisson; AE */
+    double rise_s, decay_s; /* burst envelope */
 };
 
 struct waveform;
 
-/* A spec with usable defaults for `kind`: 1 kHz… see waveform.c; rate and channels are set by the caller. */
+/* A spec with usable defaults for `kind`: 1 kHz… see waveform.c; rate and channels are set by the
+ * caller. */
 void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind);
 
-/* "sine", "chirp", "noise", "impulses", "dc", "burst-rect", "burst-triangle", "burst-sine2", "ae", "counter". */
+/* "sine", "chirp", "noise", "impulses", "dc", "burst-rect", "burst-triangle", "burst-sine2", "ae",
+ * "counter". */
 int waveform_kind_parse(const char *name, enum waveform_kind *kind);
 const char *waveform_kind_name(enum waveform_kind kind);
 
-int waveform_create(const struct waveform_spec *spec, struct waveform **out, struct problem *problem);
+int waveform_create(const struct waveform_spec *spec, struct waveform **out,
+                    struct problem *problem);
 void waveform_free(struct waveform *waveform);
 
 /* Frames [first, first + frames), interleaved [frames][channels]. Never allocates. */
-void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames, double *values);
+void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
+                   double *values);
 
 #endif

@@ -75,8 +75,8 @@ bool stream_make_room(struct stream *s, uint64_t until)
         return true;
     if (!s->options.live || until > s->cleared_until + s->ring->frames)
         return false;
-    /* Down to half a ring of what has come, so that the latency comes back as well; a gap that has to fit makes no
-     * more room than it needs. */
+    /* Down to half a ring of what has come, so that the latency comes back as well; a gap that has
+     * to fit makes no more room than it needs. */
     uint64_t target = until - s->ring->frames;
     if (target + s->ring->frames / 2 < s->cleared_until)
         target = s->cleared_until - s->ring->frames / 2;
@@ -103,7 +103,7 @@ bool stream_make_room(struct stream *s, uint64_t until)
     return stream_low(s) + s->ring->frames >= until;
 }
 
-/* ---- ready work ------------------------------------------------------------------------------ */
+/* ---- ready work -------------------------------------------------------------------------- */
 
 static uint64_t ports_room(const struct stream *s)
 {
@@ -132,8 +132,7 @@ int64_t stream_ready_deadline_ns(const struct stream *s)
         if (ports_room(s) < wanted)
             return INT64_MAX;
     }
-    int64_t ready_ns =
-        block_times_of((struct stream *)s, e, e->submitted / s->hop)->ready_ns;
+    int64_t ready_ns = block_times_of((struct stream *)s, e, e->submitted / s->hop)->ready_ns;
     return ready_ns + s->deadline_ns + (s->options.live ? 0 : patient_ns);
 }
 
@@ -160,7 +159,7 @@ static uint32_t blocks_to_take(const struct stream *s, const struct batch *batch
     return blocks;
 }
 
-/* ---- filling a batch ----------------------------------------------------------------------------- */
+/* ---- filling a batch --------------------------------------------------------------------- */
 
 /* The block in which the exchange falls: each plan writes its frames of the same samples. */
 static bool add_exchange(struct stream *s, struct batch *batch, const struct batch_item *item,

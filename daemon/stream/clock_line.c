@@ -117,8 +117,8 @@ void clock_line_add(struct clock_line *line, uint64_t frame_end, int64_t receive
 int64_t clock_line_time_ns(const struct clock_line *line, double frame)
 {
     double at_ns = nominal_ns(line, frame);
-    double residual_ns = line->count > 0 ? line->intercept_ns + line->slope * at_ns
-                                         : line->open.residual_ns;
+    double residual_ns =
+        line->count > 0 ? line->intercept_ns + line->slope * at_ns : line->open.residual_ns;
     return line->time0_ns + (int64_t)llround(at_ns + residual_ns);
 }
 

@@ -19,18 +19,18 @@
 enum { CLOCK_LINE_SLOTS = 32 };
 
 struct clock_slot {
-    uint64_t frame;      /* of the least delayed packet */
-    double residual_ns;  /* receive − nominal time of that frame */
-    double spread_ns;    /* largest − least residual in the slot */
+    uint64_t frame;     /* of the least delayed packet */
+    double residual_ns; /* receive − nominal time of that frame */
+    double spread_ns;   /* largest − least residual in the slot */
 };
 
 struct clock_line {
-    double rate_hz;      /* nominal */
-    uint64_t frame0;     /* origin */
+    double rate_hz;  /* nominal */
+    uint64_t frame0; /* origin */
     int64_t time0_ns;
     bool started;
     struct clock_slot slots[CLOCK_LINE_SLOTS];
-    int count;           /* closed slots */
+    int count; /* closed slots */
     struct clock_slot open;
     int64_t open_until_ns, slot_ns;
     double slope;        /* ns of residual per ns of nominal time */
@@ -40,14 +40,15 @@ struct clock_line {
 
 void clock_line_reset(struct clock_line *line, double rate_hz);
 
-/* The frame before `frame_end` was complete when its packet was received: its last frame reached the kernel at
- * receive_ns. frame_end = number of the first frame after the packet. */
+/* The frame before `frame_end` was complete when its packet was received: its last frame reached
+ * the kernel at receive_ns. frame_end = number of the first frame after the packet. */
 void clock_line_add(struct clock_line *line, uint64_t frame_end, int64_t receive_ns);
 
 /* Monotonic time of a frame: when it was captured, as far as receive times tell. */
 int64_t clock_line_time_ns(const struct clock_line *line, double frame);
 
-/* Half-width within which the line is trusted [ns]: the network's constant least delay is not in it. */
+/* Half-width within which the line is trusted [ns]: the network's constant least delay is not in
+ * it. */
 int64_t clock_line_error_ns(const struct clock_line *line);
 
 /* Measured rate; ppm against nominal. False while fewer than three slots are closed. */

@@ -26,7 +26,7 @@ int64_t stream_capture_ns(const struct stream *s, const struct epoch *e, double 
     return clock_line_time_ns(&s->line, (double)e->place_base + frame) + s->offset_ns;
 }
 
-/* ---- what the first pass saw --------------------------------------------------------------------- */
+/* ---- what the first pass saw ------------------------------------------------------------- */
 
 static void add_report(struct channel_levels *levels, const struct block_report *report, int sign)
 {
@@ -77,7 +77,7 @@ static void take_reports(struct stream *s, const struct flight *flight,
     }
 }
 
-/* ---- raw input --------------------------------------------------------------------------------------- */
+/* ---- raw input --------------------------------------------------------------------------- */
 
 void stream_deliver_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
@@ -107,8 +107,8 @@ void stream_deliver_raw(struct stream *s, struct epoch *e, uint64_t until)
                                               &result.clock_error_ns);
         /* The filter's settling and the reach of its taps are no fault of the raw input. */
         struct invalid_range clipped[RESULT_RANGES_MAX];
-        uint32_t count = ranges_clip(&e->invalid, e->raw_delivered, until, clipped,
-                                     RESULT_RANGES_MAX);
+        uint32_t count =
+            ranges_clip(&e->invalid, e->raw_delivered, until, clipped, RESULT_RANGES_MAX);
         for (uint32_t i = 0; i < count; i++) {
             enum invalid_cause cause = clipped[i].cause;
             if (cause == INVALID_NETWORK || cause == INVALID_SOCKET || cause == INVALID_LATE ||
@@ -123,7 +123,7 @@ void stream_deliver_raw(struct stream *s, struct epoch *e, uint64_t until)
     }
 }
 
-/* ---- results ------------------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 static void record_stages(struct stream *s, const struct block_times *times,
                           const struct batch *batch, int64_t *stage_ns)
@@ -166,7 +166,8 @@ static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, u
     return count;
 }
 
-/* Applies the delay: frame n of the aligned output is output frame n + delay. Returns frames to leave out. */
+/* Applies the delay: frame n of the aligned output is output frame n + delay. Returns frames to
+ * leave out. */
 static uint64_t align(struct result *result, struct invalid_range *ranges)
 {
     uint64_t shift = (uint64_t)result->delay_frames;
@@ -189,8 +190,8 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
     return skip;
 }
 
-/* The item's samples from frame `place` of it on: floats, or bytes as the plan gives them. A cross-fade's mix
- * is always in floats. */
+/* The item's samples from frame `place` of it on: floats, or bytes as the plan gives them. A
+ * cross-fade's mix is always in floats. */
 static void point_at_samples(struct result *result, const struct batch_item *item, uint64_t place)
 {
     const struct plan_info *info = plan_info(item->plan);
@@ -233,8 +234,7 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
                  (e->ended && until == e->output_end ? RESULT_EPOCH_END : 0),
         .saturated = saturated_of(s, flight, item, from, until),
         .rate_hz = s->options.rate_hz / s->decimate,
-        .delay_frames =
-            (flight->delay_frames + s->options.upstream_delay_frames) / s->decimate,
+        .delay_frames = (flight->delay_frames + s->options.upstream_delay_frames) / s->decimate,
         .taps_hash = flight->taps_hash,
         .taps_longest = flight->taps_longest,
         .taps_from = kept_before(s, flight->taps_from),
@@ -267,7 +267,8 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
         }
         e->shed_pending = false;
     }
-    /* Aligned or not, the frame answers the input at this instant; only aligned times take the delay off. */
+    /* Aligned or not, the frame answers the input at this instant; only aligned times take the
+     * delay off. */
     double frame = (double)((first + left_out) * s->decimate + s->phase);
     if (s->options.align)
         frame -= flight->delay_frames + s->options.upstream_delay_frames;
@@ -283,7 +284,8 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
 
 void stream_deliver_end(struct stream *s, const struct epoch *e)
 {
-    /* What is still to come carries the flag itself; of an epoch that nobody has heard of nothing is said. */
+    /* What is still to come carries the flag itself; of an epoch that nobody has heard of nothing
+     * is said. */
     if (!e->announced || e->delivered < e->output_end)
         return;
     uint64_t delivered = kept_before(s, e->delivered);
@@ -324,9 +326,10 @@ static void note_egress(struct stream *s, const struct batch *batch, int64_t las
         s->egress[s->egress_count++] = (struct egress_mark){batch->completed_ns, last_ns};
 }
 
-/* Hands on a flight block by block, small blocks together; stages are those of the oldest block of a piece. */
-static void deliver_flight(struct stream *s, const struct flight *flight,
-                           const struct batch *batch, const struct batch_item *item)
+/* Hands on a flight block by block, small blocks together; stages are those of the oldest block of
+ * a piece. */
+static void deliver_flight(struct stream *s, const struct flight *flight, const struct batch *batch,
+                           const struct batch_item *item)
 {
     struct epoch *e = flight->epoch;
     uint64_t piece_frames = (uint64_t)RESULT_FRAMES_MIN * s->decimate;
@@ -411,7 +414,7 @@ void stream_flushed(struct stream *s, int64_t now_ns)
     s->egress_count = 0;
 }
 
-/* ---- epochs ---------------------------------------------------------------------------------------------- */
+/* ---- epochs ------------------------------------------------------------------------------ */
 
 static bool in_flight(const struct stream *s, const struct epoch *e)
 {

@@ -27,7 +27,7 @@
 
 #include "core/power.h"
 
-/* ---- rings: worker thread --------------------------------------------------------------------- */
+/* ---- rings: worker thread ---------------------------------------------------------------- */
 
 /* Of a ring, for the longest gap: 1 s of 16 channels at 1 MHz and 32 bits. */
 enum { GAP_BYTES_MAX = 64 << 20 };
@@ -64,8 +64,8 @@ int stream_ring_make(struct engine *engine, const struct stream_options *options
     int error = engine_ring_open(engine, frames, options->frame_bytes, &out->ring, problem);
     if (error != 0)
         return problem_prefix(problem, error, "stream %s", options->name);
-    /* A gap may fill what the ring holds beside the history, the reorder window and what is in flight; a longer
-     * one is a discontinuity. */
+    /* A gap may fill what the ring holds beside the history, the reorder window and what is in
+     * flight; a longer one is a discontinuity. */
     uint64_t size = out->ring->frames;
     uint64_t kept = out->history + (uint64_t)(options->batches_in_flight + 4) * info->hop +
                     (uint64_t)ceil(2e-9 * (double)options->reorder_ns * options->rate_hz);
@@ -114,7 +114,7 @@ void stream_ring_free(struct stream_ring *ring)
     free(ring);
 }
 
-/* ---- a larger ring takes over ------------------------------------------------------------------- */
+/* ---- a larger ring takes over ------------------------------------------------------------ */
 
 /* All that is still there: bytes and bits of [from, until), `from` at a whole word of bits. */
 static void copy_ring(const struct ring *old, struct ring *new, uint64_t from, uint64_t until)
@@ -124,9 +124,10 @@ static void copy_ring(const struct ring *old, struct ring *new, uint64_t from, u
         uint64_t run = until - from;
         run = run < old->frames - a ? run : old->frames - a;
         run = run < new->frames - b ? run : new->frames - b;
-        memcpy(new->bytes + b * new->frame_bytes, old->bytes + a * old->frame_bytes,
+        memcpy(new->bytes + b *new->frame_bytes, old->bytes + a * old->frame_bytes,
                run * old->frame_bytes);
-        memcpy(&new->present[b / 32], &old->present[a / 32], (run + 31) / 32 * sizeof *new->present);
+        memcpy(&new->present[b / 32], &old->present[a / 32],
+               (run + 31) / 32 * sizeof *new->present);
         from += run;
     }
 }
@@ -167,7 +168,7 @@ struct stream_ring *stream_ring_replaced(struct stream *s)
     return ring;
 }
 
-/* ---- asked for ------------------------------------------------------------------------------------ */
+/* ---- asked for --------------------------------------------------------------------------- */
 
 uint64_t stream_next_frame(const struct stream *s)
 {
@@ -208,8 +209,9 @@ static bool is_alike(const struct stream *s, const struct stream_exchange *x)
     return next->hop == now->hop && next->inputs == now->inputs &&
            next->output_floats == now->output_floats &&
            (result_format_equal(&next->results, &now->results) ||
-            result_format_native(&next->results) || result_format_native(&now->results)) && next->decimate == now->decimate &&
-           next->decimate_phase == now->decimate_phase && mixes_floats(x) &&
+            result_format_native(&next->results) || result_format_native(&now->results)) &&
+           next->decimate == now->decimate && next->decimate_phase == now->decimate_phase &&
+           mixes_floats(x) &&
            stream_history_of(next) <= (x->ring != NULL ? x->ring->history : s->history);
 }
 
@@ -236,10 +238,10 @@ int stream_exchange(struct stream *s, const struct stream_exchange *exchange)
     return 0;
 }
 
-/* ---- its frame has come ------------------------------------------------------------------------------ */
+/* ---- its frame has come ------------------------------------------------------------------ */
 
-/* Frames from `at` on that the new plan computes from what is not there: each absent run reaches as far as the
- * taps. */
+/* Frames from `at` on that the new plan computes from what is not there: each absent run reaches as
+ * far as the taps. */
 static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t taps)
 {
     uint64_t position = e->base + at, settled = e->base + (e->settled > at ? e->settled : at);
@@ -251,14 +253,16 @@ static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t 
     while ((from = stream_find(s, from, settled, false)) < settled) {
         uint64_t until = stream_find(s, from, settled, true);
         uint64_t reach = until + taps - 1 - e->base;
-        ranges_add(&e->invalid, from > position ? from - e->base : at, reach, INVALID_FILTER_CHANGE);
+        ranges_add(&e->invalid, from > position ? from - e->base : at, reach,
+                   INVALID_FILTER_CHANGE);
         from = until;
     }
     if (s->nonfinite_until + taps > position + 1)
         ranges_add(&e->invalid, at, s->nonfinite_until + taps - 1 - e->base, INVALID_NONFINITE);
 }
 
-/* What lies before the epoch, or before the frame itself, is silence for the new plan. Nothing is in flight. */
+/* What lies before the epoch, or before the frame itself, is silence for the new plan. Nothing is
+ * in flight. */
 static void forget(struct stream *s, struct epoch *e, uint64_t at)
 {
     uint64_t until = e->base + (s->next.how == EXCHANGE_CLEAR ? at : 0);
@@ -315,8 +319,8 @@ enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t 
     if (e->submitted < at) {
         *until = at;
         /* Two plans can share a block's samples when these are of one kind. */
-        bool shares = result_format_equal(&plan_info(s->plan)->results,
-                                          &plan_info(s->next.plan)->results);
+        bool shares =
+            result_format_equal(&plan_info(s->plan)->results, &plan_info(s->next.plan)->results);
         return s->next.how == EXCHANGE_HARD && !s->exchange_forgets && shares ? EXCHANGE_INSIDE
                                                                               : EXCHANGE_NONE;
     }
@@ -343,7 +347,7 @@ void exchange_inside(struct stream *s, struct epoch *e)
     take_next_plan(s);
 }
 
-/* ---- the mix ---------------------------------------------------------------------------------------- */
+/* ---- the mix ----------------------------------------------------------------------------- */
 
 void exchange_fade_plans(const struct stream *s, struct plan **old, struct plan **new)
 {
@@ -368,12 +372,12 @@ static void mix_frame(const struct flight *flight, double w, const float *old, c
         return;
     }
     for (uint32_t o = 0; o < flight->forms_count; o++) {
-        double re = (1 - w) * *old++ + w * *new++;
+        double re = (1 - w) * *old++ + w * *new ++;
         if (flight->forms[o] == OUTPUT_REAL) {
             *to++ = (float)re;
             continue;
         }
-        double im = (1 - w) * *old++ + w * *new++;
+        double im = (1 - w) * *old++ + w * *new ++;
         if (flight->forms[o] == OUTPUT_ENVELOPE) {
             *to++ = (float)sqrt(re * re + im * im);
         } else {

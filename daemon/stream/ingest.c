@@ -14,7 +14,7 @@
 
 #include "core/clock.h"
 
-/* ---- presence bits ------------------------------------------------------------------------ */
+/* ---- presence bits ----------------------------------------------------------------------- */
 
 /* Sets or clears the bits of positions [from, until), word by word; at most one lap. */
 void stream_mark(struct stream *s, uint64_t from, uint64_t until, bool present)
@@ -107,14 +107,15 @@ static void copy_in_silence(struct stream *s, uint64_t position, uint64_t frames
     }
 }
 
-/* ---- holes -------------------------------------------------------------------------------- */
+/* ---- holes ------------------------------------------------------------------------------- */
 
 static struct hole *first_hole(struct stream *s)
 {
     return s->hole_first == s->hole_next ? NULL : &s->holes[s->hole_first % HOLES_MAX];
 }
 
-/* Blames `frames` missing frames on a cause and says which; socket drops and refusals are known, the rest is network. */
+/* Blames `frames` missing frames on a cause and says which; socket drops and refusals are known,
+ * the rest is network. */
 static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
 {
     struct {
@@ -212,7 +213,7 @@ void stream_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
     settle(s, e);
 }
 
-/* ---- epochs ------------------------------------------------------------------------------- */
+/* ---- epochs ------------------------------------------------------------------------------ */
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
 {
@@ -231,10 +232,12 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
     ranges_add(&e->invalid, e->head, e->head + s->taps_longest - 1, INVALID_TAIL);
     s->stats.timeline_out += tail;
     s->stats.waiting += tail;
-    /* Blocks beyond the last whole one never get frames of their own: they were complete when the epoch ended. */
+    /* Blocks beyond the last whole one never get frames of their own: they were complete when the
+     * epoch ended. */
     for (uint64_t block = e->head / s->hop; block * s->hop < e->output_end; block++) {
         struct block_times *times = block_times_of(s, e, block);
-        /* What is left of it is input, or tail alone: the tail is due now, not when the input came. */
+        /* What is left of it is input, or tail alone: the tail is due now, not when the input came.
+         */
         bool has_input = block * s->hop < e->head && e->submitted < e->head;
         times->ready_ns = now_ns;
         if (!has_input)
@@ -339,12 +342,13 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     stream_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
-    s->socket_debt = s->overload_debt = s->capture_debt = 0; /* what was dropped before belongs to no gap of this epoch */
+    s->socket_debt = s->overload_debt = s->capture_debt =
+        0; /* what was dropped before belongs to no gap of this epoch */
     s->begin_flags = 0;
     return e;
 }
 
-/* ---- placing ------------------------------------------------------------------------------ */
+/* ---- placing ----------------------------------------------------------------------------- */
 
 /* Blocks the head moves into begin with this packet, also those that lie wholly in a hole. */
 static void note_receive(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
@@ -364,7 +368,8 @@ static void note_receive(struct stream *s, struct epoch *e, uint64_t from, uint6
     }
 }
 
-/* Frames [from, until) of the epoch, some of which may be there already or given up. Returns the frames that were new. */
+/* Frames [from, until) of the epoch, some of which may be there already or given up. Returns the
+ * frames that were new. */
 static uint64_t place_frames(struct stream *s, struct epoch *e, const struct packet *packet,
                              uint64_t from, uint64_t until, uint64_t *late)
 {
@@ -395,8 +400,8 @@ static uint64_t place_frames(struct stream *s, struct epoch *e, const struct pac
 }
 
 /*
- * Frames came after they had been given up as lost: the gap's cause was lateness. Each missing frame is
- * moved once: what is moved leaves the list of gaps, so a late duplicate moves nothing.
+ * Frames came after they had been given up as lost: the gap's cause was lateness. Each missing
+ * frame is moved once: what is moved leaves the list of gaps, so a late duplicate moves nothing.
  */
 static void reattribute_late(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
 {
@@ -513,7 +518,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     return placed > 0 ? VERDICT_ACCEPTED : late > 0 ? VERDICT_LATE : VERDICT_DUPLICATE;
 }
 
-/* Frames that ports for raw input can take: it is handed to them as it comes, not when a batch completes. */
+/* Frames that ports for raw input can take: it is handed to them as it comes, not when a batch
+ * completes. */
 static uint64_t raw_room(const struct stream *s, const struct epoch *e)
 {
     uint64_t room = UINT64_MAX;
@@ -575,7 +581,7 @@ void stream_lost(struct stream *s, uint64_t frames, enum invalid_cause cause)
     *(cause == INVALID_OVERLOAD ? &s->overload_debt : &s->capture_debt) += frames;
 }
 
-/* ---- time --------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 void stream_tick(struct stream *s, int64_t now_ns)
 {

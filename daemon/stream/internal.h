@@ -6,8 +6,8 @@
  *
  * exchange.c changes plan and ring while the stream runs.
  *
- *   positions ──►   ... absent │ epoch e, frames 0…head │ absent: tail of e, history of e+1 │ epoch e+1 ...
- *                              base                     base + head                          base'
+ *   positions ──►   ... absent │ epoch e, frames 0…head │ absent: tail of e, history of e+1 │ epoch
+ * e+1 ... base                     base + head                          base'
  */
 #ifndef CONVOLVD_STREAM_INTERNAL_H
 #define CONVOLVD_STREAM_INTERNAL_H
@@ -21,13 +21,13 @@ static const uint64_t FIRST_POSITION = UINT64_C(1) << 24;
 
 enum {
     PORTS_MAX = 16,
-    EPOCHS_MAX = 64,     /* begun and not yet fully delivered; a power of two */
-    HOLES_MAX = 1024,    /* a power of two */
-    FLIGHTS_MAX = 256,   /* items submitted and not completed; a power of two */
+    EPOCHS_MAX = 64,   /* begun and not yet fully delivered; a power of two */
+    HOLES_MAX = 1024,  /* a power of two */
+    FLIGHTS_MAX = 256, /* items submitted and not completed; a power of two */
     RESULT_RANGES_MAX = 32,
     RESULT_FRAMES_MIN = 256, /* smaller blocks are handed on together */
     EGRESS_MAX = 1024,
-    GAPS_MAX = 128,      /* newest network gaps, in case their frames come late */
+    GAPS_MAX = 128, /* newest network gaps, in case their frames come late */
 };
 
 /* A run of missing frames below the newest one; [from, until) in frames of its epoch. */
@@ -54,15 +54,15 @@ struct epoch {
     uint64_t timeline_base; /* timeline number of frame 0, a multiple of `decimate` */
     uint64_t head;          /* first frame after the newest received */
     uint64_t settled;       /* frames below are present or given up */
-    uint64_t absent_until;  /* ring position: absent frames lie only below (holes, silence before) */
+    uint64_t absent_until; /* ring position: absent frames lie only below (holes, silence before) */
     bool ended;
-    uint64_t output_end;    /* ended: frames of output, tail included */
-    uint64_t flush_until;   /* idle flush: output is due up to here even inside a block */
-    uint64_t submitted;     /* first output frame not yet in a batch (or shed) */
-    uint64_t delivered;     /* first output frame not yet handed to the ports */
+    uint64_t output_end;  /* ended: frames of output, tail included */
+    uint64_t flush_until; /* idle flush: output is due up to here even inside a block */
+    uint64_t submitted;   /* first output frame not yet in a batch (or shed) */
+    uint64_t delivered;   /* first output frame not yet handed to the ports */
     uint64_t raw_delivered;
-    bool announced;         /* RESULT_EPOCH_START has been said */
-    bool shed_pending;      /* frames [shed_from, shed_until) were shed, not yet told downstream */
+    bool announced;    /* RESULT_EPOCH_START has been said */
+    bool shed_pending; /* frames [shed_from, shed_until) were shed, not yet told downstream */
     uint64_t shed_from, shed_until;
     enum invalid_cause shed_cause;
     int64_t ended_ns;
@@ -72,28 +72,30 @@ struct epoch {
     int64_t capture_ns, capture_error_ns;
     enum clock_source clock;
     uint64_t taps_from;     /* first frame of the filters in use */
-    uint64_t cleared_frame; /* frames before it were made silence within their block, after its report; 0: none */
+    uint64_t cleared_frame; /* frames before it were made silence within their block, after its
+                               report; 0: none */
     struct ranges invalid;  /* in output frames */
 };
 
 /* One submitted run of blocks. */
 struct flight {
     struct epoch *epoch;
-    uint64_t from, until;   /* output frames */
+    uint64_t from, until; /* output frames */
     uint64_t first_block;
     uint32_t blocks;
     double delay_frames;
-    uint64_t low;           /* lowest ring position the item reads */
-    struct plan *retiring;  /* the plan this item was the last to use */
-    const char *taps_hash;  /* of the plan of its last frame … */
-    uint32_t taps_longest;  /* … NULL and 0 before any exchange … */
-    uint64_t taps_from;     /* … and its first frame */
-    bool mixed;             /* a cross-fade: the item before holds the old plan's samples */
-    uint64_t fade_frame;    /* its first frame … */
-    uint32_t fade_frames;   /* … and length; forms: NULL, or samples are complex where the output is an envelope */
+    uint64_t low;          /* lowest ring position the item reads */
+    struct plan *retiring; /* the plan this item was the last to use */
+    const char *taps_hash; /* of the plan of its last frame … */
+    uint32_t taps_longest; /* … NULL and 0 before any exchange … */
+    uint64_t taps_from;    /* … and its first frame */
+    bool mixed;            /* a cross-fade: the item before holds the old plan's samples */
+    uint64_t fade_frame;   /* its first frame … */
+    uint32_t fade_frames; /* … and length; forms: NULL, or samples are complex where the output is
+                             an envelope */
     const enum output_form *forms;
     uint32_t forms_count;
-    bool reported;          /* an earlier item reported the whole of the first block */
+    bool reported; /* an earlier item reported the whole of the first block */
 };
 
 /* What has been handed to the ports since the last stream_flushed. */
@@ -108,11 +110,12 @@ struct stream {
     struct engine *engine;
     struct ring *ring;
     uint32_t hop;
-    uint32_t history;        /* frames before a block that any plan of this stream may read */
+    uint32_t history; /* frames before a block that any plan of this stream may read */
     uint32_t output_channels;
-    uint32_t decimate, phase; /* of the plan: frames n ≡ phase (mod decimate) of an epoch are kept */
-    uint64_t jump_max;       /* frames a gap may span before it becomes a discontinuity */
-    double period_ns;        /* of a block */
+    uint32_t decimate,
+        phase;         /* of the plan: frames n ≡ phase (mod decimate) of an epoch are kept */
+    uint64_t jump_max; /* frames a gap may span before it becomes a discontinuity */
+    double period_ns;  /* of a block */
     int64_t deadline_ns;
     struct result_port ports[PORTS_MAX];
     int port_count;
@@ -122,20 +125,20 @@ struct stream {
     struct plan *plan;
     uint32_t taps_longest;
     double delay_frames;
-    const char *taps_hash;   /* of `plan`, once exchanged */
+    const char *taps_hash;       /* of `plan`, once exchanged */
     struct stream_exchange next; /* its plan NULL: no exchange pending */
     uint64_t exchange_epoch;
-    bool exchange_begun;         /* its frame has been reached, what it makes invalid is flagged */
-    bool exchange_forgets;       /* presence bits before its frame are to be cleared first */
-    uint64_t nonfinite_until;    /* ring position after the last sample that was not finite */
+    bool exchange_begun;          /* its frame has been reached, what it makes invalid is flagged */
+    bool exchange_forgets;        /* presence bits before its frame are to be cleared first */
+    uint64_t nonfinite_until;     /* ring position after the last sample that was not finite */
     struct stream_ring *old_ring; /* replaced; kept until the exchange is through */
 
     /* epochs begun and not yet fully delivered: [epoch_first, epoch_next) mod EPOCHS_MAX */
     struct epoch epochs[EPOCHS_MAX];
     uint64_t epoch_first, epoch_next;
-    uint32_t begin_flags;    /* flags of a refused packet that the next one must carry out */
-    uint64_t cleared_until;  /* ring positions below have valid presence bits */
-    uint64_t fresh_until;    /* ring positions below have been told to the engine */
+    uint32_t begin_flags;   /* flags of a refused packet that the next one must carry out */
+    uint64_t cleared_until; /* ring positions below have valid presence bits */
+    uint64_t fresh_until;   /* ring positions below have been told to the engine */
     bool stopping;
 
     /* holes of the newest epoch, oldest first */
@@ -143,17 +146,19 @@ struct stream {
     uint32_t hole_first, hole_next;
     struct gap gaps[GAPS_MAX];
     uint32_t gap_next;
-    uint64_t socket_debt;    /* frames the socket dropped that no gap has been blamed for yet */
-    uint64_t overload_debt;  /* frames refused for lack of room, likewise */
-    uint64_t capture_debt;   /* frames that the converter lost, likewise */
-    uint32_t packet_frames;  /* of the newest packet */
+    uint64_t socket_debt;   /* frames the socket dropped that no gap has been blamed for yet */
+    uint64_t overload_debt; /* frames refused for lack of room, likewise */
+    uint64_t capture_debt;  /* frames that the converter lost, likewise */
+    uint32_t packet_frames; /* of the newest packet */
 
-    struct block_times *times; /* [times_mask + 1], block number + epoch offset, see block_times_of */
+    struct block_times
+        *times; /* [times_mask + 1], block number + epoch offset, see block_times_of */
     uint64_t times_mask;
 
     struct flight flights[FLIGHTS_MAX];
     uint32_t flight_first, flight_next;
-    struct block_report *partial; /* [channels]: reports of a block submitted in part, to be taken off again */
+    struct block_report
+        *partial; /* [channels]: reports of a block submitted in part, to be taken off again */
     bool partial_valid;
     uint64_t partial_block;
 
@@ -162,7 +167,7 @@ struct stream {
 
     struct clock_line line;
     int64_t last_receive_ns;
-    int64_t offset_ns;       /* realtime − monotonic at the newest packet */
+    int64_t offset_ns; /* realtime − monotonic at the newest packet */
 
     /* figures */
     struct stream_stats stats;
@@ -202,12 +207,13 @@ static inline uint64_t kept_before(const struct stream *s, uint64_t frame)
 /* Lowest ring position that submitted or waiting work may still read. */
 uint64_t stream_low(const struct stream *s);
 
-/* First position in [from, until) whose presence bit equals `present`; `until` when there is none. ingest.c */
+/* First position in [from, until) whose presence bit equals `present`; `until` when there is none.
+ * ingest.c */
 uint64_t stream_find(const struct stream *s, uint64_t from, uint64_t until, bool present);
 /* Sets or clears the bits of [from, until), at most one lap. ingest.c */
 void stream_mark(struct stream *s, uint64_t from, uint64_t until, bool present);
 
-/* ---- exchange.c ------------------------------------------------------------------------------ */
+/* ---- exchange.c -------------------------------------------------------------------------- */
 
 /* A ring and what depends on its size. */
 struct stream_ring {
@@ -235,7 +241,8 @@ enum exchange_phase {
 
 /* Takes the new plan into use when its frame has come. */
 enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t *until);
-/* The frame of the exchange lies inside the item just submitted: flags it, and the new plan goes on. */
+/* The frame of the exchange lies inside the item just submitted: flags it, and the new plan goes
+ * on. */
 void exchange_inside(struct stream *s, struct epoch *e);
 /* Both plans of a cross-fade, `old` first. */
 void exchange_fade_plans(const struct stream *s, struct plan **old, struct plan **new);
@@ -243,14 +250,16 @@ void exchange_fade_plans(const struct stream *s, struct plan **old, struct plan 
 void exchange_mix(const struct stream *s, const struct flight *flight, const float *old,
                   float *samples);
 
-/* Positions below `until` get valid presence bits: absent, until a packet says otherwise. ingest.c */
+/* Positions below `until` get valid presence bits: absent, until a packet says otherwise. ingest.c
+ */
 void stream_clear_until(struct stream *s, uint64_t until);
 
-/* Gives up what the newest epoch misses below `frame`, before the ring forgets that it is missing. ingest.c */
+/* Gives up what the newest epoch misses below `frame`, before the ring forgets that it is missing.
+ * ingest.c */
 void stream_give_up_until(struct stream *s, struct epoch *e, uint64_t frame);
 
-/* Sheds whole unsubmitted blocks, oldest first, until positions below `until` fit into the ring; false when
- * they cannot be made to fit. blocks.c */
+/* Sheds whole unsubmitted blocks, oldest first, until positions below `until` fit into the ring;
+ * false when they cannot be made to fit. blocks.c */
 bool stream_make_room(struct stream *s, uint64_t until);
 
 /* Counts output frames [from, until) of an epoch as shed. blocks.c */
@@ -263,8 +272,8 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns);
 /* Hands raw input [e->raw_delivered, until) to the raw ports. deliver.c */
 void stream_deliver_raw(struct stream *s, struct epoch *e, uint64_t until);
 
-/* Tells the ports that the epoch has ended, when every frame of it was handed on before that was known: a
- * result without frames. deliver.c */
+/* Tells the ports that the epoch has ended, when every frame of it was handed on before that was
+ * known: a result without frames. deliver.c */
 void stream_deliver_end(struct stream *s, const struct epoch *e);
 
 /* Realtime of a frame of an epoch, with clock and error bound. deliver.c */

@@ -8,25 +8,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Why frames of a result are not what the user asked for. Names are used in headers, sidecars and tables. */
+/* Why frames of a result are not what the user asked for. Names are used in headers, sidecars and
+ * tables. */
 #define INVALID_TABLE(X)                                                                           \
-    X(SETTLING, "settling")       /* S-1 frames at the start of an epoch */                        \
-    X(TAIL, "tail")               /* S-1 frames after its end */                                   \
-    X(NETWORK, "network")         /* a gap: lost on the way */                                     \
-    X(SOCKET, "socket")           /* a gap: lost in the receive buffer */                          \
-    X(LATE, "late")               /* a gap: came after the reorder window */                       \
-    X(OVERLOAD, "overload")       /* a gap or shed blocks: not processed in time */                \
-    X(NONFINITE, "non-finite")    /* NaN or infinity in the input */                               \
+    X(SETTLING, "settling")    /* S-1 frames at the start of an epoch */                           \
+    X(TAIL, "tail")            /* S-1 frames after its end */                                      \
+    X(NETWORK, "network")      /* a gap: lost on the way */                                        \
+    X(SOCKET, "socket")        /* a gap: lost in the receive buffer */                             \
+    X(LATE, "late")            /* a gap: came after the reorder window */                          \
+    X(OVERLOAD, "overload")    /* a gap or shed blocks: not processed in time */                   \
+    X(NONFINITE, "non-finite") /* NaN or infinity in the input */                                  \
     X(FILTER_CHANGE, "filter change")                                                              \
-    X(DEVICE, "device")           /* the device failed */                                          \
-    X(UPSTREAM, "upstream")       /* more ranges than the upstream result could list */           \
-    X(CAPTURE, "capture")         /* a gap: lost by the sound card, or while it was away */
+    X(DEVICE, "device")     /* the device failed */                                                \
+    X(UPSTREAM, "upstream") /* more ranges than the upstream result could list */                  \
+    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */
 
 enum invalid_cause {
 #define X(name, text) INVALID_##name,
     INVALID_TABLE(X)
 #undef X
-    INVALID_CAUSES,
+        INVALID_CAUSES,
 };
 
 const char *invalid_cause_name(enum invalid_cause cause);
@@ -49,7 +50,7 @@ enum clock_source {
 #define X(name, text) CLOCK_SOURCE_##name,
     CLOCK_TABLE(X)
 #undef X
-    CLOCK_SOURCES,
+        CLOCK_SOURCES,
 };
 
 const char *clock_source_name(enum clock_source source);
@@ -60,21 +61,22 @@ enum packet_flags {
     PACKET_LAST = 4,          /* ends the epoch: the tail follows */
     PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
     PACKET_LATE = 16,         /* came after its place was given up; counted only */
-    PACKET_TIMED = 32,        /* places go on by elapsed time, also over jumps: the timeline follows them */
-    PACKET_RESULT = 64,       /* the payload lies in a batch of an engine: another stream's results */
+    PACKET_TIMED =
+        32, /* places go on by elapsed time, also over jumps: the timeline follows them */
+    PACKET_RESULT = 64, /* the payload lies in a batch of an engine: another stream's results */
 };
 
 struct packet {
-    uint64_t place;          /* frame number of the first frame, in the source's 64-bit numbering */
+    uint64_t place; /* frame number of the first frame, in the source's 64-bit numbering */
     uint32_t frames;
-    uint32_t flags;          /* enum packet_flags */
-    const uint8_t *payload;  /* frames · frame_bytes bytes, the wire's format */
-    int64_t receive_ns;      /* monotonic: when it reached the kernel (or was produced) */
-    uint32_t frames_behind;  /* that reached it with this one, behind it: one stamp covers a train */
+    uint32_t flags;         /* enum packet_flags */
+    const uint8_t *payload; /* frames · frame_bytes bytes, the wire's format */
+    int64_t receive_ns;     /* monotonic: when it reached the kernel (or was produced) */
+    uint32_t frames_behind; /* that reached it with this one, behind it: one stamp covers a train */
     int64_t receive_realtime_ns;
-    int64_t capture_ns;      /* realtime of the first frame when PACKET_CAPTURE */
-    enum clock_source clock; /* TRAIN: receive_ns covers several datagrams */
-    int64_t clock_error_ns;  /* bound, when PACKET_CAPTURE */
+    int64_t capture_ns;                  /* realtime of the first frame when PACKET_CAPTURE */
+    enum clock_source clock;             /* TRAIN: receive_ns covers several datagrams */
+    int64_t clock_error_ns;              /* bound, when PACKET_CAPTURE */
     const struct invalid_range *invalid; /* in the same numbering as place; chains */
     uint32_t invalid_count;
 };
@@ -91,7 +93,7 @@ enum verdict {
 #define X(name, text) VERDICT_##name,
     VERDICT_TABLE(X)
 #undef X
-    VERDICTS,
+        VERDICTS,
 };
 
 const char *verdict_name(enum verdict verdict);

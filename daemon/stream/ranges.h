@@ -23,12 +23,13 @@ void ranges_add(struct ranges *ranges, uint64_t from, uint64_t until, enum inval
 /* Forgets what lies wholly before `frame`. */
 void ranges_drop_before(struct ranges *ranges, uint64_t frame);
 
-/* Copies the parts inside [from, until) to `out`; when more than `capacity` (at least 1), the last one covers the
- * rest with cause UPSTREAM. Returns the number. */
+/* Copies the parts inside [from, until) to `out`; when more than `capacity` (at least 1), the last
+ * one covers the rest with cause UPSTREAM. Returns the number. */
 uint32_t ranges_clip(const struct ranges *ranges, uint64_t from, uint64_t until,
                      struct invalid_range *out, uint32_t capacity);
 
-/* Frames of [from, until) that lie in at least one of the clipped ranges. Reorders `clipped` by `from`. */
+/* Frames of [from, until) that lie in at least one of the clipped ranges. Reorders `clipped` by
+ * `from`. */
 uint64_t ranges_union(struct invalid_range *clipped, uint32_t count);
 
 #endif

@@ -16,58 +16,63 @@
 #include "stream/packet.h"
 
 #define STAGE_TABLE(X)                                                                             \
-    X(ACCUMULATE, "accumulate") /* first → last frame of the block received */                     \
-    X(INGEST, "ingest")         /* → in the ring, reorder wait included */                         \
-    X(WAIT, "wait")             /* → submission */                                                 \
-    X(DEVICE, "device")         /* → completion */                                                 \
+    X(ACCUMULATE, "accumulate") /* first → last frame of the block received */                   \
+    X(INGEST, "ingest")         /* → in the ring, reorder wait included */                       \
+    X(WAIT, "wait")             /* → submission */                                               \
+    X(DEVICE, "device")         /* → completion */                                               \
     X(EGRESS, "egress")         /* → handed to the kernel */
 
 enum stage {
 #define X(name, text) STAGE_##name,
     STAGE_TABLE(X)
 #undef X
-    STAGES,
+        STAGES,
 };
 
 const char *stage_name(enum stage stage);
 
 enum result_flags {
     RESULT_EPOCH_START = 1, /* first frames of an epoch: RTP marker, recordings note it */
-    RESULT_EPOCH_END = 2,   /* last frames of an epoch, tail included; without frames (samples NULL) when all
-                             * had been handed on before the end was known */
+    RESULT_EPOCH_END = 2,   /* last frames of an epoch, tail included; without frames (samples NULL)
+                             * when all   had been handed on before the end was known */
     RESULT_RAW = 4,         /* raw input, wire format, for `record = input` sinks */
-    RESULT_MIXED = 8,       /* a cross-fade: the samples are the host's, the device holds its two parts */
+    RESULT_MIXED = 8, /* a cross-fade: the samples are the host's, the device holds its two parts */
 };
 
 struct result {
     uint64_t epoch;          /* 0, 1, … in this run */
     uint64_t record;         /* record number in record mode, else 0 */
     uint64_t first_frame;    /* frame number within the epoch */
-    uint64_t timeline_frame; /* the same instant on the stream's one timeline: never repeats, advances by elapsed time across epochs */
+    uint64_t timeline_frame; /* the same instant on the stream's one timeline: never repeats,
+                                advances by elapsed time across epochs */
     uint32_t frames;
-    uint32_t channels;       /* floats of a frame */
-    uint32_t flags;          /* enum result_flags */
-    const float *samples;    /* [frames][channels], physical units; NULL with RESULT_RAW and with `wire` */
-    const uint8_t *raw;      /* RESULT_RAW: [frames] frames of wire bytes; absent frames as zero code */
-    const uint8_t *wire;     /* [frames][channels] as all sinks of the stream want them (result_wire); NULL: samples */
+    uint32_t channels; /* floats of a frame */
+    uint32_t flags;    /* enum result_flags */
+    const float
+        *samples; /* [frames][channels], physical units; NULL with RESULT_RAW and with `wire` */
+    const uint8_t *raw;  /* RESULT_RAW: [frames] frames of wire bytes; absent frames as zero code */
+    const uint8_t *wire; /* [frames][channels] as all sinks of the stream want them (result_wire);
+                            NULL: samples */
     struct result_format wire_format;
-    uint64_t saturated;      /* of wire's samples: clipped by the format */
-    double rate_hz;          /* of the output */
-    int64_t capture_ns;      /* realtime of first_frame */
+    uint64_t saturated; /* of wire's samples: clipped by the format */
+    double rate_hz;     /* of the output */
+    int64_t capture_ns; /* realtime of first_frame */
     enum clock_source clock;
     int64_t clock_error_ns;
-    double delay_frames;     /* filter delay of all stages of the chain so far, in frames at rate_hz; never applied unless `align` */
-    bool aligned;            /* the delay has been applied to frame numbers and times */
-    const char *taps_hash;   /* of the filters, where an exchange has brought others than the stream began with; lives
-                              * as long as the sinks */
-    uint32_t taps_longest;   /* likewise */
-    uint64_t taps_from;      /* first frame computed with them (alone, or in a cross-fade); numbered like first_frame */
+    double delay_frames;   /* filter delay of all stages of the chain so far, in frames at rate_hz;
+                              never applied unless `align` */
+    bool aligned;          /* the delay has been applied to frame numbers and times */
+    const char *taps_hash; /* of the filters, where an exchange has brought others than the stream
+                            * began with; lives as long as the sinks */
+    uint32_t taps_longest; /* likewise */
+    uint64_t taps_from; /* first frame computed with them (alone, or in a cross-fade); numbered like
+                           first_frame */
     const struct invalid_range *invalid; /* numbered like first_frame, clipped to it */
     uint32_t invalid_count;
-    int64_t stage_ns[STAGES];  /* EGRESS: up to this call */
-    int64_t first_receive_ns;  /* monotonic: first frame of the block received */
-    int64_t last_receive_ns;   /* monotonic: last frame of the block received */
-    int64_t delivered_ns;      /* monotonic: this call */
+    int64_t stage_ns[STAGES]; /* EGRESS: up to this call */
+    int64_t first_receive_ns; /* monotonic: first frame of the block received */
+    int64_t last_receive_ns;  /* monotonic: last frame of the block received */
+    int64_t delivered_ns;     /* monotonic: this call */
 };
 
 #endif

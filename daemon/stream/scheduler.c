@@ -13,8 +13,8 @@
 enum { STREAMS_MAX = 256 };
 
 /* A batch that has nothing to make way for may still not keep a result back for long. On one core
- * blocks gain nothing from each other's company beyond this, and results that outgrow its cache cost
- * more: a stream that fell behind near the highest rate would stay behind. */
+ * blocks gain nothing from each other's company beyond this, and results that outgrow its cache
+ * cost more: a stream that fell behind near the highest rate would stay behind. */
 static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
 
@@ -29,13 +29,13 @@ struct scheduler {
     struct doorbell *doorbell;
     struct stream *streams[STREAMS_MAX];
     int count;
-    uint32_t depth;            /* batches submitted at once: one computes while the next is queued */
-    int64_t alone_ns;          /* the most that a batch takes when no stream waits for another */
+    uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
+    int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
     int64_t budget_ns;
     bool dirty;
-    uv_check_t check;          /* end of the loop iteration: everything that came is in the rings */
-    uv_idle_t idle;            /* keeps the iteration going when dirty was set outside of polling */
-    uv_poll_t timer;           /* timerfd: uv_timer is too coarse for a reorder window */
+    uv_check_t check; /* end of the loop iteration: everything that came is in the rings */
+    uv_idle_t idle;   /* keeps the iteration going when dirty was set outside of polling */
+    uv_poll_t timer;  /* timerfd: uv_timer is too coarse for a reorder window */
     int timer_fd;
     int64_t armed_ns;
     int closing;
@@ -43,7 +43,7 @@ struct scheduler {
     void *progress_context;
 };
 
-/* ---- doorbell ---------------------------------------------------------------------------------- */
+/* ---- doorbell ---------------------------------------------------------------------------- */
 
 static void on_doorbell(uv_async_t *async)
 {
@@ -82,7 +82,7 @@ void doorbell_close(struct doorbell *doorbell)
         uv_close((uv_handle_t *)&doorbell->async, on_doorbell_closed);
 }
 
-/* ---- one round ---------------------------------------------------------------------------------- */
+/* ---- one round --------------------------------------------------------------------------- */
 
 static bool take_completed(struct scheduler *scheduler)
 {
@@ -225,15 +225,16 @@ void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *c
     scheduler->progress_context = context;
 }
 
-/* ---- streams -------------------------------------------------------------------------------------- */
+/* ---- streams ----------------------------------------------------------------------------- */
 
 int64_t scheduler_alone_ns(const struct device_info *device)
 {
     return !device->gpu && device->compute_units == 1 ? alone_one_core_ns : alone_budget_ns;
 }
 
-/* All that is in the device's queue takes at most half the shortest block period of the live streams: kernels are
- * not preempted, and the next block has to wait for what was queued before it. */
+/* All that is in the device's queue takes at most half the shortest block period of the live
+ * streams: kernels are not preempted, and the next block has to wait for what was queued before it.
+ */
 static void set_budget(struct scheduler *scheduler)
 {
     double shortest_ns = (double)(2 * scheduler->alone_ns * scheduler->depth);
@@ -272,7 +273,7 @@ void scheduler_remove(struct scheduler *scheduler, struct stream *stream)
     set_budget(scheduler);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *doorbell,
                    struct scheduler **out, struct problem *problem)

@@ -18,8 +18,8 @@
 
 struct scheduler;
 
-/* engine_options.wake for the engine that scheduler_open will get: DEVICE thread, signals the loop. The
- * doorbell exists before the engine does. */
+/* engine_options.wake for the engine that scheduler_open will get: DEVICE thread, signals the loop.
+ * The doorbell exists before the engine does. */
 struct doorbell;
 int doorbell_open(uv_loop_t *loop, struct doorbell **out);
 void doorbell_ring(void *doorbell);
@@ -27,19 +27,22 @@ void doorbell_close(struct doorbell *doorbell); /* LOOP; frees itself after uv's
 
 int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *doorbell,
                    struct scheduler **out, struct problem *problem);
-void scheduler_close(struct scheduler *scheduler); /* frees itself after uv's closes; nothing in flight */
+void scheduler_close(
+    struct scheduler *scheduler); /* frees itself after uv's closes; nothing in flight */
 
 int scheduler_add(struct scheduler *scheduler, struct stream *stream);
 /* No work of it may be in flight or ready (stream_drained, or abandoned). */
 void scheduler_remove(struct scheduler *scheduler, struct stream *stream);
 
-/* The most device time that a batch takes on such a device when no live stream waits for another. */
+/* The most device time that a batch takes on such a device when no live stream waits for another.
+ */
 int64_t scheduler_alone_ns(const struct device_info *device);
 
 /* Something was put: run at the end of this loop iteration. */
 void scheduler_kick(struct scheduler *scheduler);
 
 /* Called on the loop after results were delivered and rings have room again: sources resume. */
-void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *context), void *context);
+void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *context),
+                           void *context);
 
 #endif

@@ -41,7 +41,7 @@ void sequence_reset(struct sequence *s, const struct sequence_options *options)
     s->options = *options;
 }
 
-/* ---- measuring -------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------- */
 
 /* At most half the range of a time stamp, so that ahead and behind stay apart. */
 static int64_t frames_of_ns(const struct sequence *s, int64_t ns)
@@ -128,7 +128,7 @@ static uint64_t origin_of(const struct sequence *s, const struct sequence_packet
     return SEQUENCE_ORIGIN + (packet->sequence * packet->frames & ((UINT64_C(1) << 62) - 1));
 }
 
-/* ---- judging ---------------------------------------------------------------------------- */
+/* ---- judging ----------------------------------------------------------------------------- */
 
 /* Forward of the newest, with no more packets lost than frames: each lost one held a frame. */
 static bool explained_forward(const struct distance *distance)
@@ -178,8 +178,8 @@ static struct judged judge_jump(const struct sequence *s, const struct sequence_
 {
     uint64_t end = s->newest.place + s->newest.frames;
     bool records = s->options.records;
-    /* A step beyond max dropout asks for a second packet, which every jump needs; what it is then is
-     * max gap's to say. */
+    /* A step beyond max dropout asks for a second packet, which every jump needs; what it is then
+     * is max gap's to say. */
     int64_t step_ns = s->options.max_dropout_ns > s->options.max_gap_ns ? s->options.max_dropout_ns
                                                                         : s->options.max_gap_ns;
     bool gap = !ambiguous && explained_forward(distance) &&
@@ -240,7 +240,7 @@ static bool is_of_previous(const struct sequence *s, const struct sequence_packe
            (explained_forward(&distance) && distance.frames <= window_frames(s));
 }
 
-/* ---- the state -------------------------------------------------------------------------- */
+/* ---- the state --------------------------------------------------------------------------- */
 
 static void hold(struct sequence *s, const struct sequence_packet *packet, struct judged judged)
 {
@@ -282,8 +282,8 @@ static bool same(const struct sequence_packet *a, const struct sequence_packet *
 }
 
 /* Records of one packet each, without markers: the three follow each other by number while time
- * jumps twice. Were the held one forged, the packet after the true one that got lost would lie where
- * the loss explains it. */
+ * jumps twice. Were the held one forged, the packet after the true one that got lost would lie
+ * where the loss explains it. */
 static bool is_record_of_one_packet(const struct sequence *s, const struct sequence_packet *packet)
 {
     if (!s->options.records || !is_next(s, s->held.sequence, s->newest.sequence))

@@ -80,7 +80,7 @@ double channel_scale_factor(const struct channel_scale *scale)
     return scale->full_scale / pow(10.0, scale->gain_db / 20.0);
 }
 
-/* ---- words ------------------------------------------------------------------------------ */
+/* ---- words ------------------------------------------------------------------------------- */
 
 static inline uint32_t word_load(const uint8_t *wire, unsigned bytes, bool big_endian)
 {
@@ -226,11 +226,11 @@ uint64_t sample_encode_block(const struct sample_format *format, const float *va
     assert(sample_format_valid(format));
     uint64_t saturated = 0;
     size_t done = format_wide_encode(format, values, count, factor, wire, &saturated);
-    return saturated + encode_rest(format, values + done, count - done, factor,
-                                   wire + done * format->bytes);
+    return saturated +
+           encode_rest(format, values + done, count - done, factor, wire + done * format->bytes);
 }
 
-/* ---- results ------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------- */
 
 static double result_factor(const struct result_format *results)
 {

@@ -23,11 +23,11 @@ enum sample_kind {
 };
 
 struct sample_format {
-    uint8_t kind;     /* enum sample_kind */
-    uint8_t bytes;    /* 1…4: the word on the wire */
-    uint8_t bits;     /* 2…8·bytes: significant bits; 32 for float */
+    uint8_t kind;  /* enum sample_kind */
+    uint8_t bytes; /* 1…4: the word on the wire */
+    uint8_t bits;  /* 2…8·bytes: significant bits; 32 for float */
     bool big_endian;
-    bool left;        /* bits < 8·bytes: significant bits at the top (justify = left), the rest ignored */
+    bool left; /* bits < 8·bytes: significant bits at the top (justify = left), the rest ignored */
 };
 
 /* A format by name: u8, s16le, s16be, u16le, …, s24le, s24be, s32le, s32be, f32le, f32be; also
@@ -43,10 +43,11 @@ bool sample_format_valid(const struct sample_format *format);
 
 /* Channel calibration. */
 struct channel_scale {
-    double full_scale; /* value of the normalised code 1.0 at the preamplifier's output, > 0 [unit] */
-    double offset;     /* subtracted after scaling [unit] */
-    double gain_db;    /* preamplifier gain, divided out [dB] */
-    char unit[16];     /* "V", "mV", "Pa", … UTF-8 */
+    double
+        full_scale; /* value of the normalised code 1.0 at the preamplifier's output, > 0 [unit] */
+    double offset;  /* subtracted after scaling [unit] */
+    double gain_db; /* preamplifier gain, divided out [dB] */
+    char unit[16];  /* "V", "mV", "Pa", … UTF-8 */
 };
 
 /* value = normalised * scale - offset: the factor `scale` above, in the unit. */
@@ -55,7 +56,8 @@ double channel_scale_factor(const struct channel_scale *scale);
 /* One sample at `wire` as a normalised value (exact in double for every format). */
 double sample_decode(const struct sample_format *format, const uint8_t *wire);
 
-/* Decodes `frames` frames of `channels` interleaved samples into normalised doubles, interleaved. */
+/* Decodes `frames` frames of `channels` interleaved samples into normalised doubles, interleaved.
+ */
 void sample_decode_block(const struct sample_format *format, const uint8_t *wire, size_t frames,
                          unsigned channels, double *values);
 
@@ -68,7 +70,7 @@ bool sample_encode(const struct sample_format *format, double value, uint8_t *wi
 uint64_t sample_encode_block(const struct sample_format *format, const float *values, size_t count,
                              double factor, uint8_t *wire);
 
-/* ---- results ------------------------------------------------------------------------------ */
+/* ---- results ----------------------------------------------------------------------------- */
 
 /* How results leave a device. All zero: float32 of this machine, as they are. */
 struct result_format {

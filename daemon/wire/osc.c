@@ -11,10 +11,9 @@ static const char bundle_mark[8] = "#bundle";
 
 const char *osc_fault_name(enum osc_fault fault)
 {
-    static const char *const names[] = {
-        [OSC_OK] = "none",
+    static const char *const names[] = {[OSC_OK] = "none",
 #define X(name, text) [OSC_FAULT_##name] = text,
-        OSC_FAULT_TABLE(X)
+                                        OSC_FAULT_TABLE(X)
 #undef X
     };
     return (unsigned)fault < OSC_FAULTS ? names[(unsigned)fault] : "?";
@@ -58,7 +57,7 @@ static size_t string_bytes(const uint8_t *at, size_t left, enum osc_fault *fault
     return bytes;
 }
 
-/* ---- one message -------------------------------------------------------------------------- */
+/* ---- one message ------------------------------------------------------------------------- */
 
 /* Printable, and wildcards few and closed. */
 static enum osc_fault check_address(const char *address)
@@ -164,10 +163,10 @@ static enum osc_fault read_message(const uint8_t *data, size_t bytes, struct osc
     return check_arguments(message, left - types_bytes);
 }
 
-/* ---- bundles ------------------------------------------------------------------------------ */
+/* ---- bundles ----------------------------------------------------------------------------- */
 
 struct walk {
-    struct osc_counts *counts; /* NULL: not counted */
+    struct osc_counts *counts;                                       /* NULL: not counted */
     void (*visit)(void *context, const struct osc_message *message); /* NULL: proven only */
     void *context;
 };
@@ -237,7 +236,7 @@ enum osc_fault osc_walk(const uint8_t *data, size_t bytes, struct osc_counts *co
     return fault;
 }
 
-/* ---- arguments ---------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 char osc_peek(const struct osc_reader *reader)
 {
@@ -339,7 +338,7 @@ bool osc_read_wide(struct osc_reader *reader, uint64_t *value)
     }
 }
 
-/* ---- addresses ---------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------- */
 
 /* One character against [abc], [a-z], [!a-z]; `end` is its bracket. */
 static bool in_set(const char *set, const char *end, char character)
@@ -424,7 +423,7 @@ int osc_address_parts(const char *address, struct osc_part *parts, int capacity)
     return count;
 }
 
-/* ---- building ----------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------- */
 
 static uint8_t *take(struct osc_writer *writer, size_t bytes)
 {

@@ -20,7 +20,7 @@
 
 enum {
     OSC_DEPTH_MAX = 4,
-    OSC_ADDRESS_MAX = 255,  /* bytes, without its end */
+    OSC_ADDRESS_MAX = 255, /* bytes, without its end */
     OSC_WILDCARDS_MAX = 2,
     OSC_PACKET_MAX = 65536, /* bytes, over TCP too */
 };
@@ -41,7 +41,7 @@ enum osc_fault {
 #define X(name, text) OSC_FAULT_##name,
     OSC_FAULT_TABLE(X)
 #undef X
-    OSC_FAULTS,
+        OSC_FAULTS,
 };
 
 const char *osc_fault_name(enum osc_fault fault);
@@ -54,7 +54,7 @@ struct osc_message {
     const uint8_t *arguments;
     const uint8_t *data; /* all of it, from the address */
     size_t bytes;
-    uint64_t time_tag;   /* of the innermost bundle; 1 (immediately) outside of any */
+    uint64_t time_tag; /* of the innermost bundle; 1 (immediately) outside of any */
 };
 
 struct osc_counts {
@@ -69,7 +69,7 @@ enum osc_fault osc_walk(const uint8_t *data, size_t bytes, struct osc_counts *co
                         void (*visit)(void *context, const struct osc_message *message),
                         void *context);
 
-/* ---- arguments ---------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------- */
 
 /* Goes through the arguments of a message. Start: {.message = m, .at = m->arguments}. */
 struct osc_reader {
@@ -90,7 +90,7 @@ bool osc_read_number(struct osc_reader *reader, double *value);
 bool osc_read_wide(struct osc_reader *reader, uint64_t *value);
 void osc_skip(struct osc_reader *reader);
 
-/* ---- addresses ---------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------- */
 
 /* One part of an address against one part of a proven pattern (neither holds a '/'). */
 bool osc_part_matches(const char *pattern, size_t pattern_length, const char *name,
@@ -104,7 +104,7 @@ struct osc_part {
 };
 int osc_address_parts(const char *address, struct osc_part *parts, int capacity);
 
-/* ---- building ----------------------------------------------------------------------------- */
+/* ---- building ---------------------------------------------------------------------------- */
 
 /* Writes what the loop sends per block, into the caller's memory; without allocation, unlike liblo.
  * `full` tells that it did not fit: then nothing may be sent. */

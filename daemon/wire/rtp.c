@@ -24,7 +24,7 @@ static const uint8_t element_bytes[ELEMENT_LAST + 1] = {
     [ELEMENT_PLACE] = 16,  [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2,
 };
 
-/* ---- integers --------------------------------------------------------------------------- */
+/* ---- integers ---------------------------------------------------------------------------- */
 
 static uint16_t load16(const uint8_t *p)
 {
@@ -58,7 +58,7 @@ static uint8_t *store64(uint8_t *p, uint64_t value)
     return store32(store32(p, (uint32_t)(value >> 32)), (uint32_t)value);
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 enum rtp_parse_result rtp_parse(const uint8_t *datagram, size_t bytes, struct rtp_packet *packet)
 {
@@ -159,7 +159,7 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
     return true;
 }
 
-/* ---- writing ---------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------- */
 
 static uint8_t *element_begin(uint8_t *out, unsigned id)
 {
@@ -207,7 +207,7 @@ size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp
     return (size_t)(p - out);
 }
 
-/* ---- time ------------------------------------------------------------------------------- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 /* Seconds from 1900-01-01 (NTP, era 0) to 1970-01-01 (Unix). */
 #define NTP_TO_UNIX_S INT64_C(2208988800)

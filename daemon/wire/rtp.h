@@ -31,7 +31,7 @@
 
 enum {
     RTP_HEADER_BYTES = 12,
-    RTP_EXTENSION_BYTES = 72,      /* ours, with its 4-byte header */
+    RTP_EXTENSION_BYTES = 72, /* ours, with its 4-byte header */
     RTP_EXTENSION_ONE_BYTE = 0xBEDE,
 };
 
@@ -52,41 +52,42 @@ enum rtp_quality_flags {
 
 /* The extension of a result packet. */
 struct rtp_result_info {
-    int64_t capture_ns;        /* realtime, ns since the Unix epoch; the wire keeps 2^-32 s */
-    uint32_t stage_100ns[4];   /* accumulate, ingest, wait, device */
+    int64_t capture_ns;      /* realtime, ns since the Unix epoch; the wire keeps 2^-32 s */
+    uint32_t stage_100ns[4]; /* accumulate, ingest, wait, device */
     uint32_t egress_100ns;
-    uint8_t clock;             /* enum clock_source */
-    uint8_t flags;             /* enum rtp_quality_flags */
-    uint16_t causes;           /* 1 << enum invalid_cause */
+    uint8_t clock;   /* enum clock_source */
+    uint8_t flags;   /* enum rtp_quality_flags */
+    uint16_t causes; /* 1 << enum invalid_cause */
     uint32_t clock_error_ns;
     uint32_t epoch;
     uint64_t first_frame;
     uint32_t record;
     uint32_t delay_half_frames; /* at the source's rate: delay · decimate at this one's */
     uint16_t invalid_from, invalid_until;
-    uint16_t decimate;         /* at least 1 */
+    uint16_t decimate; /* at least 1 */
 };
 
 /* What rtp_parse found; pointers into the datagram. */
 struct rtp_packet {
     struct rtp_header header;
     const uint8_t *payload;
-    size_t payload_bytes;      /* padding removed */
-    const uint8_t *extension;  /* NULL: none; the body, without its 4-byte header */
+    size_t payload_bytes;     /* padding removed */
+    const uint8_t *extension; /* NULL: none; the body, without its 4-byte header */
     size_t extension_bytes;
     uint16_t extension_profile;
 };
 
 enum rtp_parse_result {
     RTP_OK = 0,
-    RTP_TOO_SHORT = -1,  /* shorter than its header, CSRC list, extension or padding says */
-    RTP_VERSION = -2,    /* not version 2 */
-    RTP_PADDING = -3,    /* padding count 0 or beyond the payload */
+    RTP_TOO_SHORT = -1, /* shorter than its header, CSRC list, extension or padding says */
+    RTP_VERSION = -2,   /* not version 2 */
+    RTP_PADDING = -3,   /* padding count 0 or beyond the payload */
 };
 
 enum rtp_parse_result rtp_parse(const uint8_t *datagram, size_t bytes, struct rtp_packet *packet);
 
-/* Reads our extension elements; false unless ids 1…5 are all there at their sizes, and 6 at its own if it is. */
+/* Reads our extension elements; false unless ids 1…5 are all there at their sizes, and 6 at its own
+ * if it is. */
 bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_info *info);
 
 /* Writes a header (12 bytes), and with info != NULL the extension (72 more). Returns the bytes

@@ -70,7 +70,7 @@ size_t vector_of_item(uint vectors_per_row, uint n)
     return (get_global_id(0) * vectors_per_row + get_global_id(1)) * n;
 }
 
-/* ---- A, B, C: a work-item has a whole vector ---------------------------------------------- */
+/* ---- A, B, C: a work-item has a whole vector --------------------------------------------- */
 
 /* All stages over points in bit-reversed order. Stage t pairs points s = 2^(t-1) apart; the pairs
  * that share a factor are done together, as in the sequential program. */
@@ -171,7 +171,7 @@ __kernel void convolve_vectors(uint j_count, uint n, __global const float2 *x, _
         z[i] = first[i] * (1.0f / n);
 }
 
-/* ---- D, E: a work-item has a point or a butterfly ----------------------------------------- */
+/* ---- D, E: a work-item has a point or a butterfly ---------------------------------------- */
 
 /* Global size N x M x J in all of these, butterflies N/2 x M x J. */
 size_t vector_of_point(uint n)

@@ -115,18 +115,18 @@ __kernel void chained_stages_local(uint n, __global float2 *x, __global const fl
 {
     const uint i = get_local_id(0), size = get_local_size(0), g = get_group_id(0);
     const uint stride = 1u << (first - 1);
-    const uint pairs = n >> first;              /* of one column */
-    const uint taken = min(size, pairs);        /* of one column by one group */
-    const uint columns = size / taken;          /* side by side in a group */
-    const uint pieces = pairs / taken;          /* of one column */
+    const uint pairs = n >> first;       /* of one column */
+    const uint taken = min(size, pairs); /* of one column by one group */
+    const uint columns = size / taken;   /* side by side in a group */
+    const uint pieces = pairs / taken;   /* of one column */
     const uint column = (g / pieces) * columns + i % columns;
-    const uint own = i / columns;               /* butterfly of the piece */
+    const uint own = i / columns; /* butterfly of the piece */
     const uint base = column + (g % pieces) * 2 * taken * stride;
     __local float2 *piece = points + i % columns;
 
-#define GLOBAL_PLACE(place) x[base + (place) * stride]
-#define LOCAL_PLACE(place) piece[(place) * columns]
-#define FACTOR(place, stage) w[factor_index(n, base + (place) * stride, stage)]
+#define GLOBAL_PLACE(place)  x[base + (place)*stride]
+#define LOCAL_PLACE(place)   piece[(place)*columns]
+#define FACTOR(place, stage) w[factor_index(n, base + (place)*stride, stage)]
     uint a = first_point(own, 1), s = 1;
     if (first == last) {
         BUTTERFLY(GLOBAL_PLACE(a), GLOBAL_PLACE(a + s), FACTOR(a, first), GLOBAL_PLACE(a),

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
             abort();                                                                               \
     } while (0)
 
-static void check(const struct convolv_receiver *receiver, const struct convolv_block *block, size_t payload_max)
+static void check(const struct convolv_receiver *receiver, const struct convolv_block *block,
+                  size_t payload_max)
 {
     struct convolv_receiver_ledger ledger;
     convolv_receiver_ledger(receiver, &ledger);

@@ -314,8 +314,9 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
             continue;
         if (company[i].instead_of != NULL)
             instead_of = company[i].instead_of;
-        const struct schema_key *partner =
-            company[i].partner.key != NULL ? schema_find(key->section, company[i].partner.key) : NULL;
+        const struct schema_key *partner = company[i].partner.key != NULL
+                                               ? schema_find(key->section, company[i].partner.key)
+                                               : NULL;
         bool applies = partner != NULL && (partner->applies == 0 || (partner->applies >> type) & 1);
         if (applies)
             append_setting(text, bytes, company[i].partner.key, company[i].partner.value);

@@ -186,7 +186,7 @@ struct taps *taps_noise(uint32_t count, bool complex_taps, uint64_t seed)
     return taps;
 }
 
-/* ---- plans -------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 void test_plan_diagonal(struct test_plan *plan, const struct test_signal *signal, uint32_t hop,
                         uint32_t taps, bool complex_taps, enum output_form form)
@@ -236,7 +236,7 @@ void test_plan_free(struct test_plan *plan)
     memset(plan, 0, sizeof *plan);
 }
 
-/* ---- running ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------- */
 
 static void ring_put(struct ring *ring, uint64_t offset, const struct test_signal *signal,
                      uint64_t from, uint64_t until)

@@ -15,7 +15,7 @@
 #include "convolve/engine.h"
 #include "core/random.h"
 
-/* ---- the engine ------------------------------------------------------------------------- */
+/* ---- the engine -------------------------------------------------------------------------- */
 
 /* With guards; fails the test when it cannot be opened. */
 struct engine *harness_engine(void);
@@ -59,7 +59,7 @@ void signal_free(struct test_signal *signal);
 /* Noise taps of unit energy. */
 struct taps *taps_noise(uint32_t count, bool complex_taps, uint64_t seed);
 
-/* ---- plans -------------------------------------------------------------------------------- */
+/* ---- plans ------------------------------------------------------------------------------- */
 
 enum { TEST_CHANNELS_MAX = 128, TEST_EDGES_MAX = 256 };
 
@@ -83,7 +83,7 @@ void test_plan_prepare(struct engine *engine, struct test_plan *plan,
                        const struct test_signal *signal);
 void test_plan_free(struct test_plan *plan);
 
-/* ---- running ------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------- */
 
 struct test_run {
     float *samples;               /* [frames][output_floats] */
@@ -114,8 +114,8 @@ double expect_convolution(const char *label, const struct test_plan *plan,
                           const struct test_signal *signal, const struct test_run *run,
                           uint64_t from, uint64_t until);
 
-/* Blocks one by one, and in items of random sizes from a far place of the ring, give what the definition
- * says, and the same bytes. */
+/* Blocks one by one, and in items of random sizes from a far place of the ring, give what the
+ * definition says, and the same bytes. */
 void expect_any_batches(struct engine *engine, const char *label, struct test_plan *plan,
                         const struct test_signal *signal);
 

@@ -33,10 +33,10 @@ struct result_format wish_of(const struct given *given)
     return wish;
 }
 
-/* ---- running ------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------- */
 
 struct got {
-    uint8_t *bytes;     /* [frames][output_floats] samples */
+    uint8_t *bytes; /* [frames][output_floats] samples */
     uint64_t frames;
     uint64_t *saturated; /* [blocks][outputs] */
 };
@@ -130,7 +130,7 @@ static void got_free(struct got *got)
     free(got->saturated);
 }
 
-/* ---- the definition ------------------------------------------------------------------------------ */
+/* ---- the definition ---------------------------------------------------------------------- */
 
 /* `floats` through the encoder, sample by sample; returns how many it clipped in all. */
 static uint64_t expect_encoded(const char *label, const struct plan_info *info,
@@ -173,7 +173,7 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
 
 /* The plan's floats against its results in each of the formats. */
 void compare_results(const char *label, const struct test_plan *like,
-                    const struct test_signal *signal, int count)
+                     const struct test_signal *signal, int count)
 {
     struct test_plan plan = *like;
     test_plan_prepare(engine, &plan, signal);
@@ -199,9 +199,9 @@ void compare_results(const char *label, const struct test_plan *like,
     got_free(&floats);
 }
 
-void compare_diagonal(const char *label, const char *variant,
-                             const struct test_signal *signal, uint32_t hop, uint32_t taps,
-                             enum output_form form, uint32_t decimate, int count)
+void compare_diagonal(const char *label, const char *variant, const struct test_signal *signal,
+                      uint32_t hop, uint32_t taps, enum output_form form, uint32_t decimate,
+                      int count)
 {
     struct test_plan plan;
     test_plan_diagonal(&plan, signal, hop, taps, form != OUTPUT_REAL, form);

@@ -20,8 +20,8 @@ extern const struct given result_formats[RESULT_FORMATS];
 
 struct result_format wish_of(const struct given *given);
 
-/* The plan's floats against its results in the first `count` formats, in items of any length that begin and end
- * inside blocks too. `like` is not prepared, and keeps its taps. */
+/* The plan's floats against its results in the first `count` formats, in items of any length that
+ * begin and end inside blocks too. `like` is not prepared, and keeps its taps. */
 void compare_results(const char *label, const struct test_plan *like,
                      const struct test_signal *signal, int count);
 

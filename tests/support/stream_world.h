@@ -22,16 +22,20 @@
 #include "core/random.h"
 #include "stream/stream.h"
 
-/* ---- an engine by definition ------------------------------------------------------------------- */
+/* ---- an engine by definition ------------------------------------------------------------- */
 
 enum { CHANNELS = 2, HOP = 32, TAPS = 37, HISTORY = 96, BATCHES = 4, BLOCKS_MAX = 8 };
-enum { TAPS_MOST = 1000, OUTPUT_FLOATS = CHANNELS, BATCH_FLOATS = 2 * BLOCKS_MAX * HOP * OUTPUT_FLOATS };
+enum {
+    TAPS_MOST = 1000,
+    OUTPUT_FLOATS = CHANNELS,
+    BATCH_FLOATS = 2 * BLOCKS_MAX * HOP * OUTPUT_FLOATS
+};
 
 struct plan {
     struct plan_info info;
-    enum output_form form;        /* of every output */
-    double taps[TAPS_MOST];       /* [info.taps_longest] */
-    double imaginary[TAPS_MOST];  /* likewise, unless the form is OUTPUT_REAL */
+    enum output_form form;       /* of every output */
+    double taps[TAPS_MOST];      /* [info.taps_longest] */
+    double imaginary[TAPS_MOST]; /* likewise, unless the form is OUTPUT_REAL */
 };
 
 struct engine {
@@ -68,7 +72,8 @@ int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_
         ring->frames *= 2;
     ring->frame_bytes = frame_bytes;
     ring->bytes = malloc((size_t)ring->frames * frame_bytes);
-    memset(ring->bytes, 0x5A, (size_t)ring->frames * frame_bytes); /* absent bytes must not matter */
+    memset(ring->bytes, 0x5A,
+           (size_t)ring->frames * frame_bytes); /* absent bytes must not matter */
     ring->present = calloc(ring->frames / 32, sizeof *ring->present);
     *out = ring;
     return 0;
@@ -130,7 +135,8 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     } else {
         assert_true(item->blocks <= engine_batch_room(engine, batch, item->plan));
         added->samples = engine->samples[index] + engine->used[index];
-        added->reports = engine->reports[index] + engine->used[index] / (HOP * OUTPUT_FLOATS) * CHANNELS;
+        added->reports =
+            engine->reports[index] + engine->used[index] / (HOP * OUTPUT_FLOATS) * CHANNELS;
         engine->used[index] += item->blocks * HOP * item->plan->info.output_floats;
     }
     added->saturated = result_format_native(&item->plan->info.results)
@@ -158,8 +164,10 @@ static double ring_value(const struct batch_item *item, uint64_t position, uint3
     return code;
 }
 
-/* One sample, `place` samples after the item's first: as a float, or encoded and counted for its channel. */
-static void write_sample(const struct batch_item *item, uint32_t frame, size_t place, int c, double value)
+/* One sample, `place` samples after the item's first: as a float, or encoded and counted for its
+ * channel. */
+static void write_sample(const struct batch_item *item, uint32_t frame, size_t place, int c,
+                         double value)
 {
     const struct result_format *results = &item->plan->info.results;
     uint32_t *saturated = (uint32_t *)item->saturated;
@@ -239,27 +247,27 @@ uint32_t engine_in_flight(const struct engine *engine)
     return (uint32_t)engine->queued;
 }
 
-/* ---- the world -------------------------------------------------------------------------------------- */
+/* ---- the world --------------------------------------------------------------------------- */
 
 enum { FRAMES_MAX = 1 << 15, EPOCHS = 16 };
 
 /* What came out, by epoch and frame number. */
 struct capture {
-    uint64_t frames[EPOCHS];            /* highest frame + 1 */
+    uint64_t frames[EPOCHS]; /* highest frame + 1 */
     float samples[EPOCHS][FRAMES_MAX][CHANNELS];
     uint8_t seen[EPOCHS][FRAMES_MAX];
     bool mixed[EPOCHS][FRAMES_MAX];
-    bool wire[EPOCHS][FRAMES_MAX];       /* came as codes, which samples are decoded from */
+    bool wire[EPOCHS][FRAMES_MAX]; /* came as codes, which samples are decoded from */
     uint64_t saturated;
     uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
     uint64_t delivered;
     int starts, ends;
     uint64_t timeline_next;
     uint64_t record[EPOCHS];
-    int64_t capture_ns[EPOCHS];          /* of the first result */
-    int64_t capture_end_ns[EPOCHS];      /* of the last result's first frame … */
-    uint64_t capture_end_frame[EPOCHS];  /* … which is this */
-    enum clock_source clock;             /* of the last result */
+    int64_t capture_ns[EPOCHS];         /* of the first result */
+    int64_t capture_end_ns[EPOCHS];     /* of the last result's first frame … */
+    uint64_t capture_end_frame[EPOCHS]; /* … which is this */
+    enum clock_source clock;            /* of the last result */
     int64_t clock_error_ns;
     int16_t raw[EPOCHS][FRAMES_MAX][CHANNELS];
     uint64_t raw_frames[EPOCHS];
@@ -322,8 +330,8 @@ static void take(void *context, const struct result *result)
             got->samples[result->epoch][n][c] =
                 result->wire == NULL
                     ? result->samples[i * CHANNELS + c]
-                    : (float)(sample_decode(&wire->format,
-                                            result->wire + (i * CHANNELS + c) * wire->format.bytes) /
+                    : (float)(sample_decode(&wire->format, result->wire + (i * CHANNELS + c) *
+                                                                              wire->format.bytes) /
                               wire->factor);
         got->seen[result->epoch][n]++;
         got->mixed[result->epoch][n] = (result->flags & RESULT_MIXED) != 0;
@@ -394,7 +402,8 @@ static inline struct world *world_open(const struct stream_options *options)
     make_plan(&world->plan, 1);
     make_plan(&world->other, 2);
     struct problem problem;
-    assert_int_equal(stream_open(&world->engine, options, &world->plan, &world->stream, &problem), 0);
+    assert_int_equal(stream_open(&world->engine, options, &world->plan, &world->stream, &problem),
+                     0);
     struct result_port port = {.context = &world->got, .put = take};
     struct result_port raw = {.context = &world->got, .put = take_raw, .raw = true};
     assert_int_equal(stream_add_port(world->stream, &port), 0);
@@ -433,7 +442,8 @@ static inline void check_ledgers(void)
 }
 
 /* Puts frames [first, first + frames) of the model's epoch; `place` is the source's numbering. */
-static inline enum verdict put(int epoch, uint64_t first, uint32_t frames, uint64_t place, uint32_t flags)
+static inline enum verdict put(int epoch, uint64_t first, uint32_t frames, uint64_t place,
+                               uint32_t flags)
 {
     struct packet packet = {
         .place = place,
@@ -488,7 +498,8 @@ static inline void drain(void)
     assert_true(stream_drained(world->stream));
 }
 
-/* Epoch 0 has so many frames while the device computes nothing, then ends; something must be shed. */
+/* Epoch 0 has so many frames while the device computes nothing, then ends; something must be shed.
+ */
 static inline struct stream_stats overload(uint64_t frames)
 {
     for (uint64_t n = 0; n < frames; n += 100) {
@@ -503,7 +514,8 @@ static inline struct stream_stats overload(uint64_t frames)
     return stats;
 }
 
-/* Output frames [0, frames) of an epoch against the definition; frames of the model not placed count as zero. */
+/* Output frames [0, frames) of an epoch against the definition; frames of the model not placed
+ * count as zero. */
 static inline void check_epoch(int epoch, uint64_t frames, const double *taps, uint64_t from)
 {
     for (uint64_t n = from; n < frames; n++) {

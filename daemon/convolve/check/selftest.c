@@ -173,8 +173,8 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
         for (uint64_t i = 0; i < checked; i++) {
             const uint64_t t = checked == 1 ? 0 : i * (frames - 1) / (checked - 1);
             const uint32_t bytes = plan->info.sample_bytes;
-            const uint8_t *frame = (const uint8_t *)samples +
-                                   (t * plan->info.output_floats + place) * bytes;
+            const uint8_t *frame =
+                (const uint8_t *)samples + (t * plan->info.output_floats + place) * bytes;
             double value[2];
             output_value(trial, o, first + t * plan->info.decimate, value);
             if (spec->outputs[o] == OUTPUT_ENVELOPE)

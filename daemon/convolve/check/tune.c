@@ -93,9 +93,11 @@ static void add(struct list *list, const char *variant, const struct layout *lay
     if (list->count == CANDIDATES_MAX)
         return;
     struct candidate *candidate = &list->items[list->count++];
-    *candidate = (struct candidate){
-        .hop = hop, .fft = layout->fft, .partitions = layout->partitions, .items = items,
-        .vector = vector};
+    *candidate = (struct candidate){.hop = hop,
+                                    .fft = layout->fft,
+                                    .partitions = layout->partitions,
+                                    .items = items,
+                                    .vector = vector};
     snprintf(candidate->variant, sizeof candidate->variant, "%s", variant);
 }
 

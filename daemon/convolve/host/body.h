@@ -37,7 +37,7 @@ struct point {
     real re, im;
 };
 
-/* ---- points ---------------------------------------------------------------------------------- */
+/* ---- points ------------------------------------------------------------------------------ */
 
 HOST_INLINE struct point NAME(load)(const float *z, size_t at)
 {
@@ -110,7 +110,7 @@ HOST_INLINE void NAME(sum_8)(const struct point x[8], struct point y[8])
     }
 }
 
-/* ---- levels above the leaves ----------------------------------------------------------------- */
+/* ---- levels above the leaves ------------------------------------------------------------- */
 
 /* One node of radix R: the points z[j step + i] become child j's point i, and back. */
 #define HOST_LEVEL(R)                                                                              \
@@ -144,7 +144,7 @@ HOST_LEVEL(4)
 HOST_LEVEL(8)
 #undef HOST_LEVEL
 
-/* ---- leaves ---------------------------------------------------------------------------------- */
+/* ---- leaves ------------------------------------------------------------------------------ */
 
 /* Points of a leaf that are summed at once: as many as leave registers for a product. */
 #define SUMS (HOST_REGISTERS >= 32 ? 8 : 4)
@@ -282,7 +282,7 @@ static void NAME(leaf)(const struct host_walk *walk, float *z, const float *w, u
     }
 }
 
-/* ---- the walk -------------------------------------------------------------------------------- */
+/* ---- the walk ---------------------------------------------------------------------------- */
 
 /* Node `node` of the level with `nodes` nodes, whose points begin at z: down to its leaves and back
  * before its neighbour begins, so that they stay in the nearest cache. */
@@ -322,7 +322,7 @@ static void NAME(walk)(const struct host_walk *walk)
     NAME(node)(walk, walk->z, 0, 1, 0);
 }
 
-/* ---- frames ---------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------ */
 
 static void NAME(load_feed)(const struct host_feed_load *load)
 {

@@ -117,7 +117,8 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
         const uint32_t cheaper = layout_partitioned_fft(engine, spec, taps);
         layout->fft = whole;
         if (whole != 0 && !by_name && cheaper != 0 && cheaper < whole &&
-            variant->pace * layout_block_cost(cheaper, layout_partition_count(cheaper, spec->hop, taps)) <
+            variant->pace *
+                    layout_block_cost(cheaper, layout_partition_count(cheaper, spec->hop, taps)) <
                 layout_block_cost(whole, 1))
             return problem_set(problem, ERROR_UNSUPPORTED, "%s: partitions cost less than N = %u",
                                variant->name, whole);
@@ -180,10 +181,9 @@ int layout_make(const struct engine *engine, const struct plan_spec *spec,
                 const struct variant *variant, bool by_name, struct layout *layout,
                 struct problem *problem)
 {
-    const char *objection =
-        spec->decimate > 1 && !variant->decimates ? "it does not decimate"
-        : variant->objection != NULL              ? variant->objection(engine, spec, by_name)
-                                                  : NULL;
+    const char *objection = spec->decimate > 1 && !variant->decimates ? "it does not decimate"
+                            : variant->objection != NULL ? variant->objection(engine, spec, by_name)
+                                                         : NULL;
     if (objection != NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
                            variant->name, objection);

@@ -20,7 +20,7 @@ const struct plan_info *plan_info(const struct plan *plan)
     return &plan->info;
 }
 
-/* ---- costs ---------------------------------------------------------------------------------- */
+/* ---- costs ------------------------------------------------------------------------------- */
 
 int64_t plan_cost_ns(const struct plan *plan, uint32_t blocks)
 {
@@ -253,7 +253,8 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
     if (layout->tree_lanes > 0)
         error = device_tree_get(engine, layout->fft, layout->tree_lanes, &plan->tree, problem);
     if (error == 0 && layout->tail.span > 0)
-        error = device_tree_get(engine, layout->tail.fft, layout->tree_lanes, &plan->tail_tree, problem);
+        error = device_tree_get(engine, layout->tail.fft, layout->tree_lanes, &plan->tail_tree,
+                                problem);
     if (error == 0) {
         layout->variant->measure(&build);
         results_measure(&build);
@@ -313,8 +314,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
             problem, ERROR_LIMIT,
             "a block of %u frames gives %llu values, more than the %llu a batch can hold: use "
             "shorter blocks or raise `batch memory`",
-            spec->hop, (unsigned long long)floats,
-            (unsigned long long)engine->slot_samples);
+            spec->hop, (unsigned long long)floats, (unsigned long long)engine->slot_samples);
     return 0;
 }
 
@@ -342,7 +342,8 @@ static void plan_forget(struct plan *plan)
             plan->engine->plans[i] = NULL;
 }
 
-/* One variant, whole: 0, ERROR_UNSUPPORTED or ERROR_ACCURACY when another may do, or a real error. */
+/* One variant, whole: 0, ERROR_UNSUPPORTED or ERROR_ACCURACY when another may do, or a real error.
+ */
 static int prepare_variant(struct engine *engine, const struct plan_spec *spec,
                            const struct variant *variant, struct plan **out,
                            struct problem *problem)
@@ -387,7 +388,8 @@ static int prepare_by_table(struct engine *engine, const struct plan_spec *spec,
     return error;
 }
 
-/* What was measured for this shape. ERROR_UNSUPPORTED: nothing was, or it cannot be had any more. */
+/* What was measured for this shape. ERROR_UNSUPPORTED: nothing was, or it cannot be had any more.
+ */
 static int prepare_by_wisdom(struct engine *engine, const struct plan_spec *spec, struct plan **out)
 {
     if (spec->variant != NULL || spec->fft != 0)

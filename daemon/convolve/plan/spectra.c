@@ -82,8 +82,8 @@ void spectra_write(const struct tree *tree, const double *h, uint32_t count, uin
     }
 }
 
-static void uniform_component(const struct plan *plan, const double *h, uint32_t count, double *work,
-                              float *spectra)
+static void uniform_component(const struct plan *plan, const double *h, uint32_t count,
+                              double *work, float *spectra)
 {
     spectra_write(plan->tree->tree, h, count, plan->layout.partition_taps, plan->layout.fft, work,
                   spectra);
@@ -102,7 +102,7 @@ void spectra_fill(struct build *build)
     spectra_fill_components(build, uniform_component, build->work);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------- */
 
 /* What every row of an input shares: how its samples are read, and where in the window they lie. */
 struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, uint32_t input)

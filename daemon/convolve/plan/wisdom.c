@@ -122,8 +122,8 @@ static json_t *candidate_write(const struct candidate *candidate)
                      candidate->variant, "block", (json_int_t)candidate->hop, "fft",
                      (json_int_t)candidate->fft, "partitions", (json_int_t)candidate->partitions,
                      "work items", (json_int_t)candidate->items, "lanes",
-                     (json_int_t)candidate->vector, "measured", candidate->measured,
-                     "alone us", candidate->one_us, "in a batch us", candidate->each_us, "error",
+                     (json_int_t)candidate->vector, "measured", candidate->measured, "alone us",
+                     candidate->one_us, "in a batch us", candidate->each_us, "error",
                      candidate->error, "reason", candidate->reason);
 }
 

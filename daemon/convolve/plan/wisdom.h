@@ -22,7 +22,7 @@ enum { WISDOM_NAME = 32, WISDOM_REASON = 240, WISDOM_SHAPE = 256, WISDOM_DATE = 
 struct candidate {
     char variant[WISDOM_NAME];
     uint32_t hop, fft, partitions;
-    uint32_t items; /* work-items of a group, 0: the variant's own */
+    uint32_t items;  /* work-items of a group, 0: the variant's own */
     uint32_t vector; /* lanes of a vector, 0: the variant has no choice */
     bool measured;
     double one_us;              /* a block alone: submission to completion, median */
@@ -32,7 +32,7 @@ struct candidate {
 };
 
 struct wisdom_entry {
-    char device[384]; /* platform, name, driver and version */
+    char device[384];          /* platform, name, driver and version */
     char kernels[DIGEST_TEXT]; /* SHA-256 of every kernel's text */
     char shape[WISDOM_SHAPE];
     char date[WISDOM_DATE]; /* UTC, ISO 8601 */
@@ -43,8 +43,9 @@ struct wisdom_entry {
 
 struct wisdom;
 
-/* `kernels_dir` is kept. Reads `directory`/wisdom.json (NULL: nothing is remembered). Always gives a table, unless out of
- * memory; a file that cannot be understood is reported in one log line and taken as empty. */
+/* `kernels_dir` is kept. Reads `directory`/wisdom.json (NULL: nothing is remembered). Always gives
+ * a table, unless out of memory; a file that cannot be understood is reported in one log line and
+ * taken as empty. */
 int wisdom_open(const char *directory, const char *kernels_dir, const struct device_info *info,
                 struct wisdom **out, struct problem *problem);
 void wisdom_close(struct wisdom *wisdom); /* NULL is fine */

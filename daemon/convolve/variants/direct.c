@@ -17,7 +17,8 @@
 
 enum {
     TAPS_MOST = 4096, /* by name */
-    /* By rule, of what "lanes" declines: where "local" took longer with PoCL for 1 and 16 channels. */
+    /* By rule, of what "lanes" declines: where "local" took longer with PoCL for 1 and 16 channels.
+     */
     TAPS_BY_RULE = 32,
     EIGHT = 8,          /* a multiple of direct.cl's RUN */
     RUN = 8,            /* direct.cl's at most */

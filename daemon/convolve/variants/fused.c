@@ -17,8 +17,7 @@
 
 enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
 
-const char *fused_objection(const struct engine *engine, const struct plan_spec *spec,
-                            bool by_name)
+const char *fused_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
 {
     (void)by_name;
     return engine->lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
@@ -59,11 +58,12 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
     if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(engine))
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
                            variant->name, layout->fft);
-    /* A group then reads a channel here and there, staged whole sectors: 1.5 times as fast on an H100
-     * with 16 channels, at half as many points 0.85 times. */
+    /* A group then reads a channel here and there, staged whole sectors: 1.5 times as fast on an
+     * H100 with 16 channels, at half as many points 0.85 times. */
     if (!by_name && shape.points > 4096 && spec->inputs >= WIDTH_MOST)
-        return problem_set(problem, ERROR_UNSUPPORTED, "%s: staged is faster for N = %u and %u channels",
-                           variant->name, layout->fft, spec->inputs);
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "%s: staged is faster for N = %u and %u channels", variant->name,
+                           layout->fft, spec->inputs);
     return 0;
 }
 
@@ -93,8 +93,8 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
                 continue;
             natural_spectrum(tree, parts[part], taps->count, build->work, bins + fft, bins);
             for (uint32_t i = 0; i < fft / 2; i++)
-                memcpy(memory + *places[part] + 2 * (uint64_t)i,
-                       bins + 2 * (uint64_t)bin(order, i), 2 * sizeof *bins);
+                memcpy(memory + *places[part] + 2 * (uint64_t)i, bins + 2 * (uint64_t)bin(order, i),
+                       2 * sizeof *bins);
             *places[part] += base;
         }
     }
@@ -132,8 +132,7 @@ int fused_rows(const struct build *build, struct row *rows)
         }
         row_to_output(build, heard[i]->output, row);
         row->spectrum = build->filters[heard[i]->taps].re;
-        row->spectrum_im =
-            row->components == 2 ? build->filters[heard[i]->taps].im : ROW_NONE;
+        row->spectrum_im = row->components == 2 ? build->filters[heard[i]->taps].im : ROW_NONE;
         row->gain = heard[i]->gain;
     }
     free(heard);

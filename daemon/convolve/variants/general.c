@@ -53,7 +53,8 @@ int general_fill(struct build *build, struct problem *problem)
     spectra_fill(build);
 
     struct stage *forward;
-    int error = plan_stage(build, "general.cl", "general_forward", NULL, spec->inputs, &forward, problem);
+    int error =
+        plan_stage(build, "general.cl", "general_forward", NULL, spec->inputs, &forward, problem);
     if (error < 0)
         return error;
     forward->keeps = KEEPS_SPECTRA;
@@ -66,7 +67,8 @@ int general_fill(struct build *build, struct problem *problem)
     }
 
     struct stage *product;
-    error = plan_stage(build, "general.cl", "general_product", NULL, spec->outputs_count, &product, problem);
+    error = plan_stage(build, "general.cl", "general_product", NULL, spec->outputs_count, &product,
+                       problem);
     if (error < 0)
         return error;
     const uint64_t edges_floats = spec->edge_count * (sizeof(struct edge_row) / sizeof(float));

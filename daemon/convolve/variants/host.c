@@ -62,7 +62,7 @@ static uint32_t list_unheard(const struct plan_spec *spec, uint32_t unheard[CHAN
     return count;
 }
 
-/* ---- what it can do -------------------------------------------------------------------------- */
+/* ---- what it can do ---------------------------------------------------------------------- */
 
 /* Lanes that an item's blocks take at most: components, and inputs read for their reports. */
 static uint32_t lanes_bound(const struct plan_spec *spec)
@@ -105,7 +105,7 @@ int host_layout(const struct engine *engine, const struct plan_spec *spec,
     return 0;
 }
 
-/* ---- memory ---------------------------------------------------------------------------------- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 struct shape {
     const struct host_lanes *lanes;
@@ -141,7 +141,7 @@ void host_measure(struct build *build)
     build->spectra_floats = (lanes + HOST_LANES_MAX) * fft + groups * TABLE_FLOATS;
 }
 
-/* ---- filling --------------------------------------------------------------------------------- */
+/* ---- filling ----------------------------------------------------------------------------- */
 
 static void table_lane(struct host_table *table, uint32_t lane, const struct plan *plan,
                        const struct plan_spec *spec, uint32_t input, bool reported[CHANNELS_MAX])
@@ -263,7 +263,7 @@ done:
     return error;
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------- */
 
 static void write_reports(const struct host_table *table, const struct host_levels *levels,
                           const struct row *row, uint32_t k, float *output)

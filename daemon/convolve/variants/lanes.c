@@ -28,7 +28,7 @@ enum {
                        two or four blocks side by side */
 };
 
-/* ---- geometry -------------------------------------------------------------------------------- */
+/* ---- geometry ---------------------------------------------------------------------------- */
 
 /* What the lanes of one stage hold. */
 struct lanes_shape {
@@ -128,9 +128,8 @@ static uint64_t radices_of(const struct lanes_shape *shape)
 /* Factors of the leaves, lane by lane; with one point a vector they are those of the tree. */
 static uint64_t leaf_floats(const struct lanes_shape *shape)
 {
-    return shape->run == 1
-               ? 0
-               : (uint64_t)shape->q / LEAF / shape->run * (LEAF - 1) * 2 * shape->width;
+    return shape->run == 1 ? 0
+                           : (uint64_t)shape->q / LEAF / shape->run * (LEAF - 1) * 2 * shape->width;
 }
 
 static uint64_t factor_floats(const struct lanes_shape *shape)
@@ -207,7 +206,7 @@ void lanes_measure(struct build *build)
             factor_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------ */
 
 static void fill_factors(const struct lanes_shape *shape, const struct tree *tree, float *memory)
 {
@@ -278,8 +277,8 @@ static void program_options(const struct build *build, const struct lanes_shape 
         scaled |= like.scale != 1;
         offsets |= like.offset_hi != 0 || like.offset_lo != 0;
     }
-    int length = snprintf(options, capacity, "-D LANES=%u -D LOG_Q=%u", shape->width,
-                          log2_of(shape->q));
+    int length =
+        snprintf(options, capacity, "-D LANES=%u -D LOG_Q=%u", shape->width, log2_of(shape->q));
     for (uint32_t i = 0; i < LEVELS_MAX; i++)
         length +=
             snprintf(options + length, capacity - (size_t)length, " -D LOG_%u=%u", i, levels[i]);

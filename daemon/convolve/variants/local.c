@@ -8,8 +8,7 @@
 
 #include <stdlib.h>
 
-const char *local_objection(const struct engine *engine, const struct plan_spec *spec,
-                            bool by_name)
+const char *local_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
 {
     (void)engine;
     (void)by_name;

@@ -33,7 +33,7 @@ static int gather(struct build *build, uint64_t planes, struct problem *problem)
     struct plan *plan = build->plan;
     struct stage *stage;
     int error = plan_stage(build, "overlap_add.cl", "overlap_add_gather", NULL,
-                                     build->spec->outputs_count, &stage, problem);
+                           build->spec->outputs_count, &stage, problem);
     if (error < 0)
         return error;
     struct stage *producer = stage - 1;
@@ -63,6 +63,5 @@ int overlap_add_general_fill(struct build *build, struct problem *problem)
     const struct plan *plan = build->plan;
     const uint64_t lines = (uint64_t)build->spec->inputs * plan->slots * plan->layout.fft;
     int error = general_fill(build, problem);
-    return error < 0 ? error
-                     : gather(build, plan->state_offset / sizeof(float) + lines, problem);
+    return error < 0 ? error : gather(build, plan->state_offset / sizeof(float) + lines, problem);
 }

@@ -45,8 +45,8 @@ static uint64_t head_taps(const struct plan_spec *spec, uint32_t span)
     return 2 * (uint64_t)span * spec->hop;
 }
 
-/* One row's share must fit into half a block's time, or at least not be more than what every block would
- * have to do without a tail. */
+/* One row's share must fit into half a block's time, or at least not be more than what every block
+ * would have to do without a tail. */
 static bool slice_fits(const struct plan_spec *spec, double flops, double uniform)
 {
     return spec->rate_hz <= 0 || flops / tail_flops_per_s <= spec->hop / spec->rate_hz / 2 ||
@@ -185,8 +185,9 @@ static void component_fill(const struct plan *plan, const double *h, uint32_t co
     const uint32_t head = head_count(plan, count);
     spectra_write(plan->tree->tree, h, head, layout->partition_taps, layout->fft, work, spectra);
     if (count > head)
-        spectra_write(plan->tail_tree->tree, h + head, count - head, tail_taps(plan), layout->tail.fft,
-                      work, spectra + (uint64_t)parts(head, layout->partition_taps) * layout->fft);
+        spectra_write(plan->tail_tree->tree, h + head, count - head, tail_taps(plan),
+                      layout->tail.fft, work,
+                      spectra + (uint64_t)parts(head, layout->partition_taps) * layout->fft);
 }
 
 static int add_stage(struct build *build, const char *function, const struct places *places,

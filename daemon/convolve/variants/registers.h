@@ -20,12 +20,12 @@ struct tree;
 enum { REGISTER_PASSES_MAX = 4 };
 
 struct registers {
-    uint32_t points;                      /* Q, complex */
-    uint32_t each;                        /* points of an item */
+    uint32_t points;                       /* Q, complex */
+    uint32_t each;                         /* points of an item */
     uint32_t radices[REGISTER_PASSES_MAX]; /* of the passes; 1: no such pass */
-    uint32_t width;                       /* transforms side by side, their points interleaved */
-    uint32_t blocks;                      /* of those, in a group */
-    bool split;                           /* exchange real and imaginary parts in turn */
+    uint32_t width;                        /* transforms side by side, their points interleaved */
+    uint32_t blocks;                       /* of those, in a group */
+    bool split;                            /* exchange real and imaginary parts in turn */
 };
 
 /* The shape for Q points, one transform in a group; NULL: there is none. */
@@ -49,12 +49,12 @@ int registers_options(const struct registers *shape, char *options, size_t bytes
 int window_options(const struct sample_format *format, const struct row *row, bool offset,
                    char *options, size_t bytes);
 
-/* The bin that stands at place i of the order in which the last pass holds its points (item by item:
- * j · items + t): the value at exp(2 pi i (bin + root) / points). */
+/* The bin that stands at place i of the order in which the last pass holds its points (item by
+ * item: j · items + t): the value at exp(2 pi i (bin + root) / points). */
 uint32_t registers_bin(const struct registers *shape, uint32_t place);
 
-/* The spectrum of h[count], count <= N, as 2Q floats in the order of the bins, 1/Q folded in. `tree`
- * is one of N points without root lanes; `work` holds 2Q doubles, `unordered` 2Q floats. */
+/* The spectrum of h[count], count <= N, as 2Q floats in the order of the bins, 1/Q folded in.
+ * `tree` is one of N points without root lanes; `work` holds 2Q doubles, `unordered` 2Q floats. */
 void natural_spectrum(const struct tree *tree, const double *h, uint32_t count, double *work,
                       float *unordered, float *bins);
 

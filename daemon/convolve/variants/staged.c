@@ -156,7 +156,7 @@ int staged_fill(struct build *build, struct problem *problem)
     return error;
 }
 
-/* ---- running -------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------- */
 
 struct slice {
     uint32_t row_first, rows, block_first, entries;

@@ -80,8 +80,8 @@ static const struct variant variants[] = {
     },
     {
         .name = "partitioned",
-        .sentence =
-            "overlap-save in partitions, long filters with a tail of longer ones: one edge an output",
+        .sentence = "overlap-save in partitions, long filters with a tail of longer ones: one edge "
+                    "an output",
         .pace = 1.0,
         .partitions = true,
         .formats = true,

@@ -109,7 +109,7 @@ uint32_t ingest_last_frames(const struct ingest *in)
     return in->last_frames;
 }
 
-/* ---- counting --------------------------------------------------------------------------- */
+/* ---- counting ---------------------------------------------------------------------------- */
 
 static void reject(struct ingest *in, enum reject reject)
 {
@@ -148,7 +148,7 @@ static void put(struct ingest *in, const struct packet *packet)
         reject(in, rejects[verdict]);
 }
 
-/* ---- what is held ----------------------------------------------------------------------- */
+/* ---- what is held ------------------------------------------------------------------------ */
 
 static void hold(struct ingest *in, struct sender *sender, const struct packet *packet)
 {
@@ -180,7 +180,7 @@ static void reject_held(struct ingest *in, struct sender *sender, enum reject re
     reject(in, reason);
 }
 
-/* ---- senders ---------------------------------------------------------------------------- */
+/* ---- senders ----------------------------------------------------------------------------- */
 
 static bool is_from(const struct ingest *in, const struct sender *sender, uint32_t ssrc,
                     const struct received *received)
@@ -237,7 +237,7 @@ static struct sender *follow(struct ingest *in, struct sender *candidate)
     return &in->senders[0];
 }
 
-/* ---- guesses ---------------------------------------------------------------------------- */
+/* ---- guesses ----------------------------------------------------------------------------- */
 
 /* The packet before the next one, in the numbering of the sender followed. */
 static struct sequence_newest newest_of(const struct ingest *in)
@@ -293,7 +293,7 @@ bool ingest_came_true(const struct ingest *in, const struct receive_guess *guess
            (protocol->timestamp_bits == 0 || (uint32_t)fields.timestamp == (uint32_t)place);
 }
 
-/* ---- one datagram ----------------------------------------------------------------------- */
+/* ---- one datagram ------------------------------------------------------------------------ */
 
 /* Carries out what the sequence has decided. `changed`: the sender takes over with it. */
 static void carry_out(struct ingest *in, struct sender *sender, struct packet *packet,
@@ -325,8 +325,8 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
         release(in, sender, step->held_place, step->held_flags);
 }
 
-/* A train was dropped before this packet: the frames that are missing before it were in there. A jump
- * is judged when it is confirmed. */
+/* A train was dropped before this packet: the frames that are missing before it were in there. A
+ * jump is judged when it is confirmed. */
 static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
                       const struct sequence_step *step)
 {

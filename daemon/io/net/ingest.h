@@ -40,8 +40,8 @@ struct ingest_fields {
 };
 
 struct ingest_protocol {
-    uint32_t timestamp_bits;   /* as struct sequence_options */
-    uint32_t sequence_bits;    /* 0: headerless, frames follow each other as they come */
+    uint32_t timestamp_bits; /* as struct sequence_options */
+    uint32_t sequence_bits;  /* 0: headerless, frames follow each other as they come */
     bool has_ssrc;
     /* Reads the header: 0, or 1 + the reject. */
     int (*parse)(const struct source_options *options, const struct received *received,
@@ -57,8 +57,8 @@ void ingest_datagram(struct ingest *ingest, const struct received *received);
 /* The socket lost so many, just before the next datagram. */
 void ingest_drops(struct ingest *ingest, uint64_t datagrams);
 /*
- * The socket lost so many trains (or datagrams) then. How many frames that were, the numbers alone say:
- * a gap that the next packet shows is the socket's. Protocols with numbers only.
+ * The socket lost so many trains (or datagrams) then. How many frames that were, the numbers alone
+ * say: a gap that the next packet shows is the socket's. Protocols with numbers only.
  */
 void ingest_train_drops(struct ingest *ingest, uint64_t trains);
 /* Where the payloads of the next datagrams belong if they follow the newest one without a gap: see

@@ -77,18 +77,18 @@ int network_source_open(const struct ingest_protocol *protocol,
     error = socket_open_receive(&wanted, &fd, &source->buffer_bytes, problem);
     if (error != 0)
         goto no_receiver;
-    error = receiver_open(&(struct receiver_options){.stream = options->stream,
-                                                     .fd = fd,
-                                                     .work_per_wake = options->work_per_wake,
-                                                     .context = source->ingest,
-                                                     .wish = numbered ? options->receive
-                                                                      : RECEIVE_RECVMMSG,
-                                                     .datagram = datagram,
-                                                     .drops = drops,
-                                                     .train_drops = numbered ? train_drops : NULL,
-                                                     .guess = guess,
-                                                     .came_true = came_true},
-                          &source->receiver, problem);
+    error = receiver_open(
+        &(struct receiver_options){.stream = options->stream,
+                                   .fd = fd,
+                                   .work_per_wake = options->work_per_wake,
+                                   .context = source->ingest,
+                                   .wish = numbered ? options->receive : RECEIVE_RECVMMSG,
+                                   .datagram = datagram,
+                                   .drops = drops,
+                                   .train_drops = numbered ? train_drops : NULL,
+                                   .guess = guess,
+                                   .came_true = came_true},
+        &source->receiver, problem);
     if (error != 0)
         goto no_receiver;
     *out = source;

@@ -39,7 +39,8 @@ const char *receive_path_name(enum receive_path path);
 
 enum {
     RECEIVE_PATH_TURNS = 5,
-    RECEIVE_PATH_WARM_DATAGRAMS = 64,  /* of a turn, not measured: code and buffers come into the caches */
+    RECEIVE_PATH_WARM_DATAGRAMS =
+        64, /* of a turn, not measured: code and buffers come into the caches */
     RECEIVE_PATH_TURN_DATAGRAMS = 256, /* of a turn, measured */
 };
 #define RECEIVE_PATH_MARGIN      0.10

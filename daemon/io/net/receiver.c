@@ -103,7 +103,7 @@ struct receiver {
     unsigned guess_pause;     /* calls */
     uint32_t overflow;        /* SO_RXQ_OVFL as last seen */
     int64_t last_receive_ns;
-    int64_t switched_ns; /* to the path in use */
+    int64_t switched_ns;               /* to the path in use */
     int64_t offset_ns, offset_read_ns; /* realtime - monotonic, and when it was read */
     uint64_t clock_steps;
     struct log_limit step_limit, error_limit;
@@ -141,7 +141,7 @@ no_receiver:
     return problem_set(problem, ERROR_MEMORY, "no memory for the receive buffers");
 }
 
-/* ---- one wake-up ------------------------------------------------------------------------ */
+/* ---- one wake-up ------------------------------------------------------------------------- */
 
 static struct stamps read_stamps(struct msghdr *message)
 {
@@ -267,7 +267,7 @@ static void hand_over_next(struct receiver *r)
     r->options.datagram(r->options.context, &received);
 }
 
-/* ---- guesses ---------------------------------------------------------------------------- */
+/* ---- guesses ----------------------------------------------------------------------------- */
 
 /* Makes the vectors of `asked` messages; returns how many of them have a guess. */
 static unsigned aim(struct receiver *r, unsigned asked)
@@ -335,7 +335,7 @@ static void judge_guesses(struct receiver *r, unsigned guessed)
     r->figures.guesses_wrong += most - read->right;
 }
 
-/* ---- reading ---------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------- */
 
 /* One call of recvmmsg for about `most` datagrams. False when the queue has been emptied. */
 static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
@@ -383,7 +383,7 @@ static uint32_t read_wake(struct receiver *r, uint32_t most, bool strict)
     return done;
 }
 
-/* ---- the path --------------------------------------------------------------------------- */
+/* ---- the path ---------------------------------------------------------------------------- */
 
 static void use_path(struct receiver *r)
 {
@@ -449,7 +449,7 @@ void receiver_figures(const struct receiver *r, struct receive_figures *figures)
     memcpy(figures->cost_ns, r->trial.cost_ns, sizeof figures->cost_ns);
 }
 
-/* ---- start and stop --------------------------------------------------------------------- */
+/* ---- start and stop ---------------------------------------------------------------------- */
 
 int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
 {

@@ -72,9 +72,9 @@ struct sink {
     uint64_t first, next;
     size_t slot_bytes;
     uint32_t early_packets; /* so many waiting are sent before flush */
-    uint8_t *buffers;      /* [slots][slot_bytes] */
-    struct iovec *vectors; /* [slots] */
-    uint32_t *frames;      /* [slots] */
+    uint8_t *buffers;       /* [slots][slot_bytes] */
+    struct iovec *vectors;  /* [slots] */
+    uint32_t *frames;       /* [slots] */
 
     /* the trains of one call */
     bool segments; /* the kernel cuts trains here */
@@ -94,7 +94,7 @@ struct sink {
     void *closed_context;
 };
 
-/* ---- sending ---------------------------------------------------------------------------- */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 static uint32_t oldest(const struct sink *s)
 {
@@ -245,7 +245,7 @@ static void wait_writable(struct sink *s)
     s->blocked = uv_poll_start(&s->writable, UV_WRITABLE, became_writable) == 0;
 }
 
-/* ---- packets ---------------------------------------------------------------------------- */
+/* ---- packets ----------------------------------------------------------------------------- */
 
 static uint32_t saturate32(int64_t value)
 {
@@ -381,7 +381,7 @@ static struct result_format rtp_results(const struct sink_options *options)
         options->format, options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale};
 }
 
-/* ---- open ------------------------------------------------------------------------------- */
+/* ---- open -------------------------------------------------------------------------------- */
 
 static int plan_packets(struct sink *s, bool v6, struct problem *problem)
 {
@@ -499,7 +499,7 @@ static int rtp_open(const struct sink_options *options, uv_loop_t *loop, struct 
     return 0;
 }
 
-/* ---- close ------------------------------------------------------------------------------ */
+/* ---- close ------------------------------------------------------------------------------- */
 
 static void handle_closed(uv_handle_t *handle)
 {

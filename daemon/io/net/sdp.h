@@ -29,18 +29,18 @@
 enum { SDP_BYTES = 2048 };
 
 struct sdp_media {
-    const char *name;              /* of the session */
-    struct sockaddr_storage from;  /* our own address */
+    const char *name;             /* of the session */
+    struct sockaddr_storage from; /* our own address */
     struct socket_address to;
-    uint32_t ttl;                  /* of a group, 0: 1 */
+    uint32_t ttl; /* of a group, 0: 1 */
     uint32_t payload_type;
     struct sample_format format;
     double rate_hz;
-    uint32_t decimate;             /* frames at the source's rate for one here, at least 1 */
+    uint32_t decimate; /* frames at the source's rate for one here, at least 1 */
     uint32_t channels;
-    uint32_t packet_frames;        /* the most in one packet */
+    uint32_t packet_frames; /* the most in one packet */
     uint32_t ssrc;
-    uint64_t session;              /* a number of its own for this run */
+    uint64_t session; /* a number of its own for this run */
     double full_scale, delay_frames;
 };
 

@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "io/net/handover.h"
 
-/* ---- addresses -------------------------------------------------------------------------- */
+/* ---- addresses --------------------------------------------------------------------------- */
 
 static const struct sockaddr_in *as_v4(const struct sockaddr_storage *address)
 {
@@ -167,7 +167,7 @@ uint16_t socket_port(int fd)
     return ntohs(address.sin6_port);
 }
 
-/* ---- interfaces ------------------------------------------------------------------------- */
+/* ---- interfaces -------------------------------------------------------------------------- */
 
 /* The interface that has this address; 0: none. */
 static unsigned interface_of(const struct sockaddr_storage *address)
@@ -204,7 +204,7 @@ static int find_interface(const char *text, unsigned *index, struct problem *pro
     return 0;
 }
 
-/* ---- options ---------------------------------------------------------------------------- */
+/* ---- options ----------------------------------------------------------------------------- */
 
 static int set_option(int fd, int level, int name, int value)
 {
@@ -271,7 +271,7 @@ static int join(int fd, const struct socket_address *address, unsigned interface
     return setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request);
 }
 
-/* ---- sockets ---------------------------------------------------------------------------- */
+/* ---- sockets ----------------------------------------------------------------------------- */
 
 static int open_socket(struct socket_address *address, int *fd, struct problem *problem)
 {

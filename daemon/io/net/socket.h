@@ -20,7 +20,7 @@ enum { SOCKET_TEXT = 80 };
 struct socket_address {
     struct sockaddr_storage storage;
     socklen_t bytes;
-    bool any;       /* "*:port" */
+    bool any; /* "*:port" */
     bool multicast;
 };
 
@@ -42,11 +42,11 @@ bool socket_same_host(const struct sockaddr_storage *a, const struct sockaddr_st
 const char *socket_text(const struct sockaddr_storage *address, char text[SOCKET_TEXT]);
 
 struct socket_receive_options {
-    const char *stream;       /* for messages */
+    const char *stream; /* for messages */
     const char *address;
-    const char *interface;    /* for groups: a name or an address of it; NULL: the kernel's choice */
+    const char *interface; /* for groups: a name or an address of it; NULL: the kernel's choice */
     uint64_t buffer_bytes;
-    double bytes_per_second;  /* of the stream, to say what the buffer holds; 0: unknown */
+    double bytes_per_second; /* of the stream, to say what the buffer holds; 0: unknown */
 };
 
 /*
@@ -60,16 +60,16 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
                         uint64_t *granted_bytes, struct problem *problem);
 
 struct socket_send_options {
-    const char *sink;         /* for messages */
+    const char *sink; /* for messages */
     const char *address;
-    const char *interface;    /* for groups */
-    uint32_t ttl;             /* 0: the kernel's choice */
-    uint64_t buffer_bytes;    /* 0: the kernel's choice */
+    const char *interface; /* for groups */
+    uint32_t ttl;          /* 0: the kernel's choice */
+    uint64_t buffer_bytes; /* 0: the kernel's choice */
 };
 
 /* A connected, non-blocking socket. */
-int socket_open_send(const struct socket_send_options *options, int *fd,
-                     struct socket_address *to, struct problem *problem);
+int socket_open_send(const struct socket_send_options *options, int *fd, struct socket_address *to,
+                     struct problem *problem);
 
 /* The local port, 0 when there is none. */
 uint16_t socket_port(int fd);

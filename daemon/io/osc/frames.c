@@ -50,12 +50,14 @@ static int feed_length(struct osc_frames *f, const uint8_t *data, size_t bytes,
             packet(context, f->buffer + LENGTH_BYTES, wanted - LENGTH_BYTES);
         }
     }
-    return f->used >= LENGTH_BYTES && length_of(f->buffer) > f->capacity - LENGTH_BYTES ? ERROR_LIMIT
-                                                                                      : 0;
+    return f->used >= LENGTH_BYTES && length_of(f->buffer) > f->capacity - LENGTH_BYTES
+               ? ERROR_LIMIT
+               : 0;
 }
 
 static int feed_slip(struct osc_frames *f, const uint8_t *data, size_t bytes,
-                     void (*packet)(void *context, const uint8_t *data, size_t bytes), void *context)
+                     void (*packet)(void *context, const uint8_t *data, size_t bytes),
+                     void *context)
 {
     for (size_t i = 0; i < bytes; i++) {
         uint8_t byte = data[i];

@@ -21,8 +21,9 @@ struct osc_frames {
     bool escaped;
 };
 
-/* Takes the bytes and hands over every packet completed by them. ERROR_LIMIT: a packet is longer than
- * allowed, ERROR_FORMAT: no framing of OSC; either way the connection is of no use any more. */
+/* Takes the bytes and hands over every packet completed by them. ERROR_LIMIT: a packet is longer
+ * than allowed, ERROR_FORMAT: no framing of OSC; either way the connection is of no use any more.
+ */
 int osc_frames_feed(struct osc_frames *frames, const uint8_t *data, size_t bytes,
                     void (*packet)(void *context, const uint8_t *data, size_t bytes),
                     void *context);

@@ -1,6 +1,6 @@
 /*
- * Shared by osc/server.c (sockets, peers), osc/tcp.c (connections), osc/subscriptions.c and osc/source.c,
- * and by nobody else. Loop thread.
+ * Shared by osc/server.c (sockets, peers), osc/tcp.c (connections), osc/subscriptions.c and
+ * osc/source.c, and by nobody else. Loop thread.
  */
 #ifndef CONVOLVD_IO_OSC_INTERNAL_H
 #define CONVOLVD_IO_OSC_INTERNAL_H
@@ -66,7 +66,7 @@ struct osc {
     uint8_t packet[OSC_PACKET_MAX]; /* where results are built */
 };
 
-/* ---- osc/server.c ---------------------------------------------------------------------------------- */
+/* ---- osc/server.c ------------------------------------------------------------------------ */
 
 bool osc_allowed(struct osc *osc, const struct sockaddr_storage *from);
 /* A packet of somebody allowed. */
@@ -76,19 +76,19 @@ void osc_packet(struct osc *osc, struct osc_link *link, const struct sockaddr_st
 void osc_handle_closed(struct osc *osc);
 void osc_forget_link(struct osc *osc, const struct osc_link *link);
 
-/* ---- osc/tcp.c ------------------------------------------------------------------------------ */
+/* ---- osc/tcp.c --------------------------------------------------------------------------- */
 
 int osc_tcp_open(struct osc *osc, struct problem *problem);
 void osc_tcp_tick(struct osc *osc, int64_t now_ns);
 void osc_tcp_close(struct osc *osc);
 bool osc_link_send(struct osc_link *link, const uint8_t *data, size_t bytes);
 
-/* ---- osc/subscriptions.c -------------------------------------------------------------------- */
+/* ---- osc/subscriptions.c ----------------------------------------------------------------- */
 
 void osc_subscriptions_tick(struct osc *osc, int64_t now_ns);
 void osc_forget_peer(struct osc *osc, const struct osc_peer *peer);
 
-/* ---- osc/source.c --------------------------------------------------------------------------- */
+/* ---- osc/source.c ------------------------------------------------------------------------ */
 
 /* False: no stream of that name takes blocks. */
 bool osc_source_block(const char *stream, size_t length, const struct received *received);

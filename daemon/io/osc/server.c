@@ -46,7 +46,7 @@ bool osc_stats(struct osc_stats *stats)
     return true;
 }
 
-/* ---- networks ------------------------------------------------------------------------------- */
+/* ---- networks ---------------------------------------------------------------------------- */
 
 static void to_bytes(const struct sockaddr_storage *address, uint8_t bytes[16])
 {
@@ -124,7 +124,8 @@ static int fill_networks(struct osc_networks *networks, const char *const *texts
                                OSC_NETWORKS_MAX);
         if (!parse_network(texts[i], &networks->list[networks->count++]))
             return problem_set(problem, ERROR_ADDRESS,
-                               "osc: `%s` is no address; write 192.0.2.7, 10.0.0.0/8 or any", texts[i]);
+                               "osc: `%s` is no address; write 192.0.2.7, 10.0.0.0/8 or any",
+                               texts[i]);
     }
     return 0;
 }
@@ -141,7 +142,7 @@ bool osc_allowed(struct osc *osc, const struct sockaddr_storage *from)
     return false;
 }
 
-/* ---- peers ---------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------- */
 
 static uint16_t port_of(const struct sockaddr_storage *address)
 {
@@ -166,8 +167,8 @@ static bool has_subscription(const struct osc *osc, const struct osc_peer *peer)
     return false;
 }
 
-/* Whose place is taken first by a newcomer: nobody's, then that of one who is not proven, then that of one
- * who has only asked. Connections and subscribers keep theirs. */
+/* Whose place is taken first by a newcomer: nobody's, then that of one who is not proven, then that
+ * of one who has only asked. Connections and subscribers keep theirs. */
 enum { FREE, UNPROVEN, ASKED, KEPT };
 
 static int worth(const struct osc *osc, const struct osc_peer *peer)
@@ -268,7 +269,7 @@ bool osc_peer_confirm(struct osc_peer *from, int32_t token)
     return false;
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- out --------------------------------------------------------------------------------- */
 
 bool osc_send(struct osc_peer *peer, const uint8_t *data, size_t bytes)
 {
@@ -307,7 +308,7 @@ void osc_add_wide(const struct osc_peer *peer, lo_message message, uint64_t valu
     lo_message_add_int32(message, (int32_t)(uint32_t)value);
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- in ---------------------------------------------------------------------------------- */
 
 struct arrival {
     struct osc *osc;
@@ -378,7 +379,7 @@ static void on_drops(void *context, uint64_t datagrams)
                 (unsigned long long)datagrams);
 }
 
-/* ---- life ----------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 void osc_forget_link(struct osc *osc, const struct osc_link *link)
 {
@@ -418,11 +419,8 @@ static int open_udp(struct osc *osc, struct problem *problem)
         osc->fd = -1;
         return error;
     }
-    const struct receiver_options receiver = {.stream = "osc",
-                                              .fd = osc->fd,
-                                              .context = osc,
-                                              .datagram = on_datagram,
-                                              .drops = on_drops};
+    const struct receiver_options receiver = {
+        .stream = "osc", .fd = osc->fd, .context = osc, .datagram = on_datagram, .drops = on_drops};
     error = receiver_open(&receiver, &osc->receiver, problem);
     if (error == 0)
         error = receiver_start(osc->receiver, osc->loop, problem);

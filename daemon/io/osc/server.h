@@ -2,9 +2,9 @@
  * OSC server: one UDP and one TCP socket for the whole daemon, through which blocks come in,
  * questions are answered and results go out to those who subscribed.
  *
- *     datagram ─┐                        ┌─ /convolvd/STREAM/block ─► the stream's source (osc/source.c)
- *               ├─► allowed? ─► osc_walk ┤
- *     TCP ──────┘                        └─ all else ─► control: what the service does with it
+ *     datagram ─┐                        ┌─ /convolvd/STREAM/block ─► the stream's source
+ * (osc/source.c) ├─► allowed? ─► osc_walk ┤ TCP ──────┘                        └─ all else ─►
+ * control: what the service does with it
  *
  *     sink `osc` ─► osc_publish ─► subscriptions ─► peers
  *
@@ -65,11 +65,12 @@ struct osc_measures {
 };
 
 struct osc_options {
-    const char *address;     /* UDP; NULL: none */
-    const char *tcp_address; /* NULL: none */
+    const char *address;                     /* UDP; NULL: none */
+    const char *tcp_address;                 /* NULL: none */
     const char *const *allow, *const *trust; /* "192.0.2.7", "10.0.0.0/8", "any" */
     uint32_t allow_count, trust_count;
-    int64_t tcp_timeout_ns;  /* an unfinished packet, or a reader that stands still, ends the connection */
+    int64_t tcp_timeout_ns; /* an unfinished packet, or a reader that stands still, ends the
+                               connection */
     int64_t lease_ns;
     uint64_t receive_buffer_bytes;
     void *context;
@@ -100,7 +101,7 @@ struct osc *osc_server(void); /* NULL: none is open */
 /* Of the server, or of the last one that was; false: there was none. */
 bool osc_stats(struct osc_stats *stats);
 
-/* ---- peers ---------------------------------------------------------------------------------- */
+/* ---- peers ------------------------------------------------------------------------------- */
 
 /* The peer at another port of the same host (a patch that listens elsewhere); NULL: no room. */
 struct osc_peer *osc_peer_at(struct osc_peer *peer, uint16_t port);
@@ -116,7 +117,7 @@ void osc_add_wide(const struct osc_peer *peer, lo_message message, uint64_t valu
 /* One packet; false when it was dropped. */
 bool osc_send(struct osc_peer *peer, const uint8_t *data, size_t bytes);
 
-/* ---- subscriptions -------------------------------------------------------------------------- */
+/* ---- subscriptions ----------------------------------------------------------------------- */
 
 /* rate_hz: most messages a second, 0: the default. Renews one that is there. */
 int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, double rate_hz,

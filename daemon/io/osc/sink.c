@@ -66,8 +66,9 @@ static void osc_sink_close(struct sink *sink, int64_t deadline_ns, void (*closed
 
 const struct sink_ops sink_osc = {
     .name = "osc",
-    .sentence = "OSC to those who subscribe, through the server of [osc]: results, levels, decimated "
-                "envelopes, latencies",
+    .sentence =
+        "OSC to those who subscribe, through the server of [osc]: results, levels, decimated "
+        "envelopes, latencies",
     .open = osc_sink_open,
     .put = osc_sink_put,
     .close = osc_sink_close,

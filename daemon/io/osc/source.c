@@ -3,11 +3,11 @@
  *
  *     /convolvd/STREAM/block  [sequence]  [first frame]  samples
  *
- * Sequence and first frame come both (h, two i each, or one i each) or not at all; samples are a blob
- * in the stream's format (float32 or int16, big-endian, frame by frame) or, for float32, a list of f.
- * Blocks with numbers are placed by them like RTP packets. Without numbers the daemon counts: a loss
- * cannot be seen then, and the ledger says so. The first form that comes is followed until its sender
- * has been silent for `max dropout`.
+ * Sequence and first frame come both (h, two i each, or one i each) or not at all; samples are a
+ * blob in the stream's format (float32 or int16, big-endian, frame by frame) or, for float32, a
+ * list of f. Blocks with numbers are placed by them like RTP packets. Without numbers the daemon
+ * counts: a loss cannot be seen then, and the ledger says so. The first form that comes is followed
+ * until its sender has been silent for `max dropout`.
  *
  * Opened on a worker, then loop thread. Nothing allocates per block, nothing is copied.
  */
@@ -27,10 +27,10 @@ struct source {
     uv_loop_t *loop;
     struct ingest *ingest[FORMS];
     enum form form;
-    bool heard;          /* some form is followed */
-    bool turned;         /* the next packet begins anew: the form has changed */
+    bool heard;  /* some form is followed */
+    bool turned; /* the next packet begins anew: the form has changed */
     int64_t last_ns;
-    uint64_t strays;     /* blocks of the other form, malformed ones */
+    uint64_t strays; /* blocks of the other form, malformed ones */
     struct log_limit limit;
     struct source *next; /* of those that are started */
     uv_timer_t closer;   /* makes the close asynchronous */
@@ -41,7 +41,7 @@ struct source {
 /* Those that take blocks; loop thread. */
 static struct source *started;
 
-/* ---- what a block says ------------------------------------------------------------------------ */
+/* ---- what a block says ------------------------------------------------------------------- */
 
 static void keep(void *context, const struct osc_message *message)
 {
@@ -106,7 +106,7 @@ static const struct ingest_protocol protocols[FORMS] = {
     [NUMBERED] = {.timestamp_bits = 32, .sequence_bits = 64, .parse = parse_numbered},
 };
 
-/* ---- blocks ----------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------ */
 
 static enum verdict put(void *context, const struct packet *packet)
 {
@@ -134,8 +134,10 @@ static bool follow(struct source *source, const struct received *received, enum 
         return false;
     source->turned = source->turned || (source->heard && *form != source->form);
     if (!source->heard && *form == COUNTED)
-        log_notice("stream %s: OSC blocks without sequence and first frame: they are counted as they come, "
-                   "and a loss cannot be seen", source->options.stream);
+        log_notice("stream %s: OSC blocks without sequence and first frame: they are counted as "
+                   "they come, "
+                   "and a loss cannot be seen",
+                   source->options.stream);
     source->heard = true;
     source->form = *form;
     return true;
@@ -163,7 +165,7 @@ bool osc_source_block(const char *stream, size_t length, const struct received *
     return true;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static void destroy(struct source *source)
 {
@@ -248,8 +250,9 @@ static void osc_source_ledger(const struct source *source, struct source_ledger 
 
 const struct source_ops source_osc = {
     .name = "osc",
-    .sentence = "blocks that OSC messages /convolvd/NAME/block bring through the server of [osc], over "
-                "UDP or TCP",
+    .sentence =
+        "blocks that OSC messages /convolvd/NAME/block bring through the server of [osc], over "
+        "UDP or TCP",
     .live = true,
     .loss_detectable = true,
     .open = osc_source_open,

@@ -1,7 +1,7 @@
 /*
  * Subscriptions of the OSC server: leases on the results of a stream, on levels, envelopes and
- * latencies, each topic with a lease and a rate of its own. Loop thread; nothing allocates, a message is built in the server's
- * one packet and sent at once.
+ * latencies, each topic with a lease and a rate of its own. Loop thread; nothing allocates, a
+ * message is built in the server's one packet and sent at once.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,18 +11,18 @@
 #include "io/osc/internal.h"
 
 enum {
-    UDP_BYTES = 1432,  /* of one result message: fits an Ethernet frame, IPv6 and all */
+    UDP_BYTES = 1432, /* of one result message: fits an Ethernet frame, IPv6 and all */
     TCP_BYTES = 16384,
-    STATUS_RATE_HZ = 10,     /* levels, envelopes, latencies a second, unless asked otherwise */
-    RESULT_RATE_HZ = 20000,  /* messages with results */
+    STATUS_RATE_HZ = 10,    /* levels, envelopes, latencies a second, unless asked otherwise */
+    RESULT_RATE_HZ = 20000, /* messages with results */
     RATE_MAX_HZ = 100000,
     TYPES_MAX = 3 * OSC_CHANNELS_MAX + 16,
 };
 
-/* ---- leases --------------------------------------------------------------------------------- */
+/* ---- leases ------------------------------------------------------------------------------ */
 
-static struct osc_subscription *find(struct osc *osc, const struct osc_peer *peer, const char *stream,
-                                     unsigned topic)
+static struct osc_subscription *find(struct osc *osc, const struct osc_peer *peer,
+                                     const char *stream, unsigned topic)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
         struct osc_subscription *s = &osc->subscriptions[i];
@@ -42,7 +42,8 @@ static struct osc_subscription *take_unused(struct osc *osc)
     return NULL;
 }
 
-/* How many messages may come at once: those of a tenth of a second. A block's results are several. */
+/* How many messages may come at once: those of a tenth of a second. A block's results are several.
+ */
 static double burst(double rate_hz)
 {
     return fmax(1, rate_hz / 10);
@@ -57,7 +58,8 @@ static void mark_clips(struct osc *osc, struct osc_subscription *s)
         memcpy(s->clips, measures.clips, measures.channels * sizeof *s->clips);
 }
 
-static int lease(struct osc_peer *peer, const char *stream, unsigned topic, double rate_hz, struct problem *problem)
+static int lease(struct osc_peer *peer, const char *stream, unsigned topic, double rate_hz,
+                 struct problem *problem)
 {
     struct osc *osc = peer->osc;
     int64_t now = clock_monotonic_ns();
@@ -66,7 +68,8 @@ static int lease(struct osc_peer *peer, const char *stream, unsigned topic, doub
     if (s == NULL)
         s = take_unused(osc);
     if (s == NULL)
-        return problem_set(problem, ERROR_FULL, "all %d subscriptions are taken; unsubscribe others",
+        return problem_set(problem, ERROR_FULL,
+                           "all %d subscriptions are taken; unsubscribe others",
                            OSC_SUBSCRIPTIONS_MAX);
     if (!renewed) {
         *s = (struct osc_subscription){.used = true, .peer = peer, .topic = topic, .last_ns = now};
@@ -74,7 +77,9 @@ static int lease(struct osc_peer *peer, const char *stream, unsigned topic, doub
         mark_clips(osc, s);
         osc->stats.leases++;
     }
-    s->rate_hz = rate_hz > 0 ? rate_hz : topic == OSC_TOPIC_RESULTS ? RESULT_RATE_HZ : STATUS_RATE_HZ;
+    s->rate_hz = rate_hz > 0                  ? rate_hz
+                 : topic == OSC_TOPIC_RESULTS ? RESULT_RATE_HZ
+                                              : STATUS_RATE_HZ;
     if (!renewed)
         s->credit = burst(s->rate_hz);
     s->expires_ns = now + osc->options.lease_ns;
@@ -115,7 +120,7 @@ void osc_forget_peer(struct osc *osc, const struct osc_peer *peer)
             osc->subscriptions[i].used = false;
 }
 
-/* ---- results -------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 static struct osc_writer begin(struct osc *osc, const struct osc_subscription *s, const char *word,
                                const char *types)
@@ -153,7 +158,8 @@ static bool send_piece(struct osc *osc, struct osc_subscription *s, const struct
     int32_t flags = (at == 0 && result->flags & RESULT_EPOCH_START ? 1 : 0) |
                     (at + frames == result->frames && result->flags & RESULT_EPOCH_END ? 2 : 0) |
                     (touches_invalid(result, first, first + frames) ? 4 : 0);
-    struct osc_writer writer = begin(osc, s, "result", s->peer->narrow ? ",iiiiiiiffb" : ",hhiiiffb");
+    struct osc_writer writer =
+        begin(osc, s, "result", s->peer->narrow ? ",iiiiiiiffb" : ",hhiiiffb");
     osc_put_wide(&writer, s->sequence++);
     osc_put_wide(&writer, first);
     osc_put_int(&writer, (int32_t)result->channels);
@@ -176,8 +182,8 @@ static void send_results(struct osc *osc, struct osc_subscription *s, const stru
     size_t bytes = (s->peer->link != NULL ? TCP_BYTES : UDP_BYTES) - 64 - strlen(s->stream);
     uint32_t most = (uint32_t)(bytes / (4u * result->channels));
     most = most > 0 ? most : 1;
-    s->credit = fmin(s->credit + (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz,
-                     burst(s->rate_hz));
+    s->credit =
+        fmin(s->credit + (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz, burst(s->rate_hz));
     s->last_ns = now_ns;
     uint32_t at = 0;
     do {
@@ -194,7 +200,7 @@ static void send_results(struct osc *osc, struct osc_subscription *s, const stru
     } while (at < result->frames && s->used);
 }
 
-/* ---- levels, envelopes, latencies ----------------------------------------------------------- */
+/* ---- levels, envelopes, latencies -------------------------------------------------------- */
 
 static void gather(struct osc_subscription *s, const struct result *result)
 {
@@ -226,7 +232,8 @@ static const char *types_of(const struct osc_subscription *s, const char *head, 
     return types;
 }
 
-static void send_levels(struct osc *osc, struct osc_subscription *s, const struct osc_measures *measures)
+static void send_levels(struct osc *osc, struct osc_subscription *s,
+                        const struct osc_measures *measures)
 {
     char types[TYPES_MAX];
     struct osc_writer writer = begin(osc, s, "levels", types_of(s, "i", "ffi", s->channels, types));

@@ -60,7 +60,7 @@ static void close_link(struct osc_link *link, const char *why)
     uv_close((uv_handle_t *)&link->poll, on_link_closed);
 }
 
-/* ---- out ------------------------------------------------------------------------------------ */
+/* ---- out --------------------------------------------------------------------------------- */
 
 static void on_link(uv_poll_t *poll, int status, int events);
 
@@ -108,7 +108,7 @@ bool osc_link_send(struct osc_link *link, const uint8_t *data, size_t bytes)
     return wrapped > 0;
 }
 
-/* ---- in ------------------------------------------------------------------------------------- */
+/* ---- in ---------------------------------------------------------------------------------- */
 
 static void on_packet(void *context, const uint8_t *data, size_t bytes)
 {
@@ -160,7 +160,7 @@ static void on_link(uv_poll_t *poll, int status, int events)
         send_waiting(link);
 }
 
-/* ---- accept --------------------------------------------------------------------------------- */
+/* ---- accept ------------------------------------------------------------------------------ */
 
 static void add_link(struct osc *osc, int fd, const struct sockaddr_storage *from)
 {
@@ -199,7 +199,8 @@ static void on_listener(uv_poll_t *poll, int status, int events)
     for (int i = 0; i < BACKLOG; i++) {
         struct sockaddr_storage from;
         socklen_t bytes = sizeof from;
-        int fd = accept4(osc->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd =
+            accept4(osc->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
         if (osc_allowed(osc, &from))
@@ -226,7 +227,8 @@ int osc_tcp_open(struct osc *osc, struct problem *problem)
         listen(fd, BACKLOG) != 0) {
         int reason = errno;
         close(fd);
-        return problem_set(problem, ERROR_ADDRESS, "cannot listen at tcp address = %s: %s; write another port",
+        return problem_set(problem, ERROR_ADDRESS,
+                           "cannot listen at tcp address = %s: %s; write another port",
                            osc->options.tcp_address, strerror(reason));
     }
     osc->listen_fd = fd;

@@ -31,7 +31,7 @@ bool container_format_valid(const struct sample_format *format)
     return format->kind != SAMPLE_UNSIGNED && !format->big_endian;
 }
 
-/* ---- headers ---------------------------------------------------------------------------- */
+/* ---- headers ----------------------------------------------------------------------------- */
 
 struct cursor {
     uint8_t *at;
@@ -153,7 +153,7 @@ void container_header(const struct container_spec *spec, uint64_t frames,
     make_header(spec, frames, frames, header);
 }
 
-/* ---- a growing file --------------------------------------------------------------------- */
+/* ---- a growing file ---------------------------------------------------------------------- */
 
 /* All of it or as much as the disk takes. */
 static uint64_t write_at(int fd, const uint8_t *bytes, uint64_t count, uint64_t offset)

@@ -52,7 +52,7 @@ uint32_t container_header_bytes(const struct container_spec *spec);
 void container_header(const struct container_spec *spec, uint64_t frames,
                       uint8_t header[CONTAINER_HEADER_MAX]);
 
-/* ---- a growing file ----------------------------------------------------------------------- */
+/* ---- a growing file ---------------------------------------------------------------------- */
 
 struct container_file {
     struct container_spec spec;

@@ -117,11 +117,10 @@ static json_t *filters_json(const struct sidecar *s)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < s->filters_count; i++)
-        json_array_append_new(list,
-                              json_pack("{s:I, s:s, s:i}", "first_frame",
-                                        (json_int_t)s->filters[i].first_frame, "taps_hash",
-                                        s->filters[i].taps_hash, "taps_longest",
-                                        (int)s->filters[i].taps_longest));
+        json_array_append_new(list, json_pack("{s:I, s:s, s:i}", "first_frame",
+                                              (json_int_t)s->filters[i].first_frame, "taps_hash",
+                                              s->filters[i].taps_hash, "taps_longest",
+                                              (int)s->filters[i].taps_longest));
     return list;
 }
 
@@ -154,15 +153,13 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"clock", json_string(clock_source_name(s->clock))},
         {"clock_error_ns", json_integer(s->clock_error_ns)},
         {"rate_hz", json_real(rate_hz)},
-        {"decimation",
-         json_integer(options->raw || stream->decimate <= 1 ? 1 : stream->decimate)},
+        {"decimation", json_integer(options->raw || stream->decimate <= 1 ? 1 : stream->decimate)},
         {"format", json_string(sample_format_name(&s->format, format))},
         {"channels", channels_json(options)},
         {"delay_frames", json_real(s->delay_frames)},
         {"delay_s", json_real(s->delay_frames / rate_hz)},
         {"aligned", json_boolean(s->aligned)},
-        {"taps_longest",
-         json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
+        {"taps_longest", json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
         {"invalid", ranges_json(s->ranges, s->range_count, s->first_frame, end)},
         {"missing_before", ranges_json(s->missing, s->missing_count, 0, s->first_frame)},
         {"saturated_samples", json_integer((json_int_t)s->saturated)},

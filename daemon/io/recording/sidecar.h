@@ -40,7 +40,8 @@ struct sidecar {
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
     uint32_t range_count, missing_count, filters_count;
-    struct sidecar_filters filters[SIDECAR_FILTERS_MAX]; /* the first from the file's first frame on */
+    struct sidecar_filters
+        filters[SIDECAR_FILTERS_MAX];                /* the first from the file's first frame on */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
     struct invalid_range
         missing[INVALID_CAUSES]; /* frames that stand before first_frame and were never given */
@@ -54,7 +55,8 @@ void sidecar_reset(struct sidecar *sidecar);
  */
 bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
 
-/* Frames from `first` on were computed with these; the same as before count for nothing. False when full. */
+/* Frames from `first` on were computed with these; the same as before count for nothing. False when
+ * full. */
 bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters);
 
 /* Writes RECORDING.json. Returns 0, ERROR_SYSTEM or ERROR_MEMORY. */

@@ -82,7 +82,7 @@ struct sink {
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
 };
 
-/* ---- writer thread ---------------------------------------------------------------------- */
+/* ---- writer thread ----------------------------------------------------------------------- */
 
 static void set(_Atomic uint64_t *to, uint64_t value)
 {
@@ -236,7 +236,7 @@ static void wake_writer(struct sink *s)
     (void)written; /* full: the writer is being woken anyway */
 }
 
-/* ---- loop: handles ---------------------------------------------------------------------- */
+/* ---- loop: handles ----------------------------------------------------------------------- */
 
 static void ring_doorbell(uv_async_t *doorbell);
 
@@ -310,7 +310,7 @@ static void deadline_reached(uv_timer_t *timer)
     s->closed(s->closed_context);
 }
 
-/* ---- the sink's operations -------------------------------------------------------------- */
+/* ---- the sink's operations --------------------------------------------------------------- */
 
 static int start_writer(struct sink *s, struct problem *problem)
 {

@@ -75,7 +75,8 @@ static int open_file(const char *path, SNDFILE **file, SF_INFO *info,
     sf_close(*file);
     *file = NULL;
     if (mistaken)
-        return problem_set(problem, ERROR_UNSUPPORTED, "recording %s " SOUND_W64_FLOAT_ADVICE, path);
+        return problem_set(problem, ERROR_UNSUPPORTED, "recording %s " SOUND_W64_FLOAT_ADVICE,
+                           path);
     return problem_set(problem, ERROR_UNSUPPORTED,
                        "recording %s holds compressed samples, which are not the signal as it was "
                        "measured; convert it to integer or float samples first",
@@ -107,7 +108,7 @@ int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
     return 0;
 }
 
-/* ---- reading (producer thread) ---------------------------------------------------------- */
+/* ---- reading (producer thread) ----------------------------------------------------------- */
 
 /* Up to `frames` frames from where the file stands; fewer at its end. */
 static uint32_t read_frames(struct player *p, uint8_t *payload, uint32_t frames)
@@ -177,7 +178,7 @@ static void player_release(void *context)
     free(p);
 }
 
-/* ---- opening ---------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 static int player_check(const struct player *p, const SF_INFO *info,
                         const struct encoding *encoding, const struct source_options *options,

@@ -42,7 +42,7 @@ struct recording_writer {
     char path[PATH_MAX]; /* "" when no file is open */
     struct sidecar sidecar;
     struct sidecar_filters filters; /* of the newest frame */
-    uint64_t next_frame; /* in the epoch: what the open file continues with */
+    uint64_t next_frame;            /* in the epoch: what the open file continues with */
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and frames in it not yet in the file */
     bool sidecar_stale;
@@ -55,7 +55,7 @@ struct recording_writer {
     struct writer_counts counts;
 };
 
-/* ---- what can be recorded ----------------------------------------------------------------- */
+/* ---- what can be recorded ---------------------------------------------------------------- */
 
 /* Raw input keeps its width; offset binary, big endian and spare bits become what a container can
  * say, with the same normalised values. */
@@ -135,7 +135,7 @@ int recording_check(const struct sink_options *options, struct problem *problem)
     return spec_of(options, &spec, &frames_per_file, problem);
 }
 
-/* ---- files -------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 static bool is_open(const struct recording_writer *w)
 {
@@ -267,7 +267,7 @@ static bool joins(const struct recording_writer *w, const struct result *result,
            s->filters_count < SIDECAR_FILTERS_MAX;
 }
 
-/* ---- min free ----------------------------------------------------------------------------- */
+/* ---- min free ---------------------------------------------------------------------------- */
 
 static uint64_t disk_free_bytes(const char *directory)
 {
@@ -302,7 +302,7 @@ static void check_free(struct recording_writer *w)
     }
 }
 
-/* ---- frames ------------------------------------------------------------------------------- */
+/* ---- frames ------------------------------------------------------------------------------ */
 
 static void encode(struct recording_writer *w, const struct result *result, uint64_t from,
                    uint64_t frames)
@@ -432,7 +432,7 @@ struct result_format recording_writer_format(const struct sink_options *options)
     return (struct result_format){options->format, 1.0 / options->full_scale};
 }
 
-/* ---- life --------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 int recording_writer_open(const struct sink_options *options, const struct writer_world *world,
                           struct recording_writer **out, struct problem *problem)

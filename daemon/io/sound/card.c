@@ -65,8 +65,8 @@ struct sound_card {
     /* numbering */
     bool based, ran, origin_known;
     uint64_t origin, base, last_frame; /* global frame behind the last callback */
-    int64_t last_ns;           /* when that was */
-    uint64_t sums[SOUND_COUNTERS]; /* of the sessions before */
+    int64_t last_ns;                   /* when that was */
+    uint64_t sums[SOUND_COUNTERS];     /* of the sessions before */
     uint64_t sessions;
 };
 
@@ -120,7 +120,7 @@ void sound_card_status(const struct sound_card *card, struct sound_status *statu
         status->counters[i] = card->sums[i] + sound_count(shared, (enum sound_counter)i);
 }
 
-/* ---- telling ---------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------- */
 
 static void tell_obtained(const struct sound_card *card)
 {
@@ -129,7 +129,8 @@ static void tell_obtained(const struct sound_card *card)
     char capture[24] = "", playback[24] = "";
     sample_format_name(&request->capture.format, capture);
     sample_format_name(&request->playback.format, playback);
-    log_info("%s: sound card `%s` (%s): %.15g Hz, %" PRIu32 " in %s, %" PRIu32 " out %s, hardware %s; "
+    log_info("%s: sound card `%s` (%s): %.15g Hz, %" PRIu32 " in %s, %" PRIu32
+             " out %s, hardware %s; "
              "latency of the device %.2f ms in, %.2f ms out",
              label(card), got->device, got->api, got->rate_hz, request->capture.channels,
              request->capture.channels > 0 ? capture : "-", request->playback.channels,
@@ -137,7 +138,8 @@ static void tell_obtained(const struct sound_card *card)
              got->format[0] != '\0' ? got->format : "not known", 1e3 * got->input_latency_s,
              1e3 * got->output_latency_s);
     if (got->direct_period_ns > 0)
-        log_info("%s: direct mode: a period of %.0f us takes %.0f us, at worst %.0f us; no frame is added",
+        log_info("%s: direct mode: a period of %.0f us takes %.0f us, at worst %.0f us; no frame "
+                 "is added",
                  label(card), 1e-3 * (double)got->direct_period_ns,
                  1e-3 * (double)got->direct_median_ns, 1e-3 * (double)got->direct_worst_ns);
     if (fabs(got->rate_hz - request->rate_hz) > 1e-6 * request->rate_hz)
@@ -168,7 +170,8 @@ static void tell_filters(struct sound_card *card)
     const uint64_t changed = sound_count(shared, SOUND_FILTERS_CHANGED);
     const uint64_t refused = sound_count(shared, SOUND_FILTERS_REFUSED);
     if (changed > card->told_changed)
-        log_notice("%s: direct mode: what is played goes through the changed filters now", label(card));
+        log_notice("%s: direct mode: what is played goes through the changed filters now",
+                   label(card));
     if (refused > card->told_refused)
         log_warning("%s: direct mode: what is played keeps its filters: %s", label(card),
                     shared->problem);
@@ -191,7 +194,7 @@ static void tell_lost(struct sound_card *card, enum sound_state state)
     }
 }
 
-/* ---- sessions --------------------------------------------------------------------------------- */
+/* ---- sessions ---------------------------------------------------------------------------- */
 
 /* Global numbers of a new session: those of the last one and the time between, in whole periods: so
  * that blocks end where periods end, as before. */
@@ -203,8 +206,8 @@ static void take_base(struct sound_card *card)
         return;
     card->base = 0;
     if (card->ran) {
-        double elapsed = (double)(moment.callback_ns - card->last_ns) *
-                         card->options->request.rate_hz / 1e9;
+        double elapsed =
+            (double)(moment.callback_ns - card->last_ns) * card->options->request.rate_hz / 1e9;
         double periods = (elapsed - (double)moment.now) / moment.period_frames;
         card->base = card->last_frame +
                      (periods > 0 ? (uint64_t)llround(periods) * moment.period_frames : 0);
@@ -255,8 +258,8 @@ static void wait_a_while(struct sound_card *card)
     card->stopped = sound_link_stop(card->link, false);
     card->since_ns = now_ns;
     card->retry_ns = now_ns + card->back_off_ms * NS_PER_MS;
-    card->back_off_ms = card->back_off_ms < BACK_OFF_LAST_MS / 2 ? 2 * card->back_off_ms
-                                                                  : BACK_OFF_LAST_MS;
+    card->back_off_ms =
+        card->back_off_ms < BACK_OFF_LAST_MS / 2 ? 2 * card->back_off_ms : BACK_OFF_LAST_MS;
 }
 
 static void spawn(struct sound_card *card)
@@ -344,8 +347,7 @@ static void close_card(struct sound_card *card)
 {
     int64_t now_ns = clock_monotonic_ns();
     if (!card->stopped)
-        card->stopped =
-            sound_link_stop(card->link, now_ns - card->since_ns > LEAVE_MS * NS_PER_MS);
+        card->stopped = sound_link_stop(card->link, now_ns - card->since_ns > LEAVE_MS * NS_PER_MS);
     if (!card->stopped || uv_is_closing((uv_handle_t *)&card->look))
         return;
     uv_close((uv_handle_t *)&card->look, on_closed);
@@ -363,8 +365,8 @@ static void look(struct sound_card *card)
         break;
     case PHASE_WAITING:
         if (!card->stopped)
-            card->stopped = sound_link_stop(
-                card->link, clock_monotonic_ns() - card->since_ns > LEAVE_MS * NS_PER_MS);
+            card->stopped = sound_link_stop(card->link, clock_monotonic_ns() - card->since_ns >
+                                                            LEAVE_MS * NS_PER_MS);
         if (card->stopped && clock_monotonic_ns() >= card->retry_ns)
             spawn(card);
         break;
@@ -394,7 +396,7 @@ static void on_doorbell(uv_poll_t *poll, int status, int events)
     }
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 /* The other direction's card that has this one still free, else none. Under the lock. */
 static struct sound_card *find_card(const struct sound_options *options,

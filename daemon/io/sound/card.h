@@ -24,23 +24,24 @@
 struct sound_options {
     struct sound_request request;
     bool duplex;
-    bool own;                 /* what is played is the result of what is captured */
-    uint64_t latency_frames;  /* of playback, see sound/sink.c; 0: by rule */
-    uint32_t hop_frames;      /* of the stream that is played */
-    bool round_trip_given;    /* what an excitation needs from the output to the input … */
+    bool own;                   /* what is played is the result of what is captured */
+    uint64_t latency_frames;    /* of playback, see sound/sink.c; 0: by rule */
+    uint32_t hop_frames;        /* of the stream that is played */
+    bool round_trip_given;      /* what an excitation needs from the output to the input … */
     uint64_t round_trip_frames; /* … by the configuration; else as it was measured */
-    bool direct_mode;         /* by the configuration */
-    const void *direct;       /* mode = direct: the filters, packed (sound/direct.h); NULL: no */
+    bool direct_mode;           /* by the configuration */
+    const void *direct;         /* mode = direct: the filters, packed (sound/direct.h); NULL: no */
     size_t direct_bytes;
-    bool direct_alone;        /* and nobody else wants the stream's results: none are made */
-    bool resample;            /* playback follows the stream's clock, see playback_follow.h */
+    bool direct_alone; /* and nobody else wants the stream's results: none are made */
+    bool resample;     /* playback follows the stream's clock, see playback_follow.h */
 };
 
 enum sound_direction { SOUND_CAPTURE, SOUND_PLAYBACK, SOUND_DIRECTIONS };
 
 struct sound_card_user {
     void *context;
-    const char *label; /* "stream NAME", "sink NAME": what log lines begin with; outlives the card */
+    const char
+        *label; /* "stream NAME", "sink NAME": what log lines begin with; outlives the card */
     /* A callback has run: frames have come (sound_ring_peek), playback has gone on. */
     void (*rang)(void *context);
     /* A session is over; what was captured has been taken, what was to be played is not. */
@@ -56,8 +57,9 @@ int sound_card_open(const struct sound_options *options, enum sound_direction di
                     struct problem *problem);
 /* Once: by the source, or by the sink when nothing is captured. */
 void sound_card_start(struct sound_card *card);
-/* mode = direct: what is played goes over to other filters (a descriptor of sound_link_filters, taken
- * in any case) as soon as the helper has made them. False: no card was opened with these options. */
+/* mode = direct: what is played goes over to other filters (a descriptor of sound_link_filters,
+ * taken in any case) as soon as the helper has made them. False: no card was opened with these
+ * options. */
 bool sound_card_set_filters(const struct sound_options *options, int filters);
 /* The user is called no more. `closed` is called later, from the loop. */
 void sound_card_leave(struct sound_card *card, enum sound_direction direction,
@@ -76,22 +78,22 @@ bool sound_card_origin(const struct sound_card *card, uint64_t *frame);
 struct sound_status {
     bool running;
     struct sound_obtained obtained;
-    uint32_t period_frames;   /* as the callbacks show it; 0: not yet */
+    uint32_t period_frames; /* as the callbacks show it; 0: not yet */
     uint64_t counters[SOUND_COUNTERS];
-    uint64_t sessions;        /* opened so far */
-    uint64_t base;            /* see sound_card_base */
+    uint64_t sessions; /* opened so far */
+    uint64_t base;     /* see sound_card_base */
 };
 void sound_card_status(const struct sound_card *card, struct sound_status *status);
 
 /* What a source or sink says of itself, for the status. */
 struct sound_report {
     struct sound_status card;
-    bool plays;               /* a sink: */
-    bool anchored;            /* the two below are known */
-    uint64_t latency_frames;  /* of playback, as declared */
-    int64_t offset_frames;    /* output frame n is played as frame n + offset of the card */
-    uint64_t level_frames;    /* in the playback ring now */
-    bool follows;             /* the stream's clock: no offset is constant, but there is this */
+    bool plays;              /* a sink: */
+    bool anchored;           /* the two below are known */
+    uint64_t latency_frames; /* of playback, as declared */
+    int64_t offset_frames;   /* output frame n is played as frame n + offset of the card */
+    uint64_t level_frames;   /* in the playback ring now */
+    bool follows;            /* the stream's clock: no offset is constant, but there is this */
     struct playback_follow_report follow;
 };
 

@@ -45,7 +45,7 @@ int sound_devices_list(struct sound_device *devices, int capacity)
     return count > 0 ? count : 0;
 }
 
-/* ---- finding ---------------------------------------------------------------------------------- */
+/* ---- finding ----------------------------------------------------------------------------- */
 
 static bool contains(const char *name, const char *part)
 {
@@ -93,10 +93,11 @@ int sound_devices_find(const struct sound_device *devices, int count,
         }
         if (others > 0) {
             list_names(devices, count, names, sizeof names);
-            return problem_set(problem, ERROR_ARGUMENT,
-                               "%d sound devices answer to `%s`; write a whole name, or `host api`: "
-                               "there are %s",
-                               others + 1, request->device, names);
+            return problem_set(
+                problem, ERROR_ARGUMENT,
+                "%d sound devices answer to `%s`; write a whole name, or `host api`: "
+                "there are %s",
+                others + 1, request->device, names);
         }
         if (found >= 0)
             return found;
@@ -106,7 +107,7 @@ int sound_devices_find(const struct sound_device *devices, int count,
                        request->device, count == 1 ? "is" : "are", count > 0 ? names : "none");
 }
 
-/* ---- silent conversion ------------------------------------------------------------------------ */
+/* ---- silent conversion ------------------------------------------------------------------- */
 
 bool sound_device_hardware(const char *name, int *card, int *device)
 {
@@ -150,7 +151,7 @@ const char *sound_device_converts(const struct sound_device *device)
     return "is a name of the ALSA configuration and no hardware device (hw:CARD,DEVICE)";
 }
 
-/* ---- what the kernel says --------------------------------------------------------------------- */
+/* ---- what the kernel says ---------------------------------------------------------------- */
 
 bool sound_hardware_parse(const char *text, struct sound_hardware *hardware)
 {
@@ -180,9 +181,9 @@ const char *sound_hardware_differs(const struct sound_hardware *hardware,
     static const struct {
         const char *hardware, *ours;
     } same[] = {
-        {"U8", "u8"},          {"S16_LE", "s16"}, {"S16_BE", "s16"},  {"S24_3LE", "s24"},
-        {"S24_3BE", "s24"},    {"S32_LE", "s32"}, {"S32_BE", "s32"},  {"FLOAT_LE", "f32"},
-        {"FLOAT_BE", "f32"},   {"S24_LE", "s32"}, {"S24_BE", "s32"},
+        {"U8", "u8"},        {"S16_LE", "s16"}, {"S16_BE", "s16"}, {"S24_3LE", "s24"},
+        {"S24_3BE", "s24"},  {"S32_LE", "s32"}, {"S32_BE", "s32"}, {"FLOAT_LE", "f32"},
+        {"FLOAT_BE", "f32"}, {"S24_LE", "s32"}, {"S24_BE", "s32"},
     };
     char name[24];
     sample_format_name(format, name);
@@ -198,14 +199,15 @@ const char *sound_hardware_differs(const struct sound_hardware *hardware,
         return text;
     }
     if (hardware->rate_hz < rate_hz - 0.5 || hardware->rate_hz > rate_hz + 0.5) {
-        snprintf(text, bytes, "the hardware runs at %.15g Hz, not at %.15g Hz; write rate = %.15g Hz",
+        snprintf(text, bytes,
+                 "the hardware runs at %.15g Hz, not at %.15g Hz; write rate = %.15g Hz",
                  hardware->rate_hz, rate_hz, hardware->rate_hz);
         return text;
     }
     return NULL;
 }
 
-/* ---- the list --------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------- */
 
 static void print_latency(FILE *out, const char *what, const double latency_s[2])
 {
@@ -213,7 +215,7 @@ static void print_latency(FILE *out, const char *what, const double latency_s[2]
 }
 
 /* The rates that are asked about. */
-static const double rates_hz[] = {8000,  11025, 16000,  22050,  32000,  44100,
+static const double rates_hz[] = {8000,  11025, 16000, 22050,  32000,  44100,
                                   48000, 88200, 96000, 176400, 192000, 384000};
 enum { RATES = sizeof rates_hz / sizeof rates_hz[0] };
 
@@ -291,7 +293,7 @@ void sound_devices_main(void)
     sound_devices_print(devices, count, stdout);
     if (count == 0)
         printf("sound: no device: no ALSA hardware, and no JACK server is running%s%s\n",
-                error == paNoError ? "" : ": ", error == paNoError ? "" : Pa_GetErrorText(error));
+               error == paNoError ? "" : ": ", error == paNoError ? "" : Pa_GetErrorText(error));
     /* Nothing of what the libraries leave behind is run or looked at. */
     _exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }

@@ -49,7 +49,8 @@ int sound_devices_find(const struct sound_device *devices, int count,
 /* Why the device may change samples without saying so; NULL when it does not. */
 const char *sound_device_converts(const struct sound_device *device);
 
-/* "hw:1,0" within an ALSA device's name: card and device of the hardware; false when it has none. */
+/* "hw:1,0" within an ALSA device's name: card and device of the hardware; false when it has none.
+ */
 bool sound_device_hardware(const char *name, int *card, int *device);
 
 /* What the kernel says of a running ALSA device: /proc/asound/cardN/pcmND[cp]/sub0/hw_params. */
@@ -68,8 +69,9 @@ const char *sound_hardware_differs(const struct sound_hardware *hardware,
 
 /* The list for people. */
 void sound_devices_print(const struct sound_device *devices, int count, FILE *out);
-/* Asks PortAudio and prints to stdout, in a process of its own (the program with a hidden argument):
- * PortAudio's assertions end it when ALSA's configuration is not to its liking. 0 or ERROR_SYSTEM. */
+/* Asks PortAudio and prints to stdout, in a process of its own (the program with a hidden
+ * argument): PortAudio's assertions end it when ALSA's configuration is not to its liking. 0 or
+ * ERROR_SYSTEM. */
 int sound_devices_ask(void);
 /* What that process does. What ALSA and JACK say about devices that are not there is kept from
  * stderr. */

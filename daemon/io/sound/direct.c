@@ -153,26 +153,26 @@ static int unpack(const void *packed, size_t bytes, double **scales, struct unpa
 struct direct {
     struct host_convolver *convolver;
     const struct sound_side *capture, *playback;
-    double *scales;             /* [inputs]{factor, offset} */
-    double factor;              /* of what is played */
-    uint32_t block;             /* frames of in and out */
-    uint32_t history_frames;    /* taps of the longest filter: before, its results are not settled */
-    float *in, *out;            /* [block][channels] */
-    float *faded;               /* [block][channels of the output]: what the next one gives meanwhile */
+    double *scales;          /* [inputs]{factor, offset} */
+    double factor;           /* of what is played */
+    uint32_t block;          /* frames of in and out */
+    uint32_t history_frames; /* taps of the longest filter: before, its results are not settled */
+    float *in, *out;         /* [block][channels] */
+    float *faded; /* [block][channels of the output]: what the next one gives meanwhile */
     bool as_it_is[SOUND_SIDES]; /* the device's samples are the convolver's */
 };
 
 /*
- * What the callback has. Another convolver is offered by the helper's main thread; the callback lets
- * it hear the input until its history is full, goes over to it within one period, and leaves the old
- * one for the main thread to free.
+ * What the callback has. Another convolver is offered by the helper's main thread; the callback
+ * lets it hear the input until its history is full, goes over to it within one period, and leaves
+ * the old one for the main thread to free.
  */
 struct changer {
-    struct direct *now;              /* callback */
-    struct direct *joining;          /* callback; NULL: no change under way */
-    uint32_t unsettled_frames;       /* callback: of the joining one, yet */
-    struct direct *_Atomic offered;  /* main → callback; NULL again when it has taken over */
-    struct direct *_Atomic left;     /* callback → main */
+    struct direct *now;             /* callback */
+    struct direct *joining;         /* callback; NULL: no change under way */
+    uint32_t unsettled_frames;      /* callback: of the joining one, yet */
+    struct direct *_Atomic offered; /* main → callback; NULL again when it has taken over */
+    struct direct *_Atomic left;    /* callback → main */
 };
 
 static void read_input(const struct direct *direct, const uint8_t *input, uint32_t frames)

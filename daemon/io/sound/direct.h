@@ -1,17 +1,17 @@
 /*
  * Direct mode of a sound card: the convolution runs inside the full-duplex callback, on the host
- * (convolve/host/host.h), and adds no frame. The daemon packs the filters into one piece of memory; the
- * helper process makes the convolver of it, measures it for the period that the device has, and
+ * (convolve/host/host.h), and adds no frame. The daemon packs the filters into one piece of memory;
+ * the helper process makes the convolver of it, measures it for the period that the device has, and
  * refuses what could take longer than half of one.
  *
  *     daemon: sound_direct_pack ──► memory ──► helper: sound_direct_make ──► callback: process
  *
  * Pack and make allocate and take their time; process does not allocate, lock, log or wait.
  *
- * Filters change while it runs: another convolver, made of a pack with the same channels, is offered.
- * The callback lets it hear the input until its history is full, so that its first frame is already
- * the convolution of all input, and cross-fades to it within one period. Meanwhile a period costs
- * both, each less than half of it.
+ * Filters change while it runs: another convolver, made of a pack with the same channels, is
+ * offered. The callback lets it hear the input until its history is full, so that its first frame
+ * is already the convolution of all input, and cross-fades to it within one period. Meanwhile a
+ * period costs both, each less than half of it.
  */
 #ifndef CONVOLVD_IO_SOUND_DIRECT_H
 #define CONVOLVD_IO_SOUND_DIRECT_H
@@ -46,8 +46,8 @@ struct sound_direct_times {
 int sound_direct_make(const void *packed, size_t bytes, const struct sound_request *request,
                       uint32_t period_frames, struct sound_direct *out,
                       struct sound_direct_times *times, struct problem *problem);
-/* The thread that made both, while the callback runs: the callback goes over to `next`, which is emptied.
- * Only when settled. */
+/* The thread that made both, while the callback runs: the callback goes over to `next`, which is
+ * emptied. Only when settled. */
 void sound_direct_offer(struct sound_direct *direct, struct sound_direct *next);
 /* The same thread, now and then: frees what the callback has left. True: no change is under way. */
 bool sound_direct_settled(struct sound_direct *direct);

@@ -53,7 +53,7 @@ struct helper {
     uint32_t last_frames;
 };
 
-/* ---- the callback ----------------------------------------------------------------------------- */
+/* ---- the callback ------------------------------------------------------------------------ */
 
 static int64_t monotonic_ns(void)
 {
@@ -95,8 +95,8 @@ static uint64_t frames_lost(struct helper *helper, double now_s, PaStreamCallbac
     }
     if (!(flags & (paInputOverflow | paOutputUnderflow)) || helper->last_frames == 0)
         return 0;
-    double lost = (now_s - helper->last_now_s) * helper->shared->request.rate_hz -
-                  helper->last_frames;
+    double lost =
+        (now_s - helper->last_now_s) * helper->shared->request.rate_hz - helper->last_frames;
     double periods = floor(lost / helper->last_frames + 0.5);
     return periods > 0 ? (uint64_t)periods * helper->last_frames : 0;
 }
@@ -139,7 +139,7 @@ static int on_period(const void *input, void *output, unsigned long count,
     return paContinue;
 }
 
-/* ---- telling ---------------------------------------------------------------------------------- */
+/* ---- telling ----------------------------------------------------------------------------- */
 
 static void tell(const struct helper *helper, enum sound_state state)
 {
@@ -162,12 +162,11 @@ static int end_error(const struct helper *helper, enum sound_state state, const 
     char text[SOUND_PROBLEM_BYTES];
     const PaHostErrorInfo *host = Pa_GetLastHostErrorInfo();
     bool of_host = error == paUnanticipatedHostError && host != NULL && host->errorText != NULL;
-    snprintf(text, sizeof text, "%s: %s", what,
-             of_host ? host->errorText : Pa_GetErrorText(error));
+    snprintf(text, sizeof text, "%s: %s", what, of_host ? host->errorText : Pa_GetErrorText(error));
     return end(helper, state, text);
 }
 
-/* ---- opening ---------------------------------------------------------------------------------- */
+/* ---- opening ----------------------------------------------------------------------------- */
 
 static PaSampleFormat portaudio_format(const struct sample_format *format)
 {
@@ -306,8 +305,8 @@ static int open_device(struct helper *helper)
     if (why != NULL)
         return end(helper, SOUND_REFUSED, why);
     /* Three periods in the hardware's buffer. */
-    double latency_s = 3.0 * (request->period_frames > 0 ? request->period_frames : 256) /
-                       request->rate_hz;
+    double latency_s =
+        3.0 * (request->period_frames > 0 ? request->period_frames : 256) / request->rate_hz;
     PaError error = open_stream(helper, device, latency_s);
     if (error == paInvalidSampleRate || error == paInvalidChannelCount ||
         error == paSampleFormatNotSupported || error == paBadIODeviceCombination)
@@ -335,7 +334,7 @@ static int open_device(struct helper *helper)
     return 0;
 }
 
-/* ---- direct mode ------------------------------------------------------------------------------ */
+/* ---- direct mode ------------------------------------------------------------------------- */
 
 /* NULL when there are none, which is no error. */
 static void *map_filters(int fd, size_t *bytes)
@@ -371,11 +370,12 @@ static int prepare_direct(struct helper *helper)
     void *filters = map_filters(SOUND_FILTER_FD, &bytes);
     if (filters == NULL)
         return 0;
-    uint32_t period = helper->jack != NULL ? jack_get_buffer_size(helper->jack)
-                                           : request->period_frames;
+    uint32_t period =
+        helper->jack != NULL ? jack_get_buffer_size(helper->jack) : request->period_frames;
     helper->direct_period = period;
     take_priority(helper, true);
-    int error = sound_direct_make(filters, bytes, request, period, &helper->direct, &times, &problem);
+    int error =
+        sound_direct_make(filters, bytes, request, period, &helper->direct, &times, &problem);
     take_priority(helper, false);
     munmap(filters, bytes);
     obtained->direct_median_ns = times.median_ns;
@@ -384,8 +384,8 @@ static int prepare_direct(struct helper *helper)
     return error == 0 ? 0 : end(helper, SOUND_REFUSED, problem.text);
 }
 
-/* Now and then: makes a convolver of filters that have come, at the usual priority, and hands it to the
- * callback. What is too slow is refused, and the filters stay as they are. */
+/* Now and then: makes a convolver of filters that have come, at the usual priority, and hands it to
+ * the callback. What is too slow is refused, and the filters stay as they are. */
 static void change_filters(struct helper *helper)
 {
     struct sound_shared *shared = helper->shared;
@@ -401,10 +401,10 @@ static void change_filters(struct helper *helper)
     if (helper->next_filters < 0)
         return;
     void *filters = map_filters(helper->next_filters, &bytes);
-    int error = filters == NULL
-                    ? problem_set(&problem, ERROR_MEMORY, "no memory for the filters of direct mode")
-                    : sound_direct_make(filters, bytes, &shared->request, helper->direct_period, &next,
-                                        &times, &problem);
+    int error = filters == NULL ? problem_set(&problem, ERROR_MEMORY,
+                                              "no memory for the filters of direct mode")
+                                : sound_direct_make(filters, bytes, &shared->request,
+                                                    helper->direct_period, &next, &times, &problem);
     if (filters != NULL)
         munmap(filters, bytes);
     close(helper->next_filters);
@@ -420,9 +420,10 @@ static void change_filters(struct helper *helper)
     helper->changing = true;
 }
 
-/* ---- running ---------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------- */
 
-/* True when the daemon has closed its end; else a byte has come, or filters, or the time is over. */
+/* True when the daemon has closed its end; else a byte has come, or filters, or the time is over.
+ */
 static bool daemon_gone(struct helper *helper, int timeout_ms, bool *word)
 {
     struct pollfd control = {.fd = SOUND_CONTROL_FD, .events = POLLIN};
@@ -453,8 +454,8 @@ static void read_priority(struct helper *helper)
     struct sound_obtained *obtained = &helper->shared->obtained;
     struct sched_param param;
     int policy;
-    if (atomic_load_explicit(&obtained->policy, memory_order_relaxed) >= 0 || !helper->thread_known ||
-        pthread_getschedparam(helper->thread, &policy, &param) != 0)
+    if (atomic_load_explicit(&obtained->policy, memory_order_relaxed) >= 0 ||
+        !helper->thread_known || pthread_getschedparam(helper->thread, &policy, &param) != 0)
         return;
     obtained->priority = param.sched_priority;
     atomic_store_explicit(&obtained->policy, policy, memory_order_release);

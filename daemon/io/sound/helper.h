@@ -5,12 +5,10 @@
  * process) disturbs nothing but its own stream. One session: open, run, and leave when the device
  * is lost or the daemon closes the control socket.
  *
- *     control socket   daemon → helper: one byte starts the device; one with a descriptor brings other
- *                                       filters for `mode = direct`; its end: leave
- *                      helper → daemon: one byte for each new state (sound_shared.state)
- *     doorbell         eventfd, rung by every callback
- *     memory           struct sound_shared
- *     filters          with `mode = direct`: what sound/direct.h has packed; else not open
+ *     control socket   daemon → helper: one byte starts the device; one with a descriptor brings
+ * other filters for `mode = direct`; its end: leave helper → daemon: one byte for each new state
+ * (sound_shared.state) doorbell         eventfd, rung by every callback memory           struct
+ * sound_shared filters          with `mode = direct`: what sound/direct.h has packed; else not open
  */
 #ifndef CONVOLVD_IO_SOUND_HELPER_H
 #define CONVOLVD_IO_SOUND_HELPER_H

@@ -100,8 +100,8 @@ int sound_link_filters(const void *packed, size_t bytes, struct problem *problem
         done += (size_t)written;
     }
     return fd >= 0 ? fd
-                   : problem_set(problem, ERROR_SYSTEM, "no memory for the filters of direct mode: %s",
-                                 strerror(errno));
+                   : problem_set(problem, ERROR_SYSTEM,
+                                 "no memory for the filters of direct mode: %s", strerror(errno));
 }
 
 void sound_link_set_filters(struct sound_link *link, int filters)

@@ -23,10 +23,11 @@ int sound_link_open(const struct sound_request *request, struct sound_link **out
 /* No helper may be running (sound_link_stop has returned true). NULL is fine. */
 void sound_link_close(struct sound_link *link);
 
-/* For mode = direct: what helpers get to convolve with (sound/direct.h), as a descriptor to be given to
- * sound_link_set_filters or closed. Any thread. At least 0, or ERROR_SYSTEM. */
+/* For mode = direct: what helpers get to convolve with (sound/direct.h), as a descriptor to be
+ * given to sound_link_set_filters or closed. Any thread. At least 0, or ERROR_SYSTEM. */
 int sound_link_filters(const void *packed, size_t bytes, struct problem *problem);
-/* Takes the descriptor: the helper that runs goes over to these filters, later ones begin with them. */
+/* Takes the descriptor: the helper that runs goes over to these filters, later ones begin with
+ * them. */
 void sound_link_set_filters(struct sound_link *link, int filters);
 
 /* A new session with a helper of its own; none may be running. */

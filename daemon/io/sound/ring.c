@@ -22,7 +22,7 @@ const char *sound_counter_name(enum sound_counter counter)
     return (unsigned)counter < SOUND_COUNTERS ? names[(unsigned)counter] : "?";
 }
 
-/* ---- layout ----------------------------------------------------------------------------------- */
+/* ---- layout ------------------------------------------------------------------------------ */
 
 static size_t round_up(size_t bytes)
 {
@@ -73,7 +73,7 @@ static uint8_t *playback_at(const struct sound_shared *shared, uint64_t frame)
            (frame & (shared->layout.playback_frames - 1)) * shared->layout.playback_frame_bytes;
 }
 
-/* ---- the callback's thread -------------------------------------------------------------------- */
+/* ---- the callback's thread --------------------------------------------------------------- */
 
 void sound_ring_count(struct sound_shared *shared, enum sound_counter counter, uint64_t events)
 {
@@ -196,7 +196,7 @@ void sound_ring_advance(struct sound_shared *shared, uint32_t frames, uint32_t p
     sound_ring_count(shared, SOUND_CALLBACKS, 1);
 }
 
-/* ---- the daemon ------------------------------------------------------------------------------- */
+/* ---- the daemon -------------------------------------------------------------------------- */
 
 bool sound_ring_peek(struct sound_shared *shared, struct sound_period *period,
                      const uint8_t **bytes)
@@ -223,8 +223,8 @@ static void copy_to_ring(struct sound_shared *shared, uint64_t frame, const uint
 {
     size_t frame_bytes = shared->layout.playback_frame_bytes;
     for (uint64_t done = 0; done < frames;) {
-        uint64_t left =
-            shared->layout.playback_frames - ((frame + done) & (shared->layout.playback_frames - 1));
+        uint64_t left = shared->layout.playback_frames -
+                        ((frame + done) & (shared->layout.playback_frames - 1));
         uint64_t run = frames - done < left ? frames - done : left;
         uint8_t *to = playback_at(shared, frame + done);
         if (bytes != NULL)

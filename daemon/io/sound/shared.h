@@ -61,15 +61,16 @@ struct sound_obtained {
     char format[64]; /* of the hardware as read back, "" where that cannot be known */
     double rate_hz;
     double input_latency_s, output_latency_s; /* of the device, as PortAudio declares them */
-    int64_t direct_median_ns, direct_worst_ns; /* mode = direct: what a period takes, as measured; */
-    int64_t direct_period_ns;                  /* and lasts; 0: not direct */
+    int64_t direct_median_ns,
+        direct_worst_ns;      /* mode = direct: what a period takes, as measured; */
+    int64_t direct_period_ns; /* and lasts; 0: not direct */
     int priority;
     _Atomic int policy; /* SCHED_… of the callback's thread, told after priority; -1: not known */
 };
 
 enum sound_state {
     SOUND_STARTING,
-    SOUND_OPEN,    /* waits for the word to start */
+    SOUND_OPEN, /* waits for the word to start */
     SOUND_RUNNING,
     SOUND_ABSENT,  /* no such device now; later, perhaps */
     SOUND_REFUSED, /* it will never do what is asked for */
@@ -79,45 +80,45 @@ enum sound_state {
 /* Every one counts events but those whose name says frames. */
 #define SOUND_COUNTER_TABLE(X)                                                                     \
     X(CALLBACKS, "callbacks")                                                                      \
-    X(INPUT_OVERFLOW, "input overflow")     /* paInputOverflow: frames were lost before us */      \
-    X(INPUT_UNDERFLOW, "input underflow")   /* paInputUnderflow: zeros stand in for input */       \
-    X(OUTPUT_OVERFLOW, "output overflow")   /* paOutputOverflow: output was discarded */           \
-    X(OUTPUT_UNDERFLOW, "output underflow") /* paOutputUnderflow: a gap in the output */           \
-    X(PRIMING, "priming output")            /* paPrimingOutput */                                  \
+    X(INPUT_OVERFLOW, "input overflow")         /* paInputOverflow: frames were lost before us */  \
+    X(INPUT_UNDERFLOW, "input underflow")       /* paInputUnderflow: zeros stand in for input */   \
+    X(OUTPUT_OVERFLOW, "output overflow")       /* paOutputOverflow: output was discarded */       \
+    X(OUTPUT_UNDERFLOW, "output underflow")     /* paOutputUnderflow: a gap in the output */       \
+    X(PRIMING, "priming output")                /* paPrimingOutput */                              \
     X(DEVICE_LOST_FRAMES, "device lost frames") /* missing between two callbacks */                \
-    X(RING_OVERRUN, "ring overrun")         /* the daemon was behind: a period was not kept */     \
+    X(RING_OVERRUN, "ring overrun")             /* the daemon was behind: a period was not kept */ \
     X(RING_LOST_FRAMES, "ring lost frames")                                                        \
     X(PLAYBACK_UNDERRUN, "playback underrun") /* results were not there in time */                 \
     X(PLAYBACK_SILENT_FRAMES, "playback silent frames")                                            \
-    X(BAD_TIME, "bad time")                 /* ADC time stamp zero or not monotonic */             \
-    X(FILTERS_CHANGED, "filters changed")   /* mode = direct: others in use */                     \
-    X(FILTERS_REFUSED, "filters refused")   /* … and not, sound_shared.problem says why */
+    X(BAD_TIME, "bad time")               /* ADC time stamp zero or not monotonic */               \
+    X(FILTERS_CHANGED, "filters changed") /* mode = direct: others in use */                       \
+    X(FILTERS_REFUSED, "filters refused") /* … and not, sound_shared.problem says why */
 
 enum sound_counter {
 #define X(name, text) SOUND_##name,
     SOUND_COUNTER_TABLE(X)
 #undef X
-    SOUND_COUNTERS,
+        SOUND_COUNTERS,
 };
 
 const char *sound_counter_name(enum sound_counter counter);
 
 /* A run of captured frames: one period, or a part of one where the ring ends. */
 struct sound_period {
-    uint64_t frame;        /* device frame of the first */
-    uint64_t stored;       /* place in the ring of bytes */
+    uint64_t frame;  /* device frame of the first */
+    uint64_t stored; /* place in the ring of bytes */
     uint32_t frames;
-    bool time_usable;      /* adc_ns comes from the converter and went forward */
-    int64_t callback_ns;   /* monotonic: the callback ran */
-    int64_t adc_ns;        /* monotonic: first frame at the converter */
-    uint64_t lost_ring;    /* RING_LOST_FRAMES when it was stored: says why numbers jump */
+    bool time_usable;    /* adc_ns comes from the converter and went forward */
+    int64_t callback_ns; /* monotonic: the callback ran */
+    int64_t adc_ns;      /* monotonic: first frame at the converter */
+    uint64_t lost_ring;  /* RING_LOST_FRAMES when it was stored: says why numbers jump */
 };
 
 /* A callback as the daemon sees it in one piece. */
 struct sound_moment {
-    uint64_t now;          /* device frames so far, the newest callback's included */
-    uint64_t played;       /* frames that were played from the ring */
-    int64_t callback_ns;   /* monotonic */
+    uint64_t now;        /* device frames so far, the newest callback's included */
+    uint64_t played;     /* frames that were played from the ring */
+    int64_t callback_ns; /* monotonic */
     uint32_t period_frames;
 };
 
@@ -137,13 +138,13 @@ struct sound_shared {
 
     struct sound_layout layout;
 
-    alignas(64) _Atomic uint64_t periods_head;       /* daemon */
+    alignas(64) _Atomic uint64_t periods_head; /* daemon */
     _Atomic uint64_t stored_head;
-    alignas(64) _Atomic uint64_t periods_tail;       /* helper */
+    alignas(64) _Atomic uint64_t periods_tail; /* helper */
     uint64_t stored_tail;
-    uint64_t now;                                    /* helper's own count */
-    alignas(64) _Atomic uint64_t written_until;      /* daemon: playback frames below are there */
-    alignas(64) _Atomic uint32_t moment_sequence;    /* odd while the moment is changing */
+    uint64_t now;                                 /* helper's own count */
+    alignas(64) _Atomic uint64_t written_until;   /* daemon: playback frames below are there */
+    alignas(64) _Atomic uint32_t moment_sequence; /* odd while the moment is changing */
     _Atomic uint64_t moment_now, moment_played, moment_callback_ns;
     _Atomic uint32_t moment_period;
     struct sound_period periods[SOUND_PERIODS];
@@ -173,7 +174,7 @@ uint32_t sound_ring_play(struct sound_shared *shared, uint8_t *output, uint32_t 
 void sound_ring_advance(struct sound_shared *shared, uint32_t frames, uint32_t played,
                         int64_t callback_ns);
 
-/* ---- the daemon ------------------------------------------------------------------------------- */
+/* ---- the daemon -------------------------------------------------------------------------- */
 
 /* The oldest period not yet released, and its bytes; false when there is none. */
 bool sound_ring_peek(struct sound_shared *shared, struct sound_period *period,
@@ -181,7 +182,8 @@ bool sound_ring_peek(struct sound_shared *shared, struct sound_period *period,
 void sound_ring_release(struct sound_shared *shared);
 
 /* Device frames [frame, frame + frames) to be played; frame ≥ sound_ring_written. What lies between
- * is silence from *silent_from on; what lies before that has been passed by. False: they do not fit. */
+ * is silence from *silent_from on; what lies before that has been passed by. False: they do not
+ * fit. */
 bool sound_ring_write(struct sound_shared *shared, uint64_t frame, const uint8_t *bytes,
                       uint32_t frames, uint64_t *silent_from);
 /* All frames below have been written or passed by. */

@@ -47,7 +47,7 @@ struct sink {
     struct sink_options options;
     char label[96];
     struct sound_card *card;
-    uint8_t *bytes; /* [CHUNK_FRAMES] frames, encoded */
+    uint8_t *bytes;                 /* [CHUNK_FRAMES] frames, encoded */
     struct playback_follow *follow; /* NULL: frames are played one for one */
     /* place */
     bool anchored;
@@ -68,7 +68,7 @@ struct sink {
     void *closed_context;
 };
 
-/* ---- accounts --------------------------------------------------------------------------------- */
+/* ---- accounts ---------------------------------------------------------------------------- */
 
 static void drop(struct sink *s, enum drop name, uint64_t frames)
 {
@@ -81,9 +81,8 @@ static void add_run(struct sink *s, uint64_t from, uint64_t until, uint64_t put)
     bool result = put > 0;
     if (from == until)
         return;
-    struct run *last = s->run_count > 0
-                           ? &s->runs[(s->run_first + s->run_count - 1) % RUNS_MAX]
-                           : NULL;
+    struct run *last =
+        s->run_count > 0 ? &s->runs[(s->run_first + s->run_count - 1) % RUNS_MAX] : NULL;
     if (last != NULL && last->until == from && last->result == result) {
         last->until = until;
         last->put += put;
@@ -131,7 +130,7 @@ static void drop_pending(struct sink *s, enum drop name)
     s->run_count = 0;
 }
 
-/* ---- place ------------------------------------------------------------------------------------ */
+/* ---- place ------------------------------------------------------------------------------- */
 
 static uint64_t greatest_divisor(uint64_t a, uint64_t b)
 {
@@ -192,7 +191,7 @@ static bool correct(struct sink *s, const struct result *result, uint64_t now, u
     return false;
 }
 
-/* ---- results ---------------------------------------------------------------------------------- */
+/* ---- results ----------------------------------------------------------------------------- */
 
 /* Encodes and writes up to CHUNK_FRAMES that stand for `put` frames of results; false: no room. */
 static bool write_chunk(struct sink *s, const float *samples, uint64_t frame, uint32_t frames,
@@ -200,8 +199,9 @@ static bool write_chunk(struct sink *s, const float *samples, uint64_t frame, ui
 {
     const uint32_t channels = s->options.stream.channels;
     uint64_t silent_from;
-    s->ledger.saturated += sample_encode_block(&s->options.format, samples, (size_t)frames * channels,
-                                               1 / s->options.full_scale, s->bytes);
+    s->ledger.saturated +=
+        sample_encode_block(&s->options.format, samples, (size_t)frames * channels,
+                            1 / s->options.full_scale, s->bytes);
     if (s->run_count + 2 > RUNS_MAX ||
         !sound_ring_write(sound_card_shared(s->card), frame, s->bytes, frames, &silent_from))
         return false;
@@ -234,9 +234,8 @@ static void write_following(struct sink *s, const struct result *result, uint64_
         uint32_t left = result->frames - done;
         uint32_t chunk = left < FOLLOW_CHUNK_FRAMES ? left : FOLLOW_CHUNK_FRAMES, made;
         uint64_t frame;
-        const float *samples =
-            playback_follow_convert(s->follow, result->samples + (size_t)done * result->channels,
-                                    chunk, &frame, &made);
+        const float *samples = playback_follow_convert(
+            s->follow, result->samples + (size_t)done * result->channels, chunk, &frame, &made);
         done += chunk;
         s->unmade += chunk;
         for (uint32_t at = 0; at < made;) {
@@ -352,7 +351,7 @@ static uint64_t portaudio_room(const struct sink *s)
     return room;
 }
 
-/* ---- the card --------------------------------------------------------------------------------- */
+/* ---- the card ---------------------------------------------------------------------------- */
 
 static void on_left(void *context)
 {
@@ -398,7 +397,7 @@ static void lost(void *context)
     leave_when_done(s);
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static int portaudio_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
                           struct problem *problem)

@@ -32,8 +32,8 @@ struct source {
     uint64_t lost_ring; /* of this session, blamed so far */
     /* time */
     struct clock_line line;
-    bool converter;       /* the line goes through the converter's stamps, else through callbacks */
-    double trusted_s;     /* how long stamps have been usable */
+    bool converter;   /* the line goes through the converter's stamps, else through callbacks */
+    double trusted_s; /* how long stamps have been usable */
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -41,7 +41,7 @@ struct source {
 /* Stamps that were bad are believed again after this long without another. */
 static const double trust_s = 1.0;
 
-/* ---- periods ---------------------------------------------------------------------------------- */
+/* ---- periods ----------------------------------------------------------------------------- */
 
 static void blame(struct source *source, const struct sound_period *period, uint64_t missing)
 {
@@ -138,7 +138,7 @@ static void lost(void *context)
     source->trusted_s = trust_s;
 }
 
-/* ---- life ------------------------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static int portaudio_open(const struct source_options *options, uv_loop_t *loop,
                           const struct source_host *host, struct source **out,

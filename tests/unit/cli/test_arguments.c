@@ -37,15 +37,20 @@ static void arguments_become_a_command(void **state)
     } cases[] = {
         {{NULL}, {.command = COMMAND_RUN}},
         {{"a.conf"}, {.command = COMMAND_RUN, .config_path = "a.conf"}},
-        {{"-c", "a.conf", "-v"}, {.command = COMMAND_RUN, .config_path = "a.conf", .verbose = true}},
-        {{"--config=a=b.conf", "-q"}, {.command = COMMAND_RUN, .config_path = "a=b.conf", .quiet = true}},
+        {{"-c", "a.conf", "-v"},
+         {.command = COMMAND_RUN, .config_path = "a.conf", .verbose = true}},
+        {{"--config=a=b.conf", "-q"},
+         {.command = COMMAND_RUN, .config_path = "a=b.conf", .quiet = true}},
         {{"--check", "a.conf"}, {.command = COMMAND_CHECK, .config_path = "a.conf"}},
         {{"--check=a.conf"}, {.command = COMMAND_CHECK, .config_path = "a.conf"}},
         {{"-c", "a.conf", "--check"}, {.command = COMMAND_CHECK, .config_path = "a.conf"}},
         {{"--check", "-c", "a.conf"}, {.command = COMMAND_CHECK, .config_path = "a.conf"}},
         {{"--check"}, {.command = COMMAND_CHECK}},
         {{"--design", "bp", "-c", "a.conf", "--out", "x.png"},
-         {.command = COMMAND_DESIGN, .design_name = "bp", .config_path = "a.conf", .out_path = "x.png"}},
+         {.command = COMMAND_DESIGN,
+          .design_name = "bp",
+          .config_path = "a.conf",
+          .out_path = "x.png"}},
         {{"--list-devices"}, {.command = COMMAND_LIST_DEVICES}},
         {{"--list-variants"}, {.command = COMMAND_LIST_VARIANTS}},
         {{"--kernels", "k", "--variant", "v", "a.conf"},
@@ -89,7 +94,8 @@ static void what_cannot_be_meant_is_refused(void **state)
         {{"-c"}, "-c: its value is missing; write --config FILE"},
         {{"--verbose=1"}, "--verbose=1: takes no value; write --verbose"},
         {{"a.conf", "b.conf"},
-         "b.conf: a second configuration after a.conf; put fragments into conf.d/ beside the first"},
+         "b.conf: a second configuration after a.conf; put fragments into conf.d/ beside the "
+         "first"},
         {{"--out", "x.npy"}, "--out goes with --design; results of streams go to a [sink NAME]"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

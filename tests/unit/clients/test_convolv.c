@@ -24,16 +24,16 @@
 
 enum { FRAMES = 4, PAYLOAD_TYPE = 97, SSRC = 7 };
 
-/* ---- packets written here ------------------------------------------------------------------ */
+/* ---- packets written here ---------------------------------------------------------------- */
 
 /* One mono L16 packet of FRAMES frames whose sample i is code i + 1. */
 struct given {
     uint16_t sequence;
     uint32_t timestamp;
-    uint32_t ssrc;    /* 0: SSRC */
-    int payload_type; /* 0: PAYLOAD_TYPE */
+    uint32_t ssrc;     /* 0: SSRC */
+    int payload_type;  /* 0: PAYLOAD_TYPE */
     int payload_bytes; /* 0: FRAMES · 2 */
-    bool bare;        /* no extension */
+    bool bare;         /* no extension */
     uint64_t first_frame;
     uint32_t epoch;
     uint8_t flags;
@@ -99,13 +99,21 @@ static void test_block_fields(void **state)
     struct convolv_receiver *receiver = open_fed(1);
     uint8_t bytes[256];
     const struct given given = {
-        .sequence = 65535, .timestamp = 99, .first_frame = UINT64_C(1) << 33, .epoch = 3,
-        .flags = RTP_INVALID | RTP_EPOCH_START | RTP_ALIGNED, .causes = 1 << CONVOLV_CAUSE_NETWORK,
-        .invalid_from = 1, .invalid_until = 3, .decimate = 3,
+        .sequence = 65535,
+        .timestamp = 99,
+        .first_frame = UINT64_C(1) << 33,
+        .epoch = 3,
+        .flags = RTP_INVALID | RTP_EPOCH_START | RTP_ALIGNED,
+        .causes = 1 << CONVOLV_CAUSE_NETWORK,
+        .invalid_from = 1,
+        .invalid_until = 3,
+        .decimate = 3,
     };
     struct convolv_block block;
-    assert_int_equal(convolv_receiver_feed(receiver, bytes, write_packet(&given, bytes), 5, &block), 1);
-    assert_true(block.described && block.epoch_start && block.aligned && !block.epoch_end && !block.late);
+    assert_int_equal(convolv_receiver_feed(receiver, bytes, write_packet(&given, bytes), 5, &block),
+                     1);
+    assert_true(block.described && block.epoch_start && block.aligned && !block.epoch_end &&
+                !block.late);
     assert_int_equal(block.first_frame, UINT64_C(1) << 33);
     assert_int_equal(block.epoch, 3);
     assert_int_equal(block.frames, FRAMES);
@@ -190,12 +198,16 @@ static void test_scripts(void **state)
             int taken = convolv_receiver_feed(receiver, bytes, count, 0, &block);
             convolv_receiver_ledger(receiver, &ledger);
             if (taken != script->steps[i].taken)
-                fail_msg("%s: packet %d: taken %d, expected %d", script->name, i, taken, script->steps[i].taken);
+                fail_msg("%s: packet %d: taken %d, expected %d", script->name, i, taken,
+                         script->steps[i].taken);
             enum convolv_reject why = script->steps[i].reject;
             if (!taken && ledger.rejected[why] != before.rejected[why] + 1)
-                fail_msg("%s: packet %d is not counted as '%s'", script->name, i, convolv_reject_name(why));
-            if (taken && !script->steps[i].given.bare && block.first_frame != script->steps[i].given.first_frame)
-                fail_msg("%s: packet %d has frame %llu", script->name, i, (unsigned long long)block.first_frame);
+                fail_msg("%s: packet %d is not counted as '%s'", script->name, i,
+                         convolv_reject_name(why));
+            if (taken && !script->steps[i].given.bare &&
+                block.first_frame != script->steps[i].given.first_frame)
+                fail_msg("%s: packet %d has frame %llu", script->name, i,
+                         (unsigned long long)block.first_frame);
             assert_adds_up(receiver);
         }
         const struct {
@@ -273,7 +285,8 @@ static void test_model(void **state)
     }
 }
 
-/* Any bytes, and good packets with bytes changed or cut off: nothing but counts (sanitizers watch the reads). */
+/* Any bytes, and good packets with bytes changed or cut off: nothing but counts (sanitizers watch
+ * the reads). */
 static void test_hostile(void **state)
 {
     (void)state;
@@ -291,24 +304,28 @@ static void test_hostile(void **state)
                 bytes[0] = 0x90 | (bytes[0] & 0x2f);
         } else {
             for (uint32_t change = random_below(&random, 4); change > 0; change--)
-                bytes[random_below(&random, (uint32_t)count)] ^= (uint8_t)(1u << random_below(&random, 8));
+                bytes[random_below(&random, (uint32_t)count)] ^=
+                    (uint8_t)(1u << random_below(&random, 8));
             count -= random_below(&random, 4) == 0 ? random_below(&random, (uint32_t)count) : 0;
         }
-        uint8_t *exact = malloc(count + 1); /* a read past the datagram is a read past the allocation */
+        uint8_t *exact =
+            malloc(count + 1); /* a read past the datagram is a read past the allocation */
         assert_non_null(exact);
         memcpy(exact, bytes, count);
         struct convolv_block block;
         if (convolv_receiver_feed(receiver, exact, count, 0, &block) == 1)
-            assert_true(block.invalid_from <= block.invalid_until && block.invalid_until <= block.frames);
+            assert_true(block.invalid_from <= block.invalid_until &&
+                        block.invalid_until <= block.frames);
         free(exact);
     }
     assert_adds_up(receiver);
     convolv_receiver_close(receiver);
 }
 
-/* ---- sender to receiver ---------------------------------------------------------------------- */
+/* ---- sender to receiver ------------------------------------------------------------------ */
 
-static struct convolv_receiver *open_bound(const char *host, const char *format, uint32_t channels, char *address)
+static struct convolv_receiver *open_bound(const char *host, const char *format, uint32_t channels,
+                                           char *address)
 {
     struct convolv_receiver_options options;
     convolv_receiver_defaults(&options);
@@ -332,18 +349,16 @@ static void test_loopback(void **state)
         bool segment;
         double lsb; /* 0: float32 */
     } table[] = {
-        {"127.0.0.1", "L16", 1, 0, false, 0x1p-15},
-        {"127.0.0.1", "L16", 16, 0, true, 0x1p-15},
-        {"127.0.0.1", "L24", 3, 100, true, 0x1p-23},
-        {"127.0.0.1", "s32be", 2, 37, false, 0x1p-31},
-        {"127.0.0.1", "f32be", 64, 1, true, 0},
-        {"[::1]", "f32be", 1, 0, true, 0},
+        {"127.0.0.1", "L16", 1, 0, false, 0x1p-15},  {"127.0.0.1", "L16", 16, 0, true, 0x1p-15},
+        {"127.0.0.1", "L24", 3, 100, true, 0x1p-23}, {"127.0.0.1", "s32be", 2, 37, false, 0x1p-31},
+        {"127.0.0.1", "f32be", 64, 1, true, 0},      {"[::1]", "f32be", 1, 0, true, 0},
         {"127.0.0.1", "u8", 5, 7000, false, 0x1p-7},
     };
     enum { SENT = 20001, PIECE = 4000 };
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
         char address[64];
-        struct convolv_receiver *receiver = open_bound(table[t].host, table[t].format, table[t].channels, address);
+        struct convolv_receiver *receiver =
+            open_bound(table[t].host, table[t].format, table[t].channels, address);
         struct convolv_sender_options options;
         convolv_sender_defaults(&options);
         options.address = address;
@@ -366,7 +381,8 @@ static void test_loopback(void **state)
         uint64_t seen = 0;
         for (uint64_t sent = 0; sent < SENT;) {
             uint64_t now = SENT - sent < PIECE ? SENT - sent : PIECE;
-            assert_int_equal(convolv_sender_write(sender, values + sent * table[t].channels, now, sent == 0), 0);
+            assert_int_equal(
+                convolv_sender_write(sender, values + sent * table[t].channels, now, sent == 0), 0);
             assert_int_equal(convolv_sender_flush(sender), 0);
             sent += now;
             while (seen < sent) {
@@ -380,8 +396,9 @@ static void test_loopback(void **state)
                     double want = values[seen * table[t].channels + i];
                     double allowed = table[t].lsb > 0 ? table[t].lsb / 2 : fabs(want) * 0x1p-24;
                     if (fabs(block.samples[i] - want) > allowed * (1 + 1e-12))
-                        fail_msg("%s: sample %zu after frame %llu is %.17g, sent %.17g", table[t].format, i,
-                                 (unsigned long long)seen, block.samples[i], want);
+                        fail_msg("%s: sample %zu after frame %llu is %.17g, sent %.17g",
+                                 table[t].format, i, (unsigned long long)seen, block.samples[i],
+                                 want);
                 }
                 seen += block.frames;
             }
@@ -413,13 +430,20 @@ static void test_framings(void **state)
         ssize_t bytes;
     } table[] = {
         {CONVOLV_FRAMING_UDP, false, {0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 6},
-        {CONVOLV_FRAMING_UDP_SEQUENCE, true, {1, 2, 3, 4, 5, 6, 7, 8, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 14},
-        {CONVOLV_FRAMING_UDP_SEQUENCE, false, {8, 7, 6, 5, 4, 3, 2, 1, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00}, 14},
+        {CONVOLV_FRAMING_UDP_SEQUENCE,
+         true,
+         {1, 2, 3, 4, 5, 6, 7, 8, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00},
+         14},
+        {CONVOLV_FRAMING_UDP_SEQUENCE,
+         false,
+         {8, 7, 6, 5, 4, 3, 2, 1, 0x7f, 0xff, 0x80, 0x00, 0x40, 0x00},
+         14},
     };
     static const double values[3] = {1.5, -1.5, 0.5};
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
         int plain = socket(AF_INET, SOCK_DGRAM, 0);
-        struct sockaddr_in bound = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in bound = {.sin_family = AF_INET,
+                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         socklen_t length = sizeof bound;
         assert_int_equal(bind(plain, (struct sockaddr *)&bound, sizeof bound), 0);
         assert_int_equal(getsockname(plain, (struct sockaddr *)&bound, &length), 0);
@@ -477,7 +501,8 @@ static void test_refusals(void **state)
         struct convolv_sender *sender;
         struct convolv_problem problem = {0};
         if (convolv_sender_open(&options, &sender, &problem) >= 0)
-            fail_msg("%s %s %u was not refused", table[t].address, table[t].format, table[t].channels);
+            fail_msg("%s %s %u was not refused", table[t].address, table[t].format,
+                     table[t].channels);
         assert_null(sender);
         if (strstr(problem.text, table[t].word) == NULL)
             fail_msg("'%s' does not say '%s'", problem.text, table[t].word);
@@ -497,12 +522,16 @@ static void test_sdp(void **state)
     } table[] = {
         {"v=0\r\nc=IN IP4 239.1.2.3/8\r\nm=audio 5004 RTP/AVP 96\r\na=rtpmap:96 L24/48000/4\r\n",
          "239.1.2.3:5004", "L24", 4, 48000, 1, 96},
-        {"c=IN IP6 ff15::1\nm=audio 5006 RTP/AVP 11\na=rtpmap:11 L16/44100\na=unknown:1\n", "[ff15::1]:5006", "L16", 1,
-         44100, 1, 11},
-        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/48000/4000000000\n", NULL, NULL, 0, 0, 0, 0},
-        {"c=IN IP4 127.0.0.1\nm=audio 70000 RTP/AVP 97\na=rtpmap:97 L16/48000/4\n", NULL, NULL, 0, 0, 0, 0},
-        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:98 L16/48000/4\n", NULL, NULL, 0, 0, 0, 0},
-        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n", NULL, NULL, 0, 0, 0, 0},
+        {"c=IN IP6 ff15::1\nm=audio 5006 RTP/AVP 11\na=rtpmap:11 L16/44100\na=unknown:1\n",
+         "[ff15::1]:5006", "L16", 1, 44100, 1, 11},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:97 L16/48000/4000000000\n", NULL,
+         NULL, 0, 0, 0, 0},
+        {"c=IN IP4 127.0.0.1\nm=audio 70000 RTP/AVP 97\na=rtpmap:97 L16/48000/4\n", NULL, NULL, 0,
+         0, 0, 0},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:98 L16/48000/4\n", NULL, NULL, 0, 0,
+         0, 0},
+        {"c=IN IP4 127.0.0.1\nm=audio 5004 RTP/AVP 97\na=rtpmap:97 opus/48000/2\n", NULL, NULL, 0,
+         0, 0, 0},
         {"", NULL, NULL, 0, 0, 0, 0},
     };
     for (size_t t = 0; t < sizeof table / sizeof *table; t++) {
@@ -519,7 +548,8 @@ static void test_sdp(void **state)
         assert_string_equal(options.address, table[t].address);
         assert_string_equal(options.format, table[t].format);
         assert_int_equal(options.channels, table[t].channels);
-        assert_true(options.rate_hz == table[t].rate_hz && options.full_scale == table[t].full_scale);
+        assert_true(options.rate_hz == table[t].rate_hz &&
+                    options.full_scale == table[t].full_scale);
         assert_int_equal(options.payload_type, table[t].payload_type);
     }
 }
@@ -527,8 +557,9 @@ static void test_sdp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_block_fields), cmocka_unit_test(test_scripts),  cmocka_unit_test(test_model),
-        cmocka_unit_test(test_hostile),      cmocka_unit_test(test_loopback), cmocka_unit_test(test_framings),
+        cmocka_unit_test(test_block_fields), cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_model),        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_loopback),     cmocka_unit_test(test_framings),
         cmocka_unit_test(test_refusals),     cmocka_unit_test(test_sdp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

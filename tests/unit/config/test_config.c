@@ -23,7 +23,7 @@
 #define FILTER "[filter f]\ntype = identity\n"
 #define SINK   "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:6000\n"
 
-/* ---- what a valid text becomes ------------------------------------------------------------- */
+/* ---- what a valid text becomes ----------------------------------------------------------- */
 
 static struct config *load_good(const char *text)
 {
@@ -210,12 +210,12 @@ static void chains_take_what_is_before_them(void **state)
 static void decimation_divides_the_rate(void **state)
 {
     (void)state;
-    struct config *config =
-        load_good("[stream first]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f\ndecimate = 8\n"
-                  "[stream next]\nsource = stream first\nfilter = f\ndecimate = 5\nblock = 1 ms\n"
-                  "[stream last]\nsource = stream next\nfilter = f\n"
-                  "[filter f]\ntype = lowpass\ncutoff = 10 kHz\n"
-                  "[sink s]\ntype = recording\nstream = last\npath = r.wav\n");
+    struct config *config = load_good(
+        "[stream first]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f\ndecimate = 8\n"
+        "[stream next]\nsource = stream first\nfilter = f\ndecimate = 5\nblock = 1 ms\n"
+        "[stream last]\nsource = stream next\nfilter = f\n"
+        "[filter f]\ntype = lowpass\ncutoff = 10 kHz\n"
+        "[sink s]\ntype = recording\nstream = last\npath = r.wav\n");
     static const struct {
         double rate_hz, output_rate_hz;
         uint32_t decimate, total;
@@ -252,7 +252,7 @@ static void generators_speak_in_the_unit(void **state)
     config_free(config);
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- text -------------------------------------------------------------------------------- */
 
 static void spelling_that_is_allowed(void **state)
 {
@@ -298,17 +298,22 @@ static void results_as_the_sinks_want_them(void **state)
         {WAV("w", "format = s16\nfull scale = 3 V\n"), "s16le", 1.0 / 3},
         {WAV("w", "record = input\n"), NULL, 0},
         {WAV("w", "record = input\n") RTP("6000", "format = L16\nfull scale = 1 V\n"), "s16be", 1},
-        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L16\nfull scale = 4 V\n"),
-         "s16be", 0.25},
-        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L16\nfull scale = 5 V\n"), NULL,
-         0},
-        {RTP("6000", "format = L16\nfull scale = 4 V\n") RTP("6002", "format = L24\nfull scale = 4 V\n"), NULL,
-         0},
-        {RTP("6000", "format = L16\nfull scale = 4 V\n") WAV("w", "format = s16\nfull scale = 4 V\n"), NULL,
-         0},
-        {RTP("6000", "format = L16\nfull scale = 4 V\n") "[sink o]\ntype = osc\nstream = a\n", NULL, 0},
         {RTP("6000", "format = L16\nfull scale = 4 V\n")
-         "[stream b]\nsource = stream a\nfilter = f\n",
+             RTP("6002", "format = L16\nfull scale = 4 V\n"),
+         "s16be", 0.25},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n")
+             RTP("6002", "format = L16\nfull scale = 5 V\n"),
+         NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n")
+             RTP("6002", "format = L24\nfull scale = 4 V\n"),
+         NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n")
+             WAV("w", "format = s16\nfull scale = 4 V\n"),
+         NULL, 0},
+        {RTP("6000", "format = L16\nfull scale = 4 V\n") "[sink o]\ntype = osc\nstream = a\n", NULL,
+         0},
+        {RTP("6000",
+             "format = L16\nfull scale = 4 V\n") "[stream b]\nsource = stream a\nfilter = f\n",
          NULL, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -355,7 +360,7 @@ static void a_stream_hash_is_of_what_it_is_made_of(void **state)
 {
     (void)state;
 #define BASE(block_a, taps_f, taps_g, more)                                                        \
-    "[stream a]\nsource = generator\nrate = 500 kHz\nblock = " block_a "\nfilter = f\n"             \
+    "[stream a]\nsource = generator\nrate = 500 kHz\nblock = " block_a "\nfilter = f\n"            \
     "[stream b]\nsource = generator\nrate = 500 kHz\nfilter = g\n"                                 \
     "[stream c]\nsource = stream a\nfilter = g\n"                                                  \
     "[filter f]\ntype = lowpass\ncutoff = 50 kHz\ntaps = " taps_f "\n"                             \
@@ -364,10 +369,11 @@ static void a_stream_hash_is_of_what_it_is_made_of(void **state)
         const char *text, *same;
     } table[] = {
         {"# a comment\n" BASE(" 1024 ", "101", "101", ""), "abc"},
-        {BASE("512", "101", "101", ""), "b"},   /* what c reads has changed */
+        {BASE("512", "101", "101", ""), "b"}, /* what c reads has changed */
         {BASE("1024", "103", "101", ""), "b"},
         {BASE("1024", "101", "103", ""), "a"},
-        {BASE("1024", "101", "101", "[sink s]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6000\n"), "ac"},
+        {BASE("1024", "101", "101", "[sink s]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6000\n"),
+         "ac"},
         {BASE("1024", "101", "101", "[daemon]\nlog level = debug\n"), "abc"},
         {BASE("1024", "101", "101", "[device]\nbatches = 5\n"), "abc"},
     };
@@ -443,19 +449,17 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
     free(text);
 }
 
-/* ---- files --------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------- */
 
 static void fragments_override_key_by_key(void **state)
 {
     (void)state;
     scratch_make("conf.d");
-    const char *path =
-        scratch_write("main.conf", STREAM
-                      "block = 64\nroute = 1 -> f -> 1\nroute = 2 -> f -> 2\n" FILTER
-                      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
+    const char *path = scratch_write("main.conf", STREAM
+                                     "block = 64\nroute = 1 -> f -> 1\nroute = 2 -> f -> 2\n" FILTER
+                                     "[sink s]\ntype = recording\nstream = a\npath = x.wav\n");
     scratch_write("conf.d/20.conf", "[stream a]\nchannels = 4\nroute = 4 -> f -> 1\n");
-    scratch_write("conf.d/10.conf",
-                  "[stream a]\nchannels = 3\nblock =\n[sink s]\npath = y.wav\n");
+    scratch_write("conf.d/10.conf", "[stream a]\nchannels = 3\nblock =\n[sink s]\npath = y.wav\n");
     scratch_write("conf.d/ignored.txt", "[nonsense\n");
     scratch_write("conf.d/.hidden.conf", "[nonsense\n");
     struct config *config;

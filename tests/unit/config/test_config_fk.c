@@ -1,6 +1,6 @@
 /*
- * Velocity filters in a configuration: which edges and taps a stream gets, what is refused and where,
- * and what `--check` and `--design` say of them.
+ * Velocity filters in a configuration: which edges and taps a stream gets, what is refused and
+ * where, and what `--check` and `--design` say of them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -109,20 +109,25 @@ static void what_cannot_work_is_refused_in_its_line(void **state)
         unsigned line;
         const char *words;
     } cases[] = {
-        {STREAM("2", "filter = fan, fan") FAN, 6, "combines all channels, `filter` names it for one"},
+        {STREAM("2", "filter = fan, fan") FAN, 6,
+         "combines all channels, `filter` names it for one"},
         {STREAM("2", "route = 1 -> fan -> 1") FAN, 6, "combines all channels, `route` names it"},
         {STREAM("1", "filter = fan") FAN, 11, "needs a stream whose channels are a line array"},
-        {STREAM("8", "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 1200 m/s\n"
-                                     "velocity high = 5000 m/s\nhigh = 150 kHz\ntaps = 255\n",
+        {STREAM("8",
+                "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 1200 m/s\n"
+                                "velocity high = 5000 m/s\nhigh = 150 kHz\ntaps = 255\n",
          14, "beyond the spatial Nyquist 1/(2 spacing) = 100 per metre"},
-        {STREAM("8", "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 1200 m/s\n"
-                                     "velocity high = 5000 m/s\nhigh = 150 kHz\ntaps = 255\n",
+        {STREAM("8",
+                "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 1200 m/s\n"
+                                "velocity high = 5000 m/s\nhigh = 150 kHz\ntaps = 255\n",
          14, "write a velocity of at least 1500 m/s, or lower `high = 120000 Hz` at most"},
-        {STREAM("8", "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 6000 m/s\n"
-                                     "high = 150 kHz\ntaps = 254\n",
+        {STREAM("8",
+                "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 6000 m/s\n"
+                                "high = 150 kHz\ntaps = 254\n",
          16, "write 255"},
-        {STREAM("8", "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 6000 m/s\n"
-                                     "high = 150 kHz\ntaps = 255\npadding = 6\n",
+        {STREAM("8",
+                "filter = fan") "[filter fan]\ntype = fk\nspacing = 5 mm\nvelocity low = 6000 m/s\n"
+                                "high = 150 kHz\ntaps = 255\npadding = 6\n",
          17, "write at least 7"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -163,9 +168,13 @@ static void the_resolution_stands_beside_each_rejection(void **state)
     assert_int_equal(check_print(config, file, &errors), 0);
     fclose(file);
     static const char *const words[] = {
-        "fan fan", "passes waves of 1600 to 5000 m/s towards higher channels",
+        "fan fan",
+        "passes waves of 1600 to 5000 m/s towards higher channels",
         "from 40 kHz to 150 kHz; 20 channels 5 mm apart, spatial Nyquist 1/(2 spacing) = 100 /m",
-        "channels 6 to 15", "end channels", "all channels", "(400 edges)"};
+        "channels 6 to 15",
+        "end channels",
+        "all channels",
+        "(400 edges)"};
     expect_words(report, words, sizeof words / sizeof words[0]);
     assert_int_equal(times(report, "rejection "), 3);
     assert_int_equal(times(report, "dB, resolution 1/(M spacing) = 10 /m\n"), 3);

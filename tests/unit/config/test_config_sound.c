@@ -15,10 +15,11 @@
 #include "tests/support/config_samples.h"
 #include "io/sound/card.h"
 
-#define CARD   "[stream a]\nsource = portaudio\ncard = fire*\nrate = 48 kHz\nchannels = 2\nfilter = f\n"
-#define FILTER "[filter f]\ntype = identity\n"
-#define SINK   "[sink s]\ntype = portaudio\nstream = a\ncard = fire*\n"
-#define RECORDING  "[sink s]\ntype = recording\nstream = a\npath = r.wav\n"
+#define CARD                                                                                       \
+    "[stream a]\nsource = portaudio\ncard = fire*\nrate = 48 kHz\nchannels = 2\nfilter = f\n"
+#define FILTER    "[filter f]\ntype = identity\n"
+#define SINK      "[sink s]\ntype = portaudio\nstream = a\ncard = fire*\n"
+#define RECORDING "[sink s]\ntype = recording\nstream = a\npath = r.wav\n"
 
 static const struct {
     const char *text;
@@ -34,7 +35,8 @@ static const struct {
      "`device period = 1 s` is 48000 frames; write 16 … 8192"},
     {CARD SINK "format = s16be\n" FILTER, 11, false, "sound cards take samples little-endian"},
     {CARD SINK "latency = 1 min\n" FILTER, 11, false, "write 1 … 1048576"},
-    {CARD SINK "duplex = yes\n" FILTER, 11, false, "no stream captures from `fire*` with duplex = yes"},
+    {CARD SINK "duplex = yes\n" FILTER, 11, false,
+     "no stream captures from `fire*` with duplex = yes"},
     {CARD "duplex = yes\n" SINK "host api = jack\nduplex = yes\n" FILTER, 13, false,
      "no stream captures from `fire*` with duplex = yes"},
     {CARD "duplex = yes\n" SINK "duplex = yes\n[sink t]\ntype = portaudio\nstream = a\ncard = "
@@ -80,7 +82,9 @@ static struct config *load(const char *text)
 static void a_stream_becomes_a_request(void **state)
 {
     (void)state;
-    struct config *config = load(CARD "channel map = 7, 2\nformat = s24\nhost api = alsa\nblock = 128 frames\n" RECORDING FILTER);
+    struct config *config = load(
+        CARD
+        "channel map = 7, 2\nformat = s24\nhost api = alsa\nblock = 128 frames\n" RECORDING FILTER);
     const struct sound_options *sound = config->streams[0].source.sound;
     assert_non_null(sound);
     assert_true(config->streams[0].live);

@@ -139,7 +139,7 @@ static void same_bits_after_the_device_is_rebuilt(void **state)
     }
 }
 
-/* ---- items made by hand --------------------------------------------------------------------- */
+/* ---- items made by hand ------------------------------------------------------------------ */
 
 /* A ring that holds the whole signal from position 0, every frame present unless the signal says
  * otherwise. */

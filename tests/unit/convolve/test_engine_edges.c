@@ -206,9 +206,10 @@ static void million_taps(const char *variant, uint32_t fft, uint32_t partitions)
     if (!good)
         fail_msg("2^20 taps: error %.3g of %.3g, largest %.3g of %.3g", bound.e2, bound.limit2,
                  bound.e_max, bound.limit_max);
-    print_message("2^20 taps at block 64 by %s: relative error %.2g, %.1f s in all, %.1f ms a block\n",
-                  variant, bound.e2 / bound.want2, (double)(clock_monotonic_ns() - begin_ns) * 1e-9,
-                  (double)(batch->completed_ns - batch->started_ns) * 1e-6 / BLOCKS);
+    print_message(
+        "2^20 taps at block 64 by %s: relative error %.2g, %.1f s in all, %.1f ms a block\n",
+        variant, bound.e2 / bound.want2, (double)(clock_monotonic_ns() - begin_ns) * 1e-9,
+        (double)(batch->completed_ns - batch->started_ns) * 1e-6 / BLOCKS);
     engine_batch_release(engine, batch);
     engine_ring_close(engine, ring);
     test_plan_free(&plan);

@@ -1,8 +1,8 @@
 /*
  * What goes wrong, on purpose: a variant with wrong spectra is refused and the next one
  * taken, memory that runs out says what to raise, a missing device lists those present,
- * a damaged binary cache costs a build and nothing else, a full disk no more, a byte beside a piece of
- * device memory is noticed, and a first batch meets no page fault.
+ * a damaged binary cache costs a build and nothing else, a full disk no more, a byte beside a piece
+ * of device memory is noticed, and a first batch meets no page fault.
  */
 #include <dirent.h>
 #include <setjmp.h>
@@ -321,8 +321,8 @@ static void kernels_directory_wins_by_name(void **state)
 {
     (void)state;
     const char *directory = scratch_make("kernels");
-    const char *path = scratch_write("kernels/local.cl",
-                                     "#include \"arguments.clh\"\nthis is no kernel\n");
+    const char *path =
+        scratch_write("kernels/local.cl", "#include \"arguments.clh\"\nthis is no kernel\n");
     struct engine *engine = NULL;
     struct problem problem = {0};
     assert_int_equal(

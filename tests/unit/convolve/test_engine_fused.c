@@ -74,7 +74,7 @@ static void shapes_are_as_defined(void **state)
     print_message("largest error %.2g\n", worst);
 }
 
-/* ---- reports, gaps and wrong samples ------------------------------------------------------ */
+/* ---- reports, gaps and wrong samples ----------------------------------------------------- */
 
 enum { HOP = 700, BLOCKS = 7, CHANNELS = 6 };
 
@@ -169,7 +169,7 @@ static void reports_say_what_was_seen(void **state)
     }
 }
 
-/* ---- single batches ------------------------------------------------------------------------ */
+/* ---- single batches ---------------------------------------------------------------------- */
 
 /* Submits `blocks` blocks from the epoch's block `first` on; the caller releases the batch. */
 static struct batch *run_blocks(const struct test_plan *plan, const struct test_signal *signal,

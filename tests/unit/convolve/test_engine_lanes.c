@@ -196,7 +196,10 @@ static void own_width(void **state)
     const struct {
         uint32_t channels, asked, want; /* 0: refused */
     } given[] = {
-        {16, 0, own}, {1, 0, own < 8 ? own : 8}, {2, 5, 0}, {2, 32, 0},
+        {16, 0, own},
+        {1, 0, own < 8 ? own : 8},
+        {2, 5, 0},
+        {2, 32, 0},
     };
     for (size_t i = 0; i < sizeof given / sizeof given[0]; i++) {
         struct test_signal *signal = signal_noise("s16le", given[i].channels, 64, i);
@@ -256,9 +259,9 @@ static void who_takes_what(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(shapes),         cmocka_unit_test(channels_stay_apart),
-        cmocka_unit_test(full_scale),     cmocka_unit_test(gaps_and_batches),
-        cmocka_unit_test(own_width),      cmocka_unit_test(who_takes_what),
+        cmocka_unit_test(shapes),     cmocka_unit_test(channels_stay_apart),
+        cmocka_unit_test(full_scale), cmocka_unit_test(gaps_and_batches),
+        cmocka_unit_test(own_width),  cmocka_unit_test(who_takes_what),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

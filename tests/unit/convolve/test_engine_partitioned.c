@@ -39,8 +39,8 @@ static void prepare(struct test_plan *plan, const struct test_signal *signal, in
     assert_true(info->partitions < shapes[i].taps / (info->fft - shapes[i].hop));
 }
 
-/* A frame of so many channels that the self-test's ring holds less than the filter: what lies before
- * its epoch is silence, not the newest frames. */
+/* A frame of so many channels that the self-test's ring holds less than the filter: what lies
+ * before its epoch is silence, not the newest frames. */
 static void prepared_with_many_channels(void **state)
 {
     (void)state;

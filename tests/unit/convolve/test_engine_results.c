@@ -10,12 +10,12 @@
 #include "convolve/hooks.h"
 #include "tests/support/engine_results.h"
 
-static const char *const variants[] = {"local",       "general",             "direct",
-                                       "overlap-add", "overlap-add-general", "partitioned", "host"};
+static const char *const variants[] = {
+    "local", "general", "direct", "overlap-add", "overlap-add-general", "partitioned", "host"};
 
 enum { VARIANTS = sizeof variants / sizeof variants[0] };
 
-/* ---- tests ---------------------------------------------------------------------------------------- */
+/* ---- tests ------------------------------------------------------------------------------- */
 
 static void every_variant(void **state)
 {
@@ -58,9 +58,8 @@ static void vectors(void **state)
         enum output_form form;
         int formats;
     } given[] = {
-        {16, 1, 50, OUTPUT_REAL, 7}, {1, 1, 150, OUTPUT_REAL, 2},
-        {2, 3, 50, OUTPUT_REAL, 1},  {8, 1, 50, OUTPUT_ENVELOPE, 2},
-        {16, 2, 50, OUTPUT_REAL, 1}, {3, 1, 50, OUTPUT_COMPLEX, 2},
+        {16, 1, 50, OUTPUT_REAL, 7},    {1, 1, 150, OUTPUT_REAL, 2}, {2, 3, 50, OUTPUT_REAL, 1},
+        {8, 1, 50, OUTPUT_ENVELOPE, 2}, {16, 2, 50, OUTPUT_REAL, 1}, {3, 1, 50, OUTPUT_COMPLEX, 2},
     };
     if (!harness_runs(engine, "lanes"))
         skip();
@@ -130,8 +129,8 @@ static void the_self_test_sees_through_codes(void **state)
     signal_free(signal);
 }
 
-/* With kernels as for a GPU, and results that are copied. `direct` alone: PoCL takes most of a minute
- * to compile `local` for many work-items; a GPU runs it in the tests above. */
+/* With kernels as for a GPU, and results that are copied. `direct` alone: PoCL takes most of a
+ * minute to compile `local` for many work-items; a GPU runs it in the tests above. */
 static void as_on_a_gpu(void **state)
 {
     harness_engine_close(engine);

@@ -45,17 +45,18 @@ static void small_shapes(void **state)
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             if (shapes[i].local != (local != 0) || !harness_runs(engine, shapes[i].variant))
                 continue;
-            struct test_signal *signal =
-                signal_noise(shapes[i].format, shapes[i].channels, shapes[i].taps + 4 * shapes[i].hop, i);
+            struct test_signal *signal = signal_noise(shapes[i].format, shapes[i].channels,
+                                                      shapes[i].taps + 4 * shapes[i].hop, i);
             signal_absent(signal, shapes[i].hop / 2, shapes[i].hop);
             struct test_plan plan;
-            test_plan_diagonal(&plan, signal, shapes[i].hop, shapes[i].taps, shapes[i].form != OUTPUT_REAL,
-                               shapes[i].form);
+            test_plan_diagonal(&plan, signal, shapes[i].hop, shapes[i].taps,
+                               shapes[i].form != OUTPUT_REAL, shapes[i].form);
             plan.spec.variant = shapes[i].variant;
             plan.spec.fft = shapes[i].fft;
             plan.spec.blocks_max = 2;
             test_plan_prepare(engine, &plan, signal);
-            struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = i, .ring_offset = 7});
+            struct test_run run =
+                run_plan(engine, &plan, signal, &(struct run_options){.seed = i, .ring_offset = 7});
             expect_convolution(shapes[i].variant, &plan, signal, &run, 0, run.frames);
             print_message("%s on %s: as defined\n", shapes[i].variant, engine_device(engine)->name);
             test_run_free(&run);

@@ -1,6 +1,6 @@
 /*
- * The ground floor: histogram, SPSC ring, errors, clocks, powers of two, random numbers. Each oracle is the
- * definition: a sorted list for quantiles, a counter for the ring.
+ * The ground floor: histogram, SPSC ring, errors, clocks, powers of two, random numbers. Each
+ * oracle is the definition: a sorted list for quantiles, a counter for the ring.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,8 +23,8 @@
 static void histogram_quantile_of_one_value(void **state)
 {
     (void)state;
-    static const int64_t values[] = {0,    1,     31,      32,         63,            64,           65,
-                                     1000, 65535, 1234567, 1000000000, 1000000000000, 1099511627775};
+    static const int64_t values[] = {
+        0, 1, 31, 32, 63, 64, 65, 1000, 65535, 1234567, 1000000000, 1000000000000, 1099511627775};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         struct histogram histogram;
         histogram_reset(&histogram);
@@ -75,7 +75,8 @@ static void histogram_quantiles_of_many(void **state)
         int64_t exact = values[rank > 0 ? rank - 1 : 0];
         int64_t got = histogram_quantile(&histogram, quantiles[i]);
         if (got < exact || got > exact + exact / 32)
-            fail_msg("quantile %g: %lld, exact %lld", quantiles[i], (long long)got, (long long)exact);
+            fail_msg("quantile %g: %lld, exact %lld", quantiles[i], (long long)got,
+                     (long long)exact);
     }
 }
 
@@ -149,7 +150,7 @@ static void spsc_between_two_threads(void **state)
     spsc_close(&ring);
 }
 
-/* ---- errors, clocks, numbers --------------------------------------------------------------- */
+/* ---- errors, clocks, numbers ------------------------------------------------------------- */
 
 static void errors_have_names_and_sentences(void **state)
 {
@@ -233,7 +234,8 @@ static void random_numbers_are_seeded_and_bounded(void **state)
     }
     /* Five standard errors of the mean and of the variance. */
     assert_true(sum / COUNT < 5 / 316.2 && sum / COUNT > -5 / 316.2);
-    assert_true(squares / COUNT > 1 - 5 * 1.4143 / 316.2 && squares / COUNT < 1 + 5 * 1.4143 / 316.2);
+    assert_true(squares / COUNT > 1 - 5 * 1.4143 / 316.2 &&
+                squares / COUNT < 1 + 5 * 1.4143 / 316.2);
 }
 
 static void powers_of_two_are_the_least_that_suffice(void **state)

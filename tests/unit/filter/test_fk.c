@@ -15,7 +15,7 @@
 
 #include "filter/fk.h"
 
-#define PI 3.14159265358979323846264338328
+#define PI      3.14159265358979323846264338328
 #define RATE_HZ 1e6
 
 /* 24 sensors 5 mm apart: resolution 8.33 /m, spatial Nyquist 100 /m. */
@@ -60,8 +60,8 @@ static void drop(const struct fk_spec *spec, struct taps **sets)
     taps_sets_free(sets, 2 * spec->channels - 1);
 }
 
-/* y_m[t] = sum over n and k of h_(m-n)[k] x_n[t-k] for x_n(t) = sin(2 pi f (t - n·spacing·slowness)),
- * t in samples at `at`. */
+/* y_m[t] = sum over n and k of h_(m-n)[k] x_n[t-k] for x_n(t) = sin(2 pi f (t -
+ * n·spacing·slowness)), t in samples at `at`. */
 static double filtered(const struct fk_spec *spec, struct taps *const *sets, uint32_t channel,
                        double frequency_hz, double slowness, double at)
 {
@@ -75,7 +75,8 @@ static double filtered(const struct fk_spec *spec, struct taps *const *sets, uin
     return sum;
 }
 
-/* Complex gain of a plane wave at a channel against the wave there, the filter's delay taken out. */
+/* Complex gain of a plane wave at a channel against the wave there, the filter's delay taken out.
+ */
 static double gain_of(const struct fk_spec *spec, struct taps *const *sets, uint32_t channel,
                       double frequency_hz, double slowness, double *phase)
 {
@@ -94,7 +95,7 @@ static double db(double gain)
     return 20 * log10(fmax(gain, 1e-15));
 }
 
-/* ---- waves -------------------------------------------------------------------------------- */
+/* ---- waves ------------------------------------------------------------------------------- */
 
 static void rejecting(struct fk_spec *spec)
 {
@@ -160,8 +161,8 @@ static void waves_pass_by_velocity_and_direction(void **state)
         double level = db(gain_of(&spec, sets, spec.channels / 2, waves[i].frequency_hz,
                                   waves[i].slowness, &phase));
         if (!(level >= waves[i].least_db && level <= waves[i].most_db))
-            fail_msg("%s: %.2f dB at the middle channel, expected %g to %g dB", waves[i].name, level,
-                     waves[i].least_db, waves[i].most_db);
+            fail_msg("%s: %.2f dB at the middle channel, expected %g to %g dB", waves[i].name,
+                     level, waves[i].least_db, waves[i].most_db);
         /* What passes is neither late nor early. */
         if (waves[i].least_db > -1 && fabs(phase) > 0.05)
             fail_msg("%s: comes out %g rad late", waves[i].name, -phase);
@@ -169,7 +170,7 @@ static void waves_pass_by_velocity_and_direction(void **state)
     }
 }
 
-/* ---- the taps ------------------------------------------------------------------------------ */
+/* ---- the taps ---------------------------------------------------------------------------- */
 
 static void what_is_rejected_is_what_would_pass(void **state)
 {
@@ -212,12 +213,13 @@ static void the_ends_of_the_array_do_not_wrap(void **state)
     (void)state;
     struct taps **sets = make(&fan);
     double here = energy(sets[fan.channels - 1]);
-    /* From one end to the other there is next to nothing; a wrap would bring what neighbours get. */
+    /* From one end to the other there is next to nothing; a wrap would bring what neighbours get.
+     */
     double far = energy(sets[0]) + energy(sets[2 * fan.channels - 2]);
     double near = energy(sets[fan.channels]);
     if (!(far < 1e-3 * here && near > 0.1 * here))
-        fail_msg("energy %g at the sensor itself, %g from its neighbour, %g from the far ends", here, near,
-                 far);
+        fail_msg("energy %g at the sensor itself, %g from its neighbour, %g from the far ends",
+                 here, near, far);
     drop(&fan, sets);
 }
 
@@ -229,7 +231,7 @@ static void an_edge_finds_its_set(void **state)
             assert_int_equal(fk_set(5, n, m), 4 + (int)m - (int)n);
 }
 
-/* ---- the figures ---------------------------------------------------------------------------- */
+/* ---- the figures ------------------------------------------------------------------------- */
 
 static void gains_are_those_of_waves(void **state)
 {
@@ -296,7 +298,7 @@ static void a_fan_below_the_resolution_has_no_ripple(void **state)
     drop(&spec, sets);
 }
 
-/* ---- what is refused ------------------------------------------------------------------------- */
+/* ---- what is refused --------------------------------------------------------------------- */
 
 static void what_cannot_work_is_refused(void **state)
 {
@@ -335,7 +337,8 @@ static void what_cannot_work_is_refused(void **state)
             fail_msg("case %zu: refused: %s", i, problem.text);
         if (cases[i].words != NULL &&
             (error != ERROR_CONFIG || strstr(problem.text, cases[i].words) == NULL))
-            fail_msg("case %zu: expected \"%s\", got %d: %s", i, cases[i].words, error, problem.text);
+            fail_msg("case %zu: expected \"%s\", got %d: %s", i, cases[i].words, error,
+                     problem.text);
     }
 }
 
@@ -348,8 +351,14 @@ static void the_mask_is_a_tapered_fan(void **state)
         double velocity, shift; /* slowness = 1/velocity + shift · width of the edge */
         double gain;
     } points[] = {
-        {1600, 0, 0.5}, {1600, 0.5, 0}, {1600, -0.5, 1}, {5000, 0, 0.5},
-        {5000, -0.5, 0}, {5000, 0.5, 1}, {1600, 0.25, 0.14644660940672624}, {-2500, 0, 0},
+        {1600, 0, 0.5},
+        {1600, 0.5, 0},
+        {1600, -0.5, 1},
+        {5000, 0, 0.5},
+        {5000, -0.5, 0},
+        {5000, 0.5, 1},
+        {1600, 0.25, 0.14644660940672624},
+        {-2500, 0, 0},
     };
     for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
         double k = 100e3 * (1 / points[i].velocity + points[i].shift * wide);

@@ -54,12 +54,13 @@ static int set_up(void **state)
         enum filter_type type;
         uint32_t taps;
     } rows[FILTERS] = {
-        [LONG] = {"long", FILTER_LOWPASS, 101},      [SHORT] = {"short", FILTER_LOWPASS, 41},
-        [EVEN] = {"even", FILTER_LOWPASS, 60},       [UNIT] = {"unit", FILTER_IDENTITY, 0},
+        [LONG] = {"long", FILTER_LOWPASS, 101},          [SHORT] = {"short", FILTER_LOWPASS, 41},
+        [EVEN] = {"even", FILTER_LOWPASS, 60},           [UNIT] = {"unit", FILTER_IDENTITY, 0},
         [PER_CHANNEL] = {"per-channel", FILTER_FILE, 0},
     };
     for (int f = 0; f < FILTERS; f++) {
-        filters[f] = (struct config_filter){.name = rows[f].name, .place = {"a.conf", 10u + (unsigned)f}};
+        filters[f] =
+            (struct config_filter){.name = rows[f].name, .place = {"a.conf", 10u + (unsigned)f}};
         filter_defaults(&filters[f].spec, rows[f].type);
         filters[f].spec.design.cutoff_hz = 200;
         filters[f].spec.design.taps = rows[f].taps;
@@ -81,7 +82,8 @@ static int make(const struct config_edge *edges, uint32_t count, struct stream_f
 {
     static const struct config_place place = {"a.conf", 3};
     const struct config config = {.filters = filters, .filter_count = FILTERS};
-    struct config_stream stream = {.name = "s", .place = place, .edges = edges, .edge_count = count};
+    struct config_stream stream = {
+        .name = "s", .place = place, .edges = edges, .edge_count = count};
     stream.source.rate_hz = RATE_HZ;
     return stream_filters_make(&config, &stream, out, problem);
 }
@@ -118,7 +120,8 @@ static void every_edge_gets_its_filter_at_one_delay(void **state)
             struct taps **alone;
             uint32_t count;
             assert_int_equal(
-                filter_make(&filters[edge->filter].spec, RATE_HZ, &alone, &count, NULL, &problem), 0);
+                filter_make(&filters[edge->filter].spec, RATE_HZ, &alone, &count, NULL, &problem),
+                0);
             const struct taps *want = alone[count > 1 ? edge->input : 0];
             const struct taps *taps = got.taps[got.edges[e].taps];
             uint32_t zeros = (uint32_t)(got.delay_frames - want->delay_frames);
@@ -128,7 +131,8 @@ static void every_edge_gets_its_filter_at_one_delay(void **state)
             for (uint32_t n = 0; n < taps->count; n++) {
                 double expected = n < zeros ? 0 : want->re[n - zeros];
                 if (taps->re[n] != expected)
-                    fail_msg("case %zu edge %u tap %u: %g, expected %g", i, e, n, taps->re[n], expected);
+                    fail_msg("case %zu edge %u tap %u: %g, expected %g", i, e, n, taps->re[n],
+                             expected);
             }
             taps_sets_free(alone, count);
         }
@@ -144,11 +148,15 @@ static void what_cannot_share_a_delay_is_refused(void **state)
         uint32_t count;
         const char *says;
     } cases[] = {
-        {{{0, 0, LONG, 1}, {0, 1, EVEN, 1}}, 2,
-         "a.conf:3: the filters of stream s are delayed by 50 and 29.5 frames; all channels share one "
+        {{{0, 0, LONG, 1}, {0, 1, EVEN, 1}},
+         2,
+         "a.conf:3: the filters of stream s are delayed by 50 and 29.5 frames; all channels share "
+         "one "
          "delay, so give them all an odd number of taps, or set `delay`"},
-        {{{2, 0, PER_CHANNEL, 1}}, 1,
-         "a.conf:3: stream s uses filter per-channel for channel 3, but its file has taps for 2 channels; "
+        {{{2, 0, PER_CHANNEL, 1}},
+         1,
+         "a.conf:3: stream s uses filter per-channel for channel 3, but its file has taps for 2 "
+         "channels; "
          "write one channel for all, or one for each"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

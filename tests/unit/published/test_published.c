@@ -50,7 +50,7 @@ static void expect_close(const char *what, const float *got, const double *want,
         fail_msg("%s: ||e||/||y|| = %g, allowed %g", what, bound.e2 / bound.want2, error_allowed);
 }
 
-/* ---- Burtsev 2025 ------------------------------------------------------------------------- */
+/* ---- Burtsev 2025 ------------------------------------------------------------------------ */
 
 static void multiple_convolution(void **state)
 {
@@ -112,7 +112,7 @@ static void reference_is_circular_convolution(void **state)
     free(x), free(y);
 }
 
-/* ---- Burtsev 2022 ------------------------------------------------------------------------- */
+/* ---- Burtsev 2022 ------------------------------------------------------------------------ */
 
 static void single_fft(void **state)
 {
@@ -165,7 +165,7 @@ static void single_fft(void **state)
     lab.group_max = group_max;
 }
 
-/* ---- direct convolution ------------------------------------------------------------------- */
+/* ---- direct convolution ------------------------------------------------------------------ */
 
 static void direct_convolution(void **state)
 {
@@ -203,7 +203,7 @@ static void direct_convolution(void **state)
     }
 }
 
-/* ---- the book's pipeline ------------------------------------------------------------------ */
+/* ---- the book's pipeline ----------------------------------------------------------------- */
 
 static void pipeline(void **state)
 {
@@ -284,7 +284,7 @@ static void fan_keeps_waves_of_its_velocities(void **state)
     }
 }
 
-/* ---- the vector-width probe --------------------------------------------------------------- */
+/* ---- the vector-width probe -------------------------------------------------------------- */
 
 static void vector_width(void **state)
 {

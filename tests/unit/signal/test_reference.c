@@ -81,8 +81,8 @@ static void test_convolution(void **state)
     (void)state;
     static const struct {
         uint32_t frames, taps;
-    } table[] = {{1, 1},    {1, 300},     {300, 1},      {2, 3},        {1023, 2},    {1024, 1},
-                 {1025, 1}, {5000, 1025}, {1025, 5000},  {20000, 129},  {256, 60000}, {70000, 40000}};
+    } table[] = {{1, 1},    {1, 300},     {300, 1},     {2, 3},       {1023, 2},    {1024, 1},
+                 {1025, 1}, {5000, 1025}, {1025, 5000}, {20000, 129}, {256, 60000}, {70000, 40000}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         uint32_t frames = table[i].frames, taps = table[i].taps, total = frames + taps - 1;
         double *x = noise(frames, 1), *h = noise(taps, 2);
@@ -99,7 +99,8 @@ static void test_convolution(void **state)
                 continue;
             double want = reference_dot(x, frames, h, taps, n);
             if (fabs(y[n] - want) > 1e-12 * scale)
-                fail_msg("%u frames, %u taps: y[%u] = %.17g, want %.17g", frames, taps, n, y[n], want);
+                fail_msg("%u frames, %u taps: y[%u] = %.17g, want %.17g", frames, taps, n, y[n],
+                         want);
         }
         free(x);
         free(h);
@@ -123,21 +124,18 @@ static void test_error_bound(void **state)
         double x2, x_max, h_max;
         bool expect;
     } table[] = {
-        {0.0f, 0, 0, 0, true},
-        {1.5e-6f, 2, 1, 1, true},   /* within 1e-6 · 2 and 5e-6 */
-        {2.5e-6f, 2, 1, 1, false},  /* beyond 1e-6 · 2 */
-        {2.5e-6f, 2, 1, 2, true},   /* the filter's gain allows 4e-6 */
+        {0.0f, 0, 0, 0, true},        {1.5e-6f, 2, 1, 1, true}, /* within 1e-6 · 2 and 5e-6 */
+        {2.5e-6f, 2, 1, 1, false},                              /* beyond 1e-6 · 2 */
+        {2.5e-6f, 2, 1, 2, true},                               /* the filter's gain allows 4e-6 */
         {1e-3f, 1000, 1, 1, false}, /* in norm allowed, but one sample too far off */
-        {1e-3f, 1000, 1000, 1, true},
-        {NAN, 1e9, 1e9, 1e9, false},
-        {INFINITY, 1e9, 1e9, 1e9, false},
+        {1e-3f, 1000, 1000, 1, true}, {NAN, 1e9, 1e9, 1e9, false}, {INFINITY, 1e9, 1e9, 1e9, false},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         float got[8] = {1, 99, -1, 99, 1, 99, 1, 99}; /* stride 2 */
         got[2] += table[i].error;
         struct error_bound measured;
-        bool within = error_bound_check(got, 2, want, 4, table[i].x2, table[i].x_max, table[i].h_max,
-                                        &measured);
+        bool within = error_bound_check(got, 2, want, 4, table[i].x2, table[i].x_max,
+                                        table[i].h_max, &measured);
         if (within != table[i].expect)
             fail_msg("row %zu: within %d, want %d (e2 %g of %g, max %g of %g)", i, within,
                      table[i].expect, measured.e2, measured.limit2, measured.e_max,
@@ -153,7 +151,8 @@ static void test_peak_response(void **state)
 {
     (void)state;
     static const double mean[] = {0.25, 0.25, 0.25, 0.25}, alternate[] = {1, -1, 1, -1};
-    static const double re[] = {1, 0, -1, 0}, im[] = {0, 1, 0, -1}; /* exp(i pi n / 2): 4 at a quarter */
+    static const double re[] = {1, 0, -1, 0},
+                        im[] = {0, 1, 0, -1}; /* exp(i pi n / 2): 4 at a quarter */
     assert_true(fabs(taps_peak_response(mean, NULL, 4) - 1.0) < 1e-12);
     assert_true(fabs(taps_peak_response(alternate, NULL, 4) - 4.0) < 1e-12);
     assert_true(fabs(taps_peak_response(re, im, 4) - 4.0) < 1e-12);
@@ -164,9 +163,9 @@ static void test_peak_response(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_hand),       cmocka_unit_test(test_dot_is_compensated),
-        cmocka_unit_test(test_transform),     cmocka_unit_test(test_convolution),
-        cmocka_unit_test(test_error_bound),   cmocka_unit_test(test_peak_response),
+        cmocka_unit_test(test_by_hand),     cmocka_unit_test(test_dot_is_compensated),
+        cmocka_unit_test(test_transform),   cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_error_bound), cmocka_unit_test(test_peak_response),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,9 +38,9 @@ static struct waveform_spec spec_of(enum waveform_kind kind, double rate_hz, uin
 static void test_names(void **state)
 {
     (void)state;
-    static const char *const names[] = {"sine",           "chirp",       "noise", "impulses", "dc",
-                                        "burst-rect",     "burst-triangle", "burst-sine2", "ae",
-                                        "counter"};
+    static const char *const names[] = {"sine", "chirp",      "noise",          "impulses",
+                                        "dc",   "burst-rect", "burst-triangle", "burst-sine2",
+                                        "ae",   "counter"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         enum waveform_kind kind;
         assert_int_equal(waveform_kind_parse(names[i], &kind), 0);
@@ -89,23 +89,48 @@ static void test_definitions(void **state)
 {
     (void)state;
     static const struct waveform_spec table[] = {
-        {.kind = WAVEFORM_SINE, .frequency_hz = 1234.5, .amplitude = 2, .phase_rad = 0.3,
-         .channel_phase_rad = 0.7, .offset = -1},
+        {.kind = WAVEFORM_SINE,
+         .frequency_hz = 1234.5,
+         .amplitude = 2,
+         .phase_rad = 0.3,
+         .channel_phase_rad = 0.7,
+         .offset = -1},
         {.kind = WAVEFORM_SINE, .frequency_hz = 249999, .amplitude = 1},
         {.kind = WAVEFORM_DC, .amplitude = 0.25, .offset = 1},
         {.kind = WAVEFORM_COUNTER, .amplitude = 1},
         {.kind = WAVEFORM_IMPULSES, .amplitude = 3, .period_s = 200e-6, .channel_delay_s = 10e-6},
         {.kind = WAVEFORM_IMPULSES, .amplitude = 3},
-        {.kind = WAVEFORM_CHIRP, .amplitude = 1, .frequency_hz = 10e3, .frequency_end_hz = 90e3,
-         .length_s = 1e-3, .period_s = 1.5e-3, .channel_delay_s = 100e-6},
-        {.kind = WAVEFORM_CHIRP, .amplitude = 1, .frequency_hz = 90e3, .frequency_end_hz = 10e3,
+        {.kind = WAVEFORM_CHIRP,
+         .amplitude = 1,
+         .frequency_hz = 10e3,
+         .frequency_end_hz = 90e3,
+         .length_s = 1e-3,
+         .period_s = 1.5e-3,
+         .channel_delay_s = 100e-6},
+        {.kind = WAVEFORM_CHIRP,
+         .amplitude = 1,
+         .frequency_hz = 90e3,
+         .frequency_end_hz = 10e3,
          .length_s = 1e-3},
-        {.kind = WAVEFORM_BURST_RECT, .amplitude = 5, .frequency_hz = 150e3, .length_s = 100e-6,
+        {.kind = WAVEFORM_BURST_RECT,
+         .amplitude = 5,
+         .frequency_hz = 150e3,
+         .length_s = 100e-6,
          .period_s = 1e-3},
-        {.kind = WAVEFORM_BURST_TRIANGLE, .amplitude = 5, .frequency_hz = 150e3,
-         .length_s = 100e-6, .period_s = 1e-3, .channel_delay_s = 3.7e-6, .offset = 0.5},
-        {.kind = WAVEFORM_BURST_SINE2, .amplitude = 5, .frequency_hz = 150e3, .length_s = 101e-6,
-         .period_s = 0.7771e-3, .channel_delay_s = 3.7e-6, .phase_rad = 1},
+        {.kind = WAVEFORM_BURST_TRIANGLE,
+         .amplitude = 5,
+         .frequency_hz = 150e3,
+         .length_s = 100e-6,
+         .period_s = 1e-3,
+         .channel_delay_s = 3.7e-6,
+         .offset = 0.5},
+        {.kind = WAVEFORM_BURST_SINE2,
+         .amplitude = 5,
+         .frequency_hz = 150e3,
+         .length_s = 101e-6,
+         .period_s = 0.7771e-3,
+         .channel_delay_s = 3.7e-6,
+         .phase_rad = 1},
     };
     static const uint64_t places[] = {0, 100, 5000, 4321987}; /* 0 … 8.6 s */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -122,8 +147,8 @@ static void test_definitions(void **state)
                     double got = values[3 * f + c];
                     if (fabsl(got - want) > 1e-8L)
                         fail_msg("row %zu (%s), frame %llu, channel %u: %.12g, want %.12Lg", i,
-                                 waveform_kind_name(spec.kind),
-                                 (unsigned long long)(places[p] + f), c, got, want);
+                                 waveform_kind_name(spec.kind), (unsigned long long)(places[p] + f),
+                                 c, got, want);
                 }
             }
         }
@@ -190,7 +215,8 @@ static void test_noise(void **state)
 {
     (void)state;
     enum { FRAMES = 40000 };
-    double *values = malloc(FRAMES * 2 * sizeof *values), *again = malloc(FRAMES * 2 * sizeof *again);
+    double *values = malloc(FRAMES * 2 * sizeof *values),
+           *again = malloc(FRAMES * 2 * sizeof *again);
     assert_true(values != NULL && again != NULL);
     struct waveform_spec spec = spec_of(WAVEFORM_NOISE, 1e6, 2);
     spec.amplitude = 2.0;
@@ -276,20 +302,36 @@ static void test_refusals(void **state)
         {{.kind = WAVEFORM_SINE, .rate_hz = 0, .channels = 1, .frequency_hz = 1}, "rate"},
         {{.kind = WAVEFORM_SINE, .rate_hz = 1e3, .channels = 0, .frequency_hz = 1}, "channels"},
         {{.kind = WAVEFORM_SINE, .rate_hz = 1e3, .channels = 1025, .frequency_hz = 1}, "1 to 1024"},
-        {{.kind = WAVEFORM_SINE, .rate_hz = 1e3, .channels = 1, .frequency_hz = 500}, "below 500 Hz"},
+        {{.kind = WAVEFORM_SINE, .rate_hz = 1e3, .channels = 1, .frequency_hz = 500},
+         "below 500 Hz"},
         {{.kind = WAVEFORM_SINE, .rate_hz = 1e3, .channels = 1, .frequency_hz = NAN}, "frequency"},
-        {{.kind = WAVEFORM_CHIRP, .rate_hz = 1e3, .channels = 1, .frequency_hz = 1, .length_s = 1,
-          .frequency_end_hz = 600}, "end frequency"},
-        {{.kind = WAVEFORM_CHIRP, .rate_hz = 1e3, .channels = 1, .frequency_hz = 1, .length_s = 1,
-          .frequency_end_hz = 60, .period_s = 0.5}, "at least its length"},
+        {{.kind = WAVEFORM_CHIRP,
+          .rate_hz = 1e3,
+          .channels = 1,
+          .frequency_hz = 1,
+          .length_s = 1,
+          .frequency_end_hz = 600},
+         "end frequency"},
+        {{.kind = WAVEFORM_CHIRP,
+          .rate_hz = 1e3,
+          .channels = 1,
+          .frequency_hz = 1,
+          .length_s = 1,
+          .frequency_end_hz = 60,
+          .period_s = 0.5},
+         "at least its length"},
         {{.kind = WAVEFORM_BURST_RECT, .rate_hz = 1e3, .channels = 1, .frequency_hz = 1}, "length"},
         {{.kind = WAVEFORM_DC, .rate_hz = 1e3, .channels = 1, .amplitude = INFINITY}, "amplitude"},
         {{.kind = WAVEFORM_DC, .rate_hz = 1e3, .channels = 1, .noise = -1}, "noise"},
         {{.kind = WAVEFORM_IMPULSES, .rate_hz = 1e3, .channels = 1, .period_s = 1e-4}, "one frame"},
-        {{.kind = WAVEFORM_AE, .rate_hz = 1e6, .channels = 1, .frequency_hz = 1e5,
-          .decay_s = 1e-4}, "arrivals"},
-        {{.kind = WAVEFORM_AE, .rate_hz = 1e6, .channels = 1, .frequency_hz = 1e5,
-          .arrivals_per_s = 10}, "decay"},
+        {{.kind = WAVEFORM_AE, .rate_hz = 1e6, .channels = 1, .frequency_hz = 1e5, .decay_s = 1e-4},
+         "arrivals"},
+        {{.kind = WAVEFORM_AE,
+          .rate_hz = 1e6,
+          .channels = 1,
+          .frequency_hz = 1e5,
+          .arrivals_per_s = 10},
+         "decay"},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct waveform *waveform = NULL;
@@ -304,9 +346,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names),         cmocka_unit_test(test_definitions),
-        cmocka_unit_test(test_sine_far_out),  cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_noise),         cmocka_unit_test(test_acoustic_emission),
+        cmocka_unit_test(test_names),        cmocka_unit_test(test_definitions),
+        cmocka_unit_test(test_sine_far_out), cmocka_unit_test(test_pieces),
+        cmocka_unit_test(test_noise),        cmocka_unit_test(test_acoustic_emission),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,11 +11,11 @@
 #include "stream/clock_line.h"
 
 struct given {
-    double ppm;          /* the sender's clock against nominal */
+    double ppm; /* the sender's clock against nominal */
     double seconds;
-    double jitter_ns;    /* mean of an exponential delay */
-    double outlier;      /* share of packets delayed by 30 ms more */
-    double ppm_within;   /* expect */
+    double jitter_ns;  /* mean of an exponential delay */
+    double outlier;    /* share of packets delayed by 30 ms more */
+    double ppm_within; /* expect */
     double time_within_ns;
 };
 
@@ -54,9 +54,9 @@ static void test_lines(void **state)
 {
     (void)state;
     static const struct given table[] = {
-        {0, 1, 0, 0, 0.01, 2000},         {150, 2, 20e3, 0, 60, 60e3},
-        {150, 120, 50e3, 0.05, 2, 20e3},  {-150, 120, 50e3, 0.05, 2, 20e3},
-        {-3, 120, 200e3, 0.2, 2, 60e3},   {1000, 10, 1e3, 0.01, 5, 20e3},
+        {0, 1, 0, 0, 0.01, 2000},        {150, 2, 20e3, 0, 60, 60e3},
+        {150, 120, 50e3, 0.05, 2, 20e3}, {-150, 120, 50e3, 0.05, 2, 20e3},
+        {-3, 120, 200e3, 0.2, 2, 60e3},  {1000, 10, 1e3, 0.01, 5, 20e3},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         run(&table[i]);

@@ -26,7 +26,7 @@
 #include "io/sources.h"
 #include "stream/scheduler.h"
 
-/* ---- what the loop thread must not do ------------------------------------------------------------ */
+/* ---- what the loop thread must not do ---------------------------------------------------- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define COUNTING 0
@@ -79,7 +79,7 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 }
 #endif
 
-/* ---- a loop with an engine ------------------------------------------------------------------------ */
+/* ---- a loop with an engine --------------------------------------------------------------- */
 
 struct house {
     uv_loop_t loop;
@@ -101,7 +101,8 @@ static void house_open(struct house *house)
     };
     if (engine_open(&options, &house->engine, &problem) != 0)
         fail_msg("%s", problem.text);
-    if (scheduler_open(&house->loop, house->engine, house->doorbell, &house->scheduler, &problem) != 0)
+    if (scheduler_open(&house->loop, house->engine, house->doorbell, &house->scheduler, &problem) !=
+        0)
         fail_msg("%s", problem.text);
 }
 
@@ -114,7 +115,7 @@ static void house_close(struct house *house)
     engine_close(house->engine);
 }
 
-/* ---- a stream fed with seeded noise, as fast as it takes it or at its rate --------------------------- */
+/* ---- a stream fed with seeded noise, as fast as it takes it or at its rate --------------- */
 
 struct feed {
     struct house *house;
@@ -128,7 +129,7 @@ struct feed {
     uv_timer_t timer;
     int64_t begun_ns;
     float *noise;
-    float *got;             /* [total + taps][channels] when kept */
+    float *got; /* [total + taps][channels] when kept */
     uint64_t delivered;
     struct plan *retired;
     void (*each)(struct feed *feed, const struct result *result);
@@ -227,11 +228,13 @@ static void on_idle(uv_idle_t *idle)
 static void on_time(uv_timer_t *timer)
 {
     struct feed *feed = timer->data;
-    uint64_t due = (uint64_t)((double)(clock_monotonic_ns() - feed->begun_ns) * feed->rate_hz / 1e9);
+    uint64_t due =
+        (uint64_t)((double)(clock_monotonic_ns() - feed->begun_ns) * feed->rate_hz / 1e9);
     if (due > feed->total)
         due = feed->total;
     while (feed->frames < due)
-        feed_put(feed, (uint32_t)(due - feed->frames < feed->chunk ? due - feed->frames : feed->chunk));
+        feed_put(feed,
+                 (uint32_t)(due - feed->frames < feed->chunk ? due - feed->frames : feed->chunk));
     if (feed->frames == feed->total) {
         uv_timer_stop(timer);
         stream_end(feed->stream);
@@ -291,7 +294,7 @@ static void feed_close(struct feed *feed)
     free(feed->noise);
 }
 
-/* ---- one stream does not notice another -------------------------------------------------------------- */
+/* ---- one stream does not notice another -------------------------------------------------- */
 
 enum { A_CHANNELS = 3, A_FRAMES = 300000, A_TAPS = 700 };
 
@@ -301,7 +304,7 @@ struct visit {
     struct plan *b_next;
     uint64_t exchange;
     int visits;
-    int phase;              /* 0: B being prepared, 1: B runs, 2: B is gone */
+    int phase; /* 0: B being prepared, 1: B runs, 2: B is gone */
     uv_work_t work;
 };
 
@@ -330,10 +333,12 @@ static void start_b(uv_work_t *work, int status)
     visit->b.got = calloc((visit->b.total + 301) * 5, sizeof(float));
     feed_open(&visit->b, &visit->house, "b");
     visit->exchange = 12345;
-    assert_int_equal(stream_exchange(visit->b.stream, &(struct stream_exchange){.plan = visit->b_next,
-                                                                .frame = visit->exchange,
-                                                                .retired = on_retired,
-                                                                .context = visit}), 0);
+    assert_int_equal(
+        stream_exchange(visit->b.stream, &(struct stream_exchange){.plan = visit->b_next,
+                                                                   .frame = visit->exchange,
+                                                                   .retired = on_retired,
+                                                                   .context = visit}),
+        0);
     visit->phase = 1;
 }
 
@@ -376,9 +381,11 @@ static float *run_a(int visitors)
     while (!feed_done(a) || visit->visits < visitors) {
         if (visit->visits < visitors && visit->phase == 0 && a->delivered > 1000) {
             visit->phase = -1;
-            assert_int_equal(uv_queue_work(&visit->house.loop, &visit->work, prepare_b, start_b), 0);
+            assert_int_equal(uv_queue_work(&visit->house.loop, &visit->work, prepare_b, start_b),
+                             0);
         }
-        /* A waits near its end until the visitors have been, so that they always meet it running. */
+        /* A waits near its end until the visitors have been, so that they always meet it running.
+         */
         a->chunk = visit->visits < visitors ? 100 : 1000;
         if (visit->visits < visitors && a->frames > A_FRAMES - 2000)
             uv_idle_stop(&a->idle);
@@ -414,7 +421,7 @@ static void test_streams_come_change_and_go(void **state)
     free(visited);
 }
 
-/* ---- a saturated device -------------------------------------------------------------------------------- */
+/* ---- a saturated device ------------------------------------------------------------------ */
 
 static void test_modest_beside_saturating(void **state)
 {
@@ -439,12 +446,13 @@ static void test_modest_beside_saturating(void **state)
         assert_int_equal(stats.shed[why], 0);
     struct stream_stats load;
     stream_stats(greedy.stream, &load);
-    print_message("modest: %llu blocks, %llu past a deadline of one block; beside it %llu greedy blocks, load %.2f\n",
+    print_message("modest: %llu blocks, %llu past a deadline of one block; beside it %llu greedy "
+                  "blocks, load %.2f\n",
                   (unsigned long long)stats.blocks, (unsigned long long)stats.deadline_misses,
                   (unsigned long long)load.blocks, load.load);
     assert_true(load.blocks > 100);
-    /* Its deadline is one block, 100 ms. Without the limit on a launch nearly all blocks would miss it; a
-     * machine that stalls as a whole may cost some. */
+    /* Its deadline is one block, 100 ms. Without the limit on a launch nearly all blocks would miss
+     * it; a machine that stalls as a whole may cost some. */
     assert_true(stats.deadline_misses <= stats.blocks / 4);
     greedy.total = greedy.frames;
     while (!feed_done(&greedy))
@@ -454,7 +462,7 @@ static void test_modest_beside_saturating(void **state)
     house_close(&house);
 }
 
-/* ---- a hundred thousand blocks without an allocation or a lock on the loop -------------------------------- */
+/* ---- a hundred thousand blocks without an allocation or a lock on the loop --------------- */
 
 enum { COUNT_HOP = 64, COUNT_BLOCKS = 100000, COUNT_PACKET = 512, COUNT_AHEAD = 64 };
 
@@ -548,35 +556,64 @@ static void test_loop_never_allocates_or_locks(void **state)
     const struct edge edge = {0, 0, 0, 1.0f};
     const enum output_form output = OUTPUT_REAL;
     const struct sample_format wire = {SAMPLE_SIGNED, 2, 16, true, false};
-    const struct plan_spec spec = {.inputs = 1, .format = wire, .scales = &scale, .taps = sets,
-                                   .taps_count = 1, .edges = &edge, .edge_count = 1,
-                                   .outputs = &output, .outputs_count = 1, .hop = COUNT_HOP,
+    const struct plan_spec spec = {.inputs = 1,
+                                   .format = wire,
+                                   .scales = &scale,
+                                   .taps = sets,
+                                   .taps_count = 1,
+                                   .edges = &edge,
+                                   .edge_count = 1,
+                                   .outputs = &output,
+                                   .outputs_count = 1,
+                                   .hop = COUNT_HOP,
                                    .blocks_max = 64};
     if (plan_prepare(traffic->house.engine, &spec, &feed->plan, &problem) != 0)
         fail_msg("%s", problem.text);
-    const struct stream_options options = {.name = "traffic", .rate_hz = 1e6, .channels = 1, .format = wire,
-                                           .frame_bytes = 2, .live = true, .tail = true,
+    const struct stream_options options = {.name = "traffic",
+                                           .rate_hz = 1e6,
+                                           .channels = 1,
+                                           .format = wire,
+                                           .frame_bytes = 2,
+                                           .live = true,
+                                           .tail = true,
                                            .reorder_ns = 50 * NS_PER_MS,
-                                           .idle_flush_ns = 100 * NS_PER_MS, .batches_in_flight = 6};
+                                           .idle_flush_ns = 100 * NS_PER_MS,
+                                           .batches_in_flight = 6};
     if (stream_open(traffic->house.engine, &options, feed->plan, &feed->stream, &problem) != 0)
         fail_msg("%s", problem.text);
-    const struct result_port port = {.context = traffic, .put = traffic_result, .flush = traffic_flush};
+    const struct result_port port = {
+        .context = traffic, .put = traffic_result, .flush = traffic_flush};
     assert_int_equal(stream_add_port(feed->stream, &port), 0);
     assert_int_equal(scheduler_add(traffic->house.scheduler, feed->stream), 0);
 
     static const char *const unit = "V";
-    const struct sink_options to = {.name = "out", .address = "127.0.0.1:9", .payload_type = 96,
-                                    .format = wire, .full_scale = 1.0, .ttl = 1,
-                                    .stream = {.name = "traffic", .rate_hz = 1e6, .channels = 1, .units = &unit}};
+    const struct sink_options to = {
+        .name = "out",
+        .address = "127.0.0.1:9",
+        .payload_type = 96,
+        .format = wire,
+        .full_scale = 1.0,
+        .ttl = 1,
+        .stream = {.name = "traffic", .rate_hz = 1e6, .channels = 1, .units = &unit}};
     if (sink_rtp.open(&to, &traffic->house.loop, &traffic->sink, &problem) != 0)
         fail_msg("%s", problem.text);
-    const struct source_host host = {.context = traffic, .put = traffic_put, .room = traffic_room,
-                                     .vacant = traffic_vacant, .ended = traffic_ended,
+    const struct source_host host = {.context = traffic,
+                                     .put = traffic_put,
+                                     .room = traffic_room,
+                                     .vacant = traffic_vacant,
+                                     .ended = traffic_ended,
                                      .socket_drops = traffic_drops};
-    const struct source_options from = {.stream = "traffic", .rate_hz = 1e6, .channels = 1, .format = wire,
-                                        .frame_bytes = 2, .address = "127.0.0.1:0", .payload_type = 96,
-                                        .receive_buffer_bytes = 4 << 20, .reorder_ns = 50 * NS_PER_MS,
-                                        .max_gap_ns = NS_PER_SECOND, .max_dropout_ns = NS_PER_SECOND,
+    const struct source_options from = {.stream = "traffic",
+                                        .rate_hz = 1e6,
+                                        .channels = 1,
+                                        .format = wire,
+                                        .frame_bytes = 2,
+                                        .address = "127.0.0.1:0",
+                                        .payload_type = 96,
+                                        .receive_buffer_bytes = 4 << 20,
+                                        .reorder_ns = 50 * NS_PER_MS,
+                                        .max_gap_ns = NS_PER_SECOND,
+                                        .max_dropout_ns = NS_PER_SECOND,
                                         .max_misorder_ns = 10 * NS_PER_MS};
     if (source_rtp.open(&from, &traffic->house.loop, &host, &traffic->source, &problem) != 0)
         fail_msg("%s", problem.text);
@@ -620,7 +657,8 @@ static void test_loop_never_allocates_or_locks(void **state)
     free(traffic);
 }
 
-/* One core has its cache to lose and nothing to gain; more cores, and GPUs, share a batch's blocks. */
+/* One core has its cache to lose and nothing to gain; more cores, and GPUs, share a batch's blocks.
+ */
 static void test_one_core_takes_short_batches(void **state)
 {
     (void)state;
@@ -629,11 +667,8 @@ static void test_one_core_takes_short_batches(void **state)
         uint32_t units;
         int64_t expect_ns;
     } rows[] = {
-        {false, 1, NS_PER_MS},
-        {false, 2, 20 * NS_PER_MS},
-        {false, 64, 20 * NS_PER_MS},
-        {true, 1, 20 * NS_PER_MS},
-        {true, 132, 20 * NS_PER_MS},
+        {false, 1, NS_PER_MS},     {false, 2, 20 * NS_PER_MS},  {false, 64, 20 * NS_PER_MS},
+        {true, 1, 20 * NS_PER_MS}, {true, 132, 20 * NS_PER_MS},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct device_info device = {.gpu = rows[i].gpu, .compute_units = rows[i].units};

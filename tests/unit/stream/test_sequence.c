@@ -240,7 +240,7 @@ static void test_rules(void **state)
     }
 }
 
-/* ---- sixty-four bits, no time stamp ------------------------------------------------------- */
+/* ---- sixty-four bits, no time stamp ------------------------------------------------------ */
 
 static struct sequence_step next64(struct sequence *sequence, uint64_t number, uint32_t frames)
 {
@@ -295,7 +295,7 @@ static void test_numbered(void **state)
     assert_int_equal(step.place, SEQUENCE_ORIGIN + 100);
 }
 
-/* ---- time decides what a time stamp cannot ------------------------------------------------- */
+/* ---- time decides what a time stamp cannot ----------------------------------------------- */
 
 static void test_silence_longer_than_a_lap(void **state)
 {
@@ -359,7 +359,7 @@ static void test_gap_longer_than_max_dropout(void **state)
     }
 }
 
-/* ---- a simulated sender and network -------------------------------------------------------- */
+/* ---- a simulated sender and network ------------------------------------------------------ */
 
 struct arrival {
     struct sequence_packet packet;

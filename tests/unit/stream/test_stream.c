@@ -149,7 +149,8 @@ static void test_late_and_duplicate(void **state)
     turn(4);
     memset(&world->placed[0][100], 0, 100);
     assert_int_equal(put(0, 100, 100, 100, 0), VERDICT_LATE);
-    assert_int_equal(put(0, 100, 100, 100, 0), VERDICT_LATE); /* a late duplicate moves nothing more */
+    assert_int_equal(put(0, 100, 100, 100, 0),
+                     VERDICT_LATE); /* a late duplicate moves nothing more */
     struct stream_stats stats;
     stream_stats(world->stream, &stats);
     assert_int_equal(stats.gap[INVALID_LATE], 100);
@@ -168,7 +169,8 @@ static void test_overlapping_packets(void **state)
     assert_int_equal(put(0, 0, 100, 0, 0), VERDICT_ACCEPTED);
     assert_int_equal(put(0, 50, 100, 50, 0), VERDICT_ACCEPTED); /* its second half is new */
     put(0, 200, 50, 200, 0);
-    assert_int_equal(put(0, 140, 80, 140, 0), VERDICT_ACCEPTED); /* fills the hole from both sides */
+    assert_int_equal(put(0, 140, 80, 140, 0),
+                     VERDICT_ACCEPTED); /* fills the hole from both sides */
     stream_end(world->stream);
     drain();
     check_epoch(0, 250 + TAPS - 1, world->plan.taps, 0);
@@ -215,7 +217,8 @@ static void test_discontinuity_begins_an_epoch(void **state)
     assert_int_equal(world->got.starts, 2);
     assert_int_equal(world->got.ends, 2);
     assert_false(world->got.out_of_order);
-    /* 5 ms at 1 MHz: time stamps advance by elapsed time (first packets began 333 µs before receipt) */
+    /* 5 ms at 1 MHz: time stamps advance by elapsed time (first packets began 333 µs before
+     * receipt) */
     assert_int_equal(world->got.timeline_next, 5000 + 633 + TAPS - 1);
     world_close();
 }
@@ -273,7 +276,8 @@ static void test_jump_longer_than_the_ring_is_a_discontinuity(void **state)
     struct stream_options options = default_options();
     world_open(&options);
     put(0, 0, 64, 0, 0);
-    put(1, 0, 64, 1000000, 0); /* no source should do this; no zero fill of a million frames comes of it */
+    put(1, 0, 64, 1000000,
+        0); /* no source should do this; no zero fill of a million frames comes of it */
     stream_end(world->stream);
     drain();
     struct stream_stats stats;
@@ -310,14 +314,16 @@ static void test_one_stamp_covers_a_train(void **state)
     drain();
     int64_t last_ns = (int64_t)world->got.capture_end_frame[0] * 1000;
     assert_in_range(world->got.capture_ns[0], begun_ns - 100, begun_ns + 100);
-    assert_in_range(world->got.capture_end_ns[0], begun_ns + last_ns - 100, begun_ns + last_ns + 100);
+    assert_in_range(world->got.capture_end_ns[0], begun_ns + last_ns - 100,
+                    begun_ns + last_ns + 100);
     assert_int_equal(world->got.clock, CLOCK_SOURCE_TRAIN);
     assert_in_range(world->got.clock_error_ns, 0, 2000);
     world_close();
 }
 
-/* Vacant slots: beyond everything received, free of everything that is still read, in one piece. What
- * is scribbled there counts for nothing; a packet whose payload lies at its place is not moved. */
+/* Vacant slots: beyond everything received, free of everything that is still read, in one piece.
+ * What is scribbled there counts for nothing; a packet whose payload lies at its place is not
+ * moved. */
 static void test_vacant_slots(void **state)
 {
     (void)state;
@@ -366,7 +372,8 @@ static void test_vacant_slots(void **state)
         }
         put(0, total + 100, 50, total + 100, 0);
         total += 150;
-        turn(total / 150 % 4 == 0 ? 2 * BATCHES : 0); /* batches in flight still read their frames */
+        turn(total / 150 % 4 == 0 ? 2 * BATCHES
+                                  : 0); /* batches in flight still read their frames */
     }
     assert_true(in_one_piece > 3);
     stream_end(world->stream);

@@ -68,8 +68,8 @@ static const struct {
     uint32_t fade, piece;
     int complete;
 } fades[] = {
-    {512, 64, 60, 1},   {512, 64, 320, 4}, {500, 100, 60, 1}, {500, 100, 333, 2}, {513, 7, 60, 4},
-    {512, 1, 60, 1},    {530, 333, 32, 1}, {530, 333, 1000, 4},
+    {512, 64, 60, 1}, {512, 64, 320, 4}, {500, 100, 60, 1}, {500, 100, 333, 2},
+    {513, 7, 60, 4},  {512, 1, 60, 1},   {530, 333, 32, 1}, {530, 333, 1000, 4},
 };
 
 static void test_fade(void **state)
@@ -87,8 +87,9 @@ static void test_fade(void **state)
         for (uint64_t n = 0; n < FRAMES; n++) {
             double w = weight(n, exchange.frame, exchange.fade_frames);
             for (int c = 0; c < CHANNELS; c++)
-                expect(n, c, (1 - w) * by_definition(world->plan.taps, TAPS, n, c, 0) +
-                                 w * by_definition(world->other.taps, TAPS, n, c, 0));
+                expect(n, c,
+                       (1 - w) * by_definition(world->plan.taps, TAPS, n, c, 0) +
+                           w * by_definition(world->other.taps, TAPS, n, c, 0));
             bool inside = n >= exchange.frame && n < exchange.frame + exchange.fade_frames;
             assert_int_equal(world->got.mixed[0][n], inside);
             assert_int_equal((world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0, inside);
@@ -205,9 +206,10 @@ static void test_clear(void **state)
         play(&exchange, i % 2 ? 60 : 512, 1 + (int)(i % 3));
         for (uint64_t n = 0; n < FRAMES; n++) {
             for (int c = 0; c < CHANNELS; c++)
-                expect(n, c, n < exchange.frame
-                                 ? by_definition(world->plan.taps, TAPS, n, c, 0)
-                                 : by_definition(world->other.taps, TAPS, n, c, exchange.frame));
+                expect(n, c,
+                       n < exchange.frame
+                           ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                           : by_definition(world->other.taps, TAPS, n, c, exchange.frame));
             bool settling = n >= exchange.frame && n < exchange.frame + TAPS - 1;
             assert_int_equal((world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0, settling);
         }
@@ -216,7 +218,8 @@ static void test_clear(void **state)
     }
 }
 
-/* A filter longer than what the ring was made for: the ring is exchanged too, with what it holds. */
+/* A filter longer than what the ring was made for: the ring is exchanged too, with what it holds.
+ */
 static void test_longer_filter(void **state)
 {
     (void)state;
@@ -238,7 +241,8 @@ static void test_longer_filter(void **state)
         put(0, 0, 320, 0, 0);
         assert_int_equal(stream_exchange(world->stream, &exchange), ERROR_ARGUMENT);
         struct problem problem;
-        assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+        assert_int_equal(
+            stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
         assert_non_null(exchange.ring);
         retired = 0;
         uint32_t piece = i < 3 ? 60 : 200;
@@ -260,7 +264,9 @@ static void test_longer_filter(void **state)
             for (int c = 0; c < CHANNELS; c++) {
                 uint64_t since = how == EXCHANGE_CLEAR ? 1200 : 0;
                 double new = by_definition(world->other.taps, LONG, n, c, since);
-                expect(n, c, (1 - w) * by_definition(world->plan.taps, TAPS, n, c, 0) + (w > 0 ? w * new : 0));
+                expect(n, c,
+                       (1 - w) * by_definition(world->plan.taps, TAPS, n, c, 0) +
+                           (w > 0 ? w * new : 0));
             }
             uint64_t invalid = how == EXCHANGE_HARD ? 1 : how == EXCHANGE_FADE ? 100 : LONG - 1;
             assert_int_equal(flagged, n >= 1200 && n < 1200 + invalid);
@@ -286,9 +292,11 @@ static void test_longer_filter_at_once(void **state)
         put_all(0, 1024);
         turn(BATCHES), turn(BATCHES);
         assert_int_equal(stream_next_frame(world->stream), 1024);
-        struct stream_exchange exchange = {.plan = &world->other, .frame = 1024, .retired = on_retired};
+        struct stream_exchange exchange = {
+            .plan = &world->other, .frame = 1024, .retired = on_retired};
         struct problem problem;
-        assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+        assert_int_equal(
+            stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
         assert_non_null(exchange.ring);
         retired = 0;
         assert_int_equal(stream_exchange(world->stream, &exchange), 0);
@@ -299,9 +307,11 @@ static void test_longer_filter_at_once(void **state)
         stream_ring_free(stream_ring_replaced(world->stream));
         for (uint64_t n = 0; n < FRAMES; n++) {
             for (int c = 0; c < CHANNELS; c++)
-                expect(n, c, n < 1024 ? by_definition(world->plan.taps, TAPS, n, c, 0)
-                                      : by_definition(world->other.taps, taps[i], n, c, 0));
-            assert_int_equal((world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0, n == 1024);
+                expect(n, c,
+                       n < 1024 ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                                : by_definition(world->other.taps, taps[i], n, c, 0));
+            assert_int_equal((world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0,
+                             n == 1024);
         }
         world_close();
     }
@@ -318,9 +328,11 @@ static void test_history_that_is_gone(void **state)
     struct random_state random = {79};
     for (int k = 0; k < LONG; k++)
         world->other.taps[k] = random_normal(&random);
-    struct stream_exchange exchange = {.plan = &world->other, .how = EXCHANGE_HARD, .retired = on_retired};
+    struct stream_exchange exchange = {
+        .plan = &world->other, .how = EXCHANGE_HARD, .retired = on_retired};
     struct problem problem;
-    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
+                     0);
     retired = 0;
     for (uint64_t n = 0; n < FRAMES; n += 40) {
         put_all(n, 40);
@@ -340,12 +352,14 @@ static void test_history_that_is_gone(void **state)
     assert_true(since > exchange.frame - 256 && since < exchange.frame - TAPS + 1);
     for (uint64_t n = 0; n < FRAMES; n++)
         for (int c = 0; c < CHANNELS; c++)
-            expect(n, c, n < exchange.frame ? by_definition(world->plan.taps, TAPS, n, c, 0)
-                                            : by_definition(world->other.taps, LONG, n, c, since));
+            expect(n, c,
+                   n < exchange.frame ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                                      : by_definition(world->other.taps, LONG, n, c, since));
     world_close();
 }
 
-/* What the old filter no longer saw, a longer one does: a gap and the beginning are flagged again. */
+/* What the old filter no longer saw, a longer one does: a gap and the beginning are flagged again.
+ */
 static void test_reach_of_a_longer_filter(void **state)
 {
     (void)state;
@@ -355,7 +369,8 @@ static void test_reach_of_a_longer_filter(void **state)
     world->other.info.taps_longest = world->other.info.history_frames = LONG;
     struct stream_exchange exchange = {.plan = &world->other, .frame = 640, .retired = on_retired};
     struct problem problem;
-    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
+                     0);
     retired = 0;
     for (uint64_t n = 0; n < FRAMES; n += 50) {
         if (n == 300 || n == 400) /* lost */
@@ -378,7 +393,8 @@ static void test_reach_of_a_longer_filter(void **state)
     world_close();
 }
 
-/* The epoch ends before the frame comes, or while it fades: the next one has the new plan from its start. */
+/* The epoch ends before the frame comes, or while it fades: the next one has the new plan from its
+ * start. */
 static void test_epoch_ends_first(void **state)
 {
     (void)state;
@@ -435,8 +451,9 @@ static void test_standing_still(void **state)
         drain();
         for (uint64_t n = 0; n < 1000; n++)
             for (int c = 0; c < CHANNELS; c++)
-                expect(n, c, n < from ? by_definition(world->plan.taps, TAPS, n, c, 0)
-                                      : by_definition(world->other.taps, TAPS, n, c, i % 2 ? from : 0));
+                expect(n, c,
+                       n < from ? by_definition(world->plan.taps, TAPS, n, c, 0)
+                                : by_definition(world->other.taps, TAPS, n, c, i % 2 ? from : 0));
         world_close();
     }
 }

@@ -40,7 +40,8 @@ static void test_overload_sheds_whole_blocks(void **state)
     world_close();
 }
 
-/* A packet missing from blocks that are shed before its reorder window has passed is a gap all the same. */
+/* A packet missing from blocks that are shed before its reorder window has passed is a gap all the
+ * same. */
 static void test_overload_gives_up_what_it_sheds(void **state)
 {
     (void)state;
@@ -126,7 +127,8 @@ static void test_exchange_at_a_frame(void **state)
             put(0, 0, 64, 0, 0);
             turn(4);
         }
-        struct stream_exchange exchange = {.plan = &world->other, .frame = at[i], .delay_frames = 18, .retired = on_retired};
+        struct stream_exchange exchange = {
+            .plan = &world->other, .frame = at[i], .delay_frames = 18, .retired = on_retired};
         assert_int_equal(stream_exchange(world->stream, &exchange), 0);
         for (uint64_t n = at[i] > 0 ? 64 : 0; n < 1000; n += 60)
             put(0, n, 60, n, 0), turn(1);
@@ -237,7 +239,8 @@ static void test_capture_time_of_each_epoch(void **state)
     }
 }
 
-/* A sender with faults against the model, many seeds: every frame out is right at its number, every ledger holds. */
+/* A sender with faults against the model, many seeds: every frame out is right at its number, every
+ * ledger holds. */
 static void test_random_world(void **state)
 {
     (void)state;
@@ -259,9 +262,8 @@ static void test_random_world(void **state)
                 bool lost = random_unit(&random) < 0.05;
                 int copies = random_unit(&random) < 0.03 ? 2 : 1;
                 for (int i = 0; i < copies && !lost && count < 8; i++) {
-                    int64_t delay_ns = random_unit(&random) < 0.1
-                                           ? (int64_t)random_below(&random, 500) * 1000
-                                           : 0;
+                    int64_t delay_ns =
+                        random_unit(&random) < 0.1 ? (int64_t)random_below(&random, 500) * 1000 : 0;
                     waiting[count].first = next;
                     waiting[count].frames = frames;
                     waiting[count++].at_ns = world->now_ns + delay_ns;
@@ -290,10 +292,12 @@ static void test_random_world(void **state)
         for (uint64_t n = 0; n < world->got.frames[0]; n++)
             seen += world->got.seen[0][n];
         assert_int_equal(seen, stats.out);
-        /* what was late is not in the result: the model marks only accepted packets, whose late part was dropped */
+        /* what was late is not in the result: the model marks only accepted packets, whose late
+         * part was dropped */
         assert_false(world->got.out_of_order);
         assert_int_equal(stats.awaited, 0);
-        if (stats.gap[INVALID_LATE] == 0 && stats.shed[SHED_OVERLOAD] == 0 && stats.gap[INVALID_OVERLOAD] == 0)
+        if (stats.gap[INVALID_LATE] == 0 && stats.shed[SHED_OVERLOAD] == 0 &&
+            stats.gap[INVALID_OVERLOAD] == 0)
             check_epoch(0, world->got.frames[0], world->plan.taps, 0);
         world_close();
     }

@@ -25,8 +25,8 @@ static float by_definition(const struct plan *plan, uint64_t n, int c)
     return (float)sum;
 }
 
-/* Frame `n` of the epoch's output, which the port got as frame `at`: the code that `plan` gives. True when it is
- * clipped. */
+/* Frame `n` of the epoch's output, which the port got as frame `at`: the code that `plan` gives.
+ * True when it is clipped. */
 static int expect_code(const struct plan *plan, uint64_t n, uint64_t at)
 {
     const struct result_format *results = &plan->info.results;
@@ -40,7 +40,8 @@ static int expect_code(const struct plan *plan, uint64_t n, uint64_t at)
     }
     for (int c = 0; c < CHANNELS; c++) {
         uint8_t code[4];
-        clipped += sample_encode(&results->format, (double)by_definition(plan, n, c) * results->factor, code);
+        clipped += sample_encode(&results->format,
+                                 (double)by_definition(plan, n, c) * results->factor, code);
         float want = (float)(sample_decode(&results->format, code) / results->factor);
         if (world->got.samples[0][at][c] != want)
             fail_msg("frame %llu channel %d: got %g, want %g", (unsigned long long)n, c,
@@ -54,7 +55,8 @@ static void play(uint32_t piece, int complete)
 {
     for (uint64_t n = 0; n < FRAMES; n += piece) {
         uint64_t rest = FRAMES - n;
-        assert_int_equal(put(0, n, (uint32_t)(rest < piece ? rest : piece), n, 0), VERDICT_ACCEPTED);
+        assert_int_equal(put(0, n, (uint32_t)(rest < piece ? rest : piece), n, 0),
+                         VERDICT_ACCEPTED);
         if (n % 7 == 0)
             world->now_ns += 11 * NS_PER_MS;
         turn(complete);

@@ -72,11 +72,16 @@ static void test_valid(void **state)
         struct sample_format format;
         bool expect;
     } table[] = {
-        {{SAMPLE_SIGNED, 2, 12, false, true}, true},   {{SAMPLE_SIGNED, 2, 2, false, false}, true},
-        {{SAMPLE_SIGNED, 2, 1, false, false}, false},  {{SAMPLE_SIGNED, 2, 17, false, false}, false},
-        {{SAMPLE_SIGNED, 0, 2, false, false}, false},  {{SAMPLE_SIGNED, 5, 40, false, false}, false},
-        {{SAMPLE_FLOAT, 4, 24, false, false}, false},  {{SAMPLE_FLOAT, 4, 32, false, true}, false},
-        {{SAMPLE_FLOAT, 3, 24, false, false}, false},  {{SAMPLE_UNSIGNED, 4, 32, true, false}, true},
+        {{SAMPLE_SIGNED, 2, 12, false, true}, true},
+        {{SAMPLE_SIGNED, 2, 2, false, false}, true},
+        {{SAMPLE_SIGNED, 2, 1, false, false}, false},
+        {{SAMPLE_SIGNED, 2, 17, false, false}, false},
+        {{SAMPLE_SIGNED, 0, 2, false, false}, false},
+        {{SAMPLE_SIGNED, 5, 40, false, false}, false},
+        {{SAMPLE_FLOAT, 4, 24, false, false}, false},
+        {{SAMPLE_FLOAT, 4, 32, false, true}, false},
+        {{SAMPLE_FLOAT, 3, 24, false, false}, false},
+        {{SAMPLE_UNSIGNED, 4, 32, true, false}, true},
         {{3, 2, 16, false, false}, false},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
@@ -101,7 +106,10 @@ static const struct {
     {{SAMPLE_UNSIGNED, 2, 16, true, false}, {0x80, 0x01}, 1.0 / 32768, true},
     {{SAMPLE_SIGNED, 3, 24, false, false}, {0x01, 0x00, 0x80}, -8388607.0 / 8388608, true},
     {{SAMPLE_SIGNED, 3, 24, true, false}, {0x12, 0x34, 0x56}, 1193046.0 / 8388608, true},
-    {{SAMPLE_SIGNED, 4, 32, false, false}, {0xFF, 0xFF, 0xFF, 0x7F}, 2147483647.0 / 2147483648, true},
+    {{SAMPLE_SIGNED, 4, 32, false, false},
+     {0xFF, 0xFF, 0xFF, 0x7F},
+     2147483647.0 / 2147483648,
+     true},
     {{SAMPLE_SIGNED, 4, 32, true, false}, {0x80, 0, 0, 0}, -1.0, true},
     {{SAMPLE_UNSIGNED, 4, 32, true, false}, {0xC0, 0, 0, 0}, 0.5, true},
     {{SAMPLE_FLOAT, 4, 32, false, false}, {0x00, 0x00, 0xC0, 0xBF}, -1.5, true},
@@ -205,8 +213,8 @@ static void test_rounding_and_saturation(void **state)
         double value;
         int32_t code;
         bool saturated;
-    } ends[] = {{NAN, 0, true},  {INFINITY, 32767, true}, {-INFINITY, -32768, true},
-                {1e300, 32767, true}, {1.0, 32767, true}, {-1.0, -32768, false}};
+    } ends[] = {{NAN, 0, true},       {INFINITY, 32767, true}, {-INFINITY, -32768, true},
+                {1e300, 32767, true}, {1.0, 32767, true},      {-1.0, -32768, false}};
     struct sample_format format = parsed("s16le");
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         uint8_t wire[2];
@@ -241,7 +249,8 @@ static void test_block_equals_single(void **state)
                     got = sample_encode_block(&format, values, COUNT, factor, block);
                     assert_int_equal(block[COUNT * bytes], 0xA5);
                     for (int i = 0; i < COUNT; i++) {
-                        saturated += sample_encode(&format, (double)values[i] * (double)factor, single);
+                        saturated +=
+                            sample_encode(&format, (double)values[i] * (double)factor, single);
                         if (memcmp(block + i * (int)bytes, single, bytes) != 0) {
                             char text[24];
                             fail_msg("%s, sample %d (%g): block and single differ",

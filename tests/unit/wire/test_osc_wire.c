@@ -17,9 +17,9 @@
 #include "io/osc/frames.h"
 #include "wire/osc.h"
 
-#define COUNT(a) (sizeof(a) / sizeof((a)[0]))
+#define COUNT(a)    (sizeof(a) / sizeof((a)[0]))
 #define BYTES(text) text, sizeof(text) - 1
-#define BUNDLE "#bundle\0\0\0\0\0\0\0\0\1"
+#define BUNDLE      "#bundle\0\0\0\0\0\0\0\0\1"
 
 struct seen {
     unsigned count;
@@ -48,8 +48,14 @@ static void test_packets(void **state)
         {"int and float", BYTES("/a\0\0,if\0\0\0\0\1\x3f\x80\0\0"), OSC_OK, 1},
         {"string and blob", BYTES("/a\0\0,sb\0hi\0\0\0\0\0\5abcde\0\0\0"), OSC_OK, 1},
         {"without bytes: T, F, N, I", BYTES("/a\0\0,TFNI\0\0\0"), OSC_OK, 1},
-        {"h, t, d", BYTES("/a\0\0,htd\0\0\0\0" "12345678" "12345678" "12345678"), OSC_OK, 1},
-        {",ib that ends inside its arguments", BYTES("/ch/1\0\0\0,ib\0\0\0\0\7"), OSC_FAULT_ARGUMENTS, 0},
+        {"h, t, d",
+         BYTES("/a\0\0,htd\0\0\0\0"
+               "12345678"
+               "12345678"
+               "12345678"),
+         OSC_OK, 1},
+        {",ib that ends inside its arguments", BYTES("/ch/1\0\0\0,ib\0\0\0\0\7"),
+         OSC_FAULT_ARGUMENTS, 0},
         {"empty", BYTES(""), OSC_FAULT_SIZE, 0},
         {"no multiple of 4", BYTES("/a\0\0,\0\0"), OSC_FAULT_SIZE, 0},
         {"address without an end", BYTES("/abc"), OSC_FAULT_ADDRESS, 0},
@@ -60,10 +66,18 @@ static void test_packets(void **state)
         {"types without an end", BYTES("/a\0\0,iii"), OSC_FAULT_TYPES, 0},
         {"an unknown type", BYTES("/a\0\0,q\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
         {"an array", BYTES("/a\0\0,[i]\0\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
-        {"bytes after the arguments", BYTES("/a\0\0,i\0\0\0\0\0\1\0\0\0\0"), OSC_FAULT_ARGUMENTS, 0},
-        {"a blob longer than its message", BYTES("/a\0\0,b\0\0\0\0\0\10abcd"), OSC_FAULT_ARGUMENTS, 0},
-        {"a blob of 2^32 - 1 bytes", BYTES("/a\0\0,b\0\0\xff\xff\xff\xff" "abcd"), OSC_FAULT_ARGUMENTS, 0},
-        {"a blob of 2^32 - 3 bytes", BYTES("/a\0\0,b\0\0\xff\xff\xff\xfd" "abcd"), OSC_FAULT_ARGUMENTS, 0},
+        {"bytes after the arguments", BYTES("/a\0\0,i\0\0\0\0\0\1\0\0\0\0"), OSC_FAULT_ARGUMENTS,
+         0},
+        {"a blob longer than its message", BYTES("/a\0\0,b\0\0\0\0\0\10abcd"), OSC_FAULT_ARGUMENTS,
+         0},
+        {"a blob of 2^32 - 1 bytes",
+         BYTES("/a\0\0,b\0\0\xff\xff\xff\xff"
+               "abcd"),
+         OSC_FAULT_ARGUMENTS, 0},
+        {"a blob of 2^32 - 3 bytes",
+         BYTES("/a\0\0,b\0\0\xff\xff\xff\xfd"
+               "abcd"),
+         OSC_FAULT_ARGUMENTS, 0},
         {"a string without an end", BYTES("/a\0\0,s\0\0abcd"), OSC_FAULT_ARGUMENTS, 0},
         {"padding that is not 0", BYTES("/a\0x,\0\0\0"), OSC_FAULT_PADDING, 0},
         {"a blob's padding that is not 0", BYTES("/a\0\0,b\0\0\0\0\0\3abcd"), OSC_FAULT_PADDING, 0},
@@ -71,14 +85,25 @@ static void test_packets(void **state)
         {"/*a*a*a*a*b", BYTES("/*a*a*a*a*b\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
         {"a bracket left open", BYTES("/[ab\0\0\0\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
         {"an empty bundle", BYTES(BUNDLE), OSC_OK, 0},
-        {"two messages", BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0" "\0\0\0\10/b\0\0,\0\0\0"), OSC_OK, 2},
+        {"two messages",
+         BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
+                      "\0\0\0\10/b\0\0,\0\0\0"),
+         OSC_OK, 2},
         {"the second is malformed: none counts",
-         BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0" "\0\0\0\10/b\0\0;\0\0\0"), OSC_FAULT_TYPES, 0},
-        {"an element longer than its bundle", BYTES(BUNDLE "\0\0\0\14/a\0\0,\0\0\0"), OSC_FAULT_BUNDLE, 0},
+         BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
+                      "\0\0\0\10/b\0\0;\0\0\0"),
+         OSC_FAULT_TYPES, 0},
+        {"an element longer than its bundle", BYTES(BUNDLE "\0\0\0\14/a\0\0,\0\0\0"),
+         OSC_FAULT_BUNDLE, 0},
         {"an element of no bytes", BYTES(BUNDLE "\0\0\0\0"), OSC_FAULT_BUNDLE, 0},
         {"a bundle without a time tag", BYTES("#bundle\0\0\0\0\1"), OSC_FAULT_BUNDLE, 0},
-        {"4 deep", BYTES(BUNDLE "\0\0\0\x44" BUNDLE "\0\0\0\x30" BUNDLE "\0\0\0\x1c" BUNDLE "\0\0\0\10/a\0\0,\0\0\0"), OSC_OK, 1},
-        {"5 deep", BYTES(BUNDLE "\0\0\0\x4c" BUNDLE "\0\0\0\x38" BUNDLE "\0\0\0\x24" BUNDLE "\0\0\0\x10" BUNDLE),
+        {"4 deep",
+         BYTES(BUNDLE "\0\0\0\x44" BUNDLE "\0\0\0\x30" BUNDLE "\0\0\0\x1c" BUNDLE
+                      "\0\0\0\10/a\0\0,\0\0\0"),
+         OSC_OK, 1},
+        {"5 deep",
+         BYTES(BUNDLE "\0\0\0\x4c" BUNDLE "\0\0\0\x38" BUNDLE "\0\0\0\x24" BUNDLE
+                      "\0\0\0\x10" BUNDLE),
          OSC_FAULT_DEPTH, 0},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -90,8 +115,9 @@ static void test_packets(void **state)
         enum osc_fault got = osc_walk(data, rows[i].bytes, &counts, see, &seen);
         free(data);
         if (got != rows[i].expect || seen.count != rows[i].messages)
-            fail_msg("%s: fault %s, %u messages; expected %s, %u", rows[i].what, osc_fault_name(got),
-                     seen.count, osc_fault_name(rows[i].expect), rows[i].messages);
+            fail_msg("%s: fault %s, %u messages; expected %s, %u", rows[i].what,
+                     osc_fault_name(got), seen.count, osc_fault_name(rows[i].expect),
+                     rows[i].messages);
         assert_int_equal(counts.messages, rows[i].messages);
         assert_int_equal(counts.faults[rows[i].expect], 1);
     }
@@ -104,7 +130,8 @@ static void test_time_tags(void **state)
     static const char dated[] = "#bundle\0\xfd\x8c\x1f\0\0\0\0\0\0\0\0\10/a\0\0,\0\0\0";
     struct osc_counts counts = {0};
     struct seen seen = {0};
-    assert_int_equal(osc_walk((const uint8_t *)dated, sizeof dated - 1, &counts, see, &seen), OSC_OK);
+    assert_int_equal(osc_walk((const uint8_t *)dated, sizeof dated - 1, &counts, see, &seen),
+                     OSC_OK);
     assert_int_equal(seen.count, 1);
     assert_int_equal(counts.dated, 1);
     assert_true(seen.time_tag == UINT64_C(0xfd8c1f0000000000));
@@ -117,11 +144,11 @@ static void test_wildcards(void **state)
         const char *pattern, *name;
         bool expect;
     } rows[] = {
-        {"rig", "rig", true},      {"rig", "rig2", false},    {"*", "rig", true},
-        {"*", "", true},           {"r*g", "rig", true},      {"r*g*", "ring2", true},
-        {"r*x", "rig", false},     {"?ig", "rig", true},      {"?", "", false},
+        {"rig", "rig", true},      {"rig", "rig2", false},      {"*", "rig", true},
+        {"*", "", true},           {"r*g", "rig", true},        {"r*g*", "ring2", true},
+        {"r*x", "rig", false},     {"?ig", "rig", true},        {"?", "", false},
         {"rig[12]", "rig2", true}, {"rig[1-3]", "rig4", false}, {"rig[!1]", "rig2", true},
-        {"{a,bc}d", "bcd", true},  {"{a,bc}d", "bd", false},  {"{a,ab}*", "abc", true},
+        {"{a,bc}d", "bcd", true},  {"{a,bc}d", "bd", false},    {"{a,ab}*", "abc", true},
         {"{}x", "x", true},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -135,9 +162,13 @@ static void test_wildcards(void **state)
 static void test_arguments(void **state)
 {
     (void)state;
-    static const char packet[] =
-        "/a\0\0,hiifdsb\0\0\0\0" "\0\0\0\2\0\0\0\3" "\0\0\0\1\0\0\0\4" "\x42\x28\0\0"
-        "\x40\x45\0\0\0\0\0\0" "hi\0\0" "\0\0\0\1x\0\0\0";
+    static const char packet[] = "/a\0\0,hiifdsb\0\0\0\0"
+                                 "\0\0\0\2\0\0\0\3"
+                                 "\0\0\0\1\0\0\0\4"
+                                 "\x42\x28\0\0"
+                                 "\x40\x45\0\0\0\0\0\0"
+                                 "hi\0\0"
+                                 "\0\0\0\1x\0\0\0";
     struct osc_message message = {.address = packet,
                                   .types = packet + 5,
                                   .count = 7,
@@ -196,7 +227,7 @@ static void test_building(void **state)
     }
 }
 
-/* ---- TCP framing ------------------------------------------------------------------------------ */
+/* ---- TCP framing ------------------------------------------------------------------------- */
 
 struct gathered {
     unsigned count;
@@ -232,9 +263,11 @@ static void test_framing(void **state)
         {"SLIP, wrongly escaped", BYTES("\xc0/\xdbx\xc0"), ERROR_FORMAT, 0},
         {"SLIP, END in an escape", BYTES("\xc0/\xdb\xc0"), ERROR_FORMAT, 0},
         {"SLIP, longer than allowed",
-         BYTES("/123456789012345678901234567890123456789012345678901234567890123456789"), ERROR_LIMIT, 0},
+         BYTES("/123456789012345678901234567890123456789012345678901234567890123456789"),
+         ERROR_LIMIT, 0},
         {"SLIP, a byte longer than allowed",
-         BYTES("/123456789012345678901234567890123456789012345678901234567890\xc0"), ERROR_LIMIT, 0},
+         BYTES("/123456789012345678901234567890123456789012345678901234567890\xc0"), ERROR_LIMIT,
+         0},
         {"neither", BYTES("GET / HTTP/1.1\r\n"), ERROR_FORMAT, 0},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -249,8 +282,8 @@ static void test_framing(void **state)
                                       step < left ? step : left, gather, &g);
             }
             if (got != rows[i].expect || (got == 0 && g.count != rows[i].packets))
-                fail_msg("%s in pieces of %zu: %d, %u packets; expected %d, %u", rows[i].what, step, got,
-                         g.count, rows[i].expect, rows[i].packets);
+                fail_msg("%s in pieces of %zu: %d, %u packets; expected %d, %u", rows[i].what, step,
+                         got, g.count, rows[i].expect, rows[i].packets);
         }
     }
 }
@@ -265,17 +298,19 @@ static void test_framing_round_trip(void **state)
     for (int framing = OSC_FRAMING_LENGTH; framing <= OSC_FRAMING_SLIP; framing++) {
         struct osc_frames frames = {.buffer = buffer, .capacity = sizeof buffer};
         struct gathered g = {0};
-        size_t bytes = osc_frames_wrap((enum osc_framing)framing, packet, sizeof packet, wire, sizeof wire);
+        size_t bytes =
+            osc_frames_wrap((enum osc_framing)framing, packet, sizeof packet, wire, sizeof wire);
         assert_true(bytes > 0);
         assert_int_equal(osc_frames_feed(&frames, wire, bytes, gather, &g), 0);
         assert_int_equal(g.count, 1);
         assert_int_equal(g.bytes[0], sizeof packet);
         assert_memory_equal(g.last, packet, sizeof packet);
-        assert_int_equal(osc_frames_wrap((enum osc_framing)framing, packet, sizeof packet, wire, 26), 0);
+        assert_int_equal(
+            osc_frames_wrap((enum osc_framing)framing, packet, sizeof packet, wire, 26), 0);
     }
 }
 
-/* ---- what hostile packets cost ------------------------------------------------------------------ */
+/* ---- what hostile packets cost ----------------------------------------------------------- */
 
 static void assert_cheap(const char *what, const uint8_t *data, size_t bytes, enum osc_fault expect)
 {

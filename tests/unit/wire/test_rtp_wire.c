@@ -356,7 +356,8 @@ static void test_100ns(void **state)
         assert_int_equal(rtp_100ns(durations[i].ns), durations[i].expect);
 }
 
-/* What was sent before there was an element of decimation, and one that says 0, keep every frame. */
+/* What was sent before there was an element of decimation, and one that says 0, keep every frame.
+ */
 static void test_no_decimation(void **state)
 {
     (void)state;
@@ -365,7 +366,8 @@ static void test_no_decimation(void **state)
     enum { ELEMENT_AT = sizeof out - 3 };
     for (int zero = 0; zero < 2; zero++) {
         rtp_build(out, &header, &example);
-        memset(out + ELEMENT_AT + zero, 0, (size_t)(3 - zero)); /* all padding; or only the number */
+        memset(out + ELEMENT_AT + zero, 0,
+               (size_t)(3 - zero)); /* all padding; or only the number */
         struct rtp_packet packet;
         struct rtp_result_info info;
         assert_int_equal(rtp_parse(out, sizeof out, &packet), RTP_OK);

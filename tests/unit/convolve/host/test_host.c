@@ -180,7 +180,7 @@ static void expect_convolution(const struct world *world, const char *label)
     free(im);
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------ */
 
 static void every_shape_convolves(void **state)
 {
@@ -238,7 +238,7 @@ static void many_partitions_sum_in_two_levels(void **state)
     world_close(&world);
 }
 
-/* ---- edges ----------------------------------------------------------------------------------- */
+/* ---- edges ------------------------------------------------------------------------------- */
 
 /* A bank of 3 inputs on 10 outputs, some of two inputs, one silent, of all forms. */
 static void open_edges(struct world *world, uint32_t block)
@@ -305,7 +305,7 @@ static void a_shared_filter_is_stored_once(void **state)
     world_close(&copies);
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------ */
 
 static void a_channel_never_touches_another(void **state)
 {
@@ -374,7 +374,7 @@ static void denormals_are_zero(void **state)
 #endif
 }
 
-/* ---- the object ------------------------------------------------------------------------------ */
+/* ---- the object -------------------------------------------------------------------------- */
 
 /* After a reset, and after measuring, it gives to the bit what a new one gives. */
 static void reset_and_measuring_leave_nothing(void **state)

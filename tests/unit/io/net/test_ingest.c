@@ -103,7 +103,7 @@ static struct sockaddr_storage address_of(int host, bool mapped)
     return storage;
 }
 
-/* ---- RTP ----------------------------------------------------------------------------------- */
+/* ---- RTP --------------------------------------------------------------------------------- */
 
 enum shape {
     PLAIN,
@@ -369,7 +369,7 @@ static void test_every_verdict_has_its_reject(void **state)
     }
 }
 
-/* ---- headerless ---------------------------------------------------------------------------- */
+/* ---- headerless -------------------------------------------------------------------------- */
 
 static void test_headerless(void **state)
 {
@@ -412,7 +412,7 @@ static void test_headerless(void **state)
     ingest_close(ingest);
 }
 
-/* ---- 64-bit sequence numbers ---------------------------------------------------------------- */
+/* ---- 64-bit sequence numbers ------------------------------------------------------------- */
 
 static void feed_number(struct ingest *ingest, bool big, uint64_t number, size_t bytes)
 {

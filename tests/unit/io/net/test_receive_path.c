@@ -1,6 +1,6 @@
 /*
- * The two receive paths. The choice alone, with costs from a table; then both on real sockets of the
- * loopback interface, against what was sent: whatever the path, the same frames lie at the same
+ * The two receive paths. The choice alone, with costs from a table; then both on real sockets of
+ * the loopback interface, against what was sent: whatever the path, the same frames lie at the same
  * places and the same rejects are counted. Trains are made by the kernel (UDP_SEGMENT).
  */
 #include <setjmp.h>
@@ -25,7 +25,7 @@
 /* Fields left out of a row are zero. */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-/* ---- the choice ---------------------------------------------------------------------------- */
+/* ---- the choice -------------------------------------------------------------------------- */
 
 enum { WAKE_DATAGRAMS = 64, WAKES_MAX = 100000 };
 
@@ -121,7 +121,8 @@ static void test_trials_become_seldom(void **state)
     struct receive_trial trial;
     int64_t now_ns = 0;
     receive_trial_reset(&trial, RECEIVE_AUTO);
-    for (int64_t rest_ns = RECEIVE_PATH_REST_NS; rest_ns <= RECEIVE_PATH_REST_MAX_NS; rest_ns *= 2) {
+    for (int64_t rest_ns = RECEIVE_PATH_REST_NS; rest_ns <= RECEIVE_PATH_REST_MAX_NS;
+         rest_ns *= 2) {
         assert_true(run_trial(&trial, &now_ns, same_ns));
         assert_int_equal(trial.next_ns - now_ns, rest_ns);
         assert_false(trial.measuring);
@@ -157,12 +158,12 @@ static void test_a_wish_is_not_measured(void **state)
     assert_false(run_trial(&trial, &now_ns, cost_ns));
 }
 
-/* ---- real sockets: a host with a ring ------------------------------------------------------ */
+/* ---- real sockets: a host with a ring ---------------------------------------------------- */
 
 enum {
     CHANNELS = 2,
     FRAME_BYTES = 4,
-    FRAMES = 25,                  /* of a packet */
+    FRAMES = 25, /* of a packet */
     RING_FRAMES = 1 << 18,
     PACKETS_MAX = RING_FRAMES / FRAMES,
     PAYLOAD_BYTES = FRAMES * FRAME_BYTES,
@@ -174,13 +175,13 @@ struct fixture {
     const struct source_ops *ops;
     struct source *source;
     int fd;
-    uint64_t first_place;  /* of packet 0 */
+    uint64_t first_place; /* of packet 0 */
     bool begun;
-    uint8_t *ring;         /* [RING_FRAMES]: frame n of the sender at slot n */
-    uint8_t *present;      /* [PACKETS_MAX]: how often each packet was put */
+    uint8_t *ring;    /* [RING_FRAMES]: frame n of the sender at slot n */
+    uint8_t *present; /* [PACKETS_MAX]: how often each packet was put */
     uint32_t puts, in_place, in_trains;
     uint32_t last_behind, most_behind;
-    bool uneven;           /* rejects and headers of other sizes: what is behind is a guess */
+    bool uneven; /* rejects and headers of other sizes: what is behind is a guess */
     int64_t last_receive_ns, earliest_ns;
     uint64_t drops;
     bool closed;
@@ -294,9 +295,10 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
     char address[64];
     struct socket_address to;
     snprintf(address, sizeof address, "127.0.0.1:%u", f->ops->port(f->source));
-    assert_int_equal(socket_open_send(&(struct socket_send_options){.sink = "test", .address = address},
-                                      &f->fd, &to, &problem),
-                     0);
+    assert_int_equal(
+        socket_open_send(&(struct socket_send_options){.sink = "test", .address = address}, &f->fd,
+                         &to, &problem),
+        0);
 }
 
 static void ledger_of(const struct fixture *f, struct source_ledger *ledger)
@@ -320,7 +322,7 @@ static void close_fixture(struct fixture *f)
     free(f->present);
 }
 
-/* ---- what is sent -------------------------------------------------------------------------- */
+/* ---- what is sent ------------------------------------------------------------------------ */
 
 enum shape { GOOD, MALFORMED, OTHER_TYPE, EXTENDED, SHORT, LONG };
 
@@ -356,7 +358,8 @@ static size_t build(const struct fixture *f, uint32_t number, uint32_t sequence,
     return used;
 }
 
-/* Sends datagrams that lie back to back; as a train the kernel cuts them at the first one's size. */
+/* Sends datagrams that lie back to back; as a train the kernel cuts them at the first one's size.
+ */
 static void send_datagrams(const struct fixture *f, const uint8_t *bytes, const size_t *sizes,
                            int count, bool train)
 {
@@ -418,7 +421,7 @@ static void run_until_read(struct fixture *f, uint64_t datagrams)
     assert_int_equal(ledger.datagrams, datagrams);
 }
 
-/* ---- the same frames whatever the path ----------------------------------------------------- */
+/* ---- the same frames whatever the path --------------------------------------------------- */
 
 struct sent {
     int packet; /* -1: the end */
@@ -429,17 +432,17 @@ struct sent {
 enum { END = -1 };
 
 static const struct sent in_order[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {3, GOOD}, {END, GOOD}};
-static const struct sent losses[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {5, GOOD}, {6, GOOD},
-                                     {8, GOOD}, {9, GOOD}, {END, GOOD}};
-static const struct sent swapped[] = {{0, GOOD}, {1, GOOD}, {3, GOOD}, {2, GOOD}, {4, GOOD},
-                                      {5, GOOD}, {END, GOOD}};
-static const struct sent malformed[] = {{0, GOOD}, {1, GOOD}, {2, MALFORMED}, {2, GOOD},
-                                        {3, OTHER_TYPE}, {3, GOOD}, {4, GOOD}, {END, GOOD}};
-static const struct sent extended[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {3, EXTENDED},
+static const struct sent losses[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {5, GOOD},
+                                     {6, GOOD}, {8, GOOD}, {9, GOOD}, {END, GOOD}};
+static const struct sent swapped[] = {{0, GOOD}, {1, GOOD}, {3, GOOD},  {2, GOOD},
+                                      {4, GOOD}, {5, GOOD}, {END, GOOD}};
+static const struct sent malformed[] = {{0, GOOD},       {1, GOOD}, {2, MALFORMED}, {2, GOOD},
+                                        {3, OTHER_TYPE}, {3, GOOD}, {4, GOOD},      {END, GOOD}};
+static const struct sent extended[] = {{0, GOOD},     {1, GOOD}, {2, GOOD}, {3, EXTENDED},
                                        {4, EXTENDED}, {5, GOOD}, {6, GOOD}, {END, GOOD}};
-static const struct sent short_end[] = {{0, GOOD}, {1, GOOD}, {2, GOOD}, {3, SHORT}, {4, GOOD},
-                                        {5, GOOD}, {END, GOOD}};
-static const struct sent longer[] = {{0, GOOD}, {1, GOOD}, {2, LONG}, {4, GOOD, 1},
+static const struct sent short_end[] = {{0, GOOD}, {1, GOOD}, {2, GOOD},  {3, SHORT},
+                                        {4, GOOD}, {5, GOOD}, {END, GOOD}};
+static const struct sent longer[] = {{0, GOOD},    {1, GOOD},    {2, LONG},    {4, GOOD, 1},
                                      {5, GOOD, 1}, {6, LONG, 1}, {8, GOOD, 2}, {END, GOOD}};
 
 static const struct {
@@ -447,9 +450,9 @@ static const struct {
     const struct sent *sent;
     int malformed, types; /* rejects by name */
 } cases[] = {
-    {"in order", in_order, 0, 0},          {"losses", losses, 0, 0},
-    {"reordered", swapped, 0, 0},          {"malformed among good ones", malformed, 1, 1},
-    {"longer headers", extended, 0, 0},    {"a short one", short_end, 0, 0},
+    {"in order", in_order, 0, 0},       {"losses", losses, 0, 0},
+    {"reordered", swapped, 0, 0},       {"malformed among good ones", malformed, 1, 1},
+    {"longer headers", extended, 0, 0}, {"a short one", short_end, 0, 0},
     {"twice as long", longer, 0, 0},
 };
 
@@ -502,7 +505,7 @@ static void test_same_frames_on_every_path(void **state)
                 check_case(c, (enum receive_path)path, trains);
 }
 
-/* ---- guesses ------------------------------------------------------------------------------- */
+/* ---- guesses ----------------------------------------------------------------------------- */
 
 static void test_payloads_are_received_in_place(void **state)
 {
@@ -544,7 +547,7 @@ static void test_a_wrong_guess_leaves_the_slot_empty(void **state)
     close_fixture(&f);
 }
 
-/* ---- trains -------------------------------------------------------------------------------- */
+/* ---- trains ------------------------------------------------------------------------------ */
 
 static void test_one_stamp_covers_a_train(void **state)
 {
@@ -605,7 +608,8 @@ static void test_work_per_wake(void **state)
     }
 }
 
-/* What the kernel has at the stop is read while there is room, a train to the last datagram of it. */
+/* What the kernel has at the stop is read while there is room, a train to the last datagram of it.
+ */
 static void test_stop_reads_what_is_there(void **state)
 {
     (void)state;
@@ -621,7 +625,8 @@ static void test_stop_reads_what_is_there(void **state)
     }
 }
 
-/* A train that the socket dropped: the gap behind it is the socket's, as long as the numbers say. */
+/* A train that the socket dropped: the gap behind it is the socket's, as long as the numbers say.
+ */
 static void test_dropped_trains(void **state)
 {
     (void)state;
@@ -655,11 +660,12 @@ static void test_dropped_trains(void **state)
     close_fixture(&f);
 }
 
-/* ---- changing the path under way ------------------------------------------------------------ */
+/* ---- changing the path under way --------------------------------------------------------- */
 
 /*
- * A trial changes the path five times while the queue is full: not one datagram is lost, put twice or
- * cut wrong, though trains that were queued before UDP_GRO went off come without their piece size.
+ * A trial changes the path five times while the queue is full: not one datagram is lost, put twice
+ * or cut wrong, though trains that were queued before UDP_GRO went off come without their piece
+ * size.
  */
 static void test_a_trial_loses_nothing(void **state)
 {

@@ -26,7 +26,7 @@
 #include "io/net/socket.h"
 #include "tests/support/scratch.h"
 
-/* ---- the kernel, when it refuses ----------------------------------------------------------- */
+/* ---- the kernel, when it refuses --------------------------------------------------------- */
 
 static struct {
     int allow; /* packets taken before it refuses; -1: all */
@@ -56,7 +56,7 @@ int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
     return (int)syscall(SYS_sendmmsg, fd, messages, count, flags);
 }
 
-/* ---- a sink and its receiver ---------------------------------------------------------------- */
+/* ---- a sink and its receiver ------------------------------------------------------------- */
 
 enum { DATAGRAMS = 4096, DATAGRAM_BYTES = 2048 };
 
@@ -192,7 +192,7 @@ static struct result result_of(const float *samples, uint32_t frames, uint32_t c
     };
 }
 
-/* ---- codes ---------------------------------------------------------------------------------- */
+/* ---- codes ------------------------------------------------------------------------------- */
 
 static double expected_code(double value, double full_scale, unsigned bits, uint64_t *saturated)
 {
@@ -269,7 +269,7 @@ static void test_codes(void **state)
     }
 }
 
-/* ---- headers -------------------------------------------------------------------------------- */
+/* ---- headers ----------------------------------------------------------------------------- */
 
 static void test_headers(void **state)
 {
@@ -388,7 +388,7 @@ static void test_end_without_frames(void **state)
     close_fixture(&f);
 }
 
-/* ---- drops ---------------------------------------------------------------------------------- */
+/* ---- drops ------------------------------------------------------------------------------- */
 
 static float silence[4096];
 
@@ -605,7 +605,7 @@ static void test_what_cannot_be_opened(void **state)
     }
 }
 
-/* ---- SDP ------------------------------------------------------------------------------------ */
+/* ---- SDP --------------------------------------------------------------------------------- */
 
 static void test_sdp_of_a_sink(void **state)
 {

@@ -317,7 +317,7 @@ static void test_stop_reads_what_is_there(void **state)
     }
 }
 
-/* ---- the wall clock is set ----------------------------------------------------------------- */
+/* ---- the wall clock is set --------------------------------------------------------------- */
 
 static int64_t step_ns;
 

@@ -51,9 +51,11 @@ static const struct {
     {CONTAINER_W64, 0, SF_FORMAT_W64},
 };
 
-static struct container_spec spec_of(const char *format, enum container container, uint32_t channels)
+static struct container_spec spec_of(const char *format, enum container container,
+                                     uint32_t channels)
 {
-    struct container_spec spec = {.container = container, .rate_hz = 10000000, .channels = channels};
+    struct container_spec spec = {
+        .container = container, .rate_hz = 10000000, .channels = channels};
     assert_int_equal(sample_format_parse(format, &spec.format), 0);
     return spec;
 }
@@ -99,8 +101,8 @@ static void test_read_back(void **state)
                 assert_int_equal(container_create(&file, path, &spec, &problem), 0);
                 assert_int_equal(container_append(&file, bytes, 30), 30);
                 assert_int_equal(container_flush(&file), 0);
-                /* Now the process might die: what was flushed is there, the rest is not named (though
-                 * libsndfile takes a W64's data to reach to the end of the file). */
+                /* Now the process might die: what was flushed is there, the rest is not named
+                 * (though libsndfile takes a W64's data to reach to the end of the file). */
                 assert_int_equal(container_append(&file, bytes + 30 * frame_bytes, 3), 3);
                 int small = containers[c].type == SF_FORMAT_RF64 && spec.container == CONTAINER_WAV
                                 ? SF_FORMAT_WAV
@@ -200,7 +202,10 @@ static void test_threshold(void **state)
     assert_memory_equal(header, "RIFF", 4);
     assert_memory_equal(header + 12, "JUNK", 4);
     container_header(&spec, fit + 1, header);
-    assert_memory_equal(header, "RF64\xFF\xFF\xFF\xFFWAVE" "ds64", 16);
+    assert_memory_equal(header,
+                        "RF64\xFF\xFF\xFF\xFFWAVE"
+                        "ds64",
+                        16);
 }
 
 static void test_full_disk(void **state)
@@ -232,8 +237,9 @@ static void test_formats(void **state)
     static const struct {
         const char *format;
         bool expect;
-    } table[] = {{"u8", true},    {"s8", false},    {"s16le", true}, {"s16be", false}, {"u16le", false},
-                 {"s24le", true}, {"s32le", true},  {"u32le", false}, {"f32le", true}, {"f32be", false}};
+    } table[] = {{"u8", true},     {"s8", false},   {"s16le", true}, {"s16be", false},
+                 {"u16le", false}, {"s24le", true}, {"s32le", true}, {"u32le", false},
+                 {"f32le", true},  {"f32be", false}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct sample_format format;
         assert_int_equal(sample_format_parse(table[i].format, &format), 0);
@@ -243,7 +249,7 @@ static void test_formats(void **state)
     assert_false(container_format_valid(&format));
 }
 
-/* ---- message ring --------------------------------------------------------------------------- */
+/* ---- message ring ------------------------------------------------------------------------ */
 
 enum { MESSAGES = 200000 };
 
@@ -284,7 +290,8 @@ static void test_message_ring(void **state)
             sched_yield();
         uint32_t number;
         memcpy(&number, message, sizeof number);
-        wrong |= number != i || bytes != length_of(i) || (uintptr_t)message % MESSAGE_ALIGNMENT != 0;
+        wrong |=
+            number != i || bytes != length_of(i) || (uintptr_t)message % MESSAGE_ALIGNMENT != 0;
         for (uint64_t b = 4; b < bytes; b++)
             wrong |= message[b] != (uint8_t)i;
         message_ring_release(&ring);
@@ -308,9 +315,9 @@ static void test_message_ring(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_read_back),  cmocka_unit_test(test_beyond_4_gib),
-        cmocka_unit_test(test_threshold),  cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_formats),    cmocka_unit_test(test_message_ring),
+        cmocka_unit_test(test_read_back),   cmocka_unit_test(test_beyond_4_gib),
+        cmocka_unit_test(test_threshold),   cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_formats),     cmocka_unit_test(test_message_ring),
         cmocka_unit_test(test_w64_cut_off),
     };
     return cmocka_run_group_tests(tests, set_up, NULL);

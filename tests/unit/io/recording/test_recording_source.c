@@ -31,17 +31,17 @@ static int set_up(void **state)
     return 0;
 }
 
-/* ---- a host with room for a while at a time ----------------------------------------------- */
+/* ---- a host with room for a while at a time ---------------------------------------------- */
 
 struct host {
     uv_loop_t loop;
     const struct source_ops *ops;
     struct source *source;
     uint32_t frame_bytes;
-    uint8_t *bytes;       /* what arrived */
+    uint8_t *bytes; /* what arrived */
     uint64_t frames, capacity, room;
-    uint64_t room_each;   /* granted by the timer every millisecond; 0: always all of it */
-    uint64_t stop_at;     /* frames after which the test stops the source; 0: never */
+    uint64_t room_each; /* granted by the timer every millisecond; 0: always all of it */
+    uint64_t stop_at;   /* frames after which the test stops the source; 0: never */
     int packets;
     bool ended, closed, out_of_place, capture_wrong;
     double rate_hz;
@@ -65,14 +65,16 @@ static enum verdict host_put(void *context, const struct packet *packet)
 {
     struct host *h = context;
     h->packets++;
-    h->out_of_place |= packet->place != h->frames || packet->frames > h->room || packet->frames == 0;
+    h->out_of_place |=
+        packet->place != h->frames || packet->frames > h->room || packet->frames == 0;
     assert_true(h->frames + packet->frames <= h->capacity);
     memcpy(h->bytes + h->frames * h->frame_bytes, packet->payload,
            (size_t)packet->frames * h->frame_bytes);
     if (h->packets == 1)
         h->first_capture_ns = packet->capture_ns;
     double expected_ns = (double)packet->place * 1e9 / h->rate_hz;
-    h->capture_wrong |= !(packet->flags & PACKET_CAPTURE) || packet->clock != CLOCK_SOURCE_DECLARED ||
+    h->capture_wrong |= !(packet->flags & PACKET_CAPTURE) ||
+                        packet->clock != CLOCK_SOURCE_DECLARED ||
                         fabs((double)(packet->capture_ns - h->first_capture_ns) - expected_ns) > 2;
     h->frames += packet->frames;
     h->room -= packet->frames;
@@ -118,8 +120,8 @@ static void run(struct host *h, const struct source_ops *ops, const struct sourc
     h->timer.data = h;
     if (h->room_each > 0)
         uv_timer_start(&h->timer, grant, 1, 1);
-    const struct source_host host = {.context = h, .put = host_put, .room = host_room,
-                                     .ended = host_ended};
+    const struct source_host host = {
+        .context = h, .put = host_put, .room = host_room, .ended = host_ended};
     struct problem problem = {0};
     if (ops->open(options, &h->loop, &host, &h->source, &problem) != 0)
         fail_msg("open: %s", problem.text);
@@ -131,7 +133,7 @@ static void run(struct host *h, const struct source_ops *ops, const struct sourc
     assert_int_equal(uv_loop_close(&h->loop), 0);
 }
 
-/* ---- recordings --------------------------------------------------------------------------- */
+/* ---- recordings -------------------------------------------------------------------------- */
 
 /* Ramp-like samples that differ in every frame and channel, as 32-bit codes. */
 static int code_of(uint64_t frame, unsigned channel)
@@ -180,8 +182,8 @@ static const struct {
     {"24.flac", SF_FORMAT_FLAC | SF_FORMAT_PCM_24, "s24le"},
 };
 
-static void expect_codes(const struct host *h, const struct sample_format *format, unsigned channels,
-                         uint64_t file_frames, const char *name)
+static void expect_codes(const struct host *h, const struct sample_format *format,
+                         unsigned channels, uint64_t file_frames, const char *name)
 {
     for (uint64_t n = 0; n < h->frames; n++) {
         for (unsigned c = 0; c < channels; c++) {
@@ -199,8 +201,8 @@ static void expect_codes(const struct host *h, const struct sample_format *forma
 
 static struct source_options file_options(const char *path, const char *format, unsigned channels)
 {
-    struct source_options options = {.stream = "test", .rate_hz = 500e3, .channels = channels,
-                                     .path = path};
+    struct source_options options = {
+        .stream = "test", .rate_hz = 500e3, .channels = channels, .path = path};
     assert_int_equal(sample_format_parse(format, &options.format), 0);
     options.frame_bytes = channels * options.format.bytes;
     return options;
@@ -235,7 +237,8 @@ static void test_every_recording(void **state)
     }
 }
 
-/* As ffmpeg writes it above 48 kHz: an extensible fmt chunk, which libsndfile takes for integers. */
+/* As ffmpeg writes it above 48 kHz: an extensible fmt chunk, which libsndfile takes for integers.
+ */
 static void test_extensible_w64(void **state)
 {
     (void)state;
@@ -260,10 +263,36 @@ static void test_extensible_w64(void **state)
         memcpy(header + 64, (const uint8_t[]){0xFE, 0xFF, 1, 0}, 4);
         memcpy(header + 68, &rate_hz, 4);
         memcpy(header + 72, &bytes_per_s, 4);
-        memcpy(header + 76, (const uint8_t[]){width, 0, (uint8_t)(width * 8), 0, 22, 0,
-                                              (uint8_t)(width * 8), 0, 4, 0, 0, 0,
-                                              table[i].sub_format, 0, 0, 0, 0, 0, 16, 0, 128, 0, 0,
-                                              170, 0, 56, 155, 113}, 28);
+        memcpy(header + 76,
+               (const uint8_t[]){width,
+                                 0,
+                                 (uint8_t)(width * 8),
+                                 0,
+                                 22,
+                                 0,
+                                 (uint8_t)(width * 8),
+                                 0,
+                                 4,
+                                 0,
+                                 0,
+                                 0,
+                                 table[i].sub_format,
+                                 0,
+                                 0,
+                                 0,
+                                 0,
+                                 0,
+                                 16,
+                                 0,
+                                 128,
+                                 0,
+                                 0,
+                                 170,
+                                 0,
+                                 56,
+                                 155,
+                                 113},
+               28);
         memcpy(header + 104, "data", 4);
         memcpy(header + 108, rest, 12);
         memcpy(header + 120, &sizes[2], 8);
@@ -394,7 +423,7 @@ static void test_refusals(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* ---- generator ---------------------------------------------------------------------------- */
+/* ---- generator --------------------------------------------------------------------------- */
 
 static void test_generator(void **state)
 {
@@ -404,8 +433,11 @@ static void test_generator(void **state)
         {.full_scale = 10.0, .unit = "V"},
         {.full_scale = 1.0, .offset = 0.25, .gain_db = 20.0, .unit = "mV"},
     };
-    struct source_options options = {.stream = "test", .rate_hz = 1e6, .channels = CHANNELS,
-                                     .scales = scales, .length_frames = FRAMES};
+    struct source_options options = {.stream = "test",
+                                     .rate_hz = 1e6,
+                                     .channels = CHANNELS,
+                                     .scales = scales,
+                                     .length_frames = FRAMES};
     assert_int_equal(sample_format_parse("s16be", &options.format), 0);
     options.frame_bytes = 4;
     waveform_defaults(&options.waveform, WAVEFORM_SINE);
@@ -422,7 +454,8 @@ static void test_generator(void **state)
             double value = code * channel_scale_factor(&scales[c]) - scales[c].offset;
             double want = -0.22 + 0.05 * sin(2 * 3.14159265358979 * 1e-3 * (double)n + c);
             if (fabs(value - want) > 0.51 * channel_scale_factor(&scales[c]) / 32768)
-                fail_msg("frame %llu, channel %u: %g, want %g", (unsigned long long)n, c, value, want);
+                fail_msg("frame %llu, channel %u: %g, want %g", (unsigned long long)n, c, value,
+                         want);
         }
     }
     free(h.bytes);
@@ -431,7 +464,8 @@ static void test_generator(void **state)
 static void test_generator_paced_and_stopped(void **state)
 {
     (void)state;
-    struct source_options options = {.stream = "test", .rate_hz = 1e6, .channels = 1, .paced = true};
+    struct source_options options = {
+        .stream = "test", .rate_hz = 1e6, .channels = 1, .paced = true};
     assert_int_equal(sample_format_parse("s16le", &options.format), 0);
     options.frame_bytes = 2;
     waveform_defaults(&options.waveform, WAVEFORM_COUNTER);
@@ -450,8 +484,8 @@ static void test_generator_paced_and_stopped(void **state)
 static void test_generator_refusal(void **state)
 {
     (void)state;
-    struct source_options options = {.stream = "probe-4", .rate_hz = 1e3, .channels = 1,
-                                     .frame_bytes = 2};
+    struct source_options options = {
+        .stream = "probe-4", .rate_hz = 1e3, .channels = 1, .frame_bytes = 2};
     assert_int_equal(sample_format_parse("s16le", &options.format), 0);
     waveform_defaults(&options.waveform, WAVEFORM_SINE); /* 1 kHz does not fit */
     struct source *source;
@@ -465,7 +499,8 @@ static void test_generator_refusal(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_recording), cmocka_unit_test(test_extensible_w64),
+        cmocka_unit_test(test_every_recording),
+        cmocka_unit_test(test_extensible_w64),
         cmocka_unit_test(test_back_pressure),
         cmocka_unit_test(test_loop_is_contiguous),
         cmocka_unit_test(test_paced),

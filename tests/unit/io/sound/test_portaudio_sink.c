@@ -18,7 +18,7 @@
 
 enum { PERIOD = 256, HOP = 64, FAR = 1 << 20 };
 
-/* ---- what is heard ---------------------------------------------------------------------------- */
+/* ---- what is heard ----------------------------------------------------------------------- */
 
 static float heard[FAR];
 static uint64_t heard_frames;
@@ -130,7 +130,7 @@ static void expect_silence(uint64_t from, uint64_t until)
         assert_true(heard[i] == 0);
 }
 
-/* ---- contracts -------------------------------------------------------------------------------- */
+/* ---- contracts --------------------------------------------------------------------------- */
 
 /* Captured in one callback, played in the next: one period, whatever the origin. */
 static void by_rule_a_duplex_card_adds_one_period(void **state)
@@ -141,7 +141,8 @@ static void by_rule_a_duplex_card_adds_one_period(void **state)
     callback();
     callback();
     for (uint64_t period = 0; period < 20; period++) {
-        callback(); /* brings frames period * PERIOD … of the timeline, which are convolved at once */
+        callback(); /* brings frames period * PERIOD … of the timeline, which are convolved at once
+                     */
         for (uint32_t block = 0; block < PERIOD / HOP; block++)
             put(period * PERIOD + block * HOP, HOP);
     }
@@ -204,8 +205,8 @@ static void an_excitation_keeps_the_offset_of_its_first_frame(void **state)
     close_sink();
 }
 
-/* A card with a clock of its own: the latency is found again, after an underrun by silence, after too much
- * by leaving out. */
+/* A card with a clock of its own: the latency is found again, after an underrun by silence, after
+ * too much by leaving out. */
 static void a_card_of_its_own_returns_to_its_latency(void **state)
 {
     (void)state;

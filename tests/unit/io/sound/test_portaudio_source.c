@@ -18,7 +18,7 @@
 
 enum { RATE = 51200, PERIOD = 512, PERIOD_NS = 10000000, LATE_NS = 3000000, PACKETS_MAX = 4000 };
 
-/* ---- the stream ------------------------------------------------------------------------------- */
+/* ---- the stream -------------------------------------------------------------------------- */
 
 static struct packet packets[PACKETS_MAX];
 static unsigned packet_count;
@@ -103,7 +103,7 @@ static void callback(uint64_t period, bool usable)
     card.user.rang(card.user.context);
 }
 
-/* ---- contracts -------------------------------------------------------------------------------- */
+/* ---- contracts --------------------------------------------------------------------------- */
 
 static int64_t difference(int64_t a, int64_t b)
 {
@@ -131,7 +131,8 @@ static void times_are_the_converters(void **state)
     close_source();
 }
 
-/* Bad stamps: callbacks' times, so named; the converter is believed again after a second without. */
+/* Bad stamps: callbacks' times, so named; the converter is believed again after a second without.
+ */
 static void without_good_stamps_the_receive_clock_is_used_and_named(void **state)
 {
     (void)state;
@@ -142,9 +143,11 @@ static void without_good_stamps_the_receive_clock_is_used_and_named(void **state
         bool converter = i < 50 || i >= 60 + 100;
         int64_t begun_ns = 1000 * NS_PER_SECOND + 5 * NS_PER_SECOND + (int64_t)i * PERIOD_NS;
         if (packets[i].clock != (converter ? CLOCK_SOURCE_CONVERTER : CLOCK_SOURCE_RECEIVE))
-            fail_msg("period %u has the clock `%s`", (unsigned)i, clock_source_name(packets[i].clock));
+            fail_msg("period %u has the clock `%s`", (unsigned)i,
+                     clock_source_name(packets[i].clock));
         assert_true(packets[i].flags & PACKET_CAPTURE);
-        assert_true(difference(packets[i].capture_ns, begun_ns + (converter ? 0 : LATE_NS)) <= 1000);
+        assert_true(difference(packets[i].capture_ns, begun_ns + (converter ? 0 : LATE_NS)) <=
+                    1000);
     }
     close_source();
 }
@@ -160,7 +163,8 @@ static void missing_frames_have_their_cause(void **state)
     assert_int_equal(packets[1].place, 3 * PERIOD);
     assert_int_equal(blamed[INVALID_CAPTURE], 2 * PERIOD);
     assert_int_equal(blamed[INVALID_OVERLOAD], 0);
-    /* The daemon does not come to it for longer than the ring holds; meanwhile the device loses one. */
+    /* The daemon does not come to it for longer than the ring holds; meanwhile the device loses
+     * one. */
     static int16_t input[PERIOD];
     uint64_t stored = 0;
     for (int i = 0; i < 200; i++) {

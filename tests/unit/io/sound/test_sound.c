@@ -15,7 +15,7 @@
 #include "io/sound/devices.h"
 #include "io/sound/shared.h"
 
-/* ---- rings ------------------------------------------------------------------------------------ */
+/* ---- rings ------------------------------------------------------------------------------- */
 
 static struct sound_shared *make(uint32_t channels, const uint16_t *map, uint32_t device_channels)
 {
@@ -227,12 +227,18 @@ static void the_ring_wraps_unheard(void **state)
     free(shared);
 }
 
-/* ---- devices ---------------------------------------------------------------------------------- */
+/* ---- devices ----------------------------------------------------------------------------- */
 
 static const struct sound_device devices[] = {
-    {.name = "HDA Intel PCH: ALC257 Analog (hw:0,0)", .api = SOUND_API_ALSA, .inputs = 2, .outputs = 2},
+    {.name = "HDA Intel PCH: ALC257 Analog (hw:0,0)",
+     .api = SOUND_API_ALSA,
+     .inputs = 2,
+     .outputs = 2},
     {.name = "HDA Intel PCH: HDMI 0 (hw:0,3)", .api = SOUND_API_ALSA, .outputs = 8},
-    {.name = "Fireface UCX: USB Audio (hw:2,0)", .api = SOUND_API_ALSA, .inputs = 18, .outputs = 18},
+    {.name = "Fireface UCX: USB Audio (hw:2,0)",
+     .api = SOUND_API_ALSA,
+     .inputs = 18,
+     .outputs = 18},
     {.name = "sysdefault", .api = SOUND_API_ALSA, .inputs = 128, .outputs = 128},
     {.name = "default", .api = SOUND_API_ALSA, .inputs = 32, .outputs = 32},
     {.name = "pulse", .api = SOUND_API_ALSA, .inputs = 32, .outputs = 32},
@@ -260,11 +266,11 @@ static void devices_are_found_by_name_pattern_and_part(void **state)
         {"fireface*", SOUND_API_ANY, 1, 0, 2},
         {"fire", SOUND_API_ANY, 1, 0, 2},
         {"hw:2,0", SOUND_API_ANY, 1, 0, 2},
-        {"Intel", SOUND_API_ANY, 1, 0, 0},           /* the HDMI one has no inputs */
+        {"Intel", SOUND_API_ANY, 1, 0, 0}, /* the HDMI one has no inputs */
         {"Intel", SOUND_API_ANY, 0, 1, ERROR_ARGUMENT},
         {"default", SOUND_API_ANY, 1, 0, ERROR_ARGUMENT}, /* two of that very name */
         {"default", SOUND_API_JACK, 1, 0, 11},
-        {"default", SOUND_API_ALSA, 1, 0, 4},        /* the whole name before a part (sysdefault) */
+        {"default", SOUND_API_ALSA, 1, 0, 4}, /* the whole name before a part (sysdefault) */
         {"default", SOUND_API_JACK, 0, 1, ERROR_NO_FILE},
         {"hw:3", SOUND_API_ANY, 1, 0, ERROR_NO_FILE},
         {"*", SOUND_API_JACK, 0, 1, 10},
@@ -279,7 +285,8 @@ static void devices_are_found_by_name_pattern_and_part(void **state)
         snprintf(request.device, sizeof request.device, "%s", cases[i].device);
         int found = sound_devices_find(devices, DEVICES, &request, &problem);
         if (found != cases[i].found)
-            fail_msg("`%s` is %d, not %d (%s)", cases[i].device, found, cases[i].found, problem.text);
+            fail_msg("`%s` is %d, not %d (%s)", cases[i].device, found, cases[i].found,
+                     problem.text);
         if (found < 0) {
             assert_non_null(strstr(problem.text, cases[i].device));
             assert_non_null(strstr(problem.text, "`Fireface UCX"));
@@ -326,8 +333,9 @@ static void hardware_is_read_from_a_name(void **state)
 static void what_the_kernel_says_is_read_back(void **state)
 {
     (void)state;
-    static const char text[] = "access: MMAP_INTERLEAVED\nformat: S32_LE\nsubformat: STD\nchannels: 18\n"
-                               "rate: 48000 (48000/1)\nperiod_size: 64\nbuffer_size: 192\n";
+    static const char text[] =
+        "access: MMAP_INTERLEAVED\nformat: S32_LE\nsubformat: STD\nchannels: 18\n"
+        "rate: 48000 (48000/1)\nperiod_size: 64\nbuffer_size: 192\n";
     struct sound_hardware hardware;
     assert_true(sound_hardware_parse(text, &hardware));
     assert_string_equal(hardware.format, "S32_LE");

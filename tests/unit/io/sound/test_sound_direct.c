@@ -174,8 +174,9 @@ static void test_too_slow(void **state)
     free_rig(&rig);
 }
 
-/* Other filters while it runs: the old ones' results to the bit until the new one's history is full, one
- * period between them, then the new ones' of all input, also of that before the change. */
+/* Other filters while it runs: the old ones' results to the bit until the new one's history is
+ * full, one period between them, then the new ones' of all input, also of that before the change.
+ */
 static void test_change(void **state)
 {
     (void)state;
