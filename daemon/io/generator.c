@@ -58,9 +58,9 @@ static uint32_t generator_fill(void *context, uint8_t *payload, uint32_t frames)
     return frames;
 }
 
-static int generator_open(const struct source_options *options, uv_loop_t *loop,
-                          const struct source_host *host, struct source **out,
-                          struct problem *problem)
+static int generator_open(const struct source_options *options,
+                          const struct io_environment *environment, const struct source_host *host,
+                          struct source **out, struct problem *problem)
 {
     struct generator *g = calloc(1, sizeof *g);
     if (g == NULL)
@@ -100,7 +100,7 @@ static int generator_open(const struct source_options *options, uv_loop_t *loop,
         .release = generator_release,
         .context = g,
     };
-    return replay_open(&replay, loop, host, out, problem);
+    return replay_open(&replay, environment, host, out, problem);
 
 no_memory:
     if (g != NULL)

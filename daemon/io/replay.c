@@ -240,8 +240,8 @@ static void destroy(struct source *s)
     free(s);
 }
 
-int replay_open(const struct replay_spec *spec, uv_loop_t *loop, const struct source_host *host,
-                struct source **out, struct problem *problem)
+int replay_open(const struct replay_spec *spec, const struct io_environment *environment,
+                const struct source_host *host, struct source **out, struct problem *problem)
 {
     assert(spec->frame_bytes > 0 && spec->chunk_frames > 0 && spec->rate_hz > 0.0);
     struct source *s = calloc(1, sizeof *s);
@@ -252,7 +252,7 @@ int replay_open(const struct replay_spec *spec, uv_loop_t *loop, const struct so
     }
     s->spec = *spec;
     s->host = *host;
-    s->loop = loop;
+    s->loop = environment->loop;
     s->timer_fd = -1;
     s->ledger.loss_detectable = true;
     sem_init(&s->free_count, 0, 0);

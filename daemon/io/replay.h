@@ -36,8 +36,8 @@ struct replay_spec {
 uint32_t replay_chunk_frames(uint32_t frame_bytes);
 
 /* Takes over spec->context: also when it fails, `release` has been or will be called. */
-int replay_open(const struct replay_spec *spec, uv_loop_t *loop, const struct source_host *host,
-                struct source **out, struct problem *problem);
+int replay_open(const struct replay_spec *spec, const struct io_environment *environment,
+                const struct source_host *host, struct source **out, struct problem *problem);
 
 /* The rows of struct source_ops, as documented there. */
 int replay_start(struct source *source, struct problem *problem);

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/environment.h"
 #include "wire/format.h"
 #include "stream/result.h"
 
@@ -106,8 +107,8 @@ struct sink_ops {
     const char *name; /* the config's `type = NAME` */
     const char *sentence;
     /* Worker thread. */
-    int (*open)(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
-                struct problem *problem);
+    int (*open)(const struct sink_options *options, const struct io_environment *environment,
+                struct sink **out, struct problem *problem);
     /* Loop thread, before the first put: what cannot be done by open. May be NULL. */
     void (*start)(struct sink *sink);
     /* Loop thread. Copies what it keeps. Returns the monotonic time at which the last byte was

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/environment.h"
 #include "io/net/receive_path.h"
 #include "wire/format.h"
 #include "signal/waveform.h"
@@ -135,7 +136,7 @@ struct source_ops {
     const char *sentence;
     bool live; /* samples come whether we are ready or not */
     bool loss_detectable;
-    int (*open)(const struct source_options *options, uv_loop_t *loop,
+    int (*open)(const struct source_options *options, const struct io_environment *environment,
                 const struct source_host *host, struct source **out, struct problem *problem);
     int (*start)(struct source *source, struct problem *problem);
     /* The ring has room again (files and generators waiting under back-pressure). May be NULL. */

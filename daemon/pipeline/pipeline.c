@@ -260,7 +260,7 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     uint64_t block_bytes = info->hop * frame_bytes;
     if (sink->options.queue_bytes > 0 && sink->options.queue_bytes < 4 * block_bytes)
         sink->options.queue_bytes = 4 * block_bytes;
-    int error = sink->ops->open(&sink->options, pipeline->loop, &sink->sink, problem);
+    int error = sink->ops->open(&sink->options, pipeline->environment, &sink->sink, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
                        sink->config->place.line, sink->config->name);
@@ -306,8 +306,8 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
         pipeline->direct_source.sound = pipeline->direct;
         options = &pipeline->direct_source;
     }
-    int error =
-        pipeline->source_ops->open(options, pipeline->loop, &host, &pipeline->source, problem);
+    int error = pipeline->source_ops->open(options, pipeline->environment, &host, &pipeline->source,
+                                           problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
                        config->name);

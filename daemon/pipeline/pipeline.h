@@ -56,10 +56,10 @@ struct pipeline {
     /* set by the owner before pipeline_prepare, then immutable */
     const struct config *config;
     const struct config_stream *stream_config;
-    struct pipeline *upstream; /* NULL: a source of its own */
-    uv_loop_t *loop;
-    struct seat *seat;     /* the device it computes on */
-    struct engine *engine; /* its */
+    struct pipeline *upstream;                /* NULL: a source of its own */
+    const struct io_environment *environment; /* of its source and sinks */
+    struct seat *seat;                        /* the device it computes on */
+    struct engine *engine;                    /* its */
     double seat_load;
     struct plan *seat_plan; /* made when the seat was chosen, until pipeline_prepare; NULL: none */
     const char *variant;    /* overrides the configuration's; NULL: not */

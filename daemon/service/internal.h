@@ -54,6 +54,7 @@ struct service {
 
     /* loop thread */
     uv_loop_t loop;
+    struct io_environment environment;
     uv_poll_t signals; /* a signalfd: see open_signals */
     int signal_fd;
     uv_async_t changed; /* something ended or closed: advance */

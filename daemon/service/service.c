@@ -101,7 +101,7 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
         .config = config,
         .stream_config = &config->streams[index],
         .upstream = upstream,
-        .loop = &service->loop,
+        .environment = &service->environment,
         .seat = seat,
         .engine = seat->engine,
         .seat_load = load,
@@ -523,6 +523,7 @@ int service_run(const struct service_options *options, struct problem *problem)
                             "no event loop; raise the limit of open files (ulimit -n)");
         goto close_signals;
     }
+    service->environment = (struct io_environment){.loop = &service->loop};
     error = devices_open(&service->loop, on_progress, service, options->kernels_dir,
                          &service->devices, problem);
     if (error < 0)

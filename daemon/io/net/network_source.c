@@ -52,14 +52,14 @@ static bool came_true(void *context, const struct receive_guess *guessed, unsign
 }
 
 int network_source_open(const struct ingest_protocol *protocol,
-                        const struct source_options *options, uv_loop_t *loop,
-                        const struct source_host *host, struct source **out,
-                        struct problem *problem)
+                        const struct source_options *options,
+                        const struct io_environment *environment, const struct source_host *host,
+                        struct source **out, struct problem *problem)
 {
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
-    source->loop = loop;
+    source->loop = environment->loop;
     source->host = *host;
     struct socket_receive_options wanted = {
         .stream = options->stream,

@@ -12,9 +12,9 @@
 extern const struct ingest_protocol rtp_protocol, udp_protocol, udp_sequence_protocol;
 
 int network_source_open(const struct ingest_protocol *protocol,
-                        const struct source_options *options, uv_loop_t *loop,
-                        const struct source_host *host, struct source **out,
-                        struct problem *problem);
+                        const struct source_options *options,
+                        const struct io_environment *environment, const struct source_host *host,
+                        struct source **out, struct problem *problem);
 int network_source_start(struct source *source, struct problem *problem);
 void network_source_stop(struct source *source);
 void network_source_close(struct source *source, void (*closed)(void *context), void *context);

@@ -457,14 +457,14 @@ static int write_sdp(const struct sink *s, const struct socket_address *to, stru
     return sdp_write(&media, o->sdp_path, problem);
 }
 
-static int rtp_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
-                    struct problem *problem)
+static int rtp_open(const struct sink_options *options, const struct io_environment *environment,
+                    struct sink **out, struct problem *problem)
 {
     struct sink *s = calloc(1, sizeof *s);
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
     s->options = *options;
-    s->loop = loop;
+    s->loop = environment->loop;
     s->fd = -1;
     s->segments = true;
     s->factor = rtp_results(options).factor;

@@ -38,10 +38,10 @@ const struct ingest_protocol rtp_protocol = {
     .parse = parse,
 };
 
-static int open_rtp(const struct source_options *options, uv_loop_t *loop,
+static int open_rtp(const struct source_options *options, const struct io_environment *environment,
                     const struct source_host *host, struct source **out, struct problem *problem)
 {
-    return network_source_open(&rtp_protocol, options, loop, host, out, problem);
+    return network_source_open(&rtp_protocol, options, environment, host, out, problem);
 }
 
 const struct source_ops source_rtp = {

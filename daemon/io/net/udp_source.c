@@ -43,18 +43,18 @@ const struct ingest_protocol udp_sequence_protocol = {
     .parse = parse_numbered,
 };
 
-static int open_headerless(const struct source_options *options, uv_loop_t *loop,
-                           const struct source_host *host, struct source **out,
-                           struct problem *problem)
+static int open_headerless(const struct source_options *options,
+                           const struct io_environment *environment, const struct source_host *host,
+                           struct source **out, struct problem *problem)
 {
-    return network_source_open(&udp_protocol, options, loop, host, out, problem);
+    return network_source_open(&udp_protocol, options, environment, host, out, problem);
 }
 
-static int open_numbered(const struct source_options *options, uv_loop_t *loop,
-                         const struct source_host *host, struct source **out,
-                         struct problem *problem)
+static int open_numbered(const struct source_options *options,
+                         const struct io_environment *environment, const struct source_host *host,
+                         struct source **out, struct problem *problem)
 {
-    return network_source_open(&udp_sequence_protocol, options, loop, host, out, problem);
+    return network_source_open(&udp_sequence_protocol, options, environment, host, out, problem);
 }
 
 const struct source_ops source_udp = {

@@ -20,13 +20,14 @@ struct sink {
     void *closed_context;
 };
 
-static int osc_sink_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
+static int osc_sink_open(const struct sink_options *options,
+                         const struct io_environment *environment, struct sink **out,
                          struct problem *problem)
 {
     struct sink *sink = calloc(1, sizeof *sink);
     if (sink == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
-    sink->loop = loop;
+    sink->loop = environment->loop;
     sink->stream = options->stream.name;
     *out = sink;
     return 0;

@@ -174,16 +174,16 @@ static void destroy(struct source *source)
     free(source);
 }
 
-static int osc_source_open(const struct source_options *options, uv_loop_t *loop,
-                           const struct source_host *host, struct source **out,
-                           struct problem *problem)
+static int osc_source_open(const struct source_options *options,
+                           const struct io_environment *environment, const struct source_host *host,
+                           struct source **out, struct problem *problem)
 {
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     source->options = *options;
     source->host = *host;
-    source->loop = loop;
+    source->loop = environment->loop;
     const struct source_host own = {.context = source, .put = put}; /* all that ingest calls */
     int error = 0;
     for (int form = 0; form < FORMS && error == 0; form++)

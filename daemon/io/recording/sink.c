@@ -325,15 +325,16 @@ static int start_writer(struct sink *s, struct problem *problem)
     return 0;
 }
 
-static int recording_sink_open(const struct sink_options *options, uv_loop_t *loop,
-                               struct sink **out, struct problem *problem)
+static int recording_sink_open(const struct sink_options *options,
+                               const struct io_environment *environment, struct sink **out,
+                               struct problem *problem)
 {
     struct sink *s = calloc(1, sizeof *s);
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     s->self = s;
     s->options = *options;
-    s->loop = loop;
+    s->loop = environment->loop;
     s->flush_ns = options->flush_ns > 0 ? options->flush_ns : flush_ns_default;
     s->frame_bytes = options->raw
                          ? options->stream.input_channels * options->stream.input_format.bytes

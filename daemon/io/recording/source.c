@@ -201,9 +201,9 @@ static int player_check(const struct player *p, const SF_INFO *info,
     return 0;
 }
 
-static int recording_open(const struct source_options *options, uv_loop_t *loop,
-                          const struct source_host *host, struct source **out,
-                          struct problem *problem)
+static int recording_open(const struct source_options *options,
+                          const struct io_environment *environment, const struct source_host *host,
+                          struct source **out, struct problem *problem)
 {
     struct player *p = calloc(1, sizeof *p);
     if (p == NULL)
@@ -245,7 +245,7 @@ static int recording_open(const struct source_options *options, uv_loop_t *loop,
         .release = player_release,
         .context = p,
     };
-    return replay_open(&replay, loop, host, out, problem);
+    return replay_open(&replay, environment, host, out, problem);
 }
 
 const struct source_ops source_file = {

@@ -399,7 +399,8 @@ static void lost(void *context)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static int portaudio_open(const struct sink_options *options, uv_loop_t *loop, struct sink **out,
+static int portaudio_open(const struct sink_options *options,
+                          const struct io_environment *environment, struct sink **out,
                           struct problem *problem)
 {
     struct sink *s = calloc(1, sizeof *s);
@@ -415,7 +416,8 @@ static int portaudio_open(const struct sink_options *options, uv_loop_t *loop, s
         error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
                                      problem);
     if (error == 0)
-        error = sound_card_open(options->sound, SOUND_PLAYBACK, &user, loop, &s->card, problem);
+        error = sound_card_open(options->sound, SOUND_PLAYBACK, &user, environment->loop, &s->card,
+                                problem);
     if (error != 0) {
         playback_follow_close(s->follow);
         free(s->bytes);

@@ -140,9 +140,9 @@ static void lost(void *context)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-static int portaudio_open(const struct source_options *options, uv_loop_t *loop,
-                          const struct source_host *host, struct source **out,
-                          struct problem *problem)
+static int portaudio_open(const struct source_options *options,
+                          const struct io_environment *environment, const struct source_host *host,
+                          struct source **out, struct problem *problem)
 {
     struct source *source = calloc(1, sizeof *source);
     if (source == NULL)
@@ -154,7 +154,8 @@ static int portaudio_open(const struct source_options *options, uv_loop_t *loop,
     snprintf(source->label, sizeof source->label, "stream %s", options->stream);
     const struct sound_card_user user = {
         .context = source, .label = source->label, .rang = rang, .lost = lost};
-    int error = sound_card_open(options->sound, SOUND_CAPTURE, &user, loop, &source->card, problem);
+    int error = sound_card_open(options->sound, SOUND_CAPTURE, &user, environment->loop,
+                                &source->card, problem);
     if (error != 0) {
         free(source);
         return error;

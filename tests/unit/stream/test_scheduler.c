@@ -595,7 +595,8 @@ static void test_loop_never_allocates_or_locks(void **state)
         .full_scale = 1.0,
         .ttl = 1,
         .stream = {.name = "traffic", .rate_hz = 1e6, .channels = 1, .units = &unit}};
-    if (sink_rtp.open(&to, &traffic->house.loop, &traffic->sink, &problem) != 0)
+    if (sink_rtp.open(&to, &(struct io_environment){.loop = &traffic->house.loop}, &traffic->sink,
+                      &problem) != 0)
         fail_msg("%s", problem.text);
     const struct source_host host = {.context = traffic,
                                      .put = traffic_put,
@@ -615,7 +616,8 @@ static void test_loop_never_allocates_or_locks(void **state)
                                         .max_gap_ns = NS_PER_SECOND,
                                         .max_dropout_ns = NS_PER_SECOND,
                                         .max_misorder_ns = 10 * NS_PER_MS};
-    if (source_rtp.open(&from, &traffic->house.loop, &host, &traffic->source, &problem) != 0)
+    if (source_rtp.open(&from, &(struct io_environment){.loop = &traffic->house.loop}, &host,
+                        &traffic->source, &problem) != 0)
         fail_msg("%s", problem.text);
     traffic->port = source_rtp.port(traffic->source);
     assert_int_equal(source_rtp.start(traffic->source, &problem), 0);

@@ -289,7 +289,8 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
                                .room = room,
                                .socket_drops = fixture_drops};
     struct problem problem;
-    if (f->ops->open(&options, &f->loop, &host, &f->source, &problem) != 0)
+    if (f->ops->open(&options, &(struct io_environment){.loop = &f->loop}, &host, &f->source,
+                     &problem) != 0)
         fail_msg("%s", problem.text);
     assert_int_equal(f->ops->start(f->source, &problem), 0);
     char address[64];

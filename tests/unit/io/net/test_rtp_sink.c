@@ -121,7 +121,7 @@ static void open_receiver(struct fixture *f)
 static void open_sink(struct fixture *f, const struct sink_options *options)
 {
     struct problem problem;
-    if (sink_rtp.open(options, &f->loop, &f->sink, &problem) != 0)
+    if (sink_rtp.open(options, &(struct io_environment){.loop = &f->loop}, &f->sink, &problem) != 0)
         fail_msg("%s", problem.text);
 }
 
@@ -598,7 +598,8 @@ static void test_what_cannot_be_opened(void **state)
         if (refusals[i].address != NULL)
             options.address = refusals[i].address;
         struct problem problem;
-        assert_true(sink_rtp.open(&options, &f.loop, &f.sink, &problem) < 0);
+        assert_true(sink_rtp.open(&options, &(struct io_environment){.loop = &f.loop}, &f.sink,
+                                  &problem) < 0);
         if (strstr(problem.text, refusals[i].expect) == NULL)
             fail_msg("expected '%s' in: %s", refusals[i].expect, problem.text);
         close_fixture(&f);

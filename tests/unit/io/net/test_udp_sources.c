@@ -96,7 +96,8 @@ static bool open_source(struct fixture *f, const char *type, const char *address
     struct source_host host = {
         .context = f, .put = fixture_put, .room = room, .socket_drops = fixture_drops};
     struct problem problem;
-    if (f->ops->open(&options, &f->loop, &host, &f->source, &problem) != 0) {
+    if (f->ops->open(&options, &(struct io_environment){.loop = &f->loop}, &host, &f->source,
+                     &problem) != 0) {
         print_message("%s: %s\n", address, problem.text);
         free(f->puts);
         uv_loop_close(&f->loop);
@@ -385,7 +386,9 @@ static void test_close_without_start(void **state)
                                      .receive_buffer_bytes = 65536};
     struct source_host host = {.context = &f, .put = fixture_put, .socket_drops = fixture_drops};
     struct problem problem;
-    assert_int_equal(f.ops->open(&options, &f.loop, &host, &f.source, &problem), 0);
+    assert_int_equal(f.ops->open(&options, &(struct io_environment){.loop = &f.loop}, &host,
+                                 &f.source, &problem),
+                     0);
     f.ops->close(f.source, fixture_closed, &f);
     assert_false(f.closed);
     uv_run(&f.loop, UV_RUN_DEFAULT);

@@ -62,7 +62,8 @@ static void open_sink(struct rig *rig, struct sink_options *options)
     assert_int_equal(uv_loop_init(&rig->loop), 0);
     options->room_again = room_again;
     options->room_context = rig;
-    if (sink_recording.open(options, &rig->loop, &rig->sink, &problem) != 0)
+    if (sink_recording.open(options, &(struct io_environment){.loop = &rig->loop}, &rig->sink,
+                            &problem) != 0)
         fail_msg("open: %s", problem.text);
 }
 

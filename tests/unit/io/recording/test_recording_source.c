@@ -123,7 +123,8 @@ static void run(struct host *h, const struct source_ops *ops, const struct sourc
     const struct source_host host = {
         .context = h, .put = host_put, .room = host_room, .ended = host_ended};
     struct problem problem = {0};
-    if (ops->open(options, &h->loop, &host, &h->source, &problem) != 0)
+    if (ops->open(options, &(struct io_environment){.loop = &h->loop}, &host, &h->source,
+                  &problem) != 0)
         fail_msg("open: %s", problem.text);
     assert_int_equal(ops->start(h->source, &problem), 0);
     uv_run(&h->loop, UV_RUN_DEFAULT);
@@ -408,14 +409,20 @@ static void test_refusals(void **state)
     struct source_host host = {0};
     struct source *source;
     struct source_options options = file_options(scratch_path("good.wav"), "s16le", 1);
-    assert_int_equal(source_file.open(&options, &loop, &host, &source, &problem), ERROR_CONFIG);
+    assert_int_equal(source_file.open(&options, &(struct io_environment){.loop = &loop}, &host,
+                                      &source, &problem),
+                     ERROR_CONFIG);
     assert_non_null(strstr(problem.text, "channels = 2"));
     options = file_options(scratch_path("good.wav"), "s24le", 2);
-    assert_int_equal(source_file.open(&options, &loop, &host, &source, &problem), ERROR_CONFIG);
+    assert_int_equal(source_file.open(&options, &(struct io_environment){.loop = &loop}, &host,
+                                      &source, &problem),
+                     ERROR_CONFIG);
     assert_non_null(strstr(problem.text, "format = s16le"));
     /* Opened and closed without a start. */
     options = file_options(scratch_path("good.wav"), "s16le", 2);
-    assert_int_equal(source_file.open(&options, &loop, &host, &source, &problem), 0);
+    assert_int_equal(source_file.open(&options, &(struct io_environment){.loop = &loop}, &host,
+                                      &source, &problem),
+                     0);
     struct host h = {0};
     source_file.close(source, closed, &h);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -491,8 +498,9 @@ static void test_generator_refusal(void **state)
     struct source *source;
     struct source_host host = {0};
     struct problem problem = {0};
-    assert_int_equal(source_generator.open(&options, NULL, &host, &source, &problem),
-                     ERROR_ARGUMENT);
+    assert_int_equal(
+        source_generator.open(&options, &(struct io_environment){0}, &host, &source, &problem),
+        ERROR_ARGUMENT);
     assert_non_null(strstr(problem.text, "probe-4"));
 }
 

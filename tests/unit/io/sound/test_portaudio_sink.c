@@ -66,7 +66,8 @@ static void open_sink(bool duplex, bool own, uint64_t latency)
         .room_again = room_again,
     };
     struct problem problem;
-    assert_int_equal(sink_portaudio.open(&options, NULL, &sink, &problem), 0);
+    assert_int_equal(sink_portaudio.open(&options, &(struct io_environment){0}, &sink, &problem),
+                     0);
     sink_portaudio.start(sink);
     assert_int_equal(card.direction, SOUND_PLAYBACK);
     assert_int_equal(card.started, !duplex);

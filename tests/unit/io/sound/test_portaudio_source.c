@@ -70,7 +70,8 @@ static void open_source(void)
         .stream = "x", .rate_hz = RATE, .channels = 1, .frame_bytes = 2, .sound = &sound};
     const struct source_host host = {.put = put, .lost = lost};
     struct problem problem;
-    assert_int_equal(source_portaudio.open(&options, NULL, &host, &source, &problem), 0);
+    assert_int_equal(
+        source_portaudio.open(&options, &(struct io_environment){0}, &host, &source, &problem), 0);
     assert_int_equal(source_portaudio.start(source, &problem), 0);
     assert_int_equal(card.direction, SOUND_CAPTURE);
     assert_true(card.started);

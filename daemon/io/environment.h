@@ -1,0 +1,18 @@
+/*
+ * Environment of the drivers: what the sources and sinks of one process share. The service makes
+ * it before the first stream and passes it to every `open`, so that no driver keeps a global.
+ *
+ * Each member belongs to one folder of io and is opaque elsewhere. A driver copies the structure;
+ * what the members point to outlives every source and sink. A member that is NULL is not there:
+ * the drivers say below what they do then.
+ */
+#ifndef CONVOLVD_IO_ENVIRONMENT_H
+#define CONVOLVD_IO_ENVIRONMENT_H
+
+#include <uv.h>
+
+struct io_environment {
+    uv_loop_t *loop; /* runs start, put, stop and close of every driver */
+};
+
+#endif
