@@ -81,12 +81,14 @@ PUBLISHED_OBJ := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(PUBLISHED_PROGRAMS:%
 PUBLISHED  := $(PUBLISHED_PROGRAMS:%=$(BUILD)/bench/%)
 # A JACK client of their own, for the scripts that need one.
 JACK_CLIENT := $(BUILD)/tests/jack_client
+# What convolvd-test has and the shipped daemon has not.
+SEAM_SRC   := $(wildcard tests/seams/*.c)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
-              tests/e2e/jack_client.c
+              $(SEAM_SRC) tests/e2e/jack_client.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
               bench/*.h bench/*/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
@@ -194,9 +196,15 @@ $(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(shell pkg-config --libs jack) -o $@
 
+# The shipped daemon's objects with the seams of tests/seams/ linked in: what end-to-end tests run
+# that need a fault. Every function a seam defines as __wrap_NAME takes the place of NAME.
+SEAM_WRAPS  = $(shell grep -oh '__wrap_[a-z0-9_]*' $(SEAM_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/')
+$(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/libdaemon.a
+	$(Q)$(CC) $(LDFLAGS) $(SEAM_WRAPS) $^ $(PKG_LIBS) -o $@
+
 # Everything tests/run needs of one build.
 .PHONY: testables
-testables: all $(UNIT) $(JACK_CLIENT)
+testables: all $(UNIT) $(JACK_CLIENT) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "core/wedge.h"
 #include "service/internal.h"
 
 enum {
@@ -43,7 +42,6 @@ struct control {
     int open_handles;
     unsigned turn; /* of the client that goes when all are taken */
     bool waiting, closing;
-    bool hooks; /* a test may wedge stages */
 };
 
 /* ---- answers ----------------------------------------------------------------------------------
@@ -75,31 +73,11 @@ static json_t *answer_status(struct control *control, const json_t *question)
     return answer;
 }
 
-static json_t *answer_wedge(struct control *control, const json_t *question)
-{
-    static const struct {
-        const char *name;
-        enum wedge stage;
-    } stages[] = {{"loop", WEDGE_LOOP},
-                  {"device", WEDGE_DEVICE},
-                  {"writer", WEDGE_WRITER},
-                  {"reader", WEDGE_READER}};
-    const char *stage = json_string_value(json_object_get(question, "stage"));
-    for (size_t i = 0; control->hooks && stage != NULL && i < sizeof stages / sizeof *stages; i++) {
-        if (strcmp(stage, stages[i].name) == 0) {
-            atomic_fetch_or(&wedged, (unsigned)stages[i].stage);
-            return json_pack("{s:b}", "ok", 1);
-        }
-    }
-    return failed("not in this daemon");
-}
-
 static const struct {
     const char *name;
     json_t *(*answer)(struct control *control, const json_t *question);
 } commands[] = {
     {"status", answer_status},
-    {"wedge", answer_wedge},
 };
 
 static json_t *answer_line(struct control *control, const char *line, size_t bytes)
@@ -300,7 +278,6 @@ int control_open(struct service *service, struct problem *problem)
     }
     unlink(control->path);
     control->service = service;
-    control->hooks = getenv("CONVOLVD_TEST_HOOKS") != NULL;
     control->open_handles = 1;
     uv_pipe_init(&service->loop, &control->listener, 0);
     control->listener.data = control;

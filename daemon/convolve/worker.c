@@ -24,7 +24,6 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/wedge.h"
 
 static void ring_doorbell(int doorbell)
 {
@@ -222,7 +221,6 @@ static void finish(struct engine *engine, struct slot *slot, int status)
 
 static void launch(struct engine *engine, struct slot *slot)
 {
-    wedge_here(WEDGE_DEVICE);
     atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
     slot->event = NULL;
     slot->batch.started_ns = slot->device_from_ns = clock_monotonic_ns();

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "core/wedge.h"
 #include "core/spsc.h"
 
 enum {
@@ -86,7 +85,6 @@ static void *produce(void *argument)
             break;
         struct chunk *chunk = spsc_pop(&s->free_ring);
         assert(chunk != NULL);
-        wedge_here(WEDGE_READER);
         chunk->frames = s->spec.fill(s->spec.context, chunk->payload, s->spec.chunk_frames);
         chunk->last = last = chunk->frames < s->spec.chunk_frames;
         bool pushed = spsc_push(&s->ready_ring, chunk);

@@ -32,7 +32,6 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "core/wedge.h"
 #include "service/internal.h"
 
 /* A long batch may fill a look; a stage that is stuck for a few is told in the log. */
@@ -164,7 +163,6 @@ static void look(uv_timer_t *timer)
 {
     struct watch *watch = timer->data;
     struct service *service = watch->service;
-    wedge_here(WEDGE_LOOP);
     if (service->phase == PHASE_PREPARING) {
         sd_notifyf(0,
                    "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",

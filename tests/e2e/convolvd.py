@@ -187,6 +187,11 @@ def read_recording(path):
     return samples.reshape(-1, channels)
 
 
+# Stages of convolvd-test that a signal stops for ever (tests/seams/wedge.c).
+WEDGES = {"loop": signal.SIGRTMIN + 1, "device": signal.SIGRTMIN + 2, "writer": signal.SIGRTMIN + 3,
+          "reader": signal.SIGRTMIN + 4}
+
+
 def load_json(path):
     with open(path, encoding="utf-8") as file:
         return json.load(file)
@@ -298,16 +303,17 @@ def check_ledgers(status):
 
 
 class Daemon(Process):
-    """convolvd with a configuration; ready when the constructor returns."""
+    """convolvd with a configuration; ready when the constructor returns. `program`: convolvd-test where a
+    test needs one of the faults of tests/seams/."""
 
-    def __init__(self, folder, config, *arguments, wait=True):
+    def __init__(self, folder, config, *arguments, wait=True, program="convolvd"):
         self.path = os.path.join(folder, "convolvd.conf")
         self.status_path = os.path.join(folder, "status.json")
         with open(self.path, "w", encoding="utf-8") as file:
             if "[device]" not in config:
                 file.write(f"[device]\ndevice = {DEVICE}\n\n")
             file.write(config)
-        super().__init__("convolvd", ["--config", self.path, "--status-json", self.status_path, *arguments],
+        super().__init__(program, ["--config", self.path, "--status-json", self.status_path, *arguments],
                          {"RUNTIME_DIRECTORY": folder})
         if wait:
             try:

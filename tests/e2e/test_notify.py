@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """What the daemon tells its service manager (sd_notify(3)), heard on a socket of the test's own: ready,
 alive while every stage makes progress and silent when one is wedged, reloading, stopping."""
-import json
 import os
 import signal
 import socket
@@ -26,7 +25,7 @@ class Manager:
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.path)
         threading.Thread(target=self.listen, daemon=True).start()
-        self.environment = {"NOTIFY_SOCKET": self.path, "CONVOLVD_TEST_HOOKS": "1"}
+        self.environment = {"NOTIFY_SOCKET": self.path}
         if watchdog_s:
             self.environment["WATCHDOG_USEC"] = str(int(watchdog_s * 1e6))
 
@@ -57,10 +56,10 @@ class Notify(unittest.TestCase):
                       "[stream g]\nsource = generator\nrate = 1 MHz\nchannels = 1\nwaveform = noise\namplitude = 0.1\n" \
                       "block = 128\nfilter = f\n"
 
-    def daemon(self, manager):
+    def daemon(self, manager, program="convolvd"):
         os.environ.update(manager.environment)
         try:
-            return c.Daemon(self.folder, self.config)
+            return c.Daemon(self.folder, self.config, program=program)
         finally:
             for name in manager.environment:
                 del os.environ[name]
@@ -92,15 +91,12 @@ class Notify(unittest.TestCase):
         watchdog_s = 2
         for stage in ("device", "writer", "reader", "loop"):
             manager = Manager(tempfile.mkdtemp(), watchdog_s)
-            with self.daemon(manager) as daemon:
+            with self.daemon(manager, "convolvd-test") as daemon:
                 self.feed(2 * watchdog_s + 1)
                 time.sleep(watchdog_s)
                 # Often enough, with blocks under way.
                 self.assertGreaterEqual(len(manager.times("WATCHDOG")), 2, stage)
-                with socket.socket(socket.AF_UNIX) as s:
-                    s.connect(f"{self.folder}/convolvd.sock")
-                    s.sendall(json.dumps({"command": "wedge", "stage": stage}).encode() + b"\n")
-                    self.assertEqual(json.loads(s.makefile().readline()), {"ok": True})
+                daemon.signal(c.WEDGES[stage])
                 wedged = time.monotonic()
                 time.sleep(watchdog_s)
                 # One look may still have found work just begun.

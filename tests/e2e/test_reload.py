@@ -221,7 +221,7 @@ class Status(unittest.TestCase):
             status, = ask(path, b'{"command": "status", "format": "json"}\n')
             c.check_ledgers(status["status"])
             # Hostile lines: answered, or closed, and the daemon goes on.
-            answers = ask(path, b'nonsense\n{"command": 3}\n{"command": "wedge", "stage": "loop"}\n[]\n' +
+            answers = ask(path, b'nonsense\n{"command": 3}\n{"command": "none such"}\n[]\n' +
                           b"[" * 4000 + b"\n", 5)
             self.assertEqual([a["ok"] for a in answers], [False] * 5)
             self.assertEqual(ask(path, b"x" * 100000), [])

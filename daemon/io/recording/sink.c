@@ -25,7 +25,6 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/message_ring.h"
-#include "core/wedge.h"
 #include "io/recording/writer.h"
 #include "io/sink.h"
 #include "io/sinks.h"
@@ -142,7 +141,6 @@ static void take_message(struct sink *s, uint8_t *bytes)
 {
     struct message *message = (struct message *)(void *)bytes;
     struct result *result = &message->result;
-    wedge_here(WEDGE_WRITER);
     if (atomic_load(&s->stop) == STOP_NOW)
         drop_stopped(s, result->frames);
     else

@@ -1,0 +1,82 @@
+/*
+ * Wedge: stops one stage of convolvd-test for ever, as a hung driver, disk or event loop would, so
+ * that tests can prove that the watchdog notices. The linker redirects one function of each stage
+ * to the wrapper below (ld --wrap); the shipped daemon links none of this.
+ *
+ * A test chooses the stage by sending the process a real-time signal:
+ *
+ *     SIGRTMIN + 1   the event loop
+ *     SIGRTMIN + 2   the device thread, at its next launch
+ *     SIGRTMIN + 3   the writer thread of a recording, at its next block
+ *     SIGRTMIN + 4   the reader thread of a generator, at its next chunk
+ *
+ * Any thread.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <unistd.h>
+
+struct engine;
+struct pipeline;
+struct recording_writer;
+struct result;
+struct slot;
+struct waveform;
+
+enum stage { STAGE_LOOP = 1, STAGE_DEVICE, STAGE_WRITER, STAGE_READER, STAGES_END };
+
+static _Atomic unsigned wedged; /* bit 1 << stage */
+
+static void on_signal(int number)
+{
+    atomic_fetch_or(&wedged, 1u << (number - SIGRTMIN));
+}
+
+__attribute__((constructor)) static void install(void)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    for (int stage = STAGE_LOOP; stage < STAGES_END; stage++)
+        sigaction(SIGRTMIN + stage, &action, NULL);
+}
+
+static void pass(enum stage stage)
+{
+    while (atomic_load(&wedged) & 1u << stage)
+        pause();
+}
+
+void __real_losses_tell(struct pipeline *pipeline, int64_t now_ns);
+void __wrap_losses_tell(struct pipeline *pipeline, int64_t now_ns);
+void __wrap_losses_tell(struct pipeline *pipeline, int64_t now_ns)
+{
+    pass(STAGE_LOOP);
+    __real_losses_tell(pipeline, now_ns);
+}
+
+int __real_batch_launch(struct engine *engine, struct slot *slot);
+int __wrap_batch_launch(struct engine *engine, struct slot *slot);
+int __wrap_batch_launch(struct engine *engine, struct slot *slot)
+{
+    pass(STAGE_DEVICE);
+    return __real_batch_launch(engine, slot);
+}
+
+void __real_recording_writer_put(struct recording_writer *writer, const struct result *result);
+void __wrap_recording_writer_put(struct recording_writer *writer, const struct result *result);
+void __wrap_recording_writer_put(struct recording_writer *writer, const struct result *result)
+{
+    pass(STAGE_WRITER);
+    __real_recording_writer_put(writer, result);
+}
+
+void __real_waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
+                          double *values);
+void __wrap_waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
+                          double *values);
+void __wrap_waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
+                          double *values)
+{
+    pass(STAGE_READER);
+    __real_waveform_fill(waveform, first, frames, values);
+}
