@@ -70,6 +70,8 @@ UNIT_COMMON_SRC := $(wildcard tests/support/*.c)
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py))
+# Rules about the source tree itself: floors, sizes, words, formatting.
+GATES      := $(filter-out %/common.py,$(sort $(wildcard tests/gates/*.py)))
 BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
@@ -202,9 +204,10 @@ SEAM_WRAPS  = $(shell grep -oh '__wrap_[a-z0-9_]*' $(SEAM_SRC) | sort -u | sed '
 $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/libdaemon.a
 	$(Q)$(CC) $(LDFLAGS) $(SEAM_WRAPS) $^ $(PKG_LIBS) -o $@
 
-# Everything tests/run needs of one build.
-.PHONY: testables
-testables: all $(UNIT) $(JACK_CLIENT) $(BUILD)/convolvd-test
+# Everything tests/run needs of one build; the scripts alone need less.
+.PHONY: testables testables-scripts
+testables: testables-scripts $(UNIT)
+testables-scripts: all $(JACK_CLIENT) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)

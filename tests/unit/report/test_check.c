@@ -189,7 +189,7 @@ static void every_example_passes(void **state)
     (void)state;
     char pattern[512];
     const char *slash = strrchr(__FILE__, '/');
-    snprintf(pattern, sizeof pattern, "%.*s/../../config/*.conf", (int)(slash - __FILE__),
+    snprintf(pattern, sizeof pattern, "%.*s/../../../config/*.conf", (int)(slash - __FILE__),
              __FILE__);
     glob_t files;
     assert_int_equal(glob(pattern, 0, NULL, &files), 0);
