@@ -72,6 +72,7 @@ UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py))
 # Rules about the source tree itself: floors, sizes, words, formatting.
 GATES      := $(filter-out %/common.py,$(sort $(wildcard tests/gates/*.py)))
+CHECKED_GATES := tests/gates/format.py
 BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
@@ -104,6 +105,8 @@ help:
 #: make                  build the daemon, the tools and the client library
 #: make demo             install what is missing, build, show real work, end by itself
 #: make check            install what is missing, build, pass every test, plain and sanitized
+#: make check-long       the tests that take too long for every change
+#: make gates            the rules about the source tree: floors, sizes, words, formatting
 #: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
 #: make bench-check      whether what bench measured holds the bars of bench/bars.csv
 #: make docs-performance tables and plots of docs/performance.md anew from bench/results/
@@ -212,14 +215,22 @@ testables-scripts: all $(JACK_CLIENT) $(BUILD)/convolvd-test
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)
 
-.PHONY: check check-only
+.PHONY: check check-only check-long gates
 check: deps
 	+@$(MAKE) --no-print-directory check-only
 
 check-only:
 	+@for sanitizer in $(if $(SANITIZER),$(SANITIZER),"" address$(comma)undefined); do \
 	    $(MAKE) --no-print-directory -j$(JOBS) SANITIZER="$$sanitizer" testables || exit 1; done
-	@$(PYTHON) tests/run $(CHECK_ARGS) $(CHECK_BUILDS:%=--build %) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
+	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) $(CHECK_BUILDS:%=--build %) \
+	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(CHECKED_GATES)
+
+check-long: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) testables
+	@$(PYTHON) tests/run --long $(CHECK_ARGS) --build $(BUILD) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
+
+gates:
+	@$(PYTHON) tests/run --gates $(GATES)
 
 # Each mutant breaks one contract in a copy of the tree; the tests named for it must fail.
 .PHONY: mutants
