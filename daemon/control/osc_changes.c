@@ -318,7 +318,7 @@ static int check_load(struct tunings *tunings)
     for (uint32_t i = 0; i < service->count; i++) {
         const struct pipeline *pipeline = service->pipelines[i];
         if (pipeline->retired || !stream_is_live(pipeline->stream) ||
-            pipeline->seat != tunings->pipeline->seat)
+            pipeline->placement != tunings->pipeline->placement)
             continue;
         double now = load_of(pipeline, pipeline->plan);
         before += now;

@@ -67,7 +67,7 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
     fprintf(out, "\n  plan          %s, block %u, FFT %u, %u partition%s, taps %u\n", plan->variant,
             plan->hop, plan->fft, plan->partitions, plan->partitions == 1 ? "" : "s",
             plan->taps_longest);
-    fprintf(out, "  device        %d: %s\n", pipeline->seat->index,
+    fprintf(out, "  device        %d: %s\n", pipeline->placement->index,
             engine_device(pipeline->engine)->name);
     if (config->decimate > 1)
         fprintf(out, "  decimation    1 frame of %u is kept: %.10g Hz\n", config->decimate,
@@ -259,11 +259,11 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
 void status_print(const struct status_source *source, FILE *out)
 {
     char text[24];
-    const struct seat *seat;
+    const struct placement *placement;
     fprintf(out, "convolvd %s: %s, up %s", CONVOLVD_VERSION, source->state,
             duration_text(clock_monotonic_ns() - source->started_ns, text));
-    for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++) {
-        const struct device_info *device = engine_device(seat->engine);
+    for (uint32_t i = 0; (placement = devices_at(source->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(placement->engine);
         fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name,
                 device->platform, device->driver);
     }

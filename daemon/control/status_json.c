@@ -218,7 +218,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
         json_object_set_new(object, "rate_ppm", real(stats.rate_ppm));
         json_object_set_new(object, "jitter_ns", real(stats.jitter_ns));
     }
-    json_object_set_new(object, "device", json_integer(pipeline->seat->index));
+    json_object_set_new(object, "device", json_integer(pipeline->placement->index));
     json_object_set_new(object, "plan", plan_json(plan_info(pipeline->plan)));
     json_object_set_new(object, "delay_frames", real(stats.delay_frames));
     json_object_set_new(object, "round_trip_frames", integer(pipeline->round_trip_frames));
@@ -265,16 +265,16 @@ static json_t *stream_json(const struct pipeline *pipeline)
     return object;
 }
 
-static json_t *device_json(const struct seat *seat)
+static json_t *device_json(const struct placement *placement)
 {
-    const struct device_info *device = engine_device(seat->engine);
+    const struct device_info *device = engine_device(placement->engine);
     json_t *object = json_object();
-    json_object_set_new(object, "index", json_integer(seat->index));
+    json_object_set_new(object, "index", json_integer(placement->index));
     json_object_set_new(object, "name", json_string(device->name));
     json_object_set_new(object, "platform", json_string(device->platform));
     json_object_set_new(object, "driver", json_string(device->driver));
     struct engine_traffic traffic;
-    engine_traffic(seat->engine, &traffic);
+    engine_traffic(placement->engine, &traffic);
     json_object_set_new(object, "ring_bytes_in", integer(traffic.ring_bytes));
     json_object_set_new(object, "presence_bytes_in", integer(traffic.presence_bytes));
     json_object_set_new(object, "table_bytes_in", integer(traffic.table_bytes));
@@ -286,13 +286,13 @@ static json_t *device_json(const struct seat *seat)
 json_t *status_json(const struct status_source *source)
 {
     json_t *object = json_object(), *devices = json_array(), *streams = json_array();
-    const struct seat *seat;
+    const struct placement *placement;
     json_object_set_new(object, "version", json_string(CONVOLVD_VERSION));
     json_object_set_new(object, "state", json_string(source->state));
     json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - source->started_ns));
     json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
-    for (uint32_t i = 0; (seat = devices_at(source->devices, i)) != NULL; i++)
-        json_array_append_new(devices, device_json(seat));
+    for (uint32_t i = 0; (placement = devices_at(source->devices, i)) != NULL; i++)
+        json_array_append_new(devices, device_json(placement));
     /* The first one also alone: most machines have no other. */
     if (json_array_size(devices) > 0)
         json_object_set(object, "device", json_array_get(devices, 0));

@@ -1,4 +1,4 @@
-/* Devices: see devices.h. */
+/* Devices in use and the choice among them: see devices.h. */
 #include "pipeline/devices.h"
 
 #include <stdlib.h>
@@ -13,7 +13,7 @@ struct devices {
     void (*progress)(void *context);
     void *context;
     const char *kernels_dir;
-    struct seat seats[DEVICES_SEATED_MAX];
+    struct placement placements[DEVICES_USED_MAX];
     uint32_t count;     /* WORKER: with an engine */
     uint32_t connected; /* LOOP: with a scheduler */
 };
@@ -30,57 +30,57 @@ int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context
     return 0;
 }
 
-/* DEVICE thread: only batches ring, and they come from a scheduler, which comes after the doorbell.
+/* DEVICE thread. Only batches ring, and only schedulers submit them: the doorbell exists by then.
  */
 static void wake(void *context)
 {
-    doorbell_ring(((struct seat *)context)->doorbell);
+    doorbell_ring(((struct placement *)context)->doorbell);
 }
 
-/* ---- seats: worker ----------------------------------------------------------------------- */
+/* ---- placing: worker --------------------------------------------------------------------- */
 
-/* The seat on device `index` of the list, opened when it is new. */
-static int seat_at(struct devices *devices, const struct config *config, int index,
-                   struct seat **out, struct problem *problem)
+/* The placement on device `index` of the list; opens the engine of a device not yet in use. */
+static int placement_at(struct devices *devices, const struct config *config, int index,
+                        struct placement **out, struct problem *problem)
 {
     for (uint32_t i = 0; i < devices->count; i++)
-        if (devices->seats[i].index == index) {
-            *out = &devices->seats[i];
+        if (devices->placements[i].index == index) {
+            *out = &devices->placements[i];
             return 0;
         }
-    if (devices->count == DEVICES_SEATED_MAX)
+    if (devices->count == DEVICES_USED_MAX)
         return problem_set(problem, ERROR_LIMIT, "more than %d devices; name fewer of them",
-                           DEVICES_SEATED_MAX);
-    struct seat *seat = &devices->seats[devices->count];
+                           DEVICES_USED_MAX);
+    struct placement *placement = &devices->placements[devices->count];
     char number[16];
     snprintf(number, sizeof number, "%d", index);
     struct engine_options options = device_options(config, devices->kernels_dir);
     options.device = number;
     options.wake = wake;
-    options.wake_context = seat;
-    int error = engine_open(&options, &seat->engine, problem);
+    options.wake_context = placement;
+    int error = engine_open(&options, &placement->engine, problem);
     if (error < 0)
         return error;
-    seat->index = index;
+    placement->index = index;
     devices->count++;
-    *out = seat;
+    *out = placement;
     return 0;
 }
 
-static int seat_named(struct devices *devices, const struct config *config, const char *name,
-                      struct seat **out, struct problem *problem)
+static int place_by_name(struct devices *devices, const struct config *config, const char *name,
+                         struct placement **out, struct problem *problem)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
     int index = device_index(name, options.cpu_threads, problem);
-    return index < 0 ? index : seat_at(devices, config, index, out, problem);
+    return index < 0 ? index : placement_at(devices, config, index, out, problem);
 }
 
-/* The share of the device's time that the stream would need there, by a plan made for it. */
-static int measure_load(struct seat *seat, const struct config_stream *stream,
+/* *load: the share of the device's time that the stream would need there, measured with *plan. */
+static int measure_load(struct placement *placement, const struct config_stream *stream,
                         const struct plan_spec *spec, struct plan **plan, double *load,
                         struct problem *problem)
 {
-    int error = plan_prepare(seat->engine, spec, plan, problem);
+    int error = plan_prepare(placement->engine, spec, plan, problem);
     if (error < 0)
         return error;
     const double frames = (double)stream->blocks_max * plan_info(*plan)->hop;
@@ -89,11 +89,11 @@ static int measure_load(struct seat *seat, const struct config_stream *stream,
     return 0;
 }
 
-/* A device that cannot compute it (its memory is full) is passed over. */
-static int seat_least_loaded(struct devices *devices, const struct config *config,
-                             const struct config_stream *stream, const char *variant,
-                             struct seat **out, double *load, struct plan **plan,
-                             struct problem *problem)
+/* Skips a device that cannot compute the stream, such as one whose memory is full. */
+static int place_by_load(struct devices *devices, const struct config *config,
+                         const struct config_stream *stream, const char *variant,
+                         struct placement **out, double *load, struct plan **plan,
+                         struct problem *problem)
 {
     struct stream_filters filters;
     int error = stream_filters_make(config, stream, &filters, problem);
@@ -103,22 +103,22 @@ static int seat_least_loaded(struct devices *devices, const struct config *confi
     error = ERROR_NO_DEVICE;
     *out = NULL;
     for (uint32_t i = 0; i < devices->count; i++) {
-        struct seat *seat = &devices->seats[i];
-        struct plan *its = NULL;
-        double own = 0;
-        const int result = measure_load(seat, stream, &spec, &its, &own, problem);
+        struct placement *placement = &devices->placements[i];
+        struct plan *candidate = NULL;
+        double added = 0;
+        const int result = measure_load(placement, stream, &spec, &candidate, &added, problem);
         if (result < 0) {
             error = *out == NULL ? result : error;
             continue;
         }
-        if (*out == NULL || seat->load + own < (*out)->load + *load) {
-            struct plan *other = *plan;
-            *out = seat;
-            *load = own;
-            *plan = its;
-            its = other;
+        if (*out == NULL || placement->load + added < (*out)->load + *load) {
+            struct plan *beaten = *plan;
+            *out = placement;
+            *load = added;
+            *plan = candidate;
+            candidate = beaten;
         }
-        plan_close(its);
+        plan_close(candidate);
     }
     stream_filters_free(&filters);
     return *out != NULL ? 0 : error;
@@ -126,14 +126,14 @@ static int seat_least_loaded(struct devices *devices, const struct config *confi
 
 int devices_prepare(struct devices *devices, const struct config *config, struct problem *problem)
 {
-    struct seat *seat;
+    struct placement *placement;
     if (strcmp(config->device.device, DEVICE_ALL) != 0)
-        return seat_named(devices, config, config->device.device, &seat, problem);
+        return place_by_name(devices, config, config->device.device, &placement, problem);
     const struct engine_options options = device_options(config, devices->kernels_dir);
     const int present = device_list(NULL, 0, options.cpu_threads, problem);
     int opened = 0, error = present < 0 ? present : ERROR_NO_DEVICE;
-    for (int i = 0; i < present && i < DEVICES_SEATED_MAX; i++) {
-        const int result = seat_at(devices, config, i, &seat, problem);
+    for (int i = 0; i < present && i < DEVICES_USED_MAX; i++) {
+        const int result = placement_at(devices, config, i, &placement, problem);
         if (result == 0)
             opened++;
         else
@@ -143,9 +143,10 @@ int devices_prepare(struct devices *devices, const struct config *config, struct
     return opened > 0 ? 0 : error;
 }
 
-int devices_seat(struct devices *devices, const struct config *config,
-                 const struct config_stream *stream, const char *variant, struct seat *upstream,
-                 struct seat **out, double *load, struct plan **plan, struct problem *problem)
+int devices_place(struct devices *devices, const struct config *config,
+                  const struct config_stream *stream, const char *variant,
+                  struct placement *upstream, struct placement **out, double *load,
+                  struct plan **plan, struct problem *problem)
 {
     const char *name = stream->device != NULL ? stream->device : config->device.device;
     int error = 0;
@@ -154,11 +155,11 @@ int devices_seat(struct devices *devices, const struct config *config,
     if (stream->device == NULL && upstream != NULL)
         *out = upstream;
     else if (strcmp(name, DEVICE_ALL) != 0)
-        error = seat_named(devices, config, name, out, problem);
+        error = place_by_name(devices, config, name, out, problem);
     else if (devices->count > 1)
-        error = seat_least_loaded(devices, config, stream, variant, out, load, plan, problem);
+        error = place_by_load(devices, config, stream, variant, out, load, plan, problem);
     else
-        *out = &devices->seats[0];
+        *out = &devices->placements[0];
     if (error < 0)
         return problem_prefix(problem, error, "%s:%u: stream %s", stream->place.file,
                               stream->place.line, stream->name);
@@ -169,9 +170,9 @@ int devices_seat(struct devices *devices, const struct config *config,
     return 0;
 }
 
-void devices_leave(struct seat *seat, double load)
+void devices_displace(struct placement *placement, double load)
 {
-    seat->load -= load;
+    placement->load -= load;
 }
 
 /* ---- loop -------------------------------------------------------------------------------- */
@@ -180,15 +181,15 @@ int devices_connect(struct devices *devices, struct problem *problem)
 {
     int error = 0;
     for (; devices->connected < devices->count && error == 0; devices->connected++) {
-        struct seat *seat = &devices->seats[devices->connected];
-        if (seat->doorbell == NULL && doorbell_open(devices->loop, &seat->doorbell) < 0)
+        struct placement *placement = &devices->placements[devices->connected];
+        if (placement->doorbell == NULL && doorbell_open(devices->loop, &placement->doorbell) < 0)
             return problem_set(problem, ERROR_SYSTEM,
                                "no wake-up handle; raise the limit of open files (ulimit -n)");
-        error =
-            scheduler_open(devices->loop, seat->engine, seat->doorbell, &seat->scheduler, problem);
+        error = scheduler_open(devices->loop, placement->engine, placement->doorbell,
+                               &placement->scheduler, problem);
         if (error < 0)
             break;
-        scheduler_on_progress(seat->scheduler, devices->progress, devices->context);
+        scheduler_on_progress(placement->scheduler, devices->progress, devices->context);
     }
     return error;
 }
@@ -196,21 +197,21 @@ int devices_connect(struct devices *devices, struct problem *problem)
 void devices_kick(struct devices *devices)
 {
     for (uint32_t i = 0; i < devices->connected; i++)
-        scheduler_kick(devices->seats[i].scheduler);
+        scheduler_kick(devices->placements[i].scheduler);
 }
 
-const struct seat *devices_at(const struct devices *devices, uint32_t i)
+const struct placement *devices_at(const struct devices *devices, uint32_t i)
 {
-    return i < devices->connected ? &devices->seats[i] : NULL;
+    return i < devices->connected ? &devices->placements[i] : NULL;
 }
 
 void devices_close(struct devices *devices)
 {
     if (devices == NULL)
         return;
-    for (uint32_t i = 0; i < DEVICES_SEATED_MAX; i++) {
-        scheduler_close(devices->seats[i].scheduler);
-        doorbell_close(devices->seats[i].doorbell);
+    for (uint32_t i = 0; i < DEVICES_USED_MAX; i++) {
+        scheduler_close(devices->placements[i].scheduler);
+        doorbell_close(devices->placements[i].doorbell);
     }
 }
 
@@ -219,6 +220,6 @@ void devices_free(struct devices *devices)
     if (devices == NULL)
         return;
     for (uint32_t i = 0; i < devices->count; i++)
-        engine_close(devices->seats[i].engine);
+        engine_close(devices->placements[i].engine);
     free(devices);
 }

@@ -343,8 +343,8 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
             upstream->stream_config->decimate;
     if (upstream == NULL)
         declare_round_trip(pipeline);
-    struct plan *plan = pipeline->seat_plan;
-    pipeline->seat_plan = NULL;
+    struct plan *plan = pipeline->placement_plan;
+    pipeline->placement_plan = NULL;
     error = pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
                                &pipeline->taps_hash, problem);
     pipeline->plan = plan;
@@ -401,7 +401,7 @@ static int connect_port(struct pipeline *pipeline, const struct result_port *por
 
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
 {
-    struct scheduler *scheduler = pipeline->seat->scheduler;
+    struct scheduler *scheduler = pipeline->placement->scheduler;
     bool live = pipeline->stream_config->live;
     pipeline->scheduler = scheduler;
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {
@@ -578,7 +578,7 @@ void pipeline_free(struct pipeline *pipeline)
     assert(pipeline->source == NULL && pipeline->closing == 0);
     stream_close(pipeline->stream);
     plan_close(pipeline->plan);
-    plan_close(pipeline->seat_plan);
+    plan_close(pipeline->placement_plan);
     free(pipeline->taps_hash);
     free(pipeline->channel_losses);
     direct_free(pipeline->direct);

@@ -58,11 +58,12 @@ struct pipeline {
     const struct config_stream *stream_config;
     struct pipeline *upstream;                /* NULL: a source of its own */
     const struct io_environment *environment; /* of its source and sinks */
-    struct seat *seat;                        /* the device it computes on */
+    struct placement *placement;              /* the device it computes on */
     struct engine *engine;                    /* its */
-    double seat_load;
-    struct plan *seat_plan; /* made when the seat was chosen, until pipeline_prepare; NULL: none */
-    const char *variant;    /* overrides the configuration's; NULL: not */
+    double placement_load;
+    struct plan *placement_plan; /* made to choose the placement; pipeline_prepare takes it over;
+                                    NULL: none */
+    const char *variant;         /* overrides the configuration's; NULL: not */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;

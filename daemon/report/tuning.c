@@ -180,8 +180,8 @@ static uint32_t devices_of(const struct config *config, uint32_t index, int thre
     if (found < 0)
         return 0;
     if (!all)
-        return 1u << (found < DEVICES_SEATED_MAX ? found : 0);
-    return found < DEVICES_SEATED_MAX ? (1u << found) - 1 : (1u << DEVICES_SEATED_MAX) - 1;
+        return 1u << (found < DEVICES_USED_MAX ? found : 0);
+    return found < DEVICES_USED_MAX ? (1u << found) - 1 : (1u << DEVICES_USED_MAX) - 1;
 }
 
 static int visit_stream(const struct config *config, struct subject *subject,
@@ -218,7 +218,7 @@ static int each_stream(const struct config *config, const struct choosing_option
         devices |= bits;
     }
     int error = 0;
-    for (int index = 0; index < DEVICES_SEATED_MAX && error == 0; index++) {
+    for (int index = 0; index < DEVICES_USED_MAX && error == 0; index++) {
         struct engine *engine = NULL;
         char number[16];
         if ((devices & 1u << index) == 0)

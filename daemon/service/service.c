@@ -89,11 +89,12 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
         problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", config->streams[index].name);
         return NULL;
     }
-    struct seat *seat;
+    struct placement *placement;
     struct plan *plan;
     double load;
-    if (devices_seat(service->devices, config, &config->streams[index], service->options->variant,
-                     upstream != NULL ? upstream->seat : NULL, &seat, &load, &plan, problem) < 0) {
+    if (devices_place(service->devices, config, &config->streams[index], service->options->variant,
+                      upstream != NULL ? upstream->placement : NULL, &placement, &load, &plan,
+                      problem) < 0) {
         free(pipeline);
         return NULL;
     }
@@ -102,10 +103,10 @@ struct pipeline *service_make_pipeline(struct service *service, const struct con
         .stream_config = &config->streams[index],
         .upstream = upstream,
         .environment = &service->environment,
-        .seat = seat,
-        .engine = seat->engine,
-        .seat_load = load,
-        .seat_plan = plan,
+        .placement = placement,
+        .engine = placement->engine,
+        .placement_load = load,
+        .placement_plan = plan,
         .variant = service->options->variant,
         .changed = service_changed,
         .context = service,
@@ -118,7 +119,7 @@ void service_free_pipeline(struct pipeline *pipeline)
     if (pipeline == NULL)
         return;
     pipeline_free(pipeline);
-    devices_leave(pipeline->seat, pipeline->seat_load);
+    devices_displace(pipeline->placement, pipeline->placement_load);
     free(pipeline);
 }
 
@@ -368,12 +369,12 @@ static void on_prepared(uv_work_t *work, int status)
         drain(service, clock_monotonic_ns() + service->config->daemon.drain_ns);
         return;
     }
-    const struct seat *seat;
-    for (uint32_t i = 0; (seat = devices_at(service->devices, i)) != NULL; i++) {
-        const struct device_info *device = engine_device(seat->engine);
+    const struct placement *placement;
+    for (uint32_t i = 0; (placement = devices_at(service->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(placement->engine);
         uint32_t streams = 0;
         for (uint32_t k = 0; k < service->count; k++)
-            streams += service->pipelines[k]->seat == seat;
+            streams += service->pipelines[k]->placement == placement;
         log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
                    device->name, device->platform);
     }

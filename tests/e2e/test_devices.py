@@ -61,8 +61,8 @@ class Devices(unittest.TestCase):
         names = ["a", "b", "c", "d"]
         status, log = self.finished(self.config("all", *(self.file(name) for name in names)))
         self.assertEqual([device["index"] for device in status["devices"]], [0, 1])
-        seats = [next(s for s in status["streams"] if s["name"] == name)["device"] for name in names]
-        self.assertEqual(set(seats), {0, 1}, log)
+        devices = [next(s for s in status["streams"] if s["name"] == name)["device"] for name in names]
+        self.assertEqual(set(devices), {0, 1}, log)
         for name in names:
             self.assert_defined(name)
 
@@ -70,8 +70,8 @@ class Devices(unittest.TestCase):
         status, log = self.finished(self.config(
             "0", self.file("a", "device = 1"), self.file("b"), stream("beside", "stream a"),
             stream("away", "stream a", "device = 0")))
-        seats = {s["name"]: s["device"] for s in status["streams"]}
-        self.assertEqual(seats, {"a": 1, "b": 0, "beside": 1, "away": 0}, log)
+        devices = {s["name"]: s["device"] for s in status["streams"]}
+        self.assertEqual(devices, {"a": 1, "b": 0, "beside": 1, "away": 0}, log)
         for name in ("a", "b"):
             self.assert_defined(name)
         for name in ("beside", "away"):
