@@ -6,6 +6,7 @@
 
 #include "convolve/engine.h"
 #include "filter/filter.h"
+#include "signal/decimation.h"
 
 /* One row a key reads best as written. */
 /* clang-format off */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "io/sound/card.h"
+#include "signal/decimation.h"
 
 enum { PERIOD_MIN = 16, PERIOD_MAX = 8192, PERIOD_ELSE = 256, HALF = 2 };
 
@@ -240,7 +241,7 @@ int build_sound_sink(struct build *build, const struct raw_section *section,
     }
     build_resample(build, section, stream, sound);
     sound->latency_frames = latency;
-    sound->hop_frames = (stream->hop_frames + stream->decimate - 1) / stream->decimate;
+    sound->hop_frames = (uint32_t)decimation_kept_most(stream->decimate, stream->hop_frames);
     sound->request.playback_frames =
         latency + 8 * (uint64_t)sound->hop_frames + (uint64_t)(stream->output_rate_hz / HALF);
     set_period(sound, sound->hop_frames);

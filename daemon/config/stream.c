@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "signal/decimation.h"
+
 #define PI 3.14159265358979323846
 
 enum {
@@ -544,14 +546,12 @@ static void build_decimation(struct build *build, struct config_stream *stream,
     const uint32_t before = stream->decimate_total; /* 1, or what build_chain has set */
     const uint32_t decimate = (uint32_t)value_of(section, KEY_DECIMATE)->integer;
     stream->decimate = decimate;
-    stream->decimate_total = before * decimate;
-    stream->output_rate_hz = stream->source.rate_hz / decimate;
-    if ((uint64_t)before * decimate > DECIMATE_MAX) {
+    stream->output_rate_hz = decimation_rate_hz(decimate, stream->source.rate_hz);
+    if (!decimation_chain(before, decimate, &stream->decimate_total)) {
         config_error(
             build->errors, place_of(section, KEY_DECIMATE),
             "`decimate = %u` makes %llu with the streams before, more than %d; write at most %u",
             decimate, (unsigned long long)before * decimate, DECIMATE_MAX, DECIMATE_MAX / before);
-        stream->decimate_total = before;
     }
 }
 

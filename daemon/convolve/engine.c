@@ -376,10 +376,9 @@ uint32_t engine_batch_room(const struct engine *engine, const struct batch *batc
     const struct slot *slot = (const struct slot *)batch;
     if (batch->count == BATCH_ITEMS_MAX || slot->rows_reserved + plan->rows_most > ROWS_PER_BATCH)
         return 0;
-    /* J blocks keep at most ceil(J·L / D) frames. */
-    const uint64_t samples = (engine->slot_samples - slot->samples_used) * sizeof(float) /
-                             (plan->info.output_floats * plan->info.sample_bytes) *
-                             plan->info.decimate / plan->hop;
+    const uint64_t kept = (engine->slot_samples - slot->samples_used) * sizeof(float) /
+                          (plan->info.output_floats * plan->info.sample_bytes);
+    const uint64_t samples = decimation_span(plan->info.decimate, kept) / plan->hop;
     const uint64_t reports = (engine->slot_reports - slot->reports_used) / plan->report_rows;
     uint64_t blocks = samples < reports ? samples : reports;
     return (uint32_t)(blocks < plan->blocks_max ? blocks : plan->blocks_max);

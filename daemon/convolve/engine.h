@@ -102,8 +102,6 @@ bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed
 
 /* ---- plans ------------------------------------------------------------------------------- */
 
-enum { DECIMATE_MAX = 65535 };
-
 enum output_form {
     OUTPUT_REAL,     /* one float a frame: the real part */
     OUTPUT_COMPLEX,  /* two floats a frame: re, im */

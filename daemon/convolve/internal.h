@@ -30,6 +30,7 @@
 #include "device/arena.h"
 #include "device/opencl.h"
 #include "kernels/row.h"
+#include "signal/decimation.h"
 
 enum {
     BATCHES_MAX = 16,
@@ -196,20 +197,23 @@ struct plan {
     _Atomic int64_t cost_base_ns, cost_block_ps;
 };
 
+static inline struct decimation plan_decimation(const struct plan *plan)
+{
+    return (struct decimation){plan->info.decimate, plan->info.decimate_phase};
+}
+
 /* The first frame of an item at this block of its epoch that the plan keeps, below D. */
 static inline uint32_t plan_kept_first(const struct plan *plan, uint64_t epoch_block)
 {
-    const uint32_t decimate = plan->info.decimate;
-    const uint32_t before = (uint32_t)(epoch_block % decimate * plan->hop % decimate);
-    return (plan->info.decimate_phase + decimate - before) % decimate;
+    const struct decimation kept = plan_decimation(plan);
+    return decimation_first(&kept, epoch_block * plan->hop);
 }
 
 /* Frames that the plan keeps of `blocks` blocks from there on. */
 static inline uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, uint32_t blocks)
 {
-    const uint64_t frames = (uint64_t)blocks * plan->hop;
-    const uint32_t first = plan_kept_first(plan, epoch_block);
-    return frames <= first ? 0 : (frames - first - 1) / plan->info.decimate + 1;
+    const struct decimation kept = plan_decimation(plan);
+    return decimation_kept(&kept, epoch_block * plan->hop, (uint64_t)blocks * plan->hop);
 }
 
 /* The reports that so many counts of clipped samples take the place of. */

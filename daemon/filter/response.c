@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "signal/decimation.h"
 #include "signal/reference.h"
 
 #define TWO_PI 6.283185307179586476925286766559
@@ -330,7 +331,7 @@ int response_alias(const struct taps *taps, double rate_hz, uint32_t decimate, e
         return error;
     }
     g.step_hz = rate_hz / g.points;
-    const double output_hz = rate_hz / decimate;
+    const double output_hz = decimation_rate_hz(decimate, rate_hz);
     *out = (struct response_alias){
         .kept_hz = output_hz / 2, .worst_db = -INFINITY, .pass_db = -INFINITY};
 

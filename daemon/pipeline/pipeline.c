@@ -13,6 +13,7 @@
 #include "pipeline/direct.h"
 #include "pipeline/loopback.h"
 #include "pipeline/stream_filters.h"
+#include "signal/decimation.h"
 
 enum { BATCHES_DEFAULT = 6 }; /* engine_options.batches when the configuration leaves it open */
 
@@ -136,10 +137,11 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
     if (error < 0)
         return error;
     /* What is kept follows from the numbers that results will carry. */
-    uint64_t applied =
-        config->align ? (uint64_t)(filters.delay_frames + pipeline->upstream_delay_frames) : 0;
+    const struct decimation kept = decimation_aligned(
+        config->decimate,
+        config->align ? filters.delay_frames + pipeline->upstream_delay_frames : 0);
     struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
-    spec.decimate_phase = (uint32_t)(applied % config->decimate);
+    spec.decimate_phase = kept.phase;
     if (pipeline->plan != NULL) { /* another plan for a stream that runs: its blocks stay */
         spec.hop = plan_info(pipeline->plan)->hop;
         spec.hop_free = false;
@@ -236,8 +238,8 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
         .decimate = config->decimate_total,
         .channels = info->output_floats,
         .units = config->units,
-        .delay_frames =
-            (pipeline->delay_frames + pipeline->upstream_delay_frames) / config->decimate,
+        .delay_frames = decimation_delay_frames(
+            config->decimate, pipeline->delay_frames + pipeline->upstream_delay_frames),
         .aligned = config->align,
         .taps_longest = info->taps_longest,
         .taps_hash = pipeline->taps_hash,
@@ -337,10 +339,11 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
                            pipeline->stream_config->name);
     pipeline->chain.records = in_records(pipeline);
     const struct pipeline *upstream = pipeline->upstream;
-    if (upstream != NULL && !upstream->stream_config->align)
+    if (upstream != NULL)
         pipeline->upstream_delay_frames =
-            (upstream->delay_frames + upstream->upstream_delay_frames) /
-            upstream->stream_config->decimate;
+            decimation_inherited_frames(upstream->stream_config->decimate,
+                                        upstream->delay_frames + upstream->upstream_delay_frames,
+                                        upstream->stream_config->align);
     if (upstream == NULL)
         declare_round_trip(pipeline);
     struct plan *plan = pipeline->placement_plan;
@@ -362,27 +365,32 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
 
 /* ---- numbers of frames ------------------------------------------------------------------- */
 
+static struct decimation kept_frames(const struct pipeline *pipeline)
+{
+    const struct plan_info *info = plan_info(pipeline->plan);
+    return (struct decimation){info->decimate, info->decimate_phase};
+}
+
 /* Output frames that alignment leaves out at an epoch's start. */
 static uint64_t output_shift(const struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
     double delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames;
-    return config->align ? (uint64_t)(delay_frames / config->decimate) : 0;
+    return config->align ? decimation_shift(config->decimate, delay_frames) : 0;
 }
 
 uint64_t pipeline_next_output(const struct pipeline *pipeline)
 {
-    uint64_t decimate = pipeline->stream_config->decimate,
-             next = stream_next_frame(pipeline->stream);
-    uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
-    uint64_t kept = next <= phase ? 0 : (next - phase + decimate - 1) / decimate;
-    return kept > shift ? kept - shift : 0;
+    const struct decimation kept = kept_frames(pipeline);
+    uint64_t next = decimation_output(&kept, stream_next_frame(pipeline->stream));
+    uint64_t shift = output_shift(pipeline);
+    return next > shift ? next - shift : 0;
 }
 
 uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
 {
-    uint64_t phase = plan_info(pipeline->plan)->decimate_phase, shift = output_shift(pipeline);
-    return (output + shift) * pipeline->stream_config->decimate + phase;
+    const struct decimation kept = kept_frames(pipeline);
+    return decimation_input(&kept, output + output_shift(pipeline));
 }
 
 /* ---- run: loop thread -------------------------------------------------------------------- */

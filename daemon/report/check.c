@@ -15,6 +15,7 @@
 #include "config/internal.h"
 #include "report/fk.h"
 #include "pipeline/stream_filters.h"
+#include "signal/decimation.h"
 
 /* Guesses for a CPU that nobody has measured yet; the daemon measures its device at start. */
 #define DEVICE_FLOPS      4e9
@@ -73,7 +74,7 @@ static double packets_per_block(const struct config_stream *stream,
     uint32_t headers = header_bytes(options);
     assert(frame_bytes > 0 && options->mtu >= headers + frame_bytes);
     uint32_t frames = (options->mtu - headers) / frame_bytes;
-    return ceil((double)stream->hop_frames / stream->decimate / frames);
+    return ceil((double)decimation_kept_most(stream->decimate, stream->hop_frames) / frames);
 }
 
 static double plan_egress_s(const struct config *config, const struct config_stream *stream)
@@ -98,12 +99,12 @@ int check_plan_make(const struct config *config, const struct config_stream *str
         for (uint32_t i = 0; i < filters.count; i++)
             if (filters.taps[i]->count > plan->taps_longest)
                 plan->taps_longest = filters.taps[i]->count;
-        bool applied_before = upstream != NULL && config->streams[stream->upstream].align;
-        plan->total_delay_frames =
-            plan->delay_frames +
-            (upstream != NULL && !applied_before
-                 ? upstream->total_delay_frames / config->streams[stream->upstream].decimate
-                 : 0);
+        plan->total_delay_frames = plan->delay_frames;
+        if (upstream != NULL) {
+            const struct config_stream *before = &config->streams[stream->upstream];
+            plan->total_delay_frames += decimation_inherited_frames(
+                before->decimate, upstream->total_delay_frames, before->align);
+        }
         plan_transform(stream, plan->taps_longest, plan);
         plan->accumulate_s = stream->hop_frames / stream->source.rate_hz;
         plan->ingest_max_s = (double)stream->source.reorder_ns * 1e-9;

@@ -117,7 +117,7 @@ static uint64_t ports_room(const struct stream *s)
         room = frames < room ? frames : room;
     }
     /* Ports count kept frames; what is in flight will arrive there too. */
-    room = room < UINT64_MAX / s->decimate ? room * s->decimate : UINT64_MAX;
+    room = decimation_span(s->kept.factor, room);
     return room > s->stats.submitted ? room - s->stats.submitted : 0;
 }
 
@@ -218,8 +218,9 @@ static uint64_t first_wanted(const struct stream *s, uint64_t from, uint64_t unt
 {
     if (!s->options.align)
         return from;
-    uint64_t shift = (uint64_t)((s->delay_frames + s->options.upstream_delay_frames) / s->decimate);
-    uint64_t first = shift * s->decimate + s->phase;
+    uint64_t shift =
+        decimation_shift(s->kept.factor, s->delay_frames + s->options.upstream_delay_frames);
+    uint64_t first = decimation_input(&s->kept, shift);
     first = first < until ? first : until;
     return first > from ? first : from;
 }

@@ -142,8 +142,8 @@ static void record_stages(struct stream *s, const struct block_times *times,
 /* The range in output frames; false when it holds none that is kept. */
 static bool range_of_kept(const struct stream *s, struct invalid_range *range)
 {
-    range->from = kept_before(s, range->from);
-    range->until = kept_before(s, range->until);
+    range->from = decimation_output(&s->kept, range->from);
+    range->until = decimation_output(&s->kept, range->until);
     return range->from < range->until;
 }
 
@@ -220,24 +220,25 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
                     const int64_t *stage_ns, int64_t first_ns, int64_t last_ns)
 {
     struct epoch *e = flight->epoch;
-    uint64_t first = kept_before(s, from), kept = kept_before(s, until) - first;
-    uint64_t item_first = kept_before(s, flight->first_block * s->hop);
+    uint64_t first = decimation_output(&s->kept, from),
+             kept = decimation_output(&s->kept, until) - first;
+    uint64_t item_first = decimation_output(&s->kept, flight->first_block * s->hop);
     struct invalid_range ranges[RESULT_RANGES_MAX + 1];
     struct result result = {
         .epoch = e->number,
         .record = e->record,
         .first_frame = first,
-        .timeline_frame = e->timeline_base / s->decimate + first,
+        .timeline_frame = output_timeline(s, e, first),
         .frames = (uint32_t)kept,
         .channels = s->output_channels,
         .flags = (e->announced ? 0 : RESULT_EPOCH_START) | (flight->mixed ? RESULT_MIXED : 0) |
                  (e->ended && until == e->output_end ? RESULT_EPOCH_END : 0),
         .saturated = saturated_of(s, flight, item, from, until),
-        .rate_hz = s->options.rate_hz / s->decimate,
-        .delay_frames = (flight->delay_frames + s->options.upstream_delay_frames) / s->decimate,
+        .rate_hz = decimation_rate_hz(s->kept.factor, s->options.rate_hz),
+        .delay_frames = output_delay_frames(s, flight->delay_frames),
         .taps_hash = flight->taps_hash,
         .taps_longest = flight->taps_longest,
-        .taps_from = kept_before(s, flight->taps_from),
+        .taps_from = decimation_output(&s->kept, flight->taps_from),
         .invalid = ranges,
         .invalid_count = flag_invalid(s, e, from, until, ranges),
         .first_receive_ns = first_ns,
@@ -269,7 +270,7 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
     }
     /* Aligned or not, the frame answers the input at this instant; only aligned times take the
      * delay off. */
-    double frame = (double)((first + left_out) * s->decimate + s->phase);
+    double frame = (double)decimation_input(&s->kept, first + left_out);
     if (s->options.align)
         frame -= flight->delay_frames + s->options.upstream_delay_frames;
     result.capture_ns = stream_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
@@ -288,23 +289,23 @@ void stream_deliver_end(struct stream *s, const struct epoch *e)
      * is said. */
     if (!e->announced || e->delivered < e->output_end)
         return;
-    uint64_t delivered = kept_before(s, e->delivered);
+    uint64_t delivered = decimation_output(&s->kept, e->delivered);
     double delay_frames = s->delay_frames + s->options.upstream_delay_frames;
     struct result result = {
         .epoch = e->number,
         .record = e->record,
         .first_frame = delivered,
-        .timeline_frame = e->timeline_base / s->decimate + delivered,
+        .timeline_frame = output_timeline(s, e, delivered),
         .channels = s->output_channels,
         .flags = RESULT_EPOCH_END,
-        .rate_hz = s->options.rate_hz / s->decimate,
-        .delay_frames = delay_frames / s->decimate,
+        .rate_hz = decimation_rate_hz(s->kept.factor, s->options.rate_hz),
+        .delay_frames = decimation_delay_frames(s->kept.factor, delay_frames),
         .aligned = s->options.align,
         .first_receive_ns = s->last_receive_ns,
         .last_receive_ns = s->last_receive_ns,
         .delivered_ns = clock_monotonic_ns(),
     };
-    double frame = (double)(delivered * s->decimate + s->phase);
+    double frame = (double)decimation_input(&s->kept, delivered);
     if (s->options.align) {
         uint64_t shift = (uint64_t)result.delay_frames;
         assert(delivered >= shift); /* else nothing was announced */
@@ -332,7 +333,7 @@ static void deliver_flight(struct stream *s, const struct flight *flight, const 
                            const struct batch_item *item)
 {
     struct epoch *e = flight->epoch;
-    uint64_t piece_frames = (uint64_t)RESULT_FRAMES_MIN * s->decimate;
+    uint64_t piece_frames = decimation_span(s->kept.factor, RESULT_FRAMES_MIN);
     uint64_t per_piece = s->hop >= piece_frames ? 1 : piece_frames / s->hop;
     uint64_t frame = flight->from;
     while (frame < flight->until) {

@@ -391,11 +391,11 @@ void exchange_mix(const struct stream *s, const struct flight *flight, const flo
                   float *samples)
 {
     static const double pi = 3.14159265358979323846;
-    uint64_t item_first = kept_before(s, flight->first_block * s->hop);
-    uint64_t until = kept_before(s, flight->until);
+    uint64_t item_first = decimation_output(&s->kept, flight->first_block * s->hop);
+    uint64_t until = decimation_output(&s->kept, flight->until);
     uint32_t channels = s->output_channels, raw = raw_floats(flight, channels);
-    for (uint64_t kept = kept_before(s, flight->from); kept < until; kept++) {
-        uint64_t i = kept * s->decimate + s->phase - flight->fade_frame;
+    for (uint64_t kept = decimation_output(&s->kept, flight->from); kept < until; kept++) {
+        uint64_t i = decimation_input(&s->kept, kept) - flight->fade_frame;
         double w = 0.5 * (1 - cos(pi * ((double)i + 0.5) / flight->fade_frames));
         uint64_t place = kept - item_first;
         mix_frame(flight, w, old + place * raw, samples + place * raw, samples + place * channels,

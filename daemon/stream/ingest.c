@@ -277,7 +277,7 @@ static uint64_t next_timeline(const struct stream *s, const struct packet *packe
             elapsed = (uint64_t)llround((now_ns - begun_ns) * s->options.rate_hz / 1e9);
     }
     uint64_t wanted = last->timeline_base + elapsed;
-    return round_up(wanted > least ? wanted : least, s->decimate); /* whole frames of the output */
+    return decimation_grid(s->kept.factor, wanted > least ? wanted : least);
 }
 
 enum { CLOCK_BREAK_NS = 5 * NS_PER_MS };

@@ -12,6 +12,7 @@
 #ifndef CONVOLVD_STREAM_INTERNAL_H
 #define CONVOLVD_STREAM_INTERNAL_H
 
+#include "signal/decimation.h"
 #include "stream/clock_line.h"
 #include "stream/ranges.h"
 #include "stream/stream.h"
@@ -112,10 +113,9 @@ struct stream {
     uint32_t hop;
     uint32_t history; /* frames before a block that any plan of this stream may read */
     uint32_t output_channels;
-    uint32_t decimate,
-        phase;         /* of the plan: frames n ≡ phase (mod decimate) of an epoch are kept */
-    uint64_t jump_max; /* frames a gap may span before it becomes a discontinuity */
-    double period_ns;  /* of a block */
+    struct decimation kept; /* of the plan: which frames of an epoch are computed */
+    uint64_t jump_max;      /* frames a gap may span before it becomes a discontinuity */
+    double period_ns;       /* of a block */
     int64_t deadline_ns;
     struct result_port ports[PORTS_MAX];
     int port_count;
@@ -198,10 +198,17 @@ static inline struct block_times *block_times_of(struct stream *s, const struct 
     return &s->times[(e->base / s->hop + block) & s->times_mask];
 }
 
-/* Kept frames of an epoch before `frame`: the output number of the first one kept from there on. */
-static inline uint64_t kept_before(const struct stream *s, uint64_t frame)
+/* The delay of results whose filters delay by `delay_frames`, in frames at the output's rate. */
+static inline double output_delay_frames(const struct stream *s, double delay_frames)
 {
-    return frame <= s->phase ? 0 : (frame - s->phase + s->decimate - 1) / s->decimate;
+    return decimation_delay_frames(s->kept.factor, delay_frames + s->options.upstream_delay_frames);
+}
+
+/* The timeline number of an epoch's output frame. */
+static inline uint64_t output_timeline(const struct stream *s, const struct epoch *e,
+                                       uint64_t output)
+{
+    return e->timeline_base / s->kept.factor + output;
 }
 
 /* Lowest ring position that submitted or waiting work may still read. */

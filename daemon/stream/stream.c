@@ -28,8 +28,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->taps_longest = info->taps_longest;
     s->delay_frames = options->delay_frames;
     s->output_channels = info->output_floats;
-    s->decimate = info->decimate > 1 ? info->decimate : 1;
-    s->phase = info->decimate_phase;
+    s->kept = (struct decimation){info->decimate, info->decimate_phase};
     s->period_ns = (double)s->hop * 1e9 / options->rate_hz;
     s->deadline_ns = options->deadline_ns;
     if (s->deadline_ns == 0)
@@ -137,7 +136,7 @@ void stream_stats(const struct stream *s, struct stream_stats *stats)
     /* What only waits to be overwritten does not count: history is always there. */
     used = used > s->history ? used - s->history : 0;
     stats->fill = (double)used / (double)s->ring->frames;
-    stats->delay_frames = (s->delay_frames + s->options.upstream_delay_frames) / s->decimate;
+    stats->delay_frames = output_delay_frames(s, s->delay_frames);
     stats->channels = s->options.channels;
     stats->levels = s->levels;
     stats->stages = s->stages;

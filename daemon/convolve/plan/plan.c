@@ -304,10 +304,7 @@ static int spec_check(const struct engine *engine, const struct plan_spec *spec,
     uint64_t floats = 0;
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         floats += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
-    if (spec->decimate > 1) /* what one block keeps at most */
-        floats = floats * ((spec->hop - 1) / spec->decimate + 1);
-    else
-        floats = floats * spec->hop;
+    floats *= decimation_kept_most(spec->decimate > 1 ? spec->decimate : 1, spec->hop);
     if (floats > engine->slot_samples ||
         spec->inputs + clip_rows(spec->outputs_count) > engine->slot_reports)
         return problem_set(

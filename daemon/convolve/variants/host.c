@@ -296,16 +296,14 @@ struct wanted {
 
 static struct wanted wanted_frames(const struct row *row, uint32_t k)
 {
-    const uint32_t before = k * row->hop, step = row->decimate;
-    uint32_t frame = row->write_from > before ? row->write_from : before;
-    if (step > 1 && frame <= row->kept)
-        frame = row->kept;
-    else if (step > 1)
-        frame += (step - (frame - row->kept) % step) % step;
+    const struct decimation kept = {row->decimate, row->kept};
+    const uint32_t before = k * row->hop;
+    const uint64_t to =
+        decimation_output(&kept, row->write_from > before ? row->write_from : before);
     return (struct wanted){
-        .first = frame,
+        .first = (uint32_t)decimation_input(&kept, to),
         .until = row->write_until < before + row->hop ? row->write_until : before + row->hop,
-        .to = step > 1 ? (frame - row->kept) / step : frame,
+        .to = to,
     };
 }
 

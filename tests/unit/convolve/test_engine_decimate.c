@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "convolve/hooks.h"
+#include "signal/decimation.h"
 #include "tests/support/engine_group.h"
 
 /* ---- running a plan that decimates ------------------------------------------------------------
