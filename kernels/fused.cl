@@ -20,7 +20,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void
 fused(__global const uchar *restrict input, __global const float *restrict spectra,
       __global float *restrict output, __global float *state,
       __global const struct row *restrict rows, uint row_first, uint group_first, uint zero,
-      ulong radices, ulong factors, uint planes, __local float16 *exchanges, __local uint *reports,
+      ulong radices, ulong twiddles, uint planes, __local float16 *exchanges, __local uint *reports,
       ulong scratch)
 {
     __local float *memory = (__local float *)exchanges; /* declared so for its alignment */

@@ -17,7 +17,7 @@ __kernel void general_forward(ARGUMENTS)
     window_load(z, input, output, row, k, log_points, true, shared);
     if (row->form == FORM_NONE)
         return;
-    tree_forward(z, table, log_points, radices);
+    fft_forward(z, table, log_points, radices);
     const uint slot = (row->slot + k) % row->slots;
     __global real *line =
         (__global real *)(state + row->delay_line + (ulong)slot * 2 * points * LANES);

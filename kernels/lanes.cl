@@ -9,7 +9,7 @@
  * RUN = 1 and no operation ever crosses lanes; with fewer, lanes are also consecutive points, which
  * only the leaf has to tell apart. SPAN is channels times components, rounded up to a power of two.
  *
- * The transform is that of tree.clh without root lanes, walked depth first to stay in the nearest
+ * The transform is that of fft.clh without root lanes, walked depth first to stay in the nearest
  * cache. All sizes are constants of the program, so that every loop has known bounds:
  *
  *     frames -> level 0 -> ( level 1 -> ( .. leaf: forward, x spectrum, inverse .. ) -> level 1 )

@@ -19,7 +19,7 @@ __kernel void local_memory(ARGUMENTS)
             window_load(z, input, output, row, k, log_points, component == 0, shared);
             if (row->form == FORM_NONE)
                 return;
-            tree_forward(z, table, log_points, radices);
+            fft_forward(z, table, log_points, radices);
         }
         if (keep)
             product = z + 2 * points;

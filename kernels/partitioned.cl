@@ -79,7 +79,7 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
 {
     __global const struct row *row = rows + row_first + get_group_id(1);
     const uint points = 1u << log_points;
-    __global const real *table = (__global const real *)(spectra + factors);
+    __global const real *table = (__global const real *)(spectra + twiddles);
     SCRATCH real *z = POINTS;
     const uint slots = (uint)head_slots, long_frames = (uint)span * row->hop;
     __global real *line = (__global real *)(state + row->delay_line);
@@ -92,7 +92,7 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
             SYNC();
             continue;
         }
-        tree_forward(z, table, log_points, radices);
+        fft_forward(z, table, log_points, radices);
         for (uint v = ITEM; v < points; v += ITEMS)
             point_store_global(line + (size_t)slot * 2 * points, v, point_load(z, v));
         if (row->flags & ROW_REBUILD) {
@@ -138,7 +138,7 @@ __kernel void partitioned_tail_forward(ARGUMENTS, NUMBERS)
     TAIL_GROUP;
     const uint here = ((row->block & ((uint)span - 1)) + k) / (uint)span;
     window_load(z, input, output, row, here, log_points, false, shared);
-    tree_forward(z, table, log_points, radices);
+    fft_forward(z, table, log_points, radices);
     for (uint v = ITEM; v < points; v += ITEMS)
         point_store_global(line + (size_t)slot * 2 * points, v, point_load(z, v));
 }
@@ -156,7 +156,7 @@ __kernel void partitioned_tail_product(ARGUMENTS, NUMBERS)
             state + row->planes + ((ulong)plane * row->components + component) * row->hop;
         products(z, line, h, points, slot, (uint)tail_slots, 1, partitions);
         SYNC();
-        tree_inverse(z, table, log_points, radices);
+        fft_inverse(z, table, log_points, radices);
         for (uint v = ITEM; v < points; v += ITEMS) {
             const struct point x = root_inverse(point_load(z, v));
             float re[LANES], im[LANES];

@@ -240,29 +240,29 @@ void device_destroy(struct engine *engine)
     engine->context = NULL;
 }
 
-int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct device_tree **out,
-                    struct problem *problem)
+int device_fft_plan_get(struct engine *engine, uint32_t fft, uint32_t lanes,
+                        struct device_fft_plan **out, struct problem *problem)
 {
     uint32_t log = 0;
     while ((1u << log) < fft)
         log++;
-    struct device_tree *shared = &engine->trees[lanes > 1][log];
+    struct device_fft_plan *shared = &engine->fft_plans[lanes > 1][log];
     if (shared->users == 0) {
-        int error = tree_create(fft, lanes, lanes > 1 ? 4 : 8, &shared->tree, problem);
+        int error = fft_plan_create(fft, lanes, lanes > 1 ? 4 : 8, &shared->plan, problem);
         if (error < 0)
             return error;
-        uint64_t bytes = tree_factor_floats(shared->tree) * sizeof(float);
+        uint64_t bytes = fft_plan_twiddle_floats(shared->plan) * sizeof(float);
         error = arena_take(&engine->spectrum, engine->upload, bytes, &shared->offset, problem);
         if (error < 0) {
-            tree_free(shared->tree);
-            shared->tree = NULL;
+            fft_plan_free(shared->plan);
+            shared->plan = NULL;
             return error;
         }
-        tree_factors(shared->tree, (float *)(void *)(engine->spectrum.host + shared->offset));
+        fft_plan_twiddles(shared->plan, (float *)(void *)(engine->spectrum.host + shared->offset));
         error = arena_upload(&engine->spectrum, engine->upload, shared->offset, bytes, problem);
         if (error < 0) {
             shared->users = 1;
-            device_tree_put(shared, engine);
+            device_fft_plan_put(shared, engine);
             return error;
         }
     }
@@ -271,14 +271,14 @@ int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct 
     return 0;
 }
 
-void device_tree_put(struct device_tree *tree, struct engine *engine)
+void device_fft_plan_put(struct device_fft_plan *fft_plan, struct engine *engine)
 {
-    if (tree == NULL)
+    if (fft_plan == NULL)
         return;
-    assert(tree->users > 0);
-    if (--tree->users > 0)
+    assert(fft_plan->users > 0);
+    if (--fft_plan->users > 0)
         return;
-    arena_give(&engine->spectrum, tree->offset);
-    tree_free(tree->tree);
-    tree->tree = NULL;
+    arena_give(&engine->spectrum, fft_plan->offset);
+    fft_plan_free(fft_plan->plan);
+    fft_plan->plan = NULL;
 }

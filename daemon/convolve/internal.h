@@ -10,7 +10,7 @@
  *   plan.c      a specification becomes a plan; costs
  *   layout.c    geometry: N, partitions
  *   results.c   results in the formats of sinks
- *   spectra.c   filter spectra in the order of a tree, rows that every variant begins with
+ *   spectra.c   filter spectra in the order of an FFT plan, rows that every variant begins with
  *   variants.c  the table of variants; each row's functions stand in a file of its own:
  *               fused.c staged.c local.c partitioned.c general.c overlap_add.c lanes.c …
  *   selftest.c  a plan against the double reference, and its time
@@ -122,16 +122,16 @@ struct stage {
     uint32_t keeps_blocks; /* at most so many blocks before the item leave what is needed; 0: all */
     uint32_t span_blocks; /* its rows take so many blocks as one: row.start is where the span of the
                              first block begins; 0: one */
-    struct device_tree *tree;        /* NULL: the plan's */
-    uint64_t numbers[STAGE_NUMBERS]; /* further arguments of the kernel, ulong */
+    struct device_fft_plan *fft_plan; /* NULL: the plan's */
+    uint64_t numbers[STAGE_NUMBERS];  /* further arguments of the kernel, ulong */
     uint32_t number_count;
     struct row *rows; /* templates, [count] of `capacity` */
     uint32_t count, capacity;
 };
 
 /* A transform's tables on the device, shared by the plans of one N and order of points. */
-struct device_tree {
-    struct tree *tree;
+struct device_fft_plan {
+    struct fft_plan *plan;
     uint64_t offset; /* bytes in SPECTRUM */
     uint32_t users;
 };
@@ -155,11 +155,10 @@ struct layout {
     uint32_t history_blocks;   /* (partitions - 1) · partition_blocks */
     uint32_t tail_blocks;      /* D: blocks whose tails reach into one, overlap-add only */
     enum scratch scratch;
-    uint32_t planes; /* transforms of scratch a group has */
-    uint32_t items;  /* work-items of a group, unless a stage says otherwise */
-    uint32_t vector; /* lanes of a vector; 0: the kernels' own */
-    uint32_t
-        tree_lanes; /* root lanes of its tree: 1 or the engine's; 0: it has tables of its own */
+    uint32_t planes;    /* transforms of scratch a group has */
+    uint32_t items;     /* work-items of a group, unless a stage says otherwise */
+    uint32_t vector;    /* lanes of a vector; 0: the kernels' own */
+    uint32_t fft_lanes; /* root lanes of its FFT: 1 or the engine's; 0: it has tables of its own */
     struct {
         uint32_t span;       /* R: blocks of a long block; 0: there is no tail */
         uint32_t fft;        /* its N, at least 2·R·L */
@@ -172,8 +171,8 @@ struct plan {
     struct engine *engine;
     struct plan_info info;
     struct layout layout;
-    struct device_tree *tree;      /* NULL: layout.tree_lanes is 0 */
-    struct device_tree *tail_tree; /* NULL: layout.tail.span is 0 */
+    struct device_fft_plan *fft_plan;      /* NULL: layout.fft_lanes is 0 */
+    struct device_fft_plan *tail_fft_plan; /* NULL: layout.tail.span is 0 */
     uint32_t hop, blocks_max;
     uint32_t
         report_rows; /* of a block: its inputs' reports, and place for its outputs' clip counts */
@@ -312,7 +311,7 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
                uint32_t capacity, struct stage **out, struct problem *problem);
 
 /* spectra.c, for `measure` and `fill`. What every row of an input shares; where an output's frames
- * go; spectra of all filters in the order of the plan's tree, one after the other from
+ * go; spectra of all filters in the order of the plan's FFT, one after the other from
  * plan->spectra_offset on. */
 struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, uint32_t input);
 void row_to_output(const struct build *build, uint32_t output, struct row *row);
@@ -330,7 +329,7 @@ void spectra_fill_components(struct build *build,
                                                uint32_t count, double *work, float *spectra),
                              double *work);
 /* Partitions of `each` taps, one spectrum of `fft` floats after the other. work[fft]. */
-void spectra_write(const struct tree *tree, const double *h, uint32_t count, uint64_t each,
+void spectra_write(const struct fft_plan *fft_plan, const double *h, uint32_t count, uint64_t each,
                    uint32_t fft, double *work, float *spectra);
 
 /* Whether a kernel turns the bytes of a word round: those of 2 and 4 bytes it moves as this
@@ -489,7 +488,7 @@ struct engine {
         out; /* the same: copies of large batches, beside the kernels; NULL: no twin */
     cl_command_queue upload; /* workers */
     bool twin;
-    struct device_tree trees[2][32]; /* without and with root lanes; by log2 N */
+    struct device_fft_plan fft_plans[2][32]; /* without and with root lanes; by log2 N */
     struct plan *plans[PLANS_MAX];
     uint64_t ring_serial;
     uint32_t rings_open;
@@ -545,9 +544,9 @@ void device_kernel_put(struct kernel *kernel); /* NULL is fine */
 /* Builds again the kernels that plans use, after device_create. */
 int device_kernels_rebuild(struct engine *engine, struct problem *problem);
 void device_kernels_forget(struct engine *engine); /* before the engine is freed */
-int device_tree_get(struct engine *engine, uint32_t fft, uint32_t lanes, struct device_tree **out,
-                    struct problem *problem);
-void device_tree_put(struct device_tree *tree, struct engine *engine);
+int device_fft_plan_get(struct engine *engine, uint32_t fft, uint32_t lanes,
+                        struct device_fft_plan **out, struct problem *problem);
+void device_fft_plan_put(struct device_fft_plan *fft_plan, struct engine *engine);
 
 /* An argument of a kernel; `value` NULL: as many bytes of local memory. */
 struct kernel_argument {

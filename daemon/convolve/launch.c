@@ -160,9 +160,9 @@ struct launch {
     uint32_t row_first, rows, blocks;
 };
 
-static struct device_tree *stage_tree(const struct plan *plan, const struct stage *stage)
+static struct device_fft_plan *stage_fft_plan(const struct plan *plan, const struct stage *stage)
 {
-    return stage->tree != NULL ? stage->tree : plan->tree;
+    return stage->fft_plan != NULL ? stage->fft_plan : plan->fft_plan;
 }
 
 cl_int kernel_launch(struct engine *engine, cl_kernel kernel,
@@ -184,11 +184,11 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
 {
     const struct plan *plan = launch->plan;
     const struct stage *stage = launch->stage;
-    const struct device_tree *device_tree = stage_tree(plan, stage);
-    const struct tree *tree = device_tree != NULL ? device_tree->tree : NULL;
-    const cl_uint log_points = tree != NULL ? tree->log_points : 0;
-    const cl_ulong radices = tree != NULL ? tree->radices : 0;
-    const cl_ulong factors = tree != NULL ? device_tree->offset / sizeof(float) : 0;
+    const struct device_fft_plan *device_fft_plan = stage_fft_plan(plan, stage);
+    const struct fft_plan *fft_plan = device_fft_plan != NULL ? device_fft_plan->plan : NULL;
+    const cl_uint log_points = fft_plan != NULL ? fft_plan->log_points : 0;
+    const cl_ulong radices = fft_plan != NULL ? fft_plan->radices : 0;
+    const cl_ulong twiddles = fft_plan != NULL ? device_fft_plan->offset / sizeof(float) : 0;
     const cl_ulong scratch =
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
     const cl_kernel kernel = stage->kernel->kernel;
@@ -217,7 +217,7 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
                 {sizeof k, &k},
                 {sizeof log_points, &log_points},
                 {sizeof radices, &radices},
-                {sizeof factors, &factors},
+                {sizeof twiddles, &twiddles},
                 {sizeof plan->layout.planes, &plan->layout.planes},
                 {(size_t)stage->local_bytes, NULL},
                 {shared_bytes, NULL},
@@ -254,12 +254,12 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
                          const struct stage *y)
 {
     return (a == b && x == y) ||
-           (x->kernel != NULL && x->kernel == y->kernel && stage_tree(a, x) == stage_tree(b, y) &&
-            a->layout.scratch == SCRATCH_LOCAL && b->layout.scratch == SCRATCH_LOCAL &&
-            a->layout.planes == b->layout.planes && x->items == y->items &&
-            x->group_blocks == y->group_blocks && x->group_rows == y->group_rows &&
-            x->shared_bytes == y->shared_bytes && x->local_bytes == y->local_bytes &&
-            x->number_count == y->number_count &&
+           (x->kernel != NULL && x->kernel == y->kernel &&
+            stage_fft_plan(a, x) == stage_fft_plan(b, y) && a->layout.scratch == SCRATCH_LOCAL &&
+            b->layout.scratch == SCRATCH_LOCAL && a->layout.planes == b->layout.planes &&
+            x->items == y->items && x->group_blocks == y->group_blocks &&
+            x->group_rows == y->group_rows && x->shared_bytes == y->shared_bytes &&
+            x->local_bytes == y->local_bytes && x->number_count == y->number_count &&
             memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
 }
 

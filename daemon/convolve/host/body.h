@@ -1,7 +1,7 @@
 /*
  * The host convolver's work for one vector width: included by each instruction set's file once for
  * every WIDTH, with HOST_REGISTERS vector registers to fill. See host/lanes.h for the layout of
- * memory and kernels/tree.clh for the transform; here a node's factors are scalars.
+ * memory and kernels/fft.clh for the transform; here a node's factors are scalars.
  *
  * Nothing crosses lanes, so that a channel's result is the same to the bit whatever its neighbours
  * hold. Plain C with vector types; the compiler's -ffp-contract=fast makes a·b + c one operation.
@@ -289,17 +289,17 @@ static void NAME(leaf)(const struct host_walk *walk, float *z, const float *w, u
 static void NAME(node)(const struct host_walk *walk, float *z, uint32_t level, uint32_t nodes,
                        uint32_t node)
 {
-    const struct host_tree *tree = walk->tree;
-    const uint32_t log_radix = tree->log_radices[level], radix = 1u << log_radix;
-    const float *w = tree->factors + 2 * ((size_t)(nodes - 1) + (size_t)node * (radix - 1));
-    if (level + 1 == tree->levels) {
+    const struct host_fft_plan *fft_plan = walk->fft_plan;
+    const uint32_t log_radix = fft_plan->log_radices[level], radix = 1u << log_radix;
+    const float *w = fft_plan->twiddles + 2 * ((size_t)(nodes - 1) + (size_t)node * (radix - 1));
+    if (level + 1 == fft_plan->passes) {
         if (walk->spectra != NULL)
             NAME(leaf_straight)(walk, z, w, node);
         else
             NAME(leaf)(walk, z, w, node);
         return;
     }
-    const uint32_t step = tree->q / nodes >> log_radix;
+    const uint32_t step = fft_plan->q / nodes >> log_radix;
     if (walk->line != NULL || walk->spectra != NULL) {
         if (log_radix == 3)
             NAME(forward_8)(z, w, step);

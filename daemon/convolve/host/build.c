@@ -64,7 +64,7 @@ static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint3
     }
     feed->before = take_floats(build, block_floats);
     feed->now = take_floats(build, block_floats);
-    feed->line = take_floats(build, (uint64_t)convolver->slots * convolver->tree.q * 2 * width);
+    feed->line = take_floats(build, (uint64_t)convolver->slots * convolver->fft_plan.q * 2 * width);
     return feed->before != NULL && feed->now != NULL && feed->line != NULL ? feed : NULL;
 }
 
@@ -84,14 +84,15 @@ static uint32_t partition_count(const struct host_convolver *convolver, uint32_t
 }
 
 /* Partition p of a filter into lane `lane` of `width`, leaf by leaf. */
-static void fill_spectrum(const struct build *build, const struct tree *tree, const double *h,
-                          uint32_t count, float gain, uint32_t p, const struct host_layer *layer,
-                          float *spectra, uint32_t lane, uint32_t width)
+static void fill_spectrum(const struct build *build, const struct fft_plan *fft_plan,
+                          const double *h, uint32_t count, float gain, uint32_t p,
+                          const struct host_layer *layer, float *spectra, uint32_t lane,
+                          uint32_t width)
 {
     const uint32_t span = partition_taps(build->convolver), from = p * span;
     const uint32_t left = count - from;
-    tree_spectrum(tree, h + from, left < span ? left : span, build->work, build->spectrum);
-    for (uint32_t v = 0; v < tree->q; v++) {
+    fft_plan_spectrum(fft_plan, h + from, left < span ? left : span, build->work, build->spectrum);
+    for (uint32_t v = 0; v < fft_plan->q; v++) {
         const uint64_t point =
             ((uint64_t)(v / HOST_LEAF) * layer->partitions + p) * HOST_LEAF + v % HOST_LEAF;
         spectra[2 * point * width + lane] = build->spectrum[2 * v] * gain;
@@ -111,7 +112,7 @@ static bool layer_is_shared(const struct host_edges *all, const struct host_comp
     return true;
 }
 
-static int fill_layer(struct build *build, const struct tree *tree,
+static int fill_layer(struct build *build, const struct fft_plan *fft_plan,
                       const struct host_component *components, const struct edge *const *edges,
                       uint32_t count, struct host_layer *layer)
 {
@@ -125,7 +126,7 @@ static int fill_layer(struct build *build, const struct tree *tree,
             layer->partitions = partitions;
     }
     const uint32_t width = layer->shared ? 1 : build->convolver->lanes->width;
-    float *spectra = take_floats(build, (uint64_t)layer->partitions * tree->q * 2 * width);
+    float *spectra = take_floats(build, (uint64_t)layer->partitions * fft_plan->q * 2 * width);
     if (spectra == NULL)
         return ERROR_MEMORY;
     layer->spectra = spectra;
@@ -134,8 +135,9 @@ static int fill_layer(struct build *build, const struct tree *tree,
             continue;
         const uint32_t taps = spec->taps[edges[l]->taps]->count;
         for (uint32_t p = 0; p < partition_count(build->convolver, taps); p++)
-            fill_spectrum(build, tree, host_component_taps(&build->edges, &components[l], edges[l]),
-                          taps, edges[l]->gain, p, layer, spectra, l, width);
+            fill_spectrum(build, fft_plan,
+                          host_component_taps(&build->edges, &components[l], edges[l]), taps,
+                          edges[l]->gain, p, layer, spectra, l, width);
     }
     return 0;
 }
@@ -143,7 +145,7 @@ static int fill_layer(struct build *build, const struct tree *tree,
 /* ---- groups ------------------------------------------------------------------------------------
  */
 
-static int build_group(struct build *build, const struct tree *tree,
+static int build_group(struct build *build, const struct fft_plan *fft_plan,
                        const struct host_component *components, uint32_t count, struct group *group)
 {
     host_target_open(&group->target, components, count);
@@ -167,7 +169,7 @@ static int build_group(struct build *build, const struct tree *tree,
         }
         group->feeds[k] = find_feed(build, inputs, count);
         if (group->feeds[k] == NULL ||
-            fill_layer(build, tree, components, edges, count, &group->layers[k]) < 0)
+            fill_layer(build, fft_plan, components, edges, count, &group->layers[k]) < 0)
             return ERROR_MEMORY;
         group->layers[k].line = group->feeds[k]->line;
     }
@@ -189,7 +191,7 @@ static void find_owners(struct host_convolver *convolver)
     }
 }
 
-static int build_groups(struct build *build, const struct tree *tree)
+static int build_groups(struct build *build, const struct fft_plan *fft_plan)
 {
     struct host_convolver *convolver = build->convolver;
     const uint32_t width = convolver->lanes->width;
@@ -202,7 +204,7 @@ static int build_groups(struct build *build, const struct tree *tree)
     int error = 0;
     for (uint32_t g = 0; error == 0 && g < convolver->group_count; g++) {
         const uint32_t from = g * width, left = build->count - from;
-        error = build_group(build, tree, build->components + from, left < width ? left : width,
+        error = build_group(build, fft_plan, build->components + from, left < width ? left : width,
                             &convolver->groups[g]);
     }
     if (error == 0)
@@ -232,29 +234,29 @@ static int check_spec(const struct host_convolver_spec *spec, struct problem *pr
     return 0;
 }
 
-static void read_tree(const struct tree *tree, struct host_tree *out)
+static void read_fft_plan(const struct fft_plan *fft_plan, struct host_fft_plan *out)
 {
-    out->q = tree->q;
-    out->levels = tree->levels;
-    for (uint32_t level = 0; level < tree->levels; level++)
-        out->log_radices[level] = (uint8_t)(tree->radices >> (2 * level) & 3);
-    assert(1 << out->log_radices[tree->levels - 1] == HOST_LEAF);
+    out->q = fft_plan->q;
+    out->passes = fft_plan->passes;
+    for (uint32_t level = 0; level < fft_plan->passes; level++)
+        out->log_radices[level] = (uint8_t)(fft_plan->radices >> (2 * level) & 3);
+    assert(1 << out->log_radices[fft_plan->passes - 1] == HOST_LEAF);
 }
 
-static int build_all(struct build *build, struct tree *tree)
+static int build_all(struct build *build, struct fft_plan *fft_plan)
 {
     struct host_convolver *convolver = build->convolver;
-    read_tree(tree, &convolver->tree);
-    convolver->factors = take_floats(build, tree_factor_floats(tree));
-    convolver->z = take_floats(build, (uint64_t)tree->fft * convolver->lanes->width);
-    build->work = malloc((size_t)tree->fft * sizeof *build->work);
-    build->spectrum = malloc((size_t)tree->fft * sizeof *build->spectrum);
-    if (convolver->factors == NULL || convolver->z == NULL || build->work == NULL ||
+    read_fft_plan(fft_plan, &convolver->fft_plan);
+    convolver->twiddles = take_floats(build, fft_plan_twiddle_floats(fft_plan));
+    convolver->z = take_floats(build, (uint64_t)fft_plan->fft * convolver->lanes->width);
+    build->work = malloc((size_t)fft_plan->fft * sizeof *build->work);
+    build->spectrum = malloc((size_t)fft_plan->fft * sizeof *build->spectrum);
+    if (convolver->twiddles == NULL || convolver->z == NULL || build->work == NULL ||
         build->spectrum == NULL)
         return ERROR_MEMORY;
-    tree_factors(tree, convolver->factors);
-    convolver->tree.factors = convolver->factors;
-    return build_groups(build, tree);
+    fft_plan_twiddles(fft_plan, convolver->twiddles);
+    convolver->fft_plan.twiddles = convolver->twiddles;
+    return build_groups(build, fft_plan);
 }
 
 int host_convolver_create(const struct host_convolver_spec *spec, struct host_convolver **out,
@@ -267,7 +269,7 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
     const struct host_isa *isa = host_isa_find(spec->isa);
     if (isa == NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "this CPU does not have %s", spec->isa);
-    struct tree *tree = NULL;
+    struct fft_plan *fft_plan = NULL;
     struct build build = {
         .spec = spec,
         .edges = {.taps = spec->taps,
@@ -297,9 +299,9 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
     convolver->slots = longest <= spec->block_frames + 1
                            ? 1
                            : (longest + spec->block_frames - 1) / spec->block_frames;
-    error = tree_create(fft, 1, HOST_LEAF, &tree, NULL);
+    error = fft_plan_create(fft, 1, HOST_LEAF, &fft_plan, NULL);
     if (error == 0)
-        error = build_all(&build, tree);
+        error = build_all(&build, fft_plan);
     convolver->info = (struct host_convolver_info){
         .isa = isa->name,
         .lanes = convolver->lanes->width,
@@ -311,7 +313,7 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
         .memory_bytes = build.bytes,
     };
 done:
-    tree_free(tree);
+    fft_plan_free(fft_plan);
     free(build.components);
     free(build.work);
     free(build.spectrum);
@@ -342,7 +344,7 @@ void host_convolver_destroy(struct host_convolver *convolver)
     }
     free(convolver->feeds);
     free(convolver->groups);
-    free(convolver->factors);
+    free(convolver->twiddles);
     free(convolver->z);
     free(convolver);
 }

@@ -63,7 +63,7 @@ void host_convolver_reset(struct host_convolver *convolver)
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
         memset(feed->before, 0, block_bytes);
-        memset(feed->line, 0, convolver->slots * convolver->tree.q * 2 * width * sizeof(float));
+        memset(feed->line, 0, convolver->slots * convolver->fft_plan.q * 2 * width * sizeof(float));
     }
     convolver->slot = convolver->filled = 0;
     convolver->nonfinite = 0;
@@ -73,7 +73,7 @@ void host_convolver_reset(struct host_convolver *convolver)
  * as it has come, zeros. */
 static void fill_window(const struct host_convolver *convolver, const struct feed *feed)
 {
-    const uint32_t block = convolver->info.block_frames, q = convolver->tree.q;
+    const uint32_t block = convolver->info.block_frames, q = convolver->fft_plan.q;
     const uint32_t before = 2 * q - 2 * block, now = before + block;
     float *z = convolver->z;
     convolver->lanes->window(z, q, 0, before, NULL);
@@ -86,7 +86,7 @@ static void walk(const struct host_convolver *convolver, struct feed *feed,
                  const struct group *group)
 {
     const struct host_walk walk = {
-        .tree = &convolver->tree,
+        .fft_plan = &convolver->fft_plan,
         .z = convolver->z,
         .line = feed != NULL ? feed->line : NULL,
         .slot = convolver->slot,
@@ -102,7 +102,7 @@ static void write_frames(const struct host_convolver *convolver, const struct gr
                          uint32_t from, float *out)
 {
     const size_t width = convolver->lanes->width, stride = convolver->info.output_floats;
-    const uint32_t q = convolver->tree.q;
+    const uint32_t q = convolver->fft_plan.q;
     const float *lanes =
         convolver->z + (2 * (size_t)(q - convolver->info.block_frames + from) + 1) * width;
     for (uint32_t t = from; t < convolver->filled; t++, lanes += 2 * width, out += stride)
@@ -164,7 +164,7 @@ static void execute(struct host_convolver *convolver, const float *in, float *ou
             walk(convolver, group->own, group);
         else
             memset(convolver->z, 0,
-                   2 * (size_t)convolver->tree.q * convolver->lanes->width * sizeof(float));
+                   2 * (size_t)convolver->fft_plan.q * convolver->lanes->width * sizeof(float));
         write_frames(convolver, group, from, out);
     }
     if (convolver->filled == convolver->info.block_frames)

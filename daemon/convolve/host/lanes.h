@@ -13,7 +13,7 @@
  *   variants/host.c     the engine's variant "host"
  *
  * A vector has W lanes; every lane is a channel. Points and spectra are [..][re: W][im: W], 64-byte
- * aligned. A leaf is the last level of the tree: 8 points, in the order of tree.h.
+ * aligned. A leaf is the last pass of the FFT: 8 points, in the order of plan/fft_plan.h.
  *
  *     z        [Q][2][W]                          points of a window, frame n and n + Q
  *     line     [Q / 8][slots][8][2][W]            delay line of spectra, leaf by leaf
@@ -32,17 +32,17 @@
 enum {
     HOST_LANES_MAX = 16,
     HOST_LEAF = 8,        /* points */
-    HOST_FFT_MIN = 64,    /* the shortest tree whose last level is a leaf of 8 */
+    HOST_FFT_MIN = 64,    /* the shortest FFT whose last pass is a leaf of 8 */
     HOST_PARTITIONS = 64, /* summed before their sum is added to the whole */
     HOST_ALIGNMENT = 64,
 };
 
-/* The tree of one N as its walk reads it. */
-struct host_tree {
+/* The FFT plan of one N as the walk reads it. */
+struct host_fft_plan {
     uint32_t q;      /* complex points */
-    uint32_t levels; /* the leaf included */
+    uint32_t passes; /* the leaf included */
     uint8_t log_radices[16];
-    const float *factors; /* tree_factors of plan/fft_plan.h */
+    const float *twiddles; /* fft_plan_twiddles of plan/fft_plan.h */
 };
 
 /* Spectra of one input a lane, times spectra of one filter a lane. */
@@ -53,9 +53,9 @@ struct host_layer {
     bool shared;         /* one filter for all lanes */
 };
 
-/* One walk over the tree, depth first: forward into a line, the layers' sum back, or both. */
+/* One walk over the FFT, depth first: forward into a line, the layers' sum back, or both. */
 struct host_walk {
-    const struct host_tree *tree;
+    const struct host_fft_plan *fft_plan;
     float *z;
     float *line; /* forward: `slot` of it is written; NULL: no forward transform */
     uint32_t slot, slots;

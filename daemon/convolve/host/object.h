@@ -33,8 +33,8 @@ struct host_convolver {
     /* immutable */
     struct host_convolver_info info;
     const struct host_lanes *lanes;
-    struct host_tree tree;
-    float *factors;
+    struct host_fft_plan fft_plan;
+    float *twiddles;
     uint32_t slots;
     struct feed *feeds;
     struct group *groups;

@@ -163,7 +163,7 @@ int layout_standard(const struct engine *engine, const struct plan_spec *spec,
         transform_bytes <= engine->local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
     layout->planes = 1;
     layout->items = spec->items != 0 && engine->items > 1 ? spec->items : engine->items;
-    layout->tree_lanes = engine->lanes;
+    layout->fft_lanes = engine->lanes;
     if (layout->partitions > 1) {
         layout->partition_blocks = partition_blocks(layout->fft, spec->hop);
         layout->partition_taps = layout->partition_blocks * spec->hop;

@@ -190,8 +190,8 @@ static void plan_free(struct plan *plan)
         arena_give(&engine->state, plan->state_offset);
     if (plan->scratch_offset != ROW_NONE)
         arena_give(&engine->state, plan->scratch_offset);
-    device_tree_put(plan->tree, engine);
-    device_tree_put(plan->tail_tree, engine);
+    device_fft_plan_put(plan->fft_plan, engine);
+    device_fft_plan_put(plan->tail_fft_plan, engine);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         device_kernel_put(plan->stages[s].kernel);
         for (size_t i = 0; i < sizeof plan->stages[s].own / sizeof plan->stages[s].own[0]; i++)
@@ -250,11 +250,12 @@ int plan_build(struct engine *engine, const struct plan_spec *spec, const struct
     atomic_store(&plan->cost_base_ns, 20000);
     atomic_store(&plan->cost_block_ps, 1000);
 
-    if (layout->tree_lanes > 0)
-        error = device_tree_get(engine, layout->fft, layout->tree_lanes, &plan->tree, problem);
+    if (layout->fft_lanes > 0)
+        error =
+            device_fft_plan_get(engine, layout->fft, layout->fft_lanes, &plan->fft_plan, problem);
     if (error == 0 && layout->tail.span > 0)
-        error = device_tree_get(engine, layout->tail.fft, layout->tree_lanes, &plan->tail_tree,
-                                problem);
+        error = device_fft_plan_get(engine, layout->tail.fft, layout->fft_lanes,
+                                    &plan->tail_fft_plan, problem);
     if (error == 0) {
         layout->variant->measure(&build);
         results_measure(&build);

@@ -1,6 +1,6 @@
 /*
  * What the variants build their tables from: filter spectra in the order of the plan's
- * tree, and the rows' parts that say how an input is read and where an output goes.
+ * FFT plan, and the rows' parts that say how an input is read and where an output goes.
  *
  * Worker threads under engine->workers.
  */
@@ -73,20 +73,20 @@ static uint64_t uniform_floats(const struct plan *plan, const struct taps *taps)
     return (uint64_t)partition_count(plan, taps) * plan->layout.fft;
 }
 
-void spectra_write(const struct tree *tree, const double *h, uint32_t count, uint64_t each,
+void spectra_write(const struct fft_plan *fft_plan, const double *h, uint32_t count, uint64_t each,
                    uint32_t fft, double *work, float *spectra)
 {
     for (uint64_t from = 0; from < count; from += each, spectra += fft) {
         const uint64_t left = count - from;
-        tree_spectrum(tree, h + from, (uint32_t)(left < each ? left : each), work, spectra);
+        fft_plan_spectrum(fft_plan, h + from, (uint32_t)(left < each ? left : each), work, spectra);
     }
 }
 
 static void uniform_component(const struct plan *plan, const double *h, uint32_t count,
                               double *work, float *spectra)
 {
-    spectra_write(plan->tree->tree, h, count, plan->layout.partition_taps, plan->layout.fft, work,
-                  spectra);
+    spectra_write(plan->fft_plan->plan, h, count, plan->layout.partition_taps, plan->layout.fft,
+                  work, spectra);
 }
 
 uint64_t spectra_place(struct build *build)

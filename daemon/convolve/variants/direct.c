@@ -59,7 +59,7 @@ int direct_layout(const struct engine *engine, const struct plan_spec *spec,
     /* No transform: N is the window, and partitions cannot be cheaper. */
     (void)by_name;
     int error = layout_standard(engine, spec, variant, true, layout, problem);
-    layout->tree_lanes = 0;
+    layout->fft_lanes = 0;
     layout->scratch = SCRATCH_LOCAL;
     return error;
 }

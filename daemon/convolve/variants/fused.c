@@ -49,7 +49,7 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
     if (error < 0)
         return error;
     layout->scratch = SCRATCH_LOCAL;
-    layout->tree_lanes = 0;
+    layout->fft_lanes = 0;
     if (registers_find(layout->fft / 2) == NULL)
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u does not fit a work-group; use the variant \"staged\"",
@@ -80,10 +80,10 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
     const uint64_t base = plan->spectra_offset / sizeof(float);
     float *memory = (float *)(void *)(plan->engine->spectrum.host) + base;
     float *bins = malloc(2 * (size_t)fft * sizeof *bins);
-    struct tree *tree = NULL;
+    struct fft_plan *fft_plan = NULL;
     if (bins == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
-    int error = tree_create(fft, 1, 8, &tree, problem);
+    int error = fft_plan_create(fft, 1, 8, &fft_plan, problem);
     for (uint32_t t = 0; error == 0 && t < spec->taps_count; t++) {
         const struct taps *taps = spec->taps[t];
         uint64_t *const places[] = {&build->filters[t].re, &build->filters[t].im};
@@ -91,14 +91,14 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
         for (int part = 0; part < 2; part++) {
             if (*places[part] == ROW_NONE)
                 continue;
-            natural_spectrum(tree, parts[part], taps->count, build->work, bins + fft, bins);
+            natural_spectrum(fft_plan, parts[part], taps->count, build->work, bins + fft, bins);
             for (uint32_t i = 0; i < fft / 2; i++)
                 memcpy(memory + *places[part] + 2 * (uint64_t)i, bins + 2 * (uint64_t)bin(order, i),
                        2 * sizeof *bins);
             *places[part] += base;
         }
     }
-    tree_free(tree);
+    fft_plan_free(fft_plan);
     free(bins);
     return error;
 }

@@ -100,7 +100,7 @@ int host_layout(const struct engine *engine, const struct plan_spec *spec,
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: %u blocks of %u channels take longer than a launch", variant->name,
                            spec->blocks_max, spec->inputs);
-    layout->tree_lanes = 1;
+    layout->fft_lanes = 1;
     layout->scratch = SCRATCH_LOCAL; /* none of the device's */
     return 0;
 }
@@ -195,8 +195,8 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
         const double *taps = host_component_taps(&edges, &components[l], edge);
         if (taps == NULL || components[l].kind == LANE_UNUSED)
             continue;
-        tree_spectrum(build->plan->tree->tree, taps, spec->taps[edge->taps]->count, build->work,
-                      spectrum);
+        fft_plan_spectrum(build->plan->fft_plan->plan, taps, spec->taps[edge->taps]->count,
+                          build->work, spectrum);
         for (uint32_t v = 0; v < build->plan->layout.fft; v++) /* re and im in turn */
             spectra[(uint64_t)v * width + l] = spectrum[v] * edge->gain;
     }
@@ -369,16 +369,16 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
 {
     float *spectrum = (float *)(void *)engine->spectrum.host;
     float *output = (float *)(void *)engine->output.host;
-    const struct tree *tree = plan->tree->tree;
+    const struct fft_plan *fft_plan = plan->fft_plan->plan;
     const struct host_table *table =
         (const struct host_table *)(const void *)(spectrum + row->spectrum_im);
-    struct host_tree walked = {
-        .q = tree->q,
-        .levels = tree->levels,
-        .factors = spectrum + plan->tree->offset / sizeof(float),
+    struct host_fft_plan walked = {
+        .q = fft_plan->q,
+        .passes = fft_plan->passes,
+        .twiddles = spectrum + plan->fft_plan->offset / sizeof(float),
     };
-    for (uint32_t level = 0; level < tree->levels; level++)
-        walked.log_radices[level] = (uint8_t)(tree->radices >> (2 * level) & 3);
+    for (uint32_t level = 0; level < fft_plan->passes; level++)
+        walked.log_radices[level] = (uint8_t)(fft_plan->radices >> (2 * level) & 3);
     struct host_levels levels;
     struct host_block_read read = {
         .ring = engine->input.host + row->ring,
@@ -399,7 +399,7 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         .scale = table->scale,
         .offset_hi = table->offset_hi,
         .offset_lo = table->offset_lo,
-        .q = tree->q,
+        .q = fft_plan->q,
         .load_from = table->silent ? row->new_from : row->load_from,
         .load_until = row->load_until,
         .new_from = row->new_from,
@@ -407,7 +407,7 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         .levels = &levels,
     };
     const struct host_walk walk = {
-        .tree = &walked,
+        .fft_plan = &walked,
         .z = spectrum + row->planes,
         .spectra = spectrum + row->spectrum,
     };
@@ -419,9 +419,9 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
             continue;
         table->lanes->walk(&walk);
         if (result_format_native(&plan->info.results))
-            write_block(table, row, k, walk.z, tree->q, output);
+            write_block(table, row, k, walk.z, fft_plan->q, output);
         else
-            write_block_coded(table, row, k, walk.z, tree->q, &plan->info.results, output);
+            write_block_coded(table, row, k, walk.z, fft_plan->q, &plan->info.results, output);
     }
 }
 

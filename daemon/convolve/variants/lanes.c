@@ -114,7 +114,7 @@ static const uint8_t *levels_of(const struct lanes_shape *shape)
     return levels_wide[above];
 }
 
-/* Those levels and the leaf, as struct tree holds them. */
+/* Those levels and the leaf, as struct fft_plan holds them. */
 static uint64_t radices_of(const struct lanes_shape *shape)
 {
     const uint8_t *levels = levels_of(shape);
@@ -125,7 +125,7 @@ static uint64_t radices_of(const struct lanes_shape *shape)
     return radices | (uint64_t)LOG_LEAF << (2 * level);
 }
 
-/* Factors of the leaves, lane by lane; with one point a vector they are those of the tree. */
+/* Twiddles of the leaves, lane by lane; with one point a vector they are those of the plan. */
 static uint64_t leaf_floats(const struct lanes_shape *shape)
 {
     return shape->run == 1 ? 0
@@ -182,7 +182,7 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
     if (spec->vector == 0 && spec->inputs * components(spec) == 1 && layout->vector > LONE_WIDTH)
         layout->vector = LONE_WIDTH;
     const uint32_t stages = shapes_of(spec, layout, shapes);
-    layout->tree_lanes = 0;
+    layout->fft_lanes = 0;
     layout->planes = 1;
     layout->scratch = SCRATCH_LOCAL;
     for (uint32_t s = 0; s < stages; s++) {
@@ -208,9 +208,10 @@ void lanes_measure(struct build *build)
 
 /* ---- tables ------------------------------------------------------------------------------ */
 
-static void fill_factors(const struct lanes_shape *shape, const struct tree *tree, float *memory)
+static void fill_twiddles(const struct lanes_shape *shape, const struct fft_plan *fft_plan,
+                          float *memory)
 {
-    tree_factors(tree, memory);
+    fft_plan_twiddles(fft_plan, memory);
     if (shape->run == 1)
         return;
     const uint32_t leaves = shape->q / LEAF;
@@ -246,12 +247,12 @@ static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t l
 }
 
 /* The spectra of a channel's components, [components][N]. Taps without imaginary part have none. */
-static void make_spectra(const struct lanes_shape *shape, const struct tree *tree,
+static void make_spectra(const struct lanes_shape *shape, const struct fft_plan *fft_plan,
                          const struct taps *taps, double *work, float *spectra)
 {
-    tree_spectrum(tree, taps->re, taps->count, work, spectra);
+    fft_plan_spectrum(fft_plan, taps->re, taps->count, work, spectra);
     if (shape->components == 2 && taps->im != NULL)
-        tree_spectrum(tree, taps->im, taps->count, work, spectra + shape->fft);
+        fft_plan_spectrum(fft_plan, taps->im, taps->count, work, spectra + shape->fft);
     else if (shape->components == 2)
         memset(spectra + shape->fft, 0, shape->fft * sizeof *spectra);
 }
@@ -316,12 +317,13 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
         stage->local_bytes = local_bytes(shape);
 
     float *spectra = calloc((size_t)shape->components * shape->fft, sizeof *spectra);
-    struct tree *tree = NULL;
-    error = spectra == NULL ? problem_set(problem, ERROR_MEMORY, "out of memory for a plan")
-                            : tree_create_levels(shape->fft, radices_of(shape), &tree, problem);
+    struct fft_plan *fft_plan = NULL;
+    error = spectra == NULL
+                ? problem_set(problem, ERROR_MEMORY, "out of memory for a plan")
+                : fft_plan_create_radices(shape->fft, radices_of(shape), &fft_plan, problem);
     if (error < 0)
         goto done;
-    fill_factors(shape, tree, memory);
+    fill_twiddles(shape, fft_plan, memory);
     find_edges(spec, edges);
     const struct taps *last = NULL;
     for (uint32_t g = 0; g < shape->groups; g++) {
@@ -334,7 +336,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
             const struct row like = row_of_input(plan, spec, first + c);
             const struct taps *taps = spec->taps[edge->taps];
             if (taps != last) /* channels often share a filter */
-                make_spectra(shape, tree, taps, build->work, spectra);
+                make_spectra(shape, fft_plan, taps, build->work, spectra);
             last = taps;
             for (uint32_t i = 0; i < shape->components; i++)
                 fill_lanes(shape, memory + place, c * shape->components + i, &like,
@@ -353,7 +355,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
         row->spectrum = base + place + constants_floats(shape);
     }
 done:
-    tree_free(tree);
+    fft_plan_free(fft_plan);
     free(spectra);
     return error;
 }

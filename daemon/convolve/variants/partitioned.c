@@ -183,9 +183,10 @@ static void component_fill(const struct plan *plan, const double *h, uint32_t co
 {
     const struct layout *layout = &plan->layout;
     const uint32_t head = head_count(plan, count);
-    spectra_write(plan->tree->tree, h, head, layout->partition_taps, layout->fft, work, spectra);
+    spectra_write(plan->fft_plan->plan, h, head, layout->partition_taps, layout->fft, work,
+                  spectra);
     if (count > head)
-        spectra_write(plan->tail_tree->tree, h + head, count - head, tail_taps(plan),
+        spectra_write(plan->tail_fft_plan->plan, h + head, count - head, tail_taps(plan),
                       layout->tail.fft, work,
                       spectra + (uint64_t)parts(head, layout->partition_taps) * layout->fft);
 }
@@ -214,7 +215,7 @@ static int add_tail_stage(struct build *build, const char *function, const struc
     int error = add_stage(build, function, places, out, problem);
     if (error < 0)
         return error;
-    (*out)->tree = build->plan->tail_tree;
+    (*out)->fft_plan = build->plan->tail_fft_plan;
     (*out)->local_bytes = build->plan->layout.tail.fft * sizeof(float);
     (*out)->span_blocks = build->plan->layout.tail.span;
     return 0;

@@ -130,14 +130,14 @@ uint32_t registers_bin(const struct registers *shape, uint32_t place)
     return bin;
 }
 
-void natural_spectrum(const struct tree *tree, const double *h, uint32_t count, double *work,
-                      float *unordered, float *bins)
+void natural_spectrum(const struct fft_plan *fft_plan, const double *h, uint32_t count,
+                      double *work, float *unordered, float *bins)
 {
-    assert(tree->lanes == 1);
-    tree_spectrum(tree, h, count, work, unordered);
-    for (uint32_t v = 0; v < tree->q; v++) {
-        uint32_t bin = 0, weight = 1, span = tree->q, position = v;
-        for (uint64_t radices = tree->radices; radices != 0; radices >>= 2) {
+    assert(fft_plan->lanes == 1);
+    fft_plan_spectrum(fft_plan, h, count, work, unordered);
+    for (uint32_t v = 0; v < fft_plan->q; v++) {
+        uint32_t bin = 0, weight = 1, span = fft_plan->q, position = v;
+        for (uint64_t radices = fft_plan->radices; radices != 0; radices >>= 2) {
             const uint32_t log = radices & 3;
             span >>= log;
             bin += position / span * weight;

@@ -15,7 +15,7 @@
 #include "wire/format.h"
 
 struct row;
-struct tree;
+struct fft_plan;
 
 enum { REGISTER_PASSES_MAX = 4 };
 
@@ -54,8 +54,9 @@ int window_options(const struct sample_format *format, const struct row *row, bo
 uint32_t registers_bin(const struct registers *shape, uint32_t place);
 
 /* The spectrum of h[count], count <= N, as 2Q floats in the order of the bins, 1/Q folded in.
- * `tree` is one of N points without root lanes; `work` holds 2Q doubles, `unordered` 2Q floats. */
-void natural_spectrum(const struct tree *tree, const double *h, uint32_t count, double *work,
-                      float *unordered, float *bins);
+ * `fft_plan` is one of N points without root lanes; `work` holds 2Q doubles, `unordered` 2Q floats.
+ */
+void natural_spectrum(const struct fft_plan *fft_plan, const double *h, uint32_t count,
+                      double *work, float *unordered, float *bins);
 
 #endif

@@ -67,7 +67,7 @@ int staged_layout(const struct engine *engine, const struct plan_spec *spec,
         return error;
     struct stages stages;
     layout->scratch = SCRATCH_LOCAL;
-    layout->tree_lanes = 0;
+    layout->fft_lanes = 0;
     if (!stages_find(engine, layout->fft / 2, 1, spec->inputs, &stages))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u is not cut into stages; use the variant \"fused\" or "

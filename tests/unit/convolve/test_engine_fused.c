@@ -274,9 +274,8 @@ static void refused_launches_fail_their_batch(void **state)
     }
 }
 
-/* The order of bins: every bin once, and the place of the first pass's first child where the tree
- * puts it. */
-static void every_bin_has_one_place(void **state)
+/* The order of bins: every position of the last pass holds one bin, and position 0 holds bin 0. */
+static void every_bin_has_one_position(void **state)
 {
     (void)state;
     for (uint32_t points = 32; points <= 8192; points *= 2) {
@@ -288,8 +287,8 @@ static void every_bin_has_one_place(void **state)
         assert_int_equal(product, points);
         static uint8_t seen[8192];
         memset(seen, 0, sizeof seen);
-        for (uint32_t place = 0; place < points; place++) {
-            const uint32_t bin = registers_bin(shape, place);
+        for (uint32_t position = 0; position < points; position++) {
+            const uint32_t bin = registers_bin(shape, position);
             assert_true(bin < points && !seen[bin]);
             seen[bin] = 1;
         }
@@ -300,7 +299,7 @@ static void every_bin_has_one_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_bin_has_one_place),
+        cmocka_unit_test(every_bin_has_one_position),
         cmocka_unit_test(shapes_are_as_defined),
         cmocka_unit_test(reports_say_what_was_seen),
         cmocka_unit_test(refused_launches_fail_their_batch),
