@@ -134,7 +134,7 @@ HOST_CFLAGS := -O3 -ffp-contract=fast -Wno-psabi
 $(BUILD)/daemon/convolve/host/base.o: CFLAGS += $(HOST_CFLAGS)
 $(BUILD)/daemon/convolve/host/avx2.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX2)
 $(BUILD)/daemon/convolve/host/avx512.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX512)
-ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine)),)
+ifneq ($(filter x86_64%,$(shell $(CC) -dumpmachine 2>/dev/null)),)
 HOST_AVX2   := -mavx2 -mfma
 HOST_AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 endif
