@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "io/osc/server.h"
+#include "core/network.h"
 
 /* The texts of a list of networks; *out stays NULL where the key is not written. */
 static int build_networks(struct build *build, const struct raw_section *section, enum schema_id id,
@@ -16,8 +16,9 @@ static int build_networks(struct build *build, const struct raw_section *section
     if (texts == NULL)
         return ERROR_MEMORY;
     for (unsigned i = 0; i < setting->value_count; i++) {
+        struct network network;
         texts[i] = setting->values[i].text;
-        if (!osc_network_valid(texts[i]))
+        if (network_parse(texts[i], &network) != 0)
             config_error(build->errors, setting->place,
                          "`%s = %s` is no address and no network; write 192.0.2.7, 10.0.0.0/8, "
                          "2001:db8::/32 or any",

@@ -171,14 +171,16 @@ static void on_subscribe(struct request *request)
         osc_read_number(&request->reader, &rate_hz);
     if (!read_port(request))
         return;
-    if (osc_subscribe(request->peer, stream, topics, rate_hz, &problem) != 0)
+    if (osc_subscribe(osc_subscriptions(request->control->osc), request->peer, stream, topics,
+                      rate_hz, &problem) != 0)
         refuse(request, problem.text);
 }
 
 static void on_unsubscribe(struct request *request)
 {
     if (read_port(request))
-        osc_unsubscribe(request->peer, request->pipeline->stream_config->name);
+        osc_unsubscribe(osc_subscriptions(request->control->osc), request->peer,
+                        request->pipeline->stream_config->name);
 }
 
 static void on_narrow(struct request *request)
@@ -431,7 +433,7 @@ int osc_control_open(struct service *service, struct osc_control **out, struct p
     control->tunings = tunings_open(service, control, on_answered);
     int error = control->tunings == NULL
                     ? problem_set(problem, ERROR_MEMORY, "osc: out of memory")
-                    : osc_open(&service->loop, &options, &control->osc, problem);
+                    : osc_open(&service->environment, &options, &control->osc, problem);
     if (error != 0) {
         osc_control_free(control);
         return error;

@@ -34,7 +34,7 @@ static const struct counter counters[] = {
     {"refused", "datagrams and connections from addresses that are neither allowed nor trusted", AT(refused)},
     {"socket_drops", "datagrams that the kernel dropped because the socket was full", AT(socket_drops)},
     {"unclaimed", "blocks for streams that are not there", AT(unclaimed)},
-    {"no_room", "questions not answered because too many addresses are served", AT(homeless)},
+    {"no_room", "questions not answered because too many addresses are served", AT(peers_refused)},
     {"challenged", "challenges sent", AT(challenged)},
     {"proven", "challenges returned", AT(proven)},
     {"sent", "messages handed to the kernel, or to a connection's memory", AT(sent)},
@@ -61,10 +61,10 @@ static uint64_t value_of(const struct osc_stats *stats, const struct counter *co
     return value;
 }
 
-void osc_counters_print(FILE *out)
+void osc_counters_print(const struct osc_hub *hub, FILE *out)
 {
     struct osc_stats stats;
-    if (!osc_stats(&stats))
+    if (!osc_stats(hub, &stats))
         return;
     int column = fprintf(out, "\nosc:");
     for (int i = 0; i < COUNTERS; i++) {
@@ -82,10 +82,10 @@ void osc_counters_print(FILE *out)
     fputc('\n', out);
 }
 
-json_t *osc_counters_json(void)
+json_t *osc_counters_json(const struct osc_hub *hub)
 {
     struct osc_stats stats;
-    if (!osc_stats(&stats))
+    if (!osc_stats(hub, &stats))
         return NULL;
     json_t *object = json_object();
     for (int i = 0; i < COUNTERS; i++)

@@ -10,10 +10,12 @@
 #include <jansson.h>
 #include <stdio.h>
 
+struct osc_hub;
+
 /* Rows for people: all that is not zero. Nothing when there is no OSC server. */
-void osc_counters_print(FILE *out);
+void osc_counters_print(const struct osc_hub *hub, FILE *out);
 /* Every counter by its name; NULL when there is no OSC server. */
-json_t *osc_counters_json(void);
+json_t *osc_counters_json(const struct osc_hub *hub);
 /* The table as text. */
 void osc_counters_help(FILE *out);
 

@@ -280,5 +280,5 @@ void status_print(const struct status_source *source, FILE *out)
         print_latency(&stats, out);
         print_ledgers(pipeline, &stats, out);
     }
-    osc_counters_print(out);
+    osc_counters_print(source->osc, out);
 }

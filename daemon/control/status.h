@@ -18,8 +18,9 @@ struct status_source {
     struct pipeline *const *pipelines; /* [count], prepared; retired ones are left out */
     uint32_t count;
     const struct devices *devices;
-    const char *state;  /* "running", "stopping", "stopped" */
-    int64_t started_ns; /* monotonic */
+    const struct osc_hub *osc; /* with the counters of the OSC server */
+    const char *state;         /* "running", "stopping", "stopped" */
+    int64_t started_ns;        /* monotonic */
 };
 
 void status_print(const struct status_source *source, FILE *out);

@@ -301,7 +301,7 @@ json_t *status_json(const struct status_source *source)
         if (!source->pipelines[i]->retired)
             json_array_append_new(streams, stream_json(source->pipelines[i]));
     json_object_set_new(object, "streams", streams);
-    json_t *osc = osc_counters_json();
+    json_t *osc = osc_counters_json(source->osc);
     if (osc != NULL)
         json_object_set_new(object, "osc", osc);
     return object;

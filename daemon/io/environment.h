@@ -11,8 +11,13 @@
 
 #include <uv.h>
 
+struct handover;
+struct osc_hub;
+
 struct io_environment {
-    uv_loop_t *loop; /* runs start, put, stop and close of every driver */
+    uv_loop_t *loop;           /* runs start, put, stop and close of every driver */
+    struct handover *handover; /* io/net: sockets bound before; NULL: every source binds its own */
+    struct osc_hub *osc; /* io/osc: the OSC server; NULL: none, neither blocks nor subscribers */
 };
 
 #endif

@@ -15,6 +15,7 @@
 #include "convolve/engine.h"
 #include "core/error.h"
 #include "config/config.h"
+#include "io/osc/hub.h"
 #include "pipeline/pipeline.h"
 #include "service/service.h"
 #include "control/status.h"
@@ -54,7 +55,8 @@ struct service {
 
     /* loop thread */
     uv_loop_t loop;
-    struct io_environment environment;
+    struct io_environment environment; /* of every source and sink; with osc_hub */
+    struct osc_hub osc_hub;
     uv_poll_t signals; /* a signalfd: see open_signals */
     int signal_fd;
     uv_async_t changed; /* something ended or closed: advance */

@@ -136,10 +136,10 @@ static void prepare(uv_work_t *work)
     reload->error = read_config(reload);
     if (reload->error == 0)
         reload->error = compare_fixed(reload);
-    handover_share(true);
+    handover_share(reload->service->environment.handover, true);
     for (uint32_t i = 0; reload->error == 0 && i < reload->config->stream_count; i++)
         reload->error = make_stream(reload, i);
-    handover_share(false);
+    handover_share(reload->service->environment.handover, false);
 }
 
 /* ---- swap: loop thread

@@ -42,6 +42,7 @@ struct status_source service_status(const struct service *service)
         .pipelines = service->pipelines,
         .count = service->count,
         .devices = service->devices,
+        .osc = &service->osc_hub,
         .state = phase_names[service->phase],
         .started_ns = service->started_ns,
     };
@@ -362,7 +363,7 @@ static void on_prepared(uv_work_t *work, int status)
         close_sinks(service);
         return;
     }
-    handover_warn_unused();
+    handover_warn_unused(service->environment.handover);
     service->phase = PHASE_RUNNING;
     service->error = start_all(service);
     if (service->error != 0) {
@@ -515,16 +516,20 @@ int service_run(const struct service_options *options, struct problem *problem)
     service->config = options->config;
     service->deadline_ns = INT64_MAX;
     service->started_ns = clock_monotonic_ns();
-    handover_adopt();
-    int error = open_signals(service, problem);
+    service->environment =
+        (struct io_environment){.loop = &service->loop, .osc = &service->osc_hub};
+    int error = handover_open(&service->environment.handover, problem);
     if (error < 0)
         goto free_service;
+    handover_adopt(service->environment.handover);
+    error = open_signals(service, problem);
+    if (error < 0)
+        goto close_handover;
     if (uv_loop_init(&service->loop) != 0) {
         error = problem_set(problem, ERROR_SYSTEM,
                             "no event loop; raise the limit of open files (ulimit -n)");
         goto close_signals;
     }
-    service->environment = (struct io_environment){.loop = &service->loop};
     error = devices_open(&service->loop, on_progress, service, options->kernels_dir,
                          &service->devices, problem);
     if (error < 0)
@@ -563,6 +568,8 @@ close_loop:;
     (void)closed;
 close_signals:
     close_signals(service);
+close_handover:
+    handover_close(service->environment.handover);
 free_service:
     free(service);
     return error;

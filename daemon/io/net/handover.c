@@ -1,28 +1,52 @@
-/* Handed sockets: see handover.h. */
+/* Handover: see handover.h. */
 #include "io/net/handover.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "core/log.h"
 
-/* Streams at most, twice over while one takes the place of another, and systemd's. */
+/* The most streams there can be, twice (a reload replaces some while they run), and systemd's. */
 enum { SOCKETS_MAX = 1024 };
 
-static struct handed {
-    int fd;       /* valid in the first `count` */
-    bool adopted; /* systemd's: stays open */
-    bool taken;   /* some source reads it, too */
+struct handed {
+    int fd;
+    bool adopted; /* from systemd: stays open */
+    bool taken;   /* some source reads it too */
     uint32_t drops_before;
-} sockets[SOCKETS_MAX];
-static int count;
-static bool sharing;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+};
+
+struct handover {
+    pthread_mutex_t mutex;
+    /* protected by the mutex */
+    struct handed sockets[SOCKETS_MAX];
+    int count;
+    bool sharing;
+};
+
+int handover_open(struct handover **out, struct problem *problem)
+{
+    struct handover *handover = calloc(1, sizeof *handover);
+    if (handover == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the table of sockets");
+    pthread_mutex_init(&handover->mutex, NULL);
+    *out = handover;
+    return 0;
+}
+
+void handover_close(struct handover *handover)
+{
+    if (handover == NULL)
+        return;
+    pthread_mutex_destroy(&handover->mutex);
+    free(handover);
+}
 
 static bool bound_to(int fd, struct sockaddr_storage *out)
 {
@@ -32,26 +56,12 @@ static bool bound_to(int fd, struct sockaddr_storage *out)
            (out->ss_family == AF_INET || out->ss_family == AF_INET6);
 }
 
-static bool any_host(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET)
-        return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr == 0;
-    return IN6_IS_ADDR_UNSPECIFIED(
-        &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
-}
-
-static uint16_t port_of(const struct sockaddr_storage *address)
-{
-    /* At the same place in both families. */
-    return ((const struct sockaddr_in6 *)(const void *)address)->sin6_port;
-}
-
 /* "*:5004" is every address of either family. */
-static bool same_address(const struct sockaddr_storage *bound, const struct socket_address *wanted)
+static bool same_address(const struct sockaddr_storage *bound, const struct address *wanted)
 {
-    if (port_of(bound) != port_of(&wanted->storage) || port_of(bound) == 0)
+    if (address_port(bound) != address_port(&wanted->storage) || address_port(bound) == 0)
         return false;
-    return wanted->any ? any_host(bound) : socket_same_host(bound, &wanted->storage);
+    return wanted->any ? address_is_any(bound) : address_same_host(bound, &wanted->storage);
 }
 
 static uint32_t drops_of(int fd)
@@ -63,15 +73,15 @@ static uint32_t drops_of(int fd)
     return figures[SK_MEMINFO_DROPS];
 }
 
-/* With the mutex. Without room a socket is simply not shared. */
-static void add(int fd, bool adopted, uint32_t drops_before)
+/* Mutex held. A table that is full leaves the socket unshared. */
+static void add(struct handover *h, int fd, bool adopted, uint32_t drops_before)
 {
-    if (count < SOCKETS_MAX)
-        sockets[count++] =
+    if (h->count < SOCKETS_MAX)
+        h->sockets[h->count++] =
             (struct handed){.fd = fd, .adopted = adopted, .drops_before = drops_before};
 }
 
-int handover_adopt(void)
+int handover_adopt(struct handover *h)
 {
     int passed = sd_listen_fds(1), adopted = 0;
     if (passed < 0)
@@ -85,82 +95,100 @@ int handover_adopt(void)
                         fd);
             continue;
         }
-        pthread_mutex_lock(&mutex);
-        add(fd, true, 0);
-        pthread_mutex_unlock(&mutex);
+        pthread_mutex_lock(&h->mutex);
+        add(h, fd, true, 0);
+        pthread_mutex_unlock(&h->mutex);
         adopted++;
     }
     return adopted;
 }
 
-int handover_take(const struct socket_address *address)
+int handover_take(struct handover *h, const struct address *address)
 {
     int fd = -1;
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < count && fd < 0; i++) {
+    if (h == NULL)
+        return fd;
+    pthread_mutex_lock(&h->mutex);
+    for (int i = 0; i < h->count && fd < 0; i++) {
+        struct handed *socket = &h->sockets[i];
         struct sockaddr_storage bound;
-        if ((!sockets[i].adopted && !sharing) || !bound_to(sockets[i].fd, &bound) ||
+        if ((!socket->adopted && !h->sharing) || !bound_to(socket->fd, &bound) ||
             !same_address(&bound, address))
             continue;
-        fd = fcntl(sockets[i].fd, F_DUPFD_CLOEXEC, 3);
+        fd = fcntl(socket->fd, F_DUPFD_CLOEXEC, 3);
         if (fd >= 0) {
-            sockets[i].taken = true;
-            add(fd, false, drops_of(fd));
+            socket->taken = true;
+            add(h, fd, false, drops_of(fd));
         }
     }
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&h->mutex);
     return fd;
 }
 
-void handover_register(int fd)
+void handover_register(struct handover *h, int fd)
 {
-    pthread_mutex_lock(&mutex);
-    add(fd, false, 0);
-    pthread_mutex_unlock(&mutex);
+    if (h == NULL)
+        return;
+    pthread_mutex_lock(&h->mutex);
+    add(h, fd, false, 0);
+    pthread_mutex_unlock(&h->mutex);
 }
 
-void handover_share(bool share)
+void handover_share(struct handover *h, bool share)
 {
-    pthread_mutex_lock(&mutex);
-    sharing = share;
-    pthread_mutex_unlock(&mutex);
+    if (h == NULL)
+        return;
+    pthread_mutex_lock(&h->mutex);
+    h->sharing = share;
+    pthread_mutex_unlock(&h->mutex);
 }
 
-void handover_close(int fd)
+static void forget(struct handover *h, int fd)
 {
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < count; i++) {
-        if (sockets[i].fd == fd && !sockets[i].adopted) {
-            sockets[i] = sockets[--count];
+    pthread_mutex_lock(&h->mutex);
+    for (int i = 0; i < h->count; i++) {
+        if (h->sockets[i].fd == fd && !h->sockets[i].adopted) {
+            h->sockets[i] = h->sockets[--h->count];
             break;
         }
     }
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&h->mutex);
+}
+
+void handover_release(struct handover *h, int fd)
+{
+    if (h != NULL)
+        forget(h, fd);
     close(fd);
 }
 
-uint32_t handover_drops_before(int fd)
+uint32_t handover_drops_before(struct handover *h, int fd)
 {
     uint32_t drops = 0;
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < count; i++) {
-        if (sockets[i].fd == fd)
-            drops = sockets[i].drops_before;
+    if (h == NULL)
+        return drops;
+    pthread_mutex_lock(&h->mutex);
+    for (int i = 0; i < h->count; i++) {
+        if (h->sockets[i].fd == fd)
+            drops = h->sockets[i].drops_before;
     }
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&h->mutex);
     return drops;
 }
 
-void handover_warn_unused(void)
+void handover_warn_unused(struct handover *h)
 {
-    pthread_mutex_lock(&mutex);
-    for (int i = 0; i < count; i++) {
+    if (h == NULL)
+        return;
+    pthread_mutex_lock(&h->mutex);
+    for (int i = 0; i < h->count; i++) {
+        const struct handed *socket = &h->sockets[i];
         struct sockaddr_storage bound;
-        char text[SOCKET_TEXT];
-        if (sockets[i].adopted && !sockets[i].taken && bound_to(sockets[i].fd, &bound))
+        char text[ADDRESS_TEXT];
+        if (socket->adopted && !socket->taken && bound_to(socket->fd, &bound))
             log_warning("the socket %s came from systemd, but no stream has this address: correct "
                         "`address` in the configuration or ListenDatagram= in the socket unit",
-                        socket_text(&bound, text));
+                        address_text(&bound, text));
     }
-    pthread_mutex_unlock(&mutex);
+    pthread_mutex_unlock(&h->mutex);
 }

@@ -1,16 +1,17 @@
 /*
- * Handed sockets: bound UDP sockets that outlive one source, so that no datagram is lost while
- * sources come and go.
+ * Handover: bound UDP sockets that outlive one source, so that no datagram is lost while sources
+ * come and go.
  *
- *     systemd (LISTEN_FDS) ── handover_adopt ──┐
- *     socket of a running source ──────────────┴─► handover_take: another descriptor of it
+ *     sockets passed by systemd (LISTEN_FDS) ── handover_adopt ──┐
+ *     socket of a running source ── handover_register ───────────┴─► handover_take: a duplicate
  *
- * A source asks by address. What systemd bound stays open as long as the process lives, and
- * in systemd beyond it; a stream that is replaced while running (a reload) reads on from the very
- * socket its predecessor read.
+ * A source asks by address. A socket that systemd passed stays open until the process ends (and
+ * systemd itself keeps it open longer). While a reload is in progress (handover_share) the source
+ * of a new stream also finds the socket that the stream it replaces reads, and reads on from it.
  *
- * handover_adopt: main thread, before any other runs. All else: any thread; a mutex, never held
- * across a system call that waits.
+ * One object per process, a member of struct io_environment. `handover` may be NULL in every call
+ * but open and adopt: then no socket is shared. Any thread, except handover_adopt (before other
+ * threads run); a mutex guards the table and is never held across a system call that waits.
  */
 #ifndef CONVOLVD_IO_NET_HANDOVER_H
 #define CONVOLVD_IO_NET_HANDOVER_H
@@ -18,27 +19,35 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "io/net/socket.h"
+#include "io/net/address.h"
 
-/* Takes over the datagram sockets that systemd passed (sd_listen_fds(3)); returns how many. Others
- * are left alone, with a warning. */
-int handover_adopt(void);
+struct handover;
 
-/* A new descriptor of the socket bound to this address, to be closed with handover_close; -1: there
- * is none. */
-int handover_take(const struct socket_address *address);
+/* Returns 0 or ERROR_MEMORY. */
+int handover_open(struct handover **out, struct problem *problem);
+/* Frees the table; sockets still in it stay open. NULL is fine. */
+void handover_close(struct handover *handover);
 
-/* A source's own socket: while sharing is on (a reload), others may take it. */
-void handover_register(int fd);
-void handover_share(bool share);
+/* Adopts the datagram sockets that systemd passed (sd_listen_fds(3)) and returns how many. Warns of
+ * every other descriptor passed and leaves it alone. */
+int handover_adopt(struct handover *handover);
 
-/* Closes a source's descriptor, registered, taken, or neither. */
-void handover_close(int fd);
+/* Duplicates the socket bound to this address: a descriptor to be closed with handover_release, or
+ * -1 when there is no such socket. */
+int handover_take(struct handover *handover, const struct address *address);
 
-/* Datagrams the socket had dropped before this descriptor was taken; 0 for one newly made. */
-uint32_t handover_drops_before(int fd);
+/* Enters a socket that a source bound itself. */
+void handover_register(struct handover *handover, int fd);
+/* Whether handover_take also finds sockets of running sources (a reload is in progress). */
+void handover_share(struct handover *handover, bool share);
 
-/* One warning for each socket of systemd's that no source has taken. */
-void handover_warn_unused(void);
+/* Closes a source's descriptor, whether registered, taken, or neither. */
+void handover_release(struct handover *handover, int fd);
+
+/* Datagrams that the socket had dropped when this descriptor was taken; 0 for one newly bound. */
+uint32_t handover_drops_before(struct handover *handover, int fd);
+
+/* Warns once of each socket from systemd that no source has taken. */
+void handover_warn_unused(struct handover *handover);
 
 #endif

@@ -62,7 +62,7 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
     if (in == NULL || buffers == NULL)
         error = problem_set(problem, ERROR_MEMORY, "no memory for a source");
     if (error == 0 && options->allow != NULL)
-        error = socket_resolve_host(options->allow, &in->allow, problem);
+        error = address_resolve_host(options->allow, &in->allow, problem);
     if (error != 0) {
         free(buffers);
         free(in);
@@ -186,7 +186,7 @@ static bool is_from(const struct ingest *in, const struct sender *sender, uint32
                     const struct received *received)
 {
     return sender->active && (!in->protocol->has_ssrc || sender->ssrc == ssrc) &&
-           socket_same_host(&sender->from, received->from);
+           address_same_host(&sender->from, received->from);
 }
 
 /* Why a datagram of this sender is not taken while another one is followed. */
@@ -194,7 +194,7 @@ static enum reject stranger(const struct ingest *in, const struct sender *sender
 {
     if (!in->senders[0].active)
         return REJECT_PROBATION;
-    return socket_same_host(&in->senders[0].from, &sender->from) ? REJECT_SSRC : REJECT_ADDRESS;
+    return address_same_host(&in->senders[0].from, &sender->from) ? REJECT_SSRC : REJECT_ADDRESS;
 }
 
 static void forget_candidates(struct ingest *in)
@@ -395,33 +395,33 @@ static void place_headerless(struct ingest *in, const struct received *received,
 /* Whether a datagram may count at all, before its sender is looked at: 0, or 1 + the reject. */
 static int check(struct ingest *in, const struct received *received, struct ingest_fields *fields)
 {
-    char text[SOCKET_TEXT];
+    char text[ADDRESS_TEXT];
     const struct source_options *o = &in->options;
     if (received->truncated)
         return 1 + REJECT_TRUNCATED;
-    if (in->allow_set && !socket_same_host(&in->allow, received->from)) {
+    if (in->allow_set && !address_same_host(&in->allow, received->from)) {
         explain(in, REJECT_ADDRESS, "stream %s: datagrams from %s refused: `allow` names another",
-                o->stream, socket_text(received->from, text));
+                o->stream, address_text(received->from, text));
         return 1 + REJECT_ADDRESS;
     }
     int failed = in->protocol->parse(o, received, fields);
     if (failed == 1 + REJECT_PAYLOAD_TYPE)
         explain(in, REJECT_PAYLOAD_TYPE,
                 "stream %s: datagrams of payload type %u from %s refused: `payload type` is %u",
-                o->stream, fields->payload_type, socket_text(received->from, text),
+                o->stream, fields->payload_type, address_text(received->from, text),
                 o->payload_type);
     if (failed != 0)
         return failed;
     if (in->protocol->has_ssrc && o->ssrc_pinned && fields->ssrc != o->ssrc) {
         explain(in, REJECT_SSRC, "stream %s: SSRC %u from %s refused: `ssrc` is %u", o->stream,
-                fields->ssrc, socket_text(received->from, text), o->ssrc);
+                fields->ssrc, address_text(received->from, text), o->ssrc);
         return 1 + REJECT_SSRC;
     }
     if (fields->payload_bytes == 0 || fields->payload_bytes % o->frame_bytes != 0) {
         explain(in, REJECT_SIZE,
                 "stream %s: payloads of %zu bytes from %s refused: no whole number of frames of "
                 "%u bytes (`channels` or `format` differ from the sender's)",
-                o->stream, fields->payload_bytes, socket_text(received->from, text),
+                o->stream, fields->payload_bytes, address_text(received->from, text),
                 o->frame_bytes);
         return 1 + REJECT_SIZE;
     }
@@ -455,11 +455,11 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     bool known = is_from(in, followed, fields.ssrc, received);
     bool silent = received->receive_ns - followed->last_ns > in->options.max_dropout_ns;
     if (!known && followed->active && !silent &&
-        !socket_same_host(&followed->from, received->from)) {
-        char text[SOCKET_TEXT], from[SOCKET_TEXT];
+        !address_same_host(&followed->from, received->from)) {
+        char text[ADDRESS_TEXT], from[ADDRESS_TEXT];
         explain(in, REJECT_ADDRESS, "stream %s: datagrams from %s refused: %s is followed",
-                in->options.stream, socket_text(received->from, from),
-                socket_text(&followed->from, text));
+                in->options.stream, address_text(received->from, from),
+                address_text(&followed->from, text));
         reject(in, REJECT_ADDRESS);
     } else if (in->protocol->sequence_bits == 0) {
         place_headerless(in, received, &packet);

@@ -67,6 +67,7 @@ int network_source_open(const struct ingest_protocol *protocol,
         .interface = options->interface,
         .buffer_bytes = options->receive_buffer_bytes,
         .bytes_per_second = options->rate_hz * options->frame_bytes,
+        .handover = environment->handover,
     };
     /* Without numbers only the socket's count of dropped datagrams tells of a loss: no trains. */
     const bool numbered = protocol->sequence_bits != 0;
@@ -80,6 +81,7 @@ int network_source_open(const struct ingest_protocol *protocol,
     error = receiver_open(
         &(struct receiver_options){.stream = options->stream,
                                    .fd = fd,
+                                   .handover = environment->handover,
                                    .work_per_wake = options->work_per_wake,
                                    .context = source->ingest,
                                    .wish = numbered ? options->receive : RECEIVE_RECVMMSG,

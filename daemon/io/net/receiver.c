@@ -122,7 +122,7 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
     if (r->buffers == MAP_FAILED)
         goto no_buffers;
     r->options = *options;
-    r->overflow = handover_drops_before(options->fd);
+    r->overflow = handover_drops_before(options->handover, options->fd);
     if (r->options.work_per_wake == 0)
         r->options.work_per_wake = WORK_PER_WAKE;
     for (size_t i = 0; i < SLOTS; i++) {
@@ -137,7 +137,7 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
 no_buffers:
     free(r);
 no_receiver:
-    handover_close(options->fd);
+    handover_release(options->handover, options->fd);
     return problem_set(problem, ERROR_MEMORY, "no memory for the receive buffers");
 }
 
@@ -485,7 +485,7 @@ static void release(struct receiver *r)
 {
     void (*closed)(void *) = r->closed;
     void *context = r->closed_context;
-    handover_close(r->options.fd);
+    handover_release(r->options.handover, r->options.fd);
     munmap(r->buffers, (size_t)SLOTS * SLOT_BYTES);
     free(r);
     if (closed != NULL)

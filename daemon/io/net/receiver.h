@@ -44,9 +44,12 @@ struct receive_guess {
     size_t payload_bytes;
 };
 
+struct handover;
+
 struct receiver_options {
-    const char *stream; /* for messages */
-    int fd;             /* taken over, also when open fails */
+    const char *stream;        /* for messages */
+    int fd;                    /* taken over, also when open fails; closed with handover_release */
+    struct handover *handover; /* may be NULL */
     /* Datagrams; 0: 256. What one system call has read is handed over to its end: a train may reach
      * beyond it. */
     uint32_t work_per_wake;

@@ -64,8 +64,8 @@ struct sink {
     uv_loop_t *loop;
     int fd;
     uint32_t frame_bytes, packet_frames;
-    double factor;             /* unit → normalised */
-    char address[SOCKET_TEXT]; /* for messages */
+    double factor;              /* unit → normalised */
+    char address[ADDRESS_TEXT]; /* for messages */
 
     /* the ring: slots [first, next) wait to be sent */
     uint32_t slots; /* a power of two */
@@ -433,7 +433,7 @@ static void destroy(struct sink *s)
     free(s);
 }
 
-static int write_sdp(const struct sink *s, const struct socket_address *to, struct problem *problem)
+static int write_sdp(const struct sink *s, const struct address *to, struct problem *problem)
 {
     const struct sink_options *o = &s->options;
     struct sdp_media media = {
@@ -475,7 +475,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->ssrc = options->ssrc_set ? options->ssrc : chance[0];
     s->sequence = (uint16_t)chance[1];
 
-    struct socket_address to;
+    struct address to;
     struct socket_send_options wanted = {
         .sink = options->name,
         .address = options->address,
@@ -494,7 +494,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
         destroy(s);
         return error;
     }
-    socket_text(&to.storage, s->address);
+    address_text(&to.storage, s->address);
     *out = s;
     return 0;
 }

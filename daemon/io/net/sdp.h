@@ -31,7 +31,7 @@ enum { SDP_BYTES = 2048 };
 struct sdp_media {
     const char *name;             /* of the session */
     struct sockaddr_storage from; /* our own address */
-    struct socket_address to;
+    struct address to;
     uint32_t ttl; /* of a group, 0: 1 */
     uint32_t payload_type;
     struct sample_format format;

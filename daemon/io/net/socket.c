@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,156 +14,13 @@
 #include "core/log.h"
 #include "io/net/handover.h"
 
-/* ---- addresses --------------------------------------------------------------------------- */
-
-static const struct sockaddr_in *as_v4(const struct sockaddr_storage *address)
-{
-    return (const struct sockaddr_in *)(const void *)address;
-}
-
-static const struct sockaddr_in6 *as_v6(const struct sockaddr_storage *address)
-{
-    return (const struct sockaddr_in6 *)(const void *)address;
-}
-
-static bool is_multicast(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET)
-        return IN_MULTICAST(ntohl(as_v4(address)->sin_addr.s_addr));
-    return IN6_IS_ADDR_MULTICAST(&as_v6(address)->sin6_addr);
-}
-
-static int address_problem(const char *text, struct problem *problem)
-{
-    return problem_set(problem, ERROR_ADDRESS,
-                       "'%.80s' is not an address and a port: write HOST:PORT, such as "
-                       "127.0.0.1:5004, [::1]:5004, 239.1.2.3:5004 or, to receive on every "
-                       "address, *:5004",
-                       text);
-}
-
-/* Splits HOST:PORT; the brackets of IPv6 are taken off. */
-static bool split(const char *text, char host[256], char port[6])
-{
-    const char *colon = strrchr(text, ':');
-    if (colon == NULL)
-        return false;
-    size_t host_bytes = (size_t)(colon - text), port_bytes = strlen(colon + 1);
-    if (port_bytes == 0 || port_bytes > 5 || strspn(colon + 1, "0123456789") != port_bytes ||
-        atoi(colon + 1) > 65535)
-        return false;
-    memcpy(port, colon + 1, port_bytes + 1);
-    if (host_bytes >= 2 && text[0] == '[' && text[host_bytes - 1] == ']') {
-        text++;
-        host_bytes -= 2;
-    } else if (memchr(text, ':', host_bytes) != NULL) {
-        return false; /* IPv6 without brackets: where would its port begin? */
-    }
-    if (host_bytes > 255)
-        return false;
-    memcpy(host, text, host_bytes);
-    host[host_bytes] = '\0';
-    return true;
-}
-
-static int look_up(const char *host, const char *port, int flags, struct sockaddr_storage *out,
-                   socklen_t *bytes, struct problem *problem)
-{
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_DGRAM, .ai_flags = flags};
-    struct addrinfo *found;
-    int failed = getaddrinfo(host, port, &hints, &found);
-    if (failed != 0)
-        return problem_set(problem, ERROR_ADDRESS,
-                           "'%.80s' could not be resolved (%s): check its spelling, or write the "
-                           "address in numbers",
-                           host, failed == EAI_SYSTEM ? strerror(errno) : gai_strerror(failed));
-    memset(out, 0, sizeof *out);
-    memcpy(out, found->ai_addr, found->ai_addrlen);
-    *bytes = found->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
-}
-
-int socket_resolve(const char *text, bool to_bind, struct socket_address *out,
-                   struct problem *problem)
-{
-    char host[256], port[6];
-    if (!split(text, host, port))
-        return address_problem(text, problem);
-    memset(out, 0, sizeof *out);
-    if (host[0] == '\0' || strcmp(host, "*") == 0) {
-        if (!to_bind)
-            return problem_set(problem, ERROR_ADDRESS,
-                               "'%.80s' names no receiver: write its address, such as "
-                               "192.0.2.1:5004, or a group such as 239.1.2.3:5004",
-                               text);
-        struct sockaddr_in6 any = {.sin6_family = AF_INET6,
-                                   .sin6_addr = IN6ADDR_ANY_INIT,
-                                   .sin6_port = htons((uint16_t)atoi(port))};
-        memcpy(&out->storage, &any, sizeof any);
-        out->bytes = sizeof any;
-        out->any = true;
-        return 0;
-    }
-    if (!to_bind && atoi(port) == 0)
-        return address_problem(text, problem);
-    int error = look_up(host, port, AI_NUMERICSERV, &out->storage, &out->bytes, problem);
-    if (error == 0)
-        out->multicast = is_multicast(&out->storage);
-    return error;
-}
-
-int socket_resolve_host(const char *text, struct sockaddr_storage *out, struct problem *problem)
-{
-    char host[256], port[6];
-    socklen_t bytes;
-    if (strlen(text) >= sizeof host)
-        return address_problem(text, problem);
-    struct in6_addr v6;
-    bool has_port = inet_pton(AF_INET6, text, &v6) != 1 && split(text, host, port);
-    return look_up(has_port ? host : text, NULL, 0, out, &bytes, problem);
-}
-
-/* The four bytes of IPv4, mapped or not; NULL for IPv6. */
-static const uint8_t *v4_bytes(const struct sockaddr_storage *address)
-{
-    if (address->ss_family == AF_INET)
-        return (const uint8_t *)&as_v4(address)->sin_addr;
-    if (IN6_IS_ADDR_V4MAPPED(&as_v6(address)->sin6_addr))
-        return as_v6(address)->sin6_addr.s6_addr + 12;
-    return NULL;
-}
-
-bool socket_same_host(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
-{
-    const uint8_t *a4 = v4_bytes(a), *b4 = v4_bytes(b);
-    if (a4 != NULL || b4 != NULL)
-        return a4 != NULL && b4 != NULL && memcmp(a4, b4, 4) == 0;
-    return memcmp(&as_v6(a)->sin6_addr, &as_v6(b)->sin6_addr, sizeof(struct in6_addr)) == 0;
-}
-
-const char *socket_text(const struct sockaddr_storage *address, char text[SOCKET_TEXT])
-{
-    char host[INET6_ADDRSTRLEN];
-    const uint8_t *v4 = v4_bytes(address);
-    if (v4 != NULL)
-        snprintf(text, SOCKET_TEXT, "%u.%u.%u.%u:%u", v4[0], v4[1], v4[2], v4[3],
-                 ntohs(as_v6(address)->sin6_port)); /* at the same place in both families */
-    else
-        snprintf(text, SOCKET_TEXT, "[%s]:%u",
-                 inet_ntop(AF_INET6, &as_v6(address)->sin6_addr, host, sizeof host),
-                 ntohs(as_v6(address)->sin6_port));
-    return text;
-}
-
 uint16_t socket_port(int fd)
 {
-    struct sockaddr_in6 address = {
-        0}; /* large enough for IPv4, whose port lies at the same place */
+    struct sockaddr_storage address = {0};
     socklen_t bytes = sizeof address;
     if (getsockname(fd, (struct sockaddr *)&address, &bytes) != 0)
         return 0;
-    return ntohs(address.sin6_port);
+    return address_port(&address);
 }
 
 /* ---- interfaces -------------------------------------------------------------------------- */
@@ -179,7 +35,7 @@ static unsigned interface_of(const struct sockaddr_storage *address)
     for (struct ifaddrs *one = all; one != NULL && index == 0; one = one->ifa_next) {
         int family = one->ifa_addr != NULL ? one->ifa_addr->sa_family : AF_UNSPEC;
         if ((family == AF_INET || family == AF_INET6) &&
-            socket_same_host(address, (const void *)one->ifa_addr))
+            address_same_host(address, (const void *)one->ifa_addr))
             index = if_nametoindex(one->ifa_name);
     }
     freeifaddrs(all);
@@ -194,7 +50,7 @@ static int find_interface(const char *text, unsigned *index, struct problem *pro
     bool is_number =
         inet_pton(AF_INET, text, &number) == 1 || inet_pton(AF_INET6, text, &number) == 1;
     *index = if_nametoindex(text);
-    if (*index == 0 && is_number && socket_resolve_host(text, &address, NULL) == 0)
+    if (*index == 0 && is_number && address_resolve_host(text, &address, NULL) == 0)
         *index = interface_of(&address);
     if (*index == 0)
         return problem_set(problem, ERROR_ADDRESS,
@@ -256,16 +112,16 @@ static void say_what_buffer_holds(const struct socket_receive_options *options, 
         log_info("stream %s: receive buffer: %.3g MiB%s", options->stream, mib, holds);
 }
 
-static int join(int fd, const struct socket_address *address, unsigned interface)
+static int join(int fd, const struct address *address, unsigned interface)
 {
     if (address->storage.ss_family == AF_INET) {
-        struct ip_mreqn request = {.imr_multiaddr = as_v4(&address->storage)->sin_addr,
+        struct ip_mreqn request = {.imr_multiaddr = address_v4(&address->storage)->sin_addr,
                                    .imr_ifindex = (int)interface};
         /* Only this group, not all that other programs have joined. */
         set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
         return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
     }
-    struct ipv6_mreq request = {.ipv6mr_multiaddr = as_v6(&address->storage)->sin6_addr,
+    struct ipv6_mreq request = {.ipv6mr_multiaddr = address_v6(&address->storage)->sin6_addr,
                                 .ipv6mr_interface = interface};
     set_option(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0);
     return setsockopt(fd, IPPROTO_IPV6, IPV6_JOIN_GROUP, &request, sizeof request);
@@ -273,13 +129,13 @@ static int join(int fd, const struct socket_address *address, unsigned interface
 
 /* ---- sockets ----------------------------------------------------------------------------- */
 
-static int open_socket(struct socket_address *address, int *fd, struct problem *problem)
+static int open_socket(struct address *address, int *fd, struct problem *problem)
 {
     int type = SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
     *fd = socket(address->storage.ss_family, type, 0);
     if (*fd < 0 && address->any) { /* a kernel without IPv6 */
         struct sockaddr_in any = {.sin_family = AF_INET,
-                                  .sin_port = as_v6(&address->storage)->sin6_port};
+                                  .sin_port = address_v6(&address->storage)->sin6_port};
         memset(&address->storage, 0, sizeof address->storage);
         memcpy(&address->storage, &any, sizeof any);
         address->bytes = sizeof any;
@@ -291,11 +147,11 @@ static int open_socket(struct socket_address *address, int *fd, struct problem *
     return 0;
 }
 
-static int bind_problem(const struct socket_address *address, struct problem *problem)
+static int bind_problem(const struct address *address, struct problem *problem)
 {
-    char text[SOCKET_TEXT];
+    char text[ADDRESS_TEXT];
     int reason = errno;
-    socket_text(&address->storage, text);
+    address_text(&address->storage, text);
     switch (reason) {
     case EADDRINUSE:
         return problem_set(problem, ERROR_ADDRESS,
@@ -316,12 +172,12 @@ static int bind_problem(const struct socket_address *address, struct problem *pr
     }
 }
 
-static int group_problem(const struct socket_address *address, const char *interface,
+static int group_problem(const struct address *address, const char *interface,
                          struct problem *problem)
 {
-    char text[SOCKET_TEXT];
+    char text[ADDRESS_TEXT];
     int reason = errno;
-    socket_text(&address->storage, text);
+    address_text(&address->storage, text);
     return problem_set(problem, ERROR_ADDRESS,
                        "the group %s could not be used%s%.40s: %s; set `interface` to one that "
                        "carries multicast (`ip -br link` lists them)",
@@ -331,7 +187,7 @@ static int group_problem(const struct socket_address *address, const char *inter
 
 /* `handed`: bound already, by systemd or by the stream that this one follows. */
 static int prepare_receive(int fd, bool handed, const struct socket_receive_options *options,
-                           struct socket_address *address, struct problem *problem)
+                           struct address *address, struct problem *problem)
 {
     unsigned interface = 0;
     if (options->interface != NULL && find_interface(options->interface, &interface, problem) != 0)
@@ -362,11 +218,11 @@ static int prepare_receive(int fd, bool handed, const struct socket_receive_opti
 int socket_open_receive(const struct socket_receive_options *options, int *fd,
                         uint64_t *granted_bytes, struct problem *problem)
 {
-    struct socket_address address;
-    int error = socket_resolve(options->address, true, &address, problem);
+    struct address address;
+    int error = address_resolve(options->address, true, &address, problem);
     if (error != 0)
         return error;
-    *fd = handover_take(&address);
+    *fd = handover_take(options->handover, &address);
     bool handed = *fd >= 0;
     if (!handed && (error = open_socket(&address, fd, problem)) != 0)
         return error;
@@ -377,20 +233,20 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
         *granted_bytes = set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, options->buffer_bytes);
     error = prepare_receive(*fd, handed, options, &address, problem);
     if (error != 0) {
-        handover_close(*fd);
+        handover_release(options->handover, *fd);
         *fd = -1;
         return error;
     }
     if (handed)
         log_info("stream %s: reading on from a socket that was bound before", options->stream);
     else
-        handover_register(*fd);
+        handover_register(options->handover, *fd);
     say_what_buffer_holds(options, *granted_bytes);
     return 0;
 }
 
-static int prepare_send(int fd, const struct socket_send_options *options,
-                        struct socket_address *to, struct problem *problem)
+static int prepare_send(int fd, const struct socket_send_options *options, struct address *to,
+                        struct problem *problem)
 {
     bool v6 = to->storage.ss_family == AF_INET6;
     int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
@@ -416,19 +272,19 @@ static int prepare_send(int fd, const struct socket_send_options *options,
     if (options->buffer_bytes > 0)
         set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->buffer_bytes);
     if (connect(fd, (struct sockaddr *)&to->storage, to->bytes) != 0) {
-        char text[SOCKET_TEXT];
+        char text[ADDRESS_TEXT];
         int reason = errno;
         return problem_set(problem, ERROR_ADDRESS, "there is no way to %s: %s; check the address%s",
-                           socket_text(&to->storage, text), strerror(reason),
+                           address_text(&to->storage, text), strerror(reason),
                            to->multicast ? ", or set `interface`" : " and the routes (`ip route`)");
     }
     return 0;
 }
 
-int socket_open_send(const struct socket_send_options *options, int *fd, struct socket_address *to,
+int socket_open_send(const struct socket_send_options *options, int *fd, struct address *to,
                      struct problem *problem)
 {
-    int error = socket_resolve(options->address, false, to, problem);
+    int error = address_resolve(options->address, false, to, problem);
     if (error != 0 || (error = open_socket(to, fd, problem)) != 0)
         return error;
     error = prepare_send(*fd, options, to, problem);

@@ -1,9 +1,9 @@
 /*
- * Sink `osc`: hands the results of a stream to the OSC server, which sends them to those who
- * subscribed. A frame counts as delivered when it was offered to all of them, nobody included; what
- * a single one did not get shows in the sequence numbers of its messages.
+ * Sink `osc`: passes the results of a stream to the OSC server, which sends them to the peers that
+ * subscribed. A frame counts as delivered once it was offered to every subscriber, however many
+ * there are; a subscriber sees what it missed in the sequence numbers of its messages.
  *
- * Opened on a worker, then loop thread; nothing is kept.
+ * Opened on a worker, then loop thread; keeps no sample.
  */
 #include <stdlib.h>
 
@@ -13,6 +13,7 @@
 
 struct sink {
     uv_loop_t *loop;
+    const struct osc_hub *hub;
     const char *stream;
     struct sink_ledger ledger;
     uv_timer_t closer; /* makes the close asynchronous */
@@ -28,6 +29,7 @@ static int osc_sink_open(const struct sink_options *options,
     if (sink == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
     sink->loop = environment->loop;
+    sink->hub = environment->osc;
     sink->stream = options->stream.name;
     *out = sink;
     return 0;
@@ -35,7 +37,7 @@ static int osc_sink_open(const struct sink_options *options,
 
 static int64_t osc_sink_put(struct sink *sink, const struct result *result)
 {
-    osc_publish(sink->stream, result);
+    osc_publish(sink->hub, sink->stream, result);
     sink->ledger.frames += result->frames;
     sink->ledger.delivered += result->frames;
     sink->ledger.packets++;

@@ -16,7 +16,9 @@
 
 #include "core/clock.h"
 #include "io/net/ingest.h"
-#include "io/osc/internal.h"
+#include "core/log.h"
+#include "io/osc/hub.h"
+#include "wire/osc.h"
 #include "io/sources.h"
 
 enum form { COUNTED, NUMBERED, FORMS };
@@ -32,14 +34,12 @@ struct source {
     int64_t last_ns;
     uint64_t strays; /* blocks of the other form, malformed ones */
     struct log_limit limit;
-    struct source *next; /* of those that are started */
-    uv_timer_t closer;   /* makes the close asynchronous */
+    struct osc_hub *hub;
+    struct osc_taker taker; /* entered in the hub between start and stop */
+    uv_timer_t closer;      /* makes the close asynchronous */
     void (*closed)(void *context);
     void *closed_context;
 };
-
-/* Those that take blocks; loop thread. */
-static struct source *started;
 
 /* ---- what a block says ------------------------------------------------------------------- */
 
@@ -143,14 +143,9 @@ static bool follow(struct source *source, const struct received *received, enum 
     return true;
 }
 
-bool osc_source_block(const char *stream, size_t length, const struct received *received)
+static void take(void *context, const struct received *received)
 {
-    struct source *source = started;
-    while (source != NULL && (strlen(source->options.stream) != length ||
-                              memcmp(source->options.stream, stream, length) != 0))
-        source = source->next;
-    if (source == NULL)
-        return false;
+    struct source *source = context;
     enum form form;
     if (!follow(source, received, &form)) {
         source->strays++;
@@ -158,11 +153,10 @@ bool osc_source_block(const char *stream, size_t length, const struct received *
                     "stream %s: OSC blocks %s numbers refused: those %s are followed",
                     source->options.stream, form == NUMBERED ? "with" : "without",
                     form == NUMBERED ? "without" : "with");
-        return true;
+        return;
     }
     source->last_ns = received->receive_ns;
     ingest_datagram(source->ingest[form], received);
-    return true;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -184,6 +178,8 @@ static int osc_source_open(const struct source_options *options,
     source->options = *options;
     source->host = *host;
     source->loop = environment->loop;
+    source->hub = environment->osc;
+    source->taker = (struct osc_taker){.stream = options->stream, .context = source, .take = take};
     const struct source_host own = {.context = source, .put = put}; /* all that ingest calls */
     int error = 0;
     for (int form = 0; form < FORMS && error == 0; form++)
@@ -199,19 +195,13 @@ static int osc_source_open(const struct source_options *options,
 static int osc_source_start(struct source *source, struct problem *problem)
 {
     (void)problem;
-    source->next = started;
-    started = source;
+    osc_hub_add(source->hub, &source->taker);
     return 0;
 }
 
 static void osc_source_stop(struct source *source)
 {
-    for (struct source **at = &started; *at != NULL; at = &(*at)->next) {
-        if (*at != source)
-            continue;
-        *at = source->next;
-        break;
-    }
+    osc_hub_remove(source->hub, &source->taker);
     for (int form = 0; form < FORMS; form++)
         ingest_stop(source->ingest[form]);
 }

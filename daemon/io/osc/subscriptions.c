@@ -1,17 +1,14 @@
-/*
- * Subscriptions of the OSC server: leases on the results of a stream, on levels, envelopes and
- * latencies, each topic with a lease and a rate of its own. Loop thread; nothing allocates, a
- * message is built in the server's one packet and sent at once.
- */
+/* OSC subscriptions: see subscriptions.h. Loop thread. */
+#include "io/osc/subscriptions.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "core/clock.h"
-#include "io/osc/internal.h"
 
 enum {
-    UDP_BYTES = 1432, /* of one result message: fits an Ethernet frame, IPv6 and all */
+    UDP_BYTES = 1432, /* of one result message: fits an Ethernet frame with its IPv6 headers */
     TCP_BYTES = 16384,
     STATUS_RATE_HZ = 10,    /* levels, envelopes, latencies a second, unless asked otherwise */
     RESULT_RATE_HZ = 20000, /* messages with results */
@@ -21,11 +18,11 @@ enum {
 
 /* ---- leases ------------------------------------------------------------------------------ */
 
-static struct osc_subscription *find(struct osc *osc, const struct osc_peer *peer,
+static struct osc_subscription *find(struct osc_subscriptions *subs, const struct osc_peer *peer,
                                      const char *stream, unsigned topic)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
-        struct osc_subscription *s = &osc->subscriptions[i];
+        struct osc_subscription *s = &subs->list[i];
         if (s->used && s->peer == peer && s->topic == topic && strcmp(s->stream, stream) == 0)
             return s;
     }
@@ -33,40 +30,52 @@ static struct osc_subscription *find(struct osc *osc, const struct osc_peer *pee
 }
 
 /* NULL: all are taken. */
-static struct osc_subscription *take_unused(struct osc *osc)
+static struct osc_subscription *take_unused(struct osc_subscriptions *subs)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
-        if (!osc->subscriptions[i].used)
-            return &osc->subscriptions[i];
+        if (!subs->list[i].used)
+            return &subs->list[i];
     }
     return NULL;
 }
 
-/* How many messages may come at once: those of a tenth of a second. A block's results are several.
- */
+static void end(struct osc_subscription *s)
+{
+    s->used = false;
+    s->peer->leases--;
+}
+
+/* How many messages may be sent at once: a tenth of a second's worth, for the results of one block
+ * are several messages. */
 static double burst(double rate_hz)
 {
     return fmax(1, rate_hz / 10);
 }
 
-/* Clips before the lease are not news. */
-static void mark_clips(struct osc *osc, struct osc_subscription *s)
+/* What the service knows of the stream now; NULL: there is no such stream. */
+static const struct osc_measures *measure(struct osc_subscriptions *subs,
+                                          const struct osc_subscription *s)
 {
-    static struct osc_measures measures; /* one loop, one thread */
-    const struct osc_options *o = &osc->options;
-    if (o->measure != NULL && o->measure(o->context, s->stream, &measures))
-        memcpy(s->clips, measures.clips, measures.channels * sizeof *s->clips);
+    bool known = subs->measure != NULL && subs->measure(subs->context, s->stream, &subs->measures);
+    return known ? &subs->measures : NULL;
 }
 
-static int lease(struct osc_peer *peer, const char *stream, unsigned topic, double rate_hz,
-                 struct problem *problem)
+/* Levels count the clips since the lease began. */
+static void mark_clips(struct osc_subscriptions *subs, struct osc_subscription *s)
 {
-    struct osc *osc = peer->osc;
+    const struct osc_measures *measures = measure(subs, s);
+    if (measures != NULL)
+        memcpy(s->clips, measures->clips, measures->channels * sizeof *s->clips);
+}
+
+static int lease(struct osc_subscriptions *subs, struct osc_peer *peer, const char *stream,
+                 unsigned topic, double rate_hz, struct problem *problem)
+{
     int64_t now = clock_monotonic_ns();
-    struct osc_subscription *s = find(osc, peer, stream, topic);
+    struct osc_subscription *s = find(subs, peer, stream, topic);
     bool renewed = s != NULL;
     if (s == NULL)
-        s = take_unused(osc);
+        s = take_unused(subs);
     if (s == NULL)
         return problem_set(problem, ERROR_FULL,
                            "all %d subscriptions are taken; unsubscribe others",
@@ -74,21 +83,22 @@ static int lease(struct osc_peer *peer, const char *stream, unsigned topic, doub
     if (!renewed) {
         *s = (struct osc_subscription){.used = true, .peer = peer, .topic = topic, .last_ns = now};
         snprintf(s->stream, sizeof s->stream, "%s", stream);
-        mark_clips(osc, s);
-        osc->stats.leases++;
+        peer->leases++;
+        mark_clips(subs, s);
+        subs->stats->leases++;
     }
     s->rate_hz = rate_hz > 0                  ? rate_hz
                  : topic == OSC_TOPIC_RESULTS ? RESULT_RATE_HZ
                                               : STATUS_RATE_HZ;
     if (!renewed)
         s->credit = burst(s->rate_hz);
-    s->expires_ns = now + osc->options.lease_ns;
+    s->expires_ns = now + subs->lease_ns;
     peer->expires_ns = s->expires_ns;
     return 0;
 }
 
-int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, double rate_hz,
-                  struct problem *problem)
+int osc_subscribe(struct osc_subscriptions *subs, struct osc_peer *peer, const char *stream,
+                  unsigned topics, double rate_hz, struct problem *problem)
 {
     int error = 0;
     if (!(rate_hz >= 0 && rate_hz <= RATE_MAX_HZ))
@@ -96,37 +106,38 @@ int osc_subscribe(struct osc_peer *peer, const char *stream, unsigned topics, do
                            rate_hz, RATE_MAX_HZ);
     for (unsigned topic = OSC_TOPIC_LEVELS; topic <= OSC_TOPIC_RESULTS && error == 0; topic <<= 1)
         if (topics & topic)
-            error = lease(peer, stream, topic, rate_hz, problem);
+            error = lease(subs, peer, stream, topic, rate_hz, problem);
     return error;
 }
 
-unsigned osc_unsubscribe(struct osc_peer *peer, const char *stream)
+uint32_t osc_unsubscribe(struct osc_subscriptions *subs, struct osc_peer *peer, const char *stream)
 {
-    unsigned found = 0;
+    uint32_t found = 0;
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
-        struct osc_subscription *s = &peer->osc->subscriptions[i];
+        struct osc_subscription *s = &subs->list[i];
         if (!s->used || s->peer != peer || (stream != NULL && strcmp(s->stream, stream) != 0))
             continue;
-        s->used = false;
+        end(s);
         found++;
     }
     return found;
 }
 
-void osc_forget_peer(struct osc *osc, const struct osc_peer *peer)
+uint32_t osc_subscriptions_count(const struct osc_subscriptions *subs)
 {
+    uint32_t count = 0;
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++)
-        if (osc->subscriptions[i].peer == peer)
-            osc->subscriptions[i].used = false;
+        count += subs->list[i].used;
+    return count;
 }
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-static struct osc_writer begin(struct osc *osc, const struct osc_subscription *s, const char *word,
-                               const char *types)
+static struct osc_writer begin(struct osc_subscriptions *subs, const struct osc_subscription *s,
+                               const char *word, const char *types)
 {
     char address[OSC_ADDRESS_MAX + 1];
-    struct osc_writer writer = {.data = osc->packet, .capacity = sizeof osc->packet};
+    struct osc_writer writer = {.data = subs->packet, .capacity = sizeof subs->packet};
     snprintf(address, sizeof address, "/convolvd/%s/%s", s->stream, word);
     osc_begin(&writer, address, types);
     return writer;
@@ -151,15 +162,15 @@ static void put_samples(uint8_t *out, const float *samples, size_t count)
 }
 
 /* One message for frames [at, at + frames): what docs/osc.md calls `result`. */
-static bool send_piece(struct osc *osc, struct osc_subscription *s, const struct result *result,
-                       uint32_t at, uint32_t frames, float latency_us)
+static bool send_part(struct osc_subscriptions *subs, struct osc_subscription *s,
+                      const struct result *result, uint32_t at, uint32_t frames, float latency_us)
 {
     uint64_t first = result->first_frame + at;
     int32_t flags = (at == 0 && result->flags & RESULT_EPOCH_START ? 1 : 0) |
                     (at + frames == result->frames && result->flags & RESULT_EPOCH_END ? 2 : 0) |
                     (touches_invalid(result, first, first + frames) ? 4 : 0);
     struct osc_writer writer =
-        begin(osc, s, "result", s->peer->narrow ? ",iiiiiiiffb" : ",hhiiiffb");
+        begin(subs, s, "result", s->peer->narrow ? ",iiiiiiiffb" : ",hhiiiffb");
     osc_put_wide(&writer, s->sequence++);
     osc_put_wide(&writer, first);
     osc_put_int(&writer, (int32_t)result->channels);
@@ -172,11 +183,11 @@ static bool send_piece(struct osc *osc, struct osc_subscription *s, const struct
     if (blob == NULL)
         return false;
     put_samples(blob, result->samples + (size_t)at * result->channels, count);
-    return osc_send(s->peer, osc->packet, writer.bytes);
+    return osc_send(s->peer, subs->packet, writer.bytes);
 }
 
-static void send_results(struct osc *osc, struct osc_subscription *s, const struct result *result,
-                         int64_t now_ns)
+static void send_results(struct osc_subscriptions *subs, struct osc_subscription *s,
+                         const struct result *result, int64_t now_ns)
 {
     float latency_us = (float)(now_ns - result->last_receive_ns) / 1e3f;
     size_t bytes = (s->peer->link != NULL ? TCP_BYTES : UDP_BYTES) - 64 - strlen(s->stream);
@@ -189,9 +200,9 @@ static void send_results(struct osc *osc, struct osc_subscription *s, const stru
     do {
         uint32_t frames = result->frames - at < most ? result->frames - at : most;
         if (s->credit < 1) {
-            s->sequence++; /* the gap in the numbers tells of it */
+            s->sequence++; /* the peer sees the loss as a gap in the numbers */
             s->dropped++;
-        } else if (send_piece(osc, s, result, at, frames, latency_us)) {
+        } else if (send_part(subs, s, result, at, frames, latency_us)) {
             s->credit--;
         } else {
             s->dropped++;
@@ -232,61 +243,61 @@ static const char *types_of(const struct osc_subscription *s, const char *head, 
     return types;
 }
 
-static void send_levels(struct osc *osc, struct osc_subscription *s,
+static void send_levels(struct osc_subscriptions *subs, struct osc_subscription *s,
                         const struct osc_measures *measures)
 {
     char types[TYPES_MAX];
-    struct osc_writer writer = begin(osc, s, "levels", types_of(s, "i", "ffi", s->channels, types));
+    struct osc_writer writer =
+        begin(subs, s, "levels", types_of(s, "i", "ffi", s->channels, types));
     osc_put_wide(&writer, s->first_frame);
     osc_put_int(&writer, (int32_t)s->frames);
     for (uint32_t c = 0; c < s->channels; c++) {
         uint64_t clips = measures != NULL && c < measures->channels ? measures->clips[c] : 0;
         osc_put_float(&writer, s->peak[c]);
         osc_put_float(&writer, (float)sqrt(s->squares[c] / (double)s->frames));
-        /* A stream that was reloaded counts anew. */
+        /* A reloaded stream counts from 0 again. */
         osc_put_int(&writer, (int32_t)(clips >= s->clips[c] ? clips - s->clips[c] : clips));
         s->clips[c] = clips;
     }
     if (!writer.full)
-        osc_send(s->peer, osc->packet, writer.bytes);
+        osc_send(s->peer, subs->packet, writer.bytes);
 }
 
-static void send_envelope(struct osc *osc, struct osc_subscription *s)
+static void send_envelope(struct osc_subscriptions *subs, struct osc_subscription *s)
 {
     char types[TYPES_MAX];
-    struct osc_writer writer = begin(osc, s, "envelope", types_of(s, "i", "f", s->channels, types));
+    struct osc_writer writer =
+        begin(subs, s, "envelope", types_of(s, "i", "f", s->channels, types));
     osc_put_wide(&writer, s->first_frame);
     osc_put_int(&writer, (int32_t)s->frames);
     for (uint32_t c = 0; c < s->channels; c++)
         osc_put_float(&writer, s->peak[c]);
     if (!writer.full)
-        osc_send(s->peer, osc->packet, writer.bytes);
+        osc_send(s->peer, subs->packet, writer.bytes);
 }
 
-static void send_latency(struct osc *osc, const struct osc_subscription *s,
+static void send_latency(struct osc_subscriptions *subs, const struct osc_subscription *s,
                          const struct osc_measures *measures)
 {
-    struct osc_writer writer = begin(osc, s, "latency", ",ffffffff");
+    struct osc_writer writer = begin(subs, s, "latency", ",ffffffff");
     for (int i = 0; i < 3; i++)
         osc_put_float(&writer, measures->total_us[i]);
     for (int stage = 0; stage < STAGES; stage++)
         osc_put_float(&writer, measures->stage_us[stage]);
     if (!writer.full)
-        osc_send(s->peer, osc->packet, writer.bytes);
+        osc_send(s->peer, subs->packet, writer.bytes);
 }
 
-static void send_status(struct osc *osc, struct osc_subscription *s, int64_t now_ns)
+static void send_status(struct osc_subscriptions *subs, struct osc_subscription *s, int64_t now_ns)
 {
-    static struct osc_measures measures; /* one loop, one thread */
-    const struct osc_options *o = &osc->options;
-    bool known = o->measure != NULL && o->measure(o->context, s->stream, &measures);
+    const struct osc_measures *measures = measure(subs, s);
     s->last_ns = now_ns;
     if (s->topic == OSC_TOPIC_LEVELS)
-        send_levels(osc, s, known ? &measures : NULL);
+        send_levels(subs, s, measures);
     else if (s->topic == OSC_TOPIC_ENVELOPE)
-        send_envelope(osc, s);
-    else if (known)
-        send_latency(osc, s, &measures);
+        send_envelope(subs, s);
+    else if (measures != NULL)
+        send_latency(subs, s, measures);
     s->frames = 0;
 }
 
@@ -295,36 +306,33 @@ static bool is_due(const struct osc_subscription *s, int64_t now_ns)
     return s->frames > 0 && (double)(now_ns - s->last_ns) * 1e-9 * s->rate_hz >= 1;
 }
 
-/* Also what a stream gave before it fell silent is told. */
-void osc_subscriptions_tick(struct osc *osc, int64_t now_ns)
+void osc_subscriptions_tick(struct osc_subscriptions *subs, int64_t now_ns)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
-        struct osc_subscription *s = &osc->subscriptions[i];
+        struct osc_subscription *s = &subs->list[i];
         if (s->used && s->expires_ns <= now_ns) {
-            s->used = false;
-            osc->stats.leases_expired++;
+            end(s);
+            subs->stats->leases_expired++;
         }
         if (s->used && is_due(s, now_ns))
-            send_status(osc, s, now_ns);
+            send_status(subs, s, now_ns);
     }
 }
 
-void osc_publish(const char *stream, const struct result *result)
+void osc_subscriptions_publish(struct osc_subscriptions *subs, const char *stream,
+                               const struct result *result)
 {
-    struct osc *osc = osc_server();
-    if (osc == NULL || result->flags & RESULT_RAW)
-        return;
     int64_t now = clock_monotonic_ns();
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
-        struct osc_subscription *s = &osc->subscriptions[i];
+        struct osc_subscription *s = &subs->list[i];
         if (!s->used || strcmp(s->stream, stream) != 0)
             continue;
         if (s->topic == OSC_TOPIC_RESULTS) {
-            send_results(osc, s, result, now);
+            send_results(subs, s, result, now);
             continue;
         }
         gather(s, result);
         if (is_due(s, now))
-            send_status(osc, s, now);
+            send_status(subs, s, now);
     }
 }

@@ -1,8 +1,6 @@
-/*
- * OSC over TCP: connections with memory of a fixed size for each way. A sender that leaves a packet
- * unfinished, or a reader that takes nothing, for longer than the time-out loses its connection;
- * neither keeps anybody waiting, for nothing here blocks. Loop thread.
- */
+/* OSC over TCP: see tcp.h. Loop thread. */
+#include "io/osc/tcp.h"
+
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
@@ -10,53 +8,76 @@
 #include <unistd.h>
 
 #include "core/clock.h"
-#include "io/osc/internal.h"
+#include "core/log.h"
+#include "io/net/address.h"
+#include "io/net/socket.h"
+#include "io/osc/frames.h"
 
 enum {
     IN_BYTES = OSC_PACKET_MAX + 4,
     OUT_BYTES = 512 * 1024,
     READ_BYTES = 65536,
-    READS_PER_WAKE = 4, /* so that one fast sender starves nobody */
+    READS_PER_WAKE = 4, /* so that a fast sender does not starve the others */
     BACKLOG = 16,
 };
 
+struct osc_tcp {
+    struct osc_tcp_options options;
+    uv_loop_t *loop;
+    int fd;
+    uv_poll_t listener;
+    struct osc_link *links[OSC_LINKS_MAX];
+    unsigned handles; /* open or closing: the last one frees the object */
+    struct log_limit refused_limit;
+    void (*closed)(void *context);
+};
+
 struct osc_link {
-    struct osc *osc;
+    struct osc_tcp *tcp;
     int fd;
     uv_poll_t poll;
     bool closing, writing;
     struct sockaddr_storage from;
     struct osc_frames frames;
-    int64_t partial_ns; /* since when a packet is unfinished; 0: none is */
-    int64_t stuck_ns;   /* since when nothing could be sent; 0: it can */
+    int64_t partial_ns; /* when the unfinished packet began; 0: there is none */
+    int64_t stuck_ns;   /* when the reader stopped accepting; 0: it accepts */
     uint8_t *out;
     size_t out_from, out_until;
     int64_t receive_ns, receive_realtime_ns;
     uint8_t in[IN_BYTES];
 };
 
+static void handle_closed(struct osc_tcp *tcp)
+{
+    if (--tcp->handles > 0)
+        return;
+    tcp->closed(tcp->options.context);
+    free(tcp);
+}
+
 static void on_link_closed(uv_handle_t *handle)
 {
     struct osc_link *link = handle->data;
-    struct osc *osc = link->osc;
+    struct osc_tcp *tcp = link->tcp;
     close(link->fd);
     free(link->out);
     free(link);
-    osc_handle_closed(osc);
+    handle_closed(tcp);
 }
 
 static void close_link(struct osc_link *link, const char *why)
 {
-    char text[SOCKET_TEXT];
+    char text[ADDRESS_TEXT];
     if (link->closing)
         return;
     if (why != NULL)
-        log_notice("osc: connection of %s closed: %s", socket_text(&link->from, text), why);
+        log_notice("osc: connection of %s closed: %s", address_text(&link->from, text), why);
     link->closing = true;
-    osc_forget_link(link->osc, link);
+    struct osc_tcp *tcp = link->tcp;
+    tcp->options.gone(tcp->options.context, link);
     for (int i = 0; i < OSC_LINKS_MAX; i++)
-        if (link->osc->links[i] == link)
-            link->osc->links[i] = NULL;
+        if (tcp->links[i] == link)
+            tcp->links[i] = NULL;
     uv_close((uv_handle_t *)&link->poll, on_link_closed);
 }
 
@@ -114,14 +135,15 @@ static void on_packet(void *context, const uint8_t *data, size_t bytes)
 {
     struct osc_link *link = context;
     link->partial_ns = 0;
+    const struct osc_tcp_options *o = &link->tcp->options;
     if (!link->closing)
-        osc_packet(link->osc, link, &link->from, data, bytes, link->receive_ns,
-                   link->receive_realtime_ns);
+        o->packet(o->context, link, &link->from, data, bytes, link->receive_ns,
+                  link->receive_realtime_ns);
 }
 
 static void receive(struct osc_link *link)
 {
-    static uint8_t bytes[READ_BYTES]; /* one loop, one thread */
+    static uint8_t bytes[READ_BYTES]; /* scratch of the loop thread */
     for (int i = 0; i < READS_PER_WAKE && !link->closing; i++) {
         ssize_t got = recv(link->fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (got < 0 && (errno == EAGAIN || errno == EINTR))
@@ -134,12 +156,12 @@ static void receive(struct osc_link *link)
         link->receive_realtime_ns = clock_realtime_ns();
         int error = osc_frames_feed(&link->frames, bytes, (size_t)got, on_packet, link);
         if (error != 0) {
-            link->osc->stats.closed_framing++;
+            link->tcp->options.stats->closed_framing++;
             close_link(link, error == ERROR_LIMIT ? "a packet is longer than 64 KiB"
                                                   : "neither length prefixes nor SLIP");
             return;
         }
-        /* From its first byte on: a byte a second is no progress. */
+        /* The time counts from the first byte: one byte a second is not progress. */
         if (!osc_frames_partial(&link->frames))
             link->partial_ns = 0;
         else if (link->partial_ns == 0)
@@ -162,58 +184,59 @@ static void on_link(uv_poll_t *poll, int status, int events)
 
 /* ---- accept ------------------------------------------------------------------------------ */
 
-static void add_link(struct osc *osc, int fd, const struct sockaddr_storage *from)
+static void add_link(struct osc_tcp *tcp, int fd, const struct sockaddr_storage *from)
 {
-    int place = 0, one = 1;
-    while (place < OSC_LINKS_MAX && osc->links[place] != NULL)
-        place++;
-    struct osc_link *link = place < OSC_LINKS_MAX ? calloc(1, sizeof *link) : NULL;
+    int slot = 0, one = 1;
+    while (slot < OSC_LINKS_MAX && tcp->links[slot] != NULL)
+        slot++;
+    struct osc_link *link = slot < OSC_LINKS_MAX ? calloc(1, sizeof *link) : NULL;
     uint8_t *out = link != NULL ? malloc(OUT_BYTES) : NULL;
-    if (out == NULL || uv_poll_init(osc->loop, &link->poll, fd) != 0) {
-        osc->stats.connections_refused++;
-        log_limited(&osc->refused_limit, NS_PER_SECOND, LOG_LEVEL_WARNING,
-                    "osc: a connection was refused: %d are open already", place);
+    if (out == NULL || uv_poll_init(tcp->loop, &link->poll, fd) != 0) {
+        tcp->options.stats->connections_refused++;
+        log_limited(&tcp->refused_limit, NS_PER_SECOND, LOG_LEVEL_WARNING,
+                    "osc: a connection was refused: %d are open already", slot);
         free(out);
         free(link);
         close(fd);
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
-    link->osc = osc;
+    link->tcp = tcp;
     link->fd = fd;
     link->from = *from;
     link->out = out;
     link->frames = (struct osc_frames){.buffer = link->in, .capacity = IN_BYTES};
     link->poll.data = link;
-    osc->links[place] = link;
-    osc->stats.connected++;
-    osc->closing++;
+    tcp->links[slot] = link;
+    tcp->options.stats->connected++;
+    tcp->handles++;
     uv_poll_start(&link->poll, UV_READABLE, on_link);
 }
 
 static void on_listener(uv_poll_t *poll, int status, int events)
 {
-    struct osc *osc = poll->data;
+    struct osc_tcp *tcp = poll->data;
     (void)status;
     (void)events;
     for (int i = 0; i < BACKLOG; i++) {
         struct sockaddr_storage from;
         socklen_t bytes = sizeof from;
-        int fd =
-            accept4(osc->listen_fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        int fd = accept4(tcp->fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0)
             return;
-        if (osc_allowed(osc, &from))
-            add_link(osc, fd, &from);
+        if (tcp->options.allowed(tcp->options.context, &from))
+            add_link(tcp, fd, &from);
         else
             close(fd);
     }
 }
 
-int osc_tcp_open(struct osc *osc, struct problem *problem)
+/* ---- life -------------------------------------------------------------------------------- */
+
+static int listen_at(const char *text, int *out, struct problem *problem)
 {
-    struct socket_address address;
-    int error = socket_resolve(osc->options.tcp_address, true, &address, problem);
+    struct address address;
+    int error = address_resolve(text, true, &address, problem);
     if (error != 0)
         return error;
     int one = 1, zero = 0;
@@ -228,51 +251,79 @@ int osc_tcp_open(struct osc *osc, struct problem *problem)
         int reason = errno;
         close(fd);
         return problem_set(problem, ERROR_ADDRESS,
-                           "cannot listen at tcp address = %s: %s; write another port",
-                           osc->options.tcp_address, strerror(reason));
+                           "cannot listen at tcp address = %s: %s; write another port", text,
+                           strerror(reason));
     }
-    osc->listen_fd = fd;
-    if (uv_poll_init(osc->loop, &osc->listener, fd) != 0) {
-        close(fd);
-        return problem_set(problem, ERROR_SYSTEM, "no event handle for TCP");
-    }
-    osc->listener.data = osc;
-    osc->listening = true;
-    osc->closing++;
-    uv_poll_start(&osc->listener, UV_READABLE, on_listener);
-    log_info("osc: TCP port %u", socket_port(fd));
+    *out = fd;
     return 0;
 }
 
-void osc_tcp_tick(struct osc *osc, int64_t now_ns)
+int osc_tcp_open(uv_loop_t *loop, const struct osc_tcp_options *options, struct osc_tcp **out,
+                 struct problem *problem)
 {
+    struct osc_tcp *tcp = calloc(1, sizeof *tcp);
+    if (tcp == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    tcp->options = *options;
+    tcp->loop = loop;
+    int error = listen_at(options->address, &tcp->fd, problem);
+    if (error != 0)
+        goto free_tcp;
+    if (uv_poll_init(loop, &tcp->listener, tcp->fd) != 0) {
+        error = problem_set(problem, ERROR_SYSTEM, "no event handle for TCP");
+        goto close_fd;
+    }
+    tcp->listener.data = tcp;
+    tcp->handles = 1;
+    uv_poll_start(&tcp->listener, UV_READABLE, on_listener);
+    log_info("osc: TCP port %u", socket_port(tcp->fd));
+    *out = tcp;
+    return 0;
+
+close_fd:
+    close(tcp->fd);
+free_tcp:
+    free(tcp);
+    return error;
+}
+
+void osc_tcp_tick(struct osc_tcp *tcp, int64_t now_ns)
+{
+    const int64_t timeout_ns = tcp->options.timeout_ns;
     for (int i = 0; i < OSC_LINKS_MAX; i++) {
-        struct osc_link *link = osc->links[i];
+        struct osc_link *link = tcp->links[i];
         if (link == NULL)
             continue;
-        if (link->partial_ns != 0 && now_ns - link->partial_ns > osc->options.tcp_timeout_ns) {
-            osc->stats.closed_slow++;
+        if (link->partial_ns != 0 && now_ns - link->partial_ns > timeout_ns) {
+            tcp->options.stats->closed_slow++;
             close_link(link, "it sends too slowly (`tcp timeout` in [osc])");
-        } else if (link->stuck_ns != 0 && now_ns - link->stuck_ns > osc->options.tcp_timeout_ns) {
-            osc->stats.closed_stuck++;
+        } else if (link->stuck_ns != 0 && now_ns - link->stuck_ns > timeout_ns) {
+            tcp->options.stats->closed_stuck++;
             close_link(link, "it does not read (`tcp timeout` in [osc])");
         }
     }
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+uint32_t osc_tcp_links(const struct osc_tcp *tcp)
 {
-    struct osc *osc = handle->data;
-    close(osc->listen_fd);
-    osc_handle_closed(osc);
+    uint32_t count = 0;
+    for (int i = 0; i < OSC_LINKS_MAX; i++)
+        count += tcp->links[i] != NULL;
+    return count;
 }
 
-void osc_tcp_close(struct osc *osc)
+static void on_listener_closed(uv_handle_t *handle)
 {
+    struct osc_tcp *tcp = handle->data;
+    close(tcp->fd);
+    handle_closed(tcp);
+}
+
+void osc_tcp_close(struct osc_tcp *tcp, void (*closed)(void *context))
+{
+    tcp->closed = closed;
     for (int i = 0; i < OSC_LINKS_MAX; i++)
-        if (osc->links[i] != NULL)
-            close_link(osc->links[i], NULL);
-    if (osc->listening)
-        uv_close((uv_handle_t *)&osc->listener, on_listener_closed);
-    osc->listening = false;
+        if (tcp->links[i] != NULL)
+            close_link(tcp->links[i], NULL);
+    uv_close((uv_handle_t *)&tcp->listener, on_listener_closed);
 }

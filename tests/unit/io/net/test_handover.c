@@ -1,4 +1,4 @@
-/* Handed sockets: what was bound before is read on, by its address, and nothing in it is lost. */
+/* Handover: a source reads on from a socket that was bound before, and nothing in it is lost. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,12 +12,15 @@
 #include <unistd.h>
 
 #include "io/net/handover.h"
+#include "io/net/socket.h"
 
-static struct socket_address at(const char *text)
+static struct handover *handover;
+
+static struct address at(const char *text)
 {
-    struct socket_address address;
+    struct address address;
     struct problem problem;
-    if (socket_resolve(text, true, &address, &problem) != 0)
+    if (address_resolve(text, true, &address, &problem) != 0)
         fail_msg("%s: %s", text, problem.text);
     return address;
 }
@@ -25,14 +28,14 @@ static struct socket_address at(const char *text)
 static int open_at(const char *text, int *fd, struct problem *problem)
 {
     const struct socket_receive_options options = {
-        .stream = "s", .address = text, .buffer_bytes = 1 << 16};
+        .stream = "s", .address = text, .buffer_bytes = 1 << 16, .handover = handover};
     uint64_t granted;
     return socket_open_receive(&options, fd, &granted, problem);
 }
 
 static void send_to(const char *text, const char *word)
 {
-    struct socket_address to = at(text);
+    struct address to = at(text);
     int fd = socket(AF_INET, SOCK_DGRAM, 0);
     assert_int_equal(sendto(fd, word, strlen(word), 0, (struct sockaddr *)&to.storage, to.bytes),
                      (ssize_t)strlen(word));
@@ -51,21 +54,21 @@ static void a_successor_reads_on(void **state)
 
     /* Unless a reload is going on, an address in use is in use. */
     assert_int_equal(open_at(address, &second, &problem), ERROR_ADDRESS);
-    handover_share(true);
+    handover_share(handover, true);
     assert_int_equal(open_at(address, &second, &problem), 0);
-    handover_share(false);
+    handover_share(handover, false);
     assert_int_not_equal(second, first);
-    handover_close(first);
+    handover_release(handover, first);
     send_to(address, "after");
     assert_int_equal(recv(second, got, sizeof got, 0), 6);
     assert_memory_equal(got, "before", 6);
     assert_int_equal(recv(second, got, sizeof got, 0), 5);
     assert_memory_equal(got, "after", 5);
-    handover_close(second);
-    struct socket_address gone = at(address);
-    handover_share(true);
-    assert_int_equal(handover_take(&gone), -1);
-    handover_share(false);
+    handover_release(handover, second);
+    struct address gone = at(address);
+    handover_share(handover, true);
+    assert_int_equal(handover_take(handover, &gone), -1);
+    handover_share(handover, false);
 }
 
 /* sd_listen_fds counts from descriptor 3, so it has to be free. */
@@ -91,7 +94,7 @@ static void systemd_passes_sockets(void **state)
         assert_int_equal(open_at(text, &fd, &problem), 0);
         ports[i] = socket_port(fd);
         int kept = dup(fd);
-        handover_close(fd);
+        handover_release(handover, fd);
         if (kept != 3 + i) {
             dup2(kept, 3 + i);
             close(kept);
@@ -101,23 +104,53 @@ static void systemd_passes_sockets(void **state)
     snprintf(number, sizeof number, "%d", ROWS);
     setenv("LISTEN_PID", pid, 1);
     setenv("LISTEN_FDS", number, 1);
-    assert_int_equal(handover_adopt(), ROWS);
+    assert_int_equal(handover_adopt(handover), ROWS);
     assert_null(getenv("LISTEN_FDS"));
     for (int i = 0; i < ROWS; i++) {
         snprintf(text, sizeof text, "%s%u", table[i].wanted, ports[i]);
-        struct socket_address wanted = at(text);
-        int fd = handover_take(&wanted);
+        struct address wanted = at(text);
+        int fd = handover_take(handover, &wanted);
         if ((fd >= 0) != table[i].expect)
             fail_msg("row %d: %s taken: %d", i, text, fd >= 0);
         if (fd >= 0) {
             assert_int_equal(socket_port(fd), ports[i]);
-            handover_close(fd);
+            handover_release(handover, fd);
             /* systemd's own descriptor stays open: the next one finds it again. */
-            fd = handover_take(&wanted);
+            fd = handover_take(handover, &wanted);
             assert_true(fd >= 0);
-            handover_close(fd);
+            handover_release(handover, fd);
         }
     }
+}
+
+static void without_a_table_sockets_are_not_shared(void **state)
+{
+    (void)state;
+    struct address address = at("127.0.0.1:5004");
+    int fd;
+    assert_int_equal(handover_take(NULL, &address), -1);
+    struct problem problem;
+    struct handover *kept = handover;
+    handover = NULL;
+    assert_int_equal(open_at("127.0.0.1:0", &fd, &problem), 0);
+    handover = kept;
+    handover_share(NULL, true);
+    assert_int_equal(handover_drops_before(NULL, fd), 0);
+    handover_release(NULL, fd);
+    assert_int_equal(close(fd), -1);
+}
+
+static int open_table(void **state)
+{
+    (void)state;
+    return handover_open(&handover, NULL);
+}
+
+static int close_table(void **state)
+{
+    (void)state;
+    handover_close(handover);
+    return 0;
 }
 
 int main(void)
@@ -125,6 +158,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_successor_reads_on),
         cmocka_unit_test(systemd_passes_sockets),
+        cmocka_unit_test(without_a_table_sockets_are_not_shared),
     };
-    return cmocka_run_group_tests_name("handover", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("handover", tests, open_table, close_table);
 }

@@ -294,7 +294,7 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
         fail_msg("%s", problem.text);
     assert_int_equal(f->ops->start(f->source, &problem), 0);
     char address[64];
-    struct socket_address to;
+    struct address to;
     snprintf(address, sizeof address, "127.0.0.1:%u", f->ops->port(f->source));
     assert_int_equal(
         socket_open_send(&(struct socket_send_options){.sink = "test", .address = address}, &f->fd,

@@ -71,7 +71,7 @@ struct fixture {
     uv_loop_t loop;
     struct sink *sink;
     int fd;
-    char address[SOCKET_TEXT];
+    char address[ADDRESS_TEXT];
     struct sink_ledger ledger; /* the final one */
     struct datagram *datagrams;
     int count;

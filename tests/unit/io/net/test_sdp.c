@@ -65,8 +65,8 @@ static void test_sdp(void **state)
             .full_scale = 10,
         };
         struct problem problem;
-        assert_int_equal(socket_resolve(cases[i].to, false, &media.to, &problem), 0);
-        assert_int_equal(socket_resolve_host("192.0.2.9", &media.from, &problem), 0);
+        assert_int_equal(address_resolve(cases[i].to, false, &media.to, &problem), 0);
+        assert_int_equal(address_resolve_host("192.0.2.9", &media.from, &problem), 0);
         assert_int_equal(sample_format_parse(cases[i].format, &media.format), 0);
         char text[SDP_BYTES];
         size_t bytes = sdp_build(&media, text);

@@ -46,10 +46,10 @@ static void test_resolve(void **state)
         {"300.0.0.1:5004", true, NULL, false, false},
     };
     for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
-        struct socket_address address;
+        struct address address;
         struct problem problem = {0};
-        char text[SOCKET_TEXT];
-        int error = socket_resolve(addresses[i].given, addresses[i].to_bind, &address, &problem);
+        char text[ADDRESS_TEXT];
+        int error = address_resolve(addresses[i].given, addresses[i].to_bind, &address, &problem);
         if ((error == 0) != (addresses[i].expect != NULL))
             fail_msg("'%s': %d %s", addresses[i].given, error, problem.text);
         if (error != 0) {
@@ -59,7 +59,7 @@ static void test_resolve(void **state)
         }
         /* localhost is ::1 on some machines. */
         if (strncmp(addresses[i].given, "localhost", 9) != 0)
-            assert_string_equal(socket_text(&address.storage, text), addresses[i].expect);
+            assert_string_equal(address_text(&address.storage, text), addresses[i].expect);
         assert_int_equal(address.any, addresses[i].any);
         assert_int_equal(address.multicast, addresses[i].multicast);
     }
@@ -82,10 +82,10 @@ static void test_same_host(void **state)
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         struct sockaddr_storage a, b;
-        assert_int_equal(socket_resolve_host(pairs[i].a, &a, NULL), 0);
-        assert_int_equal(socket_resolve_host(pairs[i].b, &b, NULL), 0);
-        if (socket_same_host(&a, &b) != pairs[i].expect ||
-            socket_same_host(&b, &a) != pairs[i].expect)
+        assert_int_equal(address_resolve_host(pairs[i].a, &a, NULL), 0);
+        assert_int_equal(address_resolve_host(pairs[i].b, &b, NULL), 0);
+        if (address_same_host(&a, &b) != pairs[i].expect ||
+            address_same_host(&b, &a) != pairs[i].expect)
             fail_msg("%s and %s", pairs[i].a, pairs[i].b);
     }
 }

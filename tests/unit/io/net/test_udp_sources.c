@@ -110,7 +110,7 @@ static bool open_source(struct fixture *f, const char *type, const char *address
 static void open_sender(struct fixture *f, const char *host, const char *interface)
 {
     char address[64];
-    struct socket_address to;
+    struct address to;
     struct problem problem;
     snprintf(address, sizeof address, "%s:%u", host, f->ops->port(f->source));
     struct socket_send_options options = {

@@ -1,0 +1,28 @@
+/*
+ * IP networks as people write them ("192.0.2.7", "10.0.0.0/8", "2001:db8::/32", "any"), and whether
+ * an address lies in one. IPv4 counts as IPv4-mapped IPv6 (::ffff:a.b.c.d), so that one comparison
+ * serves sockets of both families.
+ *
+ * Pure functions, any thread.
+ */
+#ifndef CONVOLVD_CORE_NETWORK_H
+#define CONVOLVD_CORE_NETWORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* All addresses whose first `bits` bits are those of `address`. */
+struct network {
+    uint8_t address[16];
+    unsigned bits; /* 0 ("any") … 128 */
+};
+
+/* Reads a numeric address, one with "/BITS" (at most 32 or 128), or "any". Returns 0 or
+ * ERROR_ADDRESS. */
+int network_parse(const char *text, struct network *network);
+
+/* `address` is of family AF_INET or AF_INET6; its port does not matter. */
+bool network_contains(const struct network *network, const struct sockaddr_storage *address);
+
+#endif
