@@ -8,15 +8,16 @@
  *     local:   x[0 … taps - 2] frames before the tile | x[taps - 1 …] the tile
  *     run:     RUN sums; RUN taps take 2 RUN - 1 values of x into registers and RUN x RUN products
  *
- * On a GPU a row is an output. With vectors a row is row.edge_count neighbouring channels with an
- * output each; fewer than LANES of them lie side by side with themselves: the block is cut into
- * stretches, and lane s channels + c is channel c of stretch s, frame i of each stretch at a time.
+ * On a GPU a row is an output. With vectors a row is row.own.direct.channels neighbouring channels
+ * with an output each; fewer than LANES of them lie side by side with themselves: the block is cut
+ * into stretches, and lane s channels + c is channel c of stretch s, frame i of each stretch at a
+ * time.
  *
- *     GPU      row.spectrum: h[taps]           row.spectrum_im: the same of the imaginary part
- *     vectors  scale[16] offset_hi[16] offset_lo[16] (unused[16]) | row.spectrum: h[taps][16]
+ *     GPU      own.re: h[taps]                 own.im: the same of the imaginary part
+ *     vectors  scale[16] offset_hi[16] offset_lo[16] (unused[16]) | own.re: h[taps][16]
  *
  * Sums go in two levels, so that long filters keep the error of short ones, and in the same order
- * for every frame: what is decimated is the same to the bit. Taps (row.width) are padded with zeros
+ * for every frame: what is decimated is the same to the bit. Taps (own.taps) are padded with zeros
  * to whole eights, gains folded in. The sample format is built in: WORD bytes, SWAP, FLOATS, INVERT
  * (offset binary).
  */
@@ -149,7 +150,7 @@ inline void access_open(struct row_access *access, __global const uchar *input,
                         __global const float *spectra, __global float *output,
                         __global float *state, __global const struct row *row, uint k)
 {
-    const uint channels = row->edge_count, stretches = 16u / channels;
+    const uint channels = row->own.direct.channels, stretches = 16u / channels;
     seen_reset(&access->seen);
     access->stretch = (row->hop + stretches - 1) / stretches;
     destination_open(&access->destination, output, state, row, k);
@@ -170,7 +171,7 @@ inline void access_open(struct row_access *access, __global const uchar *input,
     }
     access->frames = vload16(0, access->frame);
     access->used = vload16(0, used);
-    __global const float *constants = spectra + row->spectrum - 64;
+    __global const float *constants = spectra + row->own.direct.re - 64;
     access->scale = vload16(0, constants);
     access->offset_hi = vload16(1, constants);
     access->offset_lo = vload16(2, constants);
@@ -386,7 +387,7 @@ __kernel void direct(ARGUMENTS)
     if (k >= row->blocks)
         return;
     __local real *x = (__local real *)local_points;
-    const uint decimate = row->decimate, taps = row->width, before = taps - 1;
+    const uint decimate = row->decimate, taps = row->own.direct.taps, before = taps - 1;
     const bool measured = row->report != ROW_NONE;
     struct row_access access;
     access_open(&access, input, spectra, output, state, row, k);
@@ -402,8 +403,8 @@ __kernel void direct(ARGUMENTS)
         for (uint component = 0; row->form != FORM_NONE && component < row->components;
              component++) {
             __global const factor_lanes *h =
-                (__global const factor_lanes *)(spectra + (component == 0 ? row->spectrum
-                                                                          : row->spectrum_im));
+                (__global const factor_lanes *)(spectra + (component == 0 ? row->own.direct.re
+                                                                          : row->own.direct.im));
             if (sparse) {
                 /* n and the first kept frame's index are modulo 2^32: it may lie before the tile
                  * or after it. */

@@ -53,7 +53,7 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
      * them would take more registers than there are. */
     const uint again = t + zero;
     const uint kept = window_kept(row, k, KEPT);
-    __global const float2 *h = (__global const float2 *)(spectra + row->spectrum) + t;
+    __global const float2 *h = (__global const float2 *)(spectra + row->own.filter.re) + t;
 #if COMPONENTS == 2
     float2 y[EACH], both[EACH];
     UNROLL
@@ -63,9 +63,9 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     }
     points_inverse(x, memory, 0.25f, again, kept);
     barrier(CLK_LOCAL_MEM_FENCE); /* the memory is written from the other end again */
-    const bool imaginary = row->spectrum_im != ROW_NONE;
+    const bool imaginary = row->own.filter.im != ROW_NONE;
     if (imaginary)
-        h = (__global const float2 *)(spectra + row->spectrum_im) + t;
+        h = (__global const float2 *)(spectra + row->own.filter.im) + t;
     UNROLL
     for (uint j = 0; j < EACH; j++)
         y[j] = imaginary ? times(both[j], h[j * THREADS]) : (float2)(0.0f, 0.0f);

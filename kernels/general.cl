@@ -18,9 +18,9 @@ __kernel void general_forward(ARGUMENTS)
     if (row->form == FORM_NONE)
         return;
     fft_forward(z, table, log_points, radices);
-    const uint slot = (row->slot + k) % row->slots;
+    const ulong slot = (row->block + k) % row->own.general.slots;
     __global real *line =
-        (__global real *)(state + row->delay_line + (ulong)slot * 2 * points * LANES);
+        (__global real *)(state + row->own.general.line + slot * 2 * points * LANES);
     for (uint v = ITEM; v < points; v += ITEMS)
         point_store_global(line, v, point_load(z, v));
 }
@@ -29,18 +29,19 @@ __kernel void general_product(ARGUMENTS)
 {
     GROUP;
     SCRATCH real *z = POINTS;
+    __global const struct row_general *own = &row->own.general;
     __global const struct edge_row *edges =
-        (__global const struct edge_row *)(spectra + row->spectrum);
-    const uint age = row->age + min(k, ~row->age); /* saturates */
-    const uint reach = age / row->partition_blocks + 1;
-    const uint slot = (row->slot + k) % row->slots;
+        (__global const struct edge_row *)(spectra + own->edges);
+    const uint age = (uint)min(row->block + k, (ulong)UINT_MAX);
+    const uint reach = age / own->partition_blocks + 1;
+    const uint slot = (uint)((row->block + k) % own->slots);
     for (uint component = 0; component < row->components; component++) {
         for (uint v = ITEM; v < points; v += BINS * ITEMS) {
             const uint bins = min(BINS, (points - v + ITEMS - 1) / ITEMS);
             struct point sum[BINS];
             for (uint b = 0; b < BINS; b++)
                 sum[b].re = sum[b].im = (real)0.0f;
-            for (uint e = 0; e < row->edge_count; e++) {
+            for (uint e = 0; e < own->edge_count; e++) {
                 const ulong spectrum = component == 0 ? edges[e].spectrum : edges[e].spectrum_im;
                 if (spectrum == ROW_NONE)
                     continue;
@@ -52,10 +53,10 @@ __kernel void general_product(ARGUMENTS)
                 __global const real *h = (__global const real *)(spectra + spectrum);
                 const uint partitions = min(edges[e].partitions, reach);
                 if (bins == BINS)
-                    sum_edge(line, h, points, slot, row->slots, row->partition_blocks, partitions,
+                    sum_edge(line, h, points, slot, own->slots, own->partition_blocks, partitions,
                              v, BINS, total);
                 else
-                    sum_edge(line, h, points, slot, row->slots, row->partition_blocks, partitions,
+                    sum_edge(line, h, points, slot, own->slots, own->partition_blocks, partitions,
                              v, bins, total);
                 for (uint b = 0; b < BINS; b++) {
                     sum[b].re += gain * total[b].re;

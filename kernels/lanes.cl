@@ -37,10 +37,11 @@
  *
  * Group (k, r): blocks k BLOCKS … of row r. In SPECTRUM:
  *
- *     row.spectrum     [Q / RUN][re: LANES][im: LANES], gains folded in, in the order of the leaf
- *     row.spectrum_im  scale, offset_hi, offset_lo, suspect, [LANES] each; suspect: the least
+ *     own.spectra      [Q / RUN][re: LANES][im: LANES], gains folded in, in the order of the leaf
+ *     own.constants    scale, offset_hi, offset_lo, suspect, [LANES] each; suspect: the least
  *                      magnitude that can be full scale
- *     row.delay_line   factors [Q][re, im]; then with RUN > 1 the leaf's own [Q / 8 RUN][7][re, im]
+ *     own.twiddles     twiddles [Q][re, im]; then with RUN > 1 the leaf's own [Q / 8 RUN][7][re,
+ * im]
  */
 
 /* A compiler that thinks 256 bits faster is told otherwise: its guess was made for older parts. */
@@ -371,8 +372,8 @@ APART void convolve_blocks(SCRATCH real *z, __global const uchar *input,
                            __global const float *spectra, __global float *output,
                            __global const struct row *row, uint block)
 {
-    __global const real *h = (__global const real *)(spectra + row->spectrum);
-    __global const float *factors = spectra + row->delay_line;
+    __global const real *h = (__global const real *)(spectra + row->own.lanes.spectra);
+    __global const float *factors = spectra + row->own.lanes.twiddles;
     struct source source;
     struct levels levels;
     struct target target;

@@ -24,7 +24,8 @@ __kernel void local_memory(ARGUMENTS)
         if (keep)
             product = z + 2 * points;
         __global const real *h =
-            (__global const real *)(spectra + (component == 0 ? row->spectrum : row->spectrum_im));
+            (__global const real *)(spectra +
+                                    (component == 0 ? row->own.filter.re : row->own.filter.im));
         for (uint v = ITEM; v < points; v += ITEMS)
             point_store(product, v, point_times(point_load(z, v), point_load_global(h, v)));
         window_inverse(product, table, log_points, radices, row, k);

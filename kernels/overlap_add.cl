@@ -18,9 +18,9 @@ __kernel void overlap_add_gather(ARGUMENTS)
     GROUP;
     (void)table;
     const uint hop = row->hop, q = points * LANES;
-    const uint age = row->age + min(k, ~row->age); /* saturates */
-    const uint here = (row->plane_slot + k) % row->plane_slots;
-    __global const float *planes_base = state + row->planes;
+    const uint age = (uint)min(row->block + k, (ulong)UINT_MAX);
+    const uint here = (uint)((row->block + k) % row->planes.slots);
+    __global const float *planes_base = state + row->planes.first;
     struct destination destination;
     destination_open(&destination, output, state, row, k);
     for (uint t = ITEM; t < hop; t += ITEMS) {
@@ -28,15 +28,15 @@ __kernel void overlap_add_gather(ARGUMENTS)
         if (frame < row->write_from || frame >= row->write_until || frame < row->kept ||
             (frame - row->kept) % row->decimate != 0)
             continue;
-        const uint oldest = min((row->plane_reach - 1 - min(t, row->plane_reach - 1)) / hop, age);
+        const uint oldest = min((row->planes.reach - 1 - min(t, row->planes.reach - 1)) / hop, age);
         for (uint component = 0; component < row->components; component++) {
             float sum = 0.0f;
             for (uint d = oldest + 1; d-- > 0;) {
-                const uint slot = here >= d ? here - d : here + row->plane_slots - d;
+                const uint slot = here >= d ? here - d : here + row->planes.slots - d;
                 __global const float *plane =
                     planes_base + ((ulong)slot * row->components + component) * 2 * q;
                 const uint n = t + d * hop;
-                if (n < row->plane_reach)
+                if (n < row->planes.reach)
                     sum += plane_frame(plane, n, log_points);
             }
             __global result_unit *place =

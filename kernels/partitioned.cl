@@ -82,10 +82,11 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
     __global const real *table = (__global const real *)(spectra + twiddles);
     SCRATCH real *z = POINTS;
     const uint slots = (uint)head_slots, long_frames = (uint)span * row->hop;
-    __global real *line = (__global real *)(state + row->delay_line);
+    __global const struct row_partitioned *own = &row->own.partitioned;
+    __global real *line = (__global real *)(state + own->line);
     for (uint k = 0; k < row->blocks; k++) {
-        const uint block = row->block + k;
-        const uint age = row->age + min(k, ~row->age); /* saturates */
+        const uint block = (uint)row->block + k;
+        const uint age = (uint)min(row->block + k, (ulong)UINT_MAX);
         const uint slot = block & (slots - 1);
         window_load(z, input, output, row, k, log_points, true, shared);
         if (row->form == FORM_NONE) {
@@ -99,20 +100,18 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
             SYNC();
             continue;
         }
-        const uint partitions = min(row->edge_count, age / row->partition_blocks + 1);
+        const uint partitions = min(own->partitions, age / own->partition_blocks + 1);
         for (uint component = 0; component < row->components; component++) {
             __global const real *h =
-                (__global const real *)(spectra +
-                                        (component == 0 ? row->spectrum : row->spectrum_im));
-            products(z, line, h, points, slot, slots, row->partition_blocks, partitions);
+                (__global const real *)(spectra + (component == 0 ? own->re : own->im));
+            products(z, line, h, points, slot, slots, own->partition_blocks, partitions);
             window_inverse(z, table, log_points, radices, row, k);
             if (span == 0 || age < span) {
                 window_write(z, output, state, row, k, component, log_points);
             } else {
                 const uint plane = block / (uint)span & ((uint)tail_planes - 1);
                 __global const float *tail =
-                    state + row->planes +
-                    ((ulong)plane * row->components + component) * long_frames +
+                    state + own->tail + ((ulong)plane * row->components + component) * long_frames +
                     (block & ((uint)span - 1)) * row->hop;
                 write_with_tail(z, output, state, tail, row, k, component, log_points);
             }
@@ -126,17 +125,18 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
 /* Leaves unless this row is due at block k; W modulo 2^32, and from the item's first one on. */
 #define TAIL_GROUP                                                                                 \
     GROUP;                                                                                         \
-    const uint block = row->block + k;                                                             \
-    if (((block ^ row->width) & ((uint)span - 1)) != 0)                                            \
+    __global const struct row_partitioned *own = &row->own.partitioned;                            \
+    const uint block = (uint)row->block + k;                                                       \
+    if (((block ^ own->number) & ((uint)span - 1)) != 0)                                           \
         return;                                                                                    \
     SCRATCH real *z = POINTS;                                                                      \
     const uint long_block = block / (uint)span, slot = long_block & ((uint)tail_slots - 1);        \
-    __global real *line = (__global real *)(state + row->delay_line)
+    __global real *line = (__global real *)(state + own->line)
 
 __kernel void partitioned_tail_forward(ARGUMENTS, NUMBERS)
 {
     TAIL_GROUP;
-    const uint here = ((row->block & ((uint)span - 1)) + k) / (uint)span;
+    const uint here = (((uint)row->block & ((uint)span - 1)) + k) / (uint)span;
     window_load(z, input, output, row, here, log_points, false, shared);
     fft_forward(z, table, log_points, radices);
     for (uint v = ITEM; v < points; v += ITEMS)
@@ -146,14 +146,14 @@ __kernel void partitioned_tail_forward(ARGUMENTS, NUMBERS)
 __kernel void partitioned_tail_product(ARGUMENTS, NUMBERS)
 {
     TAIL_GROUP;
-    const uint age = row->age + min(k, ~row->age);
-    const uint partitions = min(row->edge_count, age / (uint)span);
+    const uint age = (uint)min(row->block + k, (ulong)UINT_MAX);
+    const uint partitions = min(own->partitions, age / (uint)span);
     const uint plane = (long_block + 1) & ((uint)tail_planes - 1), q = points * LANES;
     for (uint component = 0; component < row->components; component++) {
         __global const real *h =
-            (__global const real *)(spectra + (component == 0 ? row->spectrum : row->spectrum_im));
+            (__global const real *)(spectra + (component == 0 ? own->re : own->im));
         __global float *tail =
-            state + row->planes + ((ulong)plane * row->components + component) * row->hop;
+            state + own->tail + ((ulong)plane * row->components + component) * row->hop;
         products(z, line, h, points, slot, (uint)tail_slots, 1, partitions);
         SYNC();
         fft_inverse(z, table, log_points, radices);

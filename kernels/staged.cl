@@ -205,7 +205,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ro
     const uint again = t + zero;
     const float same = root + (float)zero;
     __global const float2 *h =
-        (__global const float2 *)(spectra + row->spectrum) + bin * POINTS + t;
+        (__global const float2 *)(spectra + row->own.filter.re) + bin * POINTS + t;
 #if COMPONENTS == 2
     float2 both[EACH];
     UNROLL
@@ -221,7 +221,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ro
     barrier(CLK_LOCAL_MEM_FENCE);
     if (row->components < 2)
         return;
-    h = (__global const float2 *)(spectra + row->spectrum_im) + bin * POINTS + t;
+    h = (__global const float2 *)(spectra + row->own.filter.im) + bin * POINTS + t;
     UNROLL
     for (uint j = 0; j < EACH; j++)
         x[j] = times(both[j], h[j * THREADS]);

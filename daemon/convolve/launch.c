@@ -133,7 +133,6 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         row->mask = ring->ring.frames - 1;
         row->start += start;
         row->blocks = blocks;
-        row->output += samples;
         row->output_byte += samples * sizeof(float);
         row->clips = row->clips == ROW_NONE ? ROW_NONE : row->clips + clips;
         row->report = rebuild || row->report == ROW_NONE ? ROW_NONE : row->report + reports;
@@ -142,10 +141,7 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
         row->decimate = decimate;
         row->kept = kept;
         row->kept_log = kept_log;
-        row->slot = (uint32_t)(first % plan->slots);
-        row->plane_slot = (uint32_t)(first % plan->plane_slots);
-        row->age = (uint32_t)least(first, UINT32_MAX);
-        row->block = (uint32_t)first;
+        row->block = first;
         if (rebuild)
             row->flags |= ROW_REBUILD;
         if (item->absent)

@@ -62,7 +62,6 @@ void results_of_row(const struct build *build, uint32_t output, struct row *row)
 {
     const struct plan *plan = build->plan;
     const struct result_format *results = &plan->info.results;
-    row->output_byte = row->output * plan->info.sample_bytes;
     if (result_format_native(results))
         return;
     const double scale = scale_of(results);

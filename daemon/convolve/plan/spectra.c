@@ -113,8 +113,6 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
     struct row row = {
         .report = (uint64_t)input * REPORT_FLOATS,
         .report_stride = spec->inputs * REPORT_FLOATS,
-        .spectrum = ROW_NONE,
-        .spectrum_im = ROW_NONE,
         .clips = ROW_NONE,
         .real_parts = ROW_NONE,
         .frame_bytes = spec->inputs * format->bytes,
@@ -123,14 +121,12 @@ struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, u
         .hop = spec->hop,
         .form = FORM_NONE,
         .gain = 1,
-        .slots = plan->slots,
-        .plane_slots = plan->plane_slots,
-        .partition_blocks = layout->partition_blocks,
         .components = 1,
     };
     if (layout->variant->overlap_add) {
         row.load_until = spec->hop;
-        row.plane_reach = spec->hop + layout->partition_taps - 1;
+        row.planes.slots = plan->plane_slots;
+        row.planes.reach = spec->hop + layout->partition_taps - 1;
     } else {
         row.start = spec->hop - layout->fft; /* modulo 2^32, as ring positions are */
         row.new_from = layout->fft - spec->hop;
@@ -180,9 +176,10 @@ uint32_t output_components(const struct build *build, uint32_t output)
 void row_to_output(const struct build *build, uint32_t output, struct row *row)
 {
     const struct plan_spec *spec = build->spec;
-    row->output = 0;
+    uint64_t sample = 0;
     for (uint32_t o = 0; o < output; o++)
-        row->output += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
+        sample += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
+    row->output_byte = sample * build->plan->info.sample_bytes;
     row->stride = build->plan->info.output_floats;
     row->form = row_form(spec->outputs[output]);
     row->components = output_components(build, output);

@@ -188,10 +188,11 @@ int direct_fill(struct build *build, struct problem *problem)
         *row = row_of_input(plan, spec, span->input);
         if (!span->silent)
             row_to_output(build, span->output, row);
-        row->edge_count = span->channels;
-        row->width = span->silent ? 1 : padded;
-        row->spectrum = place + (engine->lanes > 1 ? CONSTANTS_FLOATS : 0);
-        row->spectrum_im = row->spectrum + (uint64_t)padded * engine->lanes;
+        const uint64_t taps = place + (engine->lanes > 1 ? CONSTANTS_FLOATS : 0);
+        row->own.direct = (struct row_direct){.re = taps,
+                                              .im = taps + (uint64_t)padded * engine->lanes,
+                                              .taps = span->silent ? 1 : padded,
+                                              .channels = span->channels};
         if (!span->reports)
             row->report = ROW_NONE;
         for (uint32_t lane = 0; lane < engine->lanes; lane++)

@@ -125,14 +125,16 @@ int fused_rows(const struct build *build, struct row *rows)
     for (uint32_t i = 0; i < spec->inputs; i++) {
         struct row *row = &rows[i];
         *row = row_of_input(plan, spec, i);
-        row->spectrum = plan->spectra_offset / sizeof(float);
+        row->own.filter =
+            (struct row_filter){.re = plan->spectra_offset / sizeof(float), .im = ROW_NONE};
         if (heard[i] == NULL) {
             *row = idle_row(row);
             continue;
         }
         row_to_output(build, heard[i]->output, row);
-        row->spectrum = build->filters[heard[i]->taps].re;
-        row->spectrum_im = row->components == 2 ? build->filters[heard[i]->taps].im : ROW_NONE;
+        row->own.filter.re = build->filters[heard[i]->taps].re;
+        if (row->components == 2)
+            row->own.filter.im = build->filters[heard[i]->taps].im;
         row->gain = heard[i]->gain;
     }
     free(heard);

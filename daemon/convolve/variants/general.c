@@ -27,7 +27,12 @@ static void product_row(const struct build *build, uint32_t output, uint64_t lin
     *row = row_of_input(plan, spec, 0);
     row_to_output(build, output, row);
     row->report = ROW_NONE;
-    row->spectrum = (uint64_t)((const float *)(const void *)(edges + *used) - spectrum);
+    struct row_general *own = &row->own.general;
+    *own = (struct row_general){
+        .edges = (uint64_t)((const float *)(const void *)(edges + *used) - spectrum),
+        .slots = plan->slots,
+        .partition_blocks = plan->layout.partition_blocks,
+    };
     for (uint32_t e = 0; e < spec->edge_count; e++) {
         const struct edge *edge = &spec->edges[e];
         const struct filter_spectra *filter = &build->filters[edge->taps];
@@ -40,7 +45,7 @@ static void product_row(const struct build *build, uint32_t output, uint64_t lin
             .partitions = filter->partitions,
             .gain = edge->gain,
         };
-        row->edge_count++;
+        own->edge_count++;
     }
 }
 
@@ -63,7 +68,8 @@ int general_fill(struct build *build, struct problem *problem)
     for (uint32_t e = 0; e < spec->edge_count; e++) {
         struct row *row = &forward->rows[spec->edges[e].input];
         row->form = FORM_REAL;
-        row->delay_line = state + spec->edges[e].input * line_floats;
+        row->own.general.line = state + spec->edges[e].input * line_floats;
+        row->own.general.slots = plan->slots;
     }
 
     struct stage *product;

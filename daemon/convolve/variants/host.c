@@ -4,7 +4,7 @@
  * one a lane (host/lanes.h); of inputs that no output hears there are groups for their reports.
  *
  *     plan's piece of SPECTRUM:  spectra of group 0, 1, … [Q/8][8][2][W] · z [Q][2][W] · tables
- *     row.spectrum: the group's spectra, row.spectrum_im: its table
+ *     row.own.host: where the spectra, the table and z of the row's group lie
  *
  * Worker threads under engine->workers; host_run on the device thread.
  */
@@ -252,10 +252,10 @@ int host_fill(struct build *build, struct problem *problem)
         row->report = 0;
         row->stride = plan->info.output_floats;
         results_of_row(build, 0, row);
-        row->spectrum = plan->spectra_offset / sizeof(float) + g * fft * width;
-        row->spectrum_im =
-            plan->spectra_offset / sizeof(float) + tables + (uint64_t)g * TABLE_FLOATS;
-        row->planes = plan->spectra_offset / sizeof(float) + z;
+        const uint64_t base = plan->spectra_offset / sizeof(float);
+        row->own.host = (struct row_host){.spectra = base + g * fft * width,
+                                          .table = base + tables + (uint64_t)g * TABLE_FLOATS,
+                                          .points = base + z};
     }
 done:
     free(shape.components);
@@ -319,7 +319,7 @@ static void write_block(const struct host_table *table, const struct row *row, u
                         const float *z, uint32_t q, float *output)
 {
     struct wanted wanted = wanted_frames(row, k);
-    float *to = output + row->output + wanted.to * row->stride;
+    float *to = output + row->output_byte / sizeof *to + wanted.to * row->stride;
     for (uint32_t frame = wanted.first; frame < wanted.until; frame += row->decimate) {
         host_target_write(&table->target, lanes_of(table, row, k, z, q, frame), to);
         to += row->stride;
@@ -371,7 +371,7 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
     float *output = (float *)(void *)engine->output.host;
     const struct fft_plan *fft_plan = plan->fft_plan->plan;
     const struct host_table *table =
-        (const struct host_table *)(const void *)(spectrum + row->spectrum_im);
+        (const struct host_table *)(const void *)(spectrum + row->own.host.table);
     struct host_fft_plan walked = {
         .q = fft_plan->q,
         .passes = fft_plan->passes,
@@ -403,13 +403,13 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         .load_from = table->silent ? row->new_from : row->load_from,
         .load_until = row->load_until,
         .new_from = row->new_from,
-        .z = spectrum + row->planes,
+        .z = spectrum + row->own.host.points,
         .levels = &levels,
     };
     const struct host_walk walk = {
         .fft_plan = &walked,
-        .z = spectrum + row->planes,
-        .spectra = spectrum + row->spectrum,
+        .z = spectrum + row->own.host.points,
+        .spectra = spectrum + row->own.host.spectra,
     };
     for (uint32_t k = 0; k < row->blocks; k++) {
         read.start = row->start + k * row->hop;

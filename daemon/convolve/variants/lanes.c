@@ -344,15 +344,15 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
         }
         struct row *row = &stage->rows[g];
         *row = row_of_input(plan, spec, first);
-        row->width = shape->channels;
         row->components = shape->components;
         row->form = row_form(spec->outputs[0]);
-        row->output = spec->outputs[0] == OUTPUT_COMPLEX ? 2 * first : first;
+        row->output_byte =
+            (spec->outputs[0] == OUTPUT_COMPLEX ? 2 * first : first) * plan->info.sample_bytes;
         row->stride = plan->info.output_floats;
         results_of_row(build, first, row);
-        row->delay_line = base;
-        row->spectrum_im = base + place;
-        row->spectrum = base + place + constants_floats(shape);
+        row->own.lanes = (struct row_lanes){.spectra = base + place + constants_floats(shape),
+                                            .constants = base + place,
+                                            .twiddles = base};
     }
 done:
     fft_plan_free(fft_plan);

@@ -50,8 +50,8 @@ int local_fill(struct build *build, struct problem *problem)
         struct row *row = &stage->rows[stage->count++];
         *row = row_of_input(plan, spec, edge->input);
         row_to_output(build, edge->output, row);
-        row->spectrum = build->filters[edge->taps].re;
-        row->spectrum_im = build->filters[edge->taps].im;
+        row->own.filter = (struct row_filter){.re = build->filters[edge->taps].re,
+                                              .im = build->filters[edge->taps].im};
         row->gain = edge->gain;
         heard[edge->input] = true;
     }

@@ -42,7 +42,7 @@ static int gather(struct build *build, uint64_t planes, struct problem *problem)
         struct row *row = &producer->rows[i];
         if (row->form == FORM_NONE)
             continue;
-        row->planes = planes;
+        row->planes.first = planes;
         planes += (uint64_t)row->components * plan->plane_slots * plan->layout.fft;
         struct row *gathered = &stage->rows[stage->count++];
         *gathered = *row;

@@ -233,7 +233,7 @@ static struct row tail_row(const struct plan *plan, const struct row *head, uint
     row.load_from = row.new_from - (row.hop - 1);
     row.load_until = layout->tail.fft;
     row.report = ROW_NONE;
-    row.delay_line = line;
+    row.own.partitioned.line = line;
     return row;
 }
 
@@ -279,20 +279,24 @@ int partitioned_fill(struct build *build, struct problem *problem)
         struct row *row = &head->rows[head->count++];
         *row = row_of_input(plan, spec, edge->input);
         row_to_output(build, edge->output, row);
-        row->width = e;
         row->gain = edge->gain;
-        row->spectrum = filter->re;
-        row->spectrum_im = filter->im;
-        row->edge_count = parts(count, layout->partition_taps);
-        row->delay_line = state;
-        row->planes = state + places.head_floats + places.tail_floats;
+        row->own.partitioned = (struct row_partitioned){
+            .re = filter->re,
+            .im = filter->im,
+            .line = state,
+            .tail = state + places.head_floats + places.tail_floats,
+            .partitions = parts(count, layout->partition_taps),
+            .partition_blocks = layout->partition_blocks,
+            .number = e,
+        };
         heard[edge->input] = true;
         if (layout->tail.span > 0) {
-            const uint64_t skip = (uint64_t)row->edge_count * layout->fft;
+            const uint64_t skip = (uint64_t)row->own.partitioned.partitions * layout->fft;
             struct row tail = tail_row(plan, row, state + places.head_floats);
-            tail.edge_count = parts(taps->count - count, tail_taps(plan));
-            tail.spectrum = filter->re + skip;
-            tail.spectrum_im = filter->im == ROW_NONE ? ROW_NONE : filter->im + skip;
+            tail.own.partitioned.partitions = parts(taps->count - count, tail_taps(plan));
+            tail.own.partitioned.re = filter->re + skip;
+            if (filter->im != ROW_NONE)
+                tail.own.partitioned.im = filter->im + skip;
             forward->rows[forward->count++] = tail;
             product->rows[product->count++] = tail;
         }
