@@ -287,7 +287,7 @@ static void prepare(uv_work_t *work)
         return;
     int error = pipeline_make_plan(pipeline, &tunings->stream, &tunings->plan,
                                    &tunings->delay_frames, &tunings->taps_hash, problem);
-    if (error == 0 && tunings->wish.how == EXCHANGE_FADE)
+    if (error == 0 && tunings->wish.how == CHANGE_FADE)
         error = prepare_fade(tunings);
     if (error == 0) {
         error = stream_ring_prepare(pipeline->stream, tunings->plan, &tunings->ring, problem);
@@ -416,7 +416,7 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
     const char *taps_hash = keep_hash(tunings);
     if (taps_hash == NULL)
         return problem_set(&tunings->problem, ERROR_MEMORY, "out of memory");
-    const struct stream_exchange change = {
+    const struct stream_change change = {
         .plan = tunings->plan,
         .frame = pipeline_input_frame(pipeline, *frame),
         .delay_frames = tunings->delay_frames,
@@ -437,7 +437,7 @@ static int exchange(struct tunings *tunings, uint64_t *frame)
     t->raw_old = tunings->raw_old;
     t->raw_new = tunings->raw_new;
     t->pending = true;
-    int error = stream_exchange(pipeline->stream, &change);
+    int error = stream_change(pipeline->stream, &change);
     if (error != 0) {
         t->old = t->raw_old = t->raw_new = NULL;
         t->pending = false;
@@ -566,7 +566,7 @@ static int make_forms(struct tunings *tunings)
     uint32_t envelopes = 0;
     for (uint32_t o = 0; o < stream->output_count; o++)
         envelopes += stream->outputs[o] == OUTPUT_ENVELOPE;
-    if (tunings->wish.how != EXCHANGE_FADE ||
+    if (tunings->wish.how != CHANGE_FADE ||
         (envelopes == 0 && result_format_native(&stream->results)))
         return 0;
     tunings->raw_forms = calloc(stream->output_count, sizeof *tunings->raw_forms);

@@ -1,7 +1,7 @@
 /*
  * Tuning: gains, mutes and filters that OSC has set on a running stream, and how they get there: a
  * plan with other edges is prepared on a worker, then takes the place of the one in use at one
- * output frame (stream_exchange). Changes that come while one is under way wait in order; gains and
+ * output frame (stream_change). Changes that come while one is under way wait in order; gains and
  * mutes for the next block are made together. A change that is refused leaves everything as it was.
  *
  * Loop thread, but the preparation.
@@ -29,8 +29,8 @@ struct tuning_wish {
     const char *filter; /* TUNING_FILTER */
     bool at_given;
     uint64_t at_frame; /* output frame of the epoch, as results number them */
-    enum exchange_how how;
-    double fade_s;  /* EXCHANGE_FADE */
+    enum change_how how;
+    double fade_s;  /* CHANGE_FADE */
     uint64_t asker; /* handed back */
 };
 

@@ -267,11 +267,11 @@ static void on_mute(struct request *request)
 
 static const struct {
     const char *name;
-    enum exchange_how how;
+    enum change_how how;
 } how_table[] = {
-    {"fade", EXCHANGE_FADE},
-    {"hard", EXCHANGE_HARD},
-    {"clear", EXCHANGE_CLEAR},
+    {"fade", CHANGE_FADE},
+    {"hard", CHANGE_HARD},
+    {"clear", CHANGE_CLEAR},
 };
 
 enum { HOWS = sizeof how_table / sizeof *how_table, FADE_MS = 10, FADE_MAX_MS = 10000 };

@@ -119,7 +119,7 @@ static bool put(struct source *s, uint32_t frames)
 {
     long double elapsed_ns = (long double)s->place * 1e9L / (long double)s->spec.rate_hz;
     struct packet packet = {
-        .place = s->place,
+        .first_frame = s->place,
         .frames = frames,
         .flags = PACKET_CAPTURE,
         .payload = s->current->payload + (size_t)s->used * s->spec.frame_bytes,

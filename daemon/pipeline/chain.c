@@ -21,7 +21,7 @@ struct packet chain_packet(struct chain *chain, const struct result *result, int
     chain->begun = true;
     chain->epoch = result->epoch;
     return (struct packet){
-        .place = result->first_frame,
+        .first_frame = result->first_frame,
         .frames = result->frames,
         .flags = flags,
         .payload = (const uint8_t *)result->samples,

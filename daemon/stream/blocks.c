@@ -231,21 +231,21 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
     if (e == NULL || s->flight_next - s->flight_first == FLIGHTS_MAX)
         return 0;
     uint64_t change;
-    enum exchange_phase phase = exchange_follow(s, e, &change);
-    if (phase == EXCHANGE_WAITING)
+    enum change_phase phase = exchange_follow(s, e, &change);
+    if (phase == CHANGE_WAITING)
         return 0;
     uint64_t limit = ready_until(s, e);
-    if (phase != EXCHANGE_INSIDE && change < limit)
+    if (phase != CHANGE_INSIDE && change < limit)
         limit = change;
     uint64_t block = e->submitted / s->hop;
     uint64_t start = block * s->hop;
     uint32_t blocks = blocks_to_take(s, batch, limit - start, budget_ns, first);
-    if (phase == EXCHANGE_MIXING && blocks > 0)
+    if (phase == CHANGE_MIXING && blocks > 0)
         blocks = blocks_to_mix(s, batch, blocks);
     if (blocks == 0)
         return 0;
     bool inside = false; /* the exchange falls inside the one block taken */
-    if (phase == EXCHANGE_INSIDE && change < start + (uint64_t)blocks * s->hop) {
+    if (phase == CHANGE_INSIDE && change < start + (uint64_t)blocks * s->hop) {
         blocks = (uint32_t)((change - start) / s->hop);
         if (blocks == 0) {
             blocks = 1;
@@ -269,7 +269,7 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
         .fresh_until = e->base + end > s->fresh_until ? e->base + end : s->fresh_until,
         .absent = position - s->history < e->absent_until || end > e->head,
     };
-    bool mixed = phase == EXCHANGE_MIXING;
+    bool mixed = phase == CHANGE_MIXING;
     bool added = inside  ? add_exchange(s, batch, &item, (uint32_t)(change - start))
                  : mixed ? add_mixing(s, batch, &item)
                          : engine_batch_add(s->engine, batch, &item) == 0;

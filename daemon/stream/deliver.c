@@ -23,7 +23,7 @@ int64_t stream_capture_ns(const struct stream *s, const struct epoch *e, double 
                (int64_t)llround((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
     }
     *error_ns = clock_line_error_ns(&s->line);
-    return clock_line_time_ns(&s->line, (double)e->place_base + frame) + s->offset_ns;
+    return clock_line_time_ns(&s->line, (double)e->source_origin + frame) + s->offset_ns;
 }
 
 /* ---- what the first pass saw ------------------------------------------------------------- */

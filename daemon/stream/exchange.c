@@ -194,15 +194,15 @@ static void take_at_once(struct stream *s, struct epoch *e)
 }
 
 /* A cross-fade mixes floats: where the plans give others, it needs two that do. */
-static bool mixes_floats(const struct stream_exchange *x)
+static bool mixes_floats(const struct stream_change *x)
 {
     const struct plan *old = x->raw_old, *new = x->raw_new != NULL ? x->raw_new : x->plan;
-    return x->how != EXCHANGE_FADE ||
+    return x->how != CHANGE_FADE ||
            (result_format_native(&plan_info(new)->results) &&
             (old == NULL || result_format_native(&plan_info(old)->results)));
 }
 
-static bool is_alike(const struct stream *s, const struct stream_exchange *x)
+static bool is_alike(const struct stream *s, const struct stream_change *x)
 {
     const struct plan_info *now = plan_info(s->plan);
     const struct plan_info *next = plan_info(x->plan);
@@ -215,7 +215,7 @@ static bool is_alike(const struct stream *s, const struct stream_exchange *x)
            stream_history_of(next) <= (x->ring != NULL ? x->ring->history : s->history);
 }
 
-int stream_exchange(struct stream *s, const struct stream_exchange *exchange)
+int stream_change(struct stream *s, const struct stream_change *exchange)
 {
     if (s->next.plan != NULL || s->old_ring != NULL || exchange->frame < stream_next_frame(s) ||
         !is_alike(s, exchange) || (exchange->raw_old == NULL) != (exchange->raw_new == NULL))
@@ -227,7 +227,7 @@ int stream_exchange(struct stream *s, const struct stream_exchange *exchange)
     s->next = *exchange;
     s->exchange_epoch = e != NULL ? e->number : s->stats.epochs;
     s->exchange_begun = false;
-    s->exchange_forgets = exchange->how == EXCHANGE_CLEAR || exchange->ring != NULL;
+    s->exchange_forgets = exchange->how == CHANGE_CLEAR || exchange->ring != NULL;
     if (exchange->ring != NULL) {
         uint64_t history = exchange->ring->history;
         uint64_t at = e != NULL ? e->base + e->submitted : s->cleared_until;
@@ -265,7 +265,7 @@ static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t 
  * in flight. */
 static void forget(struct stream *s, struct epoch *e, uint64_t at)
 {
-    uint64_t until = e->base + (s->next.how == EXCHANGE_CLEAR ? at : 0);
+    uint64_t until = e->base + (s->next.how == CHANGE_CLEAR ? at : 0);
     uint64_t from = until - s->history - s->hop;
     if (s->cleared_until > s->ring->frames && from < s->cleared_until - s->ring->frames)
         from = s->cleared_until - s->ring->frames;
@@ -275,19 +275,19 @@ static void forget(struct stream *s, struct epoch *e, uint64_t at)
     s->fresh_until = from < s->fresh_until ? from : s->fresh_until;
     e->absent_until = e->absent_until > until ? e->absent_until : until;
     /* The part of a whole block that is left has been reported with the other. */
-    if (s->next.how == EXCHANGE_CLEAR && e->settled >= (at / s->hop + 1) * s->hop)
+    if (s->next.how == CHANGE_CLEAR && e->settled >= (at / s->hop + 1) * s->hop)
         e->cleared_frame = at;
 }
 
 static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
 {
     const struct plan_info *info = plan_info(s->next.plan);
-    uint32_t frames = s->next.how == EXCHANGE_FADE ? s->next.fade_frames : 1;
+    uint32_t frames = s->next.how == CHANGE_FADE ? s->next.fade_frames : 1;
     if (s->exchange_forgets)
         forget(s, e, at);
     if (of_epoch)
         ranges_add(&e->invalid, at, at + frames, INVALID_FILTER_CHANGE);
-    if (info->taps_longest > s->taps_longest || s->next.how == EXCHANGE_CLEAR)
+    if (info->taps_longest > s->taps_longest || s->next.how == CHANGE_CLEAR)
         flag_reach(s, e, at, info->taps_longest);
     if (info->taps_longest > s->taps_longest)
         s->taps_longest = info->taps_longest;
@@ -309,11 +309,11 @@ static void take_next_plan(struct stream *s)
         s->next.retired(s->next.context, old);
 }
 
-enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t *until)
+enum change_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t *until)
 {
     *until = UINT64_MAX;
     if (s->next.plan == NULL || e->number < s->exchange_epoch)
-        return EXCHANGE_NONE;
+        return CHANGE_NONE;
     bool of_epoch = e->number == s->exchange_epoch;
     uint64_t at = of_epoch ? s->next.frame : 0;
     if (e->submitted < at) {
@@ -321,20 +321,20 @@ enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t 
         /* Two plans can share a block's samples when these are of one kind. */
         bool shares =
             result_format_equal(&plan_info(s->plan)->results, &plan_info(s->next.plan)->results);
-        return s->next.how == EXCHANGE_HARD && !s->exchange_forgets && shares ? EXCHANGE_INSIDE
-                                                                              : EXCHANGE_NONE;
+        return s->next.how == CHANGE_HARD && !s->exchange_forgets && shares ? CHANGE_INSIDE
+                                                                            : CHANGE_NONE;
     }
     if (!s->exchange_begun) {
         if (s->exchange_forgets && s->flight_first != s->flight_next)
-            return EXCHANGE_WAITING;
+            return CHANGE_WAITING;
         begin(s, e, e->submitted > at ? e->submitted : at, of_epoch);
     }
-    if (s->next.how == EXCHANGE_FADE && of_epoch && e->submitted < at + s->next.fade_frames) {
+    if (s->next.how == CHANGE_FADE && of_epoch && e->submitted < at + s->next.fade_frames) {
         *until = at + s->next.fade_frames;
-        return EXCHANGE_MIXING;
+        return CHANGE_MIXING;
     }
     take_next_plan(s);
-    return EXCHANGE_NONE;
+    return CHANGE_NONE;
 }
 
 void exchange_inside(struct stream *s, struct epoch *e)

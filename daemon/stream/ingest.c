@@ -267,10 +267,10 @@ static uint64_t next_timeline(const struct stream *s, const struct packet *packe
     uint64_t least = last->timeline_base + last->output_end;
     uint64_t elapsed = 0;
     if ((!(packet->flags & PACKET_DISCONTINUITY) || packet->flags & PACKET_TIMED) &&
-        packet->place > last->place_base) {
-        elapsed = packet->place - last->place_base; /* the source's own count */
+        packet->first_frame > last->source_origin) {
+        elapsed = packet->first_frame - last->source_origin; /* the source's own count */
     } else {
-        double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->place_base);
+        double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->source_origin);
         double frames = (double)packet->frames + packet->frames_behind;
         double now_ns = (double)packet->receive_ns - frames * 1e9 / s->options.rate_hz;
         if (now_ns > begun_ns)
@@ -289,7 +289,7 @@ static bool count_is_no_clock(const struct stream *s, const struct packet *packe
     if (!s->options.records || packet->flags & PACKET_CAPTURE || !s->line.started)
         return false;
     int64_t expected_ns = clock_line_time_ns(
-        &s->line, (double)(packet->place + packet->frames + packet->frames_behind));
+        &s->line, (double)(packet->first_frame + packet->frames + packet->frames_behind));
     int64_t off_ns = packet->receive_ns - expected_ns;
     return (off_ns < 0 ? -off_ns : off_ns) > 4 * clock_line_error_ns(&s->line) + CLOCK_BREAK_NS;
 }
@@ -330,7 +330,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     *e = (struct epoch){
         .number = s->stats.epochs,
         .base = base,
-        .place_base = packet->place,
+        .source_origin = packet->first_frame,
         .timeline_base = timeline_base,
         .absent_until = base,
         .clock = CLOCK_SOURCE_RECEIVE,
@@ -426,10 +426,10 @@ static void inherit_ranges(struct stream *s, struct epoch *e, const struct packe
 {
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const struct invalid_range *range = &packet->invalid[i];
-        if (range->until <= e->place_base)
+        if (range->until <= e->source_origin)
             continue;
-        uint64_t from = range->from > e->place_base ? range->from - e->place_base : 0;
-        ranges_add(&e->invalid, from, range->until - e->place_base + s->taps_longest - 1,
+        uint64_t from = range->from > e->source_origin ? range->from - e->source_origin : 0;
+        ranges_add(&e->invalid, from, range->until - e->source_origin + s->taps_longest - 1,
                    range->cause);
     }
 }
@@ -438,8 +438,8 @@ static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
 {
     uint32_t flags = packet->flags | s->begin_flags;
     struct epoch *e = epoch_open(s);
-    bool jump = e != NULL && packet->place > e->place_base + e->head &&
-                packet->place - e->place_base - e->head > s->jump_max;
+    bool jump = e != NULL && packet->first_frame > e->source_origin + e->head &&
+                packet->first_frame - e->source_origin - e->head > s->jump_max;
     if (e != NULL && !jump && !(flags & (PACKET_DISCONTINUITY | PACKET_RECORD)))
         return e;
     if (e != NULL)
@@ -460,10 +460,10 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     struct epoch *e = epoch_for(s, packet);
     if (e == NULL)
         return VERDICT_OUT_OF_WINDOW;
-    if (packet->place < e->place_base)
+    if (packet->first_frame < e->source_origin)
         return VERDICT_LATE; /* from before the epoch: never part of its timeline */
 
-    uint64_t from = packet->place - e->place_base;
+    uint64_t from = packet->first_frame - e->source_origin;
     uint64_t until = from + packet->frames;
     if (until > e->head && !stream_make_room(s, e->base + until)) {
         s->overload_debt += packet->frames;
@@ -504,7 +504,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     if (late > 0)
         reattribute_late(s, e, from, until);
     if (placed > 0) {
-        clock_line_add(&s->line, packet->place + packet->frames + packet->frames_behind,
+        clock_line_add(&s->line, packet->first_frame + packet->frames + packet->frames_behind,
                        packet->receive_ns);
         if (!e->capture_known)
             e->clock = packet->clock;
@@ -550,10 +550,10 @@ uint64_t stream_room(const struct stream *s)
 uint8_t *stream_vacant(const struct stream *s, uint64_t place, uint64_t *frames)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
-    if (e == NULL || s->stopping || s->begin_flags != 0 || place < e->place_base ||
-        place - e->place_base < e->head)
+    if (e == NULL || s->stopping || s->begin_flags != 0 || place < e->source_origin ||
+        place - e->source_origin < e->head)
         return NULL;
-    uint64_t position = e->base + (place - e->place_base);
+    uint64_t position = e->base + (place - e->source_origin);
     uint64_t limit = stream_low(s) + s->ring->frames;
     uint64_t slot = position & (s->ring->frames - 1);
     if (position + *frames > limit)

@@ -51,7 +51,7 @@ struct block_times {
 struct epoch {
     uint64_t number, record;
     uint64_t base;          /* ring position of frame 0 */
-    uint64_t place_base;    /* the source's number of frame 0 */
+    uint64_t source_origin; /* the source's number of frame 0 */
     uint64_t timeline_base; /* timeline number of frame 0, a multiple of `decimate` */
     uint64_t head;          /* first frame after the newest received */
     uint64_t settled;       /* frames below are present or given up */
@@ -125,8 +125,8 @@ struct stream {
     struct plan *plan;
     uint32_t taps_longest;
     double delay_frames;
-    const char *taps_hash;       /* of `plan`, once exchanged */
-    struct stream_exchange next; /* its plan NULL: no exchange pending */
+    const char *taps_hash;     /* of `plan`, once exchanged */
+    struct stream_change next; /* its plan NULL: no exchange pending */
     uint64_t exchange_epoch;
     bool exchange_begun;          /* its frame has been reached, what it makes invalid is flagged */
     bool exchange_forgets;        /* presence bits before its frame are to be cleared first */
@@ -239,15 +239,15 @@ int stream_ring_make(struct engine *engine, const struct stream_options *options
                      struct problem *problem);
 
 /* Where epoch e, submitted up to e->submitted, stands in the pending exchange. */
-enum exchange_phase {
-    EXCHANGE_NONE,    /* the plan in use goes on, up to *until */
-    EXCHANGE_INSIDE,  /* the same, but the block that *until lies in is for both plans */
-    EXCHANGE_MIXING,  /* both plans compute, up to *until */
-    EXCHANGE_WAITING, /* nothing may be submitted before what is in flight has come back */
+enum change_phase {
+    CHANGE_NONE,    /* the plan in use goes on, up to *until */
+    CHANGE_INSIDE,  /* the same, but the block that *until lies in is for both plans */
+    CHANGE_MIXING,  /* both plans compute, up to *until */
+    CHANGE_WAITING, /* nothing may be submitted before what is in flight has come back */
 };
 
 /* Takes the new plan into use when its frame has come. */
-enum exchange_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t *until);
+enum change_phase exchange_follow(struct stream *s, struct epoch *e, uint64_t *until);
 /* The frame of the exchange lies inside the item just submitted: flags it, and the new plan goes
  * on. */
 void exchange_inside(struct stream *s, struct epoch *e);

@@ -31,16 +31,6 @@ const char *clock_source_name(enum clock_source source)
     return NAME_OF(names, source);
 }
 
-const char *verdict_name(enum verdict verdict)
-{
-    static const char *const names[] = {
-#define X(name, text) [VERDICT_##name] = text,
-        VERDICT_TABLE(X)
-#undef X
-    };
-    return NAME_OF(names, verdict);
-}
-
 const char *stage_name(enum stage stage)
 {
     static const char *const names[] = {

@@ -60,14 +60,13 @@ enum packet_flags {
     PACKET_RECORD = 2,        /* begins a new record (a new epoch with a record number) */
     PACKET_LAST = 4,          /* ends the epoch: the tail follows */
     PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
-    PACKET_LATE = 16,         /* came after its place was given up; counted only */
     PACKET_TIMED =
         32, /* places go on by elapsed time, also over jumps: the timeline follows them */
     PACKET_RESULT = 64, /* the payload lies in a batch of an engine: another stream's results */
 };
 
 struct packet {
-    uint64_t place; /* frame number of the first frame, in the source's 64-bit numbering */
+    uint64_t first_frame; /* its 64-bit number, as the source counts */
     uint32_t frames;
     uint32_t flags;         /* enum packet_flags */
     const uint8_t *payload; /* frames · frame_bytes bytes, the wire's format */
@@ -77,25 +76,18 @@ struct packet {
     int64_t capture_ns;                  /* realtime of the first frame when PACKET_CAPTURE */
     enum clock_source clock;             /* TRAIN: receive_ns covers several datagrams */
     int64_t clock_error_ns;              /* bound, when PACKET_CAPTURE */
-    const struct invalid_range *invalid; /* in the same numbering as place; chains */
+    const struct invalid_range *invalid; /* in the same numbering; chains */
     uint32_t invalid_count;
 };
 
-/* What became of a packet: the source counts it under the same name. */
-#define VERDICT_TABLE(X)                                                                           \
-    X(ACCEPTED, "accepted")           /* at least one frame was new */                             \
-    X(DUPLICATE, "duplicate")         /* every frame was there already */                          \
-    X(LATE, "late")                   /* every frame's place had been given up */                  \
-    X(OUT_OF_WINDOW, "out of window") /* beyond what the ring can hold */                          \
-    X(REFUSED, "refused")             /* the stream is stopping */
-
+/* What became of a packet; the source counts it under the same name. */
 enum verdict {
-#define X(name, text) VERDICT_##name,
-    VERDICT_TABLE(X)
-#undef X
-        VERDICTS,
+    VERDICT_ACCEPTED,      /* at least one frame was new */
+    VERDICT_DUPLICATE,     /* every frame was there already */
+    VERDICT_LATE,          /* every frame had been given up */
+    VERDICT_OUT_OF_WINDOW, /* beyond what the ring can hold */
+    VERDICT_REFUSED,       /* the stream is stopping */
+    VERDICTS,
 };
-
-const char *verdict_name(enum verdict verdict);
 
 #endif

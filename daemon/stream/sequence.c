@@ -100,7 +100,7 @@ static struct distance measure(const struct sequence *s, const struct sequence_n
 {
     struct distance distance;
     if (s->options.timestamp_bits != 0) {
-        uint32_t end = (uint32_t)(newest->place + newest->frames);
+        uint32_t end = (uint32_t)(newest->first_frame + newest->frames);
         distance.frames = (int32_t)((uint32_t)packet->timestamp - end);
         /* 16 bits of sequence number wrap within a second: the time stamp says which lap it is. */
         double expected = 1.0 + (double)distance.frames / s->frames_per_packet;
@@ -176,7 +176,7 @@ static int64_t elapsed_frames(const struct sequence *s, const struct sequence_pa
 static struct judged judge_jump(const struct sequence *s, const struct sequence_packet *packet,
                                 const struct distance *distance, bool ambiguous)
 {
-    uint64_t end = s->newest.place + s->newest.frames;
+    uint64_t end = s->newest.first_frame + s->newest.frames;
     bool records = s->options.records;
     /* A step beyond max dropout asks for a second packet, which every jump needs; what it is then
      * is max gap's to say. */
@@ -218,7 +218,7 @@ static struct judged judge(const struct sequence *s, const struct sequence_packe
         judged.kind = FORWARD;
         return judged;
     }
-    uint64_t place = s->newest.place + s->newest.frames + (uint64_t)distance.frames;
+    uint64_t place = s->newest.first_frame + s->newest.frames + (uint64_t)distance.frames;
     bool skipped = records && next && distance.frames > 0; /* nothing lost: the sender's own jump */
     if (!ambiguous && !skipped && explained_forward(&distance) &&
         distance.frames <= window_frames(s))
@@ -246,7 +246,7 @@ static void hold(struct sequence *s, const struct sequence_packet *packet, struc
 {
     s->holding = true;
     s->held = *packet;
-    s->held_place = judged.place;
+    s->held_first_frame = judged.place;
     s->held_flags = judged.flags;
 }
 
@@ -269,10 +269,10 @@ static void commit(struct sequence *s, const struct sequence_packet *packet, uin
 
 static void release_held(struct sequence *s, struct sequence_step *step)
 {
-    commit(s, &s->held, s->held_place, s->held_flags);
+    commit(s, &s->held, s->held_first_frame, s->held_flags);
     s->holding = false;
     step->held = HELD_RELEASE;
-    step->held_place = s->held_place;
+    step->held_first_frame = s->held_first_frame;
     step->held_flags = s->held_flags;
 }
 
@@ -314,7 +314,7 @@ static void decide_held(struct sequence *s, struct sequence_step *step)
     }
     commit(s, &s->held, judged.place, judged.flags);
     step->held = HELD_RELEASE_AFTER;
-    step->held_place = judged.place;
+    step->held_first_frame = judged.place;
     step->held_flags = judged.flags;
 }
 
@@ -349,7 +349,7 @@ struct sequence_step sequence_next(struct sequence *s, const struct sequence_pac
         return step;
     }
     step.verdict = SEQUENCE_ACCEPT;
-    step.place = judged.place;
+    step.first_frame = judged.place;
     step.flags = judged.flags;
     if (judged.kind == FORWARD) {
         commit(s, packet, judged.place, judged.flags);

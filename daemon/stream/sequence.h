@@ -70,10 +70,10 @@ enum sequence_held {
 
 struct sequence_step {
     enum sequence_verdict verdict;
-    uint64_t place; /* ACCEPT: 64-bit frame number of this packet */
-    uint32_t flags; /* PACKET_DISCONTINUITY, PACKET_RECORD */
+    uint64_t first_frame; /* ACCEPT: 64-bit number of its first frame */
+    uint32_t flags;       /* PACKET_DISCONTINUITY, PACKET_RECORD */
     enum sequence_held held;
-    uint64_t held_place; /* HELD_RELEASE, HELD_RELEASE_AFTER */
+    uint64_t held_first_frame; /* HELD_RELEASE, HELD_RELEASE_AFTER */
     uint32_t held_flags;
     bool held_unproven; /* HELD_REJECT: it was the first of a sender, not a jump */
 };
@@ -81,7 +81,7 @@ struct sequence_step {
 /* The newest packet of one run of numbers. */
 struct sequence_newest {
     uint64_t sequence; /* as on the wire */
-    uint64_t place;    /* of its first frame */
+    uint64_t first_frame;
     uint32_t frames;
     int64_t receive_ns;
 };
@@ -93,7 +93,7 @@ struct sequence {
     double frames_per_packet; /* smoothed */
     bool holding;
     struct sequence_packet held;
-    uint64_t held_place;
+    uint64_t held_first_frame;
     uint32_t held_flags;
     bool has_previous; /* before the last discontinuity, while reordered packets may come */
     struct sequence_newest previous;

@@ -93,19 +93,19 @@ void stream_lost(struct stream *stream, uint64_t frames, enum invalid_cause caus
 bool stream_drained(const struct stream *stream);
 
 /* From frame x of the current epoch on another plan is used. What lies between: */
-enum exchange_how {
-    EXCHANGE_HARD,  /* nothing: frame x comes from the new plan and its true history */
-    EXCHANGE_FADE,  /* frames x … x + F - 1 mix both: (1 - w) old + w new, w a raised cosine */
-    EXCHANGE_CLEAR, /* the new plan sees silence before frame x, as at an epoch's start */
+enum change_how {
+    CHANGE_HARD,  /* nothing: frame x comes from the new plan and its true history */
+    CHANGE_FADE,  /* frames x … x + F - 1 mix both: (1 - w) old + w new, w a raised cosine */
+    CHANGE_CLEAR, /* the new plan sees silence before frame x, as at an epoch's start */
 };
 
-struct stream_exchange {
+struct stream_change {
     struct plan
         *plan; /* same inputs, hop, output floats and kept frames; results as before, or floats */
     uint64_t frame; /* x, at the input's rate */
     double delay_frames;
     const char *taps_hash; /* handed on with results, see there; may be NULL */
-    enum exchange_how how;
+    enum change_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
     /* FADE where an output is an envelope or results are no floats: the plan in use and the new one
      * with floats, and complex outputs in place of envelopes, which are taken after the mix; else
@@ -122,7 +122,7 @@ struct stream_exchange {
 
 /* ERROR_ARGUMENT when the frame has already been submitted, an exchange is pending, or the plan is
  * not alike. */
-int stream_exchange(struct stream *stream, const struct stream_exchange *exchange);
+int stream_change(struct stream *stream, const struct stream_change *exchange);
 
 /* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. WORKER. */
 struct stream_ring;

@@ -446,7 +446,7 @@ static inline enum verdict put(int epoch, uint64_t first, uint32_t frames, uint6
                                uint32_t flags)
 {
     struct packet packet = {
-        .place = place,
+        .first_frame = place,
         .frames = frames,
         .flags = flags,
         .payload = (const uint8_t *)world->sent[epoch][first],

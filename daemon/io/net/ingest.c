@@ -166,7 +166,7 @@ static void release(struct ingest *in, struct sender *sender, uint64_t place, ui
     assert(sender->holding);
     sender->holding = false;
     in->ledger.held--;
-    sender->held.place = place;
+    sender->held.first_frame = place;
     sender->held.flags = flags;
     put(in, &sender->held);
 }
@@ -245,7 +245,7 @@ static struct sequence_newest newest_of(const struct ingest *in)
     const struct sender *followed = &in->senders[0];
     if (in->protocol->sequence_bits != 0)
         return followed->sequence.newest;
-    return (struct sequence_newest){.place = in->next_place - in->last_frames,
+    return (struct sequence_newest){.first_frame = in->next_place - in->last_frames,
                                     .frames = in->last_frames};
 }
 
@@ -260,7 +260,7 @@ unsigned ingest_guess(const struct ingest *in, struct receive_guess *guesses, un
     if (in->last_header_bytes + payload_bytes >= HELD_BYTES)
         return 0;
     uint64_t frames = (uint64_t)most * newest.frames;
-    uint8_t *at = in->host.vacant(in->host.context, newest.place + newest.frames, &frames);
+    uint8_t *at = in->host.vacant(in->host.context, newest.first_frame + newest.frames, &frames);
     if (at == NULL)
         return 0;
     unsigned count = (unsigned)(frames / newest.frames);
@@ -286,7 +286,7 @@ bool ingest_came_true(const struct ingest *in, const struct receive_guess *guess
         fields.payload_bytes != guess->payload_bytes || fields.marker ||
         !is_from(in, &in->senders[0], fields.ssrc, received))
         return false;
-    uint64_t place = newest.place + (1 + (uint64_t)number) * newest.frames;
+    uint64_t place = newest.first_frame + (1 + (uint64_t)number) * newest.frames;
     uint64_t sequence = newest.sequence + 1 + number;
     uint64_t mask = protocol->sequence_bits == 16 ? UINT16_MAX : UINT64_MAX;
     return (protocol->sequence_bits == 0 || ((fields.sequence ^ sequence) & mask) == 0) &&
@@ -301,11 +301,11 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
 {
     uint32_t held_flags = step->held_flags | (changed ? PACKET_DISCONTINUITY : 0);
     if (step->held == HELD_RELEASE)
-        release(in, sender, step->held_place, held_flags);
+        release(in, sender, step->held_first_frame, held_flags);
     else if (step->held == HELD_REJECT)
         reject_held(in, sender, step->held_unproven ? stranger(in, sender) : REJECT_JUMP);
 
-    packet->place = step->place;
+    packet->first_frame = step->first_frame;
     packet->flags = step->flags;
     switch (step->verdict) {
     case SEQUENCE_ACCEPT:
@@ -322,7 +322,7 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
         break;
     }
     if (step->held == HELD_RELEASE_AFTER)
-        release(in, sender, step->held_place, step->held_flags);
+        release(in, sender, step->held_first_frame, step->held_flags);
 }
 
 /* A train was dropped before this packet: the frames that are missing before it were in there. A
@@ -331,9 +331,9 @@ static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
                       const struct sequence_step *step)
 {
     bool released = step->held == HELD_RELEASE;
-    uint64_t place = released ? step->held_place : step->place;
+    uint64_t place = released ? step->held_first_frame : step->first_frame;
     uint32_t flags = released ? step->held_flags : step->flags;
-    uint64_t expected = newest->place + newest->frames;
+    uint64_t expected = newest->first_frame + newest->frames;
     if (!released && step->verdict != SEQUENCE_ACCEPT)
         return;
     in->blame_next_gap = false;
@@ -385,7 +385,7 @@ static void place_headerless(struct ingest *in, const struct received *received,
         sender->from = *received->from;
     }
     sender->last_ns = packet->receive_ns;
-    packet->place = in->next_place;
+    packet->first_frame = in->next_place;
     packet->flags = in->next_flags;
     in->next_place += packet->frames;
     in->next_flags = 0;

@@ -96,7 +96,7 @@ static void put(struct source *source, const struct sound_period *period, const 
     source->next = place + period->frames;
     add_time(source, period, place);
     struct packet packet = {
-        .place = place,
+        .first_frame = place,
         .frames = period->frames,
         .flags = PACKET_CAPTURE | PACKET_TIMED,
         .payload = bytes,

@@ -32,7 +32,7 @@ static void a_result_keeps_its_place_times_and_ranges(void **state)
     struct chain chain = {0};
     struct result result = result_of(0, 64, RESULT_EPOCH_START);
     struct packet packet = chain_packet(&chain, &result, 10000);
-    assert_int_equal(packet.place, 64);
+    assert_int_equal(packet.first_frame, 64);
     assert_int_equal(packet.frames, 8);
     assert_ptr_equal(packet.payload, samples);
     assert_int_equal(packet.receive_ns, 564);

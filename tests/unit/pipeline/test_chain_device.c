@@ -134,7 +134,7 @@ static void run(const struct test_signal *signal, bool by_host, bool gap, struct
         if (frames > FRAMES - n)
             frames = (uint32_t)(FRAMES - n);
         const struct packet packet = {
-            .place = n,
+            .first_frame = n,
             .frames = frames,
             .payload = signal->bytes + n * CHANNELS * signal->format.bytes,
             .receive_ns = (int64_t)n * 1000,

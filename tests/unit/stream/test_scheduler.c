@@ -197,7 +197,7 @@ static void feed_put(struct feed *feed, uint32_t frames)
         frames = NOISE_FRAMES - at;
     int64_t now_ns = clock_monotonic_ns();
     const struct packet packet = {
-        .place = feed->frames,
+        .first_frame = feed->frames,
         .frames = frames,
         .payload = (const uint8_t *)(feed->noise + (size_t)at * feed->channels),
         .receive_ns = now_ns,
@@ -334,10 +334,10 @@ static void start_b(uv_work_t *work, int status)
     feed_open(&visit->b, &visit->house, "b");
     visit->exchange = 12345;
     assert_int_equal(
-        stream_exchange(visit->b.stream, &(struct stream_exchange){.plan = visit->b_next,
-                                                                   .frame = visit->exchange,
-                                                                   .retired = on_retired,
-                                                                   .context = visit}),
+        stream_change(visit->b.stream, &(struct stream_change){.plan = visit->b_next,
+                                                               .frame = visit->exchange,
+                                                               .retired = on_retired,
+                                                               .context = visit}),
         0);
     visit->phase = 1;
 }

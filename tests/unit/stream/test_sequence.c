@@ -203,14 +203,14 @@ static void run_scenario(const struct scenario *scenario, uint16_t sequence0, ui
             what = "fate of the held packet";
         else if (step.verdict == A && step.flags != row->flags)
             what = "flags";
-        else if (step.verdict == A && step.place != expected_place(row, timestamp0))
+        else if (step.verdict == A && step.first_frame != expected_place(row, timestamp0))
             what = "place";
         else if ((step.held == RELEASE || step.held == AFTER) && step.held_flags != row->held_flags)
             what = "flags of the held packet";
         else if (step.held == RELEASE || step.held == AFTER) {
             struct row of_held = *held;
             of_held.anew = row->anew;
-            if (step.held_place != expected_place(&of_held, timestamp0))
+            if (step.held_first_frame != expected_place(&of_held, timestamp0))
                 what = "place of the held packet";
         }
         if (what != NULL)
@@ -259,18 +259,19 @@ static void test_numbered(void **state)
     assert_int_equal(step.verdict, SEQUENCE_HOLD);
     step = next64(&sequence, 8, 100);
     assert_int_equal(step.held, HELD_RELEASE);
-    assert_int_equal(step.held_place, SEQUENCE_ORIGIN + 700);
-    assert_int_equal(step.place, SEQUENCE_ORIGIN + 800);
-    assert_int_equal(next64(&sequence, 11, 100).place, SEQUENCE_ORIGIN + 1100);
-    assert_int_equal(next64(&sequence, 10, 100).place, SEQUENCE_ORIGIN + 1000);
-    assert_int_equal(next64(&sequence, 12, 40).place, SEQUENCE_ORIGIN + 1200); /* a short one */
-    assert_int_equal(next64(&sequence, 13, 100).place, SEQUENCE_ORIGIN + 1240);
+    assert_int_equal(step.held_first_frame, SEQUENCE_ORIGIN + 700);
+    assert_int_equal(step.first_frame, SEQUENCE_ORIGIN + 800);
+    assert_int_equal(next64(&sequence, 11, 100).first_frame, SEQUENCE_ORIGIN + 1100);
+    assert_int_equal(next64(&sequence, 10, 100).first_frame, SEQUENCE_ORIGIN + 1000);
+    assert_int_equal(next64(&sequence, 12, 40).first_frame,
+                     SEQUENCE_ORIGIN + 1200); /* a short one */
+    assert_int_equal(next64(&sequence, 13, 100).first_frame, SEQUENCE_ORIGIN + 1240);
     /* A gap, held and confirmed. */
     assert_int_equal(next64(&sequence, 64, 100).verdict, SEQUENCE_HOLD);
     step = next64(&sequence, 65, 100);
     assert_int_equal(step.held, HELD_RELEASE);
     assert_int_equal(step.held_flags, 0);
-    assert_int_equal(step.held_place, SEQUENCE_ORIGIN + 1340 + 50 * 100);
+    assert_int_equal(step.held_first_frame, SEQUENCE_ORIGIN + 1340 + 50 * 100);
     /* Forgeries at every end of the range, then a restart at zero. */
     static const uint64_t wild[] = {0,
                                     1,
@@ -291,8 +292,8 @@ static void test_numbered(void **state)
     assert_int_equal(next64(&sequence, 0, 100).verdict, SEQUENCE_HOLD);
     step = next64(&sequence, 1, 100);
     assert_int_equal(step.held_flags, PACKET_DISCONTINUITY);
-    assert_int_equal(step.held_place, SEQUENCE_ORIGIN);
-    assert_int_equal(step.place, SEQUENCE_ORIGIN + 100);
+    assert_int_equal(step.held_first_frame, SEQUENCE_ORIGIN);
+    assert_int_equal(step.first_frame, SEQUENCE_ORIGIN + 100);
 }
 
 /* ---- time decides what a time stamp cannot ----------------------------------------------- */
@@ -315,7 +316,7 @@ static void test_silence_longer_than_a_lap(void **state)
     struct sequence_step step = sequence_next(&sequence, &packet);
     assert_int_equal(step.verdict, SEQUENCE_ACCEPT);
     assert_int_equal(step.flags, PACKET_RECORD);
-    assert_int_equal(step.place, SEQUENCE_ORIGIN + 4000000100u + UINT64_C(10000000000) + 777);
+    assert_int_equal(step.first_frame, SEQUENCE_ORIGIN + 4000000100u + UINT64_C(10000000000) + 777);
 
     /* Without records: no gap is made of it. */
     options.records = false;
@@ -420,11 +421,11 @@ static void arrive(struct simulation *sim, const struct weather *weather, const 
     sim->forged += a->forged;
     struct sequence_step step = sequence_next(&sim->sequence, &a->packet);
     if (step.held == HELD_RELEASE)
-        placed(sim, weather, &sim->held, step.held_place, step.held_flags);
+        placed(sim, weather, &sim->held, step.held_first_frame, step.held_flags);
     if (step.verdict == SEQUENCE_ACCEPT)
-        placed(sim, weather, a, step.place, step.flags);
+        placed(sim, weather, a, step.first_frame, step.flags);
     if (step.held == HELD_RELEASE_AFTER)
-        placed(sim, weather, &sim->held, step.held_place, step.held_flags);
+        placed(sim, weather, &sim->held, step.held_first_frame, step.held_flags);
     if (step.held == HELD_REJECT) {
         sim->rejected++;
         if (!sim->held.forged && weather->reorder == 0)

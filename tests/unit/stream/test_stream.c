@@ -300,7 +300,7 @@ static void test_one_stamp_covers_a_train(void **state)
     for (uint32_t i = 0; i < PACKETS; i++) {
         if (i % TRAIN == 0)
             world->now_ns += TRAIN * PACKET * 1000;
-        struct packet packet = {.place = i * PACKET,
+        struct packet packet = {.first_frame = i * PACKET,
                                 .frames = PACKET,
                                 .frames_behind = (TRAIN - 1 - i % TRAIN) * PACKET,
                                 .payload = (const uint8_t *)world->sent[0][i * PACKET],
@@ -359,7 +359,7 @@ static void test_vacant_slots(void **state)
         if (frames >= 50) {
             in_one_piece++;
             memcpy(at, world->sent[0][total], 50 * sizeof world->sent[0][0]);
-            struct packet packet = {.place = total,
+            struct packet packet = {.first_frame = total,
                                     .frames = 50,
                                     .payload = at,
                                     .receive_ns = world->now_ns,

@@ -268,9 +268,9 @@ static void test_room_counts_kept_frames(void **state)
 
 static int exchange_at_50(void)
 {
-    return stream_exchange(
+    return stream_change(
         world->stream,
-        &(struct stream_exchange){.plan = &world->other, .frame = 50, .delay_frames = 18});
+        &(struct stream_change){.plan = &world->other, .frame = 50, .delay_frames = 18});
 }
 
 /* Plans that keep other frames cannot take over in mid-stream. */

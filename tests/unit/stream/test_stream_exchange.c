@@ -37,13 +37,13 @@ static void put_all(uint64_t n, uint32_t frames)
 }
 
 /* Pieces of `piece` frames, `complete` batches after each; the exchange is asked for after 320. */
-static void play(const struct stream_exchange *exchange, uint32_t piece, int complete)
+static void play(const struct stream_change *exchange, uint32_t piece, int complete)
 {
     retired = 0;
     bool asked = false;
     for (uint64_t n = 0; n < FRAMES; n += piece) {
         if (n >= 320 && !asked) {
-            assert_int_equal(stream_exchange(world->stream, exchange), 0);
+            assert_int_equal(stream_change(world->stream, exchange), 0);
             asked = true;
         }
         uint64_t rest = FRAMES - n;
@@ -78,11 +78,11 @@ static void test_fade(void **state)
     for (size_t i = 0; i < sizeof fades / sizeof fades[0]; i++) {
         struct stream_options options = default_options();
         world_open(&options);
-        const struct stream_exchange exchange = {.plan = &world->other,
-                                                 .frame = 1000 + fades[i].at,
-                                                 .how = EXCHANGE_FADE,
-                                                 .fade_frames = fades[i].fade,
-                                                 .retired = on_retired};
+        const struct stream_change exchange = {.plan = &world->other,
+                                               .frame = 1000 + fades[i].at,
+                                               .how = CHANGE_FADE,
+                                               .fade_frames = fades[i].fade,
+                                               .retired = on_retired};
         play(&exchange, fades[i].piece, fades[i].complete);
         for (uint64_t n = 0; n < FRAMES; n++) {
             double w = weight(n, exchange.frame, exchange.fade_frames);
@@ -111,14 +111,14 @@ static void test_fade_is_the_same_in_any_batches(void **state)
         struct stream_options options = default_options();
         options.live = false;
         world_open(&options);
-        const struct stream_exchange exchange = {.plan = &world->other,
-                                                 .frame = 700,
-                                                 .how = EXCHANGE_FADE,
-                                                 .fade_frames = 500,
-                                                 .retired = on_retired};
+        const struct stream_change exchange = {.plan = &world->other,
+                                               .frame = 700,
+                                               .how = CHANGE_FADE,
+                                               .fade_frames = 500,
+                                               .retired = on_retired};
         retired = 0;
         put(0, 0, 32, 0, 0);
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
         for (uint64_t n = 32; n < 2000; n += runs[i].piece) {
             put_all(n, (uint32_t)(2000 - n < runs[i].piece ? 2000 - n : runs[i].piece));
             turn(runs[i].complete);
@@ -155,15 +155,15 @@ static void test_envelope_after_the_fade(void **state)
     raw_new = world->other;
     make_complex(&raw_old, OUTPUT_COMPLEX, 31);
     make_complex(&raw_new, OUTPUT_COMPLEX, 32);
-    const struct stream_exchange exchange = {.plan = &world->other,
-                                             .frame = 777,
-                                             .how = EXCHANGE_FADE,
-                                             .fade_frames = 300,
-                                             .raw_old = &raw_old,
-                                             .raw_new = &raw_new,
-                                             .forms = forms,
-                                             .forms_count = CHANNELS,
-                                             .retired = on_retired};
+    const struct stream_change exchange = {.plan = &world->other,
+                                           .frame = 777,
+                                           .how = CHANGE_FADE,
+                                           .fade_frames = 300,
+                                           .raw_old = &raw_old,
+                                           .raw_new = &raw_new,
+                                           .forms = forms,
+                                           .forms_count = CHANNELS,
+                                           .retired = on_retired};
     play(&exchange, 60, 2);
     for (uint64_t n = 0; n < FRAMES; n++) {
         double w = weight(n, 777, 300);
@@ -199,10 +199,8 @@ static void test_clear(void **state)
     for (size_t i = 0; i < 2 * sizeof at / sizeof at[0]; i++) {
         struct stream_options options = default_options();
         world_open(&options);
-        const struct stream_exchange exchange = {.plan = &world->other,
-                                                 .frame = at[i / 2],
-                                                 .how = EXCHANGE_CLEAR,
-                                                 .retired = on_retired};
+        const struct stream_change exchange = {
+            .plan = &world->other, .frame = at[i / 2], .how = CHANGE_CLEAR, .retired = on_retired};
         play(&exchange, i % 2 ? 60 : 512, 1 + (int)(i % 3));
         for (uint64_t n = 0; n < FRAMES; n++) {
             for (int c = 0; c < CHANNELS; c++)
@@ -223,9 +221,9 @@ static void test_clear(void **state)
 static void test_longer_filter(void **state)
 {
     (void)state;
-    static const enum exchange_how hows[] = {EXCHANGE_HARD, EXCHANGE_FADE, EXCHANGE_CLEAR};
+    static const enum change_how hows[] = {CHANGE_HARD, CHANGE_FADE, CHANGE_CLEAR};
     for (size_t i = 0; i < 6; i++) {
-        enum exchange_how how = hows[i % 3];
+        enum change_how how = hows[i % 3];
         struct stream_options options = default_options();
         options.ring_frames_min = 1024;
         world_open(&options);
@@ -233,13 +231,13 @@ static void test_longer_filter(void **state)
         world->other.info.taps_longest = world->other.info.history_frames = LONG;
         for (int k = 0; k < LONG; k++)
             world->other.taps[k] = random_normal(&random);
-        struct stream_exchange exchange = {.plan = &world->other,
-                                           .frame = 1200,
-                                           .how = how,
-                                           .fade_frames = 100,
-                                           .retired = on_retired};
+        struct stream_change exchange = {.plan = &world->other,
+                                         .frame = 1200,
+                                         .how = how,
+                                         .fade_frames = 100,
+                                         .retired = on_retired};
         put(0, 0, 320, 0, 0);
-        assert_int_equal(stream_exchange(world->stream, &exchange), ERROR_ARGUMENT);
+        assert_int_equal(stream_change(world->stream, &exchange), ERROR_ARGUMENT);
         struct problem problem;
         assert_int_equal(
             stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
@@ -249,7 +247,7 @@ static void test_longer_filter(void **state)
         for (uint64_t n = 320; n < FRAMES; n += piece) {
             put_all(n, (uint32_t)(FRAMES - n < piece ? FRAMES - n : piece));
             if (n < 900 && n + piece >= 900)
-                assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+                assert_int_equal(stream_change(world->stream, &exchange), 0);
             turn(1);
         }
         stream_end(world->stream);
@@ -259,16 +257,16 @@ static void test_longer_filter(void **state)
         assert_non_null(old);
         stream_ring_free(old);
         for (uint64_t n = 0; n < FRAMES; n++) {
-            double w = weight(n, 1200, how == EXCHANGE_FADE ? 100 : 0);
+            double w = weight(n, 1200, how == CHANGE_FADE ? 100 : 0);
             bool flagged = (world->got.causes[0][n] & bit(INVALID_FILTER_CHANGE)) != 0;
             for (int c = 0; c < CHANNELS; c++) {
-                uint64_t since = how == EXCHANGE_CLEAR ? 1200 : 0;
+                uint64_t since = how == CHANGE_CLEAR ? 1200 : 0;
                 double new = by_definition(world->other.taps, LONG, n, c, since);
                 expect(n, c,
                        (1 - w) * by_definition(world->plan.taps, TAPS, n, c, 0) +
                            (w > 0 ? w * new : 0));
             }
-            uint64_t invalid = how == EXCHANGE_HARD ? 1 : how == EXCHANGE_FADE ? 100 : LONG - 1;
+            uint64_t invalid = how == CHANGE_HARD ? 1 : how == CHANGE_FADE ? 100 : LONG - 1;
             assert_int_equal(flagged, n >= 1200 && n < 1200 + invalid);
         }
         check_levels();
@@ -292,14 +290,14 @@ static void test_longer_filter_at_once(void **state)
         put_all(0, 1024);
         turn(BATCHES), turn(BATCHES);
         assert_int_equal(stream_next_frame(world->stream), 1024);
-        struct stream_exchange exchange = {
+        struct stream_change exchange = {
             .plan = &world->other, .frame = 1024, .retired = on_retired};
         struct problem problem;
         assert_int_equal(
             stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
         assert_non_null(exchange.ring);
         retired = 0;
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
         put_all(1024, FRAMES - 1024);
         stream_end(world->stream);
         drain();
@@ -328,8 +326,8 @@ static void test_history_that_is_gone(void **state)
     struct random_state random = {79};
     for (int k = 0; k < LONG; k++)
         world->other.taps[k] = random_normal(&random);
-    struct stream_exchange exchange = {
-        .plan = &world->other, .how = EXCHANGE_HARD, .retired = on_retired};
+    struct stream_change exchange = {
+        .plan = &world->other, .how = CHANGE_HARD, .retired = on_retired};
     struct problem problem;
     assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
                      0);
@@ -340,7 +338,7 @@ static void test_history_that_is_gone(void **state)
         if (n != 1000)
             continue;
         exchange.frame = stream_next_frame(world->stream);
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
     }
     stream_end(world->stream);
     drain();
@@ -367,7 +365,7 @@ static void test_reach_of_a_longer_filter(void **state)
     options.ring_frames_min = 2048;
     world_open(&options);
     world->other.info.taps_longest = world->other.info.history_frames = LONG;
-    struct stream_exchange exchange = {.plan = &world->other, .frame = 640, .retired = on_retired};
+    struct stream_change exchange = {.plan = &world->other, .frame = 640, .retired = on_retired};
     struct problem problem;
     assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
                      0);
@@ -379,7 +377,7 @@ static void test_reach_of_a_longer_filter(void **state)
         world->now_ns += 300000;
         turn(2);
         if (n == 500)
-            assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+            assert_int_equal(stream_change(world->stream, &exchange), 0);
     }
     stream_end(world->stream);
     drain();
@@ -402,15 +400,15 @@ static void test_epoch_ends_first(void **state)
     for (size_t i = 0; i < 6; i++) {
         struct stream_options options = default_options();
         world_open(&options);
-        struct stream_exchange exchange = {.plan = &world->other,
-                                           .frame = 600,
-                                           .how = (enum exchange_how)(i / 2),
-                                           .fade_frames = 200,
-                                           .retired = on_retired};
+        struct stream_change exchange = {.plan = &world->other,
+                                         .frame = 600,
+                                         .how = (enum change_how)(i / 2),
+                                         .fade_frames = 200,
+                                         .retired = on_retired};
         retired = 0;
         put(0, 0, 320, 0, 0);
         turn(2);
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
         put(0, 320, (uint32_t)(ends[i % 2] - 320), 320, 0);
         turn(1);
         stream_end(world->stream);
@@ -429,7 +427,7 @@ static void test_epoch_ends_first(void **state)
 static void test_standing_still(void **state)
 {
     (void)state;
-    static const enum exchange_how hows[] = {EXCHANGE_HARD, EXCHANGE_CLEAR};
+    static const enum change_how hows[] = {CHANGE_HARD, CHANGE_CLEAR};
     for (size_t i = 0; i < 4; i++) {
         struct stream_options options = default_options();
         world_open(&options);
@@ -438,11 +436,11 @@ static void test_standing_still(void **state)
             put_all(0, 320);
             turn(BATCHES), turn(BATCHES);
         }
-        struct stream_exchange exchange = {.plan = &world->other,
-                                           .frame = stream_next_frame(world->stream),
-                                           .how = hows[i % 2],
-                                           .retired = on_retired};
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        struct stream_change exchange = {.plan = &world->other,
+                                         .frame = stream_next_frame(world->stream),
+                                         .how = hows[i % 2],
+                                         .retired = on_retired};
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
         assert_int_equal(retired, 1);
         uint64_t from = i >= 2 ? 320 : 0;
         for (uint64_t n = from; n < 1000; n += 40)

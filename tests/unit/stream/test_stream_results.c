@@ -127,9 +127,9 @@ static void test_exchange_at_a_frame(void **state)
             put(0, 0, 64, 0, 0);
             turn(4);
         }
-        struct stream_exchange exchange = {
+        struct stream_change exchange = {
             .plan = &world->other, .frame = at[i], .delay_frames = 18, .retired = on_retired};
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
         for (uint64_t n = at[i] > 0 ? 64 : 0; n < 1000; n += 60)
             put(0, n, 60, n, 0), turn(1);
         stream_end(world->stream);
@@ -140,7 +140,7 @@ static void test_exchange_at_a_frame(void **state)
             check_epoch(0, at[i], world->plan.taps, 0);
         exchange.plan = &world->plan;
         exchange.frame = 0;
-        assert_int_equal(stream_exchange(world->stream, &exchange),
+        assert_int_equal(stream_change(world->stream, &exchange),
                          world->got.frames[0] > 0 ? 0 : ERROR_ARGUMENT);
         world_close();
     }

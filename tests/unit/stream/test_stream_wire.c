@@ -106,9 +106,9 @@ static void test_exchange_inside_a_block(void **state)
             floats->info.results = (struct result_format){0};
             floats->info.sample_bytes = sizeof(float);
         }
-        const struct stream_exchange exchange = {
+        const struct stream_change exchange = {
             .plan = &world->other, .frame = at[i / 3], .retired = on_retired};
-        assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+        assert_int_equal(stream_change(world->stream, &exchange), 0);
         play(700, 4);
         uint64_t clipped = 0;
         for (uint64_t n = 0; n < FRAMES; n++)
@@ -132,20 +132,20 @@ static void test_fade_mixes_floats(void **state)
     struct plan raw_old = world->plan, raw_new = world->other;
     raw_old.info.results = raw_new.info.results = (struct result_format){0};
     raw_old.info.sample_bytes = raw_new.info.sample_bytes = sizeof(float);
-    struct stream_exchange exchange = {.plan = &world->other,
-                                       .frame = AT,
-                                       .how = EXCHANGE_FADE,
-                                       .fade_frames = FADE,
-                                       .retired = on_retired};
+    struct stream_change exchange = {.plan = &world->other,
+                                     .frame = AT,
+                                     .how = CHANGE_FADE,
+                                     .fade_frames = FADE,
+                                     .retired = on_retired};
     /* Codes cannot be mixed, nor can one plan's. */
-    assert_int_equal(stream_exchange(world->stream, &exchange), ERROR_ARGUMENT);
+    assert_int_equal(stream_change(world->stream, &exchange), ERROR_ARGUMENT);
     exchange.raw_old = &raw_old;
     exchange.raw_new = &world->other;
-    assert_int_equal(stream_exchange(world->stream, &exchange), ERROR_ARGUMENT);
+    assert_int_equal(stream_change(world->stream, &exchange), ERROR_ARGUMENT);
     exchange.raw_new = &raw_new;
     exchange.forms = forms;
     exchange.forms_count = CHANNELS;
-    assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+    assert_int_equal(stream_change(world->stream, &exchange), 0);
     play(60, 2);
     uint64_t clipped = 0;
     for (uint64_t n = 0; n < FRAMES + TAPS - 1; n++) {
@@ -171,11 +171,11 @@ static void test_another_format_is_not_alike(void **state)
     struct stream_options options = default_options();
     world_results = s16be;
     world_open(&options);
-    const struct stream_exchange exchange = {.plan = &world->other, .retired = on_retired};
+    const struct stream_change exchange = {.plan = &world->other, .retired = on_retired};
     world->other.info.results.factor *= 2;
-    assert_int_equal(stream_exchange(world->stream, &exchange), ERROR_ARGUMENT);
+    assert_int_equal(stream_change(world->stream, &exchange), ERROR_ARGUMENT);
     world->other.info.results = s16be;
-    assert_int_equal(stream_exchange(world->stream, &exchange), 0);
+    assert_int_equal(stream_change(world->stream, &exchange), 0);
     stream_end(world->stream);
     drain();
     world_close();

@@ -45,7 +45,7 @@ static enum verdict fake_put(void *context, const struct packet *packet)
     for (uint32_t i = 1; i < packet->frames * FRAME_BYTES; i++)
         assert_int_equal(packet->payload[i], packet->payload[0]);
     host->puts[host->count++] =
-        (struct put){packet->place, packet->flags, packet->frames, packet->payload[0]};
+        (struct put){packet->first_frame, packet->flags, packet->frames, packet->payload[0]};
     return host->verdict;
 }
 

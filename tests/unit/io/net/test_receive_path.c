@@ -198,9 +198,9 @@ static enum verdict fixture_put(void *context, const struct packet *packet)
     struct fixture *f = context;
     if (!f->begun) {
         f->begun = true;
-        f->first_place = packet->place;
+        f->first_place = packet->first_frame;
     }
-    uint64_t frame = packet->place - f->first_place;
+    uint64_t frame = packet->first_frame - f->first_place;
     assert_true(frame + packet->frames <= RING_FRAMES);
     uint8_t *slot = f->ring + frame * FRAME_BYTES;
     f->in_place += packet->payload == slot;

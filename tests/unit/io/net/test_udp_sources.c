@@ -47,7 +47,7 @@ static enum verdict fixture_put(void *context, const struct packet *packet)
     struct fixture *f = context;
     assert_true(f->count < PUTS);
     struct put *put = &f->puts[f->count++];
-    *put = (struct put){packet->place, packet->frames, 0, packet->receive_ns,
+    *put = (struct put){packet->first_frame, packet->frames, 0, packet->receive_ns,
                         packet->receive_realtime_ns};
     memcpy(&put->first_word, packet->payload, 4);
     return VERDICT_ACCEPTED;

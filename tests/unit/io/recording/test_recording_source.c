@@ -66,13 +66,13 @@ static enum verdict host_put(void *context, const struct packet *packet)
     struct host *h = context;
     h->packets++;
     h->out_of_place |=
-        packet->place != h->frames || packet->frames > h->room || packet->frames == 0;
+        packet->first_frame != h->frames || packet->frames > h->room || packet->frames == 0;
     assert_true(h->frames + packet->frames <= h->capacity);
     memcpy(h->bytes + h->frames * h->frame_bytes, packet->payload,
            (size_t)packet->frames * h->frame_bytes);
     if (h->packets == 1)
         h->first_capture_ns = packet->capture_ns;
-    double expected_ns = (double)packet->place * 1e9 / h->rate_hz;
+    double expected_ns = (double)packet->first_frame * 1e9 / h->rate_hz;
     h->capture_wrong |= !(packet->flags & PACKET_CAPTURE) ||
                         packet->clock != CLOCK_SOURCE_DECLARED ||
                         fabs((double)(packet->capture_ns - h->first_capture_ns) - expected_ns) > 2;

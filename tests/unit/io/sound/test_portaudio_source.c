@@ -121,7 +121,7 @@ static void times_are_the_converters(void **state)
     for (uint64_t i = 0; i < 200; i++) {
         const struct packet *packet = &packets[i];
         int64_t begun_ns = 5 * NS_PER_SECOND + (int64_t)i * PERIOD_NS;
-        assert_int_equal(packet->place, i * PERIOD);
+        assert_int_equal(packet->first_frame, i * PERIOD);
         assert_int_equal(packet->frames, PERIOD);
         assert_true(packet->flags & PACKET_CAPTURE);
         assert_int_equal(packet->clock, CLOCK_SOURCE_CONVERTER);
@@ -161,7 +161,7 @@ static void missing_frames_have_their_cause(void **state)
     /* The device lost two periods. */
     sound_ring_lose(card.shared, 2 * PERIOD);
     callback(3, true);
-    assert_int_equal(packets[1].place, 3 * PERIOD);
+    assert_int_equal(packets[1].first_frame, 3 * PERIOD);
     assert_int_equal(blamed[INVALID_CAPTURE], 2 * PERIOD);
     assert_int_equal(blamed[INVALID_OVERLOAD], 0);
     /* The daemon does not come to it for longer than the ring holds; meanwhile the device loses
@@ -188,7 +188,7 @@ static void missing_frames_have_their_cause(void **state)
     for (unsigned i = 0; i < packet_count; i++)
         put_frames += packets[i].frames;
     const struct packet *last = &packets[packet_count - 1];
-    assert_int_equal(last->place + last->frames,
+    assert_int_equal(last->first_frame + last->frames,
                      put_frames + blamed[INVALID_CAPTURE] + blamed[INVALID_OVERLOAD]);
     close_source();
 }
@@ -207,7 +207,7 @@ static void a_card_that_was_away_is_a_gap_of_capture(void **state)
     card.based = true;
     for (uint64_t i = 0; i < 10; i++)
         callback(100 + i, true);
-    assert_int_equal(packets[10].place, 100 * PERIOD);
+    assert_int_equal(packets[10].first_frame, 100 * PERIOD);
     assert_true(packets[10].flags & PACKET_TIMED);
     assert_int_equal(blamed[INVALID_CAPTURE], 90 * PERIOD);
     assert_int_equal(blamed[INVALID_OVERLOAD], 0);
