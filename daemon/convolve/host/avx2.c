@@ -1,6 +1,7 @@
 /*
- * The host convolver for CPUs with AVX2 and FMA; the Makefile compiles this file for them, and
- * host/isa.c has it run on no other. No state; any thread.
+ * The host convolver for CPUs with AVX2 and FMA, 4 or 8 floats a vector. The Makefile compiles this
+ * file with -mavx2 -mfma; host/isa.c checks the CPU before it hands out the table. No state; any
+ * thread.
  */
 #include "convolve/host/lanes.h"
 

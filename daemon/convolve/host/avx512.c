@@ -1,6 +1,7 @@
 /*
- * The host convolver for CPUs with AVX-512 (F, BW, DQ, VL); the Makefile compiles this file for
- * them, and host/isa.c has it run on no other. No state; any thread.
+ * The host convolver for CPUs with AVX-512 (F, BW, DQ, VL), 4, 8 or 16 floats a vector. The
+ * Makefile compiles this file with those instructions; host/isa.c checks the CPU before it hands
+ * out the table. No state; any thread.
  */
 #include "convolve/host/lanes.h"
 

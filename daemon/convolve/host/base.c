@@ -1,6 +1,6 @@
 /*
- * The host convolver in the vectors that every CPU of the architecture has: SSE2, NEON.
- * No state; any thread.
+ * The host convolver with the vectors that every CPU of the architecture has (SSE2, NEON), 4 floats
+ * each. No state; any thread.
  */
 #include "convolve/host/lanes.h"
 

@@ -1,10 +1,15 @@
 /*
- * The host convolver's work for one vector width: included by each instruction set's file once for
- * every WIDTH, with HOST_REGISTERS vector registers to fill. See host/lanes.h for the layout of
- * memory and kernels/fft.clh for the transform; here a node's factors are scalars.
+ * The host convolver for one vector width WIDTH: the FFT of kernels/fft.clh, products with filter
+ * spectra summed over partitions, and the inverse, W channels at once, one in each lane.
  *
- * Nothing crosses lanes, so that a channel's result is the same to the bit whatever its neighbours
- * hold. Plain C with vector types; the compiler's -ffp-contract=fast makes a·b + c one operation.
+ * No include guard: base.c, avx2.c and avx512.c include this file once for every width, and NAME()
+ * gives each copy names of its own. HOST_REGISTERS is the number of vector registers.
+ *
+ * No operation crosses lanes and twiddles are scalars, so that a channel's result is the same to
+ * the bit whatever its neighbours hold. The FFT recurses depth first, so that the points of a
+ * sub-transform stay in the nearest cache from its first pass to the end of its inverse.
+ * host/lanes.h gives the memory layout. Plain C with vector types; -ffp-contract=fast lets the
+ * compiler turn a·b + c into one fused operation.
  */
 #include <string.h>
 
@@ -41,15 +46,15 @@ struct point {
 
 HOST_INLINE struct point NAME(load)(const float *z, size_t at)
 {
-    const real *place = (const real *)(const void *)z + 2 * at;
-    return (struct point){place[0], place[1]};
+    const real *from = (const real *)(const void *)z + 2 * at;
+    return (struct point){from[0], from[1]};
 }
 
 HOST_INLINE void NAME(store)(float *z, size_t at, struct point p)
 {
-    real *place = (real *)(void *)z + 2 * at;
-    place[0] = p.re;
-    place[1] = p.im;
+    real *to = (real *)(void *)z + 2 * at;
+    to[0] = p.re;
+    to[1] = p.im;
 }
 
 HOST_INLINE struct point NAME(add)(struct point a, struct point b)
@@ -77,7 +82,7 @@ HOST_INLINE struct point NAME(times_conjugate)(struct point a, const float *w)
     return (struct point){a.re * w[0] + a.im * w[1], a.im * w[0] - a.re * w[1]};
 }
 
-/* y_k = sum_j x_j exp(2 pi i j k / R) */
+/* DFT of R points: y_k = sum_j x_j exp(2 pi i j k / R). */
 HOST_INLINE void NAME(sum_4)(const struct point x[4], struct point y[4])
 {
     const struct point a = NAME(add)(x[0], x[2]), c = NAME(subtract)(x[0], x[2]);
@@ -110,10 +115,11 @@ HOST_INLINE void NAME(sum_8)(const struct point x[8], struct point y[8])
     }
 }
 
-/* ---- levels above the leaves ------------------------------------------------------------- */
+/* ---- passes above the last --------------------------------------------------------------- */
 
-/* One node of radix R: the points z[j step + i] become child j's point i, and back. */
-#define HOST_LEVEL(R)                                                                              \
+/* Butterflies of radix R over one sub-transform: points z[j step + i] become point i of
+ * sub-transform j, and back. */
+#define HOST_PASS(R)                                                                               \
     static void NAME(forward_##R)(float *z, const float *w, uint32_t step)                         \
     {                                                                                              \
         for (uint32_t i = 0; i < step; i++) {                                                      \
@@ -126,7 +132,7 @@ HOST_INLINE void NAME(sum_8)(const struct point x[8], struct point y[8])
                 NAME(store)(z, i + (size_t)j * step, y[j]);                                        \
         }                                                                                          \
     }                                                                                              \
-    /* The same sum read backwards has the conjugate factors. */                                   \
+    /* Reading the same DFT backwards conjugates its roots. */                                     \
     static void NAME(inverse_##R)(float *z, const float *w, uint32_t step)                         \
     {                                                                                              \
         for (uint32_t i = 0; i < step; i++) {                                                      \
@@ -140,16 +146,17 @@ HOST_INLINE void NAME(sum_8)(const struct point x[8], struct point y[8])
         }                                                                                          \
     }
 
-HOST_LEVEL(4)
-HOST_LEVEL(8)
-#undef HOST_LEVEL
+HOST_PASS(4)
+HOST_PASS(8)
+#undef HOST_PASS
 
-/* ---- leaves ------------------------------------------------------------------------------ */
+/* ---- the leaf: the last pass, 8 points, between forward and inverse ----------------------- */
 
-/* Points of a leaf that are summed at once: as many as leave registers for a product. */
+/* Points of a leaf that are summed at once: as many as leave registers free for a product. */
 #define SUMS (HOST_REGISTERS >= 32 ? 8 : 4)
 
-/* Adds `count` products of spectra to `sum`: x falls by a slot from one to the next, h rises. */
+/* Adds `count` products of spectra to `sum`; x steps one slot back in the delay line for each, h
+ * one partition on. */
 HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *h, uint32_t count,
                                 bool shared)
 {
@@ -181,7 +188,8 @@ HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *
         sum[v] = part[v];
 }
 
-/* Points [from, from + SUMS) of a leaf: the sum of a layer's partitions, in two levels. */
+/* Points [from, from + SUMS) of a leaf: a layer's sum over partitions, in groups of
+ * HOST_PARTITIONS to bound the rounding error. */
 HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host_layer *layer,
                                  uint32_t leaf, uint32_t from, bool shared, struct point *total)
 {
@@ -249,9 +257,8 @@ HOST_INLINE void NAME(leaf_inverse)(float *z, const float *w, const struct point
         NAME(store)(z, j, NAME(times_conjugate)(y[HOST_LEAF - j], w + 2 * (j - 1)));
 }
 
-/* Forward, times the spectrum, and back, without leaving the registers. */
-static void NAME(leaf_straight)(const struct host_walk *walk, float *z, const float *w,
-                                uint32_t leaf)
+/* One partition: forward, times the spectrum and inverse without leaving the registers. */
+static void NAME(leaf_single)(const struct host_walk *walk, float *z, const float *w, uint32_t leaf)
 {
     const float *h = walk->spectra + (size_t)leaf * 2 * HOST_LEAF * WIDTH;
     struct point x[HOST_LEAF], y[HOST_LEAF];
@@ -264,17 +271,18 @@ static void NAME(leaf_straight)(const struct host_walk *walk, float *z, const fl
     NAME(leaf_inverse)(z, w, x);
 }
 
+/* Several partitions: the spectrum enters the delay line, then the sum over layers comes back. */
 static void NAME(leaf)(const struct host_walk *walk, float *z, const float *w, uint32_t leaf)
 {
     struct point x[HOST_LEAF];
     if (walk->line != NULL) {
         struct point y[HOST_LEAF];
         NAME(leaf_forward)(z, w, y);
-        float *place =
+        float *slot =
             walk->line + ((size_t)leaf * walk->slots + walk->slot) * 2 * HOST_LEAF * WIDTH;
         HOST_UNROLL
         for (uint32_t v = 0; v < HOST_LEAF; v++)
-            NAME(store)(place, v, y[v]);
+            NAME(store)(slot, v, y[v]);
     }
     if (walk->layer_count > 0) {
         NAME(sum_leaf)(walk, leaf, x);
@@ -282,19 +290,19 @@ static void NAME(leaf)(const struct host_walk *walk, float *z, const float *w, u
     }
 }
 
-/* ---- the walk ---------------------------------------------------------------------------- */
+/* ---- the recursion ----------------------------------------------------------------------- */
 
-/* Node `node` of the level with `nodes` nodes, whose points begin at z: down to its leaves and back
- * before its neighbour begins, so that they stay in the nearest cache. */
-static void NAME(node)(const struct host_walk *walk, float *z, uint32_t level, uint32_t nodes,
+/* Sub-transform `node` of the `nodes` that pass `pass` works on, whose points begin at z: forward
+ * down to its leaves and back up before the next one starts. */
+static void NAME(node)(const struct host_walk *walk, float *z, uint32_t pass, uint32_t nodes,
                        uint32_t node)
 {
     const struct host_fft_plan *fft_plan = walk->fft_plan;
-    const uint32_t log_radix = fft_plan->log_radices[level], radix = 1u << log_radix;
+    const uint32_t log_radix = fft_plan->log_radices[pass], radix = 1u << log_radix;
     const float *w = fft_plan->twiddles + 2 * ((size_t)(nodes - 1) + (size_t)node * (radix - 1));
-    if (level + 1 == fft_plan->passes) {
+    if (pass + 1 == fft_plan->passes) {
         if (walk->spectra != NULL)
-            NAME(leaf_straight)(walk, z, w, node);
+            NAME(leaf_single)(walk, z, w, node);
         else
             NAME(leaf)(walk, z, w, node);
         return;
@@ -308,7 +316,7 @@ static void NAME(node)(const struct host_walk *walk, float *z, uint32_t level, u
     }
     for (uint32_t k = 0; k < radix; k++)
         NAME(node)
-    (walk, z + (size_t)k * step * 2 * WIDTH, level + 1, nodes * radix, node * radix + k);
+    (walk, z + (size_t)k * step * 2 * WIDTH, pass + 1, nodes * radix, node * radix + k);
     if (walk->layer_count > 0 || walk->spectra != NULL) {
         if (log_radix == 3)
             NAME(inverse_8)(z, w, step);
@@ -324,18 +332,19 @@ static void NAME(walk)(const struct host_walk *walk)
 
 /* ---- frames ------------------------------------------------------------------------------ */
 
+/* Frames of an input to lanes; values that are not finite become 0 and are counted. */
 static void NAME(load_feed)(const struct host_feed_load *load)
 {
     bits bad = {0};
-    const bool whole = load->neighbours && load->count == WIDTH;
+    const bool full = load->neighbours && load->count == WIDTH;
     const bool few = load->neighbours && load->count <= 2;
     const float *frame = load->in + (load->neighbours ? load->inputs[0] : 0);
     real *lanes = (real *)(void *)load->lanes;
     for (uint32_t t = 0; t < load->frames; t++, frame += load->stride) {
         real value = {0};
-        if (whole) {
+        if (full) {
             value = *(const unaligned *)(const void *)frame;
-        } else if (few) { /* without a way through memory */
+        } else if (few) { /* avoids the store and reload below */
             value[0] = frame[0];
             if (load->count == 2)
                 value[1] = frame[1];
@@ -354,16 +363,17 @@ static void NAME(load_feed)(const struct host_feed_load *load)
         load->bad[l] += (uint32_t)bad[l];
 }
 
+/* Window indices [from, until): index n is the real part of point n, n + Q its imaginary part. */
 static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t until,
                               const float *frames)
 {
     real *points = (real *)(void *)z;
     for (uint32_t n = from; n < until; n++) {
-        real *place = n < q ? points + 2 * (size_t)n : points + 2 * (size_t)(n - q) + 1;
+        real *to = n < q ? points + 2 * (size_t)n : points + 2 * (size_t)(n - q) + 1;
         real value = {0};
         if (frames != NULL)
             memcpy(&value, frames + (size_t)(n - from) * WIDTH, sizeof value);
-        *place = value;
+        *to = value;
     }
 }
 

@@ -1,8 +1,6 @@
 /*
- * Making a host convolver (host/object.h): edges become groups, layers and feeds, filters become
- * spectra lane by lane, and all memory is taken.
- *
- * Worker threads.
+ * Creates a host convolver (host/object.h): arranges edges in groups, layers and feeds, computes
+ * the filters' spectra lane by lane, and allocates all memory. Worker threads.
  */
 #include "convolve/host/object.h"
 
@@ -20,7 +18,7 @@ struct build {
     struct host_convolver *convolver;
     struct host_component *components; /* lanes of all groups, one after the other */
     uint32_t count;
-    bool counted[INPUTS_MAX]; /* the input has a lane that counts for it */
+    bool counted[INPUTS_MAX]; /* some lane counts this input's values that are not finite */
     double *work;             /* [N] */
     float *spectrum;          /* [N] of one partition */
     uint64_t bytes;
@@ -29,7 +27,7 @@ struct build {
 /* ---- memory ------------------------------------------------------------------------------------
  */
 
-static float *take_floats(struct build *build, uint64_t floats)
+static float *allocate_floats(struct build *build, uint64_t floats)
 {
     const uint64_t bytes =
         (floats * sizeof(float) + HOST_ALIGNMENT - 1) / HOST_ALIGNMENT * HOST_ALIGNMENT;
@@ -43,7 +41,7 @@ static float *take_floats(struct build *build, uint64_t floats)
 /* ---- feeds -------------------------------------------------------------------------------------
  */
 
-/* The feed with these inputs, made when there is none; NULL: out of memory. */
+/* The feed with these inputs, created when there is none; NULL: out of memory. */
 static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint32_t count)
 {
     struct host_convolver *convolver = build->convolver;
@@ -62,10 +60,11 @@ static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint3
         feed->counts[l] = !build->counted[inputs[l]];
         build->counted[inputs[l]] = true;
     }
-    feed->before = take_floats(build, block_floats);
-    feed->now = take_floats(build, block_floats);
-    feed->line = take_floats(build, (uint64_t)convolver->slots * convolver->fft_plan.q * 2 * width);
-    return feed->before != NULL && feed->now != NULL && feed->line != NULL ? feed : NULL;
+    feed->previous = allocate_floats(build, block_floats);
+    feed->current = allocate_floats(build, block_floats);
+    feed->line =
+        allocate_floats(build, (uint64_t)convolver->slots * convolver->fft_plan.q * 2 * width);
+    return feed->previous != NULL && feed->current != NULL && feed->line != NULL ? feed : NULL;
 }
 
 /* ---- spectra -----------------------------------------------------------------------------------
@@ -83,7 +82,7 @@ static uint32_t partition_count(const struct host_convolver *convolver, uint32_t
     return (taps + span - 1) / span;
 }
 
-/* Partition p of a filter into lane `lane` of `width`, leaf by leaf. */
+/* Stores the spectrum of partition p in lane `lane` of `width`, in the order of the leaves. */
 static void fill_spectrum(const struct build *build, const struct fft_plan *fft_plan,
                           const double *h, uint32_t count, float gain, uint32_t p,
                           const struct host_layer *layer, float *spectra, uint32_t lane,
@@ -100,7 +99,7 @@ static void fill_spectrum(const struct build *build, const struct fft_plan *fft_
     }
 }
 
-/* Whether lanes of one layer, edges[lane] (NULL: none), have one filter and one gain. */
+/* Whether all lanes of a layer, edges[lane] (NULL: none), use the same filter and gain. */
 static bool layer_is_shared(const struct host_edges *all, const struct host_component *components,
                             const struct edge *const *edges, uint32_t count)
 {
@@ -126,7 +125,7 @@ static int fill_layer(struct build *build, const struct fft_plan *fft_plan,
             layer->partitions = partitions;
     }
     const uint32_t width = layer->shared ? 1 : build->convolver->lanes->width;
-    float *spectra = take_floats(build, (uint64_t)layer->partitions * fft_plan->q * 2 * width);
+    float *spectra = allocate_floats(build, (uint64_t)layer->partitions * fft_plan->q * 2 * width);
     if (spectra == NULL)
         return ERROR_MEMORY;
     layer->spectra = spectra;
@@ -162,7 +161,7 @@ static int build_group(struct build *build, const struct fft_plan *fft_plan,
         return ERROR_MEMORY;
     for (uint32_t k = 0; k < group->layer_count; k++) {
         const struct edge *edges[HOST_LANES_MAX] = {NULL};
-        uint16_t inputs[HOST_LANES_MAX] = {0}; /* a lane without an edge: any, times 0 */
+        uint16_t inputs[HOST_LANES_MAX] = {0}; /* a lane without an edge reads input 0, times 0 */
         for (uint32_t l = 0; l < count; l++) {
             edges[l] = host_component_edge(&build->edges, &components[l], k);
             inputs[l] = edges[l] != NULL ? edges[l]->input : 0;
@@ -176,16 +175,16 @@ static int build_group(struct build *build, const struct fft_plan *fft_plan,
     return 0;
 }
 
-/* Groups of one layer whose feed no other group hears. */
-static void find_owners(struct host_convolver *convolver)
+/* Marks feeds that only one group reads, and that group has no other layer. */
+static void mark_owned_feeds(struct host_convolver *convolver)
 {
     for (uint32_t g = 0; g < convolver->group_count; g++) {
         struct group *group = &convolver->groups[g];
-        uint32_t listeners = 0;
+        uint32_t readers = 0;
         for (uint32_t o = 0; group->layer_count == 1 && o < convolver->group_count; o++)
             for (uint32_t k = 0; k < convolver->groups[o].layer_count; k++)
-                listeners += convolver->groups[o].feeds[k] == group->feeds[0];
-        group->own = listeners == 1 ? group->feeds[0] : NULL;
+                readers += convolver->groups[o].feeds[k] == group->feeds[0];
+        group->own = readers == 1 ? group->feeds[0] : NULL;
         if (group->own != NULL)
             group->own->owned = true;
     }
@@ -197,7 +196,7 @@ static int build_groups(struct build *build, const struct fft_plan *fft_plan)
     const uint32_t width = convolver->lanes->width;
     convolver->group_count = (build->count + width - 1) / width;
     convolver->groups = calloc(convolver->group_count, sizeof *convolver->groups);
-    /* At most one feed a layer: a layer has an edge or more. */
+    /* A layer has at least one edge and at most one feed. */
     convolver->feeds = calloc(2 * (size_t)build->spec->edge_count + 1, sizeof *convolver->feeds);
     if (convolver->groups == NULL || convolver->feeds == NULL)
         return ERROR_MEMORY;
@@ -208,7 +207,7 @@ static int build_groups(struct build *build, const struct fft_plan *fft_plan)
                             &convolver->groups[g]);
     }
     if (error == 0)
-        find_owners(convolver);
+        mark_owned_feeds(convolver);
     return error;
 }
 
@@ -247,8 +246,8 @@ static int build_all(struct build *build, struct fft_plan *fft_plan)
 {
     struct host_convolver *convolver = build->convolver;
     read_fft_plan(fft_plan, &convolver->fft_plan);
-    convolver->twiddles = take_floats(build, fft_plan_twiddle_floats(fft_plan));
-    convolver->z = take_floats(build, (uint64_t)fft_plan->fft * convolver->lanes->width);
+    convolver->twiddles = allocate_floats(build, fft_plan_twiddle_floats(fft_plan));
+    convolver->z = allocate_floats(build, (uint64_t)fft_plan->fft * convolver->lanes->width);
     build->work = malloc((size_t)fft_plan->fft * sizeof *build->work);
     build->spectrum = malloc((size_t)fft_plan->fft * sizeof *build->spectrum);
     if (convolver->twiddles == NULL || convolver->z == NULL || build->work == NULL ||
@@ -331,8 +330,8 @@ void host_convolver_destroy(struct host_convolver *convolver)
     if (convolver == NULL)
         return;
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
-        free(convolver->feeds[f].before);
-        free(convolver->feeds[f].now);
+        free(convolver->feeds[f].previous);
+        free(convolver->feeds[f].current);
         free(convolver->feeds[f].line);
     }
     for (uint32_t g = 0; convolver->groups != NULL && g < convolver->group_count; g++) {

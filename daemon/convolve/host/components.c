@@ -1,6 +1,7 @@
 /*
- * Components: what the lanes of the host's vectors stand for. An output has one component, or a
- * real and an imaginary one; a component hears one edge or several.
+ * Components: what each lane of a host vector computes. A real output has one component, a complex
+ * one a real and an imaginary component, and so has an envelope of complex taps. A component is the
+ * sum of one edge or several.
  *
  * Pure functions, any thread.
  */
@@ -21,7 +22,8 @@ static bool output_takes_imaginary(const struct host_edges *all, uint32_t output
     return false;
 }
 
-/* A lane a component; an envelope's two stand in one vector, whatever its width. */
+/* One lane a component. An envelope's two start at an even lane, so that one vector holds both
+ * whatever its width; a lane may stay unused for that. */
 uint32_t host_components_list(const struct host_edges *all, struct host_component *components,
                               uint32_t *output_floats)
 {
@@ -112,7 +114,7 @@ void host_target_write(const struct host_target *target, const float *lanes, flo
         return;
     }
     float *place = frame + target->places[0];
-    switch (target->count) { /* sizes that the compiler knows: no call */
+    switch (target->count) { /* constant sizes compile to stores instead of a call */
     case 1:
         place[0] = lanes[0];
         break;

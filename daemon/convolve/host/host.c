@@ -1,16 +1,18 @@
 /*
- * The host convolver: what host.h promises, built from host_lanes.h.
+ * Executes a host convolver (host/host.h) and measures how long it takes.
  *
- * Outputs are cut into components (a complex output has two), components into groups of one
- * vector's lanes. A group's result is a sum of layers: the k-th layer holds the k-th edge of each
- * lane, a vector of inputs (a feed) times a vector of filters. Feeds are shared by all layers that
- * hear the same inputs in the same lanes; in the common case, an edge a channel, feed, layer and
- * group are one, and its window goes there and back in a single walk.
+ * For every block of B frames each feed (a vector of inputs) is transformed into a slot of its
+ * delay line; each group (a vector of output components) sums delay line times filter spectra over
+ * its layers and partitions and inverts the sum (host/object.h explains feeds, groups and layers):
  *
- *     feed:  frames before | frames now --> z --forward--> line (slots)      one a block of B
- *     group: sum of layers (line x spectra) --back--> z --> out
+ *     feed:  previous block | current block --> z --forward--> delay line
+ *     group: sum of layers (delay line x spectra) --inverse--> z --> out
  *
- * Memory is made in create (host/build.c) and only read or overwritten after that.
+ * In the common case, one edge a channel, a group is the only reader of its feed, and one recursion
+ * of the FFT does both steps.
+ *
+ * host/build.c allocates all memory; nothing here allocates except host_convolver_measure. The
+ * thread that executes: any one at a time, an audio callback included.
  */
 #include "convolve/host/object.h"
 
@@ -26,7 +28,8 @@
 /* ---- the processor's state ---------------------------------------------------------------------
  */
 
-/* Denormal numbers take a hundred times as long; far below the error bound, they are zero here. */
+/* Arithmetic with denormal numbers can take a hundred times as long. They lie far below the error
+ * bound, so execution flushes them to zero. */
 #ifdef __x86_64__
 enum { FLUSH_DENORMALS = 0x8040 }; /* flush to zero, denormals are zero */
 
@@ -44,7 +47,7 @@ static void arithmetic_end(unsigned before)
 #else
 static unsigned arithmetic_begin(void)
 {
-    return 0; /* such processors do not slow down */
+    return 0; /* these processors do not slow down */
 }
 
 static void arithmetic_end(unsigned before)
@@ -62,26 +65,27 @@ void host_convolver_reset(struct host_convolver *convolver)
     const uint64_t block_bytes = convolver->info.block_frames * width * sizeof(float);
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
-        memset(feed->before, 0, block_bytes);
+        memset(feed->previous, 0, block_bytes);
         memset(feed->line, 0, convolver->slots * convolver->fft_plan.q * 2 * width * sizeof(float));
     }
     convolver->slot = convolver->filled = 0;
     convolver->nonfinite = 0;
 }
 
-/* The window of N frames that ends with the block: N - 2B zeros, the block before, this one as far
- * as it has come, zeros. */
+/* The window of N frames that ends with the block: N - 2B zeros, the previous block, the frames of
+ * the current one so far, zeros. */
 static void fill_window(const struct host_convolver *convolver, const struct feed *feed)
 {
     const uint32_t block = convolver->info.block_frames, q = convolver->fft_plan.q;
-    const uint32_t before = 2 * q - 2 * block, now = before + block;
+    const uint32_t previous = 2 * q - 2 * block, current = previous + block;
     float *z = convolver->z;
-    convolver->lanes->window(z, q, 0, before, NULL);
-    convolver->lanes->window(z, q, before, now, feed->before);
-    convolver->lanes->window(z, q, now, now + convolver->filled, feed->now);
-    convolver->lanes->window(z, q, now + convolver->filled, 2 * q, NULL);
+    convolver->lanes->window(z, q, 0, previous, NULL);
+    convolver->lanes->window(z, q, previous, current, feed->previous);
+    convolver->lanes->window(z, q, current, current + convolver->filled, feed->current);
+    convolver->lanes->window(z, q, current + convolver->filled, 2 * q, NULL);
 }
 
+/* One recursion of the FFT: forward into `feed`, the sum of `group` back, or both (NULL: not). */
 static void walk(const struct host_convolver *convolver, struct feed *feed,
                  const struct group *group)
 {
@@ -97,7 +101,7 @@ static void walk(const struct host_convolver *convolver, struct feed *feed,
     convolver->lanes->walk(&walk);
 }
 
-/* Frames [from, filled) of the block; they lie in the imaginary parts. */
+/* Writes frames [from, filled) of the block, which are the imaginary parts of the last points. */
 static void write_frames(const struct host_convolver *convolver, const struct group *group,
                          uint32_t from, float *out)
 {
@@ -109,7 +113,7 @@ static void write_frames(const struct host_convolver *convolver, const struct gr
         host_target_write(&group->target, lanes, out);
 }
 
-static void take_frames(struct host_convolver *convolver, const float *in, uint32_t frames)
+static void load_frames(struct host_convolver *convolver, const float *in, uint32_t frames)
 {
     const size_t width = convolver->lanes->width;
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
@@ -122,7 +126,7 @@ static void take_frames(struct host_convolver *convolver, const float *in, uint3
             .inputs = feed->inputs,
             .count = feed->count,
             .neighbours = feed->neighbours,
-            .lanes = feed->now + convolver->filled * width,
+            .lanes = feed->current + convolver->filled * width,
             .bad = feed->bad,
         });
         for (uint32_t l = 0; l < feed->count; l++)
@@ -135,20 +139,20 @@ static void finish_block(struct host_convolver *convolver)
 {
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
-        float *before = feed->before;
-        feed->before = feed->now;
-        feed->now = before;
+        float *previous = feed->previous;
+        feed->previous = feed->current;
+        feed->current = previous;
     }
     convolver->filled = 0;
     convolver->slot = convolver->slot + 1 < convolver->slots ? convolver->slot + 1 : 0;
 }
 
-/* Frames within one block. */
+/* Frames that end within the current block. */
 static void execute(struct host_convolver *convolver, const float *in, float *out, uint32_t frames)
 {
     const uint32_t from = convolver->filled;
-    take_frames(convolver, in, frames);
-    /* Feeds with several listeners first; a group's own goes there and back with it. */
+    load_frames(convolver, in, frames);
+    /* Shared feeds first; a group transforms a feed of its own together with its sum. */
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
         if (feed->owned)
@@ -203,7 +207,7 @@ enum {
     MEASURE_CALLS_MIN = 64,
     MEASURE_CALLS_MAX = 4096,
     MEASURE_NS = 500 * 1000 * 1000,
-    OTHER_WORK_BYTES = 16 << 20, /* more than a core's own caches hold */
+    EVICT_BYTES = 16 << 20, /* more than a core's own caches hold */
     LINE_BYTES = 64,
 };
 
@@ -213,7 +217,7 @@ static int compare_times(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* This thread's. Some sandboxes count it in ticks: 0 then stands for a short time. */
+/* Processor time of this thread. Some sandboxes count it in ticks, so that a short time reads 0. */
 static int64_t processor_ns(void)
 {
     struct timespec time = {0};
@@ -228,9 +232,9 @@ void host_convolver_measure(struct host_convolver *convolver, struct host_convol
     const size_t in_floats = (size_t)info->block_frames * info->inputs;
     float *in = malloc(in_floats * sizeof *in);
     float *out = malloc((size_t)info->block_frames * info->output_floats * sizeof *out);
-    uint8_t *other = calloc(1, OTHER_WORK_BYTES);
+    uint8_t *evict = calloc(1, EVICT_BYTES);
     int64_t *each_ns = malloc(MEASURE_CALLS_MAX * sizeof *each_ns);
-    if (in != NULL && out != NULL && other != NULL && each_ns != NULL) {
+    if (in != NULL && out != NULL && evict != NULL && each_ns != NULL) {
         uint32_t noise = 1;
         for (size_t i = 0; i < in_floats; i++) {
             noise = noise * 1664525u + 1013904223u;
@@ -240,8 +244,8 @@ void host_convolver_measure(struct host_convolver *convolver, struct host_convol
         while (times->calls < MEASURE_CALLS_MIN ||
                (times->calls < MEASURE_CALLS_MAX && clock_monotonic_ns() < until_ns)) {
             if (times->calls % 3 == 2)
-                for (size_t i = 0; i < OTHER_WORK_BYTES; i += LINE_BYTES)
-                    ((volatile uint8_t *)other)[i]++;
+                for (size_t i = 0; i < EVICT_BYTES; i += LINE_BYTES)
+                    ((volatile uint8_t *)evict)[i]++;
             const int64_t from_ns = clock_monotonic_ns(), used_from_ns = processor_ns();
             host_convolver_execute(convolver, in, out, info->block_frames);
             const int64_t used_ns = processor_ns() - used_from_ns;
@@ -259,7 +263,7 @@ void host_convolver_measure(struct host_convolver *convolver, struct host_convol
     }
     free(in);
     free(out);
-    free(other);
+    free(evict);
     free(each_ns);
     host_convolver_reset(convolver);
 }

@@ -1,19 +1,21 @@
 /*
- * Convolution on the CPU without OpenCL: the right-angle overlap-save of the engine in native
- * vectors, a channel in each lane. For work so small that a launch would cost more than the
- * work, and for an audio callback that has to answer within its own period.
+ * A convolver that runs on the CPU without OpenCL: overlap-save with the engine's FFT
+ * (kernels/fft.clh) in native vectors, one channel a lane. It serves batches so small that an
+ * OpenCL launch would take longer than the work, and audio callbacks, which must answer within
+ * their own period.
  *
  *     in [frames][inputs] ──► forward ──► delay line of spectra ──► Σ × partitions ──► inverse
  *                                                                        │
  *     out [frames][output_floats] ◄──────────────────────────────────────┘
  *
- * A convolver is one object for one thread at a time. It adds no frame: output frame n of a call
- * answers input up to frame n of the same call. Filters of any length are cut into partitions of
- * one block (uniform, a frequency-domain delay line).
+ * A convolver serves one thread at a time. It adds no delay: output frame n of a call depends on
+ * input up to frame n of the same call. Filters longer than a block are cut into partitions of one
+ * block, whose spectra are multiplied with a delay line of input spectra.
  *
- * Create, measure and destroy on a WORKER (they allocate and take their time). Execute, reset and
- * what only reads may run in an AUDIO CALLBACK: no allocation, lock, system call, log or branch on
- * the samples' values; the time of a call depends on its frames alone, denormal numbers included.
+ * Create, measure and destroy on a worker thread: they allocate. Execute, reset and the accessors
+ * may run in an audio callback: they do not allocate, lock, log, call the system or branch on
+ * sample values, so the time of a call depends on its number of frames alone, denormal numbers
+ * included.
  */
 #ifndef CONVOLVD_CONVOLVE_HOST_HOST_H
 #define CONVOLVD_CONVOLVE_HOST_HOST_H
@@ -28,7 +30,7 @@ enum { HOST_BLOCK_MAX = 1 << 16 };
 
 struct host_convolver;
 
-/* Fields that a plan_spec has too mean the same. Nothing is kept: all is copied as spectra. */
+/* Fields named as in struct plan_spec mean the same. The convolver copies what it needs. */
 struct host_convolver_spec {
     uint32_t inputs;                /* channels of an input frame, 1…1024 */
     const struct taps *const *taps; /* [taps_count] */
@@ -37,7 +39,7 @@ struct host_convolver_spec {
     uint32_t edge_count;
     const enum output_form *outputs; /* [outputs_count]: floats of an output frame, in this order */
     uint32_t outputs_count;          /* 1…1024; an output without an edge is silent */
-    uint32_t block_frames;           /* the usual frames of a call, 1…HOST_BLOCK_MAX */
+    uint32_t block_frames;           /* B, the usual frames of a call, 1…HOST_BLOCK_MAX */
     const char *isa;                 /* NULL: the widest of this CPU; else a host_isa_name */
 };
 
@@ -53,41 +55,40 @@ struct host_convolver_info {
 
 /* What calls of block_frames took on this machine, on one thread. */
 struct host_convolver_times {
-    int64_t median_ns,
-        worst_ns;       /* of the processor's time: without what it did for others meanwhile */
-    int64_t longest_ns; /* by the clock: with it, as a thread without priority meets it */
+    int64_t median_ns, worst_ns; /* processor time of this thread */
+    int64_t longest_ns; /* wall-clock time, other threads' share of the processor included */
     uint32_t calls;
 };
 
-/* 0, ERROR_ARGUMENT (with what to change), ERROR_UNSUPPORTED (isa) or ERROR_MEMORY. The first
- * output frame belongs to the first input frame; before it was silence. */
+/* 0, ERROR_ARGUMENT (the problem says what to change), ERROR_UNSUPPORTED (isa) or ERROR_MEMORY. The
+ * input before the first frame counts as zero. */
 int host_convolver_create(const struct host_convolver_spec *spec, struct host_convolver **out,
                           struct problem *problem);
 void host_convolver_destroy(struct host_convolver *convolver); /* NULL is fine */
 
-/* Silence before the next frame. */
+/* Forgets all input: what precedes the next frame counts as zero. */
 void host_convolver_reset(struct host_convolver *convolver);
 
 /*
- * `frames` more frames, any number: in[frames][inputs], out[frames][output_floats]; they must not
- * overlap. Calls of block_frames, from the first on, are the cheap ones: a call that ends inside a
- * block computes this block again in the next. Samples that are not finite count as 0, see
- * host_convolver_nonfinite. The result of a frame is the linear convolution within the design's
- * error bound, and the same to the bit for the same sequence of calls.
+ * Convolves `frames` more frames, any number: in[frames][inputs], out[frames][output_floats]; the
+ * two must not overlap. Calls of exactly block_frames are cheapest: after a call that ends inside a
+ * block, the next call computes that block again. Samples that are not finite count as 0 (see
+ * host_convolver_nonfinite). The result is the linear convolution within the error bound of
+ * docs/engine.md, and the same to the bit for the same sequence of calls.
  */
 void host_convolver_execute(struct host_convolver *convolver, const float *in, float *out,
                             uint32_t frames);
 
-/* Samples so far that were NaN or infinite. */
+/* The number of samples so far that were NaN or infinite. */
 uint64_t host_convolver_nonfinite(const struct host_convolver *convolver);
 
 const struct host_convolver_info *host_convolver_info(const struct host_convolver *convolver);
 
 /*
- * Measures calls of block_frames with noise: two thirds of them one after another, one third with
- * the caches taken by other work before each, as between the periods of a sound card. At least 64
- * calls and until half a second is over (4096 calls at most). WORKER, before the convolver is in
- * use; ends with a reset. Run it at the priority that the callback will have.
+ * Times calls of block_frames with noise. Before every third call it overwrites the caches, as
+ * other work does between two periods of a sound card. Takes at least 64 and at most 4096 calls,
+ * for half a second. Worker thread, before the convolver is in use; ends with a reset. Run it at
+ * the priority that the callback will have.
  */
 void host_convolver_measure(struct host_convolver *convolver, struct host_convolver_times *times);
 

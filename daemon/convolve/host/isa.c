@@ -1,6 +1,6 @@
 /*
- * Which instruction sets this CPU has, and the vector width for a number of lanes.
- * No state; any thread.
+ * Chooses the host convolver's code at run time: the instruction sets that this CPU has, and the
+ * vector width that takes the least time for a number of lanes. No state; any thread.
  */
 #include "convolve/host/lanes.h"
 
@@ -31,7 +31,7 @@ static bool always(void)
 /* Widest first. */
 static const struct {
     const struct host_isa *isa;
-    bool (*here)(void);
+    bool (*supported)(void);
 } isas[] = {
 #ifdef __x86_64__
     {&host_avx512, has_avx512},
@@ -43,7 +43,7 @@ static const struct {
 const char *host_isa_name(int index)
 {
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
-        if (isas[i].here() && index-- == 0)
+        if (isas[i].supported() && index-- == 0)
             return isas[i].isa->name;
     return NULL;
 }
@@ -51,7 +51,7 @@ const char *host_isa_name(int index)
 const struct host_isa *host_isa_find(const char *name)
 {
     for (size_t i = 0; i < sizeof isas / sizeof isas[0]; i++)
-        if (isas[i].here() && (name == NULL || strcmp(name, isas[i].isa->name) == 0))
+        if (isas[i].supported() && (name == NULL || strcmp(name, isas[i].isa->name) == 0))
             return isas[i].isa;
     return NULL;
 }

@@ -1,18 +1,9 @@
 /*
- * What convolution on the host is built from: the work on lanes, once for every instruction set and
- * vector width, behind tables of functions.
+ * The parts of convolution on the host, below the convolver of host/host.h and the engine's variant
+ * "host": the FFT, the sums over partitions and the reading of samples as a table of functions for
+ * every instruction set and vector width, and the assignment of output components to lanes.
  *
- *   host/body.h        the transform and the sums, for one width
- *   host/read.h        wire bytes to lanes, for one width
- *   host/base.c        both in what every CPU of this architecture has
- *   host/avx2.c        … for AVX2 with FMA
- *   host/avx512.c      … for AVX-512
- *   host/isa.c         which of them this CPU runs
- *   host/components.c  what the lanes stand for
- *   host/build.c, host.c  the convolver of host.h
- *   variants/host.c     the engine's variant "host"
- *
- * A vector has W lanes; every lane is a channel. Points and spectra are [..][re: W][im: W], 64-byte
+ * A vector has W lanes, one channel each. Points and spectra are [..][re: W][im: W], 64-byte
  * aligned. A leaf is the last pass of the FFT: 8 points, in the order of plan/fft_plan.h.
  *
  *     z        [Q][2][W]                          points of a window, frame n and n + Q
@@ -33,7 +24,7 @@ enum {
     HOST_LANES_MAX = 16,
     HOST_LEAF = 8,        /* points */
     HOST_FFT_MIN = 64,    /* the shortest FFT whose last pass is a leaf of 8 */
-    HOST_PARTITIONS = 64, /* summed before their sum is added to the whole */
+    HOST_PARTITIONS = 64, /* in a group; sums go over groups, then over their sums */
     HOST_ALIGNMENT = 64,
 };
 
@@ -45,7 +36,7 @@ struct host_fft_plan {
     const float *twiddles; /* fft_plan_twiddles of plan/fft_plan.h */
 };
 
-/* Spectra of one input a lane, times spectra of one filter a lane. */
+/* One term of a group's sum: a delay line of input spectra times filter spectra, lane by lane. */
 struct host_layer {
     const float *line;
     const float *spectra;
@@ -53,29 +44,30 @@ struct host_layer {
     bool shared;         /* one filter for all lanes */
 };
 
-/* One walk over the FFT, depth first: forward into a line, the layers' sum back, or both. */
+/* One depth-first recursion of the FFT: forward into a delay line, the layers' sum back, or both.
+ */
 struct host_walk {
     const struct host_fft_plan *fft_plan;
     float *z;
-    float *line; /* forward: `slot` of it is written; NULL: no forward transform */
+    float *line; /* forward: writes `slot` of it; NULL: no forward transform */
     uint32_t slot, slots;
-    const struct host_layer *layers; /* back: z becomes their sum, summed from `slot` backwards */
-    uint32_t layer_count;            /* 0: not back */
-    const float *spectra; /* there and back through one partition, without a line; else NULL */
+    const struct host_layer *layers; /* inverse: z becomes their sum, from `slot` backwards */
+    uint32_t layer_count;            /* 0: no inverse */
+    const float *spectra; /* one partition, forward and inverse without a delay line; else NULL */
 };
 
-/* Frames of one vector of inputs. */
+/* A copy of input frames to lanes: one vector of inputs. */
 struct host_feed_load {
     const float *in;
     uint32_t frames, stride; /* floats of an input frame */
     const uint16_t *inputs;  /* [count]: the channel of each lane */
     uint32_t count;          /* lanes in use, from lane 0 on */
-    bool neighbours;         /* they lie side by side */
+    bool neighbours;         /* the channels are contiguous */
     float *lanes;            /* [frames][W] */
-    uint32_t *bad;           /* [W]: values that were not finite are added; they are 0 in lanes */
+    uint32_t *bad;           /* [W]: += values that are not finite; `lanes` has 0 for them */
 };
 
-/* One block of a vector's channels out of a ring (kernels/row.h explains the fields). */
+/* One block of a vector's channels in a ring (kernels/row.h explains the fields). */
 struct host_block_read {
     const uint8_t *ring;
     const uint32_t *present; /* NULL: every frame is */
@@ -85,21 +77,21 @@ struct host_block_read {
     bool swap, floats, invert;
     const uint32_t *channel_bytes;              /* [count] */
     uint32_t count;                             /* lanes in use, from lane 0 on */
-    bool neighbours;                            /* their words follow each other */
+    bool neighbours;                            /* the words are contiguous */
     const float *scale, *offset_hi, *offset_lo; /* [W] */
     uint32_t q, load_from, load_until, new_from;
     float *z;
     struct host_levels *levels;
 };
 
-/* What the new frames of a block hold, lane by lane: see struct block_report. */
+/* Statistics of a block's new frames, lane by lane: see struct block_report. */
 struct host_levels {
     float sum[HOST_LANES_MAX], sum_squares[HOST_LANES_MAX], peak[HOST_LANES_MAX];
     uint32_t overload[HOST_LANES_MAX], nonfinite[HOST_LANES_MAX];
     uint32_t first[HOST_LANES_MAX], last[HOST_LANES_MAX], present[HOST_LANES_MAX];
 };
 
-/* One instruction set at one width. */
+/* The functions of one instruction set and width. */
 struct host_lanes {
     uint32_t width;
     void (*walk)(const struct host_walk *walk);
@@ -122,8 +114,8 @@ extern const struct host_isa host_base;
 extern const struct host_isa host_avx2, host_avx512;
 #endif
 
-/* What one frame of a window takes in a vector of this width, there and back, on a core of some
- * 3 GHz: twice the width takes less than twice the time. For choosing only. */
+/* Estimated time of one frame of a window in a vector of this width, forward and inverse, on a core
+ * of some 3 GHz: twice the width takes less than twice the time. For choosing only. */
 static inline double host_frame_ns(uint32_t width)
 {
     return 1.2 * (4 + width);
@@ -132,13 +124,13 @@ static inline double host_frame_ns(uint32_t width)
 /* The isa of that name, or the widest (NULL); NULL when this CPU does not have it. */
 const struct host_isa *host_isa_find(const char *name);
 
-/* The width of `isa` that takes the least time for so many lanes in all. */
+/* The width of `isa` that takes the least time for `lanes` lanes in all. */
 const struct host_lanes *host_isa_lanes(const struct host_isa *isa, uint32_t lanes);
 
 /* ---- components --------------------------------------------------------------------------------
  */
 
-/* Edges as a specification has them. */
+/* The edges of a plan or convolver specification. */
 struct host_edges {
     const struct taps *const *taps;
     const struct edge *edges;
@@ -147,12 +139,12 @@ struct host_edges {
     uint32_t outputs_count;
 };
 
-/* What becomes of a lane. */
+/* What a lane's value becomes in the output frame. */
 enum lane_kind {
     LANE_VALUE,     /* a float of the output frame */
-    LANE_MAGNITUDE, /* alone: its absolute value */
-    LANE_ENVELOPE,  /* with the lane after it: their magnitude */
-    LANE_IMAGINARY, /* of the envelope in the lane before */
+    LANE_MAGNITUDE, /* its absolute value: an envelope without an imaginary part */
+    LANE_ENVELOPE,  /* the magnitude of this lane and the next */
+    LANE_IMAGINARY, /* the imaginary part of the previous lane's envelope */
     LANE_UNUSED,
 };
 
@@ -160,29 +152,29 @@ struct host_component {
     uint32_t output;
     bool imaginary;
     enum lane_kind kind;
-    uint32_t place; /* float of the output frame */
+    uint32_t place; /* index of the float in the output frame */
 };
 
-enum { HOST_COMPONENTS = 3 }; /* lanes that an output takes at most, one of them unused */
+enum { HOST_COMPONENTS = 3 }; /* most lanes of an output, one of them unused */
 
-/* Returns how many there are: a lane each, in order. */
+/* Lists the components of all outputs, one lane each, in order, and returns their number. */
 uint32_t host_components_list(const struct host_edges *all, struct host_component *components,
                               uint32_t *output_floats);
 
-/* The k-th edge that a component hears; NULL: it has fewer. */
+/* The k-th edge of a component's sum; NULL: it has fewer. */
 const struct edge *host_component_edge(const struct host_edges *all,
                                        const struct host_component *component, uint32_t k);
 
-/* The taps that a component takes of its edge. */
+/* The real or imaginary taps of an edge, whichever the component uses. */
 const double *host_component_taps(const struct host_edges *all,
                                   const struct host_component *component, const struct edge *edge);
 
-/* Where the lanes of a vector go. */
+/* Where each lane of a vector is written in an output frame. */
 struct host_target {
     uint32_t count;
     uint32_t places[HOST_LANES_MAX];
     enum lane_kind kinds[HOST_LANES_MAX];
-    bool neighbours; /* values only, and their floats follow each other */
+    bool neighbours; /* values only, and contiguous */
 };
 
 void host_target_open(struct host_target *target, const struct host_component *components,

@@ -1,6 +1,11 @@
 /*
- * A host convolver from the inside, for the two files that know it: host/build.c makes one,
- * host.c executes it.
+ * The private structures of a host convolver, shared by host/build.c, which creates it, and
+ * host/host.c, which executes it.
+ *
+ * Outputs consist of components, one lane each; W of them form a group, which fills a vector. A
+ * group's result is a sum of layers: layer k holds the k-th edge of each lane, that is a vector of
+ * inputs (a feed) times a vector of filters. Layers that read the same inputs in the same lanes
+ * share a feed, which is transformed once.
  */
 #ifndef CONVOLVD_CONVOLVE_HOST_OBJECT_H
 #define CONVOLVD_CONVOLVE_HOST_OBJECT_H
@@ -8,22 +13,22 @@
 #include "convolve/host/host.h"
 #include "convolve/host/lanes.h"
 
-/* Inputs side by side in a vector. */
+/* Inputs, one a lane, their last two blocks and their delay line of spectra. */
 struct feed {
     uint16_t inputs[HOST_LANES_MAX];
-    uint32_t count;              /* lanes in use */
-    bool neighbours;             /* their channels follow each other */
-    bool owned;                  /* one group's own: transformed with it */
-    bool counts[HOST_LANES_MAX]; /* the lane that counts its input's values that are not finite */
+    uint32_t count;  /* lanes in use */
+    bool neighbours; /* the channels are contiguous in an input frame */
+    bool owned;      /* read by one layer only: that group transforms it in its own recursion */
+    bool counts[HOST_LANES_MAX]; /* this lane counts the values of its input that are not finite */
     uint32_t bad[HOST_LANES_MAX];
-    float *before, *now; /* [B][W], they change places */
-    float *line;         /* [Q / 8][slots][8][2][W] */
+    float *previous, *current; /* [B][W]: blocks; swapped when a block is full */
+    float *line;               /* [Q / 8][slots][8][2][W] */
 };
 
-/* Components side by side in a vector. */
+/* Components, one a lane. */
 struct group {
     struct host_target target;
-    struct feed *own; /* its only layer's feed, which nobody else hears; NULL: not so */
+    struct feed *own; /* the feed of its only layer, if no other layer reads it; else NULL */
     struct host_layer *layers;
     struct feed **feeds; /* [layer_count]: of each layer */
     uint32_t layer_count;

@@ -1,23 +1,25 @@
 /*
- * Wire bytes of any sample format to lanes of physical values, for one vector width: included by
- * host/body.h, of which it takes the types.
- * The same values and reports as kernels/sample.clh:
+ * The first step of a block for one vector width: wire bytes of any sample format become lanes of
+ * physical values, and the new frames' statistics are taken for the block's report. Same values
+ * and statistics, to the bit, as kernels/sample.clh:
  *
  *     value = (code - offset) * scale          (offset in codes, as a sum of two floats)
  *
- * What is absent or not finite is exactly zero; new frames are measured for the block's report.
+ * Frames that are absent and values that are not finite become exactly zero.
+ *
+ * No include guard: host/body.h includes this file once for every width and supplies its types.
  */
 
 typedef uint32_t words __attribute__((vector_size(4 * WIDTH), may_alias));
 
 struct seen {
     real sum, sum_squares;
-    bits peak; /* of numbers that are not negative: they order as integers do */
+    bits peak; /* as bits: floats that are not negative compare like integers */
     bits overload, nonfinite, present;
     words first, last;
 };
 
-/* b where the condition's bits are set, else a. */
+/* b in lanes whose condition is set, else a. */
 HOST_INLINE words NAME(choose)(words a, words b, bits condition)
 {
     return (a & ~(words)condition) | (b & (words)condition);
@@ -25,7 +27,7 @@ HOST_INLINE words NAME(choose)(words a, words b, bits condition)
 
 #ifndef HOST_WORD
 #define HOST_WORD
-/* A word as it lies: of 2 and 4 bytes in this machine's order, of 3 in little-endian order. */
+/* The word at an address, unaligned: 2 and 4 bytes in this machine's order, 3 in little-endian. */
 HOST_INLINE uint32_t host_word(const uint8_t *at, const uint32_t word)
 {
     uint16_t two;
@@ -45,8 +47,8 @@ HOST_INLINE uint32_t host_word(const uint8_t *at, const uint32_t word)
 }
 #endif
 
-/* The words of one frame. The compiler knows `word`, their bytes, and `lanes`, how many follow each
- * other; 0: `read` says which. */
+/* The words of one frame, byte-swapped where needed. `word` (bytes) and `lanes` are compile-time
+ * constants of each call: `lanes` words are contiguous; 0: `read` gives the address of each. */
 HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uint8_t *frame,
                                    const uint32_t word, const uint32_t lanes)
 {
@@ -78,7 +80,8 @@ HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uin
     return all >> 24 | (all >> 8 & 0xff00u) | (all << 8 & 0xff0000u) | all << 24;
 }
 
-/* Values of one frame's words; `here`: lanes that count. */
+/* Values of one frame's words. Sets the lanes that are valid (`here`), not finite (`bad`) and at
+ * full scale (`limit`). */
 HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words word, bits used,
                                    bits *here, bits *bad, bits *limit)
 {
@@ -97,7 +100,7 @@ HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words wor
     } else {
         const bits code = (bits)(word << read->shift_left ^ (read->invert ? 0x80000000u : 0u)) >>
                           (int)read->shift_right;
-        if (read->shift_right >= 8) /* exact in a float; else in two */
+        if (read->shift_right >= 8) /* the code is exact in one float, else in two */
             value = ((__builtin_convertvector(code, real) - hi) - lo) * scale;
         else
             value = ((__builtin_convertvector(code >> 8, real) * 256.0f - hi) +
@@ -109,18 +112,18 @@ HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words wor
     return (real)((bits)value & *here);
 }
 
-/* Window indices [from, until), all below Q or none; `measured`: they are new. */
+/* Window indices [from, until), all below Q or none of them; `measured`: they are new frames. */
 HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t from,
                                    uint32_t until, bits used, const uint32_t word,
                                    const uint32_t lanes, bool measured, struct seen *seen)
 {
-    real *place = (real *)(void *)read->z +
-                  (from < read->q ? 2 * (size_t)from : 2 * (size_t)(from - read->q) + 1);
-    for (uint32_t n = from; n < until; n++, place += 2) {
+    real *to = (real *)(void *)read->z +
+               (from < read->q ? 2 * (size_t)from : 2 * (size_t)(from - read->q) + 1);
+    for (uint32_t n = from; n < until; n++, to += 2) {
         const uint32_t slot = (read->start + n) & read->mask;
         bits here = used;
         if (read->present != NULL && (read->present[slot >> 5] >> (slot & 31) & 1) == 0) {
-            *place = (real){0};
+            *to = (real){0};
             continue;
         }
         bits bad, limit;
@@ -128,7 +131,7 @@ HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t 
             read,
             NAME(read_words)(read, read->ring + (size_t)slot * read->frame_bytes, word, lanes),
             used, &here, &bad, &limit);
-        *place = value;
+        *to = value;
         if (!measured)
             continue;
         const bits size = (bits)value & 0x7fffffff;
@@ -147,7 +150,7 @@ HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t 
 HOST_INLINE void NAME(read_window)(const struct host_block_read *read, const uint32_t word,
                                    const uint32_t lanes, bits used, struct seen *seen)
 {
-    /* The window's parts: before and after Q, before and after the first new frame. */
+    /* Three parts, cut at Q and at the first new frame, whichever is first. */
     uint32_t edges[4] = {read->load_from, read->q, read->new_from, read->load_until};
     if (edges[1] > edges[2]) {
         edges[1] = read->new_from;
@@ -177,7 +180,7 @@ static void NAME(read_block)(const struct host_block_read *read)
     memcpy(&used, in_use, sizeof used);
     NAME(fill_window)(read->z, read->q, 0, read->load_from, NULL);
     NAME(fill_window)(read->z, read->q, read->load_until, 2 * read->q, NULL);
-    /* Few lanes are worth a way of their own in the narrowest vectors only. */
+    /* One or two contiguous lanes have code of their own in the narrowest vectors only. */
     const bool few = read->neighbours && WIDTH == 4 && read->count <= 2;
     const uint32_t lanes = read->neighbours && read->count == WIDTH ? WIDTH : few ? read->count : 0;
 #define HOST_READ(word, lanes)                                                                     \
