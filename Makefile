@@ -25,7 +25,7 @@ PACKAGES  := gcc libc6-dev pkgconf python3 \
              libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
              liblo-tools python3-liblo puredata-core ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
-             jackd2 libasound2-plugins jconvolver \
+             jackd2 libasound2-plugins jconvolver python3-matplotlib \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd
 
 # What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
@@ -69,7 +69,7 @@ UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
 UNIT_COMMON_SRC := $(wildcard tests/support/*.c)
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
-SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py))
+SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py tests/fuzz/test_*.py))
 # Rules about the source tree itself: floors, sizes, words, formatting.
 GATES      := $(filter-out %/common.py,$(sort $(wildcard tests/gates/*.py)))
 CHECKED_GATES := tests/gates/format.py
@@ -88,6 +88,8 @@ JACK_CLIENT := $(BUILD)/tests/jack_client
 SEAM_SRC   := $(wildcard tests/seams/*.c)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
+# The fuzzers' harnesses without libFuzzer: they replay seeds in any build.
+REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
@@ -210,7 +212,7 @@ $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BU
 # Everything tests/run needs of one build; the scripts alone need less.
 .PHONY: testables testables-scripts
 testables: testables-scripts $(UNIT)
-testables-scripts: all $(JACK_CLIENT) $(BUILD)/convolvd-test
+testables-scripts: all $(JACK_CLIENT) $(REPLAY) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)
@@ -249,6 +251,10 @@ fuzzers: $(FUZZ)
 $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(PKG_LIBS) -o $@
+
+$(REPLAY): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBDAEMON)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 # ---- bench and demo ---------------------------------------------------------------------
 

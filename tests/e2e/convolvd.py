@@ -67,6 +67,15 @@ def temporary():
     return tempfile.TemporaryDirectory(prefix="convolvd-e2e-")
 
 
+def children(pid):
+    """Process ids of the children of a process, whichever of its threads started them."""
+    found = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as file:
+            found += [int(child) for child in file.read().split()]
+    return found
+
+
 def wait_for(condition, what, seconds=None):
     deadline = time.monotonic() + (seconds or PATIENCE_S)
     while not condition():
