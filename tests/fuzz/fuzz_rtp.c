@@ -15,6 +15,7 @@ static void parse(const uint8_t *data, size_t bytes)
     if (rtp_parse(data, bytes, &packet) != RTP_OK)
         return;
     REQUIRE(packet.payload >= data + RTP_HEADER_BYTES);
+    REQUIRE(packet.payload_bytes <= bytes);
     REQUIRE(packet.payload + packet.payload_bytes <= data + bytes);
     REQUIRE(packet.extension == NULL ||
             packet.extension + packet.extension_bytes <= packet.payload);
