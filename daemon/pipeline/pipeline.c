@@ -14,6 +14,7 @@
 #include "pipeline/loopback.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
+#include "stream/ring_size.h"
 
 enum { BATCHES_DEFAULT = 6 }; /* engine_options.batches when the configuration leaves it open */
 
@@ -175,24 +176,6 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
     return error;
 }
 
-/* Frames of the ring when the user asks for a `buffer`, never less than the plan needs; else the
- * stream's own rule (0). */
-static uint64_t ring_frames(const struct pipeline *pipeline, uint32_t batches)
-{
-    const struct config_stream *config = pipeline->stream_config;
-    if (config->ring_frames == 0)
-        return 0;
-    const struct plan_info *info = plan_info(pipeline->plan);
-    uint64_t reorder =
-        (uint64_t)ceil((double)config->source.reorder_ns * config->source.rate_hz / 1e9);
-    uint64_t in_flight = (uint64_t)(batches + config->blocks_max + 1) * info->hop;
-    /* History twice over: between two epochs lie the tail of one and the silence before the other.
-     */
-    uint64_t needed =
-        3 * (uint64_t)info->history_frames + 2 * reorder + in_flight + 4 * (uint64_t)info->hop;
-    return config->ring_frames > needed ? config->ring_frames : needed;
-}
-
 static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -217,9 +200,13 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .max_gap_ns = config->source.max_gap_ns,
         .idle_flush_ns = config->idle_flush_ns,
         .deadline_ns = config->deadline_ns,
-        .ring_frames_min = ring_frames(pipeline, batches),
-        .batches_in_flight = batches + config->blocks_max,
+        .blocks_in_flight = batches + config->blocks_max,
     };
+    if (config->ring_frames > 0) { /* a `buffer`, never less than the plan needs */
+        const struct ring_need need = ring_need_of(&options, plan_info(pipeline->plan));
+        const uint64_t least = ring_size_least(&need);
+        options.ring_frames_min = config->ring_frames > least ? config->ring_frames : least;
+    }
     return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
 }
 

@@ -1,32 +1,25 @@
 /*
- * Deliver: completed batches become results, in frame order, with capture time, invalid
- * ranges, delay and stage latencies, and go to every port of the stream. Owns the last ledger:
- * every output frame is out, waiting, submitted or shed under a name.
+ * Deliver: completed batches become results, in frame order, with capture time, invalid ranges,
+ * delay and stage latencies, and go to every port of the stream. Owns the output ledger: every
+ * output frame is out, waiting, submitted, or shed under a name.
  *
- * Loop thread; nothing here allocates, locks or logs.
+ * Defines stream_complete and stream_flushed (stream.h). Loop thread; nothing here allocates, locks
+ * or logs.
  */
-#include "stream/internal.h"
-
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "core/clock.h"
+#include "stream/change.h"
+#include "stream/epochs.h"
+#include "stream/ports.h"
+#include "stream/room.h"
+#include "stream/state.h"
 
-int64_t stream_capture_ns(const struct stream *s, const struct epoch *e, double frame,
-                          enum clock_source *clock, int64_t *error_ns)
-{
-    *clock = e->clock;
-    if (e->capture_known) {
-        *error_ns = e->capture_error_ns;
-        return e->capture_ns +
-               (int64_t)llround((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
-    }
-    *error_ns = clock_line_error_ns(&s->line);
-    return clock_line_time_ns(&s->line, (double)e->source_origin + frame) + s->offset_ns;
-}
+/* Blocks of fewer output frames than this are handed on together. */
+enum { RESULT_FRAMES_MIN = 256 };
 
-/* ---- what the first pass saw ------------------------------------------------------------- */
+/* ---- reports of the first pass ------------------------------------------------------------- */
 
 static void add_report(struct channel_levels *levels, const struct block_report *report, int sign)
 {
@@ -38,11 +31,12 @@ static void add_report(struct channel_levels *levels, const struct block_report 
         levels->peak = report->peak;
 }
 
+/* Adds the reports of a flight's blocks to the levels. A block that idle flush submits in part is
+ * computed and reported again when it is whole: the first report is subtracted then. */
 static void take_reports(struct stream *s, const struct flight *flight,
                          const struct block_report *reports)
 {
     uint32_t channels = s->options.channels;
-    /* The block was computed once before, when only its first part had come. */
     bool again = s->partial_valid && flight->from % s->hop != 0 &&
                  s->partial_block == flight->first_block && !flight->reported;
     if (again) {
@@ -77,53 +71,7 @@ static void take_reports(struct stream *s, const struct flight *flight,
     }
 }
 
-/* ---- raw input --------------------------------------------------------------------------- */
-
-void stream_deliver_raw(struct stream *s, struct epoch *e, uint64_t until)
-{
-    while (e->raw_delivered < until) {
-        uint64_t slot = (e->base + e->raw_delivered) & (s->ring->frames - 1);
-        uint64_t frames = until - e->raw_delivered;
-        if (frames > s->ring->frames - slot)
-            frames = s->ring->frames - slot;
-        struct invalid_range gaps[RESULT_RANGES_MAX];
-        struct result result = {
-            .epoch = e->number,
-            .record = e->record,
-            .first_frame = e->raw_delivered,
-            .timeline_frame = e->timeline_base + e->raw_delivered,
-            .frames = (uint32_t)frames,
-            .channels = s->options.channels,
-            .flags = RESULT_RAW | (e->raw_delivered == 0 ? RESULT_EPOCH_START : 0) |
-                     (e->ended && until == e->head ? RESULT_EPOCH_END : 0),
-            .raw = s->ring->bytes + slot * s->ring->frame_bytes,
-            .rate_hz = s->options.rate_hz,
-            .invalid = gaps,
-            .first_receive_ns = s->last_receive_ns,
-            .last_receive_ns = s->last_receive_ns,
-            .delivered_ns = clock_monotonic_ns(),
-        };
-        result.capture_ns = stream_capture_ns(s, e, (double)e->raw_delivered, &result.clock,
-                                              &result.clock_error_ns);
-        /* The filter's settling and the reach of its taps are no fault of the raw input. */
-        struct invalid_range clipped[RESULT_RANGES_MAX];
-        uint32_t count =
-            ranges_clip(&e->invalid, e->raw_delivered, until, clipped, RESULT_RANGES_MAX);
-        for (uint32_t i = 0; i < count; i++) {
-            enum invalid_cause cause = clipped[i].cause;
-            if (cause == INVALID_NETWORK || cause == INVALID_SOCKET || cause == INVALID_LATE ||
-                cause == INVALID_OVERLOAD)
-                gaps[result.invalid_count++] = clipped[i];
-        }
-        for (int i = 0; i < s->port_count; i++) {
-            if (s->ports[i].raw)
-                s->ports[i].put(s->ports[i].context, &result);
-        }
-        e->raw_delivered += frames;
-    }
-}
-
-/* ---- results ----------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------- */
 
 static void record_stages(struct stream *s, const struct block_times *times,
                           const struct batch *batch, int64_t *stage_ns)
@@ -139,7 +87,7 @@ static void record_stages(struct stream *s, const struct block_times *times,
     }
 }
 
-/* The range in output frames; false when it holds none that is kept. */
+/* Turns the range into kept frames; false when it holds none. */
 static bool range_of_kept(const struct stream *s, struct invalid_range *range)
 {
     range->from = decimation_output(&s->kept, range->from);
@@ -147,6 +95,7 @@ static bool range_of_kept(const struct stream *s, struct invalid_range *range)
     return range->from < range->until;
 }
 
+/* What is invalid of [from, until), in kept frames, and counts it. Returns how many ranges. */
 static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
                              struct invalid_range *ranges)
 {
@@ -166,8 +115,8 @@ static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, u
     return count;
 }
 
-/* Applies the delay: frame n of the aligned output is output frame n + delay. Returns frames to
- * leave out. */
+/* Applies the delay: frame n of the aligned output is output frame n + delay. Returns how many
+ * leading frames are left out; when that is all of them, the result is unchanged. */
 static uint64_t align(struct result *result, struct invalid_range *ranges)
 {
     uint64_t shift = (uint64_t)result->delay_frames;
@@ -190,20 +139,20 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
     return skip;
 }
 
-/* The item's samples from frame `place` of it on: floats, or bytes as the plan gives them. A
- * cross-fade's mix is always in floats. */
-static void point_at_samples(struct result *result, const struct batch_item *item, uint64_t place)
+/* Points the result at the item's samples from its kept frame `first` on: floats, or bytes in the
+ * plan's format. A cross-fade's mix is always floats. */
+static void point_at_samples(struct result *result, const struct batch_item *item, uint64_t first)
 {
     const struct plan_info *info = plan_info(item->plan);
     if (result_format_native(&info->results)) {
-        result->samples = item->samples + place * result->channels;
+        result->samples = item->samples + first * result->channels;
         return;
     }
-    result->wire = (const uint8_t *)item->samples + place * result->channels * info->sample_bytes;
+    result->wire = (const uint8_t *)item->samples + first * result->channels * info->sample_bytes;
     result->wire_format = info->results;
 }
 
-/* What was clipped of frames [from, until): whole blocks, as far as they were written. */
+/* How many samples of frames [from, until) were clipped: of whole blocks, as far as written. */
 static uint64_t saturated_of(const struct stream *s, const struct flight *flight,
                              const struct batch_item *item, uint64_t from, uint64_t until)
 {
@@ -215,14 +164,37 @@ static uint64_t saturated_of(const struct stream *s, const struct flight *flight
     return count;
 }
 
-static void hand_on(struct stream *s, const struct flight *flight, const struct batch *batch,
-                    const struct batch_item *item, uint64_t from, uint64_t until,
-                    const int64_t *stage_ns, int64_t first_ns, int64_t last_ns)
+/* Frames [from, until) of a flight that go out as one result: whole blocks, except where the flight
+ * begins or ends inside one. Times are those of its oldest block. */
+struct portion {
+    uint64_t from, until; /* output frames at the input's rate */
+    int64_t stage_ns[STAGES];
+    int64_t first_ns, last_ns; /* receive times */
+};
+
+/* Frames that were shed before this result: their range tells why they are missing. */
+static void report_shed(struct stream *s, struct epoch *e, struct result *result,
+                        struct invalid_range *ranges)
+{
+    struct invalid_range shed = {e->shed_from, e->shed_until, e->shed_cause};
+    uint64_t shift = s->options.align ? (uint64_t)result->delay_frames : 0;
+    if (range_of_kept(s, &shed) && shed.until > shift) {
+        shed.from = shed.from > shift ? shed.from - shift : 0;
+        shed.until -= shift;
+        ranges[result->invalid_count++] = shed;
+    }
+    e->shed_pending = false;
+}
+
+static void deliver_portion(struct stream *s, const struct flight *flight,
+                            const struct batch *batch, const struct batch_item *item,
+                            const struct portion *portion)
 {
     struct epoch *e = flight->epoch;
-    uint64_t first = decimation_output(&s->kept, from),
-             kept = decimation_output(&s->kept, until) - first;
-    uint64_t item_first = decimation_output(&s->kept, flight->first_block * s->hop);
+    const uint64_t from = portion->from, until = portion->until;
+    const uint64_t first = decimation_output(&s->kept, from);
+    const uint64_t kept = decimation_output(&s->kept, until) - first;
+    const uint64_t item_first = decimation_output(&s->kept, flight->first_block * s->hop);
     struct invalid_range ranges[RESULT_RANGES_MAX + 1];
     struct result result = {
         .epoch = e->number,
@@ -241,8 +213,8 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
         .taps_from = decimation_output(&s->kept, flight->taps_from),
         .invalid = ranges,
         .invalid_count = flag_invalid(s, e, from, until, ranges),
-        .first_receive_ns = first_ns,
-        .last_receive_ns = last_ns,
+        .first_receive_ns = portion->first_ns,
+        .last_receive_ns = portion->last_ns,
         .delivered_ns = clock_monotonic_ns(),
     };
     point_at_samples(&result, item, first - item_first);
@@ -254,71 +226,21 @@ static void hand_on(struct stream *s, const struct flight *flight, const struct 
     e->delivered = until;
     if (left_out == kept) {
         if (e->ended)
-            stream_deliver_end(s, e);
+            ports_put_end(s, e);
         return;
     }
-    if (e->shed_pending && e->shed_until <= from) {
-        /* Frames that were shed stand before this result: it tells why they are missing. */
-        struct invalid_range shed = {e->shed_from, e->shed_until, e->shed_cause};
-        uint64_t shift = s->options.align ? (uint64_t)result.delay_frames : 0;
-        if (range_of_kept(s, &shed) && shed.until > shift) {
-            shed.from = shed.from > shift ? shed.from - shift : 0;
-            shed.until -= shift;
-            ranges[result.invalid_count++] = shed;
-        }
-        e->shed_pending = false;
-    }
-    /* Aligned or not, the frame answers the input at this instant; only aligned times take the
-     * delay off. */
+    if (e->shed_pending && e->shed_until <= from)
+        report_shed(s, e, &result, ranges);
+    /* An output frame answers the input up to this instant, aligned or not; aligned times have the
+     * delay subtracted. */
     double frame = (double)decimation_input(&s->kept, first + left_out);
     if (s->options.align)
         frame -= flight->delay_frames + s->options.upstream_delay_frames;
-    result.capture_ns = stream_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
-    memcpy(result.stage_ns, stage_ns, sizeof result.stage_ns);
+    result.capture_ns = epochs_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
+    memcpy(result.stage_ns, portion->stage_ns, sizeof result.stage_ns);
     result.stage_ns[STAGE_EGRESS] = result.delivered_ns - batch->completed_ns;
     e->announced = true;
-    for (int i = 0; i < s->port_count; i++) {
-        if (!s->ports[i].raw)
-            s->ports[i].put(s->ports[i].context, &result);
-    }
-}
-
-void stream_deliver_end(struct stream *s, const struct epoch *e)
-{
-    /* What is still to come carries the flag itself; of an epoch that nobody has heard of nothing
-     * is said. */
-    if (!e->announced || e->delivered < e->output_end)
-        return;
-    uint64_t delivered = decimation_output(&s->kept, e->delivered);
-    double delay_frames = s->delay_frames + s->options.upstream_delay_frames;
-    struct result result = {
-        .epoch = e->number,
-        .record = e->record,
-        .first_frame = delivered,
-        .timeline_frame = output_timeline(s, e, delivered),
-        .channels = s->output_channels,
-        .flags = RESULT_EPOCH_END,
-        .rate_hz = decimation_rate_hz(s->kept.factor, s->options.rate_hz),
-        .delay_frames = decimation_delay_frames(s->kept.factor, delay_frames),
-        .aligned = s->options.align,
-        .first_receive_ns = s->last_receive_ns,
-        .last_receive_ns = s->last_receive_ns,
-        .delivered_ns = clock_monotonic_ns(),
-    };
-    double frame = (double)decimation_input(&s->kept, delivered);
-    if (s->options.align) {
-        uint64_t shift = (uint64_t)result.delay_frames;
-        assert(delivered >= shift); /* else nothing was announced */
-        result.first_frame -= shift;
-        result.timeline_frame -= shift;
-        frame -= delay_frames;
-    }
-    result.capture_ns = stream_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
-    for (int i = 0; i < s->port_count; i++) {
-        if (!s->ports[i].raw)
-            s->ports[i].put(s->ports[i].context, &result);
-    }
-    stream_flush_ports(s);
+    ports_put(s, &result);
 }
 
 static void note_egress(struct stream *s, const struct batch *batch, int64_t last_ns)
@@ -327,39 +249,38 @@ static void note_egress(struct stream *s, const struct batch *batch, int64_t las
         s->egress[s->egress_count++] = (struct egress_mark){batch->completed_ns, last_ns};
 }
 
-/* Hands on a flight block by block, small blocks together; stages are those of the oldest block of
- * a piece. */
+/* Delivers a flight block by block, small blocks together. */
 static void deliver_flight(struct stream *s, const struct flight *flight, const struct batch *batch,
                            const struct batch_item *item)
 {
     struct epoch *e = flight->epoch;
-    uint64_t piece_frames = decimation_span(s->kept.factor, RESULT_FRAMES_MIN);
-    uint64_t per_piece = s->hop >= piece_frames ? 1 : piece_frames / s->hop;
-    uint64_t frame = flight->from;
-    while (frame < flight->until) {
-        uint64_t block = frame / s->hop;
-        uint64_t until = (block + per_piece) * s->hop;
-        if (until > flight->until)
-            until = flight->until;
+    const uint64_t least = decimation_span(s->kept.factor, RESULT_FRAMES_MIN);
+    const uint64_t together = s->hop >= least ? 1 : least / s->hop;
+    for (uint64_t frame = flight->from; frame < flight->until;) {
+        const uint64_t block = frame / s->hop, end = (block + together) * s->hop;
         const struct block_times *oldest = block_times_of(s, e, block);
-        int64_t stage_ns[STAGES] = {0};
-        int64_t first_ns = oldest->first_ns;
-        int64_t last_ns = oldest->last_ns;
-        for (uint64_t b = block; b * s->hop < until; b++) {
-            int64_t block_stage_ns[STAGES] = {0};
+        struct portion portion = {
+            .from = frame,
+            .until = end < flight->until ? end : flight->until,
+            .first_ns = oldest->first_ns,
+            .last_ns = oldest->last_ns,
+        };
+        for (uint64_t b = block; b * s->hop < portion.until; b++) {
             const struct block_times *times = block_times_of(s, e, b);
-            record_stages(s, times, batch, block_stage_ns);
+            int64_t stage_ns[STAGES] = {0};
+            record_stages(s, times, batch, b == block ? portion.stage_ns : stage_ns);
             note_egress(s, batch, times->last_ns);
-            if (b == block)
-                memcpy(stage_ns, block_stage_ns, sizeof stage_ns);
             s->stats.blocks++;
         }
-        hand_on(s, flight, batch, item, frame, until, stage_ns, first_ns, last_ns);
-        frame = until;
+        deliver_portion(s, flight, batch, item, &portion);
+        frame = portion.until;
     }
     ranges_drop_before(&e->invalid, e->delivered);
 }
 
+/* ---- completed batches --------------------------------------------------------------------- */
+
+/* The share of the stream's real time that the device spends on it, smoothed over batches. */
 static void measure_load(struct stream *s, const struct flight *flight, const struct batch *batch)
 {
     double blocks = 0;
@@ -382,25 +303,17 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
         take_reports(s, &flight, item->reports);
         measure_load(s, &flight, batch);
         if (flight.mixed)
-            exchange_mix(s, &flight, item[-1].samples, item->samples);
+            change_mix(s, &flight, item[-1].samples, item->samples);
         deliver_flight(s, &flight, batch, item);
     } else {
         s->stats.submitted -= flight.until - flight.from;
-        stream_shed(s, flight.epoch, flight.from, flight.until, SHED_DEVICE, INVALID_DEVICE);
+        room_shed(s, flight.epoch, flight.from, flight.until, SHED_DEVICE, INVALID_DEVICE);
         flight.epoch->delivered = flight.until;
         s->partial_valid = false;
     }
     if (flight.retiring != NULL)
         s->next.retired(s->next.context, flight.retiring);
-    stream_retire_epochs(s);
-}
-
-void stream_flush_ports(struct stream *s)
-{
-    for (int i = 0; i < s->port_count; i++) {
-        if (s->ports[i].flush != NULL)
-            s->ports[i].flush(s->ports[i].context);
-    }
+    epochs_retire(s);
 }
 
 void stream_flushed(struct stream *s, int64_t now_ns)
@@ -413,26 +326,4 @@ void stream_flushed(struct stream *s, int64_t now_ns)
             s->stats.deadline_misses++;
     }
     s->egress_count = 0;
-}
-
-/* ---- epochs ------------------------------------------------------------------------------ */
-
-static bool in_flight(const struct stream *s, const struct epoch *e)
-{
-    for (uint32_t i = s->flight_first; i != s->flight_next; i++) {
-        if (s->flights[i % FLIGHTS_MAX].epoch == e)
-            return true;
-    }
-    return false;
-}
-
-void stream_retire_epochs(struct stream *s)
-{
-    /* The newest stays: the next epoch's place follows from it. */
-    while (s->epoch_next - s->epoch_first > 1) {
-        const struct epoch *e = epoch_at(s, s->epoch_first);
-        if (!e->ended || e->submitted < e->output_end || in_flight(s, e))
-            return;
-        s->epoch_first++;
-    }
 }

@@ -1,243 +1,42 @@
 /*
- * Ingest: packets into the ring. A payload goes where its frame number says and nowhere
- * else; what is missing is awaited for the reorder window, then given up as a gap with a
- * cause. Owns the first two ledgers' stream side: every frame that enters the timeline is
- * received, awaited or a gap, and the counters move where that happens.
+ * Ingest: puts packets into the input ring. A payload goes where its frame number says and nowhere
+ * else; the stream awaits what is missing for the reorder window, then gives it up as a gap
+ * (gaps.c). Begins and ends epochs. Owns the input side of the ledgers: every frame that enters
+ * the timeline is received, awaited or a gap, and each counter moves where that happens.
  *
- * Loop thread; nothing here allocates, locks or logs.
+ * Defines the functions of stream.h that sources and the scheduler's clock call. Loop thread;
+ * nothing here allocates, locks or logs.
  */
-#include "stream/internal.h"
-
 #include <assert.h>
-#include <math.h>
 #include <string.h>
 
 #include "core/clock.h"
+#include "stream/epochs.h"
+#include "stream/gaps.h"
+#include "stream/ports.h"
+#include "stream/presence.h"
+#include "stream/room.h"
+#include "stream/state.h"
 
-/* ---- presence bits ----------------------------------------------------------------------- */
+/* ---- epochs -------------------------------------------------------------------------------- */
 
-/* Sets or clears the bits of positions [from, until), word by word; at most one lap. */
-void stream_mark(struct stream *s, uint64_t from, uint64_t until, bool present)
-{
-    uint32_t mask = s->ring->frames - 1;
-    while (from < until) {
-        uint32_t slot = (uint32_t)(from & mask);
-        uint32_t bit = slot % 32;
-        uint64_t run = 32 - bit;
-        if (run > until - from)
-            run = until - from;
-        uint32_t bits = (run == 32 ? UINT32_MAX : ((UINT32_C(1) << run) - 1)) << bit;
-        if (present)
-            s->ring->present[slot / 32] |= bits;
-        else
-            s->ring->present[slot / 32] &= ~bits;
-        from += run;
-    }
-}
-
-/* First position in [from, until) whose bit equals `present`; `until` when there is none. */
-uint64_t stream_find(const struct stream *s, uint64_t from, uint64_t until, bool present)
-{
-    uint32_t mask = s->ring->frames - 1;
-    while (from < until) {
-        uint32_t slot = (uint32_t)(from & mask);
-        uint32_t word = s->ring->present[slot / 32];
-        word = (present ? word : ~word) >> (slot % 32);
-        if (word != 0) {
-            uint64_t found = from + (uint64_t)__builtin_ctz(word);
-            return found < until ? found : until;
-        }
-        from += 32 - slot % 32;
-    }
-    return until;
-}
-
-/* Positions below `until` get valid bits: absent, until a packet says otherwise. */
-void stream_clear_until(struct stream *s, uint64_t until)
-{
-    if (until > s->cleared_until) {
-        stream_mark(s, s->cleared_until, until, false);
-        s->cleared_until = until;
-    }
-}
-
-static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
-{
-    uint32_t frame_bytes = s->ring->frame_bytes;
-    uint64_t slot = position & (s->ring->frames - 1);
-    uint64_t first = s->ring->frames - slot;
-    if (first > frames)
-        first = frames;
-    uint8_t *to = s->ring->bytes + slot * frame_bytes;
-    if (payload == to) /* received right here: stream_vacant */
-        return;
-    memcpy(to, payload, first * frame_bytes);
-    memcpy(s->ring->bytes, payload + first * frame_bytes, (frames - first) * frame_bytes);
-}
-
-/* Results of the same device need not go there again: they are in its memory. What lies before them
- * must have been told, or be absent. */
-static void feed(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
-{
-    uint64_t end = position + frames, lap = end > s->ring->frames ? end - s->ring->frames : 0;
-    uint64_t from = position < s->fresh_until ? position : s->fresh_until;
-    if (from < lap) /* what lay there is overwritten */
-        from = lap;
-    if (stream_find(s, from, position, true) < position && position > s->fresh_until)
-        return;
-    if (engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
-        if (end > s->fresh_until)
-            s->fresh_until = end;
-    } else if (position < s->fresh_until) {
-        s->fresh_until = position; /* told once more, with these */
-    }
-}
-
-/* Wire code of zero for absent frames: what a recording of the raw input shows there. */
-static void copy_in_silence(struct stream *s, uint64_t position, uint64_t frames)
-{
-    const struct sample_format *format = &s->options.format;
-    uint8_t code[4];
-    sample_encode(format, 0.0, code);
-    uint32_t mask = s->ring->frames - 1;
-    for (uint64_t i = 0; i < frames; i++) {
-        uint8_t *frame = s->ring->bytes + ((position + i) & mask) * s->ring->frame_bytes;
-        for (uint32_t channel = 0; channel < s->options.channels; channel++)
-            memcpy(frame + channel * format->bytes, code, format->bytes);
-    }
-}
-
-/* ---- holes ------------------------------------------------------------------------------- */
-
-static struct hole *first_hole(struct stream *s)
-{
-    return s->hole_first == s->hole_next ? NULL : &s->holes[s->hole_first % HOLES_MAX];
-}
-
-/* Blames `frames` missing frames on a cause and says which; socket drops and refusals are known,
- * the rest is network. */
-static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
-{
-    struct {
-        uint64_t *debt;
-        enum invalid_cause cause;
-    } known[] = {{&s->overload_debt, INVALID_OVERLOAD},
-                 {&s->socket_debt, INVALID_SOCKET},
-                 {&s->capture_debt, INVALID_CAPTURE}};
-    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        uint64_t part = *known[i].debt < until - from ? *known[i].debt : until - from;
-        if (part == 0)
-            continue;
-        *known[i].debt -= part;
-        s->stats.gap[known[i].cause] += part;
-        s->stats.awaited -= part;
-        ranges_add(&e->invalid, from, from + part + s->taps_longest - 1, known[i].cause);
-        from += part;
-    }
-    if (from < until) {
-        s->stats.gap[INVALID_NETWORK] += until - from;
-        s->stats.awaited -= until - from;
-        ranges_add(&e->invalid, from, until + s->taps_longest - 1, INVALID_NETWORK);
-        s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
-    }
-}
-
-/* Gives up what is still missing of the oldest hole. */
-static void give_up_hole(struct stream *s, struct epoch *e)
-{
-    struct hole *hole = first_hole(s);
-    uint64_t until = e->base + hole->until;
-    uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
-    while ((position = stream_find(s, position, until, false)) < until) {
-        uint64_t end = stream_find(s, position, until, true);
-        count_gap(s, e, position - e->base, end - e->base);
-        copy_in_silence(s, position, end - position);
-        if (end > e->absent_until)
-            e->absent_until = end;
-        position = end;
-    }
-    s->hole_first++;
-}
-
-static void note_ready(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
-                       int64_t now_ns)
-{
-    for (uint64_t block = from / s->hop; (block + 1) * s->hop <= until; block++)
-        block_times_of(s, e, block)->ready_ns = now_ns;
-}
-
-/* Moves `settled` over everything that is present or given up. */
-static void settle(struct stream *s, struct epoch *e)
-{
-    uint64_t settled = e->head;
-    struct hole *hole;
-    while ((hole = first_hole(s)) != NULL) {
-        uint64_t until = e->base + hole->until;
-        uint64_t missing = stream_find(s, e->base + hole->from, until, false);
-        if (missing < until) {
-            hole->from = missing - e->base;
-            settled = hole->from;
-            break;
-        }
-        s->hole_first++;
-    }
-    if (settled > e->settled) {
-        uint64_t from = e->settled;
-        e->settled = settled;
-        if (from / s->hop != settled / s->hop)
-            note_ready(s, e, from, settled, clock_monotonic_ns());
-        if (s->has_raw && (settled - e->raw_delivered >= s->hop || e->ended))
-            stream_deliver_raw(s, e, settled);
-    }
-}
-
-static void give_up_all(struct stream *s, struct epoch *e)
-{
-    while (first_hole(s) != NULL)
-        give_up_hole(s, e);
-    settle(s, e);
-}
-
-void stream_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
-{
-    const struct hole *hole;
-    while ((hole = first_hole(s)) != NULL && hole->from < frame) {
-        struct hole rest = {frame, hole->until, hole->seen_ns};
-        if (hole->until > frame)
-            s->holes[s->hole_first % HOLES_MAX].until = frame;
-        give_up_hole(s, e);
-        if (rest.until > frame)
-            s->holes[--s->hole_first % HOLES_MAX] = rest;
-    }
-    settle(s, e);
-}
-
-/* ---- epochs ------------------------------------------------------------------------------ */
-
-static uint64_t round_up(uint64_t value, uint64_t unit)
-{
-    return (value + unit - 1) / unit * unit;
-}
-
-void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
+/* Ends the epoch: gives up what is missing; its tail becomes due. */
+static void end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
 {
     e->ended = true;
-    give_up_all(s, e);
+    gaps_give_up_all(s, e);
     if (s->has_raw)
-        stream_deliver_raw(s, e, e->head);
+        ports_put_raw(s, e, e->head);
     uint64_t tail = s->options.tail && e->head > 0 ? s->taps_longest - 1 : 0;
     e->output_end = e->head + tail;
-    e->ended_ns = now_ns;
     ranges_add(&e->invalid, e->head, e->head + s->taps_longest - 1, INVALID_TAIL);
     s->stats.timeline_out += tail;
     s->stats.waiting += tail;
-    /* Blocks beyond the last whole one never get frames of their own: they were complete when the
-     * epoch ended. */
+    /* Blocks beyond the last whole one receive no frames any more: the end of the epoch completes
+     * them. */
     for (uint64_t block = e->head / s->hop; block * s->hop < e->output_end; block++) {
         struct block_times *times = block_times_of(s, e, block);
-        /* What is left of it is input, or tail alone: the tail is due now, not when the input came.
-         */
+        /* Where only tail is left, the block counts from now, not from when its input came. */
         bool has_input = block * s->hop < e->head && e->submitted < e->head;
         times->ready_ns = now_ns;
         if (!has_input)
@@ -245,45 +44,13 @@ void stream_end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
         if (block - e->head / s->hop >= s->times_mask)
             break;
     }
-    stream_deliver_end(s, e);
-}
-
-/* Where the next epoch's frame 0 goes: beyond the tail and one silent history. */
-static uint64_t next_base(const struct stream *s)
-{
-    if (s->epoch_first == s->epoch_next && s->stats.epochs == 0)
-        return round_up(s->cleared_until, s->hop);
-    const struct epoch *e = &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
-    return round_up(e->base, s->hop) + round_up(e->head + s->taps_longest - 1, s->hop) +
-           round_up(s->history, s->hop) + s->hop;
-}
-
-/* Output time stamps go on by the time that has passed, and never run into the tail before. */
-static uint64_t next_timeline(const struct stream *s, const struct packet *packet)
-{
-    if (s->stats.epochs == 0)
-        return 0;
-    const struct epoch *last = &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
-    uint64_t least = last->timeline_base + last->output_end;
-    uint64_t elapsed = 0;
-    if ((!(packet->flags & PACKET_DISCONTINUITY) || packet->flags & PACKET_TIMED) &&
-        packet->first_frame > last->source_origin) {
-        elapsed = packet->first_frame - last->source_origin; /* the source's own count */
-    } else {
-        double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->source_origin);
-        double frames = (double)packet->frames + packet->frames_behind;
-        double now_ns = (double)packet->receive_ns - frames * 1e9 / s->options.rate_hz;
-        if (now_ns > begun_ns)
-            elapsed = (uint64_t)llround((now_ns - begun_ns) * s->options.rate_hz / 1e9);
-    }
-    uint64_t wanted = last->timeline_base + elapsed;
-    return decimation_grid(s->kept.factor, wanted > least ? wanted : least);
+    ports_put_end(s, e);
 }
 
 enum { CLOCK_BREAK_NS = 5 * NS_PER_MS };
 
-/* A recorder's count need not go on between its records, or may run away: then it says nothing of
- * the time that has passed. */
+/* True when the frame numbers of a recorder stopped between two records, or ran away: then they do
+ * not measure the time that has passed. */
 static bool count_is_no_clock(const struct stream *s, const struct packet *packet)
 {
     if (!s->options.records || packet->flags & PACKET_CAPTURE || !s->line.started)
@@ -294,36 +61,20 @@ static bool count_is_no_clock(const struct stream *s, const struct packet *packe
     return (off_ns < 0 ? -off_ns : off_ns) > 4 * clock_line_error_ns(&s->line) + CLOCK_BREAK_NS;
 }
 
-/* The line is about to begin anew: epochs with results still to come take their times with them. */
-static void keep_capture_times(struct stream *s)
-{
-    double rate_hz, ppm;
-    if (!clock_line_rate(&s->line, &rate_hz, &ppm))
-        rate_hz = s->options.rate_hz;
-    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
-        struct epoch *e = epoch_at(s, i);
-        if (e->capture_known)
-            continue;
-        e->capture_ns = stream_capture_ns(s, e, (double)e->head, &e->clock, &e->capture_error_ns);
-        e->capture_frame = e->head;
-        e->capture_rate_hz = rate_hz;
-        e->capture_known = true;
-    }
-}
-
-/* NULL when the ring or the list of epochs has no room. */
+/* Begins an epoch with this packet; may add PACKET_DISCONTINUITY to its flags. NULL when the ring
+ * or the list of epochs has no room. */
 static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
 {
     if (s->epoch_next - s->epoch_first == EPOCHS_MAX)
         return NULL;
-    uint64_t base = next_base(s);
-    if (!stream_make_room(s, base + packet->frames))
+    uint64_t base = epochs_next_base(s);
+    if (!room_make(s, base + packet->frames))
         return NULL;
     if (count_is_no_clock(s, packet))
         packet->flags |= PACKET_DISCONTINUITY;
-    uint64_t timeline_base = next_timeline(s, packet);
+    uint64_t timeline_base = epochs_next_timeline(s, packet);
     if (packet->flags & PACKET_DISCONTINUITY || s->stats.epochs == 0) {
-        keep_capture_times(s);
+        epochs_keep_capture_times(s);
         clock_line_reset(&s->line, s->options.rate_hz);
     }
     struct epoch *e = epoch_at(s, s->epoch_next);
@@ -339,18 +90,51 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
         e->record = s->stats.records++;
     s->epoch_next++;
     s->stats.epochs++;
-    stream_clear_until(s, base);
+    presence_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
-    s->socket_debt = s->overload_debt = s->capture_debt =
-        0; /* what was dropped before belongs to no gap of this epoch */
+    /* What was dropped before belongs to no gap of this epoch. */
+    s->socket_debt = s->overload_debt = s->capture_debt = 0;
     s->begin_flags = 0;
     return e;
 }
 
-/* ---- placing ----------------------------------------------------------------------------- */
+/* ---- into the ring -------------------------------------------------------------------------- */
 
-/* Blocks the head moves into begin with this packet, also those that lie wholly in a hole. */
+static void copy_in(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
+{
+    uint32_t frame_bytes = s->ring->frame_bytes;
+    uint64_t slot = position & (s->ring->frames - 1);
+    uint64_t first = s->ring->frames - slot;
+    if (first > frames)
+        first = frames;
+    uint8_t *to = s->ring->bytes + slot * frame_bytes;
+    if (payload == to) /* the source received it into the slots of stream_vacant */
+        return;
+    memcpy(to, payload, first * frame_bytes);
+    memcpy(s->ring->bytes, payload + first * frame_bytes, (frames - first) * frame_bytes);
+}
+
+/* The payload is a result of the same device: asks the engine to copy it inside the device, so that
+ * no batch has to transfer it. Everything before it must be on the device already, or be absent. */
+static void feed(struct stream *s, uint64_t position, const uint8_t *payload, uint64_t frames)
+{
+    uint64_t end = position + frames, lap = end > s->ring->frames ? end - s->ring->frames : 0;
+    uint64_t from = position < s->fresh_until ? position : s->fresh_until;
+    if (from < lap) /* the new lap overwrites what lay there */
+        from = lap;
+    if (presence_find(s, from, position, true) < position && position > s->fresh_until)
+        return;
+    if (engine_ring_feed(s->engine, s->ring, from, position, payload, (uint32_t)frames)) {
+        if (end > s->fresh_until)
+            s->fresh_until = end;
+    } else if (position < s->fresh_until) {
+        s->fresh_until = position; /* the next batch transfers it with the frames before it */
+    }
+}
+
+/* Notes the receive time for the blocks of frames [from, until). Blocks that the head moves into
+ * begin with this packet, also those that lie wholly in a hole. */
 static void note_receive(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
                          int64_t receive_ns, uint64_t old_head)
 {
@@ -368,17 +152,17 @@ static void note_receive(struct stream *s, struct epoch *e, uint64_t from, uint6
     }
 }
 
-/* Frames [from, until) of the epoch, some of which may be there already or given up. Returns the
- * frames that were new. */
-static uint64_t place_frames(struct stream *s, struct epoch *e, const struct packet *packet,
+/* Writes frames [from, until) of the epoch into the ring, except for those that are present already
+ * or given up. Returns how many were new, and in *late how many were given up. */
+static uint64_t write_frames(struct stream *s, struct epoch *e, const struct packet *packet,
                              uint64_t from, uint64_t until, uint64_t *late)
 {
-    uint64_t placed = 0;
+    uint64_t written = 0;
     *late = 0;
     uint64_t position = e->base + from;
     uint64_t end = e->base + until;
-    while ((position = stream_find(s, position, end, false)) < end) {
-        uint64_t run_end = stream_find(s, position, end, true);
+    while ((position = presence_find(s, position, end, false)) < end) {
+        uint64_t run_end = presence_find(s, position, end, true);
         uint64_t settled = e->base + e->settled;
         if (position < settled) {
             if (run_end > settled)
@@ -388,40 +172,19 @@ static uint64_t place_frames(struct stream *s, struct epoch *e, const struct pac
             uint64_t offset = position - e->base - from;
             copy_in(s, position, packet->payload + offset * s->ring->frame_bytes,
                     run_end - position);
-            stream_mark(s, position, run_end, true);
+            presence_mark(s, position, run_end, true);
             if (packet->flags & PACKET_RESULT)
                 feed(s, position, packet->payload + offset * s->ring->frame_bytes,
                      run_end - position);
-            placed += run_end - position;
+            written += run_end - position;
         }
         position = run_end;
     }
-    return placed;
+    return written;
 }
 
-/*
- * Frames came after they had been given up as lost: the gap's cause was lateness. Each missing
- * frame is moved once: what is moved leaves the list of gaps, so a late duplicate moves nothing.
+/* Takes over the invalid ranges of an upstream stream's result, widened by the reach of the taps.
  */
-static void reattribute_late(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
-{
-    for (uint32_t i = 0; i < GAPS_MAX; i++) {
-        struct gap *gap = &s->gaps[i];
-        uint64_t a = from > gap->from ? from : gap->from;
-        uint64_t b = until < gap->until ? until : gap->until;
-        if (gap->epoch != e->number || a >= b)
-            continue;
-        s->stats.gap[INVALID_NETWORK] -= b - a;
-        s->stats.gap[INVALID_LATE] += b - a;
-        if (b + s->taps_longest - 1 > e->delivered)
-            ranges_add(&e->invalid, a, b + s->taps_longest - 1, INVALID_LATE);
-        struct gap right = {gap->epoch, b, gap->until};
-        gap->until = a;
-        if (right.from < right.until)
-            s->gaps[s->gap_next++ % GAPS_MAX] = right;
-    }
-}
-
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
 {
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
@@ -434,6 +197,7 @@ static void inherit_ranges(struct stream *s, struct epoch *e, const struct packe
     }
 }
 
+/* The epoch that the packet belongs to, begun if need be; NULL: no room for a new one. */
 static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
 {
     uint32_t flags = packet->flags | s->begin_flags;
@@ -443,7 +207,7 @@ static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
     if (e != NULL && !jump && !(flags & (PACKET_DISCONTINUITY | PACKET_RECORD)))
         return e;
     if (e != NULL)
-        stream_end_epoch(s, e, packet->receive_ns);
+        end_epoch(s, e, packet->receive_ns);
     struct packet beginning = *packet;
     beginning.flags = flags | (jump ? PACKET_DISCONTINUITY : 0);
     e = begin_epoch(s, &beginning);
@@ -455,17 +219,15 @@ static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
 enum verdict stream_put(struct stream *s, const struct packet *packet)
 {
     assert(packet->frames > 0);
-    if (s->stopping)
-        return VERDICT_REFUSED;
     struct epoch *e = epoch_for(s, packet);
     if (e == NULL)
         return VERDICT_OUT_OF_WINDOW;
     if (packet->first_frame < e->source_origin)
-        return VERDICT_LATE; /* from before the epoch: never part of its timeline */
+        return VERDICT_LATE; /* from before the epoch: no part of its timeline */
 
     uint64_t from = packet->first_frame - e->source_origin;
     uint64_t until = from + packet->frames;
-    if (until > e->head && !stream_make_room(s, e->base + until)) {
+    if (until > e->head && !room_make(s, e->base + until)) {
         s->overload_debt += packet->frames;
         return VERDICT_OUT_OF_WINDOW;
     }
@@ -475,13 +237,9 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
 
     uint64_t old_head = e->head;
     if (until > old_head) {
-        stream_clear_until(s, e->base + until);
-        if (from > old_head) {
-            if (s->hole_next - s->hole_first == HOLES_MAX)
-                give_up_hole(s, e);
-            s->holes[s->hole_next++ % HOLES_MAX] =
-                (struct hole){old_head, from, packet->receive_ns};
-        }
+        presence_clear_until(s, e->base + until);
+        if (from > old_head)
+            gaps_open(s, e, old_head, from, packet->receive_ns);
         uint64_t grown = until - old_head;
         s->stats.timeline_in += grown;
         s->stats.awaited += grown;
@@ -489,7 +247,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         s->stats.waiting += grown;
         e->head = until;
     }
-    if (e->head > from && packet->flags & PACKET_CAPTURE && until > old_head) {
+    if (packet->flags & PACKET_CAPTURE && until > old_head) {
         e->capture_known = true;
         e->capture_frame = from;
         e->capture_rate_hz = s->options.rate_hz;
@@ -498,12 +256,12 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         e->clock = packet->clock;
     }
     uint64_t late;
-    uint64_t placed = place_frames(s, e, packet, from, until, &late);
-    s->stats.awaited -= placed;
-    s->stats.received += placed;
+    uint64_t written = write_frames(s, e, packet, from, until, &late);
+    s->stats.awaited -= written;
+    s->stats.received += written;
     if (late > 0)
-        reattribute_late(s, e, from, until);
-    if (placed > 0) {
+        gaps_mark_late(s, e, from, until);
+    if (written > 0) {
         clock_line_add(&s->line, packet->first_frame + packet->frames + packet->frames_behind,
                        packet->receive_ns);
         if (!e->capture_known)
@@ -511,50 +269,32 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         note_receive(s, e, from, until, packet->receive_ns, old_head);
         if (packet->invalid_count > 0)
             inherit_ranges(s, e, packet);
-        settle(s, e);
+        gaps_settle(s, e);
     }
     if (packet->flags & PACKET_LAST)
-        stream_end_epoch(s, e, packet->receive_ns);
-    return placed > 0 ? VERDICT_ACCEPTED : late > 0 ? VERDICT_LATE : VERDICT_DUPLICATE;
-}
-
-/* Frames that ports for raw input can take: it is handed to them as it comes, not when a batch
- * completes. */
-static uint64_t raw_room(const struct stream *s, const struct epoch *e)
-{
-    uint64_t room = UINT64_MAX;
-    if (s->options.live || !s->has_raw)
-        return room;
-    for (int i = 0; i < s->port_count; i++) {
-        if (s->ports[i].room == NULL || !s->ports[i].raw)
-            continue;
-        uint64_t frames = s->ports[i].room(s->ports[i].context);
-        room = frames < room ? frames : room;
-    }
-    uint64_t waiting = e != NULL ? e->head - e->raw_delivered : 0;
-    return room > waiting ? room - waiting : 0;
+        end_epoch(s, e, packet->receive_ns);
+    return written > 0 ? VERDICT_ACCEPTED : late > 0 ? VERDICT_LATE : VERDICT_DUPLICATE;
 }
 
 uint64_t stream_room(const struct stream *s)
 {
-    /* A new epoch may begin with the next packet: count the silence it would need. */
-    struct stream *mutable = (struct stream *)s;
-    const struct epoch *e = epoch_open(mutable);
-    uint64_t next = e != NULL ? e->base + e->head : next_base(s);
-    uint64_t limit = stream_low(s) + s->ring->frames;
+    const struct epoch *e = epoch_open((struct stream *)s);
+    /* Without an open epoch the next packet begins one, behind its history of zeros. */
+    uint64_t next = e != NULL ? e->base + e->head : epochs_next_base(s);
+    uint64_t limit = epochs_low(s) + s->ring->frames;
     uint64_t room = limit > next ? limit - next : 0;
-    uint64_t raw = raw_room(s, e);
+    uint64_t raw = ports_raw_room(s, e != NULL ? e->head - e->raw_delivered : 0);
     return room < raw ? room : raw;
 }
 
-uint8_t *stream_vacant(const struct stream *s, uint64_t place, uint64_t *frames)
+uint8_t *stream_vacant(const struct stream *s, uint64_t first_frame, uint64_t *frames)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
-    if (e == NULL || s->stopping || s->begin_flags != 0 || place < e->source_origin ||
-        place - e->source_origin < e->head)
+    if (e == NULL || s->begin_flags != 0 || first_frame < e->source_origin ||
+        first_frame - e->source_origin < e->head)
         return NULL;
-    uint64_t position = e->base + (place - e->source_origin);
-    uint64_t limit = stream_low(s) + s->ring->frames;
+    uint64_t position = e->base + (first_frame - e->source_origin);
+    uint64_t limit = epochs_low(s) + s->ring->frames;
     uint64_t slot = position & (s->ring->frames - 1);
     if (position + *frames > limit)
         *frames = limit > position ? limit - position : 0;
@@ -567,7 +307,7 @@ void stream_end(struct stream *s)
 {
     struct epoch *e = epoch_open(s);
     if (e != NULL)
-        stream_end_epoch(s, e, clock_monotonic_ns());
+        end_epoch(s, e, clock_monotonic_ns());
 }
 
 void stream_socket_drops(struct stream *s, uint64_t datagrams)
@@ -588,22 +328,22 @@ void stream_tick(struct stream *s, int64_t now_ns)
     struct epoch *e = epoch_open(s);
     if (e == NULL)
         return;
-    struct hole *hole;
+    const struct hole *hole;
     bool given_up = false;
-    while ((hole = first_hole(s)) != NULL && now_ns - hole->seen_ns >= s->options.reorder_ns) {
-        give_up_hole(s, e);
+    while ((hole = gaps_oldest(s)) != NULL && now_ns - hole->seen_ns >= s->options.reorder_ns) {
+        gaps_give_up_oldest(s, e);
         given_up = true;
     }
     if (given_up)
-        settle(s, e);
-    /* Silence never makes a gap: what is missing is awaited for the reorder window first. */
+        gaps_settle(s, e);
+    /* The idle flush never makes a gap: it waits until no frame is awaited any more. */
     bool idle = s->options.idle_flush_ns > 0 && e->head > e->submitted &&
-                e->flush_until < e->head && first_hole(s) == NULL &&
+                e->flush_until < e->head && gaps_oldest(s) == NULL &&
                 now_ns - s->last_receive_ns >= s->options.idle_flush_ns;
     if (idle) {
         e->flush_until = e->head;
         if (s->has_raw)
-            stream_deliver_raw(s, e, e->head);
+            ports_put_raw(s, e, e->head);
         if (e->head % s->hop != 0)
             block_times_of(s, e, e->head / s->hop)->ready_ns = now_ns;
     }
@@ -611,18 +351,13 @@ void stream_tick(struct stream *s, int64_t now_ns)
 
 int64_t stream_next_tick_ns(const struct stream *s)
 {
-    struct stream *mutable = (struct stream *)s;
-    const struct epoch *e = epoch_open(mutable);
+    const struct epoch *e = epoch_open((struct stream *)s);
     if (e == NULL)
         return INT64_MAX;
-    int64_t next_ns = INT64_MAX;
-    const struct hole *hole = first_hole(mutable);
-    if (hole != NULL) {
-        next_ns = hole->seen_ns + s->options.reorder_ns;
-    } else if (s->options.idle_flush_ns > 0 && e->head > e->submitted && e->flush_until < e->head) {
-        int64_t idle_ns = s->last_receive_ns + s->options.idle_flush_ns;
-        if (idle_ns < next_ns)
-            next_ns = idle_ns;
-    }
-    return next_ns;
+    const struct hole *hole = gaps_oldest(s);
+    if (hole != NULL)
+        return hole->seen_ns + s->options.reorder_ns;
+    if (s->options.idle_flush_ns > 0 && e->head > e->submitted && e->flush_until < e->head)
+        return s->last_receive_ns + s->options.idle_flush_ns;
+    return INT64_MAX;
 }

@@ -45,9 +45,9 @@ struct stream_options {
     int64_t idle_flush_ns;        /* silence after which a partial block is processed; 0: never */
     int64_t
         deadline_ns; /* last frame received → handed over; 0: one block period (at least 1 ms) */
-    uint64_t ring_frames_min; /* 0: by rule (history, reorder window, batches in flight, 0.5 s or 8
-                                 blocks) */
-    uint32_t batches_in_flight; /* for the rule */
+    uint64_t ring_frames_min;  /* 0: by rule (history, reorder window, batches in flight, 0.5 s or 8
+                                  blocks) */
+    uint32_t blocks_in_flight; /* for the rule */
 };
 
 /* Where results go; loop thread. */

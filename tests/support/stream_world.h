@@ -369,7 +369,7 @@ static inline struct stream_options default_options(void)
         .reorder_ns = 200 * NS_PER_US,
         .idle_flush_ns = 10 * NS_PER_MS,
         .ring_frames_min = 2048,
-        .batches_in_flight = BATCHES,
+        .blocks_in_flight = BATCHES,
     };
 }
 

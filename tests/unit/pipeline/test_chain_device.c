@@ -75,7 +75,7 @@ static struct stream *open_stream(struct test_plan *plan, const struct test_sign
         .tail = true,
         .idle_flush_ns = 0,
         .ring_frames_min = RING,
-        .batches_in_flight = 4,
+        .blocks_in_flight = 4,
     };
     struct stream *stream;
     struct problem problem;

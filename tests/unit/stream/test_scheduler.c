@@ -260,7 +260,7 @@ static void feed_open(struct feed *feed, struct house *house, const char *name)
         .live = feed->live,
         .tail = true,
         .reorder_ns = 0,
-        .batches_in_flight = 6,
+        .blocks_in_flight = 6,
     };
     if (stream_open(house->engine, &options, feed->plan, &feed->stream, &problem) != 0)
         fail_msg("%s", problem.text);
@@ -578,7 +578,7 @@ static void test_loop_never_allocates_or_locks(void **state)
                                            .tail = true,
                                            .reorder_ns = 50 * NS_PER_MS,
                                            .idle_flush_ns = 100 * NS_PER_MS,
-                                           .batches_in_flight = 6};
+                                           .blocks_in_flight = 6};
     if (stream_open(traffic->house.engine, &options, feed->plan, &feed->stream, &problem) != 0)
         fail_msg("%s", problem.text);
     const struct result_port port = {

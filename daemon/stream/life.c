@@ -1,15 +1,17 @@
 /*
- * A stream's life and figures: see stream.h. What runs per packet is in ingest.c, per batch
- * in blocks.c, per result in deliver.c.
+ * The life and the figures of a stream: opening, closing, counters (stream.h). What runs per packet
+ * is in ingest.c, per batch in blocks.c, per result in deliver.c.
+ *
+ * stream_open and stream_close run on a worker thread, the rest on the loop.
  */
-#include "stream/internal.h"
-
 #include <assert.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
+#include "stream/epochs.h"
+#include "stream/input_ring.h"
+#include "stream/state.h"
 
 int stream_open(struct engine *engine, const struct stream_options *options, struct plan *plan,
                 struct stream **out, struct problem *problem)
@@ -34,7 +36,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     if (s->deadline_ns == 0)
         s->deadline_ns = s->period_ns > 1e6 ? (int64_t)s->period_ns : NS_PER_MS;
     struct stream_ring made;
-    int error = stream_ring_make(engine, options, info, options->ring_frames_min, &made, problem);
+    int error = input_ring_make(engine, options, info, options->ring_frames_min, &made, problem);
     if (error != 0)
         goto free_stream;
     s->ring = made.ring;
@@ -56,8 +58,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
 free_arrays:
     free(s->partial);
     free(s->levels);
-    free(s->times);
-    engine_ring_close(engine, s->ring);
+    input_ring_close(&made);
 free_stream:
     free(s);
     return error;
@@ -74,29 +75,6 @@ void stream_close(struct stream *s)
     engine_ring_close(s->engine, s->ring);
     stream_ring_free(s->old_ring);
     free(s);
-}
-
-int stream_add_port(struct stream *s, const struct result_port *port)
-{
-    if (s->port_count == PORTS_MAX)
-        return ERROR_FULL;
-    s->ports[s->port_count++] = *port;
-    s->has_raw = s->has_raw || port->raw;
-    s->has_room = s->has_room || port->room != NULL;
-    return 0;
-}
-
-void stream_remove_port(struct stream *s, const void *context)
-{
-    int kept = 0;
-    s->has_room = false;
-    for (int i = 0; i < s->port_count; i++) {
-        if (s->ports[i].context == context && !s->ports[i].raw)
-            continue;
-        s->has_room = s->has_room || s->ports[i].room != NULL;
-        s->ports[kept++] = s->ports[i];
-    }
-    s->port_count = kept;
 }
 
 bool stream_drained(const struct stream *s)
@@ -122,18 +100,17 @@ const char *stream_name(const struct stream *s)
 void stream_stats(const struct stream *s, struct stream_stats *stats)
 {
     *stats = s->stats;
-    const struct epoch *e =
-        s->epoch_first == s->epoch_next ? NULL : &s->epochs[(s->epoch_next - 1) % EPOCHS_MAX];
+    const struct epoch *e = epoch_newest((struct stream *)s);
     stats->last_frame = e != NULL && e->head > 0 ? e->head - 1 : 0;
     stats->last_frame_ns = s->last_receive_ns;
     stats->rate_hz = s->options.rate_hz;
-    /* A source that waits comes at our speed, not at a clock's. */
+    /* The clock of a source that waits is the stream itself: it measures nothing. */
     stats->rate_known =
         s->options.live && clock_line_rate(&s->line, &stats->rate_hz, &stats->rate_ppm);
     stats->jitter_ns = s->line.jitter_ns;
     stats->load = s->load;
-    uint64_t used = e != NULL ? e->base + e->head - stream_low(s) : 0;
-    /* What only waits to be overwritten does not count: history is always there. */
+    uint64_t used = e != NULL ? e->base + e->head - epochs_low(s) : 0;
+    /* History does not count: it is always there. */
     used = used > s->history ? used - s->history : 0;
     stats->fill = (double)used / (double)s->ring->frames;
     stats->delay_frames = output_delay_frames(s, s->delay_frames);

@@ -1,0 +1,251 @@
+/* Changing the plan of a running stream: see change.h. */
+#include "stream/change.h"
+
+#include <math.h>
+
+#include "stream/epochs.h"
+#include "stream/input_ring.h"
+#include "stream/presence.h"
+#include "stream/ring_size.h"
+#include "stream/state.h"
+
+/* ---- the request --------------------------------------------------------------------------- */
+
+uint64_t stream_next_frame(const struct stream *s)
+{
+    const struct epoch *e = epoch_open((struct stream *)s);
+    return e != NULL ? e->submitted : 0;
+}
+
+static void take_next_plan(struct stream *s);
+
+/* Takes the new plan at once where its frame is the next to submit, so that a stream without input
+ * does not hold a change back until its next block. */
+static void take_at_once(struct stream *s, struct epoch *e)
+{
+    uint64_t until;
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        const struct epoch *before = epoch_at(s, i);
+        if (before->ended && before->submitted < before->output_end)
+            return;
+    }
+    if (e != NULL)
+        change_follow(s, e, &until);
+    else if (s->next.frame == 0 && s->flight_first == s->flight_next)
+        take_next_plan(s); /* the next epoch has no history yet */
+}
+
+/* A cross-fade mixes floats: where the plans in use encode their results, it needs two that do not.
+ */
+static bool mixes_floats(const struct stream_change *x)
+{
+    const struct plan *old = x->raw_old, *new = x->raw_new != NULL ? x->raw_new : x->plan;
+    return x->how != CHANGE_FADE ||
+           (result_format_native(&plan_info(new)->results) &&
+            (old == NULL || result_format_native(&plan_info(old)->results)));
+}
+
+/* True when blocks, inputs, outputs and kept frames stay, and the ring holds the history. */
+static bool is_alike(const struct stream *s, const struct stream_change *x)
+{
+    const struct plan_info *now = plan_info(s->plan);
+    const struct plan_info *next = plan_info(x->plan);
+    return next->hop == now->hop && next->inputs == now->inputs &&
+           next->output_floats == now->output_floats &&
+           (result_format_equal(&next->results, &now->results) ||
+            result_format_native(&next->results) || result_format_native(&now->results)) &&
+           next->decimate == now->decimate && next->decimate_phase == now->decimate_phase &&
+           mixes_floats(x) &&
+           ring_history_of(next) <= (x->ring != NULL ? x->ring->history : s->history);
+}
+
+int stream_change(struct stream *s, const struct stream_change *change)
+{
+    if (s->next.plan != NULL || s->old_ring != NULL || change->frame < stream_next_frame(s) ||
+        !is_alike(s, change) || (change->raw_old == NULL) != (change->raw_new == NULL))
+        return ERROR_ARGUMENT;
+    for (uint32_t i = s->flight_first; i != s->flight_next; i++)
+        if (s->flights[i % FLIGHTS_MAX].retiring != NULL) /* the change before is not through */
+            return ERROR_ARGUMENT;
+    struct epoch *e = epoch_open(s);
+    s->next = *change;
+    s->change_epoch = e != NULL ? e->number : s->stats.epochs;
+    s->change_begun = false;
+    s->change_forgets = change->how == CHANGE_CLEAR || change->ring != NULL;
+    if (change->ring != NULL) {
+        uint64_t history = change->ring->history;
+        uint64_t at = e != NULL ? e->base + e->submitted : s->cleared_until;
+        input_ring_take(s, change->ring, at - (history < at ? history : at));
+        s->next.ring = NULL;
+    }
+    take_at_once(s, e);
+    return 0;
+}
+
+/* ---- its frame is reached ------------------------------------------------------------------ */
+
+/* Flags frames from `at` on that the new plan computes from absent input: each absent run reaches
+ * as far as the taps. */
+static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t taps)
+{
+    uint64_t position = e->base + at, settled = e->base + (e->settled > at ? e->settled : at);
+    uint64_t from = position - (taps - 1);
+    uint64_t held = s->cleared_until > s->ring->frames ? s->cleared_until - s->ring->frames : 0;
+    if (from < held) /* the ring has overwritten what lies below */
+        ranges_add(&e->invalid, at, held - e->base + taps - 1, INVALID_FILTER_CHANGE);
+    from = from < held ? held : from;
+    while ((from = presence_find(s, from, settled, false)) < settled) {
+        uint64_t until = presence_find(s, from, settled, true);
+        uint64_t reach = until + taps - 1 - e->base;
+        ranges_add(&e->invalid, from > position ? from - e->base : at, reach,
+                   INVALID_FILTER_CHANGE);
+        from = until;
+    }
+    if (s->nonfinite_until + taps > position + 1)
+        ranges_add(&e->invalid, at, s->nonfinite_until + taps - 1 - e->base, INVALID_NONFINITE);
+}
+
+/* Makes what lies before the epoch, or with CHANGE_CLEAR before the frame itself, absent for the
+ * new plan. Nothing is in flight. */
+static void forget(struct stream *s, struct epoch *e, uint64_t at)
+{
+    uint64_t until = e->base + (s->next.how == CHANGE_CLEAR ? at : 0);
+    uint64_t from = until - s->history - s->hop;
+    if (s->cleared_until > s->ring->frames && from < s->cleared_until - s->ring->frames)
+        from = s->cleared_until - s->ring->frames;
+    if (from >= until)
+        return;
+    presence_mark(s, from, until, false);
+    s->fresh_until = from < s->fresh_until ? from : s->fresh_until;
+    e->absent_until = e->absent_until > until ? e->absent_until : until;
+    /* A block that was whole before has been reported whole: its second part is not again. */
+    if (s->next.how == CHANGE_CLEAR && e->settled >= (at / s->hop + 1) * s->hop)
+        e->cleared_frame = at;
+}
+
+/* The first frame of the new plan is `at`; of_epoch: in the epoch that the request named, else the
+ * new plan begins with a later epoch. */
+static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
+{
+    const struct plan_info *info = plan_info(s->next.plan);
+    uint32_t frames = s->next.how == CHANGE_FADE ? s->next.fade_frames : 1;
+    if (s->change_forgets)
+        forget(s, e, at);
+    if (of_epoch)
+        ranges_add(&e->invalid, at, at + frames, INVALID_FILTER_CHANGE);
+    if (info->taps_longest > s->taps_longest || s->next.how == CHANGE_CLEAR)
+        flag_reach(s, e, at, info->taps_longest);
+    if (info->taps_longest > s->taps_longest)
+        s->taps_longest = info->taps_longest;
+    s->taps_hash = s->next.taps_hash;
+    e->taps_from = at;
+    s->change_begun = true;
+}
+
+/* The old plan retires with the last item in flight that uses it. */
+static void take_next_plan(struct stream *s)
+{
+    struct plan *old = s->plan;
+    s->plan = s->next.plan;
+    s->delay_frames = s->next.delay_frames;
+    s->taps_longest = plan_info(s->plan)->taps_longest;
+    s->next.plan = NULL;
+    if (s->flight_first != s->flight_next)
+        s->flights[(s->flight_next - 1) % FLIGHTS_MAX].retiring = old;
+    else
+        s->next.retired(s->next.context, old);
+}
+
+enum change_phase change_follow(struct stream *s, struct epoch *e, uint64_t *until)
+{
+    *until = UINT64_MAX;
+    if (s->next.plan == NULL || e->number < s->change_epoch)
+        return CHANGE_NONE;
+    bool of_epoch = e->number == s->change_epoch;
+    uint64_t at = of_epoch ? s->next.frame : 0;
+    if (e->submitted < at) {
+        *until = at;
+        /* Two plans can write one block's samples when both write the same format. */
+        bool shares =
+            result_format_equal(&plan_info(s->plan)->results, &plan_info(s->next.plan)->results);
+        return s->next.how == CHANGE_HARD && !s->change_forgets && shares ? CHANGE_INSIDE
+                                                                          : CHANGE_NONE;
+    }
+    if (!s->change_begun) {
+        if (s->change_forgets && s->flight_first != s->flight_next)
+            return CHANGE_WAITING;
+        begin(s, e, e->submitted > at ? e->submitted : at, of_epoch);
+    }
+    if (s->next.how == CHANGE_FADE && of_epoch && e->submitted < at + s->next.fade_frames) {
+        *until = at + s->next.fade_frames;
+        return CHANGE_MIXING;
+    }
+    take_next_plan(s);
+    return CHANGE_NONE;
+}
+
+void change_inside(struct stream *s, struct epoch *e)
+{
+    struct flight *flight = &s->flights[(s->flight_next - 1) % FLIGHTS_MAX];
+    begin(s, e, s->next.frame, true);
+    flight->taps_hash = s->taps_hash;
+    flight->taps_longest = plan_info(s->next.plan)->taps_longest;
+    flight->taps_from = e->taps_from;
+    take_next_plan(s);
+}
+
+/* ---- the mix ------------------------------------------------------------------------------- */
+
+void change_fade_plans(const struct stream *s, struct plan **old, struct plan **new)
+{
+    *old = s->next.raw_old != NULL ? s->next.raw_old : s->plan;
+    *new = s->next.raw_new != NULL ? s->next.raw_new : s->next.plan;
+}
+
+/* Floats of a frame before envelopes are taken. */
+static uint32_t raw_floats(const struct flight *flight, uint32_t channels)
+{
+    for (uint32_t o = 0; flight->forms != NULL && o < flight->forms_count; o++)
+        channels += flight->forms[o] == OUTPUT_ENVELOPE;
+    return channels;
+}
+
+/* Mixes one frame. `to` may lie in the buffer of `new`, at the same float or before it. */
+static void mix_frame(const struct flight *flight, double w, const float *old, const float *new,
+                      float *to, uint32_t channels)
+{
+    if (flight->forms == NULL) {
+        for (uint32_t c = 0; c < channels; c++)
+            to[c] = (float)((1 - w) * old[c] + w * new[c]);
+        return;
+    }
+    for (uint32_t o = 0; o < flight->forms_count; o++) {
+        double re = (1 - w) * *old++ + w * *new ++;
+        if (flight->forms[o] == OUTPUT_REAL) {
+            *to++ = (float)re;
+            continue;
+        }
+        double im = (1 - w) * *old++ + w * *new ++;
+        if (flight->forms[o] == OUTPUT_ENVELOPE) {
+            *to++ = (float)sqrt(re * re + im * im);
+        } else {
+            *to++ = (float)re;
+            *to++ = (float)im;
+        }
+    }
+}
+
+void change_mix(const struct stream *s, const struct flight *flight, const float *old,
+                float *samples)
+{
+    static const double pi = 3.14159265358979323846;
+    uint64_t item_first = decimation_output(&s->kept, flight->first_block * s->hop);
+    uint64_t until = decimation_output(&s->kept, flight->until);
+    uint32_t channels = s->output_channels, raw = raw_floats(flight, channels);
+    for (uint64_t kept = decimation_output(&s->kept, flight->from); kept < until; kept++) {
+        uint64_t i = decimation_input(&s->kept, kept) - flight->fade_frame;
+        double w = 0.5 * (1 - cos(pi * ((double)i + 0.5) / flight->fade_frames));
+        uint64_t n = kept - item_first;
+        mix_frame(flight, w, old + n * raw, samples + n * raw, samples + n * channels, channels);
+    }
+}

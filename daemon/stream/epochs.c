@@ -1,0 +1,111 @@
+/* Epochs of a stream: see epochs.h. */
+#include "stream/epochs.h"
+
+#include <math.h>
+
+#include "stream/state.h"
+
+/* ---- in the ring --------------------------------------------------------------------------- */
+
+uint64_t epochs_low(const struct stream *s)
+{
+    if (s->flight_first != s->flight_next)
+        return s->flights[s->flight_first % FLIGHTS_MAX].low;
+    if (s->epoch_first == s->epoch_next)
+        return s->cleared_until > s->history ? s->cleared_until - s->history : 0;
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        const struct epoch *e = epoch_at((struct stream *)s, i);
+        if (!e->ended || e->submitted < e->output_end)
+            return e->base + block_start(s, e->submitted) - s->history;
+    }
+    const struct epoch *last = epoch_newest((struct stream *)s);
+    return last->base + block_start(s, last->output_end) - s->history;
+}
+
+static uint64_t round_up(uint64_t value, uint64_t unit)
+{
+    return (value + unit - 1) / unit * unit;
+}
+
+uint64_t epochs_next_base(const struct stream *s)
+{
+    if (s->epoch_first == s->epoch_next && s->stats.epochs == 0)
+        return round_up(s->cleared_until, s->hop);
+    const struct epoch *e = epoch_newest((struct stream *)s);
+    return round_up(e->base, s->hop) + round_up(e->head + s->taps_longest - 1, s->hop) +
+           round_up(s->history, s->hop) + s->hop;
+}
+
+/* ---- in time ------------------------------------------------------------------------------- */
+
+uint64_t epochs_next_timeline(const struct stream *s, const struct packet *packet)
+{
+    if (s->stats.epochs == 0)
+        return 0;
+    const struct epoch *last = epoch_newest((struct stream *)s);
+    uint64_t least = last->timeline_base + last->output_end;
+    uint64_t elapsed = 0;
+    if ((!(packet->flags & PACKET_DISCONTINUITY) || packet->flags & PACKET_TIMED) &&
+        packet->first_frame > last->source_origin) {
+        elapsed = packet->first_frame - last->source_origin; /* the source's own count */
+    } else {
+        double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->source_origin);
+        double frames = (double)packet->frames + packet->frames_behind;
+        double now_ns = (double)packet->receive_ns - frames * 1e9 / s->options.rate_hz;
+        if (now_ns > begun_ns)
+            elapsed = (uint64_t)llround((now_ns - begun_ns) * s->options.rate_hz / 1e9);
+    }
+    uint64_t wanted = last->timeline_base + elapsed;
+    return decimation_grid(s->kept.factor, wanted > least ? wanted : least);
+}
+
+int64_t epochs_capture_ns(const struct stream *s, const struct epoch *e, double frame,
+                          enum clock_source *clock, int64_t *error_ns)
+{
+    *clock = e->clock;
+    if (e->capture_known) {
+        *error_ns = e->capture_error_ns;
+        return e->capture_ns +
+               (int64_t)llround((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
+    }
+    *error_ns = clock_line_error_ns(&s->line);
+    return clock_line_time_ns(&s->line, (double)e->source_origin + frame) + s->offset_ns;
+}
+
+void epochs_keep_capture_times(struct stream *s)
+{
+    double rate_hz, ppm;
+    if (!clock_line_rate(&s->line, &rate_hz, &ppm))
+        rate_hz = s->options.rate_hz;
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        if (e->capture_known)
+            continue;
+        e->capture_ns = epochs_capture_ns(s, e, (double)e->head, &e->clock, &e->capture_error_ns);
+        e->capture_frame = e->head;
+        e->capture_rate_hz = rate_hz;
+        e->capture_known = true;
+    }
+}
+
+/* ---- which are live ------------------------------------------------------------------------ */
+
+static bool in_flight(const struct stream *s, const struct epoch *e)
+{
+    for (uint32_t i = s->flight_first; i != s->flight_next; i++) {
+        if (s->flights[i % FLIGHTS_MAX].epoch == e)
+            return true;
+    }
+    return false;
+}
+
+void epochs_retire(struct stream *s)
+{
+    /* The newest stays: the base and the timeline of the next one follow from it. */
+    while (s->epoch_next - s->epoch_first > 1) {
+        const struct epoch *e = epoch_at(s, s->epoch_first);
+        if (!e->ended || e->submitted < e->output_end || in_flight(s, e))
+            return;
+        s->epoch_first++;
+    }
+}

@@ -1,0 +1,162 @@
+/* Holes and gaps: see gaps.h. */
+#include "stream/gaps.h"
+
+#include <string.h>
+
+#include "core/clock.h"
+#include "stream/ports.h"
+#include "stream/presence.h"
+#include "stream/state.h"
+
+static struct hole *oldest(struct stream *s)
+{
+    return s->hole_first == s->hole_next ? NULL : &s->holes[s->hole_first % HOLES_MAX];
+}
+
+const struct hole *gaps_oldest(const struct stream *s)
+{
+    return oldest((struct stream *)s);
+}
+
+void gaps_open(struct stream *s, struct epoch *e, uint64_t from, uint64_t until, int64_t seen_ns)
+{
+    if (s->hole_next - s->hole_first == HOLES_MAX)
+        gaps_give_up_oldest(s, e);
+    s->holes[s->hole_next++ % HOLES_MAX] = (struct hole){from, until, seen_ns};
+}
+
+/* ---- giving up ----------------------------------------------------------------------------- */
+
+/* Counts missing frames [from, until) by cause and flags what they reach: those that the source
+ * reported as lost first, the rest is the network's. */
+static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+{
+    struct {
+        uint64_t *debt;
+        enum invalid_cause cause;
+    } known[] = {{&s->overload_debt, INVALID_OVERLOAD},
+                 {&s->socket_debt, INVALID_SOCKET},
+                 {&s->capture_debt, INVALID_CAPTURE}};
+    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        uint64_t part = *known[i].debt < until - from ? *known[i].debt : until - from;
+        if (part == 0)
+            continue;
+        *known[i].debt -= part;
+        s->stats.gap[known[i].cause] += part;
+        s->stats.awaited -= part;
+        ranges_add(&e->invalid, from, from + part + s->taps_longest - 1, known[i].cause);
+        from += part;
+    }
+    if (from < until) {
+        s->stats.gap[INVALID_NETWORK] += until - from;
+        s->stats.awaited -= until - from;
+        ranges_add(&e->invalid, from, until + s->taps_longest - 1, INVALID_NETWORK);
+        s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
+    }
+}
+
+/* Writes the wire's code of zero into absent frames: what a recording of the raw input shows. */
+static void write_silence(struct stream *s, uint64_t position, uint64_t frames)
+{
+    const struct sample_format *format = &s->options.format;
+    uint8_t code[4];
+    sample_encode(format, 0.0, code);
+    uint32_t mask = s->ring->frames - 1;
+    for (uint64_t i = 0; i < frames; i++) {
+        uint8_t *frame = s->ring->bytes + ((position + i) & mask) * s->ring->frame_bytes;
+        for (uint32_t channel = 0; channel < s->options.channels; channel++)
+            memcpy(frame + channel * format->bytes, code, format->bytes);
+    }
+}
+
+void gaps_give_up_oldest(struct stream *s, struct epoch *e)
+{
+    struct hole *hole = oldest(s);
+    uint64_t until = e->base + hole->until;
+    uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
+    while ((position = presence_find(s, position, until, false)) < until) {
+        uint64_t end = presence_find(s, position, until, true);
+        count_gap(s, e, position - e->base, end - e->base);
+        write_silence(s, position, end - position);
+        if (end > e->absent_until)
+            e->absent_until = end;
+        position = end;
+    }
+    s->hole_first++;
+}
+
+void gaps_give_up_all(struct stream *s, struct epoch *e)
+{
+    while (oldest(s) != NULL)
+        gaps_give_up_oldest(s, e);
+    gaps_settle(s, e);
+}
+
+void gaps_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
+{
+    struct hole *hole;
+    while ((hole = oldest(s)) != NULL && hole->from < frame) {
+        struct hole rest = {frame, hole->until, hole->seen_ns};
+        if (hole->until > frame)
+            hole->until = frame;
+        gaps_give_up_oldest(s, e);
+        if (rest.until > frame)
+            s->holes[--s->hole_first % HOLES_MAX] = rest;
+    }
+    gaps_settle(s, e);
+}
+
+/* ---- settling ------------------------------------------------------------------------------ */
+
+static void note_ready(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
+                       int64_t now_ns)
+{
+    for (uint64_t block = from / s->hop; (block + 1) * s->hop <= until; block++)
+        block_times_of(s, e, block)->ready_ns = now_ns;
+}
+
+void gaps_settle(struct stream *s, struct epoch *e)
+{
+    uint64_t settled = e->head;
+    struct hole *hole;
+    while ((hole = oldest(s)) != NULL) {
+        uint64_t until = e->base + hole->until;
+        uint64_t missing = presence_find(s, e->base + hole->from, until, false);
+        if (missing < until) {
+            hole->from = missing - e->base;
+            settled = hole->from;
+            break;
+        }
+        s->hole_first++;
+    }
+    if (settled > e->settled) {
+        uint64_t from = e->settled;
+        e->settled = settled;
+        if (from / s->hop != settled / s->hop)
+            note_ready(s, e, from, settled, clock_monotonic_ns());
+        if (s->has_raw && (settled - e->raw_delivered >= s->hop || e->ended))
+            ports_put_raw(s, e, settled);
+    }
+}
+
+/* ---- late frames --------------------------------------------------------------------------- */
+
+void gaps_mark_late(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+{
+    for (uint32_t i = 0; i < GAPS_MAX; i++) {
+        struct gap *gap = &s->gaps[i];
+        uint64_t a = from > gap->from ? from : gap->from;
+        uint64_t b = until < gap->until ? until : gap->until;
+        if (gap->epoch != e->number || a >= b)
+            continue;
+        s->stats.gap[INVALID_NETWORK] -= b - a;
+        s->stats.gap[INVALID_LATE] += b - a;
+        if (b + s->taps_longest - 1 > e->delivered)
+            ranges_add(&e->invalid, a, b + s->taps_longest - 1, INVALID_LATE);
+        struct gap right = {gap->epoch, b, gap->until};
+        gap->until = a;
+        if (right.from < right.until)
+            s->gaps[s->gap_next++ % GAPS_MAX] = right;
+    }
+}

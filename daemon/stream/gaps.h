@@ -1,0 +1,47 @@
+/*
+ * Holes and gaps of the newest epoch. A hole is a run of frames that are missing below the newest
+ * received one: they may still come, reordered. After the reorder window the stream gives the hole
+ * up: what is still missing becomes a gap, is filled with silence, flagged with its cause and
+ * counted. A frame is *settled* once every frame up to it is present or given up; only settled
+ * frames are processed.
+ *
+ * Owns the input ledger's gaps: timeline_in = received + awaited + gap[…] holds after every call.
+ * Loop thread; nothing here allocates, locks or logs.
+ */
+#ifndef CONVOLVD_STREAM_GAPS_H
+#define CONVOLVD_STREAM_GAPS_H
+
+#include <stdint.h>
+
+struct epoch;
+struct hole;
+struct stream;
+
+/* The oldest hole; NULL: none. Valid until the next call here. */
+const struct hole *gaps_oldest(const struct stream *stream);
+
+/* Frames [from, until) are missing, first seen at `seen_ns` (monotonic). When the list of holes is
+ * full, the oldest is given up early. */
+void gaps_open(struct stream *stream, struct epoch *e, uint64_t from, uint64_t until,
+               int64_t seen_ns);
+
+/* Gives up the oldest hole; there is one. gaps_settle follows. */
+void gaps_give_up_oldest(struct stream *stream, struct epoch *e);
+/* Gives up every hole, and settles. */
+void gaps_give_up_all(struct stream *stream, struct epoch *e);
+/* Gives up what is missing below `frame`, before the ring forgets that it is missing, and settles.
+ */
+void gaps_give_up_until(struct stream *stream, struct epoch *e, uint64_t frame);
+
+/* Moves e->settled over everything that is present or given up; notes when blocks became ready and
+ * hands raw input on. */
+void gaps_settle(struct stream *stream, struct epoch *e);
+
+/*
+ * Frames of [from, until) came after they were given up as lost on the network: the gap's cause is
+ * lateness. Each missing frame changes its cause once: it leaves the list of network gaps, so a
+ * late duplicate changes nothing.
+ */
+void gaps_mark_late(struct stream *stream, struct epoch *e, uint64_t from, uint64_t until);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * The input ring of a stream and what depends on its size, made on a worker thread by the rule of
+ * ring_size.h, and replaced by a larger one while the stream runs when a new plan needs more
+ * history.
+ *
+ * stream_ring_prepare, stream_ring_free and stream_ring_replaced (stream.h) are defined here.
+ */
+#ifndef CONVOLVD_STREAM_INPUT_RING_H
+#define CONVOLVD_STREAM_INPUT_RING_H
+
+#include <stdint.h>
+
+#include "stream/stream.h"
+
+struct block_times;
+
+struct stream_ring {
+    struct engine *engine;
+    struct ring *ring;
+    struct block_times *times; /* [times_mask + 1] */
+    uint64_t times_mask;
+    uint64_t jump_max; /* the longest gap that it bridges [frames] */
+    uint32_t history;  /* the longest history that it holds [frames] */
+};
+
+/* WORKER. A ring for plans that need as much history as `info`; at least `frames_min` frames, 0: by
+ * rule. 0, ERROR_MEMORY or ERROR_LIMIT. */
+int input_ring_make(struct engine *engine, const struct stream_options *options,
+                    const struct plan_info *info, uint64_t frames_min, struct stream_ring *out,
+                    struct problem *problem);
+/* WORKER. */
+void input_ring_close(struct stream_ring *ring);
+
+/* LOOP. Takes a larger ring into use with everything that the one in use still holds from position
+ * min(reach_from, epochs_low) on; positions stay. `ring` becomes the one that was in use, and is
+ * kept as stream.old_ring. */
+void input_ring_take(struct stream *stream, struct stream_ring *ring, uint64_t reach_from);
+
+#endif

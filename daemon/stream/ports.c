@@ -1,0 +1,164 @@
+/* Ports of a stream: see ports.h. */
+#include "stream/ports.h"
+
+#include <assert.h>
+
+#include "core/clock.h"
+#include "stream/epochs.h"
+#include "stream/state.h"
+
+int stream_add_port(struct stream *s, const struct result_port *port)
+{
+    if (s->port_count == PORTS_MAX)
+        return ERROR_FULL;
+    s->ports[s->port_count++] = *port;
+    s->has_raw = s->has_raw || port->raw;
+    s->has_room = s->has_room || port->room != NULL;
+    return 0;
+}
+
+void stream_remove_port(struct stream *s, const void *context)
+{
+    int kept = 0;
+    s->has_room = false;
+    for (int i = 0; i < s->port_count; i++) {
+        if (s->ports[i].context == context && !s->ports[i].raw)
+            continue;
+        s->has_room = s->has_room || s->ports[i].room != NULL;
+        s->ports[kept++] = s->ports[i];
+    }
+    s->port_count = kept;
+}
+
+void stream_flush_ports(struct stream *s)
+{
+    for (int i = 0; i < s->port_count; i++) {
+        if (s->ports[i].flush != NULL)
+            s->ports[i].flush(s->ports[i].context);
+    }
+}
+
+void ports_put(const struct stream *s, const struct result *result)
+{
+    const bool raw = result->flags & RESULT_RAW;
+    for (int i = 0; i < s->port_count; i++) {
+        if (s->ports[i].raw == raw)
+            s->ports[i].put(s->ports[i].context, result);
+    }
+}
+
+/* ---- room ---------------------------------------------------------------------------------- */
+
+/* The least that any port of this kind takes, as it counts: kept frames, or frames of raw input. */
+static uint64_t least_room(const struct stream *s, bool raw)
+{
+    uint64_t room = UINT64_MAX;
+    for (int i = 0; i < s->port_count; i++) {
+        if (s->ports[i].room == NULL || s->ports[i].raw != raw)
+            continue;
+        uint64_t frames = s->ports[i].room(s->ports[i].context);
+        room = frames < room ? frames : room;
+    }
+    return room;
+}
+
+uint64_t ports_room(const struct stream *s)
+{
+    if (s->options.live || !s->has_room)
+        return UINT64_MAX;
+    uint64_t room = decimation_span(s->kept.factor, least_room(s, false));
+    return room > s->stats.submitted ? room - s->stats.submitted : 0;
+}
+
+uint64_t ports_raw_room(const struct stream *s, uint64_t waiting)
+{
+    if (s->options.live || !s->has_raw)
+        return UINT64_MAX;
+    uint64_t room = least_room(s, true);
+    return room > waiting ? room - waiting : 0;
+}
+
+/* ---- raw input ----------------------------------------------------------------------------- */
+
+/* What is wrong with raw frames [from, until): the gaps. The filter's settling and the reach of its
+ * taps are no fault of the raw input. Returns how many ranges. */
+static uint32_t raw_ranges(const struct epoch *e, uint64_t from, uint64_t until,
+                           struct invalid_range *ranges)
+{
+    struct invalid_range clipped[RESULT_RANGES_MAX];
+    uint32_t found = ranges_clip(&e->invalid, from, until, clipped, RESULT_RANGES_MAX), count = 0;
+    for (uint32_t i = 0; i < found; i++) {
+        enum invalid_cause cause = clipped[i].cause;
+        if (cause == INVALID_NETWORK || cause == INVALID_SOCKET || cause == INVALID_LATE ||
+            cause == INVALID_OVERLOAD)
+            ranges[count++] = clipped[i];
+    }
+    return count;
+}
+
+void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
+{
+    while (e->raw_delivered < until) {
+        uint64_t slot = (e->base + e->raw_delivered) & (s->ring->frames - 1);
+        uint64_t frames = until - e->raw_delivered;
+        if (frames > s->ring->frames - slot)
+            frames = s->ring->frames - slot;
+        struct invalid_range ranges[RESULT_RANGES_MAX];
+        struct result result = {
+            .epoch = e->number,
+            .record = e->record,
+            .first_frame = e->raw_delivered,
+            .timeline_frame = e->timeline_base + e->raw_delivered,
+            .frames = (uint32_t)frames,
+            .channels = s->options.channels,
+            .flags = RESULT_RAW | (e->raw_delivered == 0 ? RESULT_EPOCH_START : 0) |
+                     (e->ended && until == e->head ? RESULT_EPOCH_END : 0),
+            .raw = s->ring->bytes + slot * s->ring->frame_bytes,
+            .rate_hz = s->options.rate_hz,
+            .invalid = ranges,
+            .invalid_count = raw_ranges(e, e->raw_delivered, until, ranges),
+            .first_receive_ns = s->last_receive_ns,
+            .last_receive_ns = s->last_receive_ns,
+            .delivered_ns = clock_monotonic_ns(),
+        };
+        result.capture_ns = epochs_capture_ns(s, e, (double)e->raw_delivered, &result.clock,
+                                              &result.clock_error_ns);
+        ports_put(s, &result);
+        e->raw_delivered += frames;
+    }
+}
+
+/* ---- the end of an epoch ------------------------------------------------------------------- */
+
+void ports_put_end(struct stream *s, const struct epoch *e)
+{
+    if (!e->announced || e->delivered < e->output_end)
+        return;
+    uint64_t delivered = decimation_output(&s->kept, e->delivered);
+    double delay_frames = s->delay_frames + s->options.upstream_delay_frames;
+    struct result result = {
+        .epoch = e->number,
+        .record = e->record,
+        .first_frame = delivered,
+        .timeline_frame = output_timeline(s, e, delivered),
+        .channels = s->output_channels,
+        .flags = RESULT_EPOCH_END,
+        .rate_hz = decimation_rate_hz(s->kept.factor, s->options.rate_hz),
+        .delay_frames = decimation_delay_frames(s->kept.factor, delay_frames),
+        .aligned = s->options.align,
+        .first_receive_ns = s->last_receive_ns,
+        .last_receive_ns = s->last_receive_ns,
+        .delivered_ns = clock_monotonic_ns(),
+    };
+    double frame = (double)decimation_input(&s->kept, delivered);
+    if (s->options.align) {
+        uint64_t shift = (uint64_t)result.delay_frames;
+        assert(delivered >= shift); /* else nothing was announced */
+        result.first_frame -= shift;
+        result.timeline_frame -= shift;
+        frame -= delay_frames;
+    }
+    result.capture_ns = epochs_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
+    ports_put(s, &result);
+    stream_flush_ports(s);
+}
