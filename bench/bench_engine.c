@@ -389,7 +389,7 @@ int main(int argc, char **argv)
         .batches = ROW_IN_FLIGHT + 1,
         .input_bytes = 256u << 20,
         .batch_output_floats = 2 * bench.stand.effort.batch_samples + (1u << 20),
-        .wake = doorbell_ring,
+        .wake = ring_bell,
         .wake_context = &bench.stand.doorbell,
     };
     struct problem problem;

@@ -134,7 +134,7 @@ static double pump(struct bench *bench, const struct array *array, uint64_t *pos
     while (completed < wanted) {
         for (; submitted < wanted && submitted - completed < in_flight; submitted++)
             submit(bench, array, position, blocks);
-        struct batch *batch = doorbell_wait(bench->doorbell, bench->engine);
+        struct batch *batch = wait_for_batch(bench->doorbell, bench->engine);
         if (batch == NULL || batch->status != BATCH_OK) {
             fprintf(stderr, "bench_fk: the device failed\n");
             exit(1);
@@ -181,7 +181,7 @@ int main(int argc, char **argv)
     struct bench bench = {.doorbell = doorbell_open()};
     struct engine_options engine = {.device = "cpu",
                                     .batch_output_floats = 8u << 20,
-                                    .wake = doorbell_ring,
+                                    .wake = ring_bell,
                                     .wake_context = &bench.doorbell};
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (option == 'd') {

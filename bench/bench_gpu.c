@@ -20,10 +20,8 @@
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "bench/measure.h"
@@ -31,6 +29,7 @@
 #include "convolve/engine.h"
 #include "convolve/hooks.h"
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/log.h"
 #include "core/random.h"
 #include "device/opencl.h"
@@ -91,21 +90,18 @@ struct run {
 
 static void wake(void *context)
 {
-    const uint64_t one = 1;
-    ssize_t written = write(*(int *)context, &one, sizeof one);
-    (void)written;
+    doorbell_ring(*(const int *)context);
 }
 
 static struct batch *wait_batch(struct bench *bench)
 {
     struct batch *batch;
     while ((batch = engine_completed(bench->engine)) == NULL) {
-        struct pollfd fd = {.fd = bench->bell, .events = POLLIN};
-        uint64_t rings;
-        if (poll(&fd, 1, 60000) <= 0 || read(bench->bell, &rings, sizeof rings) < 0) {
+        if (!doorbell_rung_within(bench->bell, 60 * NS_PER_SECOND)) {
             fprintf(stderr, "no batch completed within a minute\n");
             exit(1);
         }
+        doorbell_wait(bench->bell);
     }
     if (batch->status != BATCH_OK) {
         fprintf(stderr, "the device failed a batch\n");
@@ -726,7 +722,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s: %s\n", bench.csv, strerror(errno));
         return 1;
     }
-    bench.bell = eventfd(0, EFD_CLOEXEC);
+    bench.bell = doorbell_open();
     const struct engine_options options = {
         .device = bench.device,
         .batches = DUPLEX_IN_FLIGHT,

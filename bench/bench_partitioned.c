@@ -91,7 +91,7 @@ static struct batch *run_batch(struct run *run, uint32_t blocks)
     run->uploaded = true;
     run->position += (uint64_t)blocks * run->work.hop;
     engine_submit(bench->engine, batch);
-    batch = doorbell_wait(bench->bell, bench->engine);
+    batch = wait_for_batch(bench->bell, bench->engine);
     if (batch == NULL)
         return NULL;
     if (batch->status != BATCH_OK) {
@@ -366,7 +366,7 @@ int main(int argc, char **argv)
         .input_bytes = 1ull << 30,
         .spectrum_bytes = 3ull << 30,
         .state_bytes = 3ull << 30,
-        .wake = doorbell_ring,
+        .wake = ring_bell,
         .wake_context = &bench.bell,
     };
     struct problem problem;

@@ -53,7 +53,7 @@ static void die(const char *text)
 
 static struct batch *wait_batch(void)
 {
-    struct batch *batch = doorbell_wait(bell, engine);
+    struct batch *batch = wait_for_batch(bell, engine);
     if (batch == NULL)
         die("no batch completed within two minutes");
     if (batch->status != BATCH_OK)
@@ -173,7 +173,7 @@ int main(int argc, char **argv)
     bell = doorbell_open();
     struct problem problem = {0};
     const struct engine_options options = {
-        .device = "cpu", .cpu_threads = 1, .wake = doorbell_ring, .wake_context = &bell};
+        .device = "cpu", .cpu_threads = 1, .wake = ring_bell, .wake_context = &bell};
     if (engine_open(&options, &engine, &problem) < 0)
         die(problem.text);
     FILE *csv = csv_path != NULL ? bars_open("bench_peers", csv_path) : NULL;

@@ -3,33 +3,27 @@
 
 #include <assert.h>
 #include <math.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-enum { SILENCE_MS = 120000, CHECKED_FRAMES = 64 };
+#include "core/clock.h"
 
-int doorbell_open(void)
+#define SILENCE_NS (120 * NS_PER_SECOND)
+
+enum { CHECKED_FRAMES = 64 };
+
+void ring_bell(void *bell)
 {
-    return eventfd(0, EFD_CLOEXEC);
+    doorbell_ring(*(const int *)bell);
 }
 
-void doorbell_ring(void *bell)
-{
-    const uint64_t one = 1;
-    (void)!write(*(const int *)bell, &one, sizeof one);
-}
-
-struct batch *doorbell_wait(int bell, struct engine *engine)
+struct batch *wait_for_batch(int bell, struct engine *engine)
 {
     struct batch *batch;
     while ((batch = engine_completed(engine)) == NULL) {
-        struct pollfd fd = {.fd = bell, .events = POLLIN};
-        uint64_t rings;
-        if (poll(&fd, 1, SILENCE_MS) <= 0 || read(bell, &rings, sizeof rings) < 0)
+        if (!doorbell_rung_within(bell, SILENCE_NS))
             return NULL;
+        doorbell_wait(bell);
     }
     return batch;
 }

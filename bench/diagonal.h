@@ -11,18 +11,16 @@
 #include <stdint.h>
 
 #include "convolve/engine.h"
+#include "core/doorbell.h"
 #include "core/random.h"
 
-/* ---- the doorbell: an eventfd, -1 and errno when there is none
- * ----------------------------------- */
+/* ---- the doorbell of the engine (core/doorbell.h) ------------------------------------------ */
 
-int doorbell_open(void);
-void doorbell_ring(void *bell); /* struct engine_options.wake; its context is the int */
+void ring_bell(void *bell); /* struct engine_options.wake; its context is the int */
 /* The next completed batch; NULL when the device was silent for two minutes. */
-struct batch *doorbell_wait(int bell, struct engine *engine);
+struct batch *wait_for_batch(int bell, struct engine *engine);
 
-/* ---- a filter for every channel
- * ------------------------------------------------------------------ */
+/* ---- a filter for every channel ------------------------------------------------------------ */
 
 /* Plans `spec`, of which format, hop, blocks and the like are given, with a filter for each
  * channel. */

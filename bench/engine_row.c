@@ -49,7 +49,7 @@ static bool run_ours(struct row *row, struct contestant *ours, uint32_t batches,
             submit(row, ours, blocks);
             submitted++;
         }
-        struct batch *batch = doorbell_wait(stand->doorbell, stand->engine);
+        struct batch *batch = wait_for_batch(stand->doorbell, stand->engine);
         if (batch == NULL)
             return false;
         good &= batch->status == BATCH_OK;

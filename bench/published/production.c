@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "convolve/engine.h"
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/random.h"
 #include "signal/reference.h"
 
@@ -31,8 +31,7 @@ struct rig {
 static void wake(void *context)
 {
     const struct rig *rig = context;
-    const uint64_t one = 1;
-    (void)!write(rig->doorbell, &one, sizeof one);
+    doorbell_ring(rig->doorbell);
 }
 
 static int open_engine(struct rig *rig, const struct production_options *options,
@@ -148,10 +147,8 @@ static struct batch *run(struct rig *rig, bool first, double *took_ns)
     const int64_t from_ns = clock_monotonic_ns();
     engine_submit(rig->engine, batch);
     struct batch *completed;
-    while ((completed = engine_completed(rig->engine)) == NULL) {
-        uint64_t wakes;
-        (void)!read(rig->doorbell, &wakes, sizeof wakes);
-    }
+    while ((completed = engine_completed(rig->engine)) == NULL)
+        doorbell_wait(rig->doorbell);
     *took_ns = (double)(clock_monotonic_ns() - from_ns);
     return completed;
 }
@@ -207,7 +204,7 @@ int production_measure(const struct production_options *options,
                        const struct production_shape *shape, struct production_result *result,
                        struct problem *problem)
 {
-    struct rig rig = {.shape = shape, .doorbell = eventfd(0, EFD_CLOEXEC)};
+    struct rig rig = {.shape = shape, .doorbell = doorbell_open()};
     struct random_state random = {shape->hop};
     int error = open_engine(&rig, options, problem);
     if (error == 0)

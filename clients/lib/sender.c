@@ -32,7 +32,6 @@ enum {
     SEGMENTS_MAX = 64,       /* UDP_MAX_SEGMENTS of the kernels before 6.x */
     UDP_PAYLOAD_MAX = 65507, /* 65535 less the smaller IP header and UDP's */
     SEQUENCE_BYTES = 8,
-    UDP_HEADER_BYTES = 8,
     RETRY_NS = 100000,   /* the kernel is short of memory: wait and offer it again */
     RETRIES_MAX = 10000, /* 1 s, then the datagram counts as failed */
 };
@@ -79,7 +78,7 @@ void convolv_sender_defaults(struct convolv_sender_options *options)
         .framing = CONVOLV_FRAMING_RTP,
         .format = "L16",
         .channels = 1,
-        .mtu = 1500,
+        .mtu = RTP_MTU_DEFAULT,
         .payload_type = 96,
         .ssrc = 1,
         .ttl = 1,
@@ -131,9 +130,8 @@ static int choose_packet(struct convolv_sender *sender,
     uint32_t limit = (UDP_PAYLOAD_MAX - sender->header_bytes) / sender->frame_bytes;
     uint32_t frames = options->packet_frames;
     if (frames == 0) {
-        uint32_t overhead =
-            (family == AF_INET ? 20u : 40u) + UDP_HEADER_BYTES + sender->header_bytes;
-        frames = options->mtu > overhead ? (options->mtu - overhead) / sender->frame_bytes : 0;
+        bool ipv6 = family != AF_INET;
+        frames = rtp_payload_bytes(ipv6, sender->header_bytes, options->mtu) / sender->frame_bytes;
         if (frames == 0)
             frames = 1;
     }

@@ -2,14 +2,13 @@
  * Status as JSON: every figure of the table under a name, the three ledgers with all their
  * parts (zero or not), for programs and tests. See status.h.
  */
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/clock.h"
+#include "core/replace_file.h"
 #include "control/osc_counters.h"
 #include "control/status.h"
 #include "control/status_internal.h"
@@ -312,29 +311,9 @@ int status_write_json(const struct status_source *source, const char *path, stru
     json_t *object = status_json(source);
     char *text = json_dumps(object, JSON_INDENT(1));
     json_decref(object);
-    char part[4096];
-    int length = snprintf(part, sizeof part, "%s.part", path);
-    int error = 0;
-    if (text == NULL)
-        error = problem_set(problem, ERROR_MEMORY, "%s: no memory for the status", path);
-    else if (length < 0 || (size_t)length >= sizeof part)
-        error = problem_set(problem, ERROR_LIMIT, "%s: the path is too long", path);
-    if (error < 0)
-        goto free_text;
-    FILE *file = fopen(part, "w");
-    if (file == NULL) {
-        error = problem_set(problem, ERROR_NO_FILE, "%s: the status cannot be written (%s)", part,
-                            strerror(errno));
-        goto free_text;
-    }
-    bool written = fputs(text, file) >= 0 && fputc('\n', file) != EOF;
-    written = fclose(file) == 0 && written;
-    if (!written || rename(part, path) != 0) {
-        error = problem_set(problem, ERROR_SYSTEM, "%s: the status cannot be written (%s)", path,
-                            strerror(errno));
-        unlink(part);
-    }
-free_text:
+    int error = replace_file(
+        path, (const struct file_part[]){{text, text != NULL ? strlen(text) : 0}, {"\n", 1}}, 2,
+        problem);
     free(text);
     return error;
 }

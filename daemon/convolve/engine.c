@@ -8,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "convolve/hooks.h"
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/log.h"
 #include "core/power.h"
 #include "device/pocl_cache.h"
@@ -145,20 +145,13 @@ static void free_engine(struct engine *engine)
     free(engine);
 }
 
-static void ring_bell(int bell)
-{
-    const uint64_t one = 1;
-    ssize_t written = write(bell, &one, sizeof one);
-    (void)written; /* only fails when the counter is full: then it is ringing anyway */
-}
-
 static void stop_threads(struct engine *engine)
 {
     atomic_store_explicit(&engine->stopping, true, memory_order_release);
-    ring_bell(engine->doorbell);
+    doorbell_ring(engine->doorbell);
     pthread_join(engine->thread, NULL);
     if (engine->waits) {
-        ring_bell(engine->waiter_bell);
+        doorbell_ring(engine->waiter_bell);
         pthread_join(engine->waiter, NULL);
     }
 }
@@ -199,8 +192,8 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
         engine->slot_count = 2;
     if (engine->slot_count > BATCHES_MAX)
         engine->slot_count = BATCHES_MAX;
-    engine->doorbell = eventfd(0, EFD_CLOEXEC);
-    engine->waiter_bell = eventfd(0, EFD_CLOEXEC);
+    engine->doorbell = doorbell_open();
+    engine->waiter_bell = doorbell_open();
     int error = 0;
     if (engine->doorbell < 0 || engine->waiter_bell < 0)
         error = problem_set(problem, ERROR_SYSTEM,
@@ -427,7 +420,7 @@ void engine_submit(struct engine *engine, struct batch *batch)
     bool pushed = spsc_push(&engine->submitted, batch);
     assert(pushed);
     (void)pushed;
-    ring_bell(engine->doorbell);
+    doorbell_ring(engine->doorbell);
 }
 
 struct batch *engine_completed(struct engine *engine)

@@ -14,23 +14,13 @@
 #include "convolve/internal.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/log.h"
-
-static void ring_doorbell(int doorbell)
-{
-    const uint64_t one = 1;
-    ssize_t written = write(doorbell, &one, sizeof one);
-    (void)written; /* only fails when the counter is full: then it is ringing anyway */
-}
 
 static void note_done(struct slot *slot, cl_int status)
 {
@@ -45,7 +35,7 @@ static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
     struct slot *slot = context;
     const int doorbell = slot->engine->doorbell;
     note_done(slot, status);
-    ring_doorbell(doorbell);
+    doorbell_ring(doorbell);
 }
 
 /* Around the time a batch should be done the waiter looks without a pause, so much before and
@@ -119,10 +109,7 @@ void *engine_waiter(void *argument)
     struct engine *engine = argument;
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else every sleep is 50 us longer */
     for (;;) {
-        uint64_t rings;
-        ssize_t got = read(engine->waiter_bell, &rings, sizeof rings);
-        assert(got == sizeof rings || errno == EINTR);
-        (void)got;
+        doorbell_wait(engine->waiter_bell);
         struct slot *slot;
         while ((slot = spsc_pop(&engine->waiting)) != NULL) {
             batch_done(slot->event, wait_for(engine, slot), slot);
@@ -140,7 +127,7 @@ static void hand_to_waiter(struct engine *engine, struct slot *slot)
     bool pushed = spsc_push(&engine->waiting, slot);
     assert(pushed);
     (void)pushed;
-    ring_doorbell(engine->waiter_bell);
+    doorbell_ring(engine->waiter_bell);
 }
 
 static void stop_watching(struct engine *engine)
@@ -174,9 +161,8 @@ static void watch(struct engine *engine)
             stop_watching(engine);
             return;
         }
-        const struct timespec nap = {0, nap_from(begin_ns, end_ns, now_ns)};
-        struct pollfd bell = {.fd = engine->doorbell, .events = POLLIN};
-        if (nap.tv_nsec > 0 && ppoll(&bell, 1, &nap, NULL) > 0)
+        const int64_t nap_ns = nap_from(begin_ns, end_ns, now_ns);
+        if (nap_ns > 0 && doorbell_rung_within(engine->doorbell, nap_ns))
             return; /* rung: the caller comes back */
     }
 }
@@ -315,7 +301,7 @@ int engine_request(struct engine *engine, enum request_kind kind, struct problem
     engine->request_taken = engine->request_finished = false;
     engine->request_error = 0;
     problem_set(&engine->request_problem, ERROR_DEVICE, "the device reported an error");
-    ring_doorbell(engine->doorbell);
+    doorbell_ring(engine->doorbell);
     while (!engine->request_finished)
         pthread_cond_wait(&engine->request_done, &engine->request_mutex);
     engine->request = REQUEST_NONE;
@@ -331,10 +317,7 @@ void *engine_thread(void *argument)
     struct engine *engine = argument;
     prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0); /* else every timed sleep is 50 us longer */
     for (;;) {
-        uint64_t rings;
-        ssize_t got = read(engine->doorbell, &rings, sizeof rings);
-        assert(got == sizeof rings || errno == EINTR);
-        (void)got;
+        doorbell_wait(engine->doorbell);
         bool again;
         do {
             drain(engine);

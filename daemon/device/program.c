@@ -3,16 +3,15 @@
  */
 #include "device/program.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/digest.h"
 #include "core/log.h"
+#include "core/replace_file.h"
 #include "device/kernels.h"
 
 /* No relaxed math: the error bound counts on it. */
@@ -36,10 +35,10 @@ static void cache_key(const struct program_request *request, const char *source,
     digest_finish(&sha, key);
 }
 
-static bool cache_path(const struct program_request *request, const char *key, const char *suffix,
+static bool cache_path(const struct program_request *request, const char *key,
                        char path[PATH_BYTES])
 {
-    return snprintf(path, PATH_BYTES, "%s/%s%s", request->cache_dir, key, suffix) < PATH_BYTES;
+    return snprintf(path, PATH_BYTES, "%s/%s", request->cache_dir, key) < PATH_BYTES;
 }
 
 /* A cache file is a mark, the digest of the binary, the binary. NULL when it is not whole. */
@@ -82,10 +81,8 @@ static void cache_write(const struct program_request *request, const char *key, 
         bytes == 0 || bytes > BINARY_MAX_BYTES)
         return;
     uint8_t *data = malloc(bytes), digest[SHA256_DIGEST_SIZE];
-    char path[PATH_BYTES], part[PATH_BYTES], suffix[32];
-    snprintf(suffix, sizeof suffix, ".%ld.part", (long)getpid());
-    if (data == NULL || !cache_path(request, key, "", path) ||
-        !cache_path(request, key, suffix, part) ||
+    char path[PATH_BYTES];
+    if (data == NULL || !cache_path(request, key, path) ||
         clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof data, &data, NULL) != CL_SUCCESS) {
         free(data);
         return;
@@ -95,19 +92,11 @@ static void cache_write(const struct program_request *request, const char *key, 
     sha256_update(&sha, bytes, data);
     sha256_digest(&sha, sizeof digest, digest);
     mkdir(request->cache_dir, 0755);
-    FILE *file = fopen(part, "wbe");
-    if (file == NULL) {
-        log_warning("%s: %s; kernels are compiled at every start", part, strerror(errno));
-        free(data);
-        return;
-    }
-    bool good = fwrite(file_mark, sizeof file_mark, 1, file) == 1 &&
-                fwrite(digest, sizeof digest, 1, file) == 1 && fwrite(data, bytes, 1, file) == 1;
-    good = fclose(file) == 0 && good;
-    if (!good || rename(part, path) != 0) {
-        log_warning("%s: %s; kernels are compiled at every start", path, strerror(errno));
-        unlink(part);
-    }
+    struct problem problem;
+    const struct file_part parts[] = {
+        {file_mark, sizeof file_mark}, {digest, sizeof digest}, {data, bytes}};
+    if (replace_file(path, parts, sizeof parts / sizeof *parts, &problem) != 0)
+        log_warning("%s; kernels are compiled at every start", problem.text);
     free(data);
 }
 
@@ -161,7 +150,7 @@ int program_build(const struct program_request *request, cl_program *out, struct
 
     cl_int code = CL_SUCCESS, status = CL_SUCCESS;
     cl_program program = NULL;
-    if (request->cache_dir != NULL && cache_path(request, key, "", path)) {
+    if (request->cache_dir != NULL && cache_path(request, key, path)) {
         size_t bytes = 0;
         uint8_t *binary = cache_read(path, &bytes);
         const uint8_t *binaries = binary;

@@ -100,20 +100,6 @@ static void *produce(void *argument)
 
 /* ---- handing over ------------------------------------------------------------------------ */
 
-static enum reject reject_of(enum verdict verdict)
-{
-    switch (verdict) {
-    case VERDICT_DUPLICATE:
-        return REJECT_DUPLICATE;
-    case VERDICT_LATE:
-        return REJECT_LATE;
-    case VERDICT_OUT_OF_WINDOW:
-        return REJECT_OUT_OF_WINDOW;
-    default:
-        return REJECT_REFUSED;
-    }
-}
-
 /* False when the stream takes no more. */
 static bool put(struct source *s, uint32_t frames)
 {
@@ -130,10 +116,7 @@ static bool put(struct source *s, uint32_t frames)
     packet.receive_realtime_ns = clock_realtime_ns();
     s->ledger.datagrams++;
     enum verdict verdict = s->host.put(s->host.context, &packet);
-    if (verdict == VERDICT_ACCEPTED)
-        s->ledger.accepted++;
-    else
-        s->ledger.rejected[reject_of(verdict)]++;
+    source_ledger_count(&s->ledger, verdict);
     s->used += frames;
     s->place += frames;
     return verdict != VERDICT_REFUSED;

@@ -70,6 +70,9 @@ struct source_ledger {
     struct receive_figures receive; /* network sources alone: messages > 0 */
 };
 
+/* Counts what the host answered to one packet: accepted, or the reject of that verdict. */
+void source_ledger_count(struct source_ledger *ledger, enum verdict verdict);
+
 /* What a source may call: implemented by the stream's owner, loop thread. */
 struct source_host {
     void *context;

@@ -37,3 +37,17 @@ const char *reject_name(enum reject reject)
     };
     return (unsigned)reject < REJECTS ? names[(unsigned)reject] : "?";
 }
+
+void source_ledger_count(struct source_ledger *ledger, enum verdict verdict)
+{
+    static const enum reject rejects[VERDICTS] = {
+        [VERDICT_DUPLICATE] = REJECT_DUPLICATE,
+        [VERDICT_LATE] = REJECT_LATE,
+        [VERDICT_OUT_OF_WINDOW] = REJECT_OUT_OF_WINDOW,
+        [VERDICT_REFUSED] = REJECT_REFUSED,
+    };
+    if (verdict == VERDICT_ACCEPTED)
+        ledger->accepted++;
+    else
+        ledger->rejected[rejects[verdict]]++;
+}

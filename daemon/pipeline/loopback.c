@@ -1,7 +1,6 @@
 /* Loopback: see loopback.h. */
 #include "pipeline/loopback.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>
@@ -10,8 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "core/replace_file.h"
 #include "io/sound/devices.h"
 #include "io/sound/loopback.h"
 
@@ -67,7 +66,7 @@ bool loopback_find(const char *directory, const struct sound_request *request,
 int loopback_keep(const char *directory, const struct sound_request *request,
                   const struct loopback_entry *entry, struct problem *problem)
 {
-    char path[PATH_MAX], part[PATH_MAX];
+    char path[PATH_MAX];
     mkdir(directory, 0755); /* where it cannot be made, the file cannot be written: that is told */
     json_t *table = load(directory);
     for (size_t i = json_array_size(table); i-- > 0;)
@@ -79,13 +78,11 @@ int loopback_keep(const char *directory, const struct sound_request *request,
                                            "period", (json_int_t)entry->period_frames, "frames",
                                            (json_int_t)entry->frames, "measured", entry->measured));
     snprintf(path, sizeof path, "%s/%s", directory, file_name);
-    int length = snprintf(part, sizeof part, "%s.part", path);
-    bool written = length < (int)sizeof part && json_dump_file(table, part, JSON_INDENT(2)) == 0 &&
-                   rename(part, path) == 0;
+    char *text = json_dumps(table, JSON_INDENT(2));
     json_decref(table);
-    if (written)
-        return 0;
-    return problem_set(problem, ERROR_SYSTEM, "%s cannot be written: %s", path, strerror(errno));
+    int error = replace_file_text(path, text, problem);
+    free(text);
+    return error;
 }
 
 /* ---- what is declared -------------------------------------------------------------------------

@@ -207,6 +207,20 @@ size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp
     return (size_t)(p - out);
 }
 
+/* ---- sizes ------------------------------------------------------------------------------- */
+
+uint32_t rtp_ip_bytes(bool ipv6, uint32_t header_bytes, uint32_t payload_bytes)
+{
+    enum { IPV4_BYTES = 20, IPV6_BYTES = 40, UDP_BYTES = 8 };
+    return (ipv6 ? IPV6_BYTES : IPV4_BYTES) + UDP_BYTES + header_bytes + payload_bytes;
+}
+
+uint32_t rtp_payload_bytes(bool ipv6, uint32_t header_bytes, uint32_t mtu)
+{
+    const uint32_t headers = rtp_ip_bytes(ipv6, header_bytes, 0);
+    return mtu > headers ? mtu - headers : 0;
+}
+
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* Seconds from 1900-01-01 (NTP, era 0) to 1970-01-01 (Unix). */

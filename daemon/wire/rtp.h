@@ -32,6 +32,8 @@
 enum {
     RTP_HEADER_BYTES = 12,
     RTP_EXTENSION_BYTES = 72, /* ours, with its 4-byte header */
+    RTP_RESULT_HEADER_BYTES = RTP_HEADER_BYTES + RTP_EXTENSION_BYTES,
+    RTP_MTU_DEFAULT = 1500, /* of Ethernet */
     RTP_EXTENSION_ONE_BYTE = 0xBEDE,
 };
 
@@ -93,6 +95,13 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
 /* Writes a header (12 bytes), and with info != NULL the extension (72 more). Returns the bytes
  * written. The X bit is set with info. */
 size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp_result_info *info);
+
+/* Bytes of the IP packet that carries `payload_bytes` behind the headers of IP (20 bytes, IPv6 40),
+ * UDP (8) and `header_bytes` of the protocol: RTP_RESULT_HEADER_BYTES for the daemon's results. */
+uint32_t rtp_ip_bytes(bool ipv6, uint32_t header_bytes, uint32_t payload_bytes);
+
+/* The inverse: bytes of payload that fit an IP packet of `mtu` bytes; 0 when its headers do not. */
+uint32_t rtp_payload_bytes(bool ipv6, uint32_t header_bytes, uint32_t mtu);
 
 /* ns since the Unix epoch ↔ 64-bit NTP time stamp (era 0…1 by the nearest-to-now rule: see .c). */
 uint64_t rtp_ntp_from_ns(int64_t realtime_ns);

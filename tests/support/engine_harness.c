@@ -7,16 +7,16 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "convolve/hooks.h"
+#include "core/clock.h"
+#include "core/doorbell.h"
 #include "signal/reference.h"
 
 /* One engine at a time rings here. */
@@ -25,9 +25,7 @@ static int bell = -1;
 static void wake(void *context)
 {
     (void)context;
-    const uint64_t one = 1;
-    ssize_t written = write(bell, &one, sizeof one);
-    (void)written;
+    doorbell_ring(bell);
 }
 
 static struct engine *open_engine(struct engine_options options)
@@ -35,7 +33,7 @@ static struct engine *open_engine(struct engine_options options)
     const char *device = getenv("CONVOLVD_TEST_DEVICE"), *shape = getenv("CONVOLVD_TEST_SHAPE");
     if (shape != NULL && strcmp(shape, "gpu") == 0)
         engine_hooks.gpu_shape = true;
-    bell = eventfd(0, EFD_CLOEXEC);
+    bell = doorbell_open();
     assert_true(bell >= 0);
     options.device = device != NULL ? device : "cpu";
     options.guards = true;
@@ -89,12 +87,9 @@ struct batch *harness_wait(struct engine *engine)
 {
     struct batch *batch;
     while ((batch = engine_completed(engine)) == NULL) {
-        struct pollfd poll_fd = {.fd = bell, .events = POLLIN};
-        if (poll(&poll_fd, 1, 60000) <= 0)
+        if (!doorbell_rung_within(bell, 60 * NS_PER_SECOND))
             fail_msg("no batch completed within a minute");
-        uint64_t rings;
-        ssize_t got = read(bell, &rings, sizeof rings);
-        (void)got;
+        doorbell_wait(bell);
     }
     if (batch->status != BATCH_OK)
         fail_msg("the device failed a batch");

@@ -1,7 +1,6 @@
 /* Wisdom: see wisdom.h. The file is replaced whole, by a rename. */
 #include "convolve/plan/wisdom.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "core/digest.h"
 #include "core/log.h"
+#include "core/replace_file.h"
 #include "device/kernels.h"
 
 enum { FORMAT = 1, ENTRIES_MAX = 4096, CANDIDATES_MAX = 512, PATH_BYTES = 4096 };
@@ -161,26 +161,20 @@ static void load(struct wisdom *wisdom)
 
 static int store(const struct wisdom *wisdom, struct problem *problem)
 {
-    char temporary[PATH_BYTES + 24];
-    snprintf(temporary, sizeof temporary, "%s.%ld", wisdom->path, (long)getpid());
     json_t *entries = json_array();
     for (uint32_t i = 0; i < wisdom->count; i++)
         json_array_append_new(entries, entry_write(&wisdom->entries[i]));
     json_t *root = json_pack("{s:i, s:o}", "format", FORMAT, "entries", entries);
-    errno = 0;
-    const bool good =
-        root != NULL &&
-        json_dump_file(root, temporary, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) == 0 &&
-        rename(temporary, wisdom->path) == 0;
-    const int code = errno;
+    char *text = json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(root);
-    if (good)
+    struct problem reason;
+    const int error = replace_file_text(wisdom->path, text, &reason);
+    free(text);
+    if (error == 0)
         return 0;
-    unlink(temporary);
     return problem_set(problem, ERROR_NO_FILE,
-                       "%s cannot be written: %s; name a directory that can be with `cache` of "
-                       "[device]",
-                       wisdom->path, code != 0 ? strerror(code) : "out of memory");
+                       "%.380s; name a directory that can be with `cache` of [device]",
+                       reason.text);
 }
 
 /* ---- verbs ------------------------------------------------------------------------------------

@@ -135,17 +135,7 @@ static bool may_explain(struct ingest *in, enum reject reason)
 
 static void put(struct ingest *in, const struct packet *packet)
 {
-    static const enum reject rejects[VERDICTS] = {
-        [VERDICT_DUPLICATE] = REJECT_DUPLICATE,
-        [VERDICT_LATE] = REJECT_LATE,
-        [VERDICT_OUT_OF_WINDOW] = REJECT_OUT_OF_WINDOW,
-        [VERDICT_REFUSED] = REJECT_REFUSED,
-    };
-    enum verdict verdict = in->host.put(in->host.context, packet);
-    if (verdict == VERDICT_ACCEPTED)
-        in->ledger.accepted++;
-    else
-        reject(in, rejects[verdict]);
+    source_ledger_count(&in->ledger, in->host.put(in->host.context, packet));
 }
 
 /* ---- what is held ------------------------------------------------------------------------ */

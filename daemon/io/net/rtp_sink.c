@@ -40,10 +40,6 @@
 #include "io/net/socket.h"
 
 enum {
-    MTU_BYTES = 1500,
-    IP_UDP_BYTES_4 = 28,
-    IP_UDP_BYTES_6 = 48,
-    HEADERS_BYTES = RTP_HEADER_BYTES + RTP_EXTENSION_BYTES,
     RING_BYTES = 4 << 20,
     SLOTS_MIN = 64,
     SLOTS_MAX = 4096,
@@ -319,7 +315,7 @@ static void build_packet(struct sink *s, const struct result *result,
     uint32_t slot = (uint32_t)(s->next++ & (s->slots - 1));
     uint8_t *out = s->buffers + slot * s->slot_bytes;
     size_t used = rtp_build(out, &header, &info);
-    assert(used == HEADERS_BYTES);
+    assert(used == RTP_RESULT_HEADER_BYTES);
     uint32_t channels = s->options.stream.channels;
     if (frames > 0 && result->wire != NULL)
         memcpy(out + used, result->wire + (size_t)at * s->frame_bytes,
@@ -386,8 +382,7 @@ static struct result_format rtp_results(const struct sink_options *options)
 static int plan_packets(struct sink *s, bool v6, struct problem *problem)
 {
     const struct sink_options *o = &s->options;
-    uint32_t mtu = o->mtu > 0 ? o->mtu : MTU_BYTES;
-    uint32_t headers = HEADERS_BYTES + (v6 ? IP_UDP_BYTES_6 : IP_UDP_BYTES_4);
+    uint32_t mtu = o->mtu > 0 ? o->mtu : RTP_MTU_DEFAULT;
     if (sdp_encoding_name(&o->format) == NULL) {
         char name[24];
         return problem_set(problem, ERROR_UNSUPPORTED,
@@ -395,13 +390,15 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
                            sample_format_name(&o->format, name));
     }
     s->frame_bytes = o->stream.channels * o->format.bytes;
-    s->packet_frames = mtu > headers ? (mtu - headers) / s->frame_bytes : 0;
+    s->packet_frames = rtp_payload_bytes(v6, RTP_RESULT_HEADER_BYTES, mtu) / s->frame_bytes;
     if (s->packet_frames == 0)
         return problem_set(problem, ERROR_LIMIT,
                            "a frame of %u channels has %u bytes and does not fit packets of %u "
                            "with their headers: write mtu = %u or more, or a narrower `format`",
-                           o->stream.channels, s->frame_bytes, mtu, headers + s->frame_bytes);
-    s->slot_bytes = ((size_t)HEADERS_BYTES + (size_t)s->packet_frames * s->frame_bytes + 63) & ~63u;
+                           o->stream.channels, s->frame_bytes, mtu,
+                           rtp_ip_bytes(v6, RTP_RESULT_HEADER_BYTES, s->frame_bytes));
+    s->slot_bytes =
+        ((size_t)RTP_RESULT_HEADER_BYTES + (size_t)s->packet_frames * s->frame_bytes + 63) & ~63u;
     uint32_t train = (uint32_t)(TRAIN_BYTES / s->slot_bytes);
     train = train < 1 ? 1 : train < TRAIN_PACKETS ? train : TRAIN_PACKETS;
     s->early_packets = EARLY_TRAINS * train;

@@ -2,13 +2,12 @@
 #include "io/net/sdp.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "core/replace_file.h"
 
 const char *sdp_encoding_name(const struct sample_format *format)
 {
@@ -94,20 +93,13 @@ size_t sdp_build(const struct sdp_media *media, char out[SDP_BYTES])
 
 int sdp_write(const struct sdp_media *media, const char *path, struct problem *problem)
 {
-    char text[SDP_BYTES], part[PATH_MAX];
-    size_t bytes = sdp_build(media, text);
-    FILE *file = NULL;
-    bool written = (size_t)snprintf(part, sizeof part, "%s.part", path) < sizeof part &&
-                   (file = fopen(part, "we")) != NULL && fwrite(text, bytes, 1, file) == 1;
-    if (file != NULL && fclose(file) != 0)
-        written = false;
-    if (written && rename(part, path) == 0)
+    char text[SDP_BYTES];
+    struct problem reason;
+    sdp_build(media, text);
+    if (replace_file_text(path, text, &reason) == 0)
         return 0;
-    int reason = errno;
-    if (file != NULL)
-        unlink(part);
     return problem_set(problem, ERROR_NO_FILE,
-                       "the SDP file %.200s could not be written: %s; make its directory "
-                       "writable, set `sdp` to another path, or write sdp = none",
-                       path, strerror(reason));
+                       "the SDP file %.360s; make its directory writable, set `sdp` to another "
+                       "path, or write sdp = none",
+                       reason.text);
 }

@@ -1,15 +1,15 @@
 /* Sidecar: see sidecar.h. */
 #include "io/recording/sidecar.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/clock.h"
+#include "core/replace_file.h"
 
 void sidecar_reset(struct sidecar *sidecar)
 {
@@ -181,22 +181,13 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
 
 int sidecar_write(const struct sidecar *sidecar, const char *recording, struct problem *problem)
 {
-    char path[PATH_MAX], aside[PATH_MAX];
-    int used = snprintf(path, sizeof path, "%s.json", recording);
-    int used_aside = snprintf(aside, sizeof aside, "%s.json.new", recording);
-    if (used >= (int)sizeof path || used_aside >= (int)sizeof aside)
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s.json", recording) >= (int)sizeof path)
         return problem_set(problem, ERROR_SYSTEM, "recording %s: its name is too long", recording);
     json_t *root = sidecar_json(sidecar, recording);
-    if (root == NULL)
-        return problem_set(problem, ERROR_MEMORY, "out of memory for %s", path);
-    int status = 0;
-    errno = 0;
-    if (json_dump_file(root, aside, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) != 0 ||
-        rename(aside, path) != 0) {
-        status = problem_set(problem, ERROR_SYSTEM, "%s cannot be written: %s", path,
-                             errno != 0 ? strerror(errno) : "the disk is full");
-        unlink(aside);
-    }
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(root);
-    return status;
+    int error = replace_file_text(path, text, problem);
+    free(text);
+    return error;
 }

@@ -12,17 +12,16 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/log.h"
 #include "core/message_ring.h"
 #include "io/recording/writer.h"
@@ -160,16 +159,10 @@ static void wait_for_work(struct sink *s, int64_t until_ns)
         atomic_store(&s->asleep, false);
         return;
     }
-    int64_t left_ns = until_ns - clock_monotonic_ns();
-    struct timespec timeout = {.tv_sec = left_ns / NS_PER_SECOND,
-                               .tv_nsec = left_ns % NS_PER_SECOND};
-    struct pollfd wake = {.fd = s->wake_fd, .events = POLLIN};
-    if (until_ns == INT64_MAX || left_ns > 0)
-        ppoll(&wake, 1, until_ns == INT64_MAX ? NULL : &timeout, NULL);
+    int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : until_ns - clock_monotonic_ns();
+    if (doorbell_rung_within(s->wake_fd, left_ns > 0 ? left_ns : 0))
+        doorbell_wait(s->wake_fd);
     atomic_store(&s->asleep, false);
-    uint64_t count;
-    ssize_t got = read(s->wake_fd, &count, sizeof count); /* not blocking; only empties it */
-    (void)got;
 }
 
 /* Flushes when it is time; returns when that is, INT64_MAX while nothing is unflushed. */
@@ -229,9 +222,7 @@ static void wake_writer(struct sink *s)
     atomic_thread_fence(memory_order_seq_cst);
     if (!atomic_load(&s->asleep))
         return;
-    uint64_t one = 1;
-    ssize_t written = write(s->wake_fd, &one, sizeof one);
-    (void)written; /* full: the writer is being woken anyway */
+    doorbell_ring(s->wake_fd);
 }
 
 /* ---- loop: handles ----------------------------------------------------------------------- */
@@ -345,7 +336,7 @@ static int recording_sink_open(const struct sink_options *options,
                              "sink %s: no memory for a queue of %llu MiB; write a smaller `queue`",
                              options->name, (unsigned long long)(queue_bytes >> 20));
     if (status == 0) {
-        s->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        s->wake_fd = doorbell_open();
         if (s->wake_fd < 0)
             status = problem_set(problem, ERROR_SYSTEM, "sink %s: no eventfd: %s", options->name,
                                  strerror(errno));

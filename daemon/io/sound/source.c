@@ -68,20 +68,6 @@ static void add_time(struct source *source, const struct sound_period *period, u
     clock_line_add(&source->line, place + period->frames, end_ns);
 }
 
-static enum reject reject_of(enum verdict verdict)
-{
-    switch (verdict) {
-    case VERDICT_DUPLICATE:
-        return REJECT_DUPLICATE;
-    case VERDICT_LATE:
-        return REJECT_LATE;
-    case VERDICT_OUT_OF_WINDOW:
-        return REJECT_OUT_OF_WINDOW;
-    default:
-        return REJECT_REFUSED;
-    }
-}
-
 static void put(struct source *source, const struct sound_period *period, const uint8_t *bytes,
                 uint64_t base)
 {
@@ -107,11 +93,7 @@ static void put(struct source *source, const struct sound_period *period, const 
         .clock_error_ns = clock_line_error_ns(&source->line),
     };
     source->ledger.datagrams++;
-    enum verdict verdict = source->host.put(source->host.context, &packet);
-    if (verdict == VERDICT_ACCEPTED)
-        source->ledger.accepted++;
-    else
-        source->ledger.rejected[reject_of(verdict)]++;
+    source_ledger_count(&source->ledger, source->host.put(source->host.context, &packet));
 }
 
 static void rang(void *context)

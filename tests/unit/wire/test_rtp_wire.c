@@ -377,6 +377,31 @@ static void test_no_decimation(void **state)
     }
 }
 
+/* RFC 791 and 8200: 20 and 40 bytes of IP header; RFC 768: 8 of UDP. */
+static void test_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        bool ipv6;
+        uint32_t header_bytes, mtu, payload_bytes;
+    } table[] = {
+        {false, RTP_HEADER_BYTES, 1500, 1460},
+        {true, RTP_HEADER_BYTES, 1500, 1440},
+        {false, RTP_RESULT_HEADER_BYTES, 1500, 1388},
+        {true, RTP_RESULT_HEADER_BYTES, 1500, 1368},
+        {false, 0, 29, 1},
+        {false, 0, 28, 0},
+        {true, 8, 40, 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        uint32_t payload = rtp_payload_bytes(table[i].ipv6, table[i].header_bytes, table[i].mtu);
+        assert_int_equal(payload, table[i].payload_bytes);
+        if (payload > 0)
+            assert_int_equal(rtp_ip_bytes(table[i].ipv6, table[i].header_bytes, payload),
+                             table[i].mtu);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_result_info_refused),
         cmocka_unit_test(test_ntp),
         cmocka_unit_test(test_100ns),
+        cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
