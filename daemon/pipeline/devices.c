@@ -34,7 +34,7 @@ int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context
  */
 static void wake(void *context)
 {
-    doorbell_ring(((struct placement *)context)->doorbell);
+    scheduler_bell_ring(((struct placement *)context)->doorbell);
 }
 
 /* ---- placing: worker --------------------------------------------------------------------- */
@@ -182,7 +182,8 @@ int devices_connect(struct devices *devices, struct problem *problem)
     int error = 0;
     for (; devices->connected < devices->count && error == 0; devices->connected++) {
         struct placement *placement = &devices->placements[devices->connected];
-        if (placement->doorbell == NULL && doorbell_open(devices->loop, &placement->doorbell) < 0)
+        if (placement->doorbell == NULL &&
+            scheduler_bell_open(devices->loop, &placement->doorbell) < 0)
             return problem_set(problem, ERROR_SYSTEM,
                                "no wake-up handle; raise the limit of open files (ulimit -n)");
         error = scheduler_open(devices->loop, placement->engine, placement->doorbell,
@@ -211,7 +212,7 @@ void devices_close(struct devices *devices)
         return;
     for (uint32_t i = 0; i < DEVICES_USED_MAX; i++) {
         scheduler_close(devices->placements[i].scheduler);
-        doorbell_close(devices->placements[i].doorbell);
+        scheduler_bell_close(devices->placements[i].doorbell);
     }
 }
 

@@ -25,11 +25,11 @@
 enum { DEVICES_USED_MAX = 16 };
 
 struct placement {
-    struct engine *engine;       /* WORKER sets it, immutable from then on */
-    struct doorbell *doorbell;   /* LOOP: devices_connect makes the doorbell … */
-    struct scheduler *scheduler; /* … and the scheduler */
-    int index;                   /* in device_list */
-    double load;                 /* WORKER: share of the device's time that its streams need */
+    struct engine *engine;           /* WORKER sets it, immutable from then on */
+    struct scheduler_bell *doorbell; /* LOOP: devices_connect makes the doorbell … */
+    struct scheduler *scheduler;     /* … and the scheduler */
+    int index;                       /* in device_list */
+    double load;                     /* WORKER: share of the device's time that its streams need */
 };
 
 struct devices;

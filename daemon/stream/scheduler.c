@@ -18,7 +18,7 @@ enum { STREAMS_MAX = 256 };
 static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
 
-struct doorbell {
+struct scheduler_bell {
     uv_async_t async;
     struct scheduler *scheduler;
 };
@@ -26,7 +26,7 @@ struct doorbell {
 struct scheduler {
     uv_loop_t *loop;
     struct engine *engine;
-    struct doorbell *doorbell;
+    struct scheduler_bell *doorbell;
     struct stream *streams[STREAMS_MAX];
     int count;
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
@@ -47,14 +47,14 @@ struct scheduler {
 
 static void on_doorbell(uv_async_t *async)
 {
-    struct doorbell *doorbell = async->data;
+    struct scheduler_bell *doorbell = async->data;
     if (doorbell->scheduler != NULL)
         scheduler_kick(doorbell->scheduler);
 }
 
-int doorbell_open(uv_loop_t *loop, struct doorbell **out)
+int scheduler_bell_open(uv_loop_t *loop, struct scheduler_bell **out)
 {
-    struct doorbell *doorbell = calloc(1, sizeof *doorbell);
+    struct scheduler_bell *doorbell = calloc(1, sizeof *doorbell);
     if (doorbell == NULL)
         return ERROR_MEMORY;
     if (uv_async_init(loop, &doorbell->async, on_doorbell) != 0) {
@@ -66,9 +66,9 @@ int doorbell_open(uv_loop_t *loop, struct doorbell **out)
     return 0;
 }
 
-void doorbell_ring(void *doorbell)
+void scheduler_bell_ring(void *doorbell)
 {
-    uv_async_send(&((struct doorbell *)doorbell)->async);
+    uv_async_send(&((struct scheduler_bell *)doorbell)->async);
 }
 
 static void on_doorbell_closed(uv_handle_t *handle)
@@ -76,7 +76,7 @@ static void on_doorbell_closed(uv_handle_t *handle)
     free(handle->data);
 }
 
-void doorbell_close(struct doorbell *doorbell)
+void scheduler_bell_close(struct scheduler_bell *doorbell)
 {
     if (doorbell != NULL)
         uv_close((uv_handle_t *)&doorbell->async, on_doorbell_closed);
@@ -275,7 +275,7 @@ void scheduler_remove(struct scheduler *scheduler, struct stream *stream)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *doorbell,
+int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell *doorbell,
                    struct scheduler **out, struct problem *problem)
 {
     struct scheduler *scheduler = calloc(1, sizeof *scheduler);

@@ -20,12 +20,13 @@ struct scheduler;
 
 /* engine_options.wake for the engine that scheduler_open will get: DEVICE thread, signals the loop.
  * The doorbell exists before the engine does. */
-struct doorbell;
-int doorbell_open(uv_loop_t *loop, struct doorbell **out);
-void doorbell_ring(void *doorbell);
-void doorbell_close(struct doorbell *doorbell); /* LOOP; frees itself after uv's close */
+struct scheduler_bell;
+int scheduler_bell_open(uv_loop_t *loop, struct scheduler_bell **out);
+void scheduler_bell_ring(void *doorbell);
+void scheduler_bell_close(
+    struct scheduler_bell *doorbell); /* LOOP; frees itself after uv's close */
 
-int scheduler_open(uv_loop_t *loop, struct engine *engine, struct doorbell *doorbell,
+int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell *doorbell,
                    struct scheduler **out, struct problem *problem);
 void scheduler_close(
     struct scheduler *scheduler); /* frees itself after uv's closes; nothing in flight */

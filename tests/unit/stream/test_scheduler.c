@@ -83,7 +83,7 @@ int pthread_mutex_lock(pthread_mutex_t *mutex)
 
 struct house {
     uv_loop_t loop;
-    struct doorbell *doorbell;
+    struct scheduler_bell *doorbell;
     struct engine *engine;
     struct scheduler *scheduler;
 };
@@ -92,11 +92,11 @@ static void house_open(struct house *house)
 {
     struct problem problem;
     assert_int_equal(uv_loop_init(&house->loop), 0);
-    assert_int_equal(doorbell_open(&house->loop, &house->doorbell), 0);
+    assert_int_equal(scheduler_bell_open(&house->loop, &house->doorbell), 0);
     const char *device = getenv("CONVOLVD_TEST_DEVICE");
     const struct engine_options options = {
         .device = device != NULL ? device : "cpu",
-        .wake = doorbell_ring,
+        .wake = scheduler_bell_ring,
         .wake_context = house->doorbell,
     };
     if (engine_open(&options, &house->engine, &problem) != 0)
@@ -109,7 +109,7 @@ static void house_open(struct house *house)
 static void house_close(struct house *house)
 {
     scheduler_close(house->scheduler);
-    doorbell_close(house->doorbell);
+    scheduler_bell_close(house->doorbell);
     uv_run(&house->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&house->loop), 0);
     engine_close(house->engine);
