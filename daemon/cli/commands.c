@@ -12,7 +12,7 @@
 #include "report/check.h"
 #include "report/tuning.h"
 #include "config/config.h"
-#include "control/control.h"
+#include "control/client.h"
 #include "report/design.h"
 #include "pipeline/loopback.h"
 #include "service/service.h"
@@ -167,7 +167,7 @@ static int list_variants(const struct arguments *arguments)
 static int show_status(const struct arguments *arguments)
 {
     struct problem problem = {0};
-    if (control_show(arguments->socket_path, arguments->watch, &problem) == 0)
+    if (client_show_status(arguments->socket_path, arguments->watch, &problem) == 0)
         return EXIT_SUCCESS;
     return fail(&problem);
 }

@@ -1,4 +1,6 @@
-/* Control, the client's side: `convolvd --status`; see control.h. Main thread; blocks. */
+/* The client of the control socket: see client.h. */
+#include "control/client.h"
+
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -8,10 +10,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "control/control.h"
+#include "control/socket.h"
 
 /* A table of 256 streams of 1024 channels is far smaller. */
-enum { ANSWER_MAX = 64 << 20, PATIENCE_S = 10 };
+enum { ANSWER_MAX_BYTES = 64 << 20, TIMEOUT_S = 10 };
 
 static int connect_to(const char *path)
 {
@@ -22,10 +24,10 @@ static int connect_to(const char *path)
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval patience = {.tv_sec = PATIENCE_S};
+    struct timeval timeout = {.tv_sec = TIMEOUT_S};
     if (fd < 0)
         return -1;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     int reason = errno;
@@ -34,7 +36,7 @@ static int connect_to(const char *path)
     return -1;
 }
 
-/* The socket asked for, or the first place where a daemon answers. */
+/* Connects to `path`, or without one to the first directory where a daemon listens. */
 static int find_daemon(const char *path, struct problem *problem)
 {
     static const char *const variables[] = {"RUNTIME_DIRECTORY", NULL, "XDG_RUNTIME_DIR"};
@@ -50,7 +52,7 @@ static int find_daemon(const char *path, struct problem *problem)
         const char *directory = variables[i] != NULL ? getenv(variables[i]) : "/run/convolvd";
         if (directory == NULL)
             continue;
-        snprintf(candidate, sizeof candidate, "%s/%s", directory, control_name);
+        snprintf(candidate, sizeof candidate, "%s/%s", directory, control_socket_name);
         int fd = connect_to(candidate);
         if (fd >= 0)
             return fd;
@@ -63,10 +65,11 @@ static int find_daemon(const char *path, struct problem *problem)
         problem, ERROR_NO_FILE,
         "no daemon answers in /run/convolvd, $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR; "
         "start it, or name its socket: --socket PATH/%s",
-        control_name);
+        control_socket_name);
 }
 
-/* One line, without its end; the caller's. NULL: the daemon has gone or answers no more. */
+/* One line without its newline, to be freed; NULL: the daemon has gone or does not answer in time.
+ */
 static char *read_line(int fd)
 {
     size_t used = 0, room = 65536;
@@ -84,7 +87,7 @@ static char *read_line(int fd)
         }
         used += (size_t)got;
         if (used == room) {
-            char *grown = room < ANSWER_MAX ? realloc(line, 2 * room) : NULL;
+            char *grown = room < ANSWER_MAX_BYTES ? realloc(line, 2 * room) : NULL;
             if (grown == NULL)
                 break;
             line = grown;
@@ -118,7 +121,7 @@ static int show_once(int fd, bool clear, struct problem *problem)
     return error;
 }
 
-int control_show(const char *path, bool watch, struct problem *problem)
+int client_show_status(const char *path, bool watch, struct problem *problem)
 {
     int fd = find_daemon(path, problem);
     if (fd < 0)

@@ -1,6 +1,6 @@
 /*
- * OSC control: what questions to the OSC server do; see osc_control.h. The table of addresses
- * (osc_table.c) names what there is, the table of handlers below what happens.
+ * OSC control: see osc_control.h. The table of addresses (osc_table.c) says which messages there
+ * are, the table of handlers below what each does.
  */
 #include "control/osc_control.h"
 
@@ -12,22 +12,22 @@
 #include "core/log.h"
 #include "io/osc/server.h"
 #include "control/osc_table.h"
-#include "control/osc_changes.h"
-#include "service/internal.h"
+#include "control/changes.h"
 
-enum { ASKERS = 64 };
+enum { REQUESTERS = 64 };
 
-struct asker {
+/* Who sent a change request, to be answered later. */
+struct requester {
     struct osc_peer *peer;
-    int32_t token; /* its place may be another's by then */
+    int32_t token; /* the entry of the peer may belong to another one by then */
 };
 
 struct osc_control {
-    struct service *service;
+    const struct process *process;
     struct osc *osc;
-    struct tunings *tunings;
-    struct asker askers[ASKERS]; /* of changes, in a ring */
-    uint64_t next_asker;
+    struct changes *changes;
+    struct requester requesters[REQUESTERS]; /* a ring, indexed by ticket */
+    uint64_t next_ticket;
 };
 
 /* One message on its way to its handler. */
@@ -55,7 +55,7 @@ static const char *address_of(char text[128], const char *stream, enum osc_word 
     return text;
 }
 
-/* The last argument, when it is a number: another port of the same host that answers go to. False:
+/* The last argument, if it is a number, names another port of the same host for the answers. False:
  * it is no port, or there is no room for another peer. */
 static bool read_port(struct request *request)
 {
@@ -80,13 +80,13 @@ static bool read_port(struct request *request)
 
 static void on_list(struct request *request)
 {
-    const struct service *service = request->control->service;
+    const struct pipelines *pipelines = request->control->process->pipelines;
+    const struct pipeline *pipeline;
     if (!read_port(request))
         return;
     lo_message message = lo_message_new();
-    for (uint32_t i = 0; i < service->count; i++)
-        if (!service->pipelines[i]->retired)
-            lo_message_add_string(message, service->pipelines[i]->stream_config->name);
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        lo_message_add_string(message, pipeline->stream_config->name);
     osc_answer(request->peer, "/convolvd/list", message);
 }
 
@@ -192,38 +192,39 @@ static void on_narrow(struct request *request)
         refuse(request, "write i 1 or i 0");
 }
 
-/* ---- changes ----------------------------------------------------------------------------- */
+/* ---- change requests --------------------------------------------------------------------- */
 
-static void wish(struct request *request, struct tuning_wish *wish)
+static void request_change(struct request *request, struct change_request *change)
 {
     struct osc_control *control = request->control;
     struct problem problem;
-    wish->asker = control->next_asker++;
-    control->askers[wish->asker % ASKERS] = (struct asker){request->peer, request->peer->token};
-    if (tunings_wish(control->tunings, request->pipeline, wish, &problem) != 0)
+    change->ticket = control->next_ticket++;
+    control->requesters[change->ticket % REQUESTERS] =
+        (struct requester){request->peer, request->peer->token};
+    if (changes_request(control->changes, request->pipeline, change, &problem) != 0)
         refuse(request, problem.text);
 }
 
-static void on_answered(void *context, const struct tuning_answer *answer)
+static void on_answered(void *context, const struct change_answer *answer)
 {
     static const enum osc_word words[] = {
-        [TUNING_GAIN] = OSC_GAIN, [TUNING_MUTE] = OSC_MUTE, [TUNING_FILTER] = OSC_FILTER};
+        [CHANGE_GAIN] = OSC_GAIN, [CHANGE_MUTE] = OSC_MUTE, [CHANGE_FILTER] = OSC_FILTER};
     struct osc_control *control = context;
-    const struct asker *asker = &control->askers[answer->asker % ASKERS];
-    if (!asker->peer->used || asker->peer->token != asker->token ||
-        control->next_asker - answer->asker > ASKERS)
+    const struct requester *requester = &control->requesters[answer->ticket % REQUESTERS];
+    if (!requester->peer->used || requester->peer->token != requester->token ||
+        control->next_ticket - answer->ticket > REQUESTERS)
         return;
     const char *what = osc_table[words[answer->kind]].word;
     char address[128];
     lo_message message = lo_message_new();
     if (answer->error == 0) {
         lo_message_add_string(message, what);
-        osc_add_wide(asker->peer, message, answer->frame);
-        osc_answer(asker->peer, address_of(address, answer->stream, OSC_CHANGED), message);
+        osc_add_wide(requester->peer, message, answer->frame);
+        osc_answer(requester->peer, address_of(address, answer->stream, OSC_CHANGED), message);
     } else {
         lo_message_add_string(message, address_of(address, answer->stream, words[answer->kind]));
         lo_message_add_string(message, answer->text);
-        osc_answer(asker->peer, "/convolvd/error", message);
+        osc_answer(requester->peer, "/convolvd/error", message);
     }
 }
 
@@ -241,28 +242,28 @@ static bool read_output(struct request *request, uint32_t *output)
 
 static void on_gain(struct request *request)
 {
-    struct tuning_wish w = {.kind = TUNING_GAIN};
+    struct change_request change = {.kind = CHANGE_GAIN};
     double gain_db;
     if (!osc_read_number(&request->reader, &gain_db) || !(gain_db >= -200 && gain_db <= 200)) {
         refuse(request, "write the gain in dB, -200 to 200, as f -6");
         return;
     }
-    w.factor = (float)pow(10, gain_db / 20);
-    if (read_output(request, &w.output))
-        wish(request, &w);
+    change.factor = (float)pow(10, gain_db / 20);
+    if (read_output(request, &change.output))
+        request_change(request, &change);
 }
 
 static void on_mute(struct request *request)
 {
-    struct tuning_wish w = {.kind = TUNING_MUTE};
+    struct change_request change = {.kind = CHANGE_MUTE};
     double muted;
     if (!osc_read_number(&request->reader, &muted)) {
         refuse(request, "write i 1 to mute, i 0 to let it be heard");
         return;
     }
-    w.muted = muted != 0;
-    if (read_output(request, &w.output))
-        wish(request, &w);
+    change.muted = muted != 0;
+    if (read_output(request, &change.output))
+        request_change(request, &change);
 }
 
 static const struct {
@@ -278,16 +279,16 @@ enum { HOWS = sizeof how_table / sizeof *how_table, FADE_MS = 10, FADE_MAX_MS = 
 
 static void on_filter(struct request *request)
 {
-    struct tuning_wish w = {.kind = TUNING_FILTER};
+    struct change_request change = {.kind = CHANGE_FILTER};
     const char *how = "fade";
     double fade_ms = FADE_MS;
-    if (!osc_read_string(&request->reader, &w.filter)) {
+    if (!osc_read_string(&request->reader, &change.filter)) {
         refuse(request, "write the name of a filter, as s band2");
         return;
     }
     if (osc_peek(&request->reader) != '\0' && osc_peek(&request->reader) != 's') {
-        w.at_given = osc_read_wide(&request->reader, &w.at_frame);
-        if (!w.at_given) {
+        change.at_given = osc_read_wide(&request->reader, &change.at_frame);
+        if (!change.at_given) {
             refuse(request, "write the frame as h, as two i (high, low), or leave it out");
             return;
         }
@@ -308,9 +309,9 @@ static void on_filter(struct request *request)
                "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out");
         return;
     }
-    w.how = how_table[row].how;
-    w.fade_s = fade_ms / 1e3;
-    wish(request, &w);
+    change.how = how_table[row].how;
+    change.fade_s = fade_ms / 1e3;
+    request_change(request, &change);
 }
 
 /* ---- dispatch ---------------------------------------------------------------------------- */
@@ -322,8 +323,8 @@ static void (*const handlers[OSC_WORDS])(struct request *request) = {
     [OSC_FILTER] = on_filter,       [OSC_NARROW] = on_narrow,
 };
 
-/* The one row whose word matches; its number of parts decides between rows of streams and others.
- */
+/* The row whose word matches, -1: none. The number of parts decides between rows of streams and
+ * others. */
 static int find_row(const struct osc_part *parts, int count)
 {
     const struct osc_part *word = &parts[count - 1];
@@ -335,19 +336,19 @@ static int find_row(const struct osc_part *parts, int count)
     return -1;
 }
 
+/* Handles the message once for every stream whose name matches its pattern. */
 static void to_streams(struct request *request, int row, const struct osc_part *stream)
 {
-    const struct service *service = request->control->service;
-    struct osc_peer *asker = request->peer;
+    const struct pipelines *pipelines = request->control->process->pipelines;
+    struct osc_peer *sender = request->peer;
+    struct pipeline *pipeline;
     unsigned found = 0;
-    for (uint32_t i = 0; i < service->count; i++) {
-        struct pipeline *pipeline = service->pipelines[i];
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         const char *name = pipeline->stream_config->name;
-        if (pipeline->retired ||
-            !osc_part_matches(stream->text, stream->length, name, strlen(name)))
+        if (!osc_part_matches(stream->text, stream->length, name, strlen(name)))
             continue;
         request->pipeline = pipeline;
-        request->peer = asker;
+        request->peer = sender;
         request->reader =
             (struct osc_reader){.message = request->message, .at = request->message->arguments};
         handlers[row](request);
@@ -364,7 +365,7 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
     struct request request = {.control = control, .peer = peer, .message = message};
     request.reader = (struct osc_reader){.message = message, .at = message->arguments};
     int count = osc_address_parts(message->address, parts, 2);
-    if (control->service->phase != PHASE_RUNNING)
+    if (control->process->phase != PROCESS_RUNNING)
         return;
     int row = count > 0 ? find_row(parts, count) : -1;
     double token;
@@ -373,7 +374,7 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
             osc_peer_confirm(peer, (int32_t)token);
         return;
     }
-    /* Nobody is told anything who may not have asked. */
+    /* Whoever has not proven the address gets no answer but the challenge. */
     if (row < 0 ? !peer->proven : !osc_peer_prove(peer))
         return;
     if (row < 0)
@@ -386,12 +387,12 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
         handlers[row](&request);
 }
 
-/* ---- what subscriptions ask -------------------------------------------------------------- */
+/* ---- measures for subscriptions ---------------------------------------------------------- */
 
 static bool measure(void *context, const char *stream, struct osc_measures *measures)
 {
     const struct osc_control *control = context;
-    const struct pipeline *pipeline = service_find(control->service, stream);
+    const struct pipeline *pipeline = pipelines_find(control->process->pipelines, stream);
     struct stream_stats stats;
     if (pipeline == NULL)
         return false;
@@ -409,9 +410,10 @@ static bool measure(void *context, const char *stream, struct osc_measures *meas
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-int osc_control_open(struct service *service, struct osc_control **out, struct problem *problem)
+int osc_control_open(const struct process *process, struct osc_control **out,
+                     struct problem *problem)
 {
-    const struct config_osc *config = &service->config->osc;
+    const struct config_osc *config = &process->config->osc;
     struct osc_control *control = calloc(1, sizeof *control);
     if (control == NULL)
         return problem_set(problem, ERROR_MEMORY, "osc: out of memory");
@@ -429,11 +431,10 @@ int osc_control_open(struct service *service, struct osc_control **out, struct p
         .control = on_message,
         .measure = measure,
     };
-    control->service = service;
-    control->tunings = tunings_open(service, control, on_answered);
-    int error = control->tunings == NULL
-                    ? problem_set(problem, ERROR_MEMORY, "osc: out of memory")
-                    : osc_open(&service->environment, &options, &control->osc, problem);
+    control->process = process;
+    int error = changes_open(process, on_answered, control, &control->changes);
+    error = error < 0 ? problem_set(problem, error, "osc: out of memory")
+                      : osc_open(process->environment, &options, &control->osc, problem);
     if (error != 0) {
         osc_control_free(control);
         return error;
@@ -446,7 +447,7 @@ void osc_control_close(struct osc_control *control)
 {
     if (control == NULL)
         return;
-    tunings_stop(control->tunings);
+    changes_stop(control->changes);
     osc_close(control->osc);
     control->osc = NULL;
 }
@@ -455,6 +456,6 @@ void osc_control_free(struct osc_control *control)
 {
     if (control == NULL)
         return;
-    tunings_free(control->tunings);
+    changes_close(control->changes);
     free(control);
 }

@@ -256,22 +256,21 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
     }
 }
 
-void status_print(const struct status_source *source, FILE *out)
+void status_print(const struct process *process, FILE *out)
 {
     char text[24];
     const struct placement *placement;
-    fprintf(out, "convolvd %s: %s, up %s", CONVOLVD_VERSION, source->state,
-            duration_text(clock_monotonic_ns() - source->started_ns, text));
-    for (uint32_t i = 0; (placement = devices_at(source->devices, i)) != NULL; i++) {
+    fprintf(out, "convolvd %s: %s, up %s", CONVOLVD_VERSION, process_phase_name(process->phase),
+            duration_text(clock_monotonic_ns() - process->started_ns, text));
+    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++) {
         const struct device_info *device = engine_device(placement->engine);
         fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name,
                 device->platform, device->driver);
     }
     fputc('\n', out);
-    for (uint32_t i = 0; i < source->count; i++) {
-        const struct pipeline *pipeline = source->pipelines[i];
-        if (pipeline->retired)
-            continue;
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         struct stream_stats stats;
         stream_stats(pipeline->stream, &stats);
         print_head(pipeline, &stats, out);
@@ -280,5 +279,5 @@ void status_print(const struct status_source *source, FILE *out)
         print_latency(&stats, out);
         print_ledgers(pipeline, &stats, out);
     }
-    osc_counters_print(source->osc, out);
+    osc_counters_print(process->environment->osc, out);
 }

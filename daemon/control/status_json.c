@@ -282,33 +282,34 @@ static json_t *device_json(const struct placement *placement)
     return object;
 }
 
-json_t *status_json(const struct status_source *source)
+json_t *status_json(const struct process *process)
 {
     json_t *object = json_object(), *devices = json_array(), *streams = json_array();
     const struct placement *placement;
     json_object_set_new(object, "version", json_string(CONVOLVD_VERSION));
-    json_object_set_new(object, "state", json_string(source->state));
-    json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - source->started_ns));
+    json_object_set_new(object, "state", json_string(process_phase_name(process->phase)));
+    json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - process->started_ns));
     json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
-    for (uint32_t i = 0; (placement = devices_at(source->devices, i)) != NULL; i++)
+    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++)
         json_array_append_new(devices, device_json(placement));
     /* The first one also alone: most machines have no other. */
     if (json_array_size(devices) > 0)
         json_object_set(object, "device", json_array_get(devices, 0));
     json_object_set_new(object, "devices", devices);
-    for (uint32_t i = 0; i < source->count; i++)
-        if (!source->pipelines[i]->retired)
-            json_array_append_new(streams, stream_json(source->pipelines[i]));
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        json_array_append_new(streams, stream_json(pipeline));
     json_object_set_new(object, "streams", streams);
-    json_t *osc = osc_counters_json(source->osc);
+    json_t *osc = osc_counters_json(process->environment->osc);
     if (osc != NULL)
         json_object_set_new(object, "osc", osc);
     return object;
 }
 
-int status_write_json(const struct status_source *source, const char *path, struct problem *problem)
+int status_write_json(const struct process *process, const char *path, struct problem *problem)
 {
-    json_t *object = status_json(source);
+    json_t *object = status_json(process);
     char *text = json_dumps(object, JSON_INDENT(1));
     json_decref(object);
     int error = replace_file(

@@ -8,7 +8,6 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "pipeline/pipeline.h"
 
 /* The first loss is told at once, what follows in sums. */
 static const int64_t interval_ns = 10 * NS_PER_SECOND;
@@ -38,7 +37,7 @@ static void add(struct list *list, const char *name, uint64_t now, uint64_t *tol
 
 static void tell_stream(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
 {
-    struct losses *told = &pipeline->losses;
+    struct told_stream *told = &pipeline->told;
     if (!due(told->told_ns, now_ns))
         return;
     struct list frames = {0}, blocks = {0};
@@ -60,7 +59,7 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
 }
 
 /* What a card says went wrong; the frames it cost are told as gaps. */
-static void tell_card(const char *who, const struct sound_report *report, struct sound_losses *told,
+static void tell_card(const char *who, const struct sound_report *report, struct told_card *told,
                       int64_t now_ns)
 {
     static const enum sound_counter capture[] = {SOUND_INPUT_OVERFLOW, SOUND_INPUT_UNDERFLOW,
@@ -84,8 +83,8 @@ static void tell_card(const char *who, const struct sound_report *report, struct
 static void tell_channels(struct pipeline *pipeline, const struct stream_stats *stats,
                           int64_t now_ns)
 {
-    for (uint32_t c = 0; c < stats->channels && pipeline->channel_losses != NULL; c++) {
-        struct channel_losses *told = &pipeline->channel_losses[c];
+    for (uint32_t c = 0; c < stats->channels && pipeline->told_channels != NULL; c++) {
+        struct told_channel *told = &pipeline->told_channels[c];
         uint64_t overload = stats->levels[c].overload;
         if (overload == told->overload || !due(told->told_ns, now_ns))
             continue;
@@ -101,18 +100,18 @@ static void tell_channels(struct pipeline *pipeline, const struct stream_stats *
 
 static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
 {
-    if (sink->sink == NULL || !due(sink->losses.told_ns, now_ns))
+    if (sink->sink == NULL || !due(sink->told.told_ns, now_ns))
         return;
     struct sink_ledger ledger;
     struct list frames = {0};
     pipeline_sink_ledger(sink, &ledger);
     for (int drop = 0; drop < DROPS; drop++)
-        add(&frames, drop_name(drop), ledger.dropped[drop], &sink->losses.dropped[drop]);
+        add(&frames, drop_name(drop), ledger.dropped[drop], &sink->told.dropped[drop]);
     if (frames.total == 0)
         return;
     log_warning("sink %s: %" PRIu64 " frames were not delivered: %s", sink->config->name,
                 frames.total, frames.text);
-    sink->losses.told_ns = now_ns;
+    sink->told.told_ns = now_ns;
 }
 
 void losses_tell(struct pipeline *pipeline, int64_t now_ns)
@@ -125,12 +124,12 @@ void losses_tell(struct pipeline *pipeline, int64_t now_ns)
     char who[96];
     snprintf(who, sizeof who, "stream %s", pipeline->stream_config->name);
     if (pipeline_source_sound(pipeline, &report))
-        tell_card(who, &report, &pipeline->losses.card, now_ns);
+        tell_card(who, &report, &pipeline->told.card, now_ns);
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {
         struct pipeline_sink *sink = &pipeline->sinks[i];
         tell_sink(sink, now_ns);
         snprintf(who, sizeof who, "sink %s", sink->config->name);
         if (sink->sink != NULL && pipeline_sink_sound(sink, &report))
-            tell_card(who, &report, &sink->losses.card, now_ns);
+            tell_card(who, &report, &sink->told.card, now_ns);
     }
 }

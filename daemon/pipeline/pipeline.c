@@ -319,9 +319,9 @@ static void declare_round_trip(struct pipeline *pipeline)
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
 {
     int error;
-    pipeline->channel_losses =
-        calloc(pipeline->stream_config->source.channels, sizeof *pipeline->channel_losses);
-    if (pipeline->channel_losses == NULL)
+    pipeline->told_channels =
+        calloc(pipeline->stream_config->source.channels, sizeof *pipeline->told_channels);
+    if (pipeline->told_channels == NULL)
         return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory",
                            pipeline->stream_config->name);
     pipeline->chain.records = in_records(pipeline);
@@ -350,7 +350,28 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     return prepare_source(pipeline, problem);
 }
 
-/* ---- numbers of frames ------------------------------------------------------------------- */
+/* ---- direct mode ------------------------------------------------------------------------- */
+
+int pipeline_make_direct_filters(const struct pipeline *pipeline,
+                                 const struct config_stream *stream, int *filters,
+                                 struct problem *problem)
+{
+    *filters = -1;
+    return pipeline->direct == NULL ? 0
+                                    : direct_filters(pipeline->config, stream, filters, problem);
+}
+
+void pipeline_set_direct_filters(struct pipeline *pipeline, int filters)
+{
+    sound_card_set_filters(pipeline->direct, filters);
+}
+
+bool pipeline_direct_only(const struct pipeline *pipeline)
+{
+    return pipeline->direct != NULL && pipeline->direct->direct_alone;
+}
+
+/* ---- frame numbers ----------------------------------------------------------------------- */
 
 static struct decimation kept_frames(const struct pipeline *pipeline)
 {
@@ -575,7 +596,7 @@ void pipeline_free(struct pipeline *pipeline)
     plan_close(pipeline->plan);
     plan_close(pipeline->placement_plan);
     free(pipeline->taps_hash);
-    free(pipeline->channel_losses);
+    free(pipeline->told_channels);
     direct_free(pipeline->direct);
     free(pipeline->sinks);
 }

@@ -24,12 +24,34 @@
 #include "pipeline/chain.h"
 #include "config/config.h"
 #include "pipeline/devices.h"
-#include "pipeline/losses.h"
 #include "io/sound/card.h"
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
 struct pipeline;
+
+/* How much of each counter the log has told (losses.c), and when; start zeroed. */
+struct told_card {
+    uint64_t counters[SOUND_COUNTERS];
+    int64_t told_ns;
+};
+
+struct told_stream {
+    struct told_card card;
+    uint64_t gap[INVALID_CAUSES], shed[SHEDS];
+    int64_t told_ns;
+};
+
+struct told_sink {
+    struct told_card card;
+    uint64_t dropped[DROPS];
+    int64_t told_ns;
+};
+
+struct told_channel {
+    uint64_t overload;
+    int64_t told_ns;
+};
 
 struct pipeline_sink {
     const struct config_sink *config;
@@ -41,7 +63,7 @@ struct pipeline_sink {
     struct pipeline *pipeline;
     uint64_t watched_done; /* watch.c: frames written or dropped by the writer */
     bool watched_pending;
-    struct sink_losses losses;
+    struct told_sink told;
 };
 
 /* What the last look at a pipeline saw (watch.c). */
@@ -93,8 +115,8 @@ struct pipeline {
     struct sound_report sound;          /* likewise */
     struct chain chain;                 /* of the results this stream reads */
     struct pipeline_watch watch;
-    struct losses losses;                  /* told in the log so far */
-    struct channel_losses *channel_losses; /* [channels] */
+    struct told_stream told;
+    struct told_channel *told_channels; /* [channels] */
 };
 
 /* WORKER; the upstream is prepared. 0 or an error with its sentence. */
@@ -106,6 +128,17 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *stream,
                        struct plan **plan, double *delay_frames, char **hash,
                        struct problem *problem);
+
+/* WORKER. The filters of `stream`, this pipeline's with other edges, for a sound card that filters
+ * by itself: *filters is a descriptor for pipeline_set_direct_filters; -1: there is no such card.
+ */
+int pipeline_make_direct_filters(const struct pipeline *pipeline,
+                                 const struct config_stream *stream, int *filters,
+                                 struct problem *problem);
+/* LOOP. The card uses these filters from its next callback on; takes the descriptor over. */
+void pipeline_set_direct_filters(struct pipeline *pipeline, int filters);
+/* Any thread. Only the card's own filtering is wanted: the stream computes no results. */
+bool pipeline_direct_only(const struct pipeline *pipeline);
 
 /* LOOP. The earliest output frame of the epoch that a change can take, as results number them, and
  * the frame at the input's rate that it is. */

@@ -1,4 +1,4 @@
-/* Service: the daemon's life; see service.h. */
+/* The service: see service.h. */
 #include "service/service.h"
 
 #include <assert.h>
@@ -13,154 +13,115 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "io/net/handover.h"
 #include "control/osc_control.h"
-#include "service/internal.h"
+#include "control/process.h"
+#include "control/socket.h"
+#include "control/status.h"
+#include "io/net/handover.h"
+#include "io/osc/hub.h"
+#include "pipeline/devices.h"
+#include "pipeline/pipelines.h"
+#include "service/reload.h"
+#include "service/watch.h"
 
-/* How often a drain is looked at. */
+/* How often the loop checks whether a drain is through. */
 enum { TICK_MS = 5 };
 
 /* After the drain's deadline the sinks get this long to close their files. */
 static const int64_t close_grace_ns = NS_PER_SECOND;
+
+struct service {
+    const struct service_options *options;
+    struct process process; /* loop thread; config and pipelines: the worker's while preparing */
+
+    /* worker thread while preparing, then the loop's */
+    int error; /* why the run fails */
+    struct problem problem;
+
+    /* loop thread */
+    uv_loop_t loop;
+    struct io_environment environment; /* of every source and sink; with osc_hub */
+    struct osc_hub osc_hub;
+    uv_poll_t signals; /* a signalfd: see open_signals */
+    int signal_fd;
+    uv_async_t changed; /* something ended or closed: advance */
+    uv_timer_t tick;
+    uv_work_t work;
+    bool abandoned;      /* the drain did not end in time */
+    int64_t deadline_ns; /* of the drain; INT64_MAX: none */
+    struct reload *reload;
+    struct watch *watch;
+    struct osc_control *osc;       /* NULL: no OSC */
+    struct control_socket *socket; /* NULL: no runtime directory */
+};
 
 struct signal_row {
     int number;
     void (*handle)(struct service *service, const struct signalfd_siginfo *info);
 };
 
-static const char *const phase_names[] = {
-    [PHASE_PREPARING] = "preparing",     [PHASE_RUNNING] = "running",
-    [PHASE_DRAINING] = "stopping",       [PHASE_CLOSING_SINKS] = "stopping",
-    [PHASE_CLOSING_SOURCES] = "stopped", [PHASE_STOPPED] = "stopped",
-};
-
-/* ---- table ------------------------------------------------------------------------------- */
-
-struct status_source service_status(const struct service *service)
-{
-    return (struct status_source){
-        .pipelines = service->pipelines,
-        .count = service->count,
-        .devices = service->devices,
-        .osc = &service->osc_hub,
-        .state = phase_names[service->phase],
-        .started_ns = service->started_ns,
-    };
-}
+/* ---- status ------------------------------------------------------------------------------ */
 
 static void print_status(const struct service *service, bool table)
 {
-    const struct status_source source = service_status(service);
+    const struct process *process = &service->process;
     if (table) {
-        status_print(&source, stdout);
+        status_print(process, stdout);
         fflush(stdout);
     }
     const char *path = service->options->status_json != NULL ? service->options->status_json
-                                                             : service->config->daemon.status_json;
+                                                             : process->config->daemon.status_json;
     struct problem problem;
-    if (path != NULL && status_write_json(&source, path, &problem) < 0)
+    if (path != NULL && status_write_json(process, path, &problem) < 0)
         log_warning("%s", problem.text);
 }
 
-/* A run that never came to work has nothing to show. */
+/* A run that failed before its pipelines were connected has nothing to show. */
 static void print_last_status(const struct service *service)
 {
-    if (service->connected && service->error == 0)
-        print_status(service, service->config->daemon.status_on_exit);
+    if (service->process.connected && service->error == 0)
+        print_status(service, service->process.config->daemon.status_on_exit);
 }
 
 /* ---- prepare: worker thread -------------------------------------------------------------- */
 
-struct pipeline *service_find(const struct service *service, const char *name)
-{
-    for (uint32_t i = 0; i < service->count; i++) {
-        if (!service->pipelines[i]->retired &&
-            strcmp(service->pipelines[i]->stream_config->name, name) == 0)
-            return service->pipelines[i];
-    }
-    return NULL;
-}
-
-struct pipeline *service_make_pipeline(struct service *service, const struct config *config,
-                                       uint32_t index, struct pipeline *upstream,
-                                       struct problem *problem)
-{
-    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
-    if (pipeline == NULL) {
-        problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", config->streams[index].name);
-        return NULL;
-    }
-    struct placement *placement;
-    struct plan *plan;
-    double load;
-    if (devices_place(service->devices, config, &config->streams[index], service->options->variant,
-                      upstream != NULL ? upstream->placement : NULL, &placement, &load, &plan,
-                      problem) < 0) {
-        free(pipeline);
-        return NULL;
-    }
-    *pipeline = (struct pipeline){
-        .config = config,
-        .stream_config = &config->streams[index],
-        .upstream = upstream,
-        .environment = &service->environment,
-        .placement = placement,
-        .engine = placement->engine,
-        .placement_load = load,
-        .placement_plan = plan,
-        .variant = service->options->variant,
-        .changed = service_changed,
-        .context = service,
-    };
-    return pipeline;
-}
-
-void service_free_pipeline(struct pipeline *pipeline)
-{
-    if (pipeline == NULL)
-        return;
-    pipeline_free(pipeline);
-    devices_displace(pipeline->placement, pipeline->placement_load);
-    free(pipeline);
-}
-
+/* The pipeline that could not be prepared is in the registry too, to be closed like the others. */
 static void prepare(uv_work_t *work)
 {
     struct service *service = work->data;
-    const struct config *config = service->config;
-    service->error = devices_prepare(service->devices, config, &service->problem);
-    /* A chain's stream stands after the one it reads. */
+    struct process *process = &service->process;
+    const struct config *config = process->config;
+    struct pipeline *made[PIPELINES_MAX];
+    service->error = devices_prepare(process->devices, config, &service->problem);
     for (uint32_t i = 0; i < config->stream_count && service->error == 0; i++) {
         int upstream = config->streams[i].upstream;
-        assert(upstream < (int)i);
-        struct pipeline *pipeline = service_make_pipeline(
-            service, config, i, upstream >= 0 ? service->pipelines[upstream] : NULL,
-            &service->problem);
-        if (pipeline == NULL) {
-            service->error =
-                service->problem.error != ERROR_NONE ? (int)service->problem.error : ERROR_MEMORY;
+        assert(upstream < (int)i); /* a stream stands behind the one it reads */
+        service->error =
+            pipelines_make(process->pipelines, config, i, upstream >= 0 ? made[upstream] : NULL,
+                           &made[i], &service->problem);
+        if (service->error < 0)
             break;
-        }
-        service->pipelines[service->count++] = pipeline;
-        service->error = pipeline_prepare(pipeline, &service->problem);
+        pipelines_add(process->pipelines, made[i]);
+        service->error = pipeline_prepare(made[i], &service->problem);
     }
 }
 
 /* ---- phases: loop thread ----------------------------------------------------------------- */
 
+static void start_tick(struct service *service);
+
 static void close_sinks(struct service *service)
 {
-    service->phase = PHASE_CLOSING_SINKS;
+    service->process.phase = PROCESS_CLOSING_SINKS;
     int64_t deadline_ns = clock_monotonic_ns() + close_grace_ns;
     if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
         service->deadline_ns = deadline_ns;
-    for (uint32_t i = 0; i < service->count; i++)
-        pipeline_close_sinks(service->pipelines[i], service->deadline_ns);
-    service_start_tick(service);
+    pipelines_close_sinks(service->process.pipelines, PIPELINES_ALL, service->deadline_ns);
+    start_tick(service);
     uv_async_send(&service->changed);
 }
 
-/* Ends without undoing anything: a device or a disk hangs, and what it holds may not be freed. */
+/* Exits without undoing anything: a device or a disk hangs and still uses what would be freed. */
 static void leave(const struct service *service)
 {
     print_last_status(service);
@@ -173,25 +134,20 @@ static void close_sources(struct service *service)
 {
     if (service->abandoned)
         leave(service);
-    /* Sources go last, so that the table can ask them. */
+    /* Sources are closed last, because the status asks them for their counters. */
     print_last_status(service);
-    service->phase = PHASE_CLOSING_SOURCES;
-    for (uint32_t i = 0; i < service->count; i++)
-        pipeline_close_source(service->pipelines[i]);
+    service->process.phase = PROCESS_CLOSING_SOURCES;
+    pipelines_close_sources(service->process.pipelines, PIPELINES_ALL);
     uv_async_send(&service->changed);
 }
 
 static void close_handles(struct service *service)
 {
-    service->phase = PHASE_STOPPED;
-    for (uint32_t i = 0; i < service->count; i++) {
-        if (service->pipelines[i]->scheduled)
-            scheduler_remove(service->pipelines[i]->scheduler, service->pipelines[i]->stream);
-        service->pipelines[i]->scheduled = false;
-    }
-    devices_close(service->devices);
+    service->process.phase = PROCESS_STOPPED;
+    pipelines_unschedule(service->process.pipelines, PIPELINES_ALL);
+    devices_close(service->process.devices);
     watch_close(service->watch);
-    control_close(service->control);
+    control_socket_close(service->socket);
     osc_control_close(service->osc);
     uv_close((uv_handle_t *)&service->signals, NULL);
     uv_close((uv_handle_t *)&service->changed, NULL);
@@ -201,90 +157,70 @@ static void close_handles(struct service *service)
 /* deadline_ns INT64_MAX: a run that ends by itself takes the time its files take. */
 static void drain(struct service *service, int64_t deadline_ns)
 {
-    service->phase = PHASE_DRAINING;
+    service->process.phase = PROCESS_DRAINING;
     service->deadline_ns = deadline_ns;
-    for (uint32_t i = 0; i < service->count; i++) {
-        if (service->pipelines[i]->upstream == NULL)
-            pipeline_stop(service->pipelines[i]);
-    }
-    service_start_tick(service);
+    pipelines_stop(service->process.pipelines);
+    start_tick(service);
     uv_async_send(&service->changed);
 }
 
-static bool all_ended(const struct service *service)
+static void drain_within_timeout(struct service *service)
 {
-    for (uint32_t i = 0; i < service->count; i++) {
-        const struct pipeline *pipeline = service->pipelines[i];
-        if (!pipeline->retired && pipeline->upstream == NULL && !pipeline->ended)
-            return false;
-    }
-    return true;
-}
-
-/* A chain's stream ends when the one it reads has handed everything on. */
-static bool all_drained(struct service *service)
-{
-    bool drained = true;
-    for (uint32_t i = 0; i < service->count; i++) {
-        struct pipeline *pipeline = service->pipelines[i];
-        if (pipeline->upstream != NULL && pipeline_drained(pipeline->upstream))
-            pipeline_stop(pipeline);
-        drained = drained && pipeline_drained(pipeline);
-    }
-    return drained;
-}
-
-static uint32_t still_closing(const struct service *service)
-{
-    uint32_t closing = 0;
-    for (uint32_t i = 0; i < service->count; i++)
-        closing += service->pipelines[i]->closing;
-    return closing;
+    drain(service, clock_monotonic_ns() + service->process.config->daemon.drain_ns);
 }
 
 static void give_up(struct service *service)
 {
+    const struct pipeline *pipeline;
     service->abandoned = true;
-    for (uint32_t i = 0; i < service->count; i++) {
-        if (!pipeline_drained(service->pipelines[i]))
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(service->process.pipelines, PIPELINES_ALL, &at)) != NULL;) {
+        if (!pipeline_drained(pipeline))
             log_warning("stream %s: not processed to its end within the drain timeout; raise "
                         "`drain timeout` "
                         "in [daemon] if its last frames matter",
-                        service->pipelines[i]->stream_config->name);
+                        pipeline->stream_config->name);
     }
     close_sinks(service);
 }
 
+static void advance_running(struct service *service)
+{
+    if (!reload_advance(service->reload))
+        uv_timer_stop(&service->tick);
+    if (!reload_busy(service->reload) && pipelines_ended(service->process.pipelines)) {
+        log_info("every source has come to its end");
+        watch_stopping(service->watch);
+        drain(service, INT64_MAX);
+    }
+}
+
 static void advance(struct service *service)
 {
+    struct pipelines *pipelines = service->process.pipelines;
     bool late = clock_monotonic_ns() > service->deadline_ns;
-    switch (service->phase) {
-    case PHASE_RUNNING:
-        reload_advance(service);
-        if (!reload_busy(service) && all_ended(service)) {
-            log_info("every source has come to its end");
-            watch_stopping(service);
-            drain(service, INT64_MAX);
-        }
+    switch (service->process.phase) {
+    case PROCESS_RUNNING:
+        advance_running(service);
         break;
-    case PHASE_DRAINING:
-        if (all_drained(service))
+    case PROCESS_DRAINING:
+        if (pipelines_drain(pipelines, PIPELINES_ALL))
             close_sinks(service);
         else if (late)
             give_up(service);
         break;
-    case PHASE_CLOSING_SINKS:
-        if (still_closing(service) == 0)
+    case PROCESS_CLOSING_SINKS:
+        if (pipelines_closing(pipelines, PIPELINES_ALL) == 0)
             close_sources(service);
         else if (late)
             leave(service);
         break;
-    case PHASE_CLOSING_SOURCES:
-        if (still_closing(service) == 0)
+    case PROCESS_CLOSING_SOURCES:
+        if (pipelines_closing(pipelines, PIPELINES_ALL) == 0)
             close_handles(service);
         break;
-    case PHASE_PREPARING:
-    case PHASE_STOPPED:
+    case PROCESS_PREPARING:
+    case PROCESS_STOPPED:
         break;
     }
 }
@@ -294,23 +230,23 @@ static void on_changed(uv_async_t *async)
     advance(async->data);
 }
 
-/* Pipelines tell of an end or a close here; also from within their own calls. */
-void service_changed(void *context)
+/* A pipeline ended or closed something; it may say so from within a call of ours. */
+static void on_pipeline_changed(void *context)
 {
     struct service *service = context;
-    if (service->phase != PHASE_STOPPED)
+    if (service->process.phase != PROCESS_STOPPED)
         uv_async_send(&service->changed);
 }
 
 static void on_tick(uv_timer_t *timer)
 {
     struct service *service = timer->data;
-    if (service->connected && service->phase <= PHASE_DRAINING)
-        devices_kick(service->devices);
+    if (service->process.connected && service->process.phase <= PROCESS_DRAINING)
+        devices_kick(service->process.devices);
     advance(service);
 }
 
-void service_start_tick(struct service *service)
+static void start_tick(struct service *service)
 {
     if (!uv_is_active((uv_handle_t *)&service->tick))
         uv_timer_start(&service->tick, on_tick, TICK_MS, TICK_MS);
@@ -319,9 +255,8 @@ void service_start_tick(struct service *service)
 static void on_progress(void *context)
 {
     struct service *service = context;
-    for (uint32_t i = 0; i < service->count; i++)
-        pipeline_resume(service->pipelines[i]);
-    if (service->phase == PHASE_DRAINING)
+    pipelines_resume(service->process.pipelines);
+    if (service->process.phase == PROCESS_DRAINING)
         uv_async_send(&service->changed);
 }
 
@@ -329,99 +264,118 @@ static void on_progress(void *context)
 
 static int connect_all(struct service *service)
 {
-    int error = devices_connect(service->devices, &service->problem);
-    if (error < 0)
-        return error;
-    for (uint32_t i = 0; i < service->count; i++) {
-        error = pipeline_connect(service->pipelines[i], &service->problem);
-        if (error < 0)
-            return error;
-    }
-    service->connected = true;
-    return 0;
+    int error = devices_connect(service->process.devices, &service->problem);
+    if (error == 0)
+        error = pipelines_connect(service->process.pipelines, &service->problem);
+    service->process.connected = error == 0;
+    return error;
 }
 
-static int start_all(struct service *service)
+static uint32_t streams_on(const struct pipelines *pipelines, const struct placement *placement)
 {
-    for (uint32_t i = 0; i < service->count; i++) {
-        int error = pipeline_start(service->pipelines[i], &service->problem);
-        if (error < 0)
-            return error;
+    const struct pipeline *pipeline;
+    uint32_t streams = 0;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        streams += pipeline->placement == placement;
+    return streams;
+}
+
+static void log_running(const struct process *process)
+{
+    const struct placement *placement;
+    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(placement->engine);
+        uint32_t streams = streams_on(process->pipelines, placement);
+        log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
+                   device->name, device->platform);
     }
-    return 0;
 }
 
 static void on_prepared(uv_work_t *work, int status)
 {
     struct service *service = work->data;
+    struct process *process = &service->process;
     (void)status; /* nobody cancels it */
-    if (service->error == 0 && !service->stopping)
+    if (service->error == 0 && !process->stopping)
         service->error = connect_all(service);
-    if (service->error == 0 && !service->stopping && service->config->osc.used)
-        service->error = osc_control_open(service, &service->osc, &service->problem);
-    if (service->error != 0 || service->stopping) {
+    if (service->error == 0 && !process->stopping && process->config->osc.used)
+        service->error = osc_control_open(process, &service->osc, &service->problem);
+    if (service->error != 0 || process->stopping) {
         close_sinks(service);
         return;
     }
     handover_warn_unused(service->environment.handover);
-    service->phase = PHASE_RUNNING;
-    service->error = start_all(service);
+    process->phase = PROCESS_RUNNING;
+    service->error = pipelines_start(process->pipelines, &service->problem);
     if (service->error != 0) {
-        drain(service, clock_monotonic_ns() + service->config->daemon.drain_ns);
+        drain_within_timeout(service);
         return;
     }
-    const struct placement *placement;
-    for (uint32_t i = 0; (placement = devices_at(service->devices, i)) != NULL; i++) {
-        const struct device_info *device = engine_device(placement->engine);
-        uint32_t streams = 0;
-        for (uint32_t k = 0; k < service->count; k++)
-            streams += service->pipelines[k]->placement == placement;
-        log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
-                   device->name, device->platform);
-    }
-    watch_ready(service);
+    log_running(process);
+    watch_ready(service->watch);
     uv_async_send(&service->changed); /* a short file may have ended already */
+}
+
+/* ---- reload: loop thread ----------------------------------------------------------------- */
+
+static void on_reload_started(void *context)
+{
+    struct service *service = context;
+    watch_reloading(service->watch);
+}
+
+static void on_reload_finished(void *context)
+{
+    struct service *service = context;
+    if (!service->process.stopping)
+        watch_ready(service->watch);
+    else if (service->process.phase == PROCESS_RUNNING) /* the stop that had to wait for it */
+        drain_within_timeout(service);
+}
+
+static void on_reload_changed(void *context)
+{
+    struct service *service = context;
+    if (service->process.phase == PROCESS_STOPPED)
+        return;
+    start_tick(service);
+    uv_async_send(&service->changed);
 }
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-void service_stop_now(struct service *service)
-{
-    if (service->phase == PHASE_RUNNING)
-        drain(service, clock_monotonic_ns() + service->config->daemon.drain_ns);
-}
-
 static void on_stop(struct service *service, const struct signalfd_siginfo *info)
 {
-    if (service->stopping) {
+    struct process *process = &service->process;
+    if (process->stopping) {
         log_warning("second signal: leaving at once");
         _exit(128 + (int)info->ssi_signo);
     }
-    service->stopping = true;
+    process->stopping = true;
     log_notice("%s: stopping", strsignal((int)info->ssi_signo));
-    watch_stopping(service);
-    if (service->phase == PHASE_DRAINING)
-        service->deadline_ns = clock_monotonic_ns() + service->config->daemon.drain_ns;
-    else if (!reload_busy(service)) /* else it goes on when the reload is through */
-        service_stop_now(service);
+    watch_stopping(service->watch);
+    if (process->phase == PROCESS_DRAINING)
+        service->deadline_ns = clock_monotonic_ns() + process->config->daemon.drain_ns;
+    else if (process->phase == PROCESS_RUNNING && !reload_busy(service->reload))
+        drain_within_timeout(service); /* else on_reload_finished does it */
 }
 
-/* A hang-up that the kernel sends means that the terminal is gone: files and tails are finished.
- * One that somebody sends asks for the configuration to be read again. */
+/* The kernel sends SIGHUP when the terminal is gone: the daemon stops and finishes its files. When
+ * another process sends it, the daemon reads its configuration again. */
 static void on_hangup(struct service *service, const struct signalfd_siginfo *info)
 {
     if (info->ssi_code == SI_KERNEL)
         on_stop(service, info);
-    else if (service->phase == PHASE_RUNNING && !service->stopping)
-        reload_start(service);
+    else if (service->process.phase == PROCESS_RUNNING && !service->process.stopping)
+        reload_start(service->reload);
     else
-        log_notice("reload: not now, the daemon is %s", phase_names[service->phase]);
+        log_notice("reload: not now, the daemon is %s", process_phase_name(service->process.phase));
 }
 
 static void on_status(struct service *service, const struct signalfd_siginfo *info)
 {
     (void)info;
-    if (service->connected)
+    if (service->process.connected)
         print_status(service, true);
     else
         log_info("still preparing: nothing to show yet");
@@ -458,9 +412,9 @@ static void fill_set(sigset_t *set)
 }
 
 /*
- * A signalfd and not handlers: the compiler inside a CPU driver (LLVM) installs handlers of its own
- * for these signals when it first builds a kernel. Blocked before any other thread is made, so that
- * all inherit it.
+ * Uses a signalfd, not handlers: the compiler inside a CPU driver (LLVM) installs handlers of its
+ * own for these signals when it first builds a kernel. The signals are blocked before any other
+ * thread is made, so that all threads inherit the mask.
  */
 static int open_signals(struct service *service, struct problem *problem)
 {
@@ -476,8 +430,8 @@ static int open_signals(struct service *service, struct problem *problem)
     return 0;
 }
 
-/* From here on a signal ends the process by default, should a driver hang while it is closed. Twice
- * is fine. */
+/* From here on a signal ends the process by default, should a driver hang while it is closed. May
+ * be called twice. */
 static void close_signals(struct service *service)
 {
     sigset_t set;
@@ -503,6 +457,44 @@ static void open_handles(struct service *service)
     service->changed.data = service->tick.data = service->work.data = service;
 }
 
+static int open_pipelines(struct service *service, struct problem *problem)
+{
+    const struct pipelines_options options = {
+        .environment = &service->environment,
+        .devices = service->process.devices,
+        .variant = service->options->variant,
+        .changed = on_pipeline_changed,
+        .context = service,
+    };
+    return pipelines_open(&options, &service->process.pipelines, problem);
+}
+
+/* Opens what has handles of its own; on failure close_handles closes those that were opened. */
+static int open_watchers(struct service *service, struct problem *problem)
+{
+    const struct reload_host host = {
+        .process = &service->process,
+        .keep_log_level = service->options->keep_log_level,
+        .context = service,
+        .started = on_reload_started,
+        .finished = on_reload_finished,
+        .changed = on_reload_changed,
+    };
+    if (reload_open(&host, &service->reload) < 0 ||
+        watch_open(&service->process, &service->watch) < 0)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    return control_socket_open(&service->process, &service->socket, problem);
+}
+
+/* The loop has ended. */
+static void free_parts(struct service *service)
+{
+    pipelines_close(service->process.pipelines);
+    osc_control_free(service->osc);
+    devices_free(service->process.devices);
+    reload_close(service->reload);
+}
+
 int service_run(const struct service_options *options, struct problem *problem)
 {
     if (options->config->stream_count == 0)
@@ -513,11 +505,12 @@ int service_run(const struct service_options *options, struct problem *problem)
     if (service == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     service->options = options;
-    service->config = options->config;
     service->deadline_ns = INT64_MAX;
-    service->started_ns = clock_monotonic_ns();
     service->environment =
         (struct io_environment){.loop = &service->loop, .osc = &service->osc_hub};
+    service->process = (struct process){.environment = &service->environment,
+                                        .config = options->config,
+                                        .started_ns = clock_monotonic_ns()};
     int error = handover_open(&service->environment.handover, problem);
     if (error < 0)
         goto free_service;
@@ -531,37 +524,28 @@ int service_run(const struct service_options *options, struct problem *problem)
         goto close_signals;
     }
     error = devices_open(&service->loop, on_progress, service, options->kernels_dir,
-                         &service->devices, problem);
+                         &service->process.devices, problem);
     if (error < 0)
         goto close_loop;
-    open_handles(service);
-    if (reload_open(service) < 0 || watch_open(service) < 0) {
-        error = problem_set(problem, ERROR_MEMORY, "out of memory");
-        goto close_handles;
-    }
-    error = control_open(service, problem);
+    error = open_pipelines(service, problem);
     if (error < 0)
-        goto close_handles;
-    uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
-    uv_run(&service->loop, UV_RUN_DEFAULT);
-    assert(service->phase == PHASE_STOPPED);
-    close_signals(service);
-
-    for (uint32_t i = service->count; i-- > 0;)
-        service_free_pipeline(service->pipelines[i]);
-    osc_control_free(service->osc);
-    devices_free(service->devices);
-    error = service->error;
-    if (error < 0 && problem != NULL)
-        *problem = service->problem;
-    reload_close(service->reload);
-    goto close_loop;
-
-close_handles:
-    close_handles(service);
-    uv_run(&service->loop, UV_RUN_DEFAULT);
-    devices_free(service->devices);
-    reload_close(service->reload);
+        goto free_parts;
+    open_handles(service);
+    error = open_watchers(service, problem);
+    if (error < 0) {
+        close_handles(service);
+        uv_run(&service->loop, UV_RUN_DEFAULT);
+    } else {
+        uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
+        uv_run(&service->loop, UV_RUN_DEFAULT);
+        assert(service->process.phase == PROCESS_STOPPED);
+        close_signals(service);
+        error = service->error;
+        if (error < 0 && problem != NULL)
+            *problem = service->problem;
+    }
+free_parts:
+    free_parts(service);
 close_loop:;
     int closed = uv_loop_close(&service->loop);
     assert(closed == 0);

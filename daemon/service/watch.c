@@ -1,22 +1,6 @@
-/*
- * Watch: what is looked at about once a second while the daemon runs. Tells systemd that it is
- * ready, what it does, that it is alive, that it stops (sd_notify(3)); tells losses in the log;
- * asks for real-time priority and locked memory where limits allow them, and reports what it got.
- *
- * Alive means that every stage makes progress. A stage is stuck when it had work at the last
- * look, has work now, and has finished nothing in between:
- *
- *     loop     this timer fires at all
- *     device   batches were on the device, or a block was past its deadline; finished: batches
- *     readers  a file or a generator had a piece to make; finished: pieces
- *     writers  frames were in a recording's queue; finished: frames written, or dropped by the
- *              writer (frames dropped because the queue is full are no progress)
- *
- * While a stage is stuck no ping is sent. Pings come four times per WATCHDOG_USEC, so that systemd
- * acts when nothing has moved for that time.
- *
- * Loop thread.
- */
+/* The watchdog: see watch.h. */
+#include "service/watch.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -32,26 +16,25 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "service/internal.h"
+#include "pipeline/losses.h"
 
-/* A long batch may fill a look; a stage that is stuck for a few is told in the log. */
-enum { LOOK_MS = 1000, STUCK_LOOKS = 3, REALTIME_PRIORITY = 10 };
+/* One long batch may fill a whole interval, so the log reports a stage only after several. */
+enum { CHECK_MS = 1000, STUCK_CHECKS = 3, REALTIME_PRIORITY = 10 };
 
-/* Preparing may take minutes when kernels are compiled for the first time; as long as it goes on,
- * systemd is asked for this much more. */
+/* Preparing may take minutes when kernels are compiled for the first time; while it lasts, each
+ * check asks systemd for this much more. */
 static const uint64_t extend_us = 30 * UINT64_C(1000000);
 
 struct watch {
-    struct service *service;
+    const struct process *process;
     uv_timer_t timer;
     uint64_t watchdog_us; /* 0: systemd does not watch */
-    bool ready, stopping;
-    const char *stuck;    /* the stage that made no progress at the last look; NULL: none */
-    uint32_t stuck_looks; /* in a row */
+    bool ready, reloading, stopping;
+    const char *stuck;     /* the stage that made no progress at the last check; NULL: none */
+    uint32_t stuck_checks; /* in a row */
 };
 
-/* ---- progress ---------------------------------------------------------------------------------
- */
+/* ---- progress --------------------------------------------------------------------------- */
 
 static bool device_stuck(struct pipeline *pipeline, int64_t now_ns)
 {
@@ -90,31 +73,35 @@ static bool writer_stuck(struct pipeline_sink *sink)
     return stuck;
 }
 
-/* The first stage without progress since the last look; NULL: all go on. Every one is looked at. */
-static const char *find_stuck(struct service *service, const char **name)
+static void note_stuck(const char **first, const char *stage, const char **name,
+                       const struct pipeline *pipeline)
+{
+    if (*first != NULL)
+        return;
+    *first = stage;
+    *name = pipeline->stream_config->name;
+}
+
+/* The first stage without progress since the last check, with the stream's *name; NULL: none.
+ * Checks every stage, since each check is what the next one compares with. */
+static const char *find_stuck(const struct pipelines *pipelines, const char **name)
 {
     const char *stuck = NULL;
     int64_t now_ns = clock_monotonic_ns();
-    for (uint32_t i = 0; i < service->count; i++) {
-        struct pipeline *pipeline = service->pipelines[i];
-        if (pipeline->scheduled && device_stuck(pipeline, now_ns) && stuck == NULL) {
-            stuck = "the device";
-            *name = pipeline->stream_config->name;
-        }
-        if (reader_stuck(pipeline) && stuck == NULL) {
-            stuck = "the reader of its source";
-            *name = pipeline->stream_config->name;
-        }
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_ALL, &at)) != NULL;) {
+        if (pipeline->scheduled && device_stuck(pipeline, now_ns))
+            note_stuck(&stuck, "the device", name, pipeline);
+        if (reader_stuck(pipeline))
+            note_stuck(&stuck, "the reader of its source", name, pipeline);
         for (uint32_t k = 0; k < pipeline->sink_count; k++) {
             struct pipeline_sink *sink = &pipeline->sinks[k];
             /* Only recordings have a thread; an RTP sink waits for the network as long as it takes.
              */
             if (sink->sink == NULL || strcmp(sink->config->type, "recording") != 0)
                 continue;
-            if (writer_stuck(sink) && stuck == NULL) {
-                stuck = "the writer of a recording";
-                *name = pipeline->stream_config->name;
-            }
+            if (writer_stuck(sink))
+                note_stuck(&stuck, "the writer of a recording", name, pipeline);
         }
     }
     return stuck;
@@ -123,9 +110,9 @@ static const char *find_stuck(struct service *service, const char **name)
 static void ping(struct watch *watch)
 {
     const char *name = NULL;
-    const char *stuck = find_stuck(watch->service, &name);
-    watch->stuck_looks = stuck != NULL ? watch->stuck_looks + 1 : 0;
-    if (watch->stuck_looks == STUCK_LOOKS)
+    const char *stuck = find_stuck(watch->process->pipelines, &name);
+    watch->stuck_checks = stuck != NULL ? watch->stuck_checks + 1 : 0;
+    if (watch->stuck_checks == STUCK_CHECKS)
         log_error("stream %s: %s makes no progress%s", name, stuck,
                   watch->watchdog_us > 0 ? "; unless it does, systemd restarts the daemon" : "");
     watch->stuck = stuck;
@@ -133,19 +120,16 @@ static void ping(struct watch *watch)
         sd_notify(0, "WATCHDOG=1");
 }
 
-/* ---- status ------------------------------------------------------------------------------------
- */
+/* ---- status ----------------------------------------------------------------------------- */
 
 /* "3 streams, load 12 %, latency 1.2 ms (p99)": the highest of all. */
 static void send_status(const struct watch *watch)
 {
-    const struct service *service = watch->service;
+    const struct pipelines *pipelines = watch->process->pipelines;
+    const struct pipeline *pipeline;
     double load = 0, latency_ms = 0;
     uint32_t streams = 0;
-    for (uint32_t i = 0; i < service->count; i++) {
-        const struct pipeline *pipeline = service->pipelines[i];
-        if (pipeline->retired)
-            continue;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         struct stream_stats stats;
         stream_stats(pipeline->stream, &stats);
         streams++;
@@ -159,34 +143,33 @@ static void send_status(const struct watch *watch)
                streams, streams == 1 ? "" : "s", 100 * load, latency_ms);
 }
 
-static void look(uv_timer_t *timer)
+static void on_timer(uv_timer_t *timer)
 {
     struct watch *watch = timer->data;
-    struct service *service = watch->service;
-    if (service->phase == PHASE_PREPARING) {
+    const struct process *process = watch->process;
+    if (process->phase == PROCESS_PREPARING) {
         sd_notifyf(0,
                    "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",
                    extend_us);
         return;
     }
-    if (!service->connected || service->phase > PHASE_DRAINING)
+    if (!process->connected || process->phase > PROCESS_DRAINING)
         return;
     int64_t now_ns = clock_monotonic_ns();
-    for (uint32_t i = 0; i < service->count; i++) {
-        if (!service->pipelines[i]->retired)
-            losses_tell(service->pipelines[i], now_ns);
-    }
+    struct pipeline *pipeline;
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        losses_tell(pipeline, now_ns);
     ping(watch);
-    if (!watch->stopping && !reload_busy(service))
+    if (!watch->stopping && !watch->reloading)
         send_status(watch);
 }
 
-/* ---- priority and memory ------------------------------------------------------------------------
- */
+/* ---- priority and memory ---------------------------------------------------------------- */
 
-/* The loop's thread alone: compute threads in real time would take every core from it. Threads made
- * later start as usual (SCHED_RESET_ON_FORK). Who starts the whole daemon in real time has decided
- * for all its threads. */
+/* Raises the loop's thread alone: compute threads in real time would take every core from it.
+ * Threads made later start with the usual priority (SCHED_RESET_ON_FORK). Whoever starts the whole
+ * daemon in real time has decided for all its threads, so that is left as it is. */
 static void ask_for_priority(void)
 {
     struct rlimit limit = {0};
@@ -228,8 +211,8 @@ static long locked_kib(void)
     return kib;
 }
 
-/* Only without a limit: past one, every later allocation would fail. Pages are locked as they are
- * touched. */
+/* Locks memory only if there is no limit: past a limit every later allocation would fail. The
+ * kernel locks each page when it is first touched. */
 static void ask_for_memory(void)
 {
     struct rlimit limit = {0};
@@ -245,24 +228,23 @@ static void ask_for_memory(void)
                  (unsigned long long)limit.rlim_cur / 1024);
 }
 
-/* ---- life
- * ---------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------- */
 
-int watch_open(struct service *service)
+int watch_open(const struct process *process, struct watch **out)
 {
     struct watch *watch = calloc(1, sizeof *watch);
     if (watch == NULL)
         return ERROR_MEMORY;
-    watch->service = service;
-    uint64_t interval_ms = LOOK_MS;
+    watch->process = process;
+    uint64_t interval_ms = CHECK_MS;
     if (sd_watchdog_enabled(0, &watch->watchdog_us) <= 0)
         watch->watchdog_us = 0;
     else if (watch->watchdog_us / 4000 < interval_ms)
         interval_ms = watch->watchdog_us / 4000 > 0 ? watch->watchdog_us / 4000 : 1;
-    uv_timer_init(&service->loop, &watch->timer);
+    uv_timer_init(process->environment->loop, &watch->timer);
     watch->timer.data = watch;
-    uv_timer_start(&watch->timer, look, interval_ms, interval_ms);
-    service->watch = watch;
+    uv_timer_start(&watch->timer, on_timer, interval_ms, interval_ms);
+    *out = watch;
     return 0;
 }
 
@@ -277,17 +259,18 @@ void watch_close(struct watch *watch)
         uv_close((uv_handle_t *)&watch->timer, closed);
 }
 
-/* Sockets are bound and read, kernels built, and each plan has computed a block (its self-test). */
-void watch_ready(struct service *service)
+/* Sockets are bound and read, kernels are built, and each plan has computed a block (its
+ * self-test). */
+void watch_ready(struct watch *watch)
 {
-    struct watch *watch = service->watch;
     int64_t now_ns = clock_monotonic_ns();
     if (!watch->ready) {
         ask_for_priority();
         ask_for_memory();
-        log_info("ready after %.0f ms", (double)(now_ns - service->started_ns) / NS_PER_MS);
+        log_info("ready after %.0f ms", (double)(now_ns - watch->process->started_ns) / NS_PER_MS);
     }
     watch->ready = true;
+    watch->reloading = false;
     /* The compiler inside a CPU driver (LLVM) catches SIGABRT to remove its scratch files, and then
      * goes on: the watchdog's signal has to end the process. */
     signal(SIGABRT, SIG_DFL);
@@ -295,15 +278,15 @@ void watch_ready(struct service *service)
     send_status(watch);
 }
 
-void watch_reloading(struct service *service)
+void watch_reloading(struct watch *watch)
 {
-    (void)service;
+    watch->reloading = true;
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration again",
                clock_monotonic_ns() / NS_PER_US);
 }
 
-void watch_stopping(struct service *service)
+void watch_stopping(struct watch *watch)
 {
-    service->watch->stopping = true;
+    watch->stopping = true;
     sd_notify(0, "STOPPING=1\nSTATUS=stopping: the last frames are on their way");
 }

@@ -1,5 +1,5 @@
-/* Control, the daemon's side: see control.h. Loop thread. */
-#include "control/control.h"
+/* The control socket: see socket.h. */
+#include "control/socket.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,59 +13,59 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "service/internal.h"
+#include "control/status.h"
 
 enum {
     CLIENTS_MAX = 16,
-    PAUSE_MS = 50, /* between two answers to one client */
+    LINE_MAX_BYTES = 4096, /* of a question */
+    PAUSE_MS = 50,         /* between two answers to one client */
 };
 
-const char control_name[] = "convolvd.sock";
+const char control_socket_name[] = "convolvd.sock";
 
 struct client {
-    struct control *control; /* NULL: free */
+    struct control_socket *server; /* NULL: the entry is free */
     uv_pipe_t pipe;
     uv_timer_t pause;
     uv_write_t write;
-    char line[CONTROL_LINE_MAX];
+    char line[LINE_MAX_BYTES];
     size_t used;
     char *answer; /* being written; NULL: none */
     int open_handles;
     bool closing;
 };
 
-struct control {
-    struct service *service;
+struct control_socket {
+    const struct process *process;
     uv_pipe_t listener;
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     struct client clients[CLIENTS_MAX];
     int open_handles;
-    unsigned turn; /* of the client that goes when all are taken */
-    bool waiting, closing;
+    unsigned next_victim; /* the client to close when a new one finds no free entry */
+    bool waiting;         /* a connection waits for an entry to become free */
+    bool closing;
 };
 
-/* ---- answers ----------------------------------------------------------------------------------
- */
+/* ---- answers ---------------------------------------------------------------------------- */
 
 static json_t *failed(const char *error)
 {
     return json_pack("{s:b, s:s}", "ok", 0, "error", error);
 }
 
-static json_t *answer_status(struct control *control, const json_t *question)
+static json_t *answer_status(struct control_socket *server, const json_t *question)
 {
     const char *format = json_string_value(json_object_get(question, "format"));
-    if (!control->service->connected)
+    if (!server->process->connected)
         return failed("still preparing: nothing to show yet");
-    const struct status_source source = service_status(control->service);
     if (format != NULL && strcmp(format, "json") == 0)
-        return json_pack("{s:b, s:o*}", "ok", 1, "status", status_json(&source));
+        return json_pack("{s:b, s:o*}", "ok", 1, "status", status_json(server->process));
     char *text = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         return failed("no memory for the table");
-    status_print(&source, out);
+    status_print(server->process, out);
     json_t *answer = NULL;
     if (fclose(out) == 0)
         answer = json_pack("{s:b, s:s}", "ok", 1, "table", text);
@@ -75,12 +75,12 @@ static json_t *answer_status(struct control *control, const json_t *question)
 
 static const struct {
     const char *name;
-    json_t *(*answer)(struct control *control, const json_t *question);
+    json_t *(*answer)(struct control_socket *server, const json_t *question);
 } commands[] = {
     {"status", answer_status},
 };
 
-static json_t *answer_line(struct control *control, const char *line, size_t bytes)
+static json_t *answer_line(struct control_socket *server, const char *line, size_t bytes)
 {
     json_error_t error;
     json_t *question = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
@@ -90,23 +90,22 @@ static json_t *answer_line(struct control *control, const char *line, size_t byt
     json_t *answer = NULL;
     for (size_t i = 0; command != NULL && i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(command, commands[i].name) == 0)
-            answer = commands[i].answer(control, question);
+            answer = commands[i].answer(server, question);
     }
     json_decref(question);
     return answer != NULL ? answer : failed("no such command: write {\"command\": \"status\"}");
 }
 
-/* ---- clients ----------------------------------------------------------------------------------
- */
+/* ---- clients ---------------------------------------------------------------------------- */
 
 static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
 static void answer(struct client *client, size_t line_bytes);
 static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
 
-static void release_control(struct control *control)
+static void release(struct control_socket *server)
 {
-    if (--control->open_handles == 0)
-        free(control);
+    if (--server->open_handles == 0)
+        free(server);
 }
 
 static void on_connection(uv_stream_t *listener, int status);
@@ -114,16 +113,16 @@ static void on_connection(uv_stream_t *listener, int status);
 static void on_client_closed(uv_handle_t *handle)
 {
     struct client *client = handle->data;
-    struct control *control = client->control;
+    struct control_socket *server = client->server;
     if (--client->open_handles == 0) {
         free(client->answer);
         memset(client, 0, sizeof *client);
-        if (control->waiting && !control->closing) {
-            control->waiting = false;
-            on_connection((uv_stream_t *)&control->listener, 0);
+        if (server->waiting && !server->closing) {
+            server->waiting = false;
+            on_connection((uv_stream_t *)&server->listener, 0);
         }
     }
-    release_control(control);
+    release(server);
 }
 
 static void close_client(struct client *client)
@@ -135,7 +134,7 @@ static void close_client(struct client *client)
     uv_close((uv_handle_t *)&client->pause, on_client_closed);
 }
 
-/* Another question may have come with the last. */
+/* The next question may have arrived together with the last one. */
 static void listen_again(uv_timer_t *timer)
 {
     struct client *client = timer->data;
@@ -161,12 +160,12 @@ static void on_written(uv_write_t *write, int status)
         uv_timer_start(&client->pause, listen_again, PAUSE_MS, 0);
 }
 
-/* Nothing is read from a client until its answer is written: one that does not read gets no second.
- */
+/* Reads nothing more from the client until its answer is written, so a client that does not read
+ * gets no second answer. */
 static void answer(struct client *client, size_t line_bytes)
 {
     uv_read_stop((uv_stream_t *)&client->pipe);
-    json_t *object = answer_line(client->control, client->line, line_bytes);
+    json_t *object = answer_line(client->server, client->line, line_bytes);
     char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);
     size_t bytes = text != NULL ? strlen(text) : 0;
@@ -176,7 +175,7 @@ static void answer(struct client *client, size_t line_bytes)
         close_client(client);
         return;
     }
-    client->answer[bytes] = '\n'; /* in the place of the final zero */
+    client->answer[bytes] = '\n'; /* replaces the final zero */
     client->used -= line_bytes + 1;
     memmove(client->line, client->line + line_bytes + 1, client->used);
     uv_buf_t buffer = uv_buf_init(client->answer, (unsigned)bytes + 1);
@@ -197,7 +196,7 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 {
     struct client *client = stream->data;
     (void)buffer;
-    if (got < 0) { /* it has gone, or its line is longer than any question (no room) */
+    if (got < 0) { /* it has gone, or its line is longer than the buffer */
         close_client(client);
         return;
     }
@@ -209,34 +208,33 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
 
 static void on_connection(uv_stream_t *listener, int status)
 {
-    struct control *control = listener->data;
+    struct control_socket *server = listener->data;
     struct client *client = NULL;
     for (int i = 0; i < CLIENTS_MAX && client == NULL; i++) {
-        if (control->clients[i].control == NULL)
-            client = &control->clients[i];
+        if (server->clients[i].server == NULL)
+            client = &server->clients[i];
     }
     if (status != 0)
         return;
-    if (client == NULL) { /* all taken: the next in turn has to go, then this one is accepted */
-        control->waiting = true;
-        close_client(&control->clients[control->turn++ % CLIENTS_MAX]);
+    if (client == NULL) { /* close an old client, then accept this one in its place */
+        server->waiting = true;
+        close_client(&server->clients[server->next_victim++ % CLIENTS_MAX]);
         return;
     }
-    client->control = control;
-    uv_pipe_init(&control->service->loop, &client->pipe, 0);
-    uv_timer_init(&control->service->loop, &client->pause);
+    client->server = server;
+    uv_pipe_init(server->process->environment->loop, &client->pipe, 0);
+    uv_timer_init(server->process->environment->loop, &client->pause);
     client->pipe.data = client->pause.data = client;
     client->open_handles = 2;
-    control->open_handles += 2;
+    server->open_handles += 2;
     if (uv_accept(listener, (uv_stream_t *)&client->pipe) != 0 ||
         uv_read_start((uv_stream_t *)&client->pipe, on_buffer, on_read) != 0)
         close_client(client);
 }
 
-/* ---- life -------------------------------------------------------------------------------------
- */
+/* ---- life ------------------------------------------------------------------------------- */
 
-/* Somebody answers there. */
+/* Whether a daemon accepts connections at this path. */
 static bool alive(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -250,58 +248,66 @@ static bool alive(const char *path)
 
 static void on_listener_closed(uv_handle_t *handle)
 {
-    release_control(handle->data);
+    release(handle->data);
 }
 
-int control_open(struct service *service, struct problem *problem)
+/* Binds and listens; a socket that cannot be used costs only `convolvd --status`. */
+static void listen_at_path(struct control_socket *server)
 {
-    const char *directory = service->config->daemon.runtime_directory;
+    int failed = uv_pipe_bind(&server->listener, server->path);
+    if (failed == 0)
+        failed = chmod(server->path, 0660) == 0
+                     ? uv_listen((uv_stream_t *)&server->listener, CLIENTS_MAX, on_connection)
+                     : -errno;
+    if (failed != 0)
+        log_warning("%s: %s; convolvd --status will not work", server->path, uv_strerror(failed));
+}
+
+int control_socket_open(const struct process *process, struct control_socket **out,
+                        struct problem *problem)
+{
+    const char *directory = process->config->daemon.runtime_directory;
     if (directory == NULL)
         return 0;
-    struct control *control = calloc(1, sizeof *control);
-    if (control == NULL)
+    struct control_socket *server = calloc(1, sizeof *server);
+    if (server == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the control socket");
-    int length = snprintf(control->path, sizeof control->path, "%s/%s", directory, control_name);
-    if (length >= (int)sizeof control->path) {
+    int length =
+        snprintf(server->path, sizeof server->path, "%s/%s", directory, control_socket_name);
+    if (length >= (int)sizeof server->path) {
         log_warning("%s/%s is too long for a socket; convolvd --status will not work", directory,
-                    control_name);
-        free(control);
+                    control_socket_name);
+        free(server);
         return 0;
     }
-    if (alive(control->path)) {
+    if (alive(server->path)) {
         log_warning(
             "%s belongs to another daemon; convolvd --status shows that one: give each its own "
             "`runtime directory`",
-            control->path);
-        free(control);
+            server->path);
+        free(server);
         return 0;
     }
-    unlink(control->path);
-    control->service = service;
-    control->open_handles = 1;
-    uv_pipe_init(&service->loop, &control->listener, 0);
-    control->listener.data = control;
-    service->control = control;
-    int failed = uv_pipe_bind(&control->listener, control->path);
-    if (failed == 0)
-        failed = chmod(control->path, 0660) == 0
-                     ? uv_listen((uv_stream_t *)&control->listener, CLIENTS_MAX, on_connection)
-                     : -errno;
-    if (failed != 0)
-        log_warning("%s: %s; convolvd --status will not work", control->path, uv_strerror(failed));
-    uv_unref((uv_handle_t *)&control->listener);
+    unlink(server->path);
+    server->process = process;
+    server->open_handles = 1;
+    uv_pipe_init(process->environment->loop, &server->listener, 0);
+    server->listener.data = server;
+    listen_at_path(server);
+    uv_unref((uv_handle_t *)&server->listener);
+    *out = server;
     return 0;
 }
 
-void control_close(struct control *control)
+void control_socket_close(struct control_socket *server)
 {
-    if (control == NULL)
+    if (server == NULL)
         return;
-    control->closing = true;
-    unlink(control->path);
+    server->closing = true;
+    unlink(server->path);
     for (int i = 0; i < CLIENTS_MAX; i++) {
-        if (control->clients[i].control != NULL)
-            close_client(&control->clients[i]);
+        if (server->clients[i].server != NULL)
+            close_client(&server->clients[i]);
     }
-    uv_close((uv_handle_t *)&control->listener, on_listener_closed);
+    uv_close((uv_handle_t *)&server->listener, on_listener_closed);
 }

@@ -1,0 +1,66 @@
+/*
+ * Change plans: what a running stream needs to take another filter, gain or mute into use: its
+ * edges with the new setting, the plan computed from them, and for a cross-fade whose outputs
+ * cannot be mixed as they are (envelopes, integers) two more plans whose outputs can. A sound card
+ * that filters by itself gets its filters along with it.
+ *
+ * change_plans_describe runs on the loop, change_plans_prepare on a worker, and the loop then
+ * either hands the plans to the stream or drops them with change_plans_retire, which closes them on
+ * a worker.
+ */
+#ifndef CONVOLVD_CONTROL_CHANGE_PLANS_H
+#define CONVOLVD_CONTROL_CHANGE_PLANS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "config/config.h"
+#include "core/error.h"
+#include "pipeline/pipeline.h"
+
+/* What the edges of a stream are made of, besides its configuration. */
+struct change_setting {
+    int filter;  /* index in the configuration, for every edge; -1: as configured */
+    float *gain; /* [output_count], factors */
+    bool *muted; /* [output_count] */
+};
+
+/* Gain 1, nothing muted, filters as configured. 0 or ERROR_MEMORY. */
+int change_setting_open(struct change_setting *setting, uint32_t outputs);
+void change_setting_copy(struct change_setting *to, const struct change_setting *from,
+                         uint32_t outputs);
+void change_setting_close(struct change_setting *setting); /* a zeroed one is fine */
+
+/* Zeroed, then described. */
+struct change_plans {
+    const struct pipeline *pipeline;
+    bool fade;
+    struct config_stream stream;               /* with the new edges */
+    struct config_stream mixed_new, mixed_old; /* both, with outputs that can be mixed … */
+    enum output_form *mixed_forms;             /* … and their forms; NULL: not needed */
+    struct config_edge *edges;                 /* of the setting */
+    struct plan *plan, *mixed_new_plan, *mixed_old_plan;
+    struct stream_ring *ring; /* a larger one; NULL: the stream's is large enough */
+    double delay_frames;
+    char *taps_hash;
+    int direct_filters; /* a descriptor for pipeline_set_direct_filters; -1: none */
+};
+
+/* LOOP. `edges`: those in use; NULL: as configured. 0 or ERROR_MEMORY. */
+int change_plans_describe(struct change_plans *plans, const struct pipeline *pipeline,
+                          const struct config_edge *edges, const struct change_setting *setting,
+                          bool fade);
+
+/* WORKER. Reads files, designs filters and makes the plans. */
+int change_plans_prepare(struct change_plans *plans, struct problem *problem);
+
+/* LOOP. Closes the plans that have not been taken out of the struct, on a worker, and frees the
+ * rest. */
+void change_plans_drop(struct change_plans *plans, uv_loop_t *loop);
+
+/* LOOP. Closes plans and a ring that nothing uses any more on a worker; NULLs are fine. False: out
+ * of memory, nothing was closed. */
+bool change_plans_retire(uv_loop_t *loop, struct plan *const plans[3], struct stream_ring *ring);
+
+#endif

@@ -1,0 +1,466 @@
+/* Change requests: see changes.h. change_plans.c makes the plans; here are the queue, the checks
+ * and the exchange. */
+#include "control/changes.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "control/change_plans.h"
+#include "core/log.h"
+
+enum { WAITING_MAX = 32 }; /* requests of one stream */
+
+static const double load_max = 0.9;
+
+/* A request that waits; the name of its filter has become an index. */
+struct waiting {
+    struct change_request request;
+    int filter;
+};
+
+/* Text that results carry: the hash of a plan's filters. */
+struct hash_text {
+    struct hash_text *next;
+    char text[];
+};
+
+/* The changes of one stream. */
+struct changed_stream {
+    struct changed_stream *next;
+    struct changes *changes;
+    /* Pointers that may be stale: compared, not followed, until the pipeline is found running. With
+     * the hash they tell a pipeline from a later one at the same address. */
+    struct pipeline *pipeline;
+    const struct stream *stream;
+    char hash[CONFIG_HASH_TEXT];
+    struct change_setting now;    /* of the plan in use */
+    struct change_setting wanted; /* of the plan being prepared */
+    struct config_edge *edges;    /* in use; NULL: as configured */
+    struct waiting waiting[WAITING_MAX];
+    uint32_t waiting_count;
+    bool exchanging;          /* an exchange waits for its frame, or fades */
+    struct plan *replaced[3]; /* used until the exchange is through; plan, mixed old and new */
+};
+
+struct changes {
+    const struct process *process;
+    void *context;
+    void (*answered)(void *context, const struct change_answer *answer);
+    struct changed_stream *streams;
+    struct hash_text *hashes; /* each text once, as long as there are sinks */
+    bool stopped;
+
+    /* the change under way; a worker prepares it while busy */
+    bool busy;
+    uv_work_t work;
+    struct changed_stream *of;
+    struct change_request request;
+    struct change_request merged[WAITING_MAX]; /* take effect with it */
+    uint32_t merged_count;
+    struct change_plans plans;
+    int error;
+    struct problem problem;
+};
+
+static void begin_next(struct changes *changes);
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+int changes_open(const struct process *process,
+                 void (*answered)(void *context, const struct change_answer *answer), void *context,
+                 struct changes **out)
+{
+    struct changes *changes = calloc(1, sizeof *changes);
+    if (changes == NULL)
+        return ERROR_MEMORY;
+    changes->process = process;
+    changes->context = context;
+    changes->answered = answered;
+    changes->work.data = changes;
+    *out = changes;
+    return 0;
+}
+
+void changes_stop(struct changes *changes)
+{
+    changes->stopped = true;
+}
+
+static void free_stream(struct changed_stream *s)
+{
+    for (int i = 0; i < 3; i++)
+        plan_close(s->replaced[i]);
+    change_setting_close(&s->now);
+    change_setting_close(&s->wanted);
+    free(s->edges);
+    free(s);
+}
+
+void changes_close(struct changes *changes)
+{
+    if (changes == NULL)
+        return;
+    assert(!changes->busy);
+    while (changes->streams != NULL) {
+        struct changed_stream *s = changes->streams;
+        changes->streams = s->next;
+        free_stream(s);
+    }
+    while (changes->hashes != NULL) {
+        struct hash_text *hash = changes->hashes;
+        changes->hashes = hash->next;
+        free(hash);
+    }
+    free(changes);
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* The entry of this pipeline, made when it is new; NULL: out of memory. */
+static struct changed_stream *entry_of(struct changes *changes, struct pipeline *pipeline)
+{
+    for (struct changed_stream *s = changes->streams; s != NULL; s = s->next)
+        if (s->pipeline == pipeline && s->stream == pipeline->stream &&
+            strcmp(s->hash, pipeline->stream_config->hash) == 0)
+            return s;
+    uint32_t outputs = pipeline->stream_config->output_count;
+    struct changed_stream *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    if (change_setting_open(&s->now, outputs) < 0 || change_setting_open(&s->wanted, outputs) < 0) {
+        free_stream(s);
+        return NULL;
+    }
+    s->changes = changes;
+    s->pipeline = pipeline;
+    s->stream = pipeline->stream;
+    memcpy(s->hash, pipeline->stream_config->hash, sizeof s->hash);
+    s->next = changes->streams;
+    changes->streams = s;
+    return s;
+}
+
+static int check_filter(const struct pipeline *pipeline, const char *name, int *index,
+                        struct problem *problem)
+{
+    const struct config *config = pipeline->config;
+    const struct config_stream *stream = pipeline->stream_config;
+    *index = config_find_filter(config, name);
+    if (*index < 0)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "there is no filter %s; add a section [filter %s] and reload", name,
+                           name);
+    bool array = config->filters[*index].spec.type == FILTER_FK;
+    for (uint32_t e = 0; e < stream->edge_count; e++)
+        array = array || config->filters[stream->edges[e].filter].spec.type == FILTER_FK;
+    if (array)
+        return problem_set(
+            problem, ERROR_UNSUPPORTED,
+            "filters of arrays (fk) have routes of their own; change the configuration and "
+            "reload");
+    return 0;
+}
+
+int changes_request(struct changes *changes, struct pipeline *pipeline,
+                    const struct change_request *request, struct problem *problem)
+{
+    const struct config_stream *stream = pipeline->stream_config;
+    int filter = -1;
+    if (request->output > stream->output_count)
+        return problem_set(problem, ERROR_ARGUMENT, "stream %s has %u outputs, not %u",
+                           stream->name, stream->output_count, request->output);
+    if (request->kind == CHANGE_FILTER) {
+        int error = check_filter(pipeline, request->filter, &filter, problem);
+        if (error != 0)
+            return error;
+    }
+    if (request->at_given && pipeline_direct_only(pipeline))
+        return problem_set(
+            problem, ERROR_UNSUPPORTED,
+            "`mode = direct` takes a change as soon as it is prepared; leave the frame out");
+    uint64_t next = pipeline_next_output(pipeline);
+    if (request->at_given && request->at_frame < next)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "frame %llu is computed already; the next is %llu",
+                           (unsigned long long)request->at_frame, (unsigned long long)next);
+    struct changed_stream *s = entry_of(changes, pipeline);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    if (s->waiting_count == WAITING_MAX)
+        return problem_set(problem, ERROR_FULL,
+                           "%d changes of stream %s wait already; send them more slowly",
+                           WAITING_MAX, stream->name);
+    struct waiting *waiting = &s->waiting[s->waiting_count++];
+    *waiting = (struct waiting){*request, filter};
+    waiting->request.filter = NULL; /* belongs to the caller */
+    begin_next(changes);
+    return 0;
+}
+
+/* ---- exchange ---------------------------------------------------------------------------- */
+
+static double load_of(const struct pipeline *pipeline, const struct plan *plan)
+{
+    uint32_t blocks = pipeline->stream_config->blocks_max;
+    return (double)plan_cost_ns(plan, blocks) / (blocks * stream_block_period_ns(pipeline->stream));
+}
+
+/* Refuses a plan that would raise the load of all live streams on its device above the limit. */
+static int check_load(struct changes *changes)
+{
+    const struct pipeline *changed = changes->of->pipeline, *pipeline;
+    double before = 0, after = 0;
+    for (uint32_t at = 0; (pipeline = pipelines_next(changes->process->pipelines, PIPELINES_RUNNING,
+                                                     &at)) != NULL;) {
+        if (!stream_is_live(pipeline->stream) || pipeline->placement != changed->placement)
+            continue;
+        double now = load_of(pipeline, pipeline->plan);
+        before += now;
+        after += pipeline == changed ? load_of(pipeline, changes->plans.plan) : now;
+    }
+    if (after <= load_max || after <= before)
+        return 0;
+    return problem_set(
+        &changes->problem, ERROR_LIMIT,
+        "the load would be %.0f %%, more than %.0f %%; shorten the filter, or use longer "
+        "blocks",
+        100 * after, 100 * load_max);
+}
+
+/* With `align` frame numbers include the delay, so another delay would number some frames twice. */
+static int check_delay(struct changes *changes)
+{
+    const struct pipeline *pipeline = changes->of->pipeline;
+    double delay_frames = changes->plans.delay_frames;
+    if (!pipeline->stream_config->align || delay_frames == pipeline->delay_frames)
+        return 0;
+    return problem_set(
+        &changes->problem, ERROR_UNSUPPORTED,
+        "stream %s is aligned, and this filter delays by %g frames where the one in use delays by "
+        "%g; give both one delay, or set `align = no`",
+        pipeline->stream_config->name, delay_frames, pipeline->delay_frames);
+}
+
+/* A copy of the text that lives as long as `changes`; NULL: out of memory. */
+static const char *keep_hash(struct changes *changes, const char *taps_hash)
+{
+    for (const struct hash_text *hash = changes->hashes; hash != NULL; hash = hash->next)
+        if (strcmp(hash->text, taps_hash) == 0)
+            return hash->text;
+    size_t bytes = strlen(taps_hash) + 1;
+    struct hash_text *hash = malloc(sizeof *hash + bytes);
+    if (hash == NULL)
+        return NULL;
+    memcpy(hash->text, taps_hash, bytes);
+    hash->next = changes->hashes;
+    changes->hashes = hash;
+    return hash->text;
+}
+
+/* The stream no longer uses its old plan. */
+static void on_retired(void *context, struct plan *old)
+{
+    struct changed_stream *s = context;
+    struct changes *changes = s->changes;
+    s->exchanging = false;
+    assert(s->replaced[0] == old);
+    (void)old;
+    struct stream_ring *ring = stream_ring_replaced(s->pipeline->stream);
+    if (change_plans_retire(changes->process->environment->loop, s->replaced, ring))
+        memset(s->replaced, 0, sizeof s->replaced); /* else free_stream closes them */
+    begin_next(changes);
+}
+
+static int exchange(struct changes *changes, uint64_t *frame)
+{
+    struct changed_stream *s = changes->of;
+    struct pipeline *pipeline = s->pipeline;
+    struct change_plans *plans = &changes->plans;
+    const struct change_request *request = &changes->request;
+    uint64_t next = pipeline_next_output(pipeline);
+    *frame = request->at_given ? request->at_frame : next;
+    if (*frame < next)
+        return problem_set(
+            &changes->problem, ERROR_ARGUMENT,
+            "frame %llu was computed while the change was prepared; name a later one",
+            (unsigned long long)*frame);
+    const char *taps_hash = keep_hash(changes, plans->taps_hash);
+    if (taps_hash == NULL)
+        return problem_set(&changes->problem, ERROR_MEMORY, "out of memory");
+    const struct stream_change change = {
+        .plan = plans->plan,
+        .frame = pipeline_input_frame(pipeline, *frame),
+        .delay_frames = plans->delay_frames,
+        .taps_hash = taps_hash,
+        .how = request->how,
+        .fade_frames =
+            (uint32_t)fmax(1, round(request->fade_s * pipeline->stream_config->source.rate_hz)),
+        .raw_old = plans->mixed_old_plan,
+        .raw_new = plans->mixed_new_plan,
+        .forms = pipeline->stream_config->outputs,
+        .forms_count = pipeline->stream_config->output_count,
+        .ring = plans->ring,
+        .retired = on_retired,
+        .context = s,
+    };
+    /* on_retired may be called from within. */
+    s->replaced[0] = pipeline->plan;
+    s->replaced[1] = plans->mixed_old_plan;
+    s->replaced[2] = plans->mixed_new_plan;
+    s->exchanging = true;
+    int error = stream_change(pipeline->stream, &change);
+    if (error != 0) {
+        memset(s->replaced, 0, sizeof s->replaced);
+        s->exchanging = false;
+        return problem_set(
+            &changes->problem, error,
+            "the plan for this change differs from the one in use; set `variant` in the "
+            "configuration, and reload");
+    }
+    pipeline->plan = plans->plan;
+    pipeline->delay_frames = plans->delay_frames;
+    plans->plan = plans->mixed_old_plan = plans->mixed_new_plan = NULL;
+    plans->ring = NULL;
+    return 0;
+}
+
+/* The new setting is what the next change starts from. */
+static void keep_setting(struct changes *changes)
+{
+    struct changed_stream *s = changes->of;
+    struct change_plans *plans = &changes->plans;
+    change_setting_copy(&s->now, &s->wanted, s->pipeline->stream_config->output_count);
+    free(s->edges);
+    s->edges = plans->edges;
+    plans->edges = NULL;
+    if (plans->direct_filters >= 0)
+        pipeline_set_direct_filters(s->pipeline, plans->direct_filters);
+    plans->direct_filters = -1;
+}
+
+/* ---- one change -------------------------------------------------------------------------- */
+
+static void answer(struct changes *changes, const struct change_request *request, uint64_t frame)
+{
+    const struct change_answer answer = {.stream = changes->of->pipeline->stream_config->name,
+                                         .kind = request->kind,
+                                         .error = changes->error,
+                                         .text = changes->problem.text,
+                                         .frame = frame,
+                                         .ticket = request->ticket};
+    changes->answered(changes->context, &answer);
+}
+
+/* Takes the prepared change into use; *frame: from this output frame on. */
+static int take_into_use(struct changes *changes, uint64_t *frame)
+{
+    struct pipeline *pipeline = changes->of->pipeline;
+    if (pipeline->retired || changes->stopped || pipeline->ended)
+        return problem_set(&changes->problem, ERROR_CLOSED, "the stream is ending");
+    int error = 0;
+    if (!pipeline_direct_only(pipeline)) {
+        error = check_delay(changes);
+        if (error == 0)
+            error = check_load(changes);
+        if (error == 0)
+            error = exchange(changes, frame);
+        if (error == 0)
+            log_notice("stream %s: changed by OSC from output frame %llu on",
+                       pipeline->stream_config->name, (unsigned long long)*frame);
+    }
+    if (error == 0)
+        keep_setting(changes);
+    return error;
+}
+
+static void on_prepared(uv_work_t *work, int status)
+{
+    struct changes *changes = work->data;
+    struct pipeline *pipeline = changes->of->pipeline;
+    uint64_t frame = 0;
+    (void)status; /* nobody cancels it */
+    if (changes->error == 0)
+        changes->error = take_into_use(changes, &frame);
+    if (!changes->stopped) {
+        answer(changes, &changes->request, frame);
+        for (uint32_t i = 0; i < changes->merged_count; i++)
+            answer(changes, &changes->merged[i], frame);
+    }
+    change_plans_drop(&changes->plans, changes->process->environment->loop);
+    changes->busy = false;
+    pipeline->closing--;
+    pipeline->changed(pipeline->context);
+    begin_next(changes);
+}
+
+static void prepare(uv_work_t *work)
+{
+    struct changes *changes = work->data;
+    changes->error = change_plans_prepare(&changes->plans, &changes->problem);
+}
+
+/* ---- queue ------------------------------------------------------------------------------- */
+
+static void apply(struct change_setting *setting, const struct waiting *waiting, uint32_t outputs)
+{
+    const struct change_request *request = &waiting->request;
+    for (uint32_t o = 0; o < outputs; o++) {
+        if (request->output != 0 && o != request->output - 1)
+            continue;
+        if (request->kind == CHANGE_GAIN)
+            setting->gain[o] = request->factor;
+        else if (request->kind == CHANGE_MUTE)
+            setting->muted[o] = request->muted;
+    }
+    if (request->kind == CHANGE_FILTER)
+        setting->filter = waiting->filter;
+}
+
+/* Gains and mutes for the next block are merged, as faders send many. */
+static bool can_merge(const struct change_request *first, const struct change_request *next)
+{
+    return first->kind != CHANGE_FILTER && next->kind != CHANGE_FILTER && !first->at_given &&
+           !next->at_given;
+}
+
+/* Moves the first waiting request, and those that merge with it, into the change under way. */
+static void take_requests(struct changes *changes, struct changed_stream *s)
+{
+    uint32_t outputs = s->pipeline->stream_config->output_count, taken = 1;
+    change_setting_copy(&s->wanted, &s->now, outputs);
+    changes->request = s->waiting[0].request;
+    changes->merged_count = 0;
+    apply(&s->wanted, &s->waiting[0], outputs);
+    while (taken < s->waiting_count && can_merge(&changes->request, &s->waiting[taken].request)) {
+        changes->merged[changes->merged_count++] = s->waiting[taken].request;
+        apply(&s->wanted, &s->waiting[taken++], outputs);
+    }
+    s->waiting_count -= taken;
+    memmove(s->waiting, s->waiting + taken, s->waiting_count * sizeof *s->waiting);
+}
+
+static void begin_next(struct changes *changes)
+{
+    struct changed_stream *s = changes->streams;
+    if (changes->busy || changes->stopped)
+        return;
+    while (s != NULL && (s->waiting_count == 0 || s->exchanging ||
+                         !pipelines_running(changes->process->pipelines, s->pipeline)))
+        s = s->next;
+    if (s == NULL)
+        return;
+    changes->of = s;
+    changes->problem.text[0] = '\0';
+    changes->busy = true;
+    s->pipeline->closing++; /* keeps the pipeline from being freed meanwhile */
+    take_requests(changes, s);
+    if (change_plans_describe(&changes->plans, s->pipeline, s->edges, &s->wanted,
+                              changes->request.how == CHANGE_FADE) != 0) {
+        changes->error = problem_set(&changes->problem, ERROR_MEMORY, "out of memory");
+        on_prepared(&changes->work, 0);
+        return;
+    }
+    uv_queue_work(changes->process->environment->loop, &changes->work, prepare, on_prepared);
+}

@@ -1,0 +1,64 @@
+/*
+ * Change requests: gain, mute and filter of a running stream. For each request a worker prepares a
+ * plan with the new edges, and the stream exchanges its plan for it at one output frame
+ * (stream_change), with a cross-fade if asked for.
+ *
+ * Requests for a stream are taken in order, one at a time over all streams; up to 32 wait. Gains
+ * and mutes for the next block that wait together are merged into one change, as faders send many.
+ * A request that is refused leaves everything as it was.
+ *
+ * Loop thread; preparation runs on a worker.
+ */
+#ifndef CONVOLVD_CONTROL_CHANGES_H
+#define CONVOLVD_CONTROL_CHANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "control/process.h"
+#include "core/error.h"
+#include "stream/stream.h"
+
+struct changes;
+
+enum change_kind { CHANGE_GAIN, CHANGE_MUTE, CHANGE_FILTER };
+
+struct change_request {
+    enum change_kind kind;
+    uint32_t output;    /* from 1; 0: all */
+    float factor;       /* CHANGE_GAIN */
+    bool muted;         /* CHANGE_MUTE */
+    const char *filter; /* CHANGE_FILTER */
+    bool at_given;
+    uint64_t at_frame; /* output frame of the epoch, as results number them */
+    enum change_how how;
+    double fade_s;   /* CHANGE_FADE */
+    uint64_t ticket; /* the requester's; comes back with the answer */
+};
+
+/* What became of a request: error 0 and the frame from which it holds, or a sentence why not. */
+struct change_answer {
+    const char *stream;
+    enum change_kind kind;
+    int error;
+    const char *text;
+    uint64_t frame;
+    uint64_t ticket;
+};
+
+/* `process` outlives it. 0 or ERROR_MEMORY. */
+int changes_open(const struct process *process,
+                 void (*answered)(void *context, const struct change_answer *answer), void *context,
+                 struct changes **out);
+
+/* Refuses the request at once with a sentence, or answers it later. */
+int changes_request(struct changes *changes, struct pipeline *pipeline,
+                    const struct change_request *request, struct problem *problem);
+
+/* Takes no further request and gives no further answer. */
+void changes_stop(struct changes *changes);
+
+/* The loop has ended, the engines are still open. NULL is fine. */
+void changes_close(struct changes *changes);
+
+#endif

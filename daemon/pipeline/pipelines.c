@@ -1,0 +1,269 @@
+/* The registry of pipelines: see pipelines.h. */
+#include "pipeline/pipelines.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pipelines {
+    struct pipelines_options options;
+    struct pipeline *list[PIPELINES_MAX];
+    uint32_t count;
+};
+
+int pipelines_open(const struct pipelines_options *options, struct pipelines **out,
+                   struct problem *problem)
+{
+    struct pipelines *pipelines = calloc(1, sizeof *pipelines);
+    if (pipelines == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    pipelines->options = *options;
+    *out = pipelines;
+    return 0;
+}
+
+void pipelines_close(struct pipelines *pipelines)
+{
+    if (pipelines == NULL)
+        return;
+    while (pipelines->count > 0)
+        pipelines_destroy(pipelines->list[--pipelines->count]);
+    free(pipelines);
+}
+
+/* ---- one pipeline ------------------------------------------------------------------------ */
+
+int pipelines_make(struct pipelines *pipelines, const struct config *config, uint32_t index,
+                   struct pipeline *upstream, struct pipeline **out, struct problem *problem)
+{
+    const struct pipelines_options *options = &pipelines->options;
+    const struct config_stream *stream = &config->streams[index];
+    struct pipeline *pipeline = calloc(1, sizeof *pipeline);
+    if (pipeline == NULL)
+        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", stream->name);
+    struct placement *placement;
+    struct plan *plan;
+    double load;
+    int error = devices_place(options->devices, config, stream, options->variant,
+                              upstream != NULL ? upstream->placement : NULL, &placement, &load,
+                              &plan, problem);
+    if (error < 0) {
+        free(pipeline);
+        return error;
+    }
+    *pipeline = (struct pipeline){
+        .config = config,
+        .stream_config = stream,
+        .upstream = upstream,
+        .environment = options->environment,
+        .placement = placement,
+        .engine = placement->engine,
+        .placement_load = load,
+        .placement_plan = plan,
+        .variant = options->variant,
+        .changed = options->changed,
+        .context = options->context,
+    };
+    *out = pipeline;
+    return 0;
+}
+
+void pipelines_destroy(struct pipeline *pipeline)
+{
+    if (pipeline == NULL)
+        return;
+    pipeline_free(pipeline);
+    devices_displace(pipeline->placement, pipeline->placement_load);
+    free(pipeline);
+}
+
+void pipelines_add(struct pipelines *pipelines, struct pipeline *pipeline)
+{
+    assert(pipelines->count < PIPELINES_MAX);
+    pipelines->list[pipelines->count++] = pipeline;
+}
+
+void pipelines_retire(struct pipeline *pipeline)
+{
+    pipeline->retired = true;
+    if (pipeline->upstream == NULL) {
+        pipeline_stop(pipeline);
+    } else if (!pipeline->upstream->retired) {
+        if (pipeline->scheduler != NULL)
+            pipeline_disconnect(pipeline);
+        pipeline_stop(pipeline);
+    }
+    pipeline->ended = pipeline->ended || pipeline->stream == NULL;
+}
+
+/* ---- queries ----------------------------------------------------------------------------- */
+
+static bool is_of(const struct pipeline *pipeline, enum pipelines_which which)
+{
+    return which == PIPELINES_ALL || pipeline->retired == (which == PIPELINES_RETIRED);
+}
+
+struct pipeline *pipelines_next(const struct pipelines *pipelines, enum pipelines_which which,
+                                uint32_t *at)
+{
+    while (*at < pipelines->count) {
+        struct pipeline *pipeline = pipelines->list[(*at)++];
+        if (is_of(pipeline, which))
+            return pipeline;
+    }
+    return NULL;
+}
+
+uint32_t pipelines_count(const struct pipelines *pipelines, enum pipelines_which which)
+{
+    uint32_t count = 0;
+    for (uint32_t at = 0; pipelines_next(pipelines, which, &at) != NULL;)
+        count++;
+    return count;
+}
+
+struct pipeline *pipelines_find(const struct pipelines *pipelines, const char *name)
+{
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
+        if (strcmp(pipeline->stream_config->name, name) == 0)
+            return pipeline;
+    }
+    return NULL;
+}
+
+bool pipelines_running(const struct pipelines *pipelines, const struct pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        if (pipelines->list[i] == pipeline)
+            return !pipeline->retired;
+    }
+    return false;
+}
+
+bool pipelines_use_config(const struct pipelines *pipelines, const struct config *config)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        if (pipelines->list[i]->config == config)
+            return true;
+    }
+    return false;
+}
+
+bool pipelines_ended(const struct pipelines *pipelines)
+{
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
+        if (pipeline->upstream == NULL && !pipeline->ended)
+            return false;
+    }
+    return true;
+}
+
+uint32_t pipelines_closing(const struct pipelines *pipelines, enum pipelines_which which)
+{
+    const struct pipeline *pipeline;
+    uint32_t closing = 0;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;)
+        closing += pipeline->closing;
+    return closing;
+}
+
+/* ---- phases ------------------------------------------------------------------------------ */
+
+int pipelines_connect(struct pipelines *pipelines, struct problem *problem)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < pipelines->count && error == 0; i++)
+        error = pipeline_connect(pipelines->list[i], problem);
+    return error;
+}
+
+int pipelines_start(struct pipelines *pipelines, struct problem *problem)
+{
+    int error = 0;
+    for (uint32_t i = 0; i < pipelines->count && error == 0; i++)
+        error = pipeline_start(pipelines->list[i], problem);
+    return error;
+}
+
+void pipelines_resume(struct pipelines *pipelines)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++)
+        pipeline_resume(pipelines->list[i]);
+}
+
+void pipelines_stop(struct pipelines *pipelines)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        if (pipelines->list[i]->upstream == NULL)
+            pipeline_stop(pipelines->list[i]);
+    }
+}
+
+bool pipelines_drain(struct pipelines *pipelines, enum pipelines_which which)
+{
+    struct pipeline *pipeline;
+    bool drained = true;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;) {
+        const struct pipeline *upstream = pipeline->upstream;
+        if (upstream != NULL && is_of(upstream, which) && pipeline_drained(upstream))
+            pipeline_stop(pipeline);
+        drained = drained && pipeline_drained(pipeline);
+    }
+    return drained;
+}
+
+void pipelines_close_sinks(struct pipelines *pipelines, enum pipelines_which which,
+                           int64_t deadline_ns)
+{
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;)
+        pipeline_close_sinks(pipeline, deadline_ns);
+}
+
+void pipelines_close_sources(struct pipelines *pipelines, enum pipelines_which which)
+{
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;)
+        pipeline_close_source(pipeline);
+}
+
+void pipelines_unschedule(struct pipelines *pipelines, enum pipelines_which which)
+{
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;) {
+        if (pipeline->scheduled)
+            scheduler_remove(pipeline->scheduler, pipeline->stream);
+        pipeline->scheduled = false;
+    }
+}
+
+uint32_t pipelines_take_retired(struct pipelines *pipelines, struct pipeline **out)
+{
+    uint32_t kept = 0, taken = 0;
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        struct pipeline *pipeline = pipelines->list[i];
+        if (pipeline->retired)
+            out[taken++] = pipeline;
+        else
+            pipelines->list[kept++] = pipeline;
+    }
+    pipelines->count = kept;
+    return taken;
+}
+
+void pipelines_order(struct pipelines *pipelines, const struct config *config)
+{
+    struct pipeline *ordered[PIPELINES_MAX], *pipeline;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < config->stream_count; i++) {
+        pipeline = pipelines_find(pipelines, config->streams[i].name);
+        if (pipeline != NULL)
+            ordered[count++] = pipeline;
+    }
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RETIRED, &at)) != NULL;)
+        ordered[count++] = pipeline;
+    assert(count == pipelines->count);
+    memcpy(pipelines->list, ordered, count * sizeof(struct pipeline *));
+}

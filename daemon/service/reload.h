@@ -1,0 +1,48 @@
+/*
+ * Reload: takes another configuration into use while the daemon runs. Streams that have not changed
+ * run on untouched; changed and new ones are prepared whole on a worker while the old ones run, and
+ * the loop then swaps them.
+ *
+ *     SIGHUP ─► worker: read, check, compare, prepare ─► loop: connect, stop old, start new
+ *                  └ refused: the log says why, nothing has changed   └► old: drain ─► close sinks
+ *                                                                         ─► close source ─► free
+ *
+ * The source of a swapped stream takes over the socket of its predecessor (io/net/handover.h), so
+ * no datagram is lost; the stream begins a new epoch, whose first S - 1 frames are flagged as
+ * settling. [device], [osc] and the directories cannot change while running: such a configuration
+ * is refused.
+ *
+ * Loop thread; preparing and freeing run on workers.
+ */
+#ifndef CONVOLVD_SERVICE_RELOAD_H
+#define CONVOLVD_SERVICE_RELOAD_H
+
+#include <stdbool.h>
+
+#include "control/process.h"
+
+struct reload;
+
+/* What a reload tells its owner; each is needed. */
+struct reload_host {
+    struct process *process; /* its `config` is replaced by a successful reload */
+    bool keep_log_level;     /* the command line has set it */
+    void *context;
+    void (*started)(void *context);  /* the configuration is being read */
+    void (*finished)(void *context); /* the new pipelines run, or the reload was refused */
+    void (*changed)(void *context);  /* call reload_advance soon, and then every few ms */
+};
+
+int reload_open(const struct reload_host *host, struct reload **out);
+void reload_close(struct reload *reload); /* the loop has ended; NULL is fine */
+
+/* Reads the configuration again; a reload already under way is followed by another one. */
+void reload_start(struct reload *reload);
+
+/* A worker is preparing: no pipeline may be stopped yet. */
+bool reload_busy(const struct reload *reload);
+
+/* Takes the replaced pipelines one step further. False: it waits for nothing. */
+bool reload_advance(struct reload *reload);
+
+#endif
