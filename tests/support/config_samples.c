@@ -1,4 +1,4 @@
-/* Samples of configurations: see config_samples.h. */
+/* Small configurations for tests; config_samples.h describes them. */
 #include "tests/support/config_samples.h"
 
 #include <stdio.h>

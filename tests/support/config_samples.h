@@ -1,6 +1,6 @@
 /*
- * Shared by the tests of the configuration: the smallest valid configuration around any key of
- * the schema, and a world without files.
+ * Small configurations for the tests of config/: the smallest valid one around any key of the
+ * schema, and a config_world that answers questions about files without touching any. Test thread.
  */
 #ifndef CONVOLVD_TESTS_CONFIG_SAMPLES_H
 #define CONVOLVD_TESTS_CONFIG_SAMPLES_H
@@ -15,7 +15,7 @@ extern const struct config_world sample_world;
 /* Loads text in that world. */
 int sample_load(const char *text, struct config **config, struct config_errors *errors);
 
-/* True when a message stands at `line`, is a warning or an error as said, and holds `words`. */
+/* True when a message at `line` is a warning (or, without, an error) and contains `words`. */
 bool sample_message(const struct config_errors *errors, unsigned line, bool warning,
                     const char *words);
 
@@ -30,7 +30,7 @@ char *sample_messages(const struct config_errors *errors);
 unsigned sample_around(const struct schema_key *key, int type, const char *value, char *text,
                        size_t bytes);
 
-/* A value that is good for the key, whatever the type. */
+/* A valid value for the key, whatever its type. */
 const char *sample_good(const struct schema_key *key);
 
 #endif

@@ -1,4 +1,4 @@
-/* The engine of a group of tests, see engine_group.h. One thread plays the loop. */
+/* The shared engine of a group of tests; engine_group.h describes it. */
 #include "tests/support/engine_group.h"
 
 #include "convolve/hooks.h"

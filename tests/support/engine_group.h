@@ -1,19 +1,19 @@
 /*
- * One engine for a whole group of tests: it is the group's setup that opens it and the group's
- * teardown that closes it, with its guards checked. For tests that open engines of their own,
- * engine_harness.h alone.
+ * One engine shared by a group of cmocka tests. The group's setup opens it; the group's teardown
+ * checks its guard zones and closes it. A test that opens engines itself uses engine_harness.h
+ * alone. Test thread.
  */
 #ifndef CONVOLVD_TESTS_ENGINE_GROUP_H
 #define CONVOLVD_TESTS_ENGINE_GROUP_H
 
 #include "tests/support/engine_harness.h"
 
-/* The group's; NULL before its setup. */
+/* The group's engine; NULL before its setup. */
 extern struct engine *engine;
 
-/* Setups: on the device under test, */
+/* Setups: an engine on the device under test, */
 int open_engine(void **state);
-/* with kernels built as for a GPU, */
+/* the same with kernels built as for a GPU, */
 int open_gpu_shape_engine(void **state);
 /* and, beside that, with device memory of its own, whatever the device. */
 int open_twin_engine(void **state);

@@ -1,5 +1,6 @@
 /*
- * The harness of the engine's tests, see engine_harness.h. One thread plays the loop.
+ * The engine's test harness; engine_harness.h describes it. The test's only thread takes the part
+ * of the daemon's loop: it submits batches and waits on an eventfd for their completion.
  */
 #include "tests/support/engine_harness.h"
 
@@ -250,6 +251,72 @@ static void ring_put(struct ring *ring, uint64_t offset, const struct test_signa
     }
 }
 
+/* The stream that shares every batch with the one under test. */
+struct neighbour {
+    const struct test_plan *plan;
+    const struct test_signal *signal;
+    struct ring *ring; /* NULL: there is none */
+    uint64_t position;
+};
+
+static struct ring *open_ring(struct engine *engine, uint64_t frames,
+                              const struct test_signal *signal)
+{
+    struct ring *ring = NULL;
+    struct problem problem = {0};
+    if (engine_ring_open(engine, frames, signal->inputs * signal->format.bytes, &ring, &problem) <
+        0)
+        fail_msg("%s", problem.text);
+    return ring;
+}
+
+static struct neighbour neighbour_open(struct engine *engine, const struct run_options *options)
+{
+    struct neighbour neighbour = {.plan = options->neighbour, .signal = options->neighbour_signal};
+    if (neighbour.plan != NULL) {
+        neighbour.ring = open_ring(engine, neighbour.signal->frames, neighbour.signal);
+        ring_put(neighbour.ring, 0, neighbour.signal, 0, neighbour.signal->frames);
+    }
+    return neighbour;
+}
+
+/* Adds the neighbour's next block to the batch; after its last block comes its first again. */
+static void neighbour_add(struct engine *engine, struct batch *batch, struct neighbour *neighbour)
+{
+    if (neighbour->ring == NULL)
+        return;
+    const uint32_t hop = plan_info(neighbour->plan->plan)->hop;
+    const struct batch_item item = {
+        .plan = neighbour->plan->plan,
+        .ring = neighbour->ring,
+        .position = neighbour->position,
+        .epoch_block = neighbour->position / hop,
+        .blocks = 1,
+        .write_until = hop,
+        .fresh_until = neighbour->signal->frames,
+        .absent = true,
+    };
+    assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+    neighbour->position += hop;
+    if (neighbour->position + hop > neighbour->signal->frames)
+        neighbour->position = 0;
+}
+
+/* Submits the batch, waits for it and copies the results of its last item to `block`. */
+static void run_batch(struct engine *engine, struct batch *batch, uint64_t block,
+                      const struct plan_info *info, struct test_run *run)
+{
+    engine_submit(engine, batch);
+    struct batch *done = harness_wait(engine);
+    assert_ptr_equal(done, batch);
+    const struct batch_item *ours = &done->items[done->count - 1];
+    memcpy(run->samples + block * info->hop * info->output_floats, ours->samples,
+           (uint64_t)ours->blocks * info->hop * info->output_floats * sizeof(float));
+    memcpy(run->reports + block * info->inputs, ours->reports,
+           (uint64_t)ours->blocks * info->inputs * sizeof *run->reports);
+    engine_batch_release(engine, done);
+}
+
 struct test_run run_plan(struct engine *engine, struct test_plan *plan,
                          const struct test_signal *signal, const struct run_options *options)
 {
@@ -260,19 +327,9 @@ struct test_run run_plan(struct engine *engine, struct test_plan *plan,
     run.samples = calloc(run.frames * info->output_floats + 1, sizeof(float));
     run.reports = calloc(run.blocks * info->inputs + 1, sizeof *run.reports);
 
-    struct ring *ring = NULL, *other = NULL;
-    struct problem problem = {0};
     const uint64_t reach = info->history_frames + 2 * (uint64_t)plan->spec.blocks_max * hop + 64;
-    if (engine_ring_open(engine, reach, info->inputs * signal->format.bytes, &ring, &problem) < 0)
-        fail_msg("%s", problem.text);
-    uint64_t neighbour_position = 0;
-    if (options->neighbour != NULL) {
-        const struct test_signal *theirs = options->neighbour_signal;
-        if (engine_ring_open(engine, theirs->frames, theirs->inputs * theirs->format.bytes, &other,
-                             &problem) < 0)
-            fail_msg("%s", problem.text);
-        ring_put(other, 0, theirs, 0, theirs->frames);
-    }
+    struct ring *ring = open_ring(engine, reach, signal);
+    struct neighbour neighbour = neighbour_open(engine, options);
     struct random_state random = {options->seed};
     uint64_t block = 0, turn = 0;
     while (block < run.blocks) {
@@ -285,23 +342,7 @@ struct test_run run_plan(struct engine *engine, struct test_plan *plan,
         if (blocks > run.blocks - block)
             blocks = (uint32_t)(run.blocks - block);
         ring_put(ring, options->ring_offset, signal, block * hop, (block + blocks) * hop);
-        if (options->neighbour != NULL) {
-            const uint32_t their_hop = plan_info(options->neighbour->plan)->hop;
-            const struct batch_item item = {
-                .plan = options->neighbour->plan,
-                .ring = other,
-                .position = neighbour_position,
-                .epoch_block = neighbour_position / their_hop,
-                .blocks = 1,
-                .write_until = their_hop,
-                .fresh_until = options->neighbour_signal->frames,
-                .absent = true,
-            };
-            assert_int_equal(engine_batch_add(engine, batch, &item), 0);
-            neighbour_position += their_hop;
-            if (neighbour_position + their_hop > options->neighbour_signal->frames)
-                neighbour_position = 0;
-        }
+        neighbour_add(engine, batch, &neighbour);
         const uint64_t position = options->ring_offset + block * hop;
         const struct batch_item item = {
             .plan = plan->plan,
@@ -315,21 +356,14 @@ struct test_run run_plan(struct engine *engine, struct test_plan *plan,
             .absent = signal->absent != NULL || block * hop < info->history_frames + hop,
         };
         assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+        struct problem problem = {0};
         if (options->reset && turn++ % 2 == 1 && engine_reset(engine, &problem) < 0)
             fail_msg("%s", problem.text);
-        engine_submit(engine, batch);
-        struct batch *done = harness_wait(engine);
-        assert_ptr_equal(done, batch);
-        const struct batch_item *ours = &done->items[done->count - 1];
-        memcpy(run.samples + block * hop * info->output_floats, ours->samples,
-               (uint64_t)blocks * hop * info->output_floats * sizeof(float));
-        memcpy(run.reports + block * info->inputs, ours->reports,
-               (uint64_t)blocks * info->inputs * sizeof *run.reports);
-        engine_batch_release(engine, done);
+        run_batch(engine, batch, block, info, &run);
         block += blocks;
     }
     engine_ring_close(engine, ring);
-    engine_ring_close(engine, other);
+    engine_ring_close(engine, neighbour.ring);
     return run;
 }
 

@@ -1,10 +1,11 @@
 /*
- * What the engine's tests share: an engine on the device under test, streams driven through
- * engine.h as the daemon drives them, and the comparison with the definition in double.
+ * The engine's test harness: it opens an engine on the device under test, runs a whole signal
+ * through a plan by the calls the daemon makes (engine.h), and compares the result with the
+ * convolution computed in double precision. Test thread.
  *
- * The device comes from CONVOLVD_TEST_DEVICE (default "cpu"); CONVOLVD_TEST_SHAPE=gpu builds
- * the kernels as for a GPU, with barriers, whatever the device; CONVOLVD_TEST_KERNELS names a
- * directory whose kernels win.
+ * CONVOLVD_TEST_DEVICE names the device (default "cpu"). CONVOLVD_TEST_SHAPE=gpu builds the kernels
+ * as for a GPU, with barriers, on any device. Kernels in the folder CONVOLVD_TEST_KERNELS replace
+ * those embedded in the program.
  */
 #ifndef CONVOLVD_TESTS_ENGINE_HARNESS_H
 #define CONVOLVD_TESTS_ENGINE_HARNESS_H
@@ -17,7 +18,7 @@
 
 /* ---- the engine -------------------------------------------------------------------------- */
 
-/* With guards; fails the test when it cannot be opened. */
+/* An engine whose buffers have guard zones; fails the test when the device cannot be opened. */
 struct engine *harness_engine(void);
 /* The same with a few MiB of device memory in all, for simulators. */
 struct engine *harness_small_engine(void);
@@ -25,8 +26,8 @@ struct engine *harness_small_engine(void);
 /* Asserts that every guard zone is whole, then closes. */
 void harness_engine_close(struct engine *engine);
 
-/* False for a variant made for other devices: "lanes" on a GPU, or with kernels built as for one,
- * "fused" without, and "staged", which long transforms only can take. */
+/* Whether the device runs a variant: "lanes" needs kernels built for a CPU, "fused" kernels built
+ * for a GPU, and "staged" takes long transforms only. */
 bool harness_runs(const struct engine *engine, const char *variant);
 
 /* Waits for the next completed batch; fails the test after a minute. */
@@ -48,7 +49,7 @@ struct test_signal {
 /* White noise in full scale of `format` ("s16be" …). */
 struct test_signal *signal_noise(const char *format, uint32_t inputs, uint64_t frames,
                                  uint64_t seed);
-/* Takes values from a function of (input, frame), coded in f32le. */
+/* A signal in f32le whose values a function of (input, frame) gives. */
 struct test_signal *signal_from(uint32_t inputs, uint64_t frames,
                                 double (*value)(uint32_t input, uint64_t frame));
 /* Computes `values` again from bytes, scales and `absent`. */
@@ -76,7 +77,7 @@ struct test_plan {
 /* One edge per channel, each with taps of its own. */
 void test_plan_diagonal(struct test_plan *plan, const struct test_signal *signal, uint32_t hop,
                         uint32_t taps, bool complex_taps, enum output_form form);
-/* Completes plan->spec by what the signal says and by the plan's own memory. */
+/* Sets the fields of plan->spec that describe the signal, and points it to the plan's arrays. */
 void test_plan_bind(struct test_plan *plan, const struct test_signal *signal);
 /* Binds and prepares; fails the test when it cannot be prepared. */
 void test_plan_prepare(struct engine *engine, struct test_plan *plan,
@@ -100,8 +101,7 @@ struct run_options {
     const struct test_signal *neighbour_signal;
 };
 
-/* The whole signal through the plan, from the start of an epoch. Frames beyond the last whole block
- * are not run. */
+/* Runs the signal's whole blocks through the plan, from the start of an epoch. */
 struct test_run run_plan(struct engine *engine, struct test_plan *plan,
                          const struct test_signal *signal, const struct run_options *options);
 void test_run_free(struct test_run *run);
@@ -114,8 +114,8 @@ double expect_convolution(const char *label, const struct test_plan *plan,
                           const struct test_signal *signal, const struct test_run *run,
                           uint64_t from, uint64_t until);
 
-/* Blocks one by one, and in items of random sizes from a far place of the ring, give what the
- * definition says, and the same bytes. */
+/* Runs the signal block by block, and again in items of random sizes at a large ring position. Both
+ * must be the convolution, and equal each other to the bit. */
 void expect_any_batches(struct engine *engine, const char *label, struct test_plan *plan,
                         const struct test_signal *signal);
 

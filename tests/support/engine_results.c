@@ -1,4 +1,4 @@
-/* The runner and the oracle of the tests of results in formats, see engine_results.h. */
+/* Results in integer formats: the runner and the reference; engine_results.h describes them. */
 #include "tests/support/engine_results.h"
 
 #include <math.h>
@@ -11,8 +11,7 @@
 
 #include <cmocka.h>
 
-/* Each is a program of its own on a device: the first eight have all that encode.clh tells
- * apart. */
+/* A device compiles one program for each. The first eight reach every branch of encode.clh. */
 const struct given result_formats[RESULT_FORMATS] = {
     {"s16be", 0, false, 1},        {"s24le", 0, false, 1.0 / 3}, {"f32be", 0, false, 1},
     {"s32be", 24, false, 1.0 / 7}, {"u16be", 12, true, 0.25},    {"s8", 0, false, 0.5},
@@ -70,7 +69,7 @@ static void run_item(const struct test_plan *plan, struct ring *ring, uint64_t f
     };
     assert_true(item.blocks <= engine_batch_room(engine, batch, plan->plan));
     assert_int_equal(engine_batch_add(engine, batch, &item), 0);
-    /* Beside it, so that what is counted or written too much lands in its neighbour. */
+    /* A second copy: samples or counts written past the first item's end land in this one. */
     assert_int_equal(engine_batch_add(engine, batch, &item), 0);
     engine_submit(engine, batch);
     struct batch *done = harness_wait(engine);
@@ -93,7 +92,7 @@ static void run_item(const struct test_plan *plan, struct ring *ring, uint64_t f
     engine_batch_release(engine, done);
 }
 
-/* The whole signal, in items of any length, that also begin and end inside blocks. */
+/* Runs the whole signal in items of random length, some of which begin or end inside a block. */
 static struct got run(const struct test_plan *plan, const struct test_signal *signal, uint64_t seed)
 {
     const struct plan_info *info = plan_info(plan->plan);
@@ -132,7 +131,7 @@ static void got_free(struct got *got)
 
 /* ---- the definition ---------------------------------------------------------------------- */
 
-/* `floats` through the encoder, sample by sample; returns how many it clipped in all. */
+/* Encodes `floats` sample by sample and compares with `got`; returns how many samples clipped. */
 static uint64_t expect_encoded(const char *label, const struct plan_info *info,
                                const enum output_form *forms, const struct given *given,
                                const struct got *floats, const struct got *got)
@@ -171,7 +170,7 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
     return all;
 }
 
-/* The plan's floats against its results in each of the formats. */
+/* Compares the plan's floats with its results in each format. */
 void compare_results(const char *label, const struct test_plan *like,
                      const struct test_signal *signal, int count)
 {

@@ -1,4 +1,4 @@
-/* Results and the recordings of them: see recording_files.h. */
+/* Results with known samples and their recordings; recording_files.h describes them. */
 #include "tests/support/recording_files.h"
 
 #include <dirent.h>

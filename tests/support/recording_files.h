@@ -1,6 +1,6 @@
 /*
- * What the tests of recordings share: results whose every sample is known, and the comparison of
- * files and sidecars with them. The files lie in the scratch folder.
+ * Results in which every sample has a known value, and the comparison of recorded files and their
+ * sidecars with them. The files are in the scratch folder (scratch.h). Test thread.
  */
 #ifndef CONVOLVD_TESTS_RECORDING_FILES_H
 #define CONVOLVD_TESTS_RECORDING_FILES_H
@@ -12,7 +12,7 @@
 
 enum { RECORDING_CHANNELS = 2, RECORDING_RATE = 1000000 };
 
-/* Of a group: only errors are logged; of a test: the folder is empty for the next. */
+/* A group's setup, which logs errors only, and a test's teardown, which empties the folder. */
 int recording_set_up(void **state);
 int recording_clean(void **state);
 
@@ -31,8 +31,8 @@ int recording_names(char names[][256], int capacity);
 /* The sidecar of a recording; fails the test when there is none. */
 json_t *recording_sidecar(const char *name);
 json_int_t sidecar_integer(const json_t *root, const char *key);
-/* The file's samples times `scale` are those of the frames its sidecar names. Returns its frames.
- */
+/* Expects the file's samples times `scale` to be those of the frames its sidecar names; returns how
+ * many frames it holds. */
 uint64_t expect_recorded(const char *name, uint64_t epoch, uint64_t first, double scale);
 
 #endif

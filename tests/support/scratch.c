@@ -1,4 +1,4 @@
-/* A test program's folder: see scratch.h. */
+/* A test program's folder for files; scratch.h describes it. */
 #include "tests/support/scratch.h"
 
 #include <dirent.h>

@@ -1,4 +1,4 @@
-/* A card made by the test: see sound_card_double.h. */
+/* A sound card that the test plays itself; sound_card_double.h describes it. */
 #include "tests/support/sound_card_double.h"
 
 #include <stdlib.h>

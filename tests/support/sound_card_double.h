@@ -1,6 +1,6 @@
 /*
- * The card of the tests of the source and the sink `portaudio`: takes the place of sound/card.c,
- * so that what is captured, played and lost is the test's to say. One card, one user; test thread.
+ * A sound card for the tests of the portaudio source and sink: it replaces io/sound/card.c, and the
+ * test decides what the card captures, plays and loses. One card with one user; test thread.
  */
 #ifndef CONVOLVD_TESTS_SOUND_CARD_DOUBLE_H
 #define CONVOLVD_TESTS_SOUND_CARD_DOUBLE_H
@@ -21,7 +21,7 @@ struct sound_card {
 
 extern struct sound_card card;
 
-/* Forgets all and lets go of the memory shared with the last user. */
+/* Resets the card and frees the memory shared with its last user. */
 void sound_card_forget(void);
 
 #endif

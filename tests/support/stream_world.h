@@ -1,10 +1,11 @@
 /*
- * The simulated world of the stream's tests: a simulated clock, and an engine that convolves by
- * definition, in double, reading the ring only when a batch completes (so that a slot freed too
- * early shows as a wrong sample). After every step the three ledgers must hold exactly.
+ * A simulated world for the tests of stream/: a clock that the test sets, and an engine that
+ * computes each convolution as a sum in double precision. The engine reads the ring when a batch
+ * completes, not when it is submitted, so a slot that the stream frees too early shows as a wrong
+ * sample. After every step the three ledgers must balance exactly. Test thread.
  *
- * Definitions, not only declarations: it takes the place of the engine, so a test program
- * includes it once and links no other.
+ * This header defines the functions of engine.h: a test program includes it once and links no other
+ * engine.
  */
 #ifndef CONVOLVD_TESTS_STREAM_WORLD_H
 #define CONVOLVD_TESTS_STREAM_WORLD_H
