@@ -141,6 +141,10 @@ HOST_AVX2   := -mavx2 -mfma
 HOST_AVX512 := -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512
 endif
 
+# The reference convolution takes most of the self-test's time and of many tests'. Sanitizers watch
+# what it judges, not the reference itself.
+$(BUILD)/daemon/signal/reference.o: CFLAGS += -O3 $(if $(SANITIZER),-fno-sanitize=all)
+
 # The kernels travel in the binary: one table of {name, text}, see daemon/device/kernels.h.
 $(BUILD)/kernels.S: $(KERNEL_SRC) daemon/device/embed.sh Makefile
 	@mkdir -p $(@D)

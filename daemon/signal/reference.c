@@ -44,16 +44,24 @@ double reference_dot(const double *x, uint64_t frames, const double *h, uint32_t
 
 /* ---- transform --------------------------------------------------------------------------- */
 
-/* exp(2 pi i k / n) for k < n / 2, interleaved. */
+/* The twiddles of every pass, so that each pass reads its own in order: w[half + k], interleaved,
+ * is exp(2 pi i k / (2 half)) for k < half, half = 1, 2, 4 … n / 2. */
 static double *twiddles_create(uint32_t n)
 {
-    double *w = calloc(n < 2 ? 2 : n, sizeof *w);
+    double *w = calloc(n < 2 ? 4 : 2 * (size_t)n, sizeof *w);
     if (w == NULL)
         return NULL;
+    double *last = w + n;
     for (uint32_t k = 0; k < n / 2; k++) {
         double angle = TWO_PI * (double)k / (double)n;
-        w[2 * k] = cos(angle);
-        w[2 * k + 1] = sin(angle);
+        last[2 * k] = cos(angle);
+        last[2 * k + 1] = sin(angle);
+    }
+    for (uint32_t half = n / 4; half > 0; half /= 2) {
+        for (uint32_t k = 0; k < half; k++) {
+            w[2 * (half + k)] = w[4 * (half + k)];
+            w[2 * (half + k) + 1] = w[4 * (half + k) + 1];
+        }
     }
     return w;
 }
@@ -74,10 +82,10 @@ static void transform(double *data, uint32_t n, int sign, const double *w)
         }
     }
     for (uint32_t half = 1; half < n; half *= 2) { /* decimation in time */
-        uint32_t step = n / (2 * half);
+        const double *pass = w + 2 * half;
         for (uint32_t start = 0; start < n; start += 2 * half) {
             for (uint32_t k = 0; k < half; k++) {
-                double wr = w[2 * k * step], wi = sign * w[2 * k * step + 1];
+                double wr = pass[2 * k], wi = sign * pass[2 * k + 1];
                 double *a = data + 2 * (start + k), *b = a + 2 * half;
                 double re = b[0] * wr - b[1] * wi, im = b[0] * wi + b[1] * wr;
                 b[0] = a[0] - re;

@@ -107,10 +107,18 @@ static double dot(const struct trial *trial, const double *h, uint32_t taps, uin
     const uint32_t inputs = trial->spec->inputs;
     const double *x = trial->values + n * inputs + input;
     const uint64_t count = n + 1 < taps ? n + 1 : taps;
-    double sum = 0;
-    for (uint64_t k = 0; k < count; k++)
-        sum += h[k] * x[-(int64_t)(k * inputs)];
-    return sum;
+    /* Four sums side by side: one alone waits for each of its additions. */
+    double sums[4] = {0};
+    uint64_t k = 0;
+    for (; k + 4 <= count; k += 4) {
+        sums[0] += h[k] * x[-(int64_t)(k * inputs)];
+        sums[1] += h[k + 1] * x[-(int64_t)((k + 1) * inputs)];
+        sums[2] += h[k + 2] * x[-(int64_t)((k + 2) * inputs)];
+        sums[3] += h[k + 3] * x[-(int64_t)((k + 3) * inputs)];
+    }
+    for (; k < count; k++)
+        sums[0] += h[k] * x[-(int64_t)(k * inputs)];
+    return sums[0] + sums[1] + (sums[2] + sums[3]);
 }
 
 /* What bounds the error of one output: the sum over its edges of gain · max|H| · the input's size.
