@@ -29,7 +29,9 @@ PATIENCE_S = 120 if SANITIZED else 30
 DEVICE = os.environ.get("CONVOLVD_TEST_DEVICE", "cpu")
 
 _ports_given = set()
-_ports_share = (0, 1)
+# Share N of M of the ports, so that tests side by side take none from each other.
+_ports_given_share = tuple(map(int, os.environ.get("CONVOLVD_TEST_PORTS", "0/1").split("/")))
+_ports_share = _ports_given_share
 _notes = []
 
 
@@ -41,9 +43,10 @@ def note(text):
 
 
 def share_ports(number, count):
-    """For one of `count` processes at each other's side: none is given another's ports."""
+    """For process `number` of `count` that one test runs side by side: each gets ports of its own."""
     global _ports_share
-    _ports_share = (number, count)
+    own, tests = _ports_given_share
+    _ports_share = (own + tests * number, tests * count)
 
 
 def free_port():

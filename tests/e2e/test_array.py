@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Velocity filters through the daemon: plane waves of known velocity sent over UDP, what comes out
 held against the definition with the taps that `--design` writes, frame by frame; the levels of the
 waves against what `--design` promises; and blocks of different lengths against each other."""

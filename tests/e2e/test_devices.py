@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Several devices: `device = all` spreads streams over them, `device` of a stream pins it; results are the
 definition's wherever they are computed. PoCL gives the CPU twice, as two devices."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Loss, doubling, reordering, restarts, foreign and forged packets, jumps and overload: the three
 ledgers against the rig's and the tap's own counts, exactly, and every frame that is not flagged
 invalid against numpy. What is flagged is what the design says and nothing else."""

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# parallel: yes
+# sanitizers: yes
 """Every way into the daemon and every sample format: rig -> UDP -> daemon -> recording, against
 numpy, frame by frame; and what others send to its ports, counted under its name.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """What the daemon tells its service manager (sd_notify(3)), heard on a socket of the test's own: ready,
 alive while every stage makes progress and silent when one is wedged, reloading, stopping."""
 import os

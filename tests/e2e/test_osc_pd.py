@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Pure Data as the other side: a patch of vanilla objects ([oscformat], [netsend], [netreceive], [oscparse])
 sends blocks as lists of floats, asks, exchanges the filter, and writes down what comes back. Pd has no
 64-bit numbers, so they come as two i; its samples come as a blob.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Both ways to read a socket in the running daemon: a rig sends trains with losses, and whichever
 way they are read, the result is that of numpy with zeros where packets were lost, and the status
 says how they were read.

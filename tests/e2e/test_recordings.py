@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Recordings in and out of the daemon: every container as a source, once and looped, without a
 frame lost however slow the writers are; recordings of output and input, cut, kept, paused,
 and readable after a kill. Held against numpy by frame number."""

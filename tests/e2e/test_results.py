@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Integer results: encoded on the device where all of a stream's sinks agree, by the sinks where one
 of them needs floats; the same codes and the same counts of clipped samples either way."""
 import os

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """The shipped daemon carries no handle for tests: neither a symbol nor a string of tests/seams/, and no
 environment variable of the tests. convolvd-test, the same objects with the seams linked in, proves that this
 search would find them."""

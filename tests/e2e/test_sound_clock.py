@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # timeout: 480
-# sanitizers: no, two minutes of real time tell nothing more there
+# long: yes, two minutes of real time; test_clock_follow and test_playback_follow simulate the loop
 """Playback on another clock than its source: rigs paced at +150 and -150 ppm against a JACK server.
 
 Two streams follow (`resample = auto`), two have the loop disabled; all four play for two minutes

@@ -1,4 +1,6 @@
 #!/usr/bin/python3
+# parallel: yes
+# sanitizers: yes
 """convolv-rig and convolv-tap against each other, without a daemon: what the rig says it sent is
 what arrives, faults are exactly those of the ledger, the tap's verdicts and exit statuses, and
 what both print. Then libconvolv as a user has it: header, archive and pkg-config file alone."""
