@@ -3,12 +3,8 @@
 #   tests/e2e/oclgrind.sh BUILD_DIRECTORY
 # Fails when the results are wrong or Oclgrind reports anything (races, bounds, barriers,
 # API misuse).
-# timeout: 400
-# sanitizers: no, Oclgrind brings its own OpenCL and watches memory itself
-# parallel: yes
-#
-# sanitizers: no, Oclgrind brings its own and is loaded before all others
 # timeout: 600
+# sanitizers: no, Oclgrind must be loaded before all others, and watches memory itself
 # parallel: yes
 set -eu
 ulimit -v 8000000 # the simulator shadows every byte of device memory
