@@ -1,25 +1,7 @@
-/* convolvd: arguments → command; or, started by itself, a process that talks to PortAudio.
- * Everything else has a room of its own. */
-#include <stdlib.h>
-#include <string.h>
-
-#include "core/log.h"
-#include "io/sound/devices.h"
-#include "io/sound/helper.h"
-#include "cli/arguments.h"
-#include "cli/commands.h"
+/* convolvd. The command line decides what the program does; see cli/cli.h. */
+#include "cli/cli.h"
 
 int main(int argc, char **argv)
 {
-    struct arguments arguments;
-    struct problem problem;
-    if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
-        return sound_helper_main();
-    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)
-        sound_devices_main();
-    if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
-        log_error("%s", problem.text);
-        return EXIT_FAILURE;
-    }
-    return command_run(&arguments);
+    return cli_main(argc, argv);
 }

@@ -1,4 +1,4 @@
-/* Arguments: one table; see arguments.h. */
+/* The table of options and its parser: see arguments.h. */
 #include "cli/arguments.h"
 
 #include <stddef.h>
@@ -26,7 +26,7 @@ static const struct option_row table[] = {
     {"--config", "-c", "FILE", false, AT(config_path), NONE, NO_COMMAND, "-c, --config FILE",
      "Read this configuration (and conf.d/*.conf beside it). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
     {"--check", NULL, "FILE", true, AT(config_path), NONE, COMMAND_CHECK, "--check [FILE]",
-     "Say everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 when it is right, 1 when not. Touches no device and no socket."},
+     "Print everything that is wrong with a configuration, or what it would do: latency by stage, filter delay, data rates. Exit status 0 if it is right, 1 if not. Touches no device and no socket."},
     {"--help-config", NULL, NULL, false, NONE, NONE, COMMAND_HELP_CONFIG, "--help-config",
      "Describe every section and key of the configuration."},
     {"--help-osc", NULL, NULL, false, NONE, NONE, COMMAND_HELP_OSC, "--help-osc",
@@ -42,7 +42,7 @@ static const struct option_row table[] = {
     {"--tune", NULL, "FILE", true, AT(config_path), NONE, COMMAND_TUNE, "--tune [FILE]",
      "Measure every way to compute each stream of a configuration on its device, and keep the best in `cache` for the runs to come. Stop the daemon first, or the figures are those of a busy machine."},
     {"--explain", NULL, "FILE", true, AT(config_path), NONE, COMMAND_EXPLAIN, "--explain [FILE]",
-     "Say which way is chosen for each stream of a configuration and why, with what --tune measured. Touches no socket."},
+     "Print which way is chosen for each stream of a configuration and why, with what --tune measured. Touches no socket."},
     {"--measure-loopback", NULL, "FILE", true, AT(config_path), NONE, COMMAND_MEASURE_LOOPBACK, "--measure-loopback [FILE]",
      "Play chirps on every sound card of a configuration that has duplex = yes, find the round trip from its outputs to its inputs, which must be connected, and keep it in `cache` for the runs to come."},
     {"--kernels", NULL, "DIR", false, AT(kernels_dir), NONE, NO_COMMAND, "--kernels DIR",
@@ -72,7 +72,7 @@ static const struct option_row table[] = {
 
 enum { ROWS = sizeof table / sizeof *table };
 
-/* The row of an argument; *value is set to what follows "=". */
+/* The row of an argument; NULL: there is none. *value is what follows "=". */
 static const struct option_row *find(const char *argument, const char **value)
 {
     const char *equals = strncmp(argument, "--", 2) == 0 ? strchr(argument, '=') : NULL;
@@ -139,7 +139,8 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
     return 0;
 }
 
-/* The sentence in lines of at most `columns`, each after `indent` spaces but for the first. */
+/* Prints the sentence in lines of at most `columns`; all but the first begin with `indent` spaces.
+ */
 static void print_wrapped(FILE *out, const char *sentence, int indent, int columns)
 {
     int column = indent;
@@ -161,14 +162,14 @@ static void print_wrapped(FILE *out, const char *sentence, int indent, int colum
 
 void arguments_print_help(FILE *out)
 {
-    fputs("usage: convolvd [OPTION]... [FILE]\n"
-          "\n"
-          "Filters streams of samples from measuring devices with long FIR filters, in real time,\n"
-          "on an OpenCL device. SIGTERM stops it after the last frames have been processed (a "
-          "second\n"
-          "one at once), SIGUSR1 prints the state of every stream, SIGHUP reads the configuration "
-          "again.\n\n",
-          out);
+    fputs(
+        "usage: convolvd [OPTION]... [FILE]\n"
+        "\n"
+        "Filters streams of samples from measuring devices with long FIR filters, in real time,\n"
+        "on an OpenCL device. SIGTERM stops it once the last frames have been processed (a second\n"
+        "one stops it at once), SIGUSR1 prints the state of every stream, SIGHUP reads the\n"
+        "configuration again.\n\n",
+        out);
     enum { INDENT = 26, COLUMNS = 98 };
     for (size_t i = 0; i < ROWS; i++) {
         fprintf(out, "  %-*s", INDENT - 2, table[i].shown);

@@ -1,6 +1,6 @@
 /*
- * Arguments: the command line, from one table that drives parsing, `--help` and the OPTIONS of
- * convolvd(8).
+ * The arguments of the command line. One table of options drives parsing, `--help` and the OPTIONS
+ * section of convolvd(8).
  *
  * Main thread, before anything else runs.
  */
@@ -13,7 +13,7 @@
 #include "core/error.h"
 #include "config/schema.h"
 
-/* What the process is to do; the last one given counts. */
+/* What the process does; the last one on the command line counts. */
 enum command {
     COMMAND_RUN,
     COMMAND_CHECK,
@@ -42,7 +42,7 @@ struct arguments {
     const char *variant;
     const char *status_json;
     const char *socket_path; /* COMMAND_STATUS */
-    bool watch;              /* COMMAND_STATUS: again and again */
+    bool watch;              /* COMMAND_STATUS: repeats every second */
     bool verbose, quiet;
 };
 
@@ -51,7 +51,7 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
 
 void arguments_print_help(FILE *out);
 
-/* The table's rows in the form the manual prints. *count: how many. */
+/* The rows of the table as the manual takes them; *count: how many. */
 const struct manual_option *arguments_manual(unsigned *count);
 
 #endif

@@ -1,4 +1,4 @@
-/* Commands: one function each, found by enum command; see commands.h. */
+/* The commands: see commands.h. One function each, in a table indexed by enum command. */
 #include "cli/commands.h"
 
 #include <inttypes.h>
@@ -26,7 +26,8 @@ static int fail(const struct problem *problem)
     return EXIT_FAILURE;
 }
 
-/* Prints and frees them. A failure without a message (no memory) has to say so itself. */
+/* Prints and frees the messages. A failure that left none (out of memory) gets a line of its own.
+ */
 static void print_errors(struct config_errors *errors, int error, const char *path)
 {
     fflush(stdout);
@@ -36,14 +37,14 @@ static void print_errors(struct config_errors *errors, int error, const char *pa
     config_errors_free(errors);
 }
 
-/* The configuration the arguments name; its messages go to stderr. NULL: it cannot be used. */
+/* Loads the configuration that the arguments name and prints its messages to stderr; NULL: it
+ * cannot be used. */
 static struct config *load(const struct arguments *arguments)
 {
     const char *path = arguments->config_path != NULL ? arguments->config_path : default_config;
     if (arguments->config_path == NULL && access(path, F_OK) != 0) {
         log_error("no configuration: there is no %s; write convolvd --config FILE (convolvd "
-                  "--help-config "
-                  "explains what to put into it)",
+                  "--help-config explains what to put into it)",
                   default_config);
         return NULL;
     }
@@ -112,15 +113,15 @@ static int list_devices(const struct arguments *arguments)
     return count > 0 ? EXIT_SUCCESS : fail(&problem);
 }
 
-static int choosing(const struct arguments *arguments,
-                    int (*print)(const struct config *config,
-                                 const struct choosing_options *options, FILE *out,
-                                 struct problem *problem))
+static int report_tuning(const struct arguments *arguments,
+                         int (*print)(const struct config *config,
+                                      const struct tuning_options *options, FILE *out,
+                                      struct problem *problem))
 {
     struct config *config = load(arguments);
     if (config == NULL)
         return EXIT_FAILURE;
-    const struct choosing_options options = {
+    const struct tuning_options options = {
         .kernels_dir = arguments->kernels_dir,
         .variant = arguments->variant,
         .progress = !arguments->quiet,
@@ -134,12 +135,12 @@ static int choosing(const struct arguments *arguments,
 
 static int tune(const struct arguments *arguments)
 {
-    return choosing(arguments, choosing_tune);
+    return report_tuning(arguments, tuning_measure);
 }
 
 static int explain(const struct arguments *arguments)
 {
-    return choosing(arguments, choosing_explain);
+    return report_tuning(arguments, tuning_explain);
 }
 
 static int measure_loopback(const struct arguments *arguments)
@@ -246,7 +247,8 @@ int command_run(const struct arguments *arguments)
     else if (arguments->quiet)
         log_set_level(LOG_LEVEL_WARNING);
     int status = commands[arguments->command](arguments);
-    /* Output that could not be written is a failure (a full disk behind a redirection). */
+    /* The command fails if its output could not be written, as on a full disk behind a redirection.
+     */
     if (fflush(stdout) != 0 || ferror(stdout))
         return EXIT_FAILURE;
     return status;

@@ -1,6 +1,6 @@
 /*
- * Commands: what the process does once its arguments are known: run the service, check a
- * configuration, show a design, list devices, print help and manuals.
+ * The commands of the program: run the service, check a configuration, show a design, list devices,
+ * measure, print the status, help and manuals.
  *
  * Main thread.
  */
@@ -9,7 +9,7 @@
 
 #include "cli/arguments.h"
 
-/* The exit status of the process. */
+/* Runs the command and returns the exit status of the process. */
 int command_run(const struct arguments *arguments);
 
 #endif

@@ -1,4 +1,4 @@
-/* Aliases of a stream that decimates: see alias_report.h. */
+/* Aliases of a stream that decimates: see alias.h. */
 #include "report/alias.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@
 
 #define INDENT "                   "
 
-/* What is below cannot be told from rounding in float32. */
+/* Below this level an alias cannot be distinguished from rounding in float32. */
 static const double nothing_db = -150;
 
 struct worst {
@@ -73,7 +73,7 @@ int alias_report(const struct config *config, const struct config_stream *stream
         struct worst *of_filter = &worst[stream->edges[e].filter];
         const uint32_t set = filters.edges[e].taps;
         const bool array = config->filters[stream->edges[e].filter].spec.type == FILTER_FK;
-        /* Of an array's filters, one for each pair of channels, those of the middle one speak for
+        /* An array has a filter for each pair of channels; report those of the middle channel for
          * all. */
         if (measured[set] & 1u << form ||
             (array && stream->edges[e].input != stream->source.channels / 2))

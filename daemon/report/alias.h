@@ -1,8 +1,8 @@
 /*
- * What `--check` says of decimation: for every filter of a stream that decimates, what folds back
- * into the kept band, from where to where, and by how many dB.
+ * The lines of `--check` about decimation: for each filter of a stream that decimates, which
+ * frequencies fold back into the kept band, where they land, and how many dB they are attenuated.
  *
- * The main thread, before anything runs.
+ * Main thread, before anything runs.
  */
 #ifndef CONVOLVD_REPORT_ALIAS_H
 #define CONVOLVD_REPORT_ALIAS_H

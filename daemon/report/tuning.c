@@ -1,4 +1,4 @@
-/* Choosing: see choosing.h. */
+/* The tuning report: see tuning.h. */
 #include "report/tuning.h"
 
 #include <stdlib.h>
@@ -13,17 +13,16 @@
 
 enum { VARIANTS_MAX = 64, BAR = 30 };
 
-/* A stream's shape in front of an engine. */
+/* One stream on one device, and where to report on it. */
 struct subject {
     struct engine *engine;
     const struct config_stream *stream;
-    const struct choosing_options *options;
+    const struct tuning_options *options;
     const struct plan_spec *spec;
     FILE *out;
 };
 
-/* ---- printing ----------------------------------------------------------------------------------
- */
+/* ---- printing --------------------------------------------------------------------------- */
 
 static const char *candidate_name(char text[PLAN_WAY], const struct candidate *candidate)
 {
@@ -54,7 +53,7 @@ static int by_time(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* What was measured, the chosen one first. */
+/* Prints what was measured: the chosen way first, then the others from fast to slow. */
 static void print_measured(const struct subject *subject, const struct wisdom_entry *entry)
 {
     FILE *out = subject->out;
@@ -99,8 +98,7 @@ static void print_rule(const struct subject *subject)
     }
 }
 
-/* ---- a stream at a time ------------------------------------------------------------------------
- */
+/* ---- a stream at a time ----------------------------------------------------------------- */
 
 static int explain_stream(struct subject *subject, struct problem *problem)
 {
@@ -166,7 +164,8 @@ static int tune_stream(struct subject *subject, struct problem *problem)
     return error;
 }
 
-/* The devices that a stream may come to sit on, a bit for each of the list; 0: problem says why. */
+/* The devices that may compute a stream, a bit for each in the order of device_list; 0: problem
+ * says why there is none. */
 static uint32_t devices_of(const struct config *config, uint32_t index, int threads,
                            struct problem *problem)
 {
@@ -204,9 +203,9 @@ static int visit_stream(const struct config *config, struct subject *subject,
     return error;
 }
 
-/* Every stream on every device that may compute it. */
-static int each_stream(const struct config *config, const struct choosing_options *options,
-                       FILE *out, int (*visit)(struct subject *subject, struct problem *problem),
+/* Visits every stream on every device that may compute it. */
+static int each_stream(const struct config *config, const struct tuning_options *options, FILE *out,
+                       int (*visit)(struct subject *subject, struct problem *problem),
                        struct problem *problem)
 {
     struct engine_options engine_options = device_options(config, options->kernels_dir);
@@ -238,8 +237,8 @@ static int each_stream(const struct config *config, const struct choosing_option
     return error;
 }
 
-int choosing_tune(const struct config *config, const struct choosing_options *options, FILE *out,
-                  struct problem *problem)
+int tuning_measure(const struct config *config, const struct tuning_options *options, FILE *out,
+                   struct problem *problem)
 {
     if (config->device.cache_dir == NULL)
         return problem_set(
@@ -249,8 +248,8 @@ int choosing_tune(const struct config *config, const struct choosing_options *op
     return each_stream(config, options, out, tune_stream, problem);
 }
 
-int choosing_explain(const struct config *config, const struct choosing_options *options, FILE *out,
-                     struct problem *problem)
+int tuning_explain(const struct config *config, const struct tuning_options *options, FILE *out,
+                   struct problem *problem)
 {
     return each_stream(config, options, out, explain_stream, problem);
 }

@@ -37,9 +37,9 @@ taps = 201
 """
 
 
-class Choosing(unittest.TestCase):
+class Tuning(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="convolvd-choosing-")
+        self.folder = tempfile.TemporaryDirectory(prefix="convolvd-tuning-")
         self.addCleanup(self.folder.cleanup)
         self.cache = os.path.join(self.folder.name, "cache")
         os.mkdir(self.cache)

@@ -1,0 +1,26 @@
+/* The entry of the program: see cli.h. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/arguments.h"
+#include "cli/commands.h"
+#include "core/log.h"
+#include "io/sound/devices.h"
+#include "io/sound/helper.h"
+
+int cli_main(int argc, char **argv)
+{
+    struct arguments arguments;
+    struct problem problem;
+    if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
+        return sound_helper_main();
+    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)
+        sound_devices_main();
+    if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
+        log_error("%s", problem.text);
+        return EXIT_FAILURE;
+    }
+    return command_run(&arguments);
+}

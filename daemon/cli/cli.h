@@ -1,0 +1,14 @@
+/*
+ * The entry of the program: parses the command line and runs the command. The daemon also starts
+ * itself, with a hidden argument, as a helper process that talks to PortAudio, so that a crash
+ * inside a sound library does not end the daemon; the entry sorts those out first.
+ *
+ * Main thread.
+ */
+#ifndef CONVOLVD_CLI_CLI_H
+#define CONVOLVD_CLI_CLI_H
+
+/* The exit status of the process. */
+int cli_main(int argc, char **argv);
+
+#endif
