@@ -6,7 +6,7 @@
 
 enum { NO_COMMAND = -1 };
 
-struct option_row {
+struct argument_row {
     const char *name;   /* with its dashes */
     const char *letter; /* the short form, or NULL */
     const char *value;  /* what its value is called, or NULL: it has none */
@@ -22,7 +22,7 @@ struct option_row {
 #define AT(field) offsetof(struct arguments, field)
 
 /* clang-format off */
-static const struct option_row table[] = {
+static const struct argument_row table[] = {
     {"--config", "-c", "FILE", false, AT(config_path), NONE, NO_COMMAND, "-c, --config FILE",
      "Read this configuration (and conf.d/*.conf beside it). A file named without an option means the same; the default is /etc/convolvd/convolvd.conf."},
     {"--check", NULL, "FILE", true, AT(config_path), NONE, COMMAND_CHECK, "--check [FILE]",
@@ -73,7 +73,7 @@ static const struct option_row table[] = {
 enum { ROWS = sizeof table / sizeof *table };
 
 /* The row of an argument; NULL: there is none. *value is what follows "=". */
-static const struct option_row *find(const char *argument, const char **value)
+static const struct argument_row *find(const char *argument, const char **value)
 {
     const char *equals = strncmp(argument, "--", 2) == 0 ? strchr(argument, '=') : NULL;
     size_t length = equals != NULL ? (size_t)(equals - argument) : strlen(argument);
@@ -87,7 +87,7 @@ static const struct option_row *find(const char *argument, const char **value)
     return NULL;
 }
 
-static void take(struct arguments *out, const struct option_row *row, const char *value)
+static void take(struct arguments *out, const struct argument_row *row, const char *value)
 {
     if (row->text != NONE && value != NULL)
         *(const char **)(void *)((char *)out + row->text) = value;
@@ -113,7 +113,7 @@ int arguments_parse(int argc, char **argv, struct arguments *out, struct problem
             continue;
         }
         const char *value;
-        const struct option_row *row = find(argument, &value);
+        const struct argument_row *row = find(argument, &value);
         if (row == NULL)
             return problem_set(problem, ERROR_ARGUMENT, "%s: no such option; see convolvd --help",
                                argument);

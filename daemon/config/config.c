@@ -1,175 +1,17 @@
 /*
  * Configuration: files in, struct config or messages out; see config.h. This file owns the
- * memory, the messages and the order of the steps.
+ * order of the steps.
  */
 #include "config/config.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "io/recording/recording.h"
 #include "config/internal.h"
-
-/* ---- memory ------------------------------------------------------------------------------ */
-
-/* Pieces are carved from chunks and freed together. */
-struct chunk {
-    struct chunk *next;
-    size_t used, bytes;
-    _Alignas(max_align_t) unsigned char data[];
-};
-
-struct config_memory {
-    struct chunk *chunks;
-};
-
-enum { CHUNK_BYTES = 64 * 1024 };
-
-struct config_memory *config_memory_open(void)
-{
-    return calloc(1, sizeof(struct config_memory));
-}
-
-void *config_alloc(struct config_memory *memory, size_t count, size_t bytes)
-{
-    size_t align = _Alignof(max_align_t);
-    if (bytes != 0 && count > SIZE_MAX / 4 / bytes)
-        return NULL;
-    size_t wanted = (count * bytes + align - 1) / align * align;
-    wanted = wanted == 0 ? align : wanted;
-    if (memory->chunks == NULL || memory->chunks->bytes - memory->chunks->used < wanted) {
-        size_t room = wanted > CHUNK_BYTES ? wanted : CHUNK_BYTES;
-        struct chunk *chunk = calloc(1, sizeof *chunk + room);
-        if (chunk == NULL)
-            return NULL;
-        chunk->bytes = room;
-        chunk->next = memory->chunks;
-        memory->chunks = chunk;
-    }
-    void *piece = memory->chunks->data + memory->chunks->used;
-    memory->chunks->used += wanted;
-    return piece;
-}
-
-char *config_copy(struct config_memory *memory, const char *text, size_t length)
-{
-    char *copy = config_alloc(memory, length + 1, 1);
-    if (copy != NULL)
-        memcpy(copy, text, length);
-    return copy;
-}
-
-void config_memory_close(struct config_memory *memory)
-{
-    if (memory == NULL)
-        return;
-    while (memory->chunks != NULL) {
-        struct chunk *next = memory->chunks->next;
-        free(memory->chunks);
-        memory->chunks = next;
-    }
-    free(memory);
-}
-
-/* ---- messages ---------------------------------------------------------------------------- */
-
-static void __attribute__((format(printf, 4, 0)))
-add_message(struct config_errors *errors, struct config_place place, bool warning,
-            const char *format, va_list arguments)
-{
-    *(warning ? &errors->warnings : &errors->errors) += 1;
-    if (errors->count >= CONFIG_MESSAGES_MAX)
-        return;
-    if ((errors->count & (errors->count - 1)) == 0) { /* grow at powers of two */
-        size_t capacity = errors->count == 0 ? 1 : 2 * (size_t)errors->count;
-        struct config_message *grown =
-            realloc(errors->messages, capacity * sizeof *errors->messages);
-        if (grown == NULL)
-            return;
-        errors->messages = grown;
-    }
-    char text[1024];
-    vsnprintf(text, sizeof text, format, arguments);
-    struct config_message message = {
-        .file = strdup(place.file != NULL ? place.file : ""),
-        .line = place.line,
-        .warning = warning,
-        .text = strdup(text),
-    };
-    if (message.file == NULL || message.text == NULL) {
-        free(message.file);
-        free(message.text);
-        return;
-    }
-    errors->messages[errors->count++] = message;
-}
-
-void config_error(struct config_errors *errors, struct config_place place, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add_message(errors, place, false, format, arguments);
-    va_end(arguments);
-}
-
-void config_warning(struct config_errors *errors, struct config_place place, const char *format,
-                    ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    add_message(errors, place, true, format, arguments);
-    va_end(arguments);
-}
-
-/* By file in the order in which they were read, then line; an insertion sort keeps equal ones in
- * order. */
-static void sort_messages(struct config_errors *errors, const char *main_file)
-{
-    for (unsigned i = 1; i < errors->count; i++) {
-        struct config_message message = errors->messages[i];
-        unsigned k = i;
-        for (; k > 0; k--) {
-            const struct config_message *before = &errors->messages[k - 1];
-            bool message_main = strcmp(message.file, main_file) == 0;
-            bool before_main = strcmp(before->file, main_file) == 0;
-            int order = message_main != before_main ? (message_main ? -1 : 1)
-                                                    : strcmp(message.file, before->file);
-            if (order > 0 || (order == 0 && message.line >= before->line))
-                break;
-            errors->messages[k] = *before;
-        }
-        errors->messages[k] = message;
-    }
-}
-
-void config_errors_print(const struct config_errors *errors, FILE *out)
-{
-    for (unsigned i = 0; i < errors->count; i++) {
-        const struct config_message *message = &errors->messages[i];
-        fprintf(out, "%s:", message->file);
-        if (message->line > 0)
-            fprintf(out, "%u:", message->line);
-        fprintf(out, " %s: %s\n", message->warning ? "warning" : "error", message->text);
-    }
-    unsigned all = errors->errors + errors->warnings;
-    if (all > errors->count)
-        fprintf(out, "… and %u more\n", all - errors->count);
-}
-
-void config_errors_free(struct config_errors *errors)
-{
-    for (unsigned i = 0; i < errors->count; i++) {
-        free(errors->messages[i].file);
-        free(errors->messages[i].text);
-    }
-    free(errors->messages);
-    *errors = (struct config_errors){0};
-}
 
 /* ---- the world --------------------------------------------------------------------------- */
 
@@ -183,6 +25,12 @@ static const char *real_environment(const char *name)
     return getenv(name);
 }
 
+static int real_probe(const struct source_ops *driver, const struct source_options *options,
+                      struct source_facts *facts, struct problem *problem)
+{
+    return driver->probe(options, facts, problem);
+}
+
 static int real_makeable(const struct filter_spec *spec, double rate_hz, struct problem *problem)
 {
     struct taps **sets = NULL;
@@ -194,9 +42,8 @@ static int real_makeable(const struct filter_spec *spec, double rate_hz, struct 
 }
 
 static const struct config_world real_world = {
-    .probe = recording_probe,
+    .probe = real_probe,
     .readable = real_readable,
-    .recordable = recording_check,
     .makeable = real_makeable,
     .environment = real_environment,
     .variant = engine_variant_name,
@@ -222,7 +69,7 @@ const char *build_path(struct build *build, const char *path, struct config_plac
 static int path_or_environment(struct build *build, const struct raw_section *section,
                                enum schema_id id, const char *variable, const char **out)
 {
-    const struct value *value = value_of(section, id);
+    const struct option_value *value = value_of(section, id);
     const char *set = variable != NULL ? build->world->environment(variable) : NULL;
     *out = NULL;
     if (value != NULL)
@@ -246,11 +93,9 @@ static void check_directory(struct build *build, const struct raw_section *secti
 
 int build_process(struct build *build)
 {
-    static const enum log_level levels[] = {LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_NOTICE,
-                                            LOG_LEVEL_INFO, LOG_LEVEL_DEBUG};
     const struct raw_section *section = raw_find(build->raw, SECTION_DAEMON, "");
     struct config_daemon *daemon = &build->config->daemon;
-    daemon->log_level = levels[value_of(section, KEY_LOG_LEVEL)->integer];
+    daemon->log_level = (enum log_level)value_of(section, KEY_LOG_LEVEL)->integer;
     daemon->status_on_exit = value_of(section, KEY_STATUS_ON_EXIT)->integer != 0;
     daemon->drain_ns = value_of(section, KEY_DRAIN_TIMEOUT)->integer;
     if (path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "RUNTIME_DIRECTORY",
@@ -271,7 +116,7 @@ int build_process(struct build *build)
     device->device = value_of(section, KEY_DEVICE)->text;
     device->threads = (int)value_of(section, KEY_THREADS)->integer;
     device->batches = (uint32_t)value_of(section, KEY_BATCHES)->integer;
-    const struct value *depth = value_of(section, KEY_DEPTH);
+    const struct option_value *depth = value_of(section, KEY_DEPTH);
     device->depth = depth != NULL ? (uint32_t)depth->integer : 0;
     device->input_bytes = (uint64_t)value_of(section, KEY_INPUT_MEMORY)->integer;
     device->spectrum_bytes = (uint64_t)value_of(section, KEY_SPECTRUM_MEMORY)->integer;
@@ -381,7 +226,7 @@ static int finish(struct raw *raw, const char *name, const struct config_world *
             config_hashes(&build);
         }
     }
-    sort_messages(raw->errors, name);
+    config_errors_sort(raw->errors, name);
     if (status == 0 && raw->errors->errors > 0)
         status = ERROR_CONFIG;
     if (status == 0)

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "config/errors.h"
 #include "convolve/engine.h"
 #include "core/digest.h"
 #include "core/error.h"
@@ -27,35 +28,6 @@
 #include "wire/format.h"
 
 enum { CONFIG_HASH_TEXT = DIGEST_TEXT, CONFIG_CHANNELS_MAX = 1024 };
-
-/* Where something stands in the configuration, for messages. */
-struct config_place {
-    const char *file;
-    unsigned line;
-};
-
-/* ---- what was wrong ---------------------------------------------------------------------- */
-
-struct config_message {
-    char *file;
-    unsigned line; /* 0: the file as a whole */
-    bool warning;
-    char *text; /* what is wrong; what to write instead */
-};
-
-/* Start zeroed; free with config_errors_free. Sorted by file and line when config_load returns. */
-struct config_errors {
-    struct config_message *messages;
-    unsigned count;  /* of messages, at most CONFIG_MESSAGES_MAX */
-    unsigned errors; /* all that were found, kept or not */
-    unsigned warnings;
-};
-
-enum { CONFIG_MESSAGES_MAX = 1000 };
-
-/* "FILE:LINE: error: TEXT" a line. */
-void config_errors_print(const struct config_errors *errors, FILE *out);
-void config_errors_free(struct config_errors *errors);
 
 /* ---- the value --------------------------------------------------------------------------- */
 
@@ -112,8 +84,8 @@ struct config_stream {
     const char *name;
     struct config_place place;
 
-    const char *source_type; /* row of the table of sources; "stream" for a chain */
-    int upstream;            /* index of the stream whose output is the source; -1: none */
+    const struct source_ops *driver; /* of the source; NULL: a chain */
+    int upstream;                    /* index of the stream whose output is the source; -1: none */
     bool live; /* samples come whether we are ready or not (a chain: as its first stream) */
     bool loss_detectable; /* the same */
     /* Filled whole; in a chain only stream, rate, channels, format, frame_bytes. */
@@ -153,7 +125,7 @@ struct config_stream {
 struct config_sink {
     const char *name;
     struct config_place place;
-    const char *type;            /* row of the table of sinks */
+    const struct sink_ops *driver;
     uint32_t stream;             /* index into config.streams */
     struct sink_options options; /* but for most of .stream, which the running stream knows */
 };
@@ -178,13 +150,11 @@ struct config {
 
 /* What the loader asks of the world outside the text. NULL in config_load: the real one. */
 struct config_world {
-    /* Rate, channels and ring format of a recording. */
-    int (*probe)(const char *path, double *rate_hz, uint32_t *channels,
-                 struct sample_format *format, uint64_t *frames, struct problem *problem);
+    /* As driver->probe, of a source that brings its own rate, channels and format. */
+    int (*probe)(const struct source_ops *driver, const struct source_options *options,
+                 struct source_facts *facts, struct problem *problem);
     /* True when `path` can be read. */
     bool (*readable)(const char *path);
-    /* True when a recording sink with these options could be opened (rate, container, format). */
-    int (*recordable)(const struct sink_options *options, struct problem *problem);
     /* Makes a filter and frees it again: 0, or why it cannot be made. */
     int (*makeable)(const struct filter_spec *spec, double rate_hz, struct problem *problem);
     /* As getenv. */

@@ -22,7 +22,7 @@ static uint32_t count_or_zero(const struct raw_section *section, enum schema_id 
 
 static void fill_design(const struct raw_section *section, struct design_spec *design)
 {
-    design->method = value_of(section, KEY_METHOD)->integer == 0 ? DESIGN_KAISER : DESIGN_REMEZ;
+    design->method = (enum design_method)value_of(section, KEY_METHOD)->integer;
     design->cutoff_hz = number_or_zero(section, KEY_CUTOFF);
     design->low_hz = number_or_zero(section, KEY_LOW);
     design->high_hz = number_or_zero(section, KEY_HIGH);
@@ -34,14 +34,8 @@ static void fill_design(const struct raw_section *section, struct design_spec *d
 
 static void fill_replica(const struct raw_section *section, struct replica_spec *replica)
 {
-    static const enum normalise normalises[] = {NORMALISE_AMPLITUDE, NORMALISE_ENERGY,
-                                                NORMALISE_NONE};
-    static const enum replica_window windows[] = {REPLICA_WINDOW_NONE, REPLICA_WINDOW_HANN,
-                                                  REPLICA_WINDOW_TUKEY};
-    static const uint32_t barker_lengths[] = {2, 3,  4, 5,
-                                              7, 11, 13}; /* as in the schema's choices */
-    replica->normalise = normalises[value_of(section, KEY_NORMALISE)->integer];
-    replica->window = windows[value_of(section, KEY_WINDOW)->integer];
+    replica->normalise = (enum normalise)value_of(section, KEY_NORMALISE)->integer;
+    replica->window = (enum replica_window)value_of(section, KEY_WINDOW)->integer;
     if (replica->window == REPLICA_WINDOW_TUKEY)
         replica->tukey_alpha = value_of(section, KEY_TAPER)->number;
     replica->start_hz = number_or_zero(section, KEY_START);
@@ -51,9 +45,9 @@ static void fill_replica(const struct raw_section *section, struct replica_spec 
     replica->chip_rate_hz = number_or_zero(section, KEY_CHIP_RATE);
     replica->cycles_per_chip = number_or_zero(section, KEY_CYCLES);
     if (value_given(section, KEY_CODE))
-        replica->barker_length = barker_lengths[value_of(section, KEY_CODE)->integer];
+        replica->barker_length = (uint32_t)value_of(section, KEY_CODE)->integer;
     replica->golay_order = count_or_zero(section, KEY_ORDER);
-    replica->golay_b = value_of(section, KEY_PAIR)->integer == 1;
+    replica->golay_b = value_of(section, KEY_PAIR)->integer != 0;
 }
 
 static void fill_fk(const struct raw_section *section, struct fk_spec *fk)
@@ -63,7 +57,7 @@ static void fill_fk(const struct raw_section *section, struct fk_spec *fk)
     fk->velocity_high = number_or_zero(section, KEY_VELOCITY_HIGH);
     fk->low_hz = number_or_zero(section, KEY_LOW);
     fk->high_hz = number_or_zero(section, KEY_HIGH);
-    fk->reject = value_of(section, KEY_FAN)->integer == 1;
+    fk->reject = value_of(section, KEY_FAN)->integer != 0;
     fk->taper = value_of(section, KEY_TAPER)->number;
     fk->attenuation_db = number_or_zero(section, KEY_ATTENUATION);
     fk->taps = count_or_zero(section, KEY_TAPS);
@@ -96,12 +90,12 @@ static int build_filter(struct build *build, struct raw_section *section,
     if (value_of(section, KEY_INVERT)->integer != 0)
         spec->gain = -spec->gain;
     if (value_given(section, KEY_DELAY)) {
-        const struct value *delay = value_of(section, KEY_DELAY);
+        const struct option_value *delay = value_of(section, KEY_DELAY);
         *(delay->dimension == DIMENSION_TIME ? &spec->delay_s : &spec->delay_frames) =
             delay->number;
     }
     if (filter_type_is_matched(spec->type) && value_given(section, KEY_TAPER) &&
-        value_of(section, KEY_WINDOW)->integer != 2)
+        value_of(section, KEY_WINDOW)->integer != REPLICA_WINDOW_TUKEY)
         config_error(build->errors, place_of(section, KEY_TAPER),
                      "`taper` belongs to `window = tukey`; write that, or remove it");
     if (value_given(section, KEY_FILTER_PATH)) {
@@ -161,7 +155,7 @@ static bool check_nyquist(struct build *build, const struct raw_section *section
             build->errors, place_of(section, id),
             "filter %s: `%s = %s` is not below half the rate of stream %s (Nyquist: %s at %s); "
             "write a frequency below %s, or raise the stream's rate",
-            section->name, schema_keys[id].key, value_of(section, id)->text, stream->name,
+            section->name, schema_key(id)->row.key, value_of(section, id)->text, stream->name,
             quantity_print(DIMENSION_FREQUENCY, nyquist_hz, half, sizeof half),
             quantity_print(DIMENSION_FREQUENCY, stream->source.rate_hz, rate, sizeof rate), half);
         good = false;
@@ -172,12 +166,12 @@ static bool check_nyquist(struct build *build, const struct raw_section *section
 /* Where the key stands that a sentence such as "low: …" begins with, else the heading. */
 static struct config_place place_named(const struct raw_section *section, const char *sentence)
 {
-    enum schema_id first = schema_first(section->kind);
     for (unsigned i = 0; i < schema_count(section->kind); i++) {
-        const char *key = schema_keys[first + i].key;
+        const char *key = schema_at(section->kind, i)->row.key;
+        const struct raw_setting *setting = &section->settings[i];
         size_t length = strlen(key);
         if (strncmp(sentence, key, length) == 0 && sentence[length] == ':')
-            return place_of(section, (enum schema_id)(first + i));
+            return setting->given != GIVEN_NOT ? setting->place : section->place;
     }
     return section->place;
 }
@@ -190,6 +184,17 @@ static bool stream_uses(const struct config_stream *stream, uint32_t filter)
     return false;
 }
 
+const char *filter_named(enum schema_id way, const struct option_value *value,
+                         char name[OPTION_NAME_BYTES])
+{
+    struct schema_route route;
+    if (way != KEY_ROUTE)
+        return value->text;
+    schema_route(value, &route);
+    memcpy(name, route.filter, OPTION_NAME_BYTES);
+    return name;
+}
+
 /* Whether a stream that has other errors, and so no edges, names the filter. */
 static bool section_names(const struct raw_section *section, const char *filter)
 {
@@ -197,8 +202,8 @@ static bool section_names(const struct raw_section *section, const char *filter)
     for (int way = 0; way < 3; way++) {
         const struct raw_setting *setting = raw_setting_of(section, ways[way]);
         for (unsigned i = 0; setting->given == GIVEN_SET && i < setting->value_count; i++) {
-            const struct value *value = &setting->values[i];
-            if (strcmp(ways[way] == KEY_ROUTE ? value->name : value->text, filter) == 0)
+            char name[OPTION_NAME_BYTES];
+            if (strcmp(filter_named(ways[way], &setting->values[i], name), filter) == 0)
                 return true;
         }
     }

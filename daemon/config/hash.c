@@ -14,12 +14,11 @@
 
 static void hash_section(struct sha256_ctx *sha, const struct raw_section *section)
 {
-    enum schema_id first = schema_first(section->kind);
     digest_text(sha, schema_sections[section->kind].word);
     digest_text(sha, section->name);
     for (unsigned i = 0; i < schema_count(section->kind); i++)
         for (unsigned k = 0; k < section->settings[i].count; k++) {
-            digest_text(sha, schema_keys[first + i].key);
+            digest_text(sha, schema_at(section->kind, i)->row.key);
             digest_text(sha, section->settings[i].items[k].text);
         }
 }
@@ -53,7 +52,7 @@ static void hash_filter(struct sha256_ctx *sha, const struct build *build, uint3
 {
     const struct raw_section *section = build->filter_sections[filter];
     hash_section(sha, section);
-    const struct value *path = value_of(section, KEY_FILTER_PATH);
+    const struct option_value *path = value_of(section, KEY_FILTER_PATH);
     if (path != NULL && value_given(section, KEY_FILTER_PATH)) {
         struct build *memory = (struct build *)build; /* build_path only allocates */
         const char *full = build_path(memory, path->text, place_of(section, KEY_FILTER_PATH));
@@ -64,31 +63,49 @@ static void hash_filter(struct sha256_ctx *sha, const struct build *build, uint3
     }
 }
 
-/* A sink's paths are as they were resolved: they may come from [daemon] or the environment. */
+/* A driver's paths are as they were resolved: they may come from [daemon] or the environment. */
+static void hash_paths(struct sha256_ctx *sha, const struct option_row *rows, unsigned count,
+                       const void *own)
+{
+    for (unsigned i = 0; i < count; i++)
+        if (rows[i].type == OPTION_PATH)
+            hash_optional(sha, *(const char *const *)((const char *)own + rows[i].offset));
+}
+
+static void hash_source(struct sha256_ctx *sha, const struct build *build, uint32_t index)
+{
+    const struct config_stream *stream = &build->streams[index];
+    hash_section(sha, raw_find(build->raw, SECTION_STREAM, stream->name));
+    if (stream->driver != NULL)
+        hash_paths(sha, stream->driver->options, stream->driver->option_count, stream->source.own);
+}
+
+/* Whether two ends share one device, as the directions of a duplex card: a change of one concerns
+ * the other. */
+static bool shares(const struct config_stream *stream, const struct config_sink *sink)
+{
+    return sink->options.own != NULL && sink->options.own == stream->source.own;
+}
+
 static void hash_sinks(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
 {
     for (uint32_t i = 0; i < build->config->sink_count; i++) {
         const struct config_sink *sink = &build->sinks[i];
-        /* Both ends of a duplex card are opened as one: a change of one concerns the other. */
-        const struct sound_options *sound = build->streams[stream].source.sound;
-        bool shares = sound != NULL && sink->options.sound == sound;
-        if (sink->stream != stream && !shares)
+        if (sink->stream != stream && !shares(&build->streams[stream], sink))
             continue;
         hash_section(sha, raw_find(build->raw, SECTION_SINK, sink->name));
-        hash_optional(sha, sink->options.path);
-        hash_optional(sha, sink->options.sdp_path);
+        if (sink->options.own != NULL)
+            hash_paths(sha, sink->driver->options, sink->driver->option_count, sink->options.own);
     }
 }
 
-/* The streams whose duplex cards this stream's sinks play on. */
+/* The streams that capture from the cards which this stream's sinks play on. */
 static void hash_captures(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
 {
     for (uint32_t i = 0; i < build->config->sink_count; i++) {
         const struct config_sink *sink = &build->sinks[i];
-        if (sink->stream != stream || sink->options.sound == NULL)
-            continue;
-        for (uint32_t s = 0; s < build->config->stream_count; s++)
-            if (build->streams[s].source.sound == sink->options.sound)
+        for (uint32_t s = 0; sink->stream == stream && s < build->config->stream_count; s++)
+            if (shares(&build->streams[s], sink))
                 hash_section(sha, raw_find(build->raw, SECTION_STREAM, build->streams[s].name));
     }
 }
@@ -109,8 +126,7 @@ static void hash_stream(const struct build *build, uint32_t index)
     struct config_stream *stream = &build->streams[index];
     struct sha256_ctx sha;
     sha256_init(&sha);
-    hash_section(&sha, raw_find(build->raw, SECTION_STREAM, stream->name));
-    hash_optional(&sha, stream->source.path);
+    hash_source(&sha, build, index);
     if (stream->upstream >= 0)
         digest_text(&sha, build->streams[stream->upstream].hash);
     for (uint32_t f = 0; f < build->config->filter_count; f++) {

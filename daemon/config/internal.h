@@ -4,6 +4,7 @@
  *     config/read.c    text → raw sections (tokens, headings, repeated keys)
  *     config/values.c  raw settings → typed values, each against its schema row
  *     config/stream.c, config/filter.c, config/sink.c   values → struct config
+ *     config/drivers.c what io's drivers say of their options, into struct config and messages
  *     config/hash.c    what names it, and what tells a reload which streams have changed
  *     config.c         the order of it all, files, messages
  *
@@ -13,6 +14,7 @@
 #define CONVOLVD_CONFIG_INTERNAL_H
 
 #include "config/config.h"
+#include "config/memory.h"
 #include "config/schema.h"
 
 enum {
@@ -22,22 +24,6 @@ enum {
     CONFIG_ITEMS_MAX = 16384,   /* values of one key */
     CONFIG_EDGES_MAX = 1 << 18, /* over all streams */
 };
-
-/* ---- memory ------------------------------------------------------------------------------ */
-
-struct config_memory;
-struct config_memory *config_memory_open(void);
-/* Zeroed; NULL when there is none (also for absurd sizes). */
-void *config_alloc(struct config_memory *memory, size_t count, size_t bytes);
-char *config_copy(struct config_memory *memory, const char *text, size_t length);
-void config_memory_close(struct config_memory *memory);
-
-/* ---- messages ---------------------------------------------------------------------------- */
-
-void config_error(struct config_errors *errors, struct config_place place, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-void config_warning(struct config_errors *errors, struct config_place place, const char *format,
-                    ...) __attribute__((format(printf, 3, 4)));
 
 /* ---- what was read ----------------------------------------------------------------------- */
 
@@ -60,9 +46,9 @@ struct raw_setting {
     unsigned file;             /* which file set it last */
     /* config_values: */
     enum given given;
-    struct value *values; /* [value_count]; lists are split */
+    struct option_value *values; /* [value_count]; lists are split */
     unsigned value_count;
-    struct value fallback; /* of the schema, when it has one */
+    struct option_value fallback; /* of the schema, when it has one */
     bool has_fallback;
 };
 
@@ -72,8 +58,8 @@ struct raw_section {
     struct config_place place;
     unsigned file;
     struct raw_setting *settings; /* [schema rows of the section], see raw_setting_of */
-    int type;    /* index of its source kind, filter type or sink type; -1: unknown */
-    bool broken; /* something needed is missing or bad: reported already */
+    int type;                     /* index of its type, as schema_type_name; -1: unknown */
+    bool broken;                  /* something needed is missing or bad: reported already */
 };
 
 struct raw {
@@ -93,9 +79,8 @@ struct raw_section *raw_find(const struct raw *raw, enum section_kind kind, cons
 /* `id` must belong to the section's kind. */
 struct raw_setting *raw_setting_of(const struct raw_section *section, enum schema_id id);
 
-/* First row of a section and how many it has. */
-enum schema_id schema_first(enum section_kind kind);
-unsigned schema_count(enum section_kind kind);
+/* The same for any row of the section's kind. */
+struct raw_setting *raw_setting_at(const struct raw_section *section, const struct schema_key *key);
 
 /* ---- values ------------------------------------------------------------------------------ */
 
@@ -103,8 +88,10 @@ unsigned schema_count(enum section_kind kind);
  * or does not apply. 0 or ERROR_MEMORY. */
 int values_parse(struct raw *raw);
 
-/* The (first) value: as written, else the schema's default, else NULL. */
-const struct value *value_of(const struct raw_section *section, enum schema_id id);
+/* The (first) value of a setting: as written, else the schema's default, else NULL. */
+const struct option_value *setting_value(const struct raw_setting *setting);
+/* The same by key. The (first) value: as written, else the schema's default, else NULL. */
+const struct option_value *value_of(const struct raw_section *section, enum schema_id id);
 bool value_given(const struct raw_section *section, enum schema_id id);
 /* Where the key stands, else the section's heading. */
 struct config_place place_of(const struct raw_section *section, enum schema_id id);
@@ -129,26 +116,42 @@ struct build {
 /* Each: 0 or ERROR_MEMORY; what is wrong goes to build->errors. */
 int build_process(struct build *build); /* [daemon], [device] */
 int build_osc(struct build *build);     /* after streams and sinks */
-/* Whether there is an OSC server: [osc] is written, or a stream or sink of that type. */
+/* Whether there is an OSC server: [osc] is written, or a driver needs it. */
 bool concerns_osc(const struct build *build);
 int build_filters(struct build *build);
 int build_streams(struct build *build);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
-/* Sound cards: of a stream, of a sink (the stream is built), of those that belong together. */
-int build_sound_source(struct build *build, struct config_stream *stream,
-                       struct raw_section *section);
-int build_sound_sink(struct build *build, const struct raw_section *section,
-                     const struct config_stream *stream, struct sink_options *options);
-void check_sound_pairs(struct build *build);
+/* The options of a section's driver (drivers.c): */
+/* Fills the driver's own structure, also of a section with errors: bad values stay zero. Rows that
+ * all drivers have go to `common`. 0 or ERROR_MEMORY. */
+int driver_fill(struct build *build, const struct raw_section *section,
+                const struct option_row *rows, unsigned count, size_t own_bytes, void *common,
+                void **own);
+/* What a driver's checks report through; stays until the configuration is built. False: no memory.
+ */
+bool driver_check(struct build *build, struct raw_section *section, struct option_check *check);
+struct daemon_facts driver_facts(const struct build *build);
+struct stream_facts driver_stream_facts(const struct build *build,
+                                        const struct config_stream *stream);
+/* After all sections are built: each driver's checks against the others. */
+int driver_check_all(struct build *build);
+
 /* Last, when nothing was wrong. Puts raw->sections in order. */
 void config_hashes(struct build *build);
 
 /* config/results.c: sets each stream's `results`. */
 void config_results(struct build *build);
 
+/* The stream that a chain's section reads; NULL: it is no chain. */
+const char *upstream_name(const struct raw_section *section);
+
 /* Reports the filters that nobody defined, for a stream that is broken otherwise. */
 void resolve_filters(struct build *build, const struct raw_section *section);
+
+/* The filter that one value of `filter`, `bank` or `route` names; `name` is room for it. */
+const char *filter_named(enum schema_id way, const struct option_value *value,
+                         char name[OPTION_NAME_BYTES]);
 
 /* Filters against the rates of the streams that use them. */
 void check_filters(struct build *build);
@@ -160,17 +163,5 @@ const char *build_path(struct build *build, const char *path, struct config_plac
  * names. */
 void report_unknown(struct build *build, struct config_place place, const struct raw_section *user,
                     enum section_kind kind, const char *name);
-
-/* Payload types that RFC 3551 gives another meaning. */
-void check_payload_type(struct build *build, struct raw_section *section, enum schema_id id,
-                        const struct sample_format *format, double rate_hz, uint32_t channels);
-
-/* Two addresses name one host, as far as text shows; with any_covers, "every own address" covers
- * all. */
-bool same_host(const struct value *a, const struct value *b, bool any_covers);
-
-/* The value of an amplitude in `unit`; reports and returns false when units do not fit. */
-bool amplitude_in(struct build *build, const struct schema_key *key, const struct value *value,
-                  struct config_place place, const char *unit, double *out);
 
 #endif

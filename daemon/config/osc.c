@@ -22,7 +22,7 @@ static int build_networks(struct build *build, const struct raw_section *section
             config_error(build->errors, setting->place,
                          "`%s = %s` is no address and no network; write 192.0.2.7, 10.0.0.0/8, "
                          "2001:db8::/32 or any",
-                         schema_keys[id].key, texts[i]);
+                         schema_key(id)->row.key, texts[i]);
     }
     *out = texts;
     *count = setting->value_count;
@@ -32,10 +32,14 @@ static int build_networks(struct build *build, const struct raw_section *section
 bool concerns_osc(const struct build *build)
 {
     bool used = raw_find(build->raw, SECTION_OSC, "")->place.line > 0;
-    for (uint32_t i = 0; i < build->config->stream_count; i++)
-        used = used || build->stream_sections[i]->type == SOURCE_OSC;
-    for (uint32_t i = 0; i < build->config->sink_count; i++)
-        used = used || build->sink_sections[i]->type == SINK_OSC;
+    for (uint32_t i = 0; i < build->config->stream_count; i++) {
+        const struct source_ops *driver = source_at(build->stream_sections[i]->type);
+        used = used || (driver != NULL && driver->osc_server);
+    }
+    for (uint32_t i = 0; i < build->config->sink_count; i++) {
+        const struct sink_ops *driver = sink_at(build->sink_sections[i]->type);
+        used = used || (driver != NULL && driver->osc_server);
+    }
     return used;
 }
 
@@ -43,7 +47,7 @@ int build_osc(struct build *build)
 {
     const struct raw_section *section = raw_find(build->raw, SECTION_OSC, "");
     struct config_osc *osc = &build->config->osc;
-    const struct value *tcp = value_of(section, KEY_OSC_TCP_ADDRESS);
+    const struct option_value *tcp = value_of(section, KEY_OSC_TCP_ADDRESS);
     osc->used = concerns_osc(build);
     osc->address = value_of(section, KEY_OSC_ADDRESS)->text;
     osc->tcp_address = tcp != NULL ? tcp->text : NULL;

@@ -23,12 +23,11 @@ static int resolve_filter(struct build *build, const struct raw_section *section
 void resolve_filters(struct build *build, const struct raw_section *section)
 {
     static const enum schema_id ways[] = {KEY_FILTER, KEY_BANK, KEY_ROUTE};
+    char name[OPTION_NAME_BYTES];
     for (int way = 0; way < 3; way++) {
         const struct raw_setting *setting = raw_setting_of(section, ways[way]);
         for (unsigned i = 0; setting->given == GIVEN_SET && i < setting->value_count; i++)
-            resolve_filter(build, section,
-                           ways[way] == KEY_ROUTE ? setting->values[i].name
-                                                  : setting->values[i].text,
+            resolve_filter(build, section, filter_named(ways[way], &setting->values[i], name),
                            ways[way] == KEY_ROUTE ? setting->items[i].place : setting->place);
     }
 }
@@ -130,25 +129,26 @@ static int edges_of_routes(struct build *build, struct config_stream *stream,
     int status = 0;
     *outputs = 0;
     for (unsigned i = 0; i < setting->value_count; i++) {
-        const struct value *route = &setting->values[i];
+        struct schema_route route;
+        schema_route(&setting->values[i], &route);
         struct config_place place = setting->items[i].place;
-        int filter = resolve_filter(build, section, route->name, place);
-        if (route->input > stream->source.channels) {
+        int filter = resolve_filter(build, section, route.filter, place);
+        if (route.input > stream->source.channels) {
             config_error(build->errors, place,
                          "`route = %s` reads channel %u, but stream %s has %u; write 1 … %u",
-                         route->text, route->input, stream->name, stream->source.channels,
-                         stream->source.channels);
+                         setting->values[i].text, route.input, stream->name,
+                         stream->source.channels, stream->source.channels);
             status = ERROR_CONFIG;
         }
         if (filter < 0 || refuse_array(build, filter, "route", place) != 0)
             status = ERROR_CONFIG;
         else
-            edges[i] = (struct config_edge){.input = (uint16_t)(route->input - 1),
-                                            .output = (uint16_t)(route->output - 1),
+            edges[i] = (struct config_edge){.input = (uint16_t)(route.input - 1),
+                                            .output = (uint16_t)(route.output - 1),
                                             .filter = (uint16_t)filter,
-                                            .gain = (float)route->gain};
-        fed[route->output] = true;
-        *outputs = route->output > *outputs ? route->output : *outputs;
+                                            .gain = (float)route.gain};
+        fed[route.output] = true;
+        *outputs = route.output > *outputs ? route.output : *outputs;
     }
     for (uint32_t o = 1; o <= *outputs; o++)
         if (!fed[o]) {
@@ -177,8 +177,8 @@ static int build_edges(struct build *build, struct config_stream *stream,
         if (way >= 0) {
             config_error(build->errors, setting->place,
                          "stream %s has both `%s` (line %u) and `%s`; write one of them",
-                         stream->name, schema_keys[ways[way]].key,
-                         place_of(section, ways[way]).line, schema_keys[ways[i]].key);
+                         stream->name, schema_key(ways[way])->row.key,
+                         place_of(section, ways[way]).line, schema_key(ways[i])->row.key);
             return ERROR_CONFIG;
         }
         way = i;
@@ -242,7 +242,6 @@ static bool output_is_real(const struct build *build, const struct config_stream
 static int build_forms(struct build *build, struct config_stream *stream,
                        struct raw_section *section)
 {
-    static const enum output_form forms[] = {OUTPUT_REAL, OUTPUT_COMPLEX, OUTPUT_ENVELOPE};
     const struct raw_setting *setting = raw_setting_of(section, KEY_OUTPUT);
     bool given = setting->given == GIVEN_SET;
     if (given && setting->value_count != 1 && setting->value_count != stream->output_count) {
@@ -256,10 +255,10 @@ static int build_forms(struct build *build, struct config_stream *stream,
         return ERROR_MEMORY;
     bool warned = false;
     for (uint32_t o = 0; o < stream->output_count; o++) {
-        const struct value *value = !given                      ? &setting->fallback
-                                    : setting->value_count == 1 ? &setting->values[0]
-                                                                : &setting->values[o];
-        outputs[o] = forms[value->integer];
+        const struct option_value *value = !given                      ? &setting->fallback
+                                           : setting->value_count == 1 ? &setting->values[0]
+                                                                       : &setting->values[o];
+        outputs[o] = (enum output_form)value->integer;
         stream->output_floats += outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
         if (outputs[o] != OUTPUT_REAL && !warned && output_is_real(build, stream, o)) {
             config_warning(

@@ -22,26 +22,15 @@ enum { QUOTE = 60 };
 
 /* ---- the schema's rows of a section ------------------------------------------------------ */
 
-enum schema_id schema_first(enum section_kind kind)
+struct raw_setting *raw_setting_at(const struct raw_section *section, const struct schema_key *key)
 {
-    int id = 0;
-    while (schema_keys[id].section != kind)
-        id++;
-    return (enum schema_id)id;
-}
-
-unsigned schema_count(enum section_kind kind)
-{
-    unsigned count = 0;
-    for (int id = 0; id < KEYS; id++)
-        count += schema_keys[id].section == kind;
-    return count;
+    assert(key->section == section->kind);
+    return &section->settings[key->slot];
 }
 
 struct raw_setting *raw_setting_of(const struct raw_section *section, enum schema_id id)
 {
-    assert(schema_keys[id].section == section->kind);
-    return &section->settings[id - schema_first(section->kind)];
+    return raw_setting_at(section, schema_key(id));
 }
 
 struct raw_section *raw_find(const struct raw *raw, enum section_kind kind, const char *name)
@@ -199,7 +188,7 @@ static struct raw_section *section_add(struct reader *reader, enum section_kind 
 static void section_enter(struct reader *reader, enum section_kind kind, const char *name,
                           size_t name_length)
 {
-    char key[NAME_BYTES];
+    char key[OPTION_NAME_BYTES];
     snprintf(key, sizeof key, "%.*s", (int)name_length, name);
     const char *word = schema_sections[kind].word;
     struct raw_section *known = raw_find(reader->raw, kind, key);
@@ -243,27 +232,27 @@ static void heading(struct reader *reader)
         const struct schema_section *row = &schema_sections[kind];
         if (strlen(row->word) != word_length || strncmp(row->word, word, word_length) != 0)
             continue;
-        char copy[NAME_BYTES + 1];
+        char copy[OPTION_NAME_BYTES + 1];
         snprintf(copy, sizeof copy, "%.*s",
-                 name_length < NAME_BYTES ? (int)name_length : NAME_BYTES, name);
+                 name_length < OPTION_NAME_BYTES ? (int)name_length : OPTION_NAME_BYTES, name);
         if (!row->named && name_length > 0)
             config_error(errors, place, "[%s] takes no name; write [%s]", row->word, row->word);
         else if (row->named && name_length == 0)
             config_error(errors, place, "[%s] needs a name; write [%s NAME]", row->word, row->word);
-        else if (row->named && !schema_name_valid(copy))
+        else if (row->named && !option_name_valid(copy))
             config_error(
                 errors, place,
                 "`%.*s` is not a name; write up to %d letters, digits, _ - and . after [%s", QUOTE,
-                copy, NAME_BYTES - 1, row->word);
+                copy, OPTION_NAME_BYTES - 1, row->word);
         else
             section_enter(reader, (enum section_kind)kind, name, name_length);
         return;
     }
-    char unknown[NAME_BYTES];
+    char unknown[OPTION_NAME_BYTES];
     snprintf(unknown, sizeof unknown, "%.*s",
-             word_length < NAME_BYTES ? (int)word_length : NAME_BYTES - 1, word);
+             word_length < OPTION_NAME_BYTES ? (int)word_length : OPTION_NAME_BYTES - 1, word);
     for (int kind = 0; kind < SECTIONS; kind++)
-        if (schema_distance(unknown, schema_sections[kind].word) <= 2) {
+        if (option_distance(unknown, schema_sections[kind].word) <= 2) {
             config_error(errors, place, "[%s] is not a section; write [%s%s]", unknown,
                          schema_sections[kind].word, schema_sections[kind].named ? " NAME" : "");
             return;
@@ -312,6 +301,16 @@ static bool item_add(struct reader *reader, struct raw_setting *setting, const c
     return true;
 }
 
+/* The key of a section that is the same but for letters' case and '_', '-' and ' '. */
+static const struct schema_key *same_key(enum section_kind section, const char *name)
+{
+    const struct schema_key *key = NULL;
+    for (unsigned slot = 0; (key = schema_at(section, slot)) != NULL; slot++)
+        if (option_distance(name, key->row.key) == 0)
+            return key;
+    return NULL;
+}
+
 static void unknown_key(struct reader *reader, const char *name)
 {
     struct config_errors *errors = reader->raw->errors;
@@ -319,19 +318,20 @@ static void unknown_key(struct reader *reader, const char *name)
     enum section_kind kind = reader->section->kind;
     const char *word = schema_sections[kind].word;
     const struct schema_key *nearest = schema_nearest(kind, name);
-    unsigned distance = nearest != NULL ? schema_distance(name, nearest->key) : UINT_MAX;
+    unsigned distance = nearest != NULL ? option_distance(name, nearest->row.key) : UINT_MAX;
     /* A key of another section is a better guess than a word that only looks alike. */
-    for (int id = 0; id < KEYS && distance > 1; id++)
-        if (schema_distance(name, schema_keys[id].key) == 0) {
-            const struct schema_section *other = &schema_sections[schema_keys[id].section];
-            config_error(errors, place,
-                         "`%.*s` is not a key of [%s]; write `%s` into a [%s%s] section", QUOTE,
-                         name, word, schema_keys[id].key, other->word, other->named ? " NAME" : "");
-            return;
-        }
+    for (int other = 0; other < SECTIONS && distance > 1; other++) {
+        const struct schema_key *key = same_key((enum section_kind)other, name);
+        if (key == NULL)
+            continue;
+        const struct schema_section *section = &schema_sections[other];
+        config_error(errors, place, "`%.*s` is not a key of [%s]; write `%s` into a [%s%s] section",
+                     QUOTE, name, word, key->row.key, section->word, section->named ? " NAME" : "");
+        return;
+    }
     if (nearest != NULL) {
         config_error(errors, place, "`%.*s` is not a key of [%s]; write `%s`", QUOTE, name, word,
-                     nearest->key);
+                     nearest->row.key);
         return;
     }
     config_error(
@@ -368,14 +368,13 @@ static void store(struct reader *reader, const char *name, const char *value)
         unknown_key(reader, name);
         return;
     }
-    struct raw_setting *setting =
-        raw_setting_of(reader->section, (enum schema_id)(key - schema_keys));
+    struct raw_setting *setting = raw_setting_at(reader->section, key);
     bool first = setting->count == 0 || setting->file != reader->file_index;
     if (value[0] == '\0') {
         setting->count = 0;
         return;
     }
-    if (!first && key->list != LIST_LINES) {
+    if (!first && key->row.list != LIST_LINES) {
         config_error(errors, place, "`%s` was given in line %u already; remove one of them", name,
                      setting->place.line);
         return;

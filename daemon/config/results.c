@@ -30,10 +30,9 @@ static struct result_format results_of(const struct build *build, uint32_t strea
         const struct config_sink *sink = &build->sinks[i];
         if (sink->stream != stream || sink->options.raw)
             continue;
-        const struct sink_ops *ops = sink_find(sink->type);
-        if (ops == NULL || ops->wire == NULL)
+        if (sink->driver->wire == NULL)
             return floats;
-        const struct result_format wire = ops->wire(&sink->options);
+        const struct result_format wire = sink->driver->wire(&sink->options);
         if (any && !result_format_equal(&wire, &wanted))
             return floats;
         wanted = wire;

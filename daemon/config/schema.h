@@ -1,10 +1,12 @@
 /*
- * The schema of the configuration: one table row for every key: section, type, unit, range,
- * default, where it applies, and the sentence that says what it means. The parser, `--check`,
- * `--help-config`, both manual pages and the tests all read this table; nothing else knows a
+ * The schema of the configuration: one row for every key of every section: type, range, default,
+ * the types of section it applies to, and the sentence that says what it means. The parser,
+ * `--check`, `--help-config`, both manual pages and the tests all read it; nothing else knows a
  * key's range or default.
  *
- * Immutable tables and pure functions; any thread.
+ * The rows are the configuration's own (schema_rows.c) and those of the drivers in io's two tables.
+ * A key that several drivers have appears once, with the drivers it applies to. The schema is made
+ * at the first call and immutable from then on; pure functions, any thread.
  */
 #ifndef CONVOLVD_CONFIG_SCHEMA_H
 #define CONVOLVD_CONFIG_SCHEMA_H
@@ -13,8 +15,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/error.h"
-#include "core/quantity.h"
+#include "core/option.h"
 #include "wire/format.h"
 
 enum section_kind {
@@ -37,87 +38,20 @@ struct schema_section {
 
 extern const struct schema_section schema_sections[SECTIONS];
 
-/* The kinds of source and sink, in the order of the bits of schema_key.applies; filters use enum
- * filter_type. */
-enum source_kind {
-    SOURCE_RTP,
-    SOURCE_UDP,
-    SOURCE_UDP_SEQ,
-    SOURCE_FILE,
-    SOURCE_GENERATOR,
-    SOURCE_OSC,
-    SOURCE_PORTAUDIO,
-    SOURCE_STREAM,
-    SOURCE_KINDS,
-};
-
-enum sink_kind { SINK_RTP, SINK_RECORDING, SINK_OSC, SINK_PORTAUDIO, SINK_KINDS };
-
-const char *source_kind_name(int kind); /* NULL past the end */
-const char *sink_kind_name(int kind);
-
 /* Name of type `index` of a section (source, filter type, sink type); NULL past the end. */
 const char *schema_type_name(enum section_kind section, int index);
 
-/*  name, dimension, what a user calls it */
-#define VALUE_TYPE_TABLE(X)                                                                        \
-    X(TEXT, NUMBER, "text")                                                                        \
-    X(PATH, NUMBER, "path")                                                                        \
-    X(NAME, NUMBER, "name")                                                                        \
-    X(ADDRESS, NUMBER, "host:port")                                                                \
-    X(CHOICE, NUMBER, "choice")                                                                    \
-    X(BOOLEAN, NUMBER, "yes or no")                                                                \
-    X(FORMAT, NUMBER, "sample format")                                                             \
-    X(SSRC, NUMBER, "32-bit number")                                                               \
-    X(SOURCE, NUMBER, "source")                                                                    \
-    X(ROUTE, NUMBER, "IN -> FILTER [GAIN] -> OUT")                                                 \
-    X(COUNT, NUMBER, "number")                                                                     \
-    X(NUMBER, NUMBER, "number")                                                                    \
-    X(FREQUENCY, FREQUENCY, "frequency")                                                           \
-    X(TIME, TIME, "time")                                                                          \
-    X(MEMORY, MEMORY, "size")                                                                      \
-    X(DECIBEL, DECIBEL, "dB")                                                                      \
-    X(RATIO, RATIO, "percentage")                                                                  \
-    X(ANGLE, ANGLE, "angle")                                                                       \
-    X(LENGTH, LENGTH, "length")                                                                    \
-    X(VELOCITY, VELOCITY, "velocity")                                                              \
-    X(AMPLITUDE, AMPLITUDE, "amplitude")                                                           \
-    X(SPAN, FRAMES, "frames or time")  /* whole frames; or a time, in integer ns */                \
-    X(DELAY, FRAMES, "frames or time") /* frames may have a fraction */                            \
-    X(ROTATION, TIME, "time or size")
-
-enum value_type {
-#define X(name, dimension, words) VALUE_##name,
-    VALUE_TYPE_TABLE(X)
-#undef X
-        VALUE_TYPES,
-};
-
-const char *value_type_words(enum value_type type);
-
-enum list_kind {
-    LIST_NONE,    /* one value */
-    LIST_CHANNEL, /* comma list: one for all channels, or one per channel */
-    LIST_COMMA,   /* comma list of any length */
-    LIST_LINES,   /* the key is repeated, one value a line */
-};
-
+/* The types of a section are the drivers of a stream or sink in the order of io's tables, and the
+ * filter types; the last type of a stream is the chain, which is no driver. */
 struct schema_key {
-    const char *key;
+    struct option_row row;
     enum section_kind section;
-    enum value_type type;
-    enum list_kind list;
-    uint32_t applies;           /* bits of the section's types; 0: all */
-    uint32_t required;          /* bits of the types that need it */
-    double minimum, maximum;    /* in the base unit, inclusive */
-    bool above_minimum;         /* the minimum itself is not allowed */
-    const char *fallback;       /* the default, as one would write it; NULL: none */
-    const char *fallback_words; /* said where `fallback` is NULL and the default follows a rule */
-    const char *choices;        /* "a|b|c" */
-    const char *sentence;
+    unsigned slot;     /* its number within the section */
+    uint32_t applies;  /* bits of the section's types; 0: all */
+    uint32_t required; /* bits of the types that need it */
 };
 
-/* Index of every row of schema_keys; the rows of a section stand together. */
+/* The rows of the configuration itself; those of a section stand together. */
 enum schema_id {
     /* [daemon] */
     KEY_LOG_LEVEL,
@@ -139,23 +73,6 @@ enum schema_id {
     KEY_BATCH_MEMORY,
     /* [stream] */
     KEY_SOURCE,
-    KEY_ADDRESS,
-    KEY_INTERFACE,
-    KEY_ALLOW,
-    KEY_PAYLOAD_TYPE,
-    KEY_SSRC,
-    KEY_MODE,
-    KEY_SEQUENCE_ORDER,
-    KEY_PATH,
-    KEY_PACE,
-    KEY_LOOP,
-    KEY_CARD,
-    KEY_HOST_API,
-    KEY_CHANNEL_MAP,
-    KEY_DEVICE_PERIOD,
-    KEY_DUPLEX,
-    KEY_ROUND_TRIP,
-    KEY_ALLOW_CONVERSION,
     KEY_RATE,
     KEY_CHANNELS,
     KEY_FORMAT,
@@ -167,17 +84,10 @@ enum schema_id {
     KEY_UNIT,
     KEY_BLOCK,
     KEY_BATCH_BLOCKS,
-    KEY_REORDER,
-    KEY_MAX_GAP,
-    KEY_MAX_DROPOUT,
-    KEY_MAX_MISORDER,
     KEY_IDLE_FLUSH,
     KEY_LATENCY,
     KEY_DEADLINE,
     KEY_BUFFER,
-    KEY_RECEIVE_BUFFER,
-    KEY_RECEIVE,
-    KEY_WORK,
     KEY_FILTER,
     KEY_BANK,
     KEY_ROUTE,
@@ -188,22 +98,6 @@ enum schema_id {
     KEY_STREAM_DEVICE,
     KEY_VARIANT,
     KEY_FFT,
-    KEY_WAVEFORM,
-    KEY_AMPLITUDE,
-    KEY_FREQUENCY,
-    KEY_FREQUENCY_END,
-    KEY_LENGTH,
-    KEY_PERIOD,
-    KEY_PHASE,
-    KEY_CHANNEL_PHASE,
-    KEY_CHANNEL_DELAY,
-    KEY_DC,
-    KEY_NOISE,
-    KEY_SEED,
-    KEY_ARRIVALS,
-    KEY_RISE,
-    KEY_DECAY,
-    KEY_DURATION,
     /* [filter] */
     KEY_TYPE,
     KEY_METHOD,
@@ -241,30 +135,6 @@ enum schema_id {
     KEY_SINK_STREAM,
     KEY_SINK_FORMAT,
     KEY_SINK_FULL_SCALE,
-    KEY_SINK_ADDRESS,
-    KEY_SINK_INTERFACE,
-    KEY_SINK_PAYLOAD_TYPE,
-    KEY_SINK_SSRC,
-    KEY_TTL,
-    KEY_MTU,
-    KEY_SDP,
-    KEY_SEND_BUFFER,
-    KEY_SINK_PATH,
-    KEY_CONTAINER,
-    KEY_RECORD,
-    KEY_ROTATE,
-    KEY_KEEP,
-    KEY_MIN_FREE,
-    KEY_FLUSH,
-    KEY_QUEUE,
-    KEY_SINK_CARD,
-    KEY_SINK_HOST_API,
-    KEY_SINK_CHANNEL_MAP,
-    KEY_SINK_DEVICE_PERIOD,
-    KEY_SINK_LATENCY,
-    KEY_SINK_DUPLEX,
-    KEY_SINK_RESAMPLE,
-    KEY_SINK_ALLOW_CONVERSION,
     /* [osc] */
     KEY_OSC_ADDRESS,
     KEY_OSC_TCP_ADDRESS,
@@ -276,48 +146,32 @@ enum schema_id {
     KEYS,
 };
 
-extern const struct schema_key schema_keys[KEYS];
+/* A row of the configuration itself. */
+const struct schema_key *schema_key(enum schema_id id);
 
-/* One value of a key, typed. Which fields count depends on the type. */
-struct value {
-    double
-        number; /* base unit: Hz, s, bytes, dB, 1, degrees, m, m/s, frames; amplitudes: in `unit` */
-    int64_t integer; /* COUNT; TIME in ns; MEMORY in bytes; frames; CHOICE: index; BOOLEAN; SSRC */
-    enum dimension dimension; /* SPAN, DELAY, ROTATION: which of the two was written */
-    char unit[QUANTITY_UNIT_BYTES];
-    const char *text; /* as written, trimmed; borrowed from the caller's text */
-    struct sample_format format;
-    bool order_written; /* FORMAT: the byte order was named */
-    /* ADDRESS */
-    const char *host; /* without brackets, host_length bytes of `text` */
-    unsigned host_length;
-    uint16_t port;
-    /* SOURCE, ROUTE: the name within */
-    char name[64];
-    uint32_t input, output; /* ROUTE: channels counted from 1 */
-    double gain;            /* ROUTE: factor */
+/* All rows of a section in the order of the manual; NULL past the end. */
+const struct schema_key *schema_at(enum section_kind section, unsigned slot);
+unsigned schema_count(enum section_kind section);
+
+/* The sample format of a proven value of `format`; *order_written: the byte order was named. */
+struct sample_format schema_format(const struct option_value *value, bool *order_written);
+
+/* The stream of a proven `source = stream NAME`, NULL for a driver. */
+const char *schema_upstream(const struct option_value *value);
+
+/* The parts of a proven `route = IN -> FILTER [GAIN] -> OUT`. */
+struct schema_route {
+    char filter[OPTION_NAME_BYTES];
+    uint32_t input, output; /* channels counted from 1 */
+    double gain;            /* factor */
 };
-
-enum { NAME_BYTES = 64 };
-
-/* Letters, digits, '_', '-' and '.', at most NAME_BYTES - 1, not beginning with '.' or '-'. */
-bool schema_name_valid(const char *name);
-
-/* One value, range checked. The message names the key and says what to write instead. */
-int schema_value_parse(const struct schema_key *key, const char *text, struct value *value,
-                       struct problem *problem);
+void schema_route(const struct option_value *value, struct schema_route *route);
 
 /* NULL when the section has no such key. */
 const struct schema_key *schema_find(enum section_kind section, const char *key);
 
 /* The key of the section that is spelled most like `key`; NULL when none comes near. */
 const struct schema_key *schema_nearest(enum section_kind section, const char *key);
-
-/* "1 Hz … 10 GHz", "" when the type has no range. */
-const char *schema_range_text(const struct schema_key *key, char *text, size_t bytes);
-
-/* Small distance for suggestions: edits, letters' case and '_' '-' ' ' counting as equal. */
-unsigned schema_distance(const char *a, const char *b);
 
 /* ---- the manual -------------------------------------------------------------------------- */
 

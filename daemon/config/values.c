@@ -16,12 +16,16 @@ static const enum schema_id type_keys[SECTIONS] = {
     [SECTION_FILTER] = KEY_TYPE, [SECTION_SINK] = KEY_SINK_TYPE, [SECTION_OSC] = KEYS,
 };
 
-const struct value *value_of(const struct raw_section *section, enum schema_id id)
+const struct option_value *setting_value(const struct raw_setting *setting)
 {
-    const struct raw_setting *setting = raw_setting_of(section, id);
     if (setting->given == GIVEN_SET)
         return &setting->values[0];
     return setting->has_fallback ? &setting->fallback : NULL;
+}
+
+const struct option_value *value_of(const struct raw_section *section, enum schema_id id)
+{
+    return setting_value(raw_setting_of(section, id));
 }
 
 bool value_given(const struct raw_section *section, enum schema_id id)
@@ -54,9 +58,9 @@ static unsigned split_list(char *text, char **pieces, unsigned capacity)
 }
 
 /* Parses the items of one setting into values. 0 or ERROR_MEMORY. */
-static int parse_setting(struct raw *raw, const struct schema_key *key, struct raw_setting *setting)
+static int parse_setting(struct raw *raw, const struct option_row *row, struct raw_setting *setting)
 {
-    bool commas = key->list == LIST_CHANNEL || key->list == LIST_COMMA;
+    bool commas = row->list == LIST_CHANNEL || row->list == LIST_COMMA;
     unsigned capacity = commas ? CONFIG_CHANNELS_MAX : setting->count;
     char *list = NULL, **pieces = NULL;
     unsigned count = setting->count;
@@ -74,7 +78,7 @@ static int parse_setting(struct raw *raw, const struct schema_key *key, struct r
         count = split_list(list, pieces, capacity);
         if (count > capacity) {
             config_error(raw->errors, setting->place, "`%s` lists more than %d values; write fewer",
-                         key->key, CONFIG_CHANNELS_MAX);
+                         row->key, CONFIG_CHANNELS_MAX);
             setting->given = GIVEN_BAD;
             return 0;
         }
@@ -87,7 +91,7 @@ static int parse_setting(struct raw *raw, const struct schema_key *key, struct r
     for (unsigned i = 0; i < count; i++) {
         struct problem problem;
         const char *text = commas ? pieces[i] : setting->items[i].text;
-        if (schema_value_parse(key, text, &setting->values[i], &problem) != 0) {
+        if (option_parse(row, text, &setting->values[i], &problem) != 0) {
             config_error(raw->errors, commas ? setting->place : setting->items[i].place, "%s",
                          problem.text);
             setting->given = GIVEN_BAD;
@@ -122,22 +126,21 @@ static void check_applies(struct raw *raw, struct raw_section *section)
 {
     const struct schema_section *row = &schema_sections[section->kind];
     const char *type = schema_type_name(section->kind, section->type);
-    enum schema_id first = schema_first(section->kind);
     for (unsigned i = 0; i < schema_count(section->kind); i++) {
-        const struct schema_key *key = &schema_keys[first + i];
+        const struct schema_key *key = schema_at(section->kind, i);
         struct raw_setting *setting = &section->settings[i];
         uint32_t bit = 1u << section->type;
         char types[160];
         if (setting->given != GIVEN_NOT && key->applies != 0 && (key->applies & bit) == 0) {
             config_error(raw->errors, setting->place,
                          "`%s` has no meaning with `%s = %s`, it belongs to %s; remove it",
-                         key->key, row->type_key, type,
+                         key->row.key, row->type_key, type,
                          types_text(section->kind, key->applies, types, sizeof types));
             setting->given = GIVEN_BAD;
         }
         if (setting->given == GIVEN_NOT && (key->required & bit) != 0) {
             config_error(raw->errors, section->place, "[%s %s] needs `%s`: %s", row->word,
-                         section->name, key->key, key->sentence);
+                         section->name, key->row.key, key->row.sentence);
             section->broken = true;
         }
         if (setting->given == GIVEN_BAD && (key->required & bit) != 0)
@@ -147,17 +150,16 @@ static void check_applies(struct raw *raw, struct raw_section *section)
 
 static int parse_section(struct raw *raw, struct raw_section *section)
 {
-    enum schema_id first = schema_first(section->kind);
     for (unsigned i = 0; i < schema_count(section->kind); i++) {
-        const struct schema_key *key = &schema_keys[first + i];
+        const struct schema_key *key = schema_at(section->kind, i);
         struct raw_setting *setting = &section->settings[i];
-        if (key->fallback != NULL) {
+        if (key->row.fallback != NULL) {
             struct problem problem;
-            int status = schema_value_parse(key, key->fallback, &setting->fallback, &problem);
+            int status = option_parse(&key->row, key->row.fallback, &setting->fallback, &problem);
             assert(status == 0); /* a test walks the table */
             setting->has_fallback = status == 0;
         }
-        if (setting->count > 0 && parse_setting(raw, key, setting) != 0)
+        if (setting->count > 0 && parse_setting(raw, &key->row, setting) != 0)
             return ERROR_MEMORY;
     }
 
@@ -167,8 +169,8 @@ static int parse_section(struct raw *raw, struct raw_section *section)
     struct raw_setting *type = raw_setting_of(section, type_key);
     if (type->given == GIVEN_NOT)
         config_error(raw->errors, section->place, "[%s %s] needs `%s`: %s",
-                     schema_sections[section->kind].word, section->name, schema_keys[type_key].key,
-                     schema_keys[type_key].sentence);
+                     schema_sections[section->kind].word, section->name,
+                     schema_key(type_key)->row.key, schema_key(type_key)->row.sentence);
     if (type->given != GIVEN_SET) {
         section->broken = true;
         return 0;

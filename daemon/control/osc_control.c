@@ -136,10 +136,11 @@ static const struct {
     {"results", OSC_TOPIC_RESULTS},
 };
 
-static bool has_osc_sink(const struct pipeline *pipeline)
+/* Whether results of the stream reach the server's subscribers. */
+static bool publishes(const struct pipeline *pipeline)
 {
     for (uint32_t i = 0; i < pipeline->sink_count; i++)
-        if (strcmp(pipeline->sinks[i].config->type, "osc") == 0)
+        if (pipeline->sinks[i].config->driver->osc_server)
             return true;
     return false;
 }
@@ -160,7 +161,7 @@ static void on_subscribe(struct request *request)
         refuse(request, "no such topic; write levels, envelope, latency or results");
         return;
     }
-    if (!has_osc_sink(request->pipeline)) {
+    if (!publishes(request->pipeline)) {
         refuse(request, "this stream has no sink for OSC; add [sink NAME] with type = osc");
         return;
     }

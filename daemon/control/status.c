@@ -247,7 +247,7 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         for (int drop = 0; drop < DROPS; drop++)
             print_part(out, drop_name(drop), ledger.dropped[drop]);
         fprintf(out, "; %" PRIu64 " %s, %" PRIu64 " bytes", ledger.packets,
-                strcmp(sink->config->type, "recording") == 0 ? "files" : "packets", ledger.bytes);
+                sink->config->driver->packets, ledger.bytes);
         if (ledger.saturated > 0)
             fprintf(out, "; %" PRIu64 " samples saturated", ledger.saturated);
         fprintf(out, "\n");

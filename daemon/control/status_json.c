@@ -157,7 +157,7 @@ static json_t *sink_json(const struct pipeline_sink *sink)
     for (int drop = 0; drop < DROPS; drop++)
         json_object_set_new(dropped, drop_name(drop), integer(ledger.dropped[drop]));
     json_object_set_new(object, "name", json_string(sink->config->name));
-    json_object_set_new(object, "type", json_string(sink->config->type));
+    json_object_set_new(object, "type", json_string(sink->config->driver->name));
     json_object_set_new(object, "frames", integer(ledger.frames));
     json_object_set_new(object, "delivered", integer(ledger.delivered));
     json_object_set_new(object, "pending", integer(ledger.pending));

@@ -3,13 +3,17 @@
  * time or as fast as the stream has room. The samples are computed on the producer thread of
  * io/replay.c from the frame number alone, so a run can be repeated and checked anywhere.
  */
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/log.h"
+#include "io/generator.h"
 #include "io/replay.h"
-#include "io/source.h"
+#include "io/rows.h"
 #include "io/sources.h"
-#include "signal/waveform.h"
+
+#define PI 3.14159265358979323846
 
 struct generator {
     struct waveform *waveform;
@@ -62,6 +66,10 @@ static int generator_open(const struct source_options *options,
                           const struct io_environment *environment, const struct source_host *host,
                           struct source **out, struct problem *problem)
 {
+    const struct generator_options *own = options->own;
+    /* The counter counts codes, so it stays a fraction of full scale. */
+    const struct channel_scale *scales =
+        own->waveform.kind != WAVEFORM_COUNTER ? options->scales : NULL;
     struct generator *g = calloc(1, sizeof *g);
     if (g == NULL)
         goto no_memory;
@@ -69,7 +77,7 @@ static int generator_open(const struct source_options *options,
     g->stream = options->stream;
     g->format = options->format;
     g->channels = options->channels;
-    g->end = options->length_frames > 0 ? options->length_frames : UINT64_MAX;
+    g->end = own->length_frames > 0 ? own->length_frames : UINT64_MAX;
     g->offsets = calloc(options->channels, sizeof *g->offsets);
     g->factors = calloc(options->channels, sizeof *g->factors);
     g->values = calloc((size_t)chunk_frames * options->channels, sizeof *g->values);
@@ -77,12 +85,12 @@ static int generator_open(const struct source_options *options,
         goto no_memory;
     for (uint32_t c = 0; c < options->channels; c++) {
         g->factors[c] = 1.0;
-        if (options->scales != NULL) {
-            g->offsets[c] = options->scales[c].offset;
-            g->factors[c] = 1.0 / channel_scale_factor(&options->scales[c]);
+        if (scales != NULL) {
+            g->offsets[c] = scales[c].offset;
+            g->factors[c] = 1.0 / channel_scale_factor(&scales[c]);
         }
     }
-    struct waveform_spec spec = options->waveform;
+    struct waveform_spec spec = own->waveform;
     spec.rate_hz = options->rate_hz;
     spec.channels = options->channels;
     int status = waveform_create(&spec, &g->waveform, problem);
@@ -109,9 +117,231 @@ no_memory:
                        options->stream);
 }
 
+/* ---- options ------------------------------------------------------------------------------ */
+
+static const struct option_choice kinds[] = {
+    {"sine", WAVEFORM_SINE},
+    {"chirp", WAVEFORM_CHIRP},
+    {"noise", WAVEFORM_NOISE},
+    {"impulses", WAVEFORM_IMPULSES},
+    {"dc", WAVEFORM_DC},
+    {"burst-rect", WAVEFORM_BURST_RECT},
+    {"burst-triangle", WAVEFORM_BURST_TRIANGLE},
+    {"burst-sine2", WAVEFORM_BURST_SINE2},
+    {"ae", WAVEFORM_AE},
+    {"counter", WAVEFORM_COUNTER},
+    {NULL, 0},
+};
+
+static const char by_waveform[] = "a rule of the waveform";
+
+#define FIELD(member) OPTION_FIELD(struct generator_options, member)
+
+enum { ROW_DURATION = 15, ROWS = 17 };
+
+static const struct option_row rows[ROWS] = {
+    {.key = "waveform",
+     .type = OPTION_CHOICE,
+     .fallback = "sine",
+     .choices = kinds,
+     FIELD(kind),
+     .sentence =
+         "The generator's signal: sine, linear chirp, white noise, impulses, DC, a burst of "
+         "EN 13477-2 (rectangular, triangular or sin2 envelope), ae (random acoustic "
+         "emissions), counter (the frame number)."},
+    {.key = "amplitude",
+     .type = OPTION_AMPLITUDE,
+     .minimum = 0,
+     .maximum = 1e12,
+     .fallback_words = "half of full scale",
+     FIELD(amplitude),
+     .sentence = "Peak value of the waveform, for noise its standard deviation."},
+    {.key = "frequency",
+     .type = OPTION_FREQUENCY,
+     .above_minimum = true,
+     .maximum = 5e9,
+     .fallback_words = by_waveform,
+     FIELD(frequency),
+     .sentence = "Frequency of a sine, start of a chirp, carrier of a burst."},
+    {.key = "frequency end",
+     .type = OPTION_FREQUENCY,
+     .above_minimum = true,
+     .maximum = 5e9,
+     .fallback_words = by_waveform,
+     FIELD(frequency_end),
+     .sentence = "Last frequency of a chirp."},
+    {.key = "length",
+     .type = OPTION_TIME,
+     .above_minimum = true,
+     .maximum = 3600,
+     .fallback_words = by_waveform,
+     FIELD(length),
+     .sentence = "Duration of one chirp or burst."},
+    {.key = "period",
+     .type = OPTION_TIME,
+     .maximum = 86400,
+     .fallback_words = by_waveform,
+     FIELD(period),
+     .sentence = "Time from one impulse, chirp or burst to the next; 0 gives only one."},
+    {.key = "phase",
+     .type = OPTION_ANGLE,
+     .minimum = -360,
+     .maximum = 360,
+     .fallback = "0 deg",
+     FIELD(phase),
+     .sentence = "Phase of the sine or carrier at frame 0."},
+    {.key = "channel phase",
+     .type = OPTION_ANGLE,
+     .minimum = -360,
+     .maximum = 360,
+     .fallback = "0 deg",
+     FIELD(channel_phase),
+     .sentence = "Added to the phase from each channel to the next."},
+    {.key = "channel delay",
+     .type = OPTION_TIME,
+     .maximum = 3600,
+     .fallback_words = by_waveform,
+     FIELD(channel_delay),
+     .sentence = "Delay from each channel to the next, as a wave that passes the sensors one after "
+                 "the other."},
+    {.key = "dc",
+     .type = OPTION_AMPLITUDE,
+     .minimum = -1e12,
+     .maximum = 1e12,
+     .fallback = "0",
+     FIELD(dc),
+     .sentence = "A constant added to the waveform."},
+    {.key = "noise",
+     .type = OPTION_AMPLITUDE,
+     .maximum = 1e12,
+     .fallback_words = by_waveform,
+     FIELD(noise),
+     .sentence = "Standard deviation of white noise added to the waveform."},
+    {.key = "seed",
+     .type = OPTION_COUNT,
+     .maximum = 9007199254740992.0,
+     .fallback = "1",
+     FIELD(seed),
+     .sentence = "Seed of noise and random arrivals; the same seed gives the same signal."},
+    {.key = "arrivals",
+     .type = OPTION_FREQUENCY,
+     .above_minimum = true,
+     .maximum = 1e6,
+     .fallback_words = by_waveform,
+     FIELD(arrivals),
+     .sentence = "Mean number of acoustic emissions a second, such as 20 /s."},
+    {.key = "rise",
+     .type = OPTION_TIME,
+     .maximum = 3600,
+     .fallback_words = by_waveform,
+     FIELD(rise),
+     .sentence = "Rise of an acoustic emission's envelope."},
+    {.key = "decay",
+     .type = OPTION_TIME,
+     .above_minimum = true,
+     .maximum = 3600,
+     .fallback_words = by_waveform,
+     FIELD(decay),
+     .sentence = "Time constant with which an acoustic emission's envelope decays."},
+    [ROW_DURATION] = {.key = "duration",
+                      .type = OPTION_SPAN,
+                      .minimum = 1,
+                      .maximum = 9007199254740992.0,
+                      .fallback_words = "endless",
+                      FIELD(duration),
+                      .sentence = "How much the generator gives before it ends the stream."},
+    SOURCE_ROW_PACE,
+};
+
+/* Amplitudes that are written are in the unit of channel 1. */
+static void set_amplitude(const struct option_check *check, const struct source_options *options,
+                          const char *key, double *out)
+{
+    const struct option_value *value = check->written(check->context, key);
+    if (value != NULL)
+        option_amplitude(check, key, value, options->scales[0].unit, out);
+}
+
+static void set_number(const struct option_value *value, double factor, double *out)
+{
+    if (value != NULL)
+        *out = factor * value->number;
+}
+
+/* A problem of waveform_create begins with the key it is about. */
+static const char *key_of(const struct problem *problem)
+{
+    for (int i = 0; i < ROWS; i++) {
+        size_t length = strlen(rows[i].key);
+        if (strncmp(problem->text, rows[i].key, length) == 0 && problem->text[length] == ' ')
+            return rows[i].key;
+    }
+    return rows[0].key;
+}
+
+static int generator_check(const struct option_check *check, const struct daemon_facts *facts,
+                           struct source_options *options)
+{
+    (void)facts;
+    struct generator_options *own = options->own;
+    struct waveform_spec *waveform = &own->waveform;
+    waveform_defaults(waveform, own->kind);
+    waveform->rate_hz = options->rate_hz;
+    waveform->channels = options->channels;
+    /* The defaults are fractions of full scale; what the user writes is in the unit. */
+    if (own->kind != WAVEFORM_COUNTER) {
+        double full_scale = channel_scale_factor(&options->scales[0]);
+        waveform->amplitude *= full_scale;
+        waveform->noise *= full_scale;
+    }
+    /* Slow streams cannot carry the default tones. */
+    waveform->frequency_hz = fmin(waveform->frequency_hz, waveform->rate_hz / 8);
+    waveform->frequency_end_hz = fmin(waveform->frequency_end_hz, waveform->rate_hz / 4);
+    set_amplitude(check, options, "amplitude", &waveform->amplitude);
+    set_amplitude(check, options, "dc", &waveform->offset);
+    set_amplitude(check, options, "noise", &waveform->noise);
+    set_number(own->frequency, 1, &waveform->frequency_hz);
+    set_number(own->frequency_end, 1, &waveform->frequency_end_hz);
+    set_number(own->length, 1, &waveform->length_s);
+    set_number(own->period, 1, &waveform->period_s);
+    set_number(own->phase, PI / 180, &waveform->phase_rad);
+    set_number(own->channel_phase, PI / 180, &waveform->channel_phase_rad);
+    set_number(own->channel_delay, 1, &waveform->channel_delay_s);
+    set_number(own->arrivals, 1, &waveform->arrivals_per_s);
+    set_number(own->rise, 1, &waveform->rise_s);
+    set_number(own->decay, 1, &waveform->decay_s);
+    waveform->seed = own->seed;
+    option_frames(check, &rows[ROW_DURATION], own->duration, options->rate_hz, &own->length_frames);
+
+    struct waveform *made;
+    struct problem problem;
+    if (waveform_create(waveform, &made, &problem) != 0)
+        option_error(check, key_of(&problem), "the generator of stream %s: %s", options->stream,
+                     problem.text);
+    else
+        waveform_free(made);
+    return 0;
+}
+
+static const char *generator_describe(const struct source_options *options, char *text,
+                                      size_t bytes)
+{
+    const struct generator_options *own = options->own;
+    snprintf(text, bytes, ", %s", waveform_kind_name(own->waveform.kind));
+    return text;
+}
+
 const struct source_ops source_generator = {
     .name = "generator",
-    .sentence = "a computed test signal: sine, chirp, noise, bursts, acoustic emission",
+    .sentence = "a test signal",
+    .loss = REPLAY_LOSS,
+    .format = "f32le",
+    .padded = true,
+    .options = rows,
+    .option_count = ROWS,
+    .options_bytes = sizeof(struct generator_options),
+    .check = generator_check,
+    .describe = generator_describe,
     .live = false,
     .loss_detectable = true,
     .open = generator_open,

@@ -18,6 +18,9 @@
 #include "core/error.h"
 #include "io/source.h"
 
+/* source_ops.loss of a source that waits. */
+#define REPLAY_LOSS "none: the source waits, nothing can be lost before the ring"
+
 struct replay_spec {
     const char *stream; /* for messages */
     double rate_hz;     /* of the frames, for pacing and capture times */

@@ -10,9 +10,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/check.h"
 #include "io/environment.h"
 #include "wire/format.h"
 #include "stream/result.h"
@@ -67,45 +69,55 @@ struct sink_stream {
     const struct channel_scale *input_scales; /* [input_channels] */
 };
 
-struct sound_options; /* io/sound/card.h */
 struct sound_report;
 
+/* What all sinks have. The driver's own options stand behind `own`. */
 struct sink_options {
     const char *name;
     struct sink_stream stream;
     struct sample_format format; /* on the wire or in the file */
     double full_scale;           /* value of the integer code 2^(bits-1) [unit]; 1 for float */
-    bool raw;                    /* record the input, not the output */
-    /* rtp */
-    const char *address; /* "host:port" */
-    const char *interface;
-    uint32_t payload_type, ttl, mtu; /* mtu: bytes of the IP packet, 0: 1500 */
-    bool ssrc_set;
-    uint32_t ssrc;
-    const char *sdp_path; /* NULL: none */
-    uint64_t send_buffer_bytes;
-    /* recording */
-    const char *path; /* directory/prefix: files are PREFIX-<UTC of first frame>-<nnnn>.<ext> when
-                         rotating, else the path itself */
-    const char *container; /* "wav" (RF64 past 4 GiB), "w64", "rf64" */
-    int64_t rotate_ns;     /* 0: never; files are cut at exact frames: round(rotate · rate) */
-    uint64_t rotate_bytes; /* 0: never */
-    uint32_t keep;         /* files, 0: all */
-    uint64_t min_free_bytes;
-    int64_t flush_ns;     /* file readable up to the last flush after a kill; 0: 1 s */
-    uint64_t queue_bytes; /* between loop and writer thread, 0: 64 MiB */
-    /* sound card */
-    const struct sound_options *sound;
+    bool raw;                    /* takes the input, not the output: set by the driver's check */
+    uint64_t block_bytes; /* of one block as put: a sink that makes its stream wait must have room
+                             for it; 0: not known */
+    void *own;            /* the driver's struct, sink_ops.options_bytes; NULL: it has none */
     /* Loop thread: called when room() has grown after it had been too small. May be NULL. */
     void (*room_again)(void *context);
     void *room_context;
 };
 
+/* What a sink adds to the samples of one block on their way. */
+struct sink_load {
+    double packets;        /* of one block */
+    uint32_t header_bytes; /* of one packet, IP and UDP included */
+};
+
 struct sink;
 
 struct sink_ops {
-    const char *name; /* the config's `type = NAME` */
-    const char *sentence;
+    const char *name;     /* the config's `type = NAME` */
+    const char *sentence; /* what it is, in a few words of the manual */
+    const char *packets;  /* what its ledger's packets are: "packets", "files" */
+    const char *format;   /* the default sample format; NULL: results leave as they are */
+    const char *order;    /* why samples have the byte order of `format`; NULL: either will do */
+    bool osc_server;      /* needs the OSC server */
+
+    /* The options of its own, all of one structure that starts zeroed. */
+    const struct option_row *options;
+    unsigned option_count;
+    size_t options_bytes;
+    /* Holds the options against each other and against the stream (options->stream: name, rate,
+     * channels, decimate and the input_ members are set). NULL: there is nothing to check. */
+    void (*check)(const struct option_check *check, const struct daemon_facts *facts,
+                  const struct stream_facts *stream, struct sink_options *options);
+    /* Holds sink number `self` against all other sections. NULL: any may stand beside it. */
+    void (*check_all)(const struct driver_sections *all, uint32_t self);
+    /* The lines of `--check` behind the sink's name: the first says where results go; the others
+     * begin with 19 spaces. `bytes_per_second` includes headers. */
+    void (*report)(const struct sink_options *options, double bytes_per_second, FILE *out);
+    /* What it adds to a block of so many frames; NULL: nothing. */
+    struct sink_load (*load)(const struct sink_options *options, double block_frames);
+
     /* Worker thread. */
     int (*open)(const struct sink_options *options, const struct io_environment *environment,
                 struct sink **out, struct problem *problem);
@@ -132,7 +144,13 @@ struct sink_ops {
     struct result_format (*wire)(const struct sink_options *options);
     /* What a sound card says of itself; NULL: it is none. */
     void (*sound)(const struct sink *sink, struct sound_report *report);
+    bool writes; /* a thread of its own writes: pending frames that stay are for the watchdog */
 };
+
+/* Lines of `--check` that several sinks have: the bytes of a second and of a day, and what a
+ * full-scale code of an integer format is. */
+void sink_report_bytes(double bytes_per_second, const char *with, FILE *out);
+void sink_report_full_scale(const struct sink_options *options, FILE *out);
 
 const struct sink_ops *sink_find(const char *name);
 const struct sink_ops *sink_at(int index);

@@ -11,13 +11,14 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/check.h"
 #include "io/environment.h"
 #include "io/net/receive_path.h"
 #include "wire/format.h"
-#include "signal/waveform.h"
 #include "stream/packet.h"
 
 /* Why a datagram was not accepted; the ledger "datagrams read = accepted + each of these + held"
@@ -91,54 +92,71 @@ struct source_host {
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
 };
 
-struct sound_options; /* io/sound/card.h */
 struct sound_report;
 
-enum source_mode { SOURCE_CONTINUOUS, SOURCE_RECORD };
+enum source_mode {
+    MODE_CONTINUOUS, /* one endless signal */
+    MODE_RECORD,     /* the records of a transient recorder */
+    MODE_DIRECT,     /* a sound card convolves in its own callback */
+};
 
-/* Proven by the configuration; each protocol reads what concerns it. Strings outlive the source. */
+/* What the stream must know of its source. The driver's own options stand behind `own`; its check
+ * sets what concerns the stream here. Strings outlive the source. */
 struct source_options {
     const char *stream; /* the stream's name, for messages */
     double rate_hz;
     uint32_t channels;
     struct sample_format format;
     uint32_t frame_bytes;
+    const struct channel_scale *scales; /* [channels]; NULL: full scale is 1 */
     enum source_mode mode;
-    /* network */
-    const char *address;   /* "[host]:port", "239.1.2.3:5004", "[ff15::1]:5004"; "*:5004" for any */
-    const char *interface; /* for multicast; NULL: the kernel's choice */
-    const char *allow;     /* sender address to accept; NULL: any */
-    uint32_t payload_type; /* RTP, 0…127 */
-    bool ssrc_pinned;
-    uint32_t ssrc;
-    uint64_t receive_buffer_bytes;
-    int64_t reorder_ns; /* reorder window */
-    int64_t max_gap_ns;
-    int64_t max_dropout_ns;    /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
-    int64_t max_misorder_ns;   /* MAX_MISORDER as a time, 10 ms */
-    bool sequence_big_endian;  /* UDP with 64-bit sequence numbers */
-    uint32_t work_per_wake;    /* datagrams, 0: 256 */
-    enum receive_path receive; /* RECVMMSG for headerless ones */
-    /* files */
-    const char *path;
-    bool loop;
-    bool paced; /* in real time; else as fast as back-pressure lets */
-    /* generator */
-    struct waveform_spec waveform; /* amplitudes in the unit of `scales` */
-    const struct channel_scale
-        *scales;            /* [channels]; NULL: amplitudes are fractions of full scale */
-    uint64_t length_frames; /* 0: endless */
-    /* sound card */
-    const struct sound_options *sound;
+    int64_t reorder_ns; /* reorder window; 0: nothing is awaited */
+    int64_t max_gap_ns; /* the longest loss that is filled; 0: the source loses nothing */
+    bool paced;         /* not live, but in real time */
+    void *own;          /* the driver's struct, source_ops.options_bytes; NULL: it has none */
 };
 
 struct source;
 
+/* What a source brings of its own. */
+struct source_facts {
+    double rate_hz;
+    uint32_t channels;
+    struct sample_format format;
+    uint64_t frames; /* UINT64_MAX: not known */
+};
+
 struct source_ops {
-    const char *name; /* the config's `source = NAME` */
-    const char *sentence;
-    bool live; /* samples come whether we are ready or not */
+    const char *name;     /* the config's `source = NAME` */
+    const char *sentence; /* what it is, in a few words of the manual */
+    bool live;            /* samples come whether we are ready or not */
     bool loss_detectable;
+    const char *loss;   /* what `--check` says of losses */
+    const char *format; /* the default; NULL: the source brings rate, channels and format (probe) */
+    bool padded;        /* `bits` and `justify` say how samples lie in their words */
+    bool osc_server;    /* needs the OSC server */
+
+    /* The options of its own, all of one structure that starts zeroed. */
+    const struct option_row *options;
+    unsigned option_count;
+    size_t options_bytes;
+    /* Rate, channels and format of what `own` names, without opening it for good. NULL unless
+     * `format` is NULL. */
+    int (*probe)(const struct source_options *options, struct source_facts *facts,
+                 struct problem *problem);
+    /* Holds the options against each other and against rate, channels, format and scales; sets
+     * mode, reorder_ns, max_gap_ns and paced. 0, or ERROR_CONFIG when the stream cannot be built
+     * with them (reported). NULL: there is nothing to check. */
+    int (*check)(const struct option_check *check, const struct daemon_facts *facts,
+                 struct source_options *options);
+    /* Holds source number `self` against all other sections, after the same of all sinks. NULL:
+     * any may stand beside it. */
+    void (*check_all)(const struct driver_sections *all, uint32_t self);
+    /* What `--check` says behind the source's name: " on 239.1.2.3:5004". Returns `text`. */
+    const char *(*describe)(const struct source_options *options, char *text, size_t bytes);
+    /* Further lines of `--check`; NULL: none. */
+    void (*report)(const struct source_options *options, FILE *out);
+
     int (*open)(const struct source_options *options, const struct io_environment *environment,
                 const struct source_host *host, struct source **out, struct problem *problem);
     int (*start)(struct source *source, struct problem *problem);

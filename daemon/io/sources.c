@@ -7,6 +7,12 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "io/rows.h"
+
+const struct option_choice source_modes[] = {
+    {"continuous", MODE_CONTINUOUS}, {"record", MODE_RECORD}, {"direct", MODE_DIRECT}, {NULL, 0}};
+const struct option_choice source_paces[] = {{"realtime", true}, {"fast", false}, {NULL, 0}};
+
 static const struct source_ops *const sources[] = {
     &source_rtp,       &source_udp, &source_udp_sequence, &source_file,
     &source_generator, &source_osc, &source_portaudio,

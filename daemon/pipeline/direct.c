@@ -6,6 +6,7 @@
 
 #include "io/sound/direct.h"
 #include "io/sound/link.h"
+#include "io/sound/options.h"
 #include "pipeline/stream_filters.h"
 
 /* The one sink that plays what the card captures: the configuration has proven that it is there. */
@@ -13,7 +14,7 @@ static const struct config_sink *card_sink(const struct config *config,
                                            const struct config_stream *stream)
 {
     for (uint32_t i = 0; i < config->sink_count; i++)
-        if (config->sinks[i].options.sound == stream->source.sound)
+        if (config->sinks[i].options.own == stream->source.own)
             return &config->sinks[i];
     return NULL;
 }
@@ -37,14 +38,15 @@ int direct_prepare(const struct config *config, const struct config_stream *stre
     struct stream_filters filters = {0};
     const struct config_sink *sink = NULL;
     *out = NULL;
-    if (stream->source.sound != NULL && stream->source.sound->direct_mode)
+    const struct sound_options *sound = sound_options_of(stream->driver, &stream->source);
+    if (sound != NULL && sound->direct_mode)
         sink = card_sink(config, stream);
     if (sink == NULL)
         return 0;
     struct sound_options *options = malloc(sizeof *options);
     if (options == NULL)
         return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", stream->name);
-    *options = *stream->source.sound;
+    *options = *sound;
     options->direct_alone = !wanted(config, stream);
     int error = stream_filters_make(config, stream, &filters, problem);
     if (error == 0) {

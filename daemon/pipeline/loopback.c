@@ -91,7 +91,7 @@ int loopback_keep(const char *directory, const struct sound_request *request,
 uint64_t loopback_declared(const struct config *config, const struct config_stream *stream,
                            struct loopback_entry *measured)
 {
-    const struct sound_options *sound = stream->source.sound;
+    const struct sound_options *sound = sound_options_of(stream->driver, &stream->source);
     struct loopback_entry entry = {0};
     bool excites =
         sound != NULL && sound->duplex && !sound->own && sound->request.playback.channels > 0;
@@ -128,7 +128,8 @@ static void print(const struct sound_loopback *found, FILE *out)
 static int measure_one(const struct config *config, const struct config_stream *stream,
                        struct sound_loopback *found, FILE *out, struct problem *problem)
 {
-    const struct sound_request *request = &stream->source.sound->request;
+    const struct sound_request *request =
+        &sound_options_of(stream->driver, &stream->source)->request;
     struct loopback_entry entry = {0};
     struct tm now;
     time_t seconds = time(NULL);
@@ -160,7 +161,8 @@ int loopback_measure(const struct config *config, FILE *out, struct problem *pro
     uint32_t measured = 0;
     int error = found == NULL ? problem_set(problem, ERROR_MEMORY, "out of memory") : 0;
     for (uint32_t s = 0; s < config->stream_count && error == 0; s++) {
-        const struct sound_options *sound = config->streams[s].source.sound;
+        const struct sound_options *sound =
+            sound_options_of(config->streams[s].driver, &config->streams[s].source);
         if (sound == NULL || !sound->duplex || sound->request.playback.channels == 0)
             continue;
         error = measure_one(config, &config->streams[s], found, out, problem);

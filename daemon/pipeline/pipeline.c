@@ -27,7 +27,7 @@ static const struct pipeline *root_of(const struct pipeline *pipeline)
 
 static bool in_records(const struct pipeline *pipeline)
 {
-    return root_of(pipeline)->stream_config->source.mode == SOURCE_RECORD;
+    return root_of(pipeline)->stream_config->source.mode == MODE_RECORD;
 }
 
 /* ---- what the source calls --------------------------------------------------------------- */
@@ -216,8 +216,7 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     const struct config_stream *config = pipeline->stream_config;
     const struct plan_info *info = plan_info(pipeline->plan);
     const struct device_info *device = engine_device(pipeline->engine);
-    sink->ops = sink_find(sink->config->type);
-    assert(sink->ops != NULL); /* the configuration has proven the name */
+    sink->ops = sink->config->driver;
     sink->options = sink->config->options;
     sink->options.stream = (struct sink_stream){
         .name = config->name,
@@ -239,16 +238,13 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
         .input_rate_hz = config->source.rate_hz,
         .input_scales = config->scales,
     };
-    if (pipeline->direct != NULL && sink->options.sound == config->source.sound)
-        sink->options.sound = pipeline->direct;
+    if (pipeline->direct != NULL && sink->options.own == config->source.own)
+        sink->options.own = pipeline->direct;
     sink->options.room_again = sink_room_again;
     sink->options.room_context = sink;
-    /* A stream that waits for room needs room for a block at least, or it would wait for ever. */
     uint64_t frame_bytes =
         sink->options.raw ? config->source.frame_bytes : info->output_floats * sizeof(float);
-    uint64_t block_bytes = info->hop * frame_bytes;
-    if (sink->options.queue_bytes > 0 && sink->options.queue_bytes < 4 * block_bytes)
-        sink->options.queue_bytes = 4 * block_bytes;
+    sink->options.block_bytes = info->hop * frame_bytes;
     int error = sink->ops->open(&sink->options, pipeline->environment, &sink->sink, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
@@ -287,12 +283,11 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .ended = host_ended,
                                      .socket_drops = host_socket_drops,
                                      .lost = host_lost};
-    pipeline->source_ops = source_find(config->source_type);
-    assert(pipeline->source_ops != NULL); /* the configuration has proven the name */
+    pipeline->source_ops = config->driver;
     const struct source_options *options = &config->source;
     if (pipeline->direct != NULL) {
         pipeline->direct_source = config->source;
-        pipeline->direct_source.sound = pipeline->direct;
+        pipeline->direct_source.own = pipeline->direct;
         options = &pipeline->direct_source;
     }
     int error = pipeline->source_ops->open(options, pipeline->environment, &host, &pipeline->source,

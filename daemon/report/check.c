@@ -9,8 +9,6 @@
 
 #include "core/power.h"
 #include "core/quantity.h"
-#include "wire/rtp.h"
-#include "io/sound/card.h"
 #include "report/alias.h"
 #include "config/internal.h"
 #include "report/fk.h"
@@ -21,11 +19,8 @@
 #define DEVICE_FLOPS      4e9
 #define LAUNCH_S          50e-6
 #define PACKET_S          2e-6
-#define SECONDS_A_DAY     86400.0
 #define FFT_IN_ONE_LAUNCH 8192u
 #define FFT_LONGEST       (1u << 20)
-
-enum { IP_UDP_BYTES_4 = 28, IP_UDP_BYTES_6 = 48 };
 
 /* ---- the plan ---------------------------------------------------------------------------- */
 
@@ -59,31 +54,20 @@ static double plan_device_s(const struct config_stream *stream, const struct che
     return LAUNCH_S + flops / DEVICE_FLOPS;
 }
 
-/* Headers of one packet: IP, UDP, RTP and the extension of results. */
-static uint32_t header_bytes(const struct sink_options *options)
+/* What the sink's protocol adds to a block of the stream's results. */
+static struct sink_load load_of(const struct config_stream *stream, const struct config_sink *sink)
 {
-    bool six = options->address[0] == '[';
-    return (six ? IP_UDP_BYTES_6 : IP_UDP_BYTES_4) + RTP_HEADER_BYTES + RTP_EXTENSION_BYTES;
-}
-
-/* Packets of one block: each block ends with its own, so that no frame waits for the next. */
-static double packets_per_block(const struct config_stream *stream,
-                                const struct sink_options *options)
-{
-    uint32_t frame_bytes = stream->output_floats * options->format.bytes;
-    uint32_t headers = header_bytes(options);
-    assert(frame_bytes > 0 && options->mtu >= headers + frame_bytes);
-    uint32_t frames = (options->mtu - headers) / frame_bytes;
-    return ceil((double)decimation_kept_most(stream->decimate, stream->hop_frames) / frames);
+    const double frames = (double)decimation_kept_most(stream->decimate, stream->hop_frames);
+    return sink->driver->load != NULL ? sink->driver->load(&sink->options, frames)
+                                      : (struct sink_load){0};
 }
 
 static double plan_egress_s(const struct config *config, const struct config_stream *stream)
 {
     double packets = 0;
     for (uint32_t i = 0; i < config->sink_count; i++)
-        if (&config->streams[config->sinks[i].stream] == stream &&
-            strcmp(config->sinks[i].type, "rtp") == 0)
-            packets += packets_per_block(stream, &config->sinks[i].options);
+        if (&config->streams[config->sinks[i].stream] == stream)
+            packets += load_of(stream, &config->sinks[i]).packets;
     return packets * PACKET_S;
 }
 
@@ -124,72 +108,14 @@ double check_sink_bytes_per_second(const struct config *config, const struct con
     if (sink->options.raw)
         return rate_hz * stream->source.frame_bytes;
     double samples = stream->output_rate_hz * stream->output_floats * sink->options.format.bytes;
-    if (strcmp(sink->type, "rtp") != 0)
-        return samples;
-    return samples + packets_per_block(stream, &sink->options) * rate_hz / stream->hop_frames *
-                         header_bytes(&sink->options);
-}
-
-/* What a sound card adds: the period of a JACK server is known when it is opened. */
-static void print_card(const struct sound_options *sound, FILE *out)
-{
-    uint32_t period = sound->request.period_frames;
-    fprintf(out,
-            "  sound card       one period of capture: %u frames = %.3g ms, or what a JACK server "
-            "has\n",
-            period, 1e3 * period / sound->request.rate_hz);
-}
-
-static void print_card_sink(const struct config_sink *sink, FILE *out)
-{
-    const struct sound_options *sound = sink->options.sound;
-    char format[24];
-    fprintf(out, "  sink %-11s sound card `%s`, %u channels, %s\n", sink->name,
-            sound->request.device, sound->request.playback.channels,
-            sample_format_name(&sink->options.format, format));
-    if (sound->latency_frames > 0)
-        fprintf(out, "%19splayed %" PRIu64 " frames = %.3g ms later\n", "", sound->latency_frames,
-                1e3 * (double)sound->latency_frames / sound->request.rate_hz);
-    else
-        fprintf(out, "%19splayed %s later\n", "",
-                sound->duplex && sound->own ? "one block and what its end waits for a period's"
-                                            : "two blocks and two periods");
+    const struct sink_load load = load_of(stream, sink);
+    return samples + load.packets * rate_hz / stream->hop_frames * load.header_bytes;
 }
 
 static void print_sink(const struct config *config, const struct config_sink *sink, FILE *out)
 {
-    if (sink->options.sound != NULL) {
-        print_card_sink(sink, out);
-        return;
-    }
-    const struct sink_options *options = &sink->options;
-    bool rtp = strcmp(sink->type, "rtp") == 0;
-    if (strcmp(sink->type, "osc") == 0) {
-        fprintf(out, "  sink %-11s OSC from %s to those who subscribe\n", sink->name,
-                config->osc.address);
-        return;
-    }
-    double bytes = check_sink_bytes_per_second(config, sink);
-    char format[24], size[48];
-    fprintf(out, "  sink %-11s %s %s, %s", sink->name, rtp ? "RTP to" : "recording",
-            rtp ? options->address : options->path, sample_format_name(&options->format, format));
-    if (rtp)
-        fprintf(out, ", payload type %u", options->payload_type);
-    else if (options->raw)
-        fprintf(out, ", the raw input");
-    fprintf(out, "\n%19s%.0f bytes/s%s, %.0f bytes/day (%s)\n", "", bytes,
-            rtp ? " with headers" : "", bytes * SECONDS_A_DAY,
-            quantity_print(DIMENSION_MEMORY, bytes * SECONDS_A_DAY, size, sizeof size));
-    if (options->format.kind != SAMPLE_FLOAT && !options->raw)
-        fprintf(out, "%19sfull scale is %.6g %s; larger values saturate and are counted\n", "",
-                options->full_scale, config->streams[sink->stream].units[0]);
-    if (!rtp && options->keep > 0) {
-        double each = options->rotate_bytes > 0 ? (double)options->rotate_bytes
-                                                : (double)options->rotate_ns * 1e-9 * bytes;
-        fprintf(out, "%19skeeps %u files of %s: %s\n", "", options->keep,
-                quantity_print(DIMENSION_MEMORY, each, format, sizeof format),
-                quantity_print(DIMENSION_MEMORY, each * options->keep, size, sizeof size));
-    }
+    fprintf(out, "  sink %-11s ", sink->name);
+    sink->driver->report(&sink->options, check_sink_bytes_per_second(config, sink), out);
 }
 
 /* ---- streams ----------------------------------------------------------------------------- */
@@ -197,46 +123,28 @@ static void print_sink(const struct config *config, const struct config_sink *si
 static void print_source(const struct config *config, const struct config_stream *stream, FILE *out)
 {
     const struct source_options *source = &stream->source;
-    char rate[48], format[24];
+    char rate[48], format[24], place[512];
     fprintf(out, "stream %s: ", stream->name);
-    if (stream->upstream >= 0)
+    if (stream->driver == NULL)
         fprintf(out, "the output of stream %s", config->streams[stream->upstream].name);
-    else if (source->address != NULL)
-        fprintf(out, "%s on %s", stream->source_type, source->address);
-    else if (source->path != NULL)
-        fprintf(out, "%s %s", stream->source_type, source->path);
-    else if (strcmp(stream->source_type, "osc") == 0)
-        fprintf(out, "osc at %s", config->osc.address);
-    else if (source->sound != NULL)
-        fprintf(out, "sound card `%s`", source->sound->request.device);
     else
-        fprintf(out, "%s, %s", stream->source_type, waveform_kind_name(source->waveform.kind));
+        fprintf(out, "%s%s", stream->driver->name,
+                stream->driver->describe(source, place, sizeof place));
     fprintf(out, ", %u channel%s at %s, %s\n", source->channels, source->channels == 1 ? "" : "s",
             quantity_print(DIMENSION_FREQUENCY, source->rate_hz, rate, sizeof rate),
             sample_format_name(&source->format, format));
-    double bytes = source->rate_hz * source->frame_bytes;
-    fprintf(out, "  input            %.0f bytes/s of samples\n", bytes);
-    if (source->sound != NULL)
-        print_card(source->sound, out);
-    if (stream->live && source->receive_buffer_bytes > 0)
-        fprintf(out, "  receive buffer   %s at this rate, if the kernel grants it\n",
-                quantity_print(DIMENSION_TIME, (double)source->receive_buffer_bytes / bytes, rate,
-                               sizeof rate));
+    fprintf(out, "  input            %.0f bytes/s of samples\n",
+            source->rate_hz * source->frame_bytes);
+    if (stream->driver != NULL && stream->driver->report != NULL)
+        stream->driver->report(source, out);
 }
 
-static const char *loss_sentence(const struct config_stream *stream)
+/* A chain loses what its first stream loses. */
+static const char *loss_sentence(const struct config *config, const struct config_stream *stream)
 {
-    if (!stream->loss_detectable)
-        return "NOT detectable: headerless datagrams carry no numbers, so what the network loses "
-               "shortens the signal unseen; only losses in the socket are counted";
-    if (stream->source.sound != NULL)
-        return "detectable: overruns of the card and of its ring are counted, and gaps are filled "
-               "and "
-               "flagged";
-    if (!stream->live)
-        return "none: the source waits, nothing can be lost before the ring";
-    return "detectable: sequence numbers show every lost packet; gaps are filled, flagged and "
-           "counted";
+    while (stream->upstream >= 0)
+        stream = &config->streams[stream->upstream];
+    return stream->driver->loss;
 }
 
 static const char *time_text(double seconds, char *text, size_t bytes)
@@ -419,7 +327,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         }
         print_delay(stream, &plans[s], out);
         print_latency(stream, &plans[s], out);
-        fprintf(out, "  loss             %s\n", loss_sentence(stream));
+        fprintf(out, "  loss             %s\n", loss_sentence(config, stream));
         for (uint32_t i = 0; i < config->sink_count; i++)
             if (config->sinks[i].stream == s)
                 print_sink(config, &config->sinks[i], out);

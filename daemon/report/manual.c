@@ -25,7 +25,7 @@ static const char *applies_text(const struct schema_key *key, char *text, size_t
 }
 
 /* What to write after the =: the choices, or the kind of value. */
-static const char *value_text(const struct schema_key *key, char *text, size_t bytes)
+static const char *value_text(const struct option_row *row, char *text, size_t bytes)
 {
     static const char *const lists[] = {
         [LIST_NONE] = "",
@@ -33,14 +33,12 @@ static const char *value_text(const struct schema_key *key, char *text, size_t b
         [LIST_COMMA] = ", comma list",
         [LIST_LINES] = ", repeatable",
     };
-    size_t used = 0;
-    if (key->choices != NULL)
-        for (const char *at = key->choices; *at != '\0' && used + 4 < bytes; at++)
-            used += (size_t)snprintf(text + used, bytes - used, *at == '|' ? " | " : "%c", *at);
+    if (row->choices != NULL)
+        option_choices_text(row, " | ", text, bytes);
     else
-        used = (size_t)snprintf(text, bytes, "%s", value_type_words(key->type));
-    if (used < bytes)
-        snprintf(text + used, bytes - used, "%s", lists[key->list]);
+        snprintf(text, bytes, "%s", option_words(row));
+    size_t used = strlen(text);
+    snprintf(text + used, bytes - used, "%s", lists[row->list]);
     return text;
 }
 
@@ -49,15 +47,15 @@ static const char *facts_text(const struct schema_key *key, char *text, size_t b
 {
     char range[128], applies[256];
     bool required = key->required != 0;
-    const char *lead = !required                     ? "default "
-                       : key->fallback_words != NULL ? "required, or "
-                                                     : "required";
-    const char *rest = key->fallback != NULL         ? key->fallback
-                       : key->fallback_words != NULL ? key->fallback_words
-                       : required                    ? ""
-                                                     : "none";
+    const char *lead = !required                         ? "default "
+                       : key->row.fallback_words != NULL ? "required, or "
+                                                         : "required";
+    const char *rest = key->row.fallback != NULL         ? key->row.fallback
+                       : key->row.fallback_words != NULL ? key->row.fallback_words
+                       : required                        ? ""
+                                                         : "none";
     size_t used = (size_t)snprintf(text, bytes, "%s%s", lead, rest);
-    schema_range_text(key, range, sizeof range);
+    option_range_text(&key->row, range, sizeof range);
     if (range[0] != '\0' && used < bytes)
         used += (size_t)snprintf(text + used, bytes - used, "; %s", range);
     applies_text(key, applies, sizeof applies);
@@ -95,6 +93,17 @@ static void print_wrapped(FILE *out, const char *text, int column)
     fputc('\n', out);
 }
 
+static void print_key(const struct schema_key *key, FILE *out)
+{
+    char value[256], facts[512], line[560];
+    fprintf(out, "\n  %s = %s\n", key->row.key, value_text(&key->row, value, sizeof value));
+    fprintf(out, "%*s", INDENT, "");
+    print_wrapped(out, key->row.sentence, INDENT);
+    snprintf(line, sizeof line, "(%s)", facts_text(key, facts, sizeof facts));
+    fprintf(out, "%*s", INDENT, "");
+    print_wrapped(out, line, INDENT);
+}
+
 void schema_print_help(FILE *out)
 {
     fprintf(
@@ -106,26 +115,14 @@ void schema_print_help(FILE *out)
         "of\n"
         "their names and override it key by key; an empty value takes a key back to its default.\n"
         "Relative paths start at the directory of the file they are written in.\n");
-    enum section_kind last = SECTIONS;
-    for (int id = 0; id < KEYS; id++) {
-        const struct schema_key *key = &schema_keys[id];
-        const struct schema_section *section = &schema_sections[key->section];
-        if (key->section != last) {
-            int column = fprintf(out, "\n[%s%s]  ", section->word, section->named ? " NAME" : "");
-            print_wrapped(out, section->sentence, column - 1);
-            last = key->section;
-        }
-        char value[256], facts[512];
-        fprintf(out, "\n  %s = %s\n", key->key, value_text(key, value, sizeof value));
-        fprintf(out, "%*s", INDENT, "");
-        print_wrapped(out, key->sentence, INDENT);
-        char line[560];
-        snprintf(line, sizeof line, "(%s)", facts_text(key, facts, sizeof facts));
-        fprintf(out, "%*s", INDENT, "");
-        print_wrapped(out, line, INDENT);
+    for (int kind = 0; kind < SECTIONS; kind++) {
+        const struct schema_section *section = &schema_sections[kind];
+        int column = fprintf(out, "\n[%s%s]  ", section->word, section->named ? " NAME" : "");
+        print_wrapped(out, section->sentence, column - 1);
+        for (unsigned slot = 0; slot < schema_count((enum section_kind)kind); slot++)
+            print_key(schema_at((enum section_kind)kind, slot), out);
     }
 }
-
 /* ---- roff -------------------------------------------------------------------------------- */
 
 /* One character beyond ASCII as \[uNNNN], which groff and mandoc know in every locale; returns its
@@ -213,6 +210,20 @@ static void roff_item(FILE *out, const char *term, const char *text)
     fputc('\n', out);
 }
 
+static void roff_key(const struct schema_key *key, FILE *out)
+{
+    char value[256], facts[512];
+    fputs(".TP\n\\fB", out);
+    roff(out, key->row.key);
+    fputs("\\fR = ", out);
+    roff(out, value_text(&key->row, value, sizeof value));
+    fputc('\n', out);
+    roff(out, key->row.sentence);
+    fputs(" (", out);
+    roff(out, facts_text(key, facts, sizeof facts));
+    fputs(")\n", out);
+}
+
 static void print_config_page(FILE *out)
 {
     roff_title(out, "convolvd.conf", 5);
@@ -251,26 +262,13 @@ static void print_config_page(FILE *out)
         "[filter band]\ntype = bandpass\nlow = 95 kHz\nhigh = 850 kHz\nanalytic = yes\n\n"
         "[sink control-room]\ntype = rtp\nstream = vessel\naddress = 239.1.2.4:5006\nformat = "
         "f32be");
-    enum section_kind last = SECTIONS;
-    for (int id = 0; id < KEYS; id++) {
-        const struct schema_key *key = &schema_keys[id];
-        if (key->section != last) {
-            const struct schema_section *section = &schema_sections[key->section];
-            fprintf(out, ".SH \"[%s%s] SECTION\"\n", section->word, section->named ? " NAME" : "");
-            roff(out, section->sentence);
-            fputc('\n', out);
-            last = key->section;
-        }
-        char value[256], facts[512];
-        fputs(".TP\n\\fB", out);
-        roff(out, key->key);
-        fputs("\\fR = ", out);
-        roff(out, value_text(key, value, sizeof value));
+    for (int kind = 0; kind < SECTIONS; kind++) {
+        const struct schema_section *section = &schema_sections[kind];
+        fprintf(out, ".SH \"[%s%s] SECTION\"\n", section->word, section->named ? " NAME" : "");
+        roff(out, section->sentence);
         fputc('\n', out);
-        roff(out, key->sentence);
-        fputs(" (", out);
-        roff(out, facts_text(key, facts, sizeof facts));
-        fputs(")\n", out);
+        for (unsigned slot = 0; slot < schema_count((enum section_kind)kind); slot++)
+            roff_key(schema_at((enum section_kind)kind, slot), out);
     }
     fputs(".SH FILES\n", out);
     roff_item(out, "/etc/convolvd/convolvd.conf", "Read when no other file is named.");

@@ -96,9 +96,8 @@ static const char *find_stuck(const struct pipelines *pipelines, const char **na
             note_stuck(&stuck, "the reader of its source", name, pipeline);
         for (uint32_t k = 0; k < pipeline->sink_count; k++) {
             struct pipeline_sink *sink = &pipeline->sinks[k];
-            /* Only recordings have a thread; an RTP sink waits for the network as long as it takes.
-             */
-            if (sink->sink == NULL || strcmp(sink->config->type, "recording") != 0)
+            /* A sink without a thread waits for its reader or the network as long as it takes. */
+            if (sink->sink == NULL || !sink->config->driver->writes)
                 continue;
             if (writer_stuck(sink))
                 note_stuck(&stuck, "the writer of a recording", name, pipeline);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "io/recording/recording.h"
 
 /* What the harness cannot accept. */
 #define REQUIRE(condition)                                                                         \
@@ -15,28 +16,23 @@
             abort();                                                                               \
     } while (0)
 
-static int probe(const char *path, double *rate_hz, uint32_t *channels,
-                 struct sample_format *format, uint64_t *frames, struct problem *problem)
+static int probe(const struct source_ops *driver, const struct source_options *options,
+                 struct source_facts *facts, struct problem *problem)
 {
+    const struct file_options *own = options->own;
+    (void)driver;
     (void)problem;
     /* The name decides, so that the fuzzer can have what it wants. */
-    size_t length = strlen(path);
-    *rate_hz = 1 + 1000.0 * (double)(length % 97);
-    *channels = 1 + (uint32_t)(length % 2000);
-    *frames = length;
-    return sample_format_parse(length % 2 != 0 ? "s16le" : "f32le", format);
+    size_t length = strlen(own->path);
+    facts->rate_hz = 1 + 1000.0 * (double)(length % 97);
+    facts->channels = 1 + (uint32_t)(length % 2000);
+    facts->frames = length;
+    return sample_format_parse(length % 2 != 0 ? "s16le" : "f32le", &facts->format);
 }
 
 static bool readable(const char *path)
 {
     return path[0] != '!';
-}
-
-static int recordable(const struct sink_options *options, struct problem *problem)
-{
-    (void)options;
-    (void)problem;
-    return 0;
 }
 
 static int makeable(const struct filter_spec *spec, double rate_hz, struct problem *problem)
@@ -57,8 +53,7 @@ static const char *variant(int index)
     return index == 0 ? "fused" : NULL;
 }
 
-static const struct config_world world = {probe,    readable,    recordable,
-                                          makeable, environment, variant};
+static const struct config_world world = {probe, readable, makeable, environment, variant};
 
 static void require_whole(const struct config *config)
 {

@@ -18,6 +18,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/net/network_options.h"
 #include "io/net/network_source.h"
 
 #define REQUIRE(condition)                                                                         \

@@ -35,19 +35,20 @@ static void parse(const uint8_t *data, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+    struct network_options own = {.ingest = {.payload_type = 96,
+                                             .max_dropout_ns = NS_PER_SECOND,
+                                             .max_misorder_ns = 10 * NS_PER_MS}};
     struct source_options options = {
         .stream = "fuzz",
         .rate_hz = 1e6,
         .frame_bytes = 4,
-        .payload_type = 96,
         .reorder_ns = NS_PER_MS,
         .max_gap_ns = NS_PER_SECOND,
-        .max_dropout_ns = NS_PER_SECOND,
-        .max_misorder_ns = 10 * NS_PER_MS,
+        .own = &own,
     };
     parse(data, bytes);
     fuzz_feed(&rtp_protocol, &options, data, bytes);
-    options.mode = SOURCE_RECORD;
+    options.mode = MODE_RECORD;
     options.rate_hz = 1e7;
     options.frame_bytes = 6;
     fuzz_feed(&rtp_protocol, &options, data, bytes);

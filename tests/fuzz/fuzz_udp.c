@@ -5,19 +5,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
+    struct network_options own = {
+        .ingest = {.max_dropout_ns = NS_PER_SECOND, .max_misorder_ns = 10 * NS_PER_MS}};
     struct source_options options = {
         .stream = "fuzz",
         .rate_hz = 1e6,
         .frame_bytes = 4,
         .reorder_ns = NS_PER_MS,
         .max_gap_ns = NS_PER_SECOND,
-        .max_dropout_ns = NS_PER_SECOND,
-        .max_misorder_ns = 10 * NS_PER_MS,
+        .own = &own,
     };
     fuzz_feed(&udp_protocol, &options, data, bytes);
     fuzz_feed(&udp_sequence_protocol, &options, data, bytes);
-    options.sequence_big_endian = true;
-    options.mode = SOURCE_RECORD;
+    own.sequence_big_endian = true;
+    options.mode = MODE_RECORD;
     fuzz_feed(&udp_sequence_protocol, &options, data, bytes);
     return 0;
 }

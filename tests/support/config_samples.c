@@ -5,27 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int sample_probe(const char *path, double *rate_hz, uint32_t *channels,
-                        struct sample_format *format, uint64_t *frames, struct problem *problem)
+#include "io/recording/recording.h"
+
+static int sample_probe(const struct source_ops *driver, const struct source_options *options,
+                        struct source_facts *facts, struct problem *problem)
 {
-    if (strstr(path, "missing") != NULL)
-        return problem_set(problem, ERROR_NO_FILE, "recording %s cannot be read", path);
-    *rate_hz = 48000;
-    *channels = 2;
-    *frames = strstr(path, "empty") != NULL ? 0 : 48000;
-    return sample_format_parse("s16le", format);
+    const struct file_options *own = options->own;
+    (void)driver;
+    if (strstr(own->path, "missing") != NULL)
+        return problem_set(problem, ERROR_NO_FILE, "recording %s cannot be read", own->path);
+    facts->rate_hz = 48000;
+    facts->channels = 2;
+    facts->frames = strstr(own->path, "empty") != NULL ? 0 : 48000;
+    return sample_format_parse("s16le", &facts->format);
 }
 
 static bool sample_readable(const char *path)
 {
     return strstr(path, "missing") == NULL;
-}
-
-static int sample_recordable(const struct sink_options *options, struct problem *problem)
-{
-    if (strstr(options->path, "refused") == NULL)
-        return 0;
-    return problem_set(problem, ERROR_UNSUPPORTED, "the writer refuses");
 }
 
 /* Filters from files exist by name only here. */
@@ -56,7 +53,6 @@ static const char *sample_variant(int index)
 const struct config_world sample_world = {
     .probe = sample_probe,
     .readable = sample_readable,
-    .recordable = sample_recordable,
     .makeable = sample_makeable,
     .environment = sample_environment,
     .variant = sample_variant,
@@ -98,15 +94,25 @@ struct line {
 enum { LINES_MAX = 6 };
 
 /* What each type needs to be valid. */
-static const struct line sources[SOURCE_KINDS][LINES_MAX] = {
-    [SOURCE_RTP] = {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}},
-    [SOURCE_UDP] = {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}},
-    [SOURCE_UDP_SEQ] = {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}},
-    [SOURCE_FILE] = {{"path", "some.wav"}, {"filter", "spare"}},
-    [SOURCE_GENERATOR] = {{"rate", "500 kHz"}, {"filter", "spare"}},
-    [SOURCE_OSC] = {{"rate", "500 kHz"}, {"filter", "spare"}},
-    [SOURCE_PORTAUDIO] = {{"card", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}},
-    [SOURCE_STREAM] = {{"filter", "spare"}},
+static const struct {
+    const char *type;
+    struct line lines[LINES_MAX];
+} sources[] =
+    {
+        {"rtp", {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}}},
+        {"udp", {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}}},
+        {"udp-seq", {{"address", "239.1.2.3:5004"}, {"rate", "500 kHz"}, {"filter", "spare"}}},
+        {"file", {{"path", "some.wav"}, {"filter", "spare"}}},
+        {"generator", {{"rate", "500 kHz"}, {"filter", "spare"}}},
+        {"osc", {{"rate", "500 kHz"}, {"filter", "spare"}}},
+        {"portaudio", {{"card", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}}},
+        {"stream", {{"filter", "spare"}}},
+},
+  sinks[] = {
+      {"rtp", {{"stream", "base"}, {"address", "127.0.0.1:6000"}}},
+      {"recording", {{"stream", "base"}, {"path", "out.wav"}}},
+      {"osc", {{"stream", "base"}}},
+      {"portaudio", {{"stream", "base"}, {"card", "system"}}},
 };
 
 static const struct line filters[FILTER_TYPES][LINES_MAX] = {
@@ -127,128 +133,121 @@ static const struct line filters[FILTER_TYPES][LINES_MAX] = {
                    {"taps", "63"}},
 };
 
-static const struct line sinks[SINK_KINDS][LINES_MAX] = {
-    [SINK_RTP] = {{"stream", "base"}, {"address", "127.0.0.1:6000"}},
-    [SINK_RECORDING] = {{"stream", "base"}, {"path", "out.wav"}},
-    [SINK_OSC] = {{"stream", "base"}},
-    [SINK_PORTAUDIO] = {{"stream", "base"}, {"card", "system"}},
-};
-
 /* Keys that stand in for one that the type needs, or need a partner. */
 static const struct {
-    enum schema_id id;
-    const char *instead_of;
+    enum section_kind section;
+    const char *key, *instead_of;
     struct line partner;
 } company[] = {
-    {KEY_BANK, "filter", {NULL, NULL}},
-    {KEY_ROUTE, "filter", {NULL, NULL}},
-    {KEY_BITS, NULL, {"format", "s16le"}},
-    {KEY_JUSTIFY, NULL, {"bits", "12"}},
-    {KEY_JUSTIFY, NULL, {"format", "s16le"}},
-    {KEY_LOW, "cutoff", {NULL, NULL}},
-    {KEY_HIGH, "cutoff", {NULL, NULL}},
-    {KEY_TAPER, NULL, {"window", "tukey"}},
-    {KEY_KEEP, NULL, {"rotate", "1 min"}},
-    {KEY_CHIP_RATE, "carrier", {NULL, NULL}},
-    {KEY_FREQUENCY_END, NULL, {"waveform", "chirp"}},
-    {KEY_MAX_MISORDER, NULL, {"reorder", "0"}},
-    {KEY_REORDER, NULL, {"max misorder", "10 s"}},
-    {KEY_DEPTH, NULL, {"batches", "16"}},
+    {SECTION_STREAM, "bank", "filter", {NULL, NULL}},
+    {SECTION_STREAM, "route", "filter", {NULL, NULL}},
+    {SECTION_STREAM, "bits", NULL, {"format", "s16le"}},
+    {SECTION_STREAM, "justify", NULL, {"bits", "12"}},
+    {SECTION_STREAM, "justify", NULL, {"format", "s16le"}},
+    {SECTION_FILTER, "low", "cutoff", {NULL, NULL}},
+    {SECTION_FILTER, "high", "cutoff", {NULL, NULL}},
+    {SECTION_FILTER, "taper", NULL, {"window", "tukey"}},
+    {SECTION_SINK, "keep", NULL, {"rotate", "1 min"}},
+    {SECTION_FILTER, "chip rate", "carrier", {NULL, NULL}},
+    {SECTION_STREAM, "frequency end", NULL, {"waveform", "chirp"}},
+    {SECTION_STREAM, "max misorder", NULL, {"reorder", "0"}},
+    {SECTION_STREAM, "reorder", NULL, {"max misorder", "10 s"}},
+    {SECTION_DEVICE, "depth", NULL, {"batches", "16"}},
 };
 
 /* Values for keys without a default, or whose default is not good in every company. */
 static const struct {
-    enum schema_id id;
-    const char *value;
+    enum section_kind section;
+    const char *key, *value;
 } good_values[] = {
-    {KEY_RUNTIME_DIRECTORY, "run"},
-    {KEY_STATE_DIRECTORY, "state"},
-    {KEY_STATUS_FILE, "s.json"},
-    {KEY_KERNELS, "kernels"},
-    {KEY_CACHE, "cache"},
-    {KEY_DEPTH, "3"},
-    {KEY_SOURCE, "generator"},
-    {KEY_ADDRESS, "[ff15::1]:5004"},
-    {KEY_INTERFACE, "eth1"},
-    {KEY_ALLOW, "10.0.0.7"},
-    {KEY_SSRC, "0xdeadbeef"},
-    {KEY_PATH, "some.wav"},
-    {KEY_RATE, "500 kHz"},
-    {KEY_CARD, "hw:1,0"},
-    {KEY_CHANNEL_MAP, "3"},
-    {KEY_DEVICE_PERIOD, "128 frames"},
-    {KEY_ROUND_TRIP, "200 frames"},
-    {KEY_FORMAT, "s16"},
-    {KEY_BITS, "12"},
-    {KEY_JUSTIFY, "left"},
-    {KEY_UNIT, "V"},
-    {KEY_LATENCY, "10 ms"},
-    {KEY_DEADLINE, "1 ms"},
-    {KEY_BUFFER, "1 s"},
-    {KEY_FILTER, "spare"},
-    {KEY_BANK, "spare, spare"},
-    {KEY_ROUTE, "1 -> spare -6 dB -> 1"},
-    {KEY_STREAM_DEVICE, "gpu"},
-    {KEY_VARIANT, "fused"},
-    {KEY_FFT, "4096"},
-    {KEY_AMPLITUDE, "0.5"},
-    {KEY_FREQUENCY, "30 kHz"},
-    {KEY_FREQUENCY_END, "90 kHz"},
-    {KEY_LENGTH, "100 us"},
-    {KEY_PERIOD, "10 ms"},
-    {KEY_CHANNEL_DELAY, "10 us"},
-    {KEY_NOISE, "0.1"},
-    {KEY_ARRIVALS, "30 /s"},
-    {KEY_RISE, "10 us"},
-    {KEY_DECAY, "90 us"},
-    {KEY_DURATION, "10 s"},
-    {KEY_TYPE, "identity"},
-    {KEY_LOW, "40 kHz"},
-    {KEY_HIGH, "120 kHz"},
-    {KEY_CUTOFF, "60 kHz"},
-    {KEY_TRANSITION, "20 kHz"},
-    {KEY_RIPPLE, "0.5 dB"},
-    {KEY_TAPS, "101"},
-    {KEY_FILTER_PATH, "taps.npy"},
-    {KEY_DELAY, "10 us"},
-    {KEY_START, "10 kHz"},
-    {KEY_STOP, "90 kHz"},
-    {KEY_FILTER_LENGTH, "200 us"},
-    {KEY_CODE, "7"},
-    {KEY_ORDER, "4"},
-    {KEY_CARRIER, "50 kHz"},
-    {KEY_CHIP_RATE, "20 kHz"},
-    {KEY_CYCLES, "3"},
-    {KEY_SPACING, "4 mm"},
-    {KEY_VELOCITY_LOW, "-6 km/s"},
-    {KEY_VELOCITY_HIGH, "12 mm/us"},
-    {KEY_PADDING, "64"},
-    {KEY_SINK_TYPE, "rtp"},
-    {KEY_SINK_STREAM, "base"},
-    {KEY_SINK_FORMAT, "s16"},
-    {KEY_SINK_FULL_SCALE, "2"},
-    {KEY_SINK_ADDRESS, "239.1.2.3:6000"},
-    {KEY_SINK_INTERFACE, "eth1"},
-    {KEY_SINK_SSRC, "17"},
-    {KEY_SDP, "x.sdp"},
-    {KEY_SINK_PATH, "other.wav"},
-    {KEY_ROTATE, "10 min"},
-    {KEY_KEEP, "5"},
-    {KEY_SINK_CARD, "hw:1,0"},
-    {KEY_SINK_CHANNEL_MAP, "3"},
-    {KEY_SINK_DEVICE_PERIOD, "128 frames"},
-    {KEY_SINK_LATENCY, "10 ms"},
-    {KEY_OSC_TCP_ADDRESS, "*:9001"},
-    {KEY_OSC_ALLOW, "10.0.0.0/8"},
-    {KEY_OSC_TRUST, "192.0.2.7"},
+    {SECTION_DAEMON, "runtime directory", "run"},
+    {SECTION_DAEMON, "state directory", "state"},
+    {SECTION_DAEMON, "status file", "s.json"},
+    {SECTION_DEVICE, "kernels", "kernels"},
+    {SECTION_DEVICE, "cache", "cache"},
+    {SECTION_DEVICE, "depth", "3"},
+    {SECTION_STREAM, "source", "generator"},
+    {SECTION_STREAM, "address", "[ff15::1]:5004"},
+    {SECTION_STREAM, "interface", "eth1"},
+    {SECTION_STREAM, "allow", "10.0.0.7"},
+    {SECTION_STREAM, "ssrc", "0xdeadbeef"},
+    {SECTION_STREAM, "path", "some.wav"},
+    {SECTION_STREAM, "rate", "500 kHz"},
+    {SECTION_STREAM, "card", "hw:1,0"},
+    {SECTION_STREAM, "channel map", "3"},
+    {SECTION_STREAM, "device period", "128 frames"},
+    {SECTION_STREAM, "round trip", "200 frames"},
+    {SECTION_STREAM, "format", "s16"},
+    {SECTION_STREAM, "bits", "12"},
+    {SECTION_STREAM, "justify", "left"},
+    {SECTION_STREAM, "unit", "V"},
+    {SECTION_STREAM, "latency", "10 ms"},
+    {SECTION_STREAM, "deadline", "1 ms"},
+    {SECTION_STREAM, "buffer", "1 s"},
+    {SECTION_STREAM, "filter", "spare"},
+    {SECTION_STREAM, "bank", "spare, spare"},
+    {SECTION_STREAM, "route", "1 -> spare -6 dB -> 1"},
+    {SECTION_STREAM, "device", "gpu"},
+    {SECTION_STREAM, "variant", "fused"},
+    {SECTION_STREAM, "fft", "4096"},
+    {SECTION_STREAM, "amplitude", "0.5"},
+    {SECTION_STREAM, "frequency", "30 kHz"},
+    {SECTION_STREAM, "frequency end", "90 kHz"},
+    {SECTION_STREAM, "length", "100 us"},
+    {SECTION_STREAM, "period", "10 ms"},
+    {SECTION_STREAM, "channel delay", "10 us"},
+    {SECTION_STREAM, "noise", "0.1"},
+    {SECTION_STREAM, "arrivals", "30 /s"},
+    {SECTION_STREAM, "rise", "10 us"},
+    {SECTION_STREAM, "decay", "90 us"},
+    {SECTION_STREAM, "duration", "10 s"},
+    {SECTION_FILTER, "type", "identity"},
+    {SECTION_FILTER, "low", "40 kHz"},
+    {SECTION_FILTER, "high", "120 kHz"},
+    {SECTION_FILTER, "cutoff", "60 kHz"},
+    {SECTION_FILTER, "transition", "20 kHz"},
+    {SECTION_FILTER, "ripple", "0.5 dB"},
+    {SECTION_FILTER, "taps", "101"},
+    {SECTION_FILTER, "path", "taps.npy"},
+    {SECTION_FILTER, "delay", "10 us"},
+    {SECTION_FILTER, "start", "10 kHz"},
+    {SECTION_FILTER, "stop", "90 kHz"},
+    {SECTION_FILTER, "length", "200 us"},
+    {SECTION_FILTER, "code", "7"},
+    {SECTION_FILTER, "order", "4"},
+    {SECTION_FILTER, "carrier", "50 kHz"},
+    {SECTION_FILTER, "chip rate", "20 kHz"},
+    {SECTION_FILTER, "cycles per chip", "3"},
+    {SECTION_FILTER, "spacing", "4 mm"},
+    {SECTION_FILTER, "velocity low", "-6 km/s"},
+    {SECTION_FILTER, "velocity high", "12 mm/us"},
+    {SECTION_FILTER, "padding", "64"},
+    {SECTION_SINK, "type", "rtp"},
+    {SECTION_SINK, "stream", "base"},
+    {SECTION_SINK, "format", "s16"},
+    {SECTION_SINK, "full scale", "2"},
+    {SECTION_SINK, "address", "239.1.2.3:6000"},
+    {SECTION_SINK, "interface", "eth1"},
+    {SECTION_SINK, "ssrc", "17"},
+    {SECTION_SINK, "sdp", "x.sdp"},
+    {SECTION_SINK, "path", "other.wav"},
+    {SECTION_SINK, "rotate", "10 min"},
+    {SECTION_SINK, "keep", "5"},
+    {SECTION_SINK, "card", "hw:1,0"},
+    {SECTION_SINK, "channel map", "3"},
+    {SECTION_SINK, "device period", "128 frames"},
+    {SECTION_SINK, "latency", "10 ms"},
+    {SECTION_OSC, "tcp address", "*:9001"},
+    {SECTION_OSC, "allow", "10.0.0.0/8"},
+    {SECTION_OSC, "trust", "192.0.2.7"},
 };
 
 const char *sample_good(const struct schema_key *key)
 {
     for (size_t i = 0; i < sizeof good_values / sizeof good_values[0]; i++)
-        if (&schema_keys[good_values[i].id] == key)
+        if (good_values[i].section == key->section && strcmp(good_values[i].key, key->row.key) == 0)
             return good_values[i].value;
-    return key->fallback;
+    return key->row.fallback;
 }
 
 /* Appends to text; returns the number of the line written. */
@@ -274,8 +273,22 @@ static unsigned finish(const struct schema_key *key, const char *value, char *te
     char line[512];
     if (value == NULL)
         return append(text, bytes, "# without");
-    snprintf(line, sizeof line, "%s = %s", key->key, value);
+    snprintf(line, sizeof line, "%s = %s", key->row.key, value);
     return append(text, bytes, line);
+}
+
+static const struct line *needs_of(enum section_kind section, int type)
+{
+    const char *name = schema_type_name(section, type);
+    if (section == SECTION_FILTER)
+        return filters[type];
+    for (size_t i = 0; section == SECTION_STREAM && i < sizeof sources / sizeof sources[0]; i++)
+        if (strcmp(sources[i].type, name) == 0)
+            return sources[i].lines;
+    for (size_t i = 0; section == SECTION_SINK && i < sizeof sinks / sizeof sinks[0]; i++)
+        if (strcmp(sinks[i].type, name) == 0)
+            return sinks[i].lines;
+    return NULL;
 }
 
 unsigned sample_around(const struct schema_key *key, int type, const char *value, char *text,
@@ -297,20 +310,18 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
     snprintf(heading, sizeof heading, section->named ? "[%s sample]" : "[%s]", section->word);
     append(text, bytes, heading);
 
-    const struct line *needs = key->section == SECTION_STREAM   ? sources[type]
-                               : key->section == SECTION_FILTER ? filters[type]
-                               : key->section == SECTION_SINK   ? sinks[type]
-                                                                : NULL;
-    bool is_type = section->type_key != NULL && strcmp(key->key, section->type_key) == 0;
+    const struct line *needs = needs_of(key->section, type);
+    bool is_type = section->type_key != NULL && strcmp(key->row.key, section->type_key) == 0;
     if (section->type_key != NULL && !is_type) {
         char name[64];
-        snprintf(name, sizeof name, "%s%s", schema_type_name(key->section, type),
-                 key->section == SECTION_STREAM && type == SOURCE_STREAM ? " base" : "");
+        const char *word = schema_type_name(key->section, type);
+        bool chain = key->section == SECTION_STREAM && strcmp(word, "stream") == 0;
+        snprintf(name, sizeof name, "%s%s", word, chain ? " base" : "");
         append_setting(text, bytes, section->type_key, name);
     }
     const char *instead_of = "";
     for (size_t i = 0; i < sizeof company / sizeof company[0]; i++) {
-        if (&schema_keys[company[i].id] != key)
+        if (company[i].section != key->section || strcmp(company[i].key, key->row.key) != 0)
             continue;
         if (company[i].instead_of != NULL)
             instead_of = company[i].instead_of;
@@ -322,7 +333,7 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
             append_setting(text, bytes, company[i].partner.key, company[i].partner.value);
     }
     for (int i = 0; needs != NULL && i < LINES_MAX && needs[i].key != NULL; i++)
-        if (strcmp(needs[i].key, key->key) != 0 && strcmp(needs[i].key, instead_of) != 0)
+        if (strcmp(needs[i].key, key->row.key) != 0 && strcmp(needs[i].key, instead_of) != 0)
             append_setting(text, bytes, needs[i].key, needs[i].value);
     return finish(key, value, text, bytes);
 }

@@ -59,9 +59,16 @@ struct result recording_result(uint64_t epoch, uint64_t first, uint32_t frames)
     };
 }
 
+struct recording_options *recording_own(const struct sink_options *options)
+{
+    return options->own;
+}
+
 struct sink_options recording_options(const char *name, const char *format)
 {
     static const char *const units[RECORDING_CHANNELS] = {"V", "mV"};
+    static struct recording_options own;
+    own = (struct recording_options){.path = scratch_path(name), .container = "wav"};
     struct sink_options options = {
         .name = "rec",
         .stream = {.name = "vessel",
@@ -76,8 +83,7 @@ struct sink_options recording_options(const char *name, const char *format)
                    .driver = "1",
                    .loss_detectable = true},
         .full_scale = 2.0,
-        .path = scratch_path(name),
-        .container = "wav",
+        .own = &own,
     };
     assert_int_equal(sample_format_parse(format, &options.format), 0);
     if (options.format.kind == SAMPLE_FLOAT)

@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "io/recording/recording.h"
 #include "io/sink.h"
 
 enum { RECORDING_CHANNELS = 2, RECORDING_RATE = 1000000 };
@@ -25,6 +26,8 @@ float recording_value(uint64_t epoch, uint64_t frame, unsigned channel);
 struct result recording_result(uint64_t epoch, uint64_t first, uint32_t frames);
 /* A sink that writes such results as `format` into the scratch folder. */
 struct sink_options recording_options(const char *name, const char *format);
+/* The recording's own options behind them: one structure, made anew by recording_options. */
+struct recording_options *recording_own(const struct sink_options *options);
 
 /* Names of recordings (not sidecars), sorted; returns how many. */
 int recording_names(char names[][256], int capacity);

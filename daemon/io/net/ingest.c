@@ -56,13 +56,14 @@ struct ingest {
 int ingest_open(const struct ingest_protocol *protocol, const struct source_options *options,
                 const struct source_host *host, struct ingest **out, struct problem *problem)
 {
+    const struct ingest_options *own = options->own;
     struct ingest *in = calloc(1, sizeof *in);
     uint8_t *buffers = malloc((1 + CANDIDATES) * (size_t)HELD_BYTES);
     int error = 0;
     if (in == NULL || buffers == NULL)
         error = problem_set(problem, ERROR_MEMORY, "no memory for a source");
-    if (error == 0 && options->allow != NULL)
-        error = address_resolve_host(options->allow, &in->allow, problem);
+    if (error == 0 && own->allow != NULL)
+        error = address_resolve_host(own->allow, &in->allow, problem);
     if (error != 0) {
         free(buffers);
         free(in);
@@ -71,16 +72,16 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
     in->protocol = protocol;
     in->options = *options;
     in->host = *host;
-    in->allow_set = options->allow != NULL;
+    in->allow_set = own->allow != NULL;
     in->limits = (struct sequence_options){
         .rate_hz = options->rate_hz,
         .timestamp_bits = protocol->timestamp_bits,
         .sequence_bits = protocol->sequence_bits,
         .reorder_ns = options->reorder_ns,
         .max_gap_ns = options->max_gap_ns,
-        .max_dropout_ns = options->max_dropout_ns,
-        .max_misorder_ns = options->max_misorder_ns,
-        .records = options->mode == SOURCE_RECORD,
+        .max_dropout_ns = own->max_dropout_ns,
+        .max_misorder_ns = own->max_misorder_ns,
+        .records = options->mode == MODE_RECORD,
     };
     in->buffers = buffers;
     for (int i = 0; i < 1 + CANDIDATES; i++)
@@ -387,6 +388,7 @@ static int check(struct ingest *in, const struct received *received, struct inge
 {
     char text[ADDRESS_TEXT];
     const struct source_options *o = &in->options;
+    const struct ingest_options *own = o->own;
     if (received->truncated)
         return 1 + REJECT_TRUNCATED;
     if (in->allow_set && !address_same_host(&in->allow, received->from)) {
@@ -399,12 +401,12 @@ static int check(struct ingest *in, const struct received *received, struct inge
         explain(in, REJECT_PAYLOAD_TYPE,
                 "stream %s: datagrams of payload type %u from %s refused: `payload type` is %u",
                 o->stream, fields->payload_type, address_text(received->from, text),
-                o->payload_type);
+                own->payload_type);
     if (failed != 0)
         return failed;
-    if (in->protocol->has_ssrc && o->ssrc_pinned && fields->ssrc != o->ssrc) {
+    if (in->protocol->has_ssrc && own->ssrc_pinned && fields->ssrc != own->ssrc) {
         explain(in, REJECT_SSRC, "stream %s: SSRC %u from %s refused: `ssrc` is %u", o->stream,
-                fields->ssrc, address_text(received->from, text), o->ssrc);
+                fields->ssrc, address_text(received->from, text), own->ssrc);
         return 1 + REJECT_SSRC;
     }
     if (fields->payload_bytes == 0 || fields->payload_bytes % o->frame_bytes != 0) {
@@ -443,7 +445,7 @@ void ingest_datagram(struct ingest *in, const struct received *received)
             (uint32_t)((received->train_bytes - headers) / in->options.frame_bytes);
     struct sender *followed = &in->senders[0];
     bool known = is_from(in, followed, fields.ssrc, received);
-    bool silent = received->receive_ns - followed->last_ns > in->options.max_dropout_ns;
+    bool silent = received->receive_ns - followed->last_ns > in->limits.max_dropout_ns;
     if (!known && followed->active && !silent &&
         !address_same_host(&followed->from, received->from)) {
         char text[ADDRESS_TEXT], from[ADDRESS_TEXT];

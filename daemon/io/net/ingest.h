@@ -25,6 +25,7 @@
 #include <sys/socket.h>
 
 #include "core/log.h"
+#include "io/net/ingest_options.h"
 #include "io/net/receiver.h"
 #include "io/source.h"
 #include "stream/sequence.h"
@@ -50,7 +51,7 @@ struct ingest_protocol {
 
 struct ingest;
 
-/* WORKER. `allow` is resolved here. */
+/* WORKER. options->own begins with struct ingest_options. `allow` is resolved here. */
 int ingest_open(const struct ingest_protocol *protocol, const struct source_options *options,
                 const struct source_host *host, struct ingest **out, struct problem *problem);
 void ingest_datagram(struct ingest *ingest, const struct received *received);

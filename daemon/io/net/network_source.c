@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "io/net/network_options.h"
 #include "io/net/socket.h"
 
 enum {
@@ -61,11 +62,12 @@ int network_source_open(const struct ingest_protocol *protocol,
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     source->loop = environment->loop;
     source->host = *host;
+    const struct network_options *own = options->own;
     struct socket_receive_options wanted = {
         .stream = options->stream,
-        .address = options->address,
-        .interface = options->interface,
-        .buffer_bytes = options->receive_buffer_bytes,
+        .address = own->address,
+        .interface = own->interface,
+        .buffer_bytes = own->receive_buffer_bytes,
         .bytes_per_second = options->rate_hz * options->frame_bytes,
         .handover = environment->handover,
     };
@@ -82,9 +84,9 @@ int network_source_open(const struct ingest_protocol *protocol,
         &(struct receiver_options){.stream = options->stream,
                                    .fd = fd,
                                    .handover = environment->handover,
-                                   .work_per_wake = options->work_per_wake,
+                                   .work_per_wake = own->work_per_wake,
                                    .context = source->ingest,
-                                   .wish = numbered ? options->receive : RECEIVE_RECVMMSG,
+                                   .wish = numbered ? own->receive : RECEIVE_RECVMMSG,
                                    .datagram = datagram,
                                    .drops = drops,
                                    .train_drops = numbered ? train_drops : NULL,

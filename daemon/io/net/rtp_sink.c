@@ -35,6 +35,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "wire/rtp.h"
+#include "io/net/rtp_sink_options.h"
 #include "io/net/sdp.h"
 #include "io/sinks.h"
 #include "io/net/socket.h"
@@ -57,6 +58,7 @@ union train_control {
 
 struct sink {
     struct sink_options options;
+    const struct rtp_sink_options *own;
     uv_loop_t *loop;
     int fd;
     uint32_t frame_bytes, packet_frames;
@@ -303,7 +305,7 @@ static void build_packet(struct sink *s, const struct result *result,
 
     struct rtp_header header = {
         .marker = info.flags & RTP_EPOCH_START,
-        .payload_type = (uint8_t)s->options.payload_type,
+        .payload_type = (uint8_t)s->own->payload_type,
         .sequence = s->sequence++,
         .timestamp = (uint32_t)(result->timeline_frame + at),
         .ssrc = s->ssrc,
@@ -382,7 +384,7 @@ static struct result_format rtp_results(const struct sink_options *options)
 static int plan_packets(struct sink *s, bool v6, struct problem *problem)
 {
     const struct sink_options *o = &s->options;
-    uint32_t mtu = o->mtu > 0 ? o->mtu : RTP_MTU_DEFAULT;
+    uint32_t mtu = s->own->mtu > 0 ? s->own->mtu : RTP_MTU_DEFAULT;
     if (sdp_encoding_name(&o->format) == NULL) {
         char name[24];
         return problem_set(problem, ERROR_UNSUPPORTED,
@@ -436,8 +438,8 @@ static int write_sdp(const struct sink *s, const struct address *to, struct prob
     struct sdp_media media = {
         .name = o->stream.name,
         .to = *to,
-        .ttl = o->ttl,
-        .payload_type = o->payload_type,
+        .ttl = s->own->ttl,
+        .payload_type = s->own->payload_type,
         .format = o->format,
         .rate_hz = o->stream.rate_hz,
         .decimate = o->stream.decimate > 1 ? o->stream.decimate : 1,
@@ -451,7 +453,7 @@ static int write_sdp(const struct sink *s, const struct address *to, struct prob
     socklen_t bytes = sizeof media.from;
     if (getsockname(s->fd, (struct sockaddr *)&media.from, &bytes) != 0)
         media.from = to->storage;
-    return sdp_write(&media, o->sdp_path, problem);
+    return sdp_write(&media, s->own->sdp_path, problem);
 }
 
 static int rtp_open(const struct sink_options *options, const struct io_environment *environment,
@@ -460,7 +462,9 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     struct sink *s = calloc(1, sizeof *s);
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
+    const struct rtp_sink_options *own = options->own;
     s->options = *options;
+    s->own = own;
     s->loop = environment->loop;
     s->fd = -1;
     s->segments = true;
@@ -469,23 +473,23 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
     if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
         log_debug("sink %s: no random numbers yet; the clock serves", options->name);
-    s->ssrc = options->ssrc_set ? options->ssrc : chance[0];
+    s->ssrc = own->ssrc_set ? own->ssrc : chance[0];
     s->sequence = (uint16_t)chance[1];
 
     struct address to;
     struct socket_send_options wanted = {
         .sink = options->name,
-        .address = options->address,
-        .interface = options->interface,
-        .ttl = options->ttl,
-        .buffer_bytes = options->send_buffer_bytes,
+        .address = own->address,
+        .interface = own->interface,
+        .ttl = own->ttl,
+        .buffer_bytes = own->send_buffer_bytes,
     };
     int error = socket_open_send(&wanted, &s->fd, &to, problem);
     if (error == 0)
         error = plan_packets(s, to.storage.ss_family == AF_INET6, problem);
     if (error == 0)
         error = make_ring(s, problem);
-    if (error == 0 && options->sdp_path != NULL)
+    if (error == 0 && own->sdp_path != NULL)
         error = write_sdp(s, &to, problem);
     if (error != 0) {
         destroy(s);
@@ -542,9 +546,17 @@ static void rtp_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *
 
 const struct sink_ops sink_rtp = {
     .name = "rtp",
-    .sentence = "RTP over UDP to one address or group: L16, L24, 32-bit integer or float, with "
-                "capture times and latencies, and an SDP file for ffplay, gst-launch and "
-                "convolv-tap",
+    .sentence = "packets to an address",
+    .packets = "packets",
+    .format = "f32be",
+    .order = "RTP sends samples big-endian",
+    .options = rtp_sink_rows,
+    .option_count = RTP_SINK_ROWS,
+    .options_bytes = sizeof(struct rtp_sink_options),
+    .check = rtp_sink_check,
+    .check_all = rtp_sink_check_all,
+    .report = rtp_sink_report,
+    .load = rtp_sink_load,
     .open = rtp_open,
     .put = rtp_put,
     .room = rtp_room,

@@ -3,6 +3,7 @@
  * time stamp, order and loss are proven by the sequence number; see ingest.h and sequence.h.
  * CSRC lists, header extensions and padding are accepted and skipped.
  */
+#include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
 #include "io/sources.h"
@@ -28,7 +29,8 @@ static int parse(const struct source_options *options, const struct received *re
         .payload_type = packet.header.payload_type,
         .marker = packet.header.marker,
     };
-    return packet.header.payload_type == options->payload_type ? 0 : 1 + REJECT_PAYLOAD_TYPE;
+    const struct ingest_options *own = options->own;
+    return packet.header.payload_type == own->payload_type ? 0 : 1 + REJECT_PAYLOAD_TYPE;
 }
 
 const struct ingest_protocol rtp_protocol = {
@@ -44,10 +46,49 @@ static int open_rtp(const struct source_options *options, const struct io_enviro
     return network_source_open(&rtp_protocol, options, environment, host, out, problem);
 }
 
+static const struct option_row rows[] = {
+    NETWORK_ROWS,
+    NETWORK_ROWS_NUMBERED,
+    {.key = "payload type",
+     .type = OPTION_COUNT,
+     .minimum = 0,
+     .maximum = 127,
+     .fallback = "96",
+     OPTION_FIELD(struct ingest_options, payload_type),
+     .sentence = "The RTP payload type that carries this stream; 96 to 127 are free to choose, 10 "
+                 "and 11 mean L16 at 44.1 kHz."},
+    {.key = "ssrc",
+     .type = OPTION_UINT32,
+     .fallback_words = "learnt from the first sender that proves itself",
+     OPTION_FIELD(struct ingest_options, ssrc),
+     .sentence = "The one RTP sender (SSRC) to accept, decimal or 0x hexadecimal."},
+};
+
+static int check(const struct option_check *check, const struct daemon_facts *facts,
+                 struct source_options *options)
+{
+    (void)facts;
+    struct network_options *own = options->own;
+    own->ingest.ssrc_pinned = option_given(check, "ssrc");
+    network_check_payload_type(check, own->ingest.payload_type, &options->format, options->rate_hz,
+                               options->channels);
+    network_check(check, options, true);
+    return 0;
+}
+
 const struct source_ops source_rtp = {
     .name = "rtp",
-    .sentence = "RTP over UDP, unicast or multicast: L16, L24, 32-bit integer or float, from "
-                "convolv-rig, ffmpeg, GStreamer or PipeWire",
+    .sentence = "RTP over UDP",
+    .loss = NUMBERED_LOSS,
+    .format = "s16be",
+    .padded = true,
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .options_bytes = sizeof(struct network_options),
+    .check = check,
+    .check_all = network_check_all,
+    .describe = network_describe,
+    .report = network_report,
     .live = true,
     .loss_detectable = true,
     .open = open_rtp,

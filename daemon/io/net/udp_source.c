@@ -8,6 +8,7 @@
  */
 #include <string.h>
 
+#include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "io/sources.h"
 
@@ -25,10 +26,11 @@ static int parse_headerless(const struct source_options *options, const struct r
 static int parse_numbered(const struct source_options *options, const struct received *received,
                           struct ingest_fields *fields)
 {
+    const struct network_options *own = options->own;
     if (received->bytes < SEQUENCE_BYTES)
         return 1 + REJECT_MALFORMED;
     for (int i = 0; i < SEQUENCE_BYTES; i++) {
-        int from = options->sequence_big_endian ? i : SEQUENCE_BYTES - 1 - i;
+        int from = own->sequence_big_endian ? i : SEQUENCE_BYTES - 1 - i;
         fields->sequence = fields->sequence << 8 | received->data[from];
     }
     fields->payload = received->data + SEQUENCE_BYTES;
@@ -57,10 +59,52 @@ static int open_numbered(const struct source_options *options,
     return network_source_open(&udp_sequence_protocol, options, environment, host, out, problem);
 }
 
+static const struct option_row rows[] = {NETWORK_ROWS};
+
+static const struct option_choice orders[] = {{"little", false}, {"big", true}, {NULL, 0}};
+
+static const struct option_row numbered_rows[] = {
+    NETWORK_ROWS,
+    NETWORK_ROWS_NUMBERED,
+    {.key = "sequence order",
+     .type = OPTION_CHOICE,
+     .fallback = "little",
+     .choices = orders,
+     OPTION_FIELD(struct network_options, sequence_big_endian),
+     .sentence = "Byte order of the 64-bit sequence number; GNU Radio sends the order of its "
+                 "machine, little on PCs."},
+};
+
+static int check_headerless(const struct option_check *check, const struct daemon_facts *facts,
+                            struct source_options *options)
+{
+    (void)facts;
+    network_check(check, options, false);
+    return 0;
+}
+
+static int check_numbered(const struct option_check *check, const struct daemon_facts *facts,
+                          struct source_options *options)
+{
+    (void)facts;
+    network_check(check, options, true);
+    return 0;
+}
+
 const struct source_ops source_udp = {
     .name = "udp",
-    .sentence = "UDP datagrams of samples without a header, such as GNU Radio's UDP sink sends; "
-                "network loss cannot be seen",
+    .sentence = "headerless datagrams",
+    .loss = "NOT detectable: headerless datagrams carry no numbers, so what the network loses "
+            "shortens the signal unseen; only losses in the socket are counted",
+    .format = "f32le",
+    .padded = true,
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .options_bytes = sizeof(struct network_options),
+    .check = check_headerless,
+    .check_all = network_check_all,
+    .describe = network_describe,
+    .report = network_report,
     .live = true,
     .loss_detectable = false,
     .open = open_headerless,
@@ -73,8 +117,17 @@ const struct source_ops source_udp = {
 
 const struct source_ops source_udp_sequence = {
     .name = "udp-seq",
-    .sentence = "UDP datagrams of samples behind a 64-bit sequence number, as of GNU Radio's UDP "
-                "sink with a sequence header",
+    .sentence = "datagrams that begin with a 64-bit sequence number",
+    .loss = NUMBERED_LOSS,
+    .format = "f32le",
+    .padded = true,
+    .options = numbered_rows,
+    .option_count = sizeof numbered_rows / sizeof numbered_rows[0],
+    .options_bytes = sizeof(struct network_options),
+    .check = check_numbered,
+    .check_all = network_check_all,
+    .describe = network_describe,
+    .report = network_report,
     .live = true,
     .loss_detectable = true,
     .open = open_numbered,

@@ -67,11 +67,52 @@ static void osc_sink_close(struct sink *sink, int64_t deadline_ns, void (*closed
     uv_close((uv_handle_t *)&sink->closer, on_closed);
 }
 
+struct osc_sink_options {
+    const char *server; /* address of the OSC server */
+};
+
+static void check(const struct option_check *check, const struct daemon_facts *facts,
+                  const struct stream_facts *stream, struct sink_options *options)
+{
+    (void)check;
+    (void)stream;
+    struct osc_sink_options *own = options->own;
+    own->server = facts->osc_address;
+}
+
+/* Two of one stream: subscribers would get everything twice. */
+static void check_all(const struct driver_sections *all, uint32_t self)
+{
+    const struct sink_section *section = &all->sinks[self];
+    for (uint32_t i = 0; i < self; i++) {
+        const struct sink_section *other = &all->sinks[i];
+        if (other->driver != section->driver || other->stream != section->stream || other->broken ||
+            section->broken)
+            continue;
+        option_error(&section->check, "stream",
+                     "sinks %s and %s have one destination, `%s`; write another stream for one of "
+                     "them",
+                     other->check.section, section->check.section, section->stream->facts.name);
+        return;
+    }
+}
+
+static void report(const struct sink_options *options, double bytes_per_second, FILE *out)
+{
+    (void)bytes_per_second;
+    const struct osc_sink_options *own = options->own;
+    fprintf(out, "OSC from %s to those who subscribe\n", own->server);
+}
+
 const struct sink_ops sink_osc = {
     .name = "osc",
-    .sentence =
-        "OSC to those who subscribe, through the server of [osc]: results, levels, decimated "
-        "envelopes, latencies",
+    .sentence = "to those who subscribe through the server of [osc]",
+    .packets = "packets",
+    .osc_server = true,
+    .options_bytes = sizeof(struct osc_sink_options),
+    .check = check,
+    .check_all = check_all,
+    .report = report,
     .open = osc_sink_open,
     .put = osc_sink_put,
     .close = osc_sink_close,

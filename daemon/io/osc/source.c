@@ -23,8 +23,14 @@
 
 enum form { COUNTED, NUMBERED, FORMS };
 
+struct osc_source_options {
+    struct ingest_options ingest; /* first: ingest.c knows no more */
+    const char *server;           /* address of the OSC server */
+};
+
 struct source {
     struct source_options options;
+    const struct osc_source_options *own;
     struct source_host host;
     uv_loop_t *loop;
     struct ingest *ingest[FORMS];
@@ -130,7 +136,7 @@ static bool follow(struct source *source, const struct received *received, enum 
 {
     *form = form_of(received);
     if (source->heard && *form != source->form &&
-        received->receive_ns - source->last_ns <= source->options.max_dropout_ns)
+        received->receive_ns - source->last_ns <= source->own->ingest.max_dropout_ns)
         return false;
     source->turned = source->turned || (source->heard && *form != source->form);
     if (!source->heard && *form == COUNTED)
@@ -176,6 +182,7 @@ static int osc_source_open(const struct source_options *options,
     if (source == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     source->options = *options;
+    source->own = options->own;
     source->host = *host;
     source->loop = environment->loop;
     source->hub = environment->osc;
@@ -238,11 +245,44 @@ static void osc_source_ledger(const struct source *source, struct source_ledger 
     ledger->loss_detectable = !source->heard || source->form == NUMBERED;
 }
 
+static const struct option_row rows[] = {INGEST_ROW_ALLOW, INGEST_ROWS};
+
+static int check(const struct option_check *check, const struct daemon_facts *facts,
+                 struct source_options *options)
+{
+    const struct sample_format *format = &options->format;
+    struct osc_source_options *own = options->own;
+    char name[24];
+    own->server = facts->osc_address;
+    bool good = format->big_endian && ((format->kind == SAMPLE_FLOAT && format->bytes == 4) ||
+                                       (format->kind == SAMPLE_SIGNED && format->bytes == 2));
+    if (!good) {
+        option_error(check, "format", "OSC blocks carry f32be or s16be, not %s; write one of them",
+                     sample_format_name(format, name));
+        return ERROR_CONFIG;
+    }
+    ingest_options_check(check, options, true);
+    return 0;
+}
+
+static const char *describe(const struct source_options *options, char *text, size_t bytes)
+{
+    const struct osc_source_options *own = options->own;
+    snprintf(text, bytes, " at %s", own->server);
+    return text;
+}
+
 const struct source_ops source_osc = {
     .name = "osc",
-    .sentence =
-        "blocks that OSC messages /convolvd/NAME/block bring through the server of [osc], over "
-        "UDP or TCP",
+    .sentence = "blocks in OSC messages, through the server of [osc]",
+    .loss = NUMBERED_LOSS,
+    .format = "f32be",
+    .osc_server = true,
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .options_bytes = sizeof(struct osc_source_options),
+    .check = check,
+    .describe = describe,
     .live = true,
     .loss_detectable = true,
     .open = osc_source_open,

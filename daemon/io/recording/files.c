@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/recording/recording.h"
 
 /* After so many taken names something else is wrong. */
 enum { NUMBERS_MAX = 1000000 };
@@ -21,7 +22,8 @@ enum { NUMBERS_MAX = 1000000 };
 static int split_path(struct recording_files *files, const struct sink_options *options,
                       struct problem *problem)
 {
-    const char *path = options->path != NULL ? options->path : "";
+    const struct recording_options *own = options->own;
+    const char *path = own->path != NULL ? own->path : "";
     size_t length = strlen(path);
     if (length == 0 || length > PATH_MAX - 64)
         return problem_set(problem, ERROR_CONFIG, "`path` is %s; write the file to record to",
@@ -36,7 +38,7 @@ static int split_path(struct recording_files *files, const struct sink_options *
     const char *name = slash == NULL ? path : slash + 1;
     if (*name == '\0') { /* a directory: files are named after the sink */
         snprintf(files->stem, sizeof files->stem, "%s%.200s", path, options->name);
-        snprintf(files->extension, sizeof files->extension, ".%s", options->container);
+        snprintf(files->extension, sizeof files->extension, ".%s", own->container);
         return 0;
     }
     const char *dot = strrchr(name, '.');
@@ -46,7 +48,7 @@ static int split_path(struct recording_files *files, const struct sink_options *
     } else {
         memcpy(files->stem, path, length);
         if (dot == NULL)
-            snprintf(files->extension, sizeof files->extension, ".%s", options->container);
+            snprintf(files->extension, sizeof files->extension, ".%s", own->container);
     }
     return 0;
 }
@@ -96,6 +98,7 @@ static void find_earlier_files(struct recording_files *files)
 int recording_files_open(struct recording_files *files, const struct sink_options *options,
                          bool dated, struct problem *problem)
 {
+    const struct recording_options *own = options->own;
     memset(files, 0, sizeof *files);
     files->sink = options->name;
     files->dated = dated;
@@ -113,7 +116,7 @@ int recording_files_open(struct recording_files *files, const struct sink_option
         return problem_set(problem, ERROR_NO_FILE,
                            "no file can be created in %s: %s; let the daemon's user write there",
                            files->directory, strerror(errno));
-    if (dated && options->keep > 0)
+    if (dated && own->keep > 0)
         find_earlier_files(files);
     return 0;
 }

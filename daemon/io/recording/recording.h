@@ -7,11 +7,43 @@
 #ifndef CONVOLVD_IO_RECORDING_RECORDING_H
 #define CONVOLVD_IO_RECORDING_RECORDING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
+#include "core/option.h"
 #include "io/sink.h"
 #include "wire/format.h"
+
+/* Of the source `file`. */
+struct file_options {
+    const char *path;
+    bool loop;
+};
+
+/* Of the sink `recording`. */
+struct recording_options {
+    const char *path; /* directory/prefix: files are PREFIX-<UTC of first frame>-<nnnn>.<ext> when
+                         rotating, else the path itself */
+    const char *container;             /* "wav" (RF64 past 4 GiB), "w64", "rf64" */
+    const struct option_value *rotate; /* as written: a time or a size */
+    int64_t rotate_ns;     /* 0: never; files are cut at exact frames: round(rotate · rate) */
+    uint64_t rotate_bytes; /* 0: never */
+    uint32_t keep;         /* files, 0: all */
+    uint64_t min_free_bytes;
+    int64_t flush_ns;     /* file readable up to the last flush after a kill; 0: 1 s */
+    uint64_t queue_bytes; /* between loop and writer thread, 0: 64 MiB */
+    bool input;           /* record = input */
+};
+
+enum { RECORDING_ROWS = 8 };
+extern const struct option_row recording_rows[RECORDING_ROWS];
+
+/* The members of struct sink_ops. */
+void recording_sink_check(const struct option_check *check, const struct daemon_facts *facts,
+                          const struct stream_facts *stream, struct sink_options *options);
+void recording_sink_check_all(const struct driver_sections *all, uint32_t self);
+void recording_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out);
 
 /*
  * What is in a recording (WAV, W64, RF64, FLAC): its rate, channels, frames and the format in which

@@ -24,6 +24,7 @@
 #include "core/doorbell.h"
 #include "core/log.h"
 #include "core/message_ring.h"
+#include "io/recording/recording.h"
 #include "io/recording/writer.h"
 #include "io/sink.h"
 #include "io/sinks.h"
@@ -38,7 +39,10 @@ static const int64_t nap_ns = 1 * NS_PER_MS;
 static const uint64_t nap_ring_bytes = 4 << 20;
 
 /* A longer result travels in several messages, so that the ring's end wastes little. */
-enum { PIECES_PER_QUEUE = 16 };
+enum {
+    PIECES_PER_QUEUE = 16,
+    BLOCKS_MIN = 4 /* of the queue, or a stream that waits for room waits for ever */
+};
 
 enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
 
@@ -51,6 +55,7 @@ struct sink {
     /* immutable after open */
     struct sink *self; /* for `room`, which is asked through a pointer to const */
     struct sink_options options;
+    const struct recording_options *own;
     uv_loop_t *loop;
     uint32_t frame_bytes; /* of put's frames */
     int64_t flush_ns;
@@ -291,7 +296,7 @@ static void deadline_reached(uv_timer_t *timer)
     }
     /* The disk hangs and may never answer: thread, ring and file are left behind on purpose. */
     log_error("sink %s: the disk does not answer; %s is not finished", s->options.name,
-              s->options.path);
+              s->own->path);
     uv_unref((uv_handle_t *)&s->doorbell);
     uv_unref((uv_handle_t *)timer);
     s->abandoned = true;
@@ -322,14 +327,18 @@ static int recording_sink_open(const struct sink_options *options,
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     s->self = s;
+    const struct recording_options *own = options->own;
     s->options = *options;
+    s->own = own;
     s->loop = environment->loop;
-    s->flush_ns = options->flush_ns > 0 ? options->flush_ns : flush_ns_default;
+    s->flush_ns = own->flush_ns > 0 ? own->flush_ns : flush_ns_default;
     s->frame_bytes = options->raw
                          ? options->stream.input_channels * options->stream.input_format.bytes
                          : options->stream.channels * (uint32_t)sizeof(float);
     s->wake_fd = -1;
-    uint64_t queue_bytes = options->queue_bytes > 0 ? options->queue_bytes : queue_bytes_default;
+    uint64_t queue_bytes = own->queue_bytes > 0 ? own->queue_bytes : queue_bytes_default;
+    if (queue_bytes < BLOCKS_MIN * options->block_bytes)
+        queue_bytes = BLOCKS_MIN * options->block_bytes;
     int status = recording_writer_open(&s->options, NULL, &s->writer, problem);
     if (status == 0 && message_ring_open(&s->ring, queue_bytes) != 0)
         status = problem_set(problem, ERROR_MEMORY,
@@ -485,7 +494,17 @@ static void recording_sink_ledger(const struct sink *s, struct sink_ledger *ledg
 
 const struct sink_ops sink_recording = {
     .name = "recording",
-    .sentence = "files: WAV (RF64 past 4 GiB), W64 or RF64, each with a JSON sidecar",
+    .sentence = "files",
+    .packets = "files",
+    .format = "f32le",
+    .order = "recordings hold samples little-endian",
+    .options = recording_rows,
+    .option_count = RECORDING_ROWS,
+    .options_bytes = sizeof(struct recording_options),
+    .check = recording_sink_check,
+    .check_all = recording_sink_check_all,
+    .report = recording_sink_report,
+    .writes = true,
     .open = recording_sink_open,
     .put = recording_sink_put,
     .room = recording_sink_room,

@@ -14,6 +14,7 @@
 #include "core/log.h"
 #include "io/recording/recording.h"
 #include "io/replay.h"
+#include "io/rows.h"
 #include "io/source.h"
 #include "io/sources.h"
 #include "signal/sound_file.h"
@@ -205,12 +206,13 @@ static int recording_open(const struct source_options *options,
                           const struct io_environment *environment, const struct source_host *host,
                           struct source **out, struct problem *problem)
 {
+    const struct file_options *own = options->own;
     struct player *p = calloc(1, sizeof *p);
     if (p == NULL)
         return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->stream);
     p->stream = options->stream;
-    p->path = options->path;
-    p->loop = options->loop;
+    p->path = own->path;
+    p->loop = own->loop;
     SF_INFO info;
     const struct encoding *encoding;
     int status = open_file(p->path, &p->file, &info, &encoding, problem);
@@ -248,9 +250,47 @@ static int recording_open(const struct source_options *options,
     return replay_open(&replay, environment, host, out, problem);
 }
 
+/* ---- options ----------------------------------------------------------------------------- */
+
+static const struct option_row rows[] = {
+    {.key = "path",
+     .type = OPTION_PATH,
+     .required = true,
+     OPTION_FIELD(struct file_options, path),
+     .sentence = "The recording to read: WAV, W64, RF64 or FLAC."},
+    SOURCE_ROW_PACE,
+    {.key = "loop",
+     .type = OPTION_BOOLEAN,
+     .fallback = "no",
+     OPTION_FIELD(struct file_options, loop),
+     .sentence = "Whether the recording begins again at its end, without a gap, instead of ending "
+                 "the stream."},
+};
+
+static int file_probe(const struct source_options *options, struct source_facts *facts,
+                      struct problem *problem)
+{
+    const struct file_options *own = options->own;
+    return recording_probe(own->path, &facts->rate_hz, &facts->channels, &facts->format,
+                           &facts->frames, problem);
+}
+
+static const char *file_describe(const struct source_options *options, char *text, size_t bytes)
+{
+    const struct file_options *own = options->own;
+    snprintf(text, bytes, " %s", own->path);
+    return text;
+}
+
 const struct source_ops source_file = {
     .name = "file",
-    .sentence = "a recording: WAV, W64, RF64 or FLAC, once or looped",
+    .sentence = "a recording",
+    .loss = REPLAY_LOSS,
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .options_bytes = sizeof(struct file_options),
+    .probe = file_probe,
+    .describe = file_describe,
     .live = false,
     .loss_detectable = true,
     .open = recording_open,

@@ -30,6 +30,7 @@ static const int64_t retry_ns = 1 * NS_PER_SECOND;
 
 struct recording_writer {
     const struct sink_options *options;
+    const struct recording_options *own;
     struct writer_world world;
     struct container_spec spec;
     struct recording_files files;
@@ -74,16 +75,17 @@ static int spec_of(const struct sink_options *options, struct container_spec *sp
                    uint64_t *frames_per_file, struct problem *problem)
 {
     const struct sink_stream *stream = &options->stream;
+    const struct recording_options *own = options->own;
     double rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
     uint32_t channels = options->raw ? stream->input_channels : stream->channels;
     *spec = (struct container_spec){
         .channels = channels,
         .format = options->raw ? raw_file_format(&stream->input_format) : options->format,
     };
-    if (options->container == NULL || container_parse(options->container, &spec->container) != 0)
+    if (own->container == NULL || container_parse(own->container, &spec->container) != 0)
         return problem_set(problem, ERROR_CONFIG,
                            "container \"%s\" is not known; write wav, rf64 or w64",
-                           options->container != NULL ? options->container : "");
+                           own->container != NULL ? own->container : "");
     if (!container_format_valid(&spec->format)) {
         char name[24];
         return problem_set(
@@ -109,13 +111,13 @@ static int spec_of(const struct sink_options *options, struct container_spec *sp
         return problem_set(problem, ERROR_CONFIG, "full scale %g of a recording: write one above 0",
                            options->full_scale);
     *frames_per_file = UINT64_MAX;
-    if (options->rotate_ns > 0) {
-        double frames = round((double)options->rotate_ns * rate_hz / 1e9);
+    if (own->rotate_ns > 0) {
+        double frames = round((double)own->rotate_ns * rate_hz / 1e9);
         *frames_per_file = frames < 1.0 ? 0 : (uint64_t)frames;
     }
-    if (options->rotate_bytes > 0) {
+    if (own->rotate_bytes > 0) {
         uint64_t header = container_header_bytes(spec) + 8; /* and padding */
-        uint64_t room = options->rotate_bytes > header ? options->rotate_bytes - header : 0;
+        uint64_t room = own->rotate_bytes > header ? own->rotate_bytes - header : 0;
         if (room / frame_bytes < *frames_per_file)
             *frames_per_file = room / frame_bytes;
     }
@@ -168,7 +170,7 @@ static void end_file(struct recording_writer *w)
     }
     w->sidecar.complete = true;
     write_sidecar(w);
-    if (w->options->keep > 0)
+    if (w->own->keep > 0)
         recording_files_add(&w->files, w->path);
     log_debug("sink %s: %s ends with %llu frames", w->options->name, w->path,
               (unsigned long long)w->file.frames);
@@ -223,7 +225,7 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
                       int64_t capture_ns)
 {
     struct problem problem;
-    recording_files_prune(&w->files, w->options->keep);
+    recording_files_prune(&w->files, w->own->keep);
     int status =
         recording_files_create(&w->files, &w->file, &w->spec, capture_ns, w->path, &problem);
     if (status != 0) {
@@ -279,7 +281,7 @@ static uint64_t disk_free_bytes(const char *directory)
 
 static void check_free(struct recording_writer *w)
 {
-    uint64_t wanted = w->options->min_free_bytes;
+    uint64_t wanted = w->own->min_free_bytes;
     int64_t now_ns = clock_monotonic_ns();
     if (wanted == 0 || (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
         return;
@@ -446,6 +448,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
     if (w == NULL)
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     w->options = options;
+    w->own = options->own;
     w->spec = spec;
     w->filters.taps_hash = options->stream.taps_hash != NULL ? options->stream.taps_hash : "";
     w->filters.taps_longest = options->stream.taps_longest;

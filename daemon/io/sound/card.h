@@ -17,24 +17,9 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "io/sound/options.h"
 #include "io/sound/playback_follow.h"
 #include "io/sound/shared.h"
-
-/* Proven by the configuration. Source and sink of one duplex card have the same object. */
-struct sound_options {
-    struct sound_request request;
-    bool duplex;
-    bool own;                   /* what is played is the result of what is captured */
-    uint64_t latency_frames;    /* of playback, see sound/sink.c; 0: by rule */
-    uint32_t hop_frames;        /* of the stream that is played */
-    bool round_trip_given;      /* what an excitation needs from the output to the input … */
-    uint64_t round_trip_frames; /* … by the configuration; else as it was measured */
-    bool direct_mode;           /* by the configuration */
-    const void *direct;         /* mode = direct: the filters, packed (sound/direct.h); NULL: no */
-    size_t direct_bytes;
-    bool direct_alone; /* and nobody else wants the stream's results: none are made */
-    bool resample;     /* playback follows the stream's clock, see playback_follow.h */
-};
 
 enum sound_direction { SOUND_CAPTURE, SOUND_PLAYBACK, SOUND_DIRECTIONS };
 

@@ -45,6 +45,7 @@ struct run {
 
 struct sink {
     struct sink_options options;
+    const struct sound_options *sound;
     char label[96];
     struct sound_card *card;
     uint8_t *bytes;                 /* [CHUNK_FRAMES] frames, encoded */
@@ -144,7 +145,7 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
 
 static uint64_t latency_of(const struct sink *s, uint32_t period)
 {
-    const struct sound_options *sound = s->options.sound;
+    const struct sound_options *sound = s->sound;
     uint64_t hop = sound->hop_frames;
     if (sound->latency_frames > 0)
         return sound->latency_frames;
@@ -162,7 +163,7 @@ static bool anchor(struct sink *s, const struct result *result, uint64_t now)
         return true;
     sound_ring_moment(sound_card_shared(s->card), &moment);
     s->latency_frames = latency_of(s, moment.period_frames);
-    if (s->options.sound->own) {
+    if (s->sound->own) {
         if (!sound_card_origin(s->card, &origin))
             return false;
         s->offset = (int64_t)(origin + s->latency_frames);
@@ -289,7 +290,7 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
     struct sound_moment moment;
     uint64_t base;
     s->ledger.frames += result->frames;
-    if (s->options.sound->direct != NULL) { /* played when it was captured, in the same callback */
+    if (s->sound->direct != NULL) { /* played when it was captured, in the same callback */
         s->ledger.delivered += result->frames;
         return clock_monotonic_ns();
     }
@@ -313,7 +314,7 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
         drop(s, DROP_DEVICE, result->frames);
         return clock_monotonic_ns();
     }
-    if (!s->options.sound->duplex && correct(s, result, now, written)) {
+    if (!s->sound->duplex && correct(s, result, now, written)) {
         drop(s, DROP_QUEUE, result->frames);
         return clock_monotonic_ns();
     }
@@ -339,15 +340,15 @@ static uint64_t portaudio_room(const struct sink *s)
     struct sound_moment moment;
     uint64_t base, room = 0;
     sound_ring_moment(shared, &moment);
-    if (s->options.sound->direct != NULL) {
+    if (s->sound->direct != NULL) {
         room = UINT64_MAX;
     } else if (sound_card_base(s->card, &base)) {
         uint64_t written = sound_ring_written(shared);
-        uint64_t ahead = latency_of(s, moment.period_frames) + 2 * s->options.sound->hop_frames;
+        uint64_t ahead = latency_of(s, moment.period_frames) + 2 * s->sound->hop_frames;
         uint64_t used = written > moment.now ? written - moment.now : 0;
         room = used < ahead ? ahead - used : 0;
     }
-    mutable->waiting_for_room = room < s->options.sound->hop_frames;
+    mutable->waiting_for_room = room < s->sound->hop_frames;
     return room;
 }
 
@@ -380,7 +381,7 @@ static void rang(void *context)
     if (s->closed != NULL)
         leave_when_done(s);
     else if (s->waiting_for_room && s->options.room_again != NULL &&
-             portaudio_room(s) >= s->options.sound->hop_frames)
+             portaudio_room(s) >= s->sound->hop_frames)
         s->options.room_again(s->options.room_context);
 }
 
@@ -390,7 +391,7 @@ static void lost(void *context)
     settle(s);
     drop_pending(s, DROP_DEVICE);
     s->passed = s->missed = 0;
-    if (!s->options.sound->duplex)
+    if (!s->sound->duplex)
         s->anchored = false;
     if (s->follow != NULL)
         playback_follow_lost(s->follow);
@@ -407,17 +408,18 @@ static int portaudio_open(const struct sink_options *options,
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sink");
     s->options = *options;
+    s->sound = options->own;
     s->bytes = malloc((size_t)CHUNK_FRAMES * options->stream.channels * options->format.bytes);
     snprintf(s->label, sizeof s->label, "sink %s", options->name);
     const struct sound_card_user user = {
         .context = s, .label = s->label, .rang = rang, .lost = lost};
     int error = s->bytes == NULL ? problem_set(problem, ERROR_MEMORY, "no memory for a sink") : 0;
-    if (error == 0 && options->sound->resample)
+    if (error == 0 && s->sound->resample)
         error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
                                      problem);
     if (error == 0)
-        error = sound_card_open(options->sound, SOUND_PLAYBACK, &user, environment->loop, &s->card,
-                                problem);
+        error =
+            sound_card_open(s->sound, SOUND_PLAYBACK, &user, environment->loop, &s->card, problem);
     if (error != 0) {
         playback_follow_close(s->follow);
         free(s->bytes);
@@ -431,7 +433,7 @@ static int portaudio_open(const struct sink_options *options,
 /* A duplex card is started by its source. */
 static void portaudio_start(struct sink *s)
 {
-    if (!s->options.sound->duplex)
+    if (!s->sound->duplex)
         sound_card_start(s->card);
 }
 
@@ -454,7 +456,7 @@ static void portaudio_sound(const struct sink *s, struct sound_report *report)
 {
     *report = (struct sound_report){
         .plays = true,
-        .anchored = s->anchored || s->options.sound->direct != NULL, /* no frame later */
+        .anchored = s->anchored || s->sound->direct != NULL, /* no frame later */
         .latency_frames = s->latency_frames,
         .offset_frames = s->offset,
         .level_frames = s->ledger.pending,
@@ -467,7 +469,16 @@ static void portaudio_sound(const struct sink *s, struct sound_report *report)
 
 const struct sink_ops sink_portaudio = {
     .name = "portaudio",
-    .sentence = "the outputs of a sound card or of a JACK server's clients, through PortAudio",
+    .sentence = "a sound card, or clients of a JACK server",
+    .packets = "packets",
+    .format = "f32le",
+    .order = "sound cards take samples little-endian",
+    .options = sound_sink_rows,
+    .option_count = SOUND_SINK_ROWS,
+    .options_bytes = sizeof(struct sound_options),
+    .check = sound_sink_check,
+    .check_all = sound_sink_check_all,
+    .report = sound_sink_report,
     .open = portaudio_open,
     .start = portaudio_start,
     .put = portaudio_put,

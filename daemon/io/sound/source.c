@@ -21,6 +21,7 @@
 
 struct source {
     struct source_options options;
+    const struct sound_options *sound;
     struct source_host host;
     char label[96];
     struct sound_card *card;
@@ -106,7 +107,7 @@ static void rang(void *context)
     if (!sound_card_base(source->card, &base))
         return;
     while (sound_ring_peek(shared, &period, &bytes)) {
-        if (source->running && !source->options.sound->direct_alone)
+        if (source->running && !source->sound->direct_alone)
             put(source, &period, bytes, base);
         sound_ring_release(shared);
     }
@@ -130,13 +131,14 @@ static int portaudio_open(const struct source_options *options,
     if (source == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     source->options = *options;
+    source->sound = options->own;
     source->host = *host;
     source->ledger.loss_detectable = true;
     source->trusted_s = trust_s;
     snprintf(source->label, sizeof source->label, "stream %s", options->stream);
     const struct sound_card_user user = {
         .context = source, .label = source->label, .rang = rang, .lost = lost};
-    int error = sound_card_open(options->sound, SOUND_CAPTURE, &user, environment->loop,
+    int error = sound_card_open(source->sound, SOUND_CAPTURE, &user, environment->loop,
                                 &source->card, problem);
     if (error != 0) {
         free(source);
@@ -188,7 +190,17 @@ static void portaudio_sound(const struct source *source, struct sound_report *re
 
 const struct source_ops source_portaudio = {
     .name = "portaudio",
-    .sentence = "the converters of a sound card or of a JACK server's clients, through PortAudio",
+    .sentence = "a sound card, or clients of a JACK server",
+    .loss = "detectable: overruns of the card and of its ring are counted, and gaps are filled and "
+            "flagged",
+    .format = "f32le",
+    .options = sound_source_rows,
+    .option_count = SOUND_SOURCE_ROWS,
+    .options_bytes = sizeof(struct sound_options),
+    .check = sound_source_check,
+    .check_all = sound_source_check_all,
+    .describe = sound_source_describe,
+    .report = sound_source_report,
     .live = true,
     .loss_detectable = true,
     .open = portaudio_open,

@@ -15,6 +15,10 @@
 
 #include <cmocka.h>
 
+#include "io/generator.h"
+#include "io/net/network_options.h"
+#include "io/net/rtp_sink_options.h"
+#include "io/recording/recording.h"
 #include "tests/support/config_samples.h"
 #include "tests/support/scratch.h"
 
@@ -68,23 +72,24 @@ static void values_arrive_typed(void **state)
 
     assert_int_equal(config->stream_count, 1);
     const struct config_stream *s = &config->streams[0];
-    assert_string_equal(s->source_type, "rtp");
+    assert_string_equal(s->driver->name, "rtp");
     assert_true(s->live && s->loss_detectable && !s->tail && s->align && s->upstream == -1);
     assert_true(s->source.rate_hz == 5e6);
     assert_int_equal(s->source.channels, 4);
     assert_true(s->source.format.big_endian && s->source.format.bits == 14 &&
                 s->source.format.left);
     assert_int_equal(s->source.frame_bytes, 8);
-    assert_string_equal(s->source.address, "[ff15::1]:5004");
-    assert_string_equal(s->source.interface, "eth1");
-    assert_int_equal(s->source.payload_type, 100);
-    assert_true(s->source.ssrc_pinned && s->source.ssrc == 16);
-    assert_int_equal(s->source.mode, SOURCE_RECORD);
+    const struct network_options *network = s->source.own;
+    assert_string_equal(network->address, "[ff15::1]:5004");
+    assert_string_equal(network->interface, "eth1");
+    assert_int_equal(network->ingest.payload_type, 100);
+    assert_true(network->ingest.ssrc_pinned && network->ingest.ssrc == 16);
+    assert_int_equal(s->source.mode, MODE_RECORD);
     assert_int_equal(s->source.reorder_ns, 500000);
     assert_int_equal(s->source.max_gap_ns, 2000000000);
-    assert_int_equal(s->source.max_dropout_ns, 1000000000);
-    assert_int_equal(s->source.max_misorder_ns, 10000000);
-    assert_int_equal(s->source.receive_buffer_bytes, 8388608);
+    assert_int_equal(network->ingest.max_dropout_ns, 1000000000);
+    assert_int_equal(network->ingest.max_misorder_ns, 10000000);
+    assert_int_equal(network->receive_buffer_bytes, 8388608);
     assert_int_equal(s->hop_frames, 1000);
     assert_int_equal(s->idle_flush_ns, 100000000);
     static const double full_scales[] = {10000, 10000, 5000, 5000};
@@ -112,18 +117,22 @@ static void values_arrive_typed(void **state)
     assert_true(bp->gain == -10 && bp->delay_s == 2e-6 && isnan(bp->delay_frames));
 
     const struct sink_options *rtp = &config->sinks[0].options, *file = &config->sinks[1].options;
+    const struct rtp_sink_options *rtp_own = rtp->own;
+    const struct recording_options *file_own = file->own;
     assert_true(rtp->format.bytes == 3 && rtp->format.big_endian);
-    assert_string_equal(rtp->sdp_path, "x.sdp");
-    assert_int_equal(rtp->ttl, 3);
-    assert_int_equal(rtp->mtu, 1500);
+    assert_string_equal(rtp_own->sdp_path, "x.sdp");
+    assert_int_equal(rtp_own->ttl, 3);
+    assert_int_equal(rtp_own->mtu, 1500);
     assert_true(fabs(rtp->full_scale / (10000 / pow(10, 34 / 20.)) - 1) <
                 1e-12); /* behind the preamp */
     assert_true(!file->format.big_endian && file->format.bytes == 2);
-    assert_true(file->rotate_ns == INT64_C(600000000000) && file->rotate_bytes == 0 &&
-                file->keep == 7);
-    assert_string_equal(file->container, "wav");
+    assert_true(file_own->rotate_ns == INT64_C(600000000000) && file_own->rotate_bytes == 0 &&
+                file_own->keep == 7);
+    assert_string_equal(file_own->container, "wav");
     const struct sink_options *raw = &config->sinks[2].options;
-    assert_true(raw->raw && raw->rotate_bytes == UINT64_C(2) << 30 && raw->rotate_ns == 0);
+    assert_true(raw->raw &&
+                ((const struct recording_options *)raw->own)->rotate_bytes == UINT64_C(2) << 30 &&
+                ((const struct recording_options *)raw->own)->rotate_ns == 0);
     assert_true(raw->format.left && raw->format.bits == 14);
     config_free(config);
 }
@@ -139,7 +148,8 @@ static void defaults_are_those_of_the_table(void **state)
     assert_false(s->loss_detectable);
     assert_true(s->live && s->tail && !s->align);
     assert_int_equal(s->hop_frames, 1024);
-    assert_int_equal(s->source.receive_buffer_bytes, 16 << 20);
+    assert_int_equal(((const struct network_options *)s->source.own)->receive_buffer_bytes,
+                     16 << 20);
     assert_true(s->source.format.kind == SAMPLE_FLOAT && !s->source.format.big_endian);
     assert_string_equal(s->scales[0].unit, "FS");
     assert_true(s->scales[0].full_scale == 1);
@@ -241,13 +251,14 @@ static void generators_speak_in_the_unit(void **state)
         "V\npreamp = 20 dB\n"
         "noise = 5 mV\nphase = 90 deg\nfrequency = 60 kHz\nduration = 2 s\nseed = 9\nfilter = f\n"
         "[filter f]\ntype = identity\n[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n");
-    const struct waveform_spec *w = &config->streams[0].source.waveform;
+    const struct generator_options *own = config->streams[0].source.own;
+    const struct waveform_spec *w = &own->waveform;
     assert_int_equal(w->kind, WAVEFORM_BURST_SINE2);
     assert_true(w->amplitude == 0.5); /* half of 10 V behind 20 dB */
     assert_true(w->noise == 0.005);
     assert_true(fabs(w->phase_rad - 1.5707963267948966) < 1e-15);
     assert_true(w->frequency_hz == 60e3 && w->seed == 9 && w->rate_hz == 1e6);
-    assert_true(config->streams[0].source.length_frames == 2000000);
+    assert_true(own->length_frames == 2000000);
     assert_true(config->streams[0].source.paced);
     config_free(config);
 }
@@ -274,7 +285,8 @@ static void spelling_that_is_allowed(void **state)
     assert_int_equal(config->streams[0].source.channels, 2);
     assert_true(config->streams[0].scales[1].full_scale == 2);
     assert_int_equal(config->streams[0].hop_frames, 1024);
-    assert_string_equal(config->sinks[0].options.path, "a#b;c.wav");
+    assert_string_equal(((const struct recording_options *)config->sinks[0].options.own)->path,
+                        "a#b;c.wav");
     config_free(config);
 }
 
@@ -473,7 +485,8 @@ static void fragments_override_key_by_key(void **state)
     assert_int_equal(config->streams[0].edge_count, 1);      /* a list is replaced as a whole */
     assert_int_equal(config->streams[0].edges[0].input, 3);
     /* Beside the file that says it. */
-    assert_string_equal(config->sinks[0].options.path, scratch_path("conf.d/y.wav"));
+    assert_string_equal(((const struct recording_options *)config->sinks[0].options.own)->path,
+                        scratch_path("conf.d/y.wav"));
     config_free(config);
     config_errors_free(&errors);
 

@@ -126,8 +126,9 @@ static const struct combination {
     {"[stream a]\nsource = generator\nrate = 100 MHz\nchannels = 16\nfilter = f\n" FILTER
      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
      8, false, "bytes a second"},
-    {STREAM "filter = f\n" FILTER "[sink s]\ntype = recording\nstream = a\npath = refused.wav\n", 9,
-     false, "the writer refuses"},
+    {"[stream a]\nsource = generator\nrate = 10 Hz\nfilter = f\n" FILTER
+     "[sink s]\ntype = recording\nstream = a\npath = a.wav\nrotate = 10 ms\n",
+     7, false, "`rotate` leaves no room for a single frame"},
     {STREAM "filter = f\n" FILTER
             "[sink s]\ntype = recording\nstream = a\npath = x.wav\nformat = s16be\n",
      13, false, "recordings hold samples little-endian; write s16le"},

@@ -56,11 +56,22 @@ static void expect_error(const struct schema_key *key, int type, const char *val
     config_errors_free(&errors);
 }
 
+/* All keys, section by section; NULL past the end. */
+static const struct schema_key *nth_key(unsigned n)
+{
+    for (int section = 0; section < SECTIONS; section++) {
+        if (n < schema_count((enum section_kind)section))
+            return schema_at((enum section_kind)section, n);
+        n -= schema_count((enum section_kind)section);
+    }
+    return NULL;
+}
+
 /* Calls `check` for every key and every type of its section that it applies to. */
 static void each_key(void (*check)(const struct schema_key *key, int type))
 {
-    for (int id = 0; id < KEYS; id++) {
-        const struct schema_key *key = &schema_keys[id];
+    const struct schema_key *key = NULL;
+    for (unsigned n = 0; (key = nth_key(n)) != NULL; n++) {
         if (schema_sections[key->section].type_key == NULL)
             check(key, 0);
         for (int type = 0; schema_type_name(key->section, type) != NULL; type++)
@@ -75,27 +86,63 @@ static void each_key(void (*check)(const struct schema_key *key, int type))
 static void rows_are_complete_and_in_order(void **state)
 {
     (void)state;
-    for (int id = 0; id < KEYS; id++) {
-        const struct schema_key *key = &schema_keys[id];
-        if (key->key == NULL || key->sentence == NULL)
-            fail_msg("row %d is empty", id);
-        if (id > 0 && key->section < schema_keys[id - 1].section)
-            fail_msg("`%s` stands behind another section's rows", key->key);
-        if (schema_find(key->section, key->key) != key)
-            fail_msg("`%s` is in the table twice", key->key);
-        size_t length = strlen(key->sentence);
-        if (key->sentence[length - 1] != '.')
-            fail_msg("`%s`: the sentence has no full stop", key->key);
-        if (key->type == VALUE_CHOICE && key->choices == NULL)
-            fail_msg("`%s` has no choices", key->key);
-        if (key->required == 0 && key->fallback == NULL && key->fallback_words == NULL &&
-            key->section != SECTION_FILTER && key->list == LIST_NONE)
-            fail_msg("`%s` says nothing of its default", key->key);
-        struct value value;
+    const struct schema_key *key = NULL;
+    for (unsigned n = 0; (key = nth_key(n)) != NULL; n++) {
+        if (key->row.key == NULL || key->row.sentence == NULL)
+            fail_msg("row %u is empty", n);
+        if (schema_at(key->section, key->slot) != key)
+            fail_msg("`%s` has another's place in its section", key->row.key);
+        if (schema_find(key->section, key->row.key) != key)
+            fail_msg("`%s` is in the table twice", key->row.key);
+        size_t length = strlen(key->row.sentence);
+        if (key->row.sentence[length - 1] != '.')
+            fail_msg("`%s`: the sentence has no full stop", key->row.key);
+        if (key->row.type == OPTION_CHOICE && key->row.choices == NULL)
+            fail_msg("`%s` has no choices", key->row.key);
+        if (key->required == 0 && key->row.fallback == NULL && key->row.fallback_words == NULL &&
+            key->section != SECTION_FILTER && key->row.list == LIST_NONE)
+            fail_msg("`%s` says nothing of its default", key->row.key);
+        struct option_value value;
         struct problem problem;
-        if (key->fallback != NULL && schema_value_parse(key, key->fallback, &value, &problem) != 0)
-            fail_msg("the default of `%s` is not valid: %s", key->key, problem.text);
+        if (key->row.fallback != NULL &&
+            option_parse(&key->row, key->row.fallback, &value, &problem) != 0)
+            fail_msg("the default of `%s` is not valid: %s", key->row.key, problem.text);
     }
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+static void expect_shared(enum section_kind section, const char *driver,
+                          const struct option_row *rows, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const struct option_row *row = &rows[i];
+        const struct schema_key *key = schema_find(section, row->key);
+        assert_non_null(key);
+        if (key->row.type != row->type || key->row.list != row->list ||
+            key->row.minimum != row->minimum || key->row.maximum != row->maximum ||
+            key->row.above_minimum != row->above_minimum || key->row.choices != row->choices ||
+            key->row.required != row->required || !same_text(key->row.fallback, row->fallback) ||
+            !same_text(key->row.sentence, row->sentence))
+            fail_msg("`%s` of %s is not what another driver means by it", row->key, driver);
+        if (row->field == FIELD_NONE)
+            fail_msg("`%s` of %s fills no field", row->key, driver);
+    }
+}
+
+/* A key that several drivers have is parsed once: all of them must mean the same by it. */
+static void drivers_agree_on_the_keys_they_share(void **state)
+{
+    (void)state;
+    for (int i = 0; source_at(i) != NULL; i++)
+        expect_shared(SECTION_STREAM, source_at(i)->name, source_at(i)->options,
+                      source_at(i)->option_count);
+    for (int i = 0; sink_at(i) != NULL; i++)
+        expect_shared(SECTION_SINK, sink_at(i)->name, sink_at(i)->options,
+                      sink_at(i)->option_count);
 }
 
 /* ---- each key ---------------------------------------------------------------------------------
@@ -105,10 +152,10 @@ static void good_value(const struct schema_key *key, int type)
 {
     const char *section_type = schema_sections[key->section].type_key;
     const char *good = sample_good(key);
-    if (section_type != NULL && strcmp(section_type, key->key) == 0)
+    if (section_type != NULL && strcmp(section_type, key->row.key) == 0)
         return; /* every other test writes it */
     if (good == NULL)
-        fail_msg("`%s` has no good value in config_samples.c", key->key);
+        fail_msg("`%s` has no good value in config_samples.c", key->row.key);
     /* The ends of a chirp or a band depend on each other: good_values fit the sample. */
     expect_good(key, type, good);
 }
@@ -122,23 +169,23 @@ static void good_values_are_taken(void **state)
 /* The unit in which bounds are written. */
 static const char *base_unit(const struct schema_key *key)
 {
-    switch (key->type) {
-    case VALUE_FREQUENCY:
+    switch (key->row.type) {
+    case OPTION_FREQUENCY:
         return " Hz";
-    case VALUE_TIME:
+    case OPTION_TIME:
         return " s";
-    case VALUE_MEMORY:
+    case OPTION_MEMORY:
         return " B";
-    case VALUE_DECIBEL:
+    case OPTION_DECIBEL:
         return " dB";
-    case VALUE_ANGLE:
+    case OPTION_ANGLE:
         return " deg";
-    case VALUE_LENGTH:
+    case OPTION_LENGTH:
         return " m";
-    case VALUE_VELOCITY:
+    case OPTION_VELOCITY:
         return " m/s";
-    case VALUE_SPAN:
-    case VALUE_DELAY:
+    case OPTION_SPAN:
+    case OPTION_DELAY:
         return " frames";
     default:
         return "";
@@ -147,7 +194,7 @@ static const char *base_unit(const struct schema_key *key)
 
 static bool ranged(const struct schema_key *key)
 {
-    return key->type >= VALUE_COUNT && key->type != VALUE_ROTATION;
+    return key->row.type >= OPTION_COUNT && key->row.type != OPTION_ROTATION;
 }
 
 static void bounds(const struct schema_key *key, int type)
@@ -156,15 +203,15 @@ static void bounds(const struct schema_key *key, int type)
     if (!ranged(key))
         return;
     /* Percentages are written a hundred times as large. */
-    double scale = key->type == VALUE_RATIO ? 100 : 1;
-    const char *unit = key->type == VALUE_RATIO ? " %" : base_unit(key);
-    snprintf(words, sizeof words, "`%s = ", key->key);
-    double below =
-        key->above_minimum ? key->minimum : key->minimum - fmax(1, fabs(key->minimum) / 2);
+    double scale = key->row.type == OPTION_RATIO ? 100 : 1;
+    const char *unit = key->row.type == OPTION_RATIO ? " %" : base_unit(key);
+    snprintf(words, sizeof words, "`%s = ", key->row.key);
+    double below = key->row.above_minimum ? key->row.minimum
+                                          : key->row.minimum - fmax(1, fabs(key->row.minimum) / 2);
     snprintf(value, sizeof value, "%.15g%s", below * scale, unit);
     expect_error(key, type, value, words);
     expect_error(key, type, value, "is out of range; write ");
-    double above = key->maximum + fmax(1, fabs(key->maximum) / 4);
+    double above = key->row.maximum + fmax(1, fabs(key->row.maximum) / 4);
     snprintf(value, sizeof value, "%.15g%s", above * scale, unit);
     expect_error(key, type, value, "is out of range; write ");
 }
@@ -180,36 +227,49 @@ static void wrong_kind(const struct schema_key *key, int type)
 {
     static const struct {
         const char *value, *words;
-    } wrong[VALUE_TYPES] = {
-        [VALUE_NAME] = {"a b", "is not a name"},
-        [VALUE_ADDRESS] = {"nohost", "names no port"},
-        [VALUE_CHOICE] = {"zzzzzz", "is not known; write"},
-        [VALUE_BOOLEAN] = {"perhaps", "write yes or no"},
-        [VALUE_FORMAT] = {"s17", "is not a sample format"},
-        [VALUE_SSRC] = {"0x1ffffffff", "is not a 32-bit number"},
-        [VALUE_SOURCE] = {"rpt2", "is not known; write"},
-        [VALUE_ROUTE] = {"1 - spare - 1", "is not a route"},
-        [VALUE_COUNT] = {"3 Hz", "is a frequency"},
-        [VALUE_NUMBER] = {"3 Hz", "is a frequency"},
-        [VALUE_FREQUENCY] = {"3 us", "is a time"},
-        [VALUE_TIME] = {"200 Hz", "is a frequency"},
-        [VALUE_MEMORY] = {"3 s", "is a time"},
-        [VALUE_DECIBEL] = {"3 Hz", "is a frequency"},
-        [VALUE_RATIO] = {"3 Hz", "is a frequency"},
-        [VALUE_ANGLE] = {"3 s", "is a time"},
-        [VALUE_LENGTH] = {"3 m/s", "is a velocity"},
-        [VALUE_VELOCITY] = {"3 mm", "is a length"},
-        [VALUE_AMPLITUDE] = {"3 Hz", "is a frequency"},
-        [VALUE_SPAN] = {"3 Hz", "is a frequency"},
-        [VALUE_DELAY] = {"3 dB", "is a level"},
-        [VALUE_ROTATION] = {"3 Hz", "is a frequency"},
+    } wrong[OPTION_TYPES] = {
+        [OPTION_NAME] = {"a b", "is not a name"},
+        [OPTION_ADDRESS] = {"nohost", "names no port"},
+        [OPTION_CHOICE] = {"zzzzzz", "is not known; write"},
+        [OPTION_BOOLEAN] = {"perhaps", "write yes or no"},
+        [OPTION_UINT32] = {"0x1ffffffff", "is not a 32-bit number"},
+        [OPTION_COUNT] = {"3 Hz", "is a frequency"},
+        [OPTION_NUMBER] = {"3 Hz", "is a frequency"},
+        [OPTION_FREQUENCY] = {"3 us", "is a time"},
+        [OPTION_TIME] = {"200 Hz", "is a frequency"},
+        [OPTION_MEMORY] = {"3 s", "is a time"},
+        [OPTION_DECIBEL] = {"3 Hz", "is a frequency"},
+        [OPTION_RATIO] = {"3 Hz", "is a frequency"},
+        [OPTION_ANGLE] = {"3 s", "is a time"},
+        [OPTION_LENGTH] = {"3 m/s", "is a velocity"},
+        [OPTION_VELOCITY] = {"3 mm", "is a length"},
+        [OPTION_AMPLITUDE] = {"3 Hz", "is a frequency"},
+        [OPTION_SPAN] = {"3 Hz", "is a frequency"},
+        [OPTION_DELAY] = {"3 dB", "is a level"},
+        [OPTION_ROTATION] = {"3 Hz", "is a frequency"},
     };
-    if (wrong[key->type].value == NULL) /* any text will do */
+    /* Keys that parse their values themselves. */
+    static const struct {
+        const char *key, *value, *words;
+    } own[] = {
+        {"format", "s17", "is not a sample format"},
+        {"source", "rpt2", "is not known; write"},
+        {"route", "1 - spare - 1", "is not a route"},
+    };
+    const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;
+    for (size_t i = 0; key->row.type == OPTION_OWN && i < sizeof own / sizeof own[0]; i++)
+        if (strcmp(own[i].key, key->row.key) == 0) {
+            value = own[i].value;
+            says = own[i].words;
+        }
+    if (key->row.type == OPTION_OWN && value == NULL)
+        fail_msg("`%s` has no wrong value here", key->row.key);
+    if (value == NULL) /* any text will do */
         return;
     char words[80];
-    snprintf(words, sizeof words, "`%s", key->key);
-    expect_error(key, type, wrong[key->type].value, words);
-    expect_error(key, type, wrong[key->type].value, wrong[key->type].words);
+    snprintf(words, sizeof words, "`%s", key->row.key);
+    expect_error(key, type, value, words);
+    expect_error(key, type, value, says);
 }
 
 static void values_of_another_kind_are_refused(void **state)
@@ -221,16 +281,16 @@ static void values_of_another_kind_are_refused(void **state)
 /* A number without its unit. */
 static void no_unit(const struct schema_key *key, int type)
 {
-    switch (key->type) {
-    case VALUE_FREQUENCY:
-    case VALUE_TIME:
-    case VALUE_MEMORY:
-    case VALUE_DECIBEL:
-    case VALUE_RATIO:
-    case VALUE_ANGLE:
-    case VALUE_LENGTH:
-    case VALUE_VELOCITY:
-    case VALUE_ROTATION:
+    switch (key->row.type) {
+    case OPTION_FREQUENCY:
+    case OPTION_TIME:
+    case OPTION_MEMORY:
+    case OPTION_DECIBEL:
+    case OPTION_RATIO:
+    case OPTION_ANGLE:
+    case OPTION_LENGTH:
+    case OPTION_VELOCITY:
+    case OPTION_ROTATION:
         expect_error(key, type, "7", "has no unit");
         break;
     default:
@@ -247,8 +307,8 @@ static void a_missing_unit_is_refused(void **state)
 static void keys_do_not_apply_to_other_types(void **state)
 {
     (void)state;
-    for (int id = 0; id < KEYS; id++) {
-        const struct schema_key *key = &schema_keys[id];
+    const struct schema_key *key = NULL;
+    for (unsigned n = 0; (key = nth_key(n)) != NULL; n++) {
         for (int type = 0; schema_type_name(key->section, type) != NULL; type++)
             if (key->applies != 0 && ((key->applies >> type) & 1) == 0)
                 expect_error(key, type, sample_good(key), "has no meaning with");
@@ -258,14 +318,14 @@ static void keys_do_not_apply_to_other_types(void **state)
 static void missing(const struct schema_key *key, int type)
 {
     const char *section_type = schema_sections[key->section].type_key;
-    if (section_type != NULL && strcmp(section_type, key->key) == 0)
+    if (section_type != NULL && strcmp(section_type, key->row.key) == 0)
         return;
     if (key->required == 0 || ((key->required >> type) & 1) == 0)
         return;
     char text[TEXT_BYTES], words[80];
     struct config_errors errors;
     sample_around(key, type, NULL, text, sizeof text);
-    snprintf(words, sizeof words, "needs `%s`", key->key);
+    snprintf(words, sizeof words, "needs `%s`", key->row.key);
     /* The message stands at the heading of the section. */
     unsigned line = 1;
     const char *heading = strstr(text, " sample]");
@@ -287,15 +347,15 @@ static void missing_keys_are_named(void **state)
 static void misspelt_keys_get_a_suggestion(void **state)
 {
     (void)state;
-    for (int id = 0; id < KEYS; id++) {
-        const struct schema_key *key = &schema_keys[id];
+    const struct schema_key *key = NULL;
+    for (unsigned n = 0; (key = nth_key(n)) != NULL; n++) {
         char spelt[64], words[96];
-        snprintf(spelt, sizeof spelt, "%sx", key->key);
-        snprintf(words, sizeof words, "write `%s`", key->key);
-        if (strcmp(key->key, "path") == 0 || strcmp(key->key, "type") == 0)
+        snprintf(spelt, sizeof spelt, "%sx", key->row.key);
+        snprintf(words, sizeof words, "write `%s`", key->row.key);
+        if (strcmp(key->row.key, "path") == 0 || strcmp(key->row.key, "type") == 0)
             continue; /* in three sections */
         struct schema_key misspelt = *key;
-        misspelt.key = spelt;
+        misspelt.row.key = spelt;
         char text[TEXT_BYTES];
         struct config_errors errors;
         int type = 0;
@@ -314,6 +374,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_complete_and_in_order),
+        cmocka_unit_test(drivers_agree_on_the_keys_they_share),
         cmocka_unit_test(good_values_are_taken),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(values_of_another_kind_are_refused),

@@ -32,9 +32,10 @@ static const struct {
     {CARD "format = s16be\n" RECORDING FILTER, 7, false, "PortAudio knows u8, s16le"},
     {CARD "format = u16\n" RECORDING FILTER, 7, false, "PortAudio knows u8, s16le"},
     {CARD "device period = 1 s\n" RECORDING FILTER, 7, false,
-     "`device period = 1 s` is 48000 frames; write 16 … 8192"},
+     "`device period = 1 s` is 48000 frames at 48 kHz; write 333.3 us … 170.7 ms"},
     {CARD SINK "format = s16be\n" FILTER, 11, false, "sound cards take samples little-endian"},
-    {CARD SINK "latency = 1 min\n" FILTER, 11, false, "write 1 … 1048576"},
+    {CARD SINK "latency = 1 min\n" FILTER, 11, false,
+     "is 2880000 frames at 48 kHz; write 20.83 us … 21.85 s"},
     {CARD SINK "duplex = yes\n" FILTER, 11, false,
      "no stream captures from `fire*` with duplex = yes"},
     {CARD "duplex = yes\n" SINK "host api = jack\nduplex = yes\n" FILTER, 13, false,
@@ -85,7 +86,7 @@ static void a_stream_becomes_a_request(void **state)
     struct config *config = load(
         CARD
         "channel map = 7, 2\nformat = s24\nhost api = alsa\nblock = 128 frames\n" RECORDING FILTER);
-    const struct sound_options *sound = config->streams[0].source.sound;
+    const struct sound_options *sound = config->streams[0].source.own;
     assert_non_null(sound);
     assert_true(config->streams[0].live);
     assert_string_equal(sound->request.device, "fire*");
@@ -122,8 +123,9 @@ static void periods_follow_the_block_where_they_can(void **state)
         char text[600];
         snprintf(text, sizeof text, CARD "%s" RECORDING FILTER, cases[i].keys);
         struct config *config = load(text);
-        assert_int_equal(config->streams[0].source.sound->request.period_frames,
-                         cases[i].period_frames);
+        assert_int_equal(
+            ((const struct sound_options *)config->streams[0].source.own)->request.period_frames,
+            cases[i].period_frames);
         config_free(config);
     }
 }
@@ -137,12 +139,13 @@ static void a_duplex_card_is_one(void **state)
         CARD "duplex = yes\n" SINK "duplex = yes\nlatency = 99 frames\n" FILTER,
     };
     struct config *config = load(texts[0]), *later = load(texts[1]);
-    const struct sound_options *sound = config->streams[0].source.sound;
-    assert_ptr_equal(sound, config->sinks[0].options.sound);
+    const struct sound_options *sound = config->streams[0].source.own;
+    assert_ptr_equal(sound, config->sinks[0].options.own);
     assert_true(sound->duplex && sound->own);
     assert_int_equal(sound->request.playback.channels, 2);
     assert_int_equal(sound->latency_frames, 0);
-    assert_int_equal(later->streams[0].source.sound->latency_frames, 99);
+    assert_int_equal(((const struct sound_options *)later->streams[0].source.own)->latency_frames,
+                     99);
     assert_string_not_equal(config->streams[0].hash, later->streams[0].hash);
     config_free(config);
     config_free(later);
@@ -159,8 +162,8 @@ static void an_excitation_shares_the_card(void **state)
          "[sink s]\ntype = portaudio\nstream = b\ncard = fire*\nduplex = yes\n"
     struct config *config = load(EXCITED), *later = load(EXCITED "latency = 3 ms\n");
     int a = config_find_stream(config, "a"), b = config_find_stream(config, "b");
-    assert_ptr_equal(config->streams[a].source.sound, config->sinks[1].options.sound);
-    assert_false(config->sinks[1].options.sound->own);
+    assert_ptr_equal(config->streams[a].source.own, config->sinks[1].options.own);
+    assert_false(((const struct sound_options *)config->sinks[1].options.own)->own);
     assert_string_not_equal(config->streams[a].hash, later->streams[a].hash);
     assert_string_not_equal(config->streams[b].hash, later->streams[b].hash);
     config_free(config);

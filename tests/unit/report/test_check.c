@@ -229,19 +229,20 @@ static void the_manual_names_every_key(void **state)
     assert_non_null(help);
     assert_non_null(man);
     const char *at_help = help, *at_man = man;
-    for (int id = 0; id < KEYS; id++) {
-        char in_help[128], in_man[128];
-        snprintf(in_help, sizeof in_help, "\n  %s = ", schema_keys[id].key);
-        snprintf(in_man, sizeof in_man, "\n\\fB%s\\fR = ", schema_keys[id].key);
-        /* In the order of the table. */
-        at_help = strstr(at_help, in_help);
-        at_man = strstr(at_man, in_man);
-        if (at_help == NULL || at_man == NULL) {
-            fail_msg("`%s` is not in %s", schema_keys[id].key,
-                     at_help == NULL ? "the help" : "the page");
-            return;
+    for (int section = 0; section < SECTIONS; section++)
+        for (unsigned slot = 0; slot < schema_count((enum section_kind)section); slot++) {
+            const char *key = schema_at((enum section_kind)section, slot)->row.key;
+            char in_help[128], in_man[128];
+            snprintf(in_help, sizeof in_help, "\n  %s = ", key);
+            snprintf(in_man, sizeof in_man, "\n\\fB%s\\fR = ", key);
+            /* In the order of the table. */
+            at_help = strstr(at_help, in_help);
+            at_man = strstr(at_man, in_man);
+            if (at_help == NULL || at_man == NULL) {
+                fail_msg("`%s` is not in %s", key, at_help == NULL ? "the help" : "the page");
+                return;
+            }
         }
-    }
     for (const char *line = help; *line != '\0'; line = strchr(line, '\n') + 1)
         if (strchr(line, '\n') > line && strchr(line, '\n')[-1] == ' ')
             fail_msg("a line of the help ends in a space: %.60s", line);

@@ -22,6 +22,8 @@
 #include "core/clock.h"
 #include "core/random.h"
 #include "wire/rtp.h"
+#include "io/net/network_options.h"
+#include "io/net/rtp_sink_options.h"
 #include "io/sinks.h"
 #include "io/sources.h"
 #include "stream/scheduler.h"
@@ -587,13 +589,12 @@ static void test_loop_never_allocates_or_locks(void **state)
     assert_int_equal(scheduler_add(traffic->house.scheduler, feed->stream), 0);
 
     static const char *const unit = "V";
+    struct rtp_sink_options sends = {.address = "127.0.0.1:9", .payload_type = 96, .ttl = 1};
     const struct sink_options to = {
         .name = "out",
-        .address = "127.0.0.1:9",
-        .payload_type = 96,
+        .own = &sends,
         .format = wire,
         .full_scale = 1.0,
-        .ttl = 1,
         .stream = {.name = "traffic", .rate_hz = 1e6, .channels = 1, .units = &unit}};
     if (sink_rtp.open(&to, &(struct io_environment){.loop = &traffic->house.loop}, &traffic->sink,
                       &problem) != 0)
@@ -604,18 +605,19 @@ static void test_loop_never_allocates_or_locks(void **state)
                                      .vacant = traffic_vacant,
                                      .ended = traffic_ended,
                                      .socket_drops = traffic_drops};
+    struct network_options receives = {.ingest = {.payload_type = 96,
+                                                  .max_dropout_ns = NS_PER_SECOND,
+                                                  .max_misorder_ns = 10 * NS_PER_MS},
+                                       .address = "127.0.0.1:0",
+                                       .receive_buffer_bytes = 4 << 20};
     const struct source_options from = {.stream = "traffic",
                                         .rate_hz = 1e6,
                                         .channels = 1,
                                         .format = wire,
                                         .frame_bytes = 2,
-                                        .address = "127.0.0.1:0",
-                                        .payload_type = 96,
-                                        .receive_buffer_bytes = 4 << 20,
+                                        .own = &receives,
                                         .reorder_ns = 50 * NS_PER_MS,
-                                        .max_gap_ns = NS_PER_SECOND,
-                                        .max_dropout_ns = NS_PER_SECOND,
-                                        .max_misorder_ns = 10 * NS_PER_MS};
+                                        .max_gap_ns = NS_PER_SECOND};
     if (source_rtp.open(&from, &(struct io_environment){.loop = &traffic->house.loop}, &host,
                         &traffic->source, &problem) != 0)
         fail_msg("%s", problem.text);

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
+#include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
 
@@ -66,16 +67,22 @@ static struct ingest *open_ingest(const struct ingest_protocol *protocol,
     return ingest;
 }
 
+static struct network_options own;
+
+static const struct network_options own_defaults = {
+    .ingest = {.payload_type = TYPE,
+               .max_dropout_ns = NS_PER_SECOND,
+               .max_misorder_ns = 10 * NS_PER_MS},
+};
+
 static const struct source_options defaults = {
     .stream = "test",
     .rate_hz = 1e4,
     .channels = 2,
     .frame_bytes = FRAME_BYTES,
-    .payload_type = TYPE,
     .reorder_ns = 5 * NS_PER_MS,
     .max_gap_ns = NS_PER_SECOND,
-    .max_dropout_ns = NS_PER_SECOND,
-    .max_misorder_ns = 10 * NS_PER_MS,
+    .own = &own,
 };
 
 static uint64_t rejects(const struct source_ledger *ledger)
@@ -270,10 +277,11 @@ static size_t build(const struct row *row, uint8_t *out)
 static void run_scenario(const struct scenario *scenario)
 {
     struct source_options options = defaults;
-    options.ssrc_pinned = scenario->pinned;
-    options.ssrc = 7;
-    options.allow = scenario->allow ? "192.0.2.1" : NULL;
-    options.mode = scenario->records ? SOURCE_RECORD : SOURCE_CONTINUOUS;
+    own = own_defaults;
+    own.ingest.ssrc_pinned = scenario->pinned;
+    own.ingest.ssrc = 7;
+    own.ingest.allow = scenario->allow ? "192.0.2.1" : NULL;
+    options.mode = scenario->records ? MODE_RECORD : MODE_CONTINUOUS;
     struct fake_host host;
     struct ingest *ingest = open_ingest(&rtp_protocol, &options, &host);
     struct source_ledger before = {0}, after;
@@ -427,10 +435,10 @@ static void test_numbered(void **state)
 {
     (void)state;
     for (int big = 0; big < 2; big++) {
-        struct source_options options = defaults;
-        options.sequence_big_endian = big;
+        own = own_defaults;
+        own.sequence_big_endian = big;
         struct fake_host host;
-        struct ingest *ingest = open_ingest(&udp_sequence_protocol, &options, &host);
+        struct ingest *ingest = open_ingest(&udp_sequence_protocol, &defaults, &host);
         struct source_ledger ledger;
         feed_number(ingest, big, UINT64_C(0x0102030405), 40);
         feed_number(ingest, big, UINT64_C(0x0102030406), 40);

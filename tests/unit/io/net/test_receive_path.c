@@ -17,6 +17,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
 #include "io/net/socket.h"
@@ -268,21 +269,21 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
     f->present = calloc(PACKETS_MAX + 1, 1);
     memset(f->ring, 0xEE, (size_t)RING_FRAMES * FRAME_BYTES);
     assert_int_equal(uv_loop_init(&f->loop), 0);
-    struct source_options options = {
-        .stream = "test",
-        .rate_hz = 1e6,
-        .channels = CHANNELS,
-        .frame_bytes = FRAME_BYTES,
-        .address = "127.0.0.1:0",
-        .payload_type = 96,
-        .receive_buffer_bytes = 16 << 20,
-        .reorder_ns = 10 * NS_PER_MS,
-        .max_gap_ns = NS_PER_SECOND,
-        .max_dropout_ns = NS_PER_SECOND,
-        .max_misorder_ns = 10 * NS_PER_MS,
-        .work_per_wake = work,
-        .receive = wish,
-    };
+    static struct network_options own;
+    own = (struct network_options){.ingest = {.payload_type = 96,
+                                              .max_dropout_ns = NS_PER_SECOND,
+                                              .max_misorder_ns = 10 * NS_PER_MS},
+                                   .address = "127.0.0.1:0",
+                                   .receive_buffer_bytes = 16 << 20,
+                                   .work_per_wake = work,
+                                   .receive = wish};
+    struct source_options options = {.stream = "test",
+                                     .rate_hz = 1e6,
+                                     .channels = CHANNELS,
+                                     .frame_bytes = FRAME_BYTES,
+                                     .reorder_ns = 10 * NS_PER_MS,
+                                     .max_gap_ns = NS_PER_SECOND,
+                                     .own = &own};
     struct source_host host = {.context = f,
                                .put = fixture_put,
                                .vacant = fixture_vacant,

@@ -21,6 +21,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "wire/rtp.h"
+#include "io/net/rtp_sink_options.h"
 #include "io/net/sdp.h"
 #include "io/sinks.h"
 #include "io/net/socket.h"
@@ -68,6 +69,7 @@ struct datagram {
 };
 
 struct fixture {
+    struct rtp_sink_options own;
     uv_loop_t loop;
     struct sink *sink;
     int fd;
@@ -86,14 +88,13 @@ static void room_again(void *context)
 
 static struct sink_options options_of(struct fixture *f, const char *format, uint32_t channels)
 {
+    f->own = (struct rtp_sink_options){
+        .address = f->address, .payload_type = 96, .ssrc_set = true, .ssrc = 0xC0FFEE};
     struct sink_options options = {
         .name = "out",
         .stream = {.name = "test", .rate_hz = 1e6, .channels = channels},
         .full_scale = 1,
-        .address = f->address,
-        .payload_type = 96,
-        .ssrc_set = true,
-        .ssrc = 0xC0FFEE,
+        .own = &f->own,
         .room_again = room_again,
         .room_context = f,
     };
@@ -277,7 +278,7 @@ static void test_headers(void **state)
     struct fixture f;
     open_receiver(&f);
     struct sink_options options = options_of(&f, "L16", 4);
-    options.mtu = 28 + 84 + 100 * 8 + 7; /* 100 frames, and a piece of one */
+    f.own.mtu = 28 + 84 + 100 * 8 + 7; /* 100 frames, and a piece of one */
     options.stream.decimate = 6;
     open_sink(&f, &options);
     static float samples[400 * 4];
@@ -593,10 +594,10 @@ static void test_what_cannot_be_opened(void **state)
         struct fixture f;
         open_receiver(&f);
         struct sink_options options = options_of(&f, refusals[i].format, refusals[i].channels);
-        options.mtu = refusals[i].mtu;
-        options.sdp_path = refusals[i].sdp;
+        f.own.mtu = refusals[i].mtu;
+        f.own.sdp_path = refusals[i].sdp;
         if (refusals[i].address != NULL)
-            options.address = refusals[i].address;
+            f.own.address = refusals[i].address;
         struct problem problem;
         assert_true(sink_rtp.open(&options, &(struct io_environment){.loop = &f.loop}, &f.sink,
                                   &problem) < 0);
@@ -616,7 +617,7 @@ static void test_sdp_of_a_sink(void **state)
     char expect[64], text[SDP_BYTES] = "";
     open_receiver(&f);
     struct sink_options options = options_of(&f, "L16", 2);
-    options.sdp_path = path;
+    f.own.sdp_path = path;
     open_sink(&f, &options);
     FILE *file = fopen(path, "r");
     assert_non_null(file);

@@ -20,6 +20,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "wire/rtp.h"
+#include "io/net/network_options.h"
 #include "io/net/socket.h"
 #include "io/sources.h"
 
@@ -78,21 +79,21 @@ static bool open_source(struct fixture *f, const char *type, const char *address
     f->ops = source_find(type);
     assert_non_null(f->ops);
     assert_int_equal(uv_loop_init(&f->loop), 0);
-    struct source_options options = {
-        .stream = "test",
-        .rate_hz = 1e6,
-        .channels = 2,
-        .frame_bytes = FRAME_BYTES,
-        .address = address,
-        .interface = interface,
-        .payload_type = 96,
-        .receive_buffer_bytes = buffer_bytes,
-        .reorder_ns = 10 * NS_PER_MS,
-        .max_gap_ns = NS_PER_SECOND,
-        .max_dropout_ns = NS_PER_SECOND,
-        .max_misorder_ns = 10 * NS_PER_MS,
-        .work_per_wake = work,
-    };
+    static struct network_options own;
+    own = (struct network_options){.ingest = {.payload_type = 96,
+                                              .max_dropout_ns = NS_PER_SECOND,
+                                              .max_misorder_ns = 10 * NS_PER_MS},
+                                   .address = address,
+                                   .interface = interface,
+                                   .receive_buffer_bytes = buffer_bytes,
+                                   .work_per_wake = work};
+    struct source_options options = {.stream = "test",
+                                     .rate_hz = 1e6,
+                                     .channels = 2,
+                                     .frame_bytes = FRAME_BYTES,
+                                     .reorder_ns = 10 * NS_PER_MS,
+                                     .max_gap_ns = NS_PER_SECOND,
+                                     .own = &own};
     struct source_host host = {
         .context = f, .put = fixture_put, .room = room, .socket_drops = fixture_drops};
     struct problem problem;
@@ -379,11 +380,10 @@ static void test_close_without_start(void **state)
     struct fixture f = {0};
     f.ops = source_find("rtp");
     assert_int_equal(uv_loop_init(&f.loop), 0);
-    struct source_options options = {.stream = "test",
-                                     .rate_hz = 1e6,
-                                     .frame_bytes = 4,
-                                     .address = "127.0.0.1:0",
-                                     .receive_buffer_bytes = 65536};
+    static struct network_options own;
+    own = (struct network_options){.address = "127.0.0.1:0", .receive_buffer_bytes = 65536};
+    struct source_options options = {
+        .stream = "test", .rate_hz = 1e6, .frame_bytes = 4, .own = &own};
     struct source_host host = {.context = &f, .put = fixture_put, .socket_drops = fixture_drops};
     struct problem problem;
     assert_int_equal(f.ops->open(&options, &(struct io_environment){.loop = &f.loop}, &host,

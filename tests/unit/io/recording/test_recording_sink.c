@@ -84,7 +84,7 @@ static void test_sink(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("sink.wav", "s16le");
-    options.rotate_ns = 50 * NS_PER_MS;
+    recording_own(&options)->rotate_ns = 50 * NS_PER_MS;
     struct rig rig;
     open_sink(&rig, &options);
     uint64_t frame = 0, clipped = 0;
@@ -143,7 +143,7 @@ static void test_queue_overflow(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("full.wav", "s16le");
-    options.queue_bytes = 128 << 10;
+    recording_own(&options)->queue_bytes = 128 << 10;
     enum { RESULTS = 300, FRAMES = 1000 };
     static const struct clock_functions holding = {holding_time, holding_time};
     loop_thread = pthread_self();
@@ -186,7 +186,7 @@ static void test_back_pressure(void **state)
     static const uint32_t pieces[] = {1, 64, 1000, 9000};
     for (size_t p = 0; p < sizeof pieces / sizeof pieces[0]; p++) {
         struct sink_options options = recording_options("wait.wav", "s16le");
-        options.queue_bytes = 256 << 10;
+        recording_own(&options)->queue_bytes = 256 << 10;
         struct rig rig;
         open_sink(&rig, &options);
         uint64_t total = pieces[p] * 400ull, frame = 0;
@@ -253,8 +253,8 @@ static void test_kill(void **state)
         assert_true(child >= 0);
         if (child == 0) {
             struct sink_options options = recording_options(name, "s16le");
-            options.container = containers[k];
-            options.flush_ns = 10 * NS_PER_MS;
+            recording_own(&options)->container = containers[k];
+            recording_own(&options)->flush_ns = 10 * NS_PER_MS;
             struct rig rig;
             open_sink(&rig, &options);
             for (uint64_t frame = 0;; frame += 500) {

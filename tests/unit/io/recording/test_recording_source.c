@@ -19,6 +19,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "io/generator.h"
 #include "io/recording/recording.h"
 #include "io/source.h"
 #include "io/sources.h"
@@ -202,8 +203,10 @@ static void expect_codes(const struct host *h, const struct sample_format *forma
 
 static struct source_options file_options(const char *path, const char *format, unsigned channels)
 {
+    static struct file_options own;
+    own = (struct file_options){.path = path};
     struct source_options options = {
-        .stream = "test", .rate_hz = 500e3, .channels = channels, .path = path};
+        .stream = "test", .rate_hz = 500e3, .channels = channels, .own = &own};
     assert_int_equal(sample_format_parse(format, &options.format), 0);
     options.frame_bytes = channels * options.format.bytes;
     return options;
@@ -358,7 +361,7 @@ static void test_loop_is_contiguous(void **state)
     const char *path = scratch_path("loop.wav");
     write_recording(path, SF_FORMAT_WAV | SF_FORMAT_PCM_24, 1, 777);
     struct source_options options = file_options(path, "s24le", 1);
-    options.loop = true;
+    ((struct file_options *)options.own)->loop = true;
     struct host h = {.capacity = 400000, .room_each = 5000, .stop_at = 200000};
     run(&h, &source_file, &options);
     assert_false(h.ended);
@@ -440,17 +443,15 @@ static void test_generator(void **state)
         {.full_scale = 10.0, .unit = "V"},
         {.full_scale = 1.0, .offset = 0.25, .gain_db = 20.0, .unit = "mV"},
     };
-    struct source_options options = {.stream = "test",
-                                     .rate_hz = 1e6,
-                                     .channels = CHANNELS,
-                                     .scales = scales,
-                                     .length_frames = FRAMES};
+    struct generator_options own = {.length_frames = FRAMES};
+    struct source_options options = {
+        .stream = "test", .rate_hz = 1e6, .channels = CHANNELS, .scales = scales, .own = &own};
     assert_int_equal(sample_format_parse("s16be", &options.format), 0);
     options.frame_bytes = 4;
-    waveform_defaults(&options.waveform, WAVEFORM_SINE);
-    options.waveform.amplitude = 0.05;
-    options.waveform.offset = -0.22;
-    options.waveform.channel_phase_rad = 1;
+    waveform_defaults(&own.waveform, WAVEFORM_SINE);
+    own.waveform.amplitude = 0.05;
+    own.waveform.offset = -0.22;
+    own.waveform.channel_phase_rad = 1;
     struct host h = {.capacity = FRAMES, .room_each = 9999};
     run(&h, &source_generator, &options);
     assert_true(h.ended);
@@ -471,11 +472,12 @@ static void test_generator(void **state)
 static void test_generator_paced_and_stopped(void **state)
 {
     (void)state;
+    struct generator_options own = {0};
     struct source_options options = {
-        .stream = "test", .rate_hz = 1e6, .channels = 1, .paced = true};
+        .stream = "test", .rate_hz = 1e6, .channels = 1, .paced = true, .own = &own};
     assert_int_equal(sample_format_parse("s16le", &options.format), 0);
     options.frame_bytes = 2;
-    waveform_defaults(&options.waveform, WAVEFORM_COUNTER);
+    waveform_defaults(&own.waveform, WAVEFORM_COUNTER);
     struct host h = {.capacity = 3000000, .stop_at = 100000};
     int64_t start_ns = clock_monotonic_ns();
     run(&h, &source_generator, &options);
@@ -491,10 +493,11 @@ static void test_generator_paced_and_stopped(void **state)
 static void test_generator_refusal(void **state)
 {
     (void)state;
+    struct generator_options own = {0};
     struct source_options options = {
-        .stream = "probe-4", .rate_hz = 1e3, .channels = 1, .frame_bytes = 2};
+        .stream = "probe-4", .rate_hz = 1e3, .channels = 1, .frame_bytes = 2, .own = &own};
     assert_int_equal(sample_format_parse("s16le", &options.format), 0);
-    waveform_defaults(&options.waveform, WAVEFORM_SINE); /* 1 kHz does not fit */
+    waveform_defaults(&own.waveform, WAVEFORM_SINE); /* 1 kHz does not fit */
     struct source *source;
     struct source_host host = {0};
     struct problem problem = {0};

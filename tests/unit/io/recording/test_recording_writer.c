@@ -54,7 +54,7 @@ static void test_one_file(void **state)
                  {"f32le", "w64", "e.w64", 1.0}};
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         struct sink_options options = recording_options(table[i].name, table[i].format);
-        options.container = table[i].container;
+        recording_own(&options)->container = table[i].container;
         struct recording_writer *writer = writer_of(&options, NULL);
         for (uint64_t frame = 5; frame < 3000; frame += 700)
             put(writer, 3, frame, 700);
@@ -71,7 +71,7 @@ static void test_rotation_is_gapless(void **state)
     (void)state;
     /* 1.2345 ms at 1 MHz: cut every 1235 frames (rounded), also inside a result. */
     struct sink_options options = recording_options("rot.wav", "s16le");
-    options.rotate_ns = 1234500;
+    recording_own(&options)->rotate_ns = 1234500;
     struct recording_writer *writer = writer_of(&options, NULL);
     uint64_t frame = 100;
     struct random_state random = {4};
@@ -102,7 +102,7 @@ static void test_rotation_by_size(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("size.wav", "s24le");
-    options.rotate_bytes = 10000;
+    recording_own(&options)->rotate_bytes = 10000;
     struct recording_writer *writer = writer_of(&options, NULL);
     put(writer, 0, 0, 10000);
     recording_writer_close(writer);
@@ -122,8 +122,8 @@ static void test_keep(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("keep.wav", "s16le");
-    options.rotate_ns = 1000 * 1000; /* 1000 frames */
-    options.keep = 3;
+    recording_own(&options)->rotate_ns = 1000 * 1000; /* 1000 frames */
+    recording_own(&options)->keep = 3;
     /* A stranger's file of a similar name stays. */
     FILE *other = fopen(scratch_path("keep-notes.wav"), "w");
     assert_non_null(other);
@@ -208,7 +208,7 @@ static void test_sidecar(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("side.wav", "s16le");
-    options.rotate_ns = 1000 * 1000;
+    recording_own(&options)->rotate_ns = 1000 * 1000;
     struct recording_writer *writer = writer_of(&options, NULL);
     /* One range over two results and two files; ranges that touch join; two causes overlap. */
     struct invalid_range first[] = {
@@ -310,7 +310,7 @@ static void test_min_free(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("free.wav", "s16le");
-    options.min_free_bytes = 16 << 20;
+    recording_own(&options)->min_free_bytes = 16 << 20;
     struct writer_world world = {.free_bytes = simulated_free};
     struct clock_functions clock = {.monotonic_ns = simulated_time, .realtime_ns = simulated_time};
     clock_replace(&clock);
@@ -432,21 +432,21 @@ static void test_check(void **state)
         {"wav", "s16le", 1e6, 1, 2, 0, 80, "rotate"},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-        struct sink_options options = good;
-        options.container = table[i].container;
+        struct sink_options options = recording_options("x.wav", "s16le");
+        recording_own(&options)->container = table[i].container;
         assert_int_equal(sample_format_parse(table[i].format, &options.format), 0);
         options.stream.rate_hz = table[i].rate_hz;
         options.full_scale = table[i].full_scale;
         options.stream.channels = table[i].channels;
-        options.rotate_ns = table[i].rotate_ns;
-        options.rotate_bytes = table[i].rotate_bytes;
+        recording_own(&options)->rotate_ns = table[i].rotate_ns;
+        recording_own(&options)->rotate_bytes = table[i].rotate_bytes;
         assert_int_equal(recording_check(&options, &problem), ERROR_CONFIG);
         if (strstr(problem.text, table[i].words) == NULL)
             fail_msg("row %zu: \"%s\" does not mention \"%s\"", i, problem.text, table[i].words);
     }
     struct recording_writer *writer;
-    struct sink_options options = good;
-    options.path = scratch_path("missing/x.wav");
+    struct sink_options options = recording_options("x.wav", "s16le");
+    recording_own(&options)->path = scratch_path("missing/x.wav");
     assert_int_equal(recording_writer_open(&options, NULL, &writer, &problem), ERROR_NO_FILE);
     assert_non_null(strstr(problem.text, "mkdir -p"));
 }

@@ -62,7 +62,7 @@ static void open_sink(bool duplex, bool own, uint64_t latency)
         .stream = {.name = "x", .rate_hz = 48000, .channels = 1},
         .format = sound.request.playback.format,
         .full_scale = 1,
-        .sound = &sound,
+        .own = &sound,
         .room_again = room_again,
     };
     struct problem problem;

@@ -67,7 +67,7 @@ static void open_source(void)
     sound.request.capture.channels = sound.request.capture.device_channels = 1;
     sample_format_parse("s16le", &sound.request.capture.format);
     struct source_options options = {
-        .stream = "x", .rate_hz = RATE, .channels = 1, .frame_bytes = 2, .sound = &sound};
+        .stream = "x", .rate_hz = RATE, .channels = 1, .frame_bytes = 2, .own = &sound};
     const struct source_host host = {.put = put, .lost = lost};
     struct problem problem;
     assert_int_equal(

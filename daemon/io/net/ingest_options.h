@@ -1,0 +1,63 @@
+/*
+ * Options of every source that places numbered packets by ingest.h: which sender it accepts and
+ * when it takes a packet for late, lost, or a restarted sender's. A driver's options begin with
+ * struct ingest_options, and its table of rows holds INGEST_ROWS.
+ */
+#ifndef CONVOLVD_IO_NET_INGEST_OPTIONS_H
+#define CONVOLVD_IO_NET_INGEST_OPTIONS_H
+
+#include "io/rows.h"
+#include "io/source.h"
+
+struct ingest_options {
+    const char *allow;       /* sender address to accept; NULL: any */
+    int64_t max_dropout_ns;  /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
+    int64_t max_misorder_ns; /* MAX_MISORDER as a time, 10 ms */
+    uint32_t payload_type;   /* RTP, 0…127 */
+    bool ssrc_pinned;        /* RTP: only `ssrc` is accepted */
+    uint32_t ssrc;
+};
+
+#define INGEST_ROW_ALLOW                                                                           \
+    {                                                                                              \
+        .key = "allow", .type = OPTION_TEXT, .fallback_words = "any sender",                       \
+        OPTION_FIELD(struct ingest_options, allow),                                                \
+        .sentence = "The only address whose datagrams are accepted; all others are counted and "   \
+                    "dropped."                                                                     \
+    }
+
+#define INGEST_ROWS                                                                                \
+    {.key = "reorder",                                                                             \
+     .type = OPTION_TIME,                                                                          \
+     .minimum = 0,                                                                                 \
+     .maximum = 10,                                                                                \
+     .fallback = "5 ms",                                                                           \
+     .common = true,                                                                               \
+     OPTION_FIELD(struct source_options, reorder_ns),                                              \
+     .sentence = "How long a missing packet is awaited before its frames become a gap."},          \
+        SOURCE_ROW_MAX_GAP,                                                                        \
+        {.key = "max dropout",                                                                     \
+         .type = OPTION_TIME,                                                                      \
+         .minimum = 0.001,                                                                         \
+         .maximum = 3600,                                                                          \
+         .fallback = "1 s",                                                                        \
+         OPTION_FIELD(struct ingest_options, max_dropout_ns),                                      \
+         .sentence = "RFC 3550 A.1's MAX_DROPOUT as a time: a larger step of the sequence number " \
+                     "must be confirmed by a second packet."},                                     \
+    {                                                                                              \
+        .key = "max misorder", .type = OPTION_TIME, .minimum = 0, .maximum = 10,                   \
+        .fallback = "10 ms", OPTION_FIELD(struct ingest_options, max_misorder_ns),                 \
+        .sentence = "RFC 3550 A.1's MAX_MISORDER as a time: a packet older than this is taken "    \
+                    "for a restarted sender, to be confirmed by a second one."                     \
+    }
+
+/* source_ops.loss of numbered packets. */
+#define NUMBERED_LOSS                                                                              \
+    "detectable: sequence numbers show every lost packet; gaps are filled, flagged and counted"
+
+/* `allow` is numeric, and a packet that is awaited is not too old to count. `numbered`: the driver
+ * has INGEST_ROWS. */
+void ingest_options_check(const struct option_check *check, const struct source_options *options,
+                          bool numbered);
+
+#endif

@@ -1,0 +1,167 @@
+/* Options of datagram sources: see network_options.h. */
+#include "io/net/network_options.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+enum { UDP_PAYLOAD_MAX = 65507 /* IPv4; a datagram must hold a frame at least */ };
+
+const struct option_choice network_receive[] = {
+    {"auto", RECEIVE_AUTO}, {"recvmmsg", RECEIVE_RECVMMSG}, {"gro", RECEIVE_GRO}, {NULL, 0}};
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+struct endpoint {
+    int family; /* AF_INET, AF_INET6, or 0 for a name */
+    unsigned char bytes[16];
+    bool any; /* every own address */
+};
+
+static struct endpoint endpoint_of(const struct option_address *address)
+{
+    struct endpoint endpoint = {0};
+    char host[256];
+    snprintf(host, sizeof host, "%.*s", (int)address->host_bytes, address->host);
+    if (inet_pton(AF_INET, host, endpoint.bytes) == 1)
+        endpoint.family = AF_INET;
+    else if (inet_pton(AF_INET6, host, endpoint.bytes) == 1)
+        endpoint.family = AF_INET6;
+    static const unsigned char zeros[16];
+    endpoint.any = strcmp(host, "*") == 0 ||
+                   (endpoint.family != 0 && memcmp(endpoint.bytes, zeros, sizeof zeros) == 0);
+    return endpoint;
+}
+
+bool network_same_place(const char *a, const char *b, bool any_covers)
+{
+    const struct option_address first = option_address(a), second = option_address(b);
+    if (first.port != second.port)
+        return false;
+    struct endpoint x = endpoint_of(&first), y = endpoint_of(&second);
+    if (any_covers && (x.any || y.any))
+        return true;
+    if (x.family != 0 || y.family != 0)
+        return x.family == y.family && memcmp(x.bytes, y.bytes, sizeof x.bytes) == 0;
+    return first.host_bytes == second.host_bytes &&
+           strncasecmp(first.host, second.host, first.host_bytes) == 0;
+}
+
+/* ---- payload types ----------------------------------------------------------------------- */
+
+/* RFC 3551's static types that a user could meet; 96 … 127 are dynamic. */
+void network_check_payload_type(const struct option_check *check, uint32_t payload_type,
+                                const struct sample_format *format, double rate_hz,
+                                uint32_t channels)
+{
+    const char *key = "payload type";
+    if (payload_type == 10 || payload_type == 11) {
+        uint32_t wanted = payload_type == 10 ? 2 : 1;
+        bool is_l16 = format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->big_endian;
+        if (!is_l16 || rate_hz != 44100 || channels != wanted)
+            option_error(check, key,
+                         "payload type %u means L16 with %u channel%s at 44.1 kHz (RFC 3551); "
+                         "write one of 96 … 127 for other formats",
+                         payload_type, wanted, wanted == 1 ? "" : "s");
+    } else if (payload_type >= 72 && payload_type <= 76) {
+        option_error(check, key,
+                     "payload type %u collides with RTCP packets (RFC 3551); write one of 96 … 127",
+                     payload_type);
+    } else if (payload_type < 35) {
+        option_error(
+            check, key,
+            "payload type %u belongs to another encoding (RFC 3551); write one of 96 … 127",
+            payload_type);
+    }
+}
+
+/* ---- checks ------------------------------------------------------------------------------ */
+
+void ingest_options_check(const struct option_check *check, const struct source_options *options,
+                          bool numbered)
+{
+    const struct ingest_options *own = options->own;
+    unsigned char binary[16];
+    if (numbered && options->reorder_ns > own->max_misorder_ns) {
+        char reorder[40], misorder[40];
+        const struct option_value *first = check->written(check->context, "reorder");
+        const struct option_value *second = check->written(check->context, "max misorder");
+        const char *awaited =
+            first != NULL ? first->text
+                          : quantity_print(DIMENSION_TIME, (double)options->reorder_ns / 1e9,
+                                           reorder, sizeof reorder);
+        option_error(check, "reorder",
+                     "`reorder = %s` awaits packets that `max misorder = %s` takes for a restarted "
+                     "sender; write max misorder = %s or more",
+                     awaited,
+                     second != NULL
+                         ? second->text
+                         : quantity_print(DIMENSION_TIME, (double)own->max_misorder_ns / 1e9,
+                                          misorder, sizeof misorder),
+                     awaited);
+    }
+    if (own->allow != NULL && inet_pton(AF_INET, own->allow, binary) != 1 &&
+        inet_pton(AF_INET6, own->allow, binary) != 1)
+        option_error(check, "allow",
+                     "`allow = %s` is not a numeric address; write the sender's IPv4 or IPv6 "
+                     "address without a port",
+                     own->allow);
+}
+
+void network_check(const struct option_check *check, const struct source_options *options,
+                   bool numbered)
+{
+    if (options->mode == MODE_DIRECT)
+        option_error(check, "mode",
+                     "`mode = direct` runs in a sound card's callback; write source = portaudio, "
+                     "or mode = continuous");
+    ingest_options_check(check, options, numbered);
+    if (options->frame_bytes > UDP_PAYLOAD_MAX - 12)
+        option_error(check, "channels",
+                     "one frame of %u channels has %u bytes, more than a datagram holds; write "
+                     "fewer channels or a narrower format",
+                     options->channels, options->frame_bytes);
+}
+
+const struct network_options *network_options_of(const struct source_section *section)
+{
+    return section->driver != NULL && section->driver->check_all == network_check_all
+               ? section->options->own
+               : NULL;
+}
+
+/* Two sources on one address: the later one is at fault. */
+void network_check_all(const struct driver_sections *all, uint32_t self)
+{
+    const struct source_section *section = &all->sources[self];
+    const char *address = network_options_of(section)->address;
+    if (address == NULL || option_address(address).port == 0)
+        return;
+    for (uint32_t i = 0; i < self; i++) {
+        const struct network_options *other = network_options_of(&all->sources[i]);
+        if (other == NULL || other->address == NULL ||
+            !network_same_place(address, other->address, true))
+            continue;
+        option_error(&section->check, "address",
+                     "streams %s and %s are both bound to `%s`; write another port for one of them",
+                     all->sources[i].check.section, section->check.section, address);
+        return;
+    }
+}
+
+const char *network_describe(const struct source_options *options, char *text, size_t bytes)
+{
+    const struct network_options *own = options->own;
+    snprintf(text, bytes, " on %s", own->address);
+    return text;
+}
+
+void network_report(const struct source_options *options, FILE *out)
+{
+    const struct network_options *own = options->own;
+    const double bytes_per_second = options->rate_hz * options->frame_bytes;
+    char text[48];
+    fprintf(out, "  receive buffer   %s at this rate, if the kernel grants it\n",
+            quantity_print(DIMENSION_TIME, (double)own->receive_buffer_bytes / bytes_per_second,
+                           text, sizeof text));
+}

@@ -1,0 +1,177 @@
+/* Options of the sink `recording`: its keys, what a container can hold, and what `--check` reports.
+ * The thread that builds the configuration. */
+#include <math.h>
+#include <string.h>
+
+#include "io/recording/recording.h"
+#include "io/sinks.h"
+#include "io/sources.h"
+
+static const struct option_choice containers[] = {{"wav", 0}, {"w64", 0}, {"rf64", 0}, {NULL, 0}};
+static const struct option_choice contents[] = {{"output", false}, {"input", true}, {NULL, 0}};
+
+const struct option_row recording_rows[RECORDING_ROWS] = {
+    {.key = "path",
+     .type = OPTION_PATH,
+     .required = true,
+     OPTION_FIELD(struct recording_options, path),
+     .sentence = "The file to write; with `rotate` its name gets the time of its first frame and a "
+                 "running number."},
+    {.key = "container",
+     .type = OPTION_CHOICE,
+     .fallback = "wav",
+     .choices = containers,
+     OPTION_FIELD(struct recording_options, container),
+     .sentence = "wav (becomes RF64 past 4 GiB), w64 or rf64."},
+    {.key = "record",
+     .type = OPTION_CHOICE,
+     .fallback = "output",
+     .choices = contents,
+     OPTION_FIELD(struct recording_options, input),
+     .sentence = "What is recorded: the stream's output, or its raw input as it came."},
+    {.key = "rotate",
+     .type = OPTION_ROTATION,
+     .fallback_words = "never",
+     OPTION_FIELD(struct recording_options, rotate),
+     .sentence = "Begin a new file after this time or size, at an exact frame and without a gap."},
+    {.key = "keep",
+     .type = OPTION_COUNT,
+     .minimum = 1,
+     .maximum = 1e6,
+     .fallback_words = "all",
+     OPTION_FIELD(struct recording_options, keep),
+     .sentence = "How many files of this sink to keep; the oldest are deleted."},
+    {.key = "min free",
+     .type = OPTION_MEMORY,
+     .maximum = 1125899906842624.0,
+     .fallback = "64 MiB",
+     OPTION_FIELD(struct recording_options, min_free_bytes),
+     .sentence = "Recording pauses while less than this is free on the disk, and resumes by "
+                 "itself."},
+    {.key = "flush",
+     .type = OPTION_TIME,
+     .minimum = 0.01,
+     .maximum = 3600,
+     .fallback = "1 s",
+     OPTION_FIELD(struct recording_options, flush_ns),
+     .sentence = "How often the file is made readable up to its last frame, should the daemon be "
+                 "killed."},
+    {.key = "queue",
+     .type = OPTION_MEMORY,
+     .minimum = 65536,
+     .maximum = 17179869184.0,
+     .fallback = "64 MiB",
+     OPTION_FIELD(struct recording_options, queue_bytes),
+     .sentence = "Memory between processing and the disk; what does not fit while the disk is slow "
+                 "is dropped and counted."},
+};
+
+/* What the container's header cannot hold, before asking the writer. */
+static void check_header(const struct option_check *check, const struct sink_options *options)
+{
+    const struct recording_options *own = options->own;
+    const struct sink_stream *stream = &options->stream;
+    const double rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
+    const uint32_t channels = options->raw ? stream->input_channels : stream->channels;
+    char rate[40];
+    snprintf(rate, sizeof rate, "%.15g Hz", rate_hz);
+    if (rate_hz != nearbyint(rate_hz) || rate_hz > 2147483647.0) {
+        option_error(check, "container",
+                     "a %s recording holds rates in whole Hz up to 2147483647 Hz, not %s; write "
+                     "type = rtp for this stream, or record a stream whose `rate` (over its "
+                     "`decimate`) fits",
+                     own->container, rate);
+        return;
+    }
+    double bytes_per_second = rate_hz * (double)((uint64_t)channels * options->format.bytes);
+    if (bytes_per_second > 4294967295.0) {
+        option_error(
+            check, "container",
+            "a %s recording holds up to 4294967295 bytes a second, not %.0f (%u channels of %u "
+            "bytes at %s); write a narrower `format`, or record fewer channels",
+            own->container, bytes_per_second, channels, options->format.bytes, rate);
+        return;
+    }
+    struct problem problem;
+    if (recording_check(options, &problem) != 0)
+        option_error(check, "container", "sink %s: %s", options->name, problem.text);
+}
+
+void recording_sink_check(const struct option_check *check, const struct daemon_facts *facts,
+                          const struct stream_facts *stream, struct sink_options *options)
+{
+    (void)facts;
+    struct recording_options *own = options->own;
+    options->raw = own->input;
+    if (own->rotate != NULL && own->rotate->dimension == DIMENSION_TIME)
+        own->rotate_ns = own->rotate->integer;
+    else if (own->rotate != NULL)
+        own->rotate_bytes = (uint64_t)own->rotate->integer;
+    if (own->keep > 0 && own->rotate == NULL)
+        option_error(check, "keep",
+                     "`keep` counts the files of a rotation; write `rotate` too, as rotate = 10 "
+                     "min, or remove it");
+    if (options->raw) {
+        if (option_given(check, "format"))
+            option_error(check, "format",
+                         "`record = input` keeps the format of the source; remove `format`");
+        options->format = options->stream.input_format;
+        if (stream->upstream != NULL)
+            option_warning(check, "record",
+                           "the input of stream %s is the output of stream %s; record that instead",
+                           stream->name, stream->upstream);
+    }
+    check_header(check, options);
+}
+
+static const char *path_of(const struct sink_section *section)
+{
+    const struct recording_options *own =
+        section->driver == &sink_recording ? section->options->own : NULL;
+    return own != NULL ? own->path : NULL;
+}
+
+/* A recording must not replace another, nor what a stream reads. */
+void recording_sink_check_all(const struct driver_sections *all, uint32_t self)
+{
+    const struct sink_section *section = &all->sinks[self];
+    const char *path = path_of(section);
+    if (path == NULL)
+        return;
+    for (uint32_t i = 0; i < self; i++) {
+        const char *other = path_of(&all->sinks[i]);
+        if (other == NULL || strcmp(path, other) != 0)
+            continue;
+        option_error(&section->check, "path",
+                     "sinks %s and %s have one destination, `%s`; write another path for one of "
+                     "them",
+                     all->sinks[i].check.section, section->check.section,
+                     section->check.written(section->check.context, "path")->text);
+        break;
+    }
+    for (uint32_t s = 0; s < all->source_count; s++) {
+        const struct file_options *read =
+            all->sources[s].driver == &source_file ? all->sources[s].options->own : NULL;
+        if (read != NULL && read->path != NULL && strcmp(read->path, path) == 0)
+            option_error(&section->check, "path",
+                         "sink %s would overwrite `%s`, which stream %s reads; write another path",
+                         section->check.section, path, all->sources[s].check.section);
+    }
+}
+
+void recording_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out)
+{
+    const struct recording_options *own = options->own;
+    char format[24], each_text[48], all_text[48];
+    fprintf(out, "recording %s, %s%s\n", own->path, sample_format_name(&options->format, format),
+            options->raw ? ", the raw input" : "");
+    sink_report_bytes(bytes_per_second, "", out);
+    sink_report_full_scale(options, out);
+    if (own->keep == 0)
+        return;
+    double each = own->rotate_bytes > 0 ? (double)own->rotate_bytes
+                                        : (double)own->rotate_ns * 1e-9 * bytes_per_second;
+    fprintf(out, "%19skeeps %u files of %s: %s\n", "", own->keep,
+            quantity_print(DIMENSION_MEMORY, each, each_text, sizeof each_text),
+            quantity_print(DIMENSION_MEMORY, each * own->keep, all_text, sizeof all_text));
+}

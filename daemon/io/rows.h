@@ -1,0 +1,41 @@
+/*
+ * Option rows that drivers of several folders have, so that a key means the same in each of them.
+ * Each macro is one element of a driver's table of rows; their fields are those of struct
+ * source_options.
+ */
+#ifndef CONVOLVD_IO_ROWS_H
+#define CONVOLVD_IO_ROWS_H
+
+#include "core/option.h"
+#include "io/source.h"
+
+extern const struct option_choice source_modes[], source_paces[];
+
+#define SOURCE_ROW_MODE                                                                            \
+    {                                                                                              \
+        .key = "mode", .type = OPTION_CHOICE, .fallback = "continuous", .choices = source_modes,   \
+        .common = true, OPTION_FIELD(struct source_options, mode),                                 \
+        .sentence = "continuous: one endless signal; record (rtp and udp-seq): a marker bit or a " \
+                    "jump begins a new record of a transient recorder, convolved alone with its "  \
+                    "tail; direct (a duplex sound card that plays this stream): convolved by the " \
+                    "processor inside the card's own callback, which adds no frame, refused "      \
+                    "where the worst case measured is not below half a period."                    \
+    }
+
+#define SOURCE_ROW_PACE                                                                            \
+    {                                                                                              \
+        .key = "pace", .type = OPTION_CHOICE, .fallback = "realtime", .choices = source_paces,     \
+        .common = true, OPTION_FIELD(struct source_options, paced),                                \
+        .sentence = "realtime: frames come at the stream's rate; fast: as quickly as they can be " \
+                    "processed, without loss."                                                     \
+    }
+
+#define SOURCE_ROW_MAX_GAP                                                                         \
+    {                                                                                              \
+        .key = "max gap", .type = OPTION_TIME, .minimum = 0, .maximum = 3600, .fallback = "1 s",   \
+        .common = true, OPTION_FIELD(struct source_options, max_gap_ns),                           \
+        .sentence = "The longest loss that is filled with zeros and flagged; a longer jump "       \
+                    "begins a new epoch."                                                          \
+    }
+
+#endif
