@@ -1,27 +1,26 @@
 /*
- * A JACK client for the tests: plays a known signal into named ports and captures others, in
- * the same process cycles, so that row n of the capture was taken while row n of the play file
- * was given: what goes out and comes back lies later by exactly the delay between.
+ * A JACK client for the tests. It plays a known signal into named ports and captures other ports in
+ * the same process cycles: row n of the capture is taken in the cycle that plays row n, so a signal
+ * that returns is late by exactly the delay of the path.
  *
  *     jack_client --name rig --play in.f32 --outputs 2 --capture out.f32 --inputs 2
- *                 --frames 48000 --connect 'rig:out_%d>convolvd:in_%d' --connect
- * 'convolvd:out_%d>rig:in_%d'
+ *                 --frames 48000 --connect 'rig:out_%d>convolvd:in_%d'
+ *                 --connect 'convolvd:out_%d>rig:in_%d'
  *
- * Files are raw float32, frame by frame ([frames][ports]); a capture named .npy gets that
- * header. A connection is SOURCE>SINK, each a full port name; one with %d stands for one
- * connection per port of ours that it names, counted from 1. Connections are retried until the
- * ports exist (--timeout); the first cycle after the last one is frame 0. --through N passes
- * N inputs to N outputs untouched instead, --delay FRAMES later. The server is
- * $JACK_DEFAULT_SERVER's.
+ * Files hold raw float32, frame by frame ([frames][ports]); a capture named .npy gets that header.
+ * A connection is SOURCE>SINK, each a full port name; %d stands for the numbers of the client's own
+ * ports, from 1. The client retries connections until the ports exist or --timeout has passed; the
+ * first cycle after the last connection is frame 0. --through N copies N inputs to N outputs
+ * instead, --delay FRAMES later. $JACK_DEFAULT_SERVER names the server.
  *
- * Prints "ready" when connected and, at the end, one line of JSON: rate, period, first_frame
- * (JACK's frame time of row 0), frames, missed_frames (cycles that JACK left out, by its frame
- * clock), xruns, start_ns and end_ns (monotonic times of the first and last cycle), gone (the
- * server ended). Exit status: 0, 1 for an error, 3 when the server ended first (what was
- * captured until then is written).
+ * The client prints "ready" when it is connected and, at the end, one line of JSON: rate, period,
+ * first_frame (JACK's frame time of row 0), frames, missed_frames (cycles that JACK left out, by
+ * its frame clock), xruns, start_ns and end_ns (monotonic times of the first and last cycle), gone
+ * (the server ended). Exit status: 0; 1 for an error; 3 when the server ended first, with the
+ * capture up to then written.
  *
- * The process callback runs on JACK's thread; it copies, and touches nothing else but the
- * atomics below. Everything is allocated before activation.
+ * The process callback runs on JACK's thread: it copies samples and touches only the atomics
+ * below. The main thread allocates everything before it activates the client.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -286,9 +285,16 @@ static void quiet(const char *text)
     (void)text; /* retried connections are not worth a line each */
 }
 
-int main(int argc, char **argv)
+struct options {
+    const char *name, *play_path, *capture_path, *connections[CONNECTIONS_MAX];
+    size_t connection_count;
+    double timeout_s;
+};
+
+/* Sets what the command line says in `client` and `options`; false when it is wrong. */
+static bool read_options(int argc, char **argv, struct client *client, struct options *options)
 {
-    static const struct option options[] = {
+    static const struct option names[] = {
         {"name", required_argument, NULL, 'n'},    {"play", required_argument, NULL, 'p'},
         {"outputs", required_argument, NULL, 'o'}, {"capture", required_argument, NULL, 'c'},
         {"inputs", required_argument, NULL, 'i'},  {"frames", required_argument, NULL, 'f'},
@@ -296,89 +302,118 @@ int main(int argc, char **argv)
         {"timeout", required_argument, NULL, 'w'}, {"delay", required_argument, NULL, 'd'},
         {"loop", no_argument, NULL, 'l'},          {NULL, 0, NULL, 0},
     };
-    static struct client client; /* zero: nothing started */
-    const char *name = "rig", *play_path = NULL, *capture_path = NULL, *wanted[CONNECTIONS_MAX];
-    size_t wanted_count = 0;
-    double timeout_s = 20;
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+    for (int option; (option = getopt_long(argc, argv, "", names, NULL)) != -1;) {
         switch (option) {
         case 'n':
-            name = optarg;
+            options->name = optarg;
             break;
         case 'p':
-            play_path = optarg;
+            options->play_path = optarg;
             break;
         case 'o':
-            client.output_count = port_number(optarg);
+            client->output_count = port_number(optarg);
             break;
         case 'c':
-            capture_path = optarg;
+            options->capture_path = optarg;
             break;
         case 'i':
-            client.input_count = port_number(optarg);
+            client->input_count = port_number(optarg);
             break;
         case 'f':
-            client.frames = strtoull(optarg, NULL, 10);
+            client->frames = strtoull(optarg, NULL, 10);
             break;
         case 't':
-            client.input_count = client.output_count = port_number(optarg);
-            client.through = true;
+            client->input_count = client->output_count = port_number(optarg);
+            client->through = true;
             break;
         case 'w':
-            timeout_s = strtod(optarg, NULL);
+            options->timeout_s = strtod(optarg, NULL);
             break;
         case 'd':
-            client.delay = (uint32_t)strtoul(optarg, NULL, 10);
+            client->delay = (uint32_t)strtoul(optarg, NULL, 10);
             break;
         case 'l':
-            client.loop = true;
+            client->loop = true;
             break;
         case 'x':
-            if (wanted_count == CONNECTIONS_MAX)
+            if (options->connection_count == CONNECTIONS_MAX)
                 fail("more than %d connections", CONNECTIONS_MAX);
-            wanted[wanted_count++] = optarg;
+            options->connections[options->connection_count++] = optarg;
             break;
         default:
-            return 1;
+            return false;
         }
     }
-    if (play_path && client.output_count)
-        client.play = load(play_path, client.output_count, &client.play_frames);
-    if (client.frames && client.input_count && !client.through) {
-        client.capture = malloc(client.frames * client.input_count * sizeof(float));
-        if (!client.capture)
+    return true;
+}
+
+/* Loads the signal and allocates the capture and the delay line. */
+static void allocate(struct client *client, const struct options *options)
+{
+    if (options->play_path && client->output_count)
+        client->play = load(options->play_path, client->output_count, &client->play_frames);
+    if (client->frames && client->input_count && !client->through) {
+        size_t bytes = client->frames * client->input_count * sizeof(float);
+        client->capture = malloc(bytes);
+        if (!client->capture)
             fail("no memory for the capture");
-        memset(client.capture, 0,
-               client.frames * client.input_count *
-                   sizeof(float)); /* no page fault in the callback */
+        memset(client->capture, 0, bytes); /* no page fault in the callback */
     }
-    client.line =
-        calloc((size_t)client.delay * client.output_count + client.output_count + 1, sizeof(float));
-    if (!client.line)
+    client->line = calloc(((size_t)client->delay + 1) * client->output_count + 1, sizeof(float));
+    if (!client->line)
         fail("no memory for the delay");
+}
+
+/* Joins the server, registers the ports, activates the client and connects it. */
+static void join(struct client *client, const struct options *options)
+{
     if (!getenv("JACK_CLIENT_VERBOSE")) {
         jack_set_error_function(quiet);
         jack_set_info_function(quiet);
     }
-    int64_t deadline_ns = monotonic_ns() + (int64_t)(timeout_s * 1e9);
-    while (!(client.jack = jack_client_open(name, JackNoStartServer | JackUseExactName, NULL))) {
+    int64_t deadline_ns = monotonic_ns() + (int64_t)(options->timeout_s * 1e9);
+    const jack_options_t exactly = JackNoStartServer | JackUseExactName;
+    while (!(client->jack = jack_client_open(options->name, exactly, NULL))) {
         if (monotonic_ns() > deadline_ns)
             fail("no JACK server answers");
         usleep(50000);
     }
-    for (uint32_t i = 0; i < client.input_count; i++)
-        client.inputs[i] = add_port(&client, "in", i, JackPortIsInput);
-    for (uint32_t i = 0; i < client.output_count; i++)
-        client.outputs[i] = add_port(&client, "out", i, JackPortIsOutput);
-    for (size_t i = 0; i < wanted_count; i++)
-        add_connection(wanted[i], name, client.input_count, client.output_count);
-    jack_set_process_callback(client.jack, process, &client);
-    jack_set_xrun_callback(client.jack, count_xrun, &client);
-    jack_on_shutdown(client.jack, server_gone, &client);
-    if (jack_activate(client.jack))
+    for (uint32_t i = 0; i < client->input_count; i++)
+        client->inputs[i] = add_port(client, "in", i, JackPortIsInput);
+    for (uint32_t i = 0; i < client->output_count; i++)
+        client->outputs[i] = add_port(client, "out", i, JackPortIsOutput);
+    for (size_t i = 0; i < options->connection_count; i++)
+        add_connection(options->connections[i], options->name, client->input_count,
+                       client->output_count);
+    jack_set_process_callback(client->jack, process, client);
+    jack_set_xrun_callback(client->jack, count_xrun, client);
+    jack_on_shutdown(client->jack, server_gone, client);
+    if (jack_activate(client->jack))
         fail("the client cannot be activated");
-    connect_all(&client, deadline_ns);
-    atomic_store_explicit(&client.started, true, memory_order_release);
+    connect_all(client, deadline_ns);
+    atomic_store_explicit(&client->started, true, memory_order_release);
+}
+
+/* Prints the line of JSON. */
+static void report(struct client *client, jack_nframes_t rate_hz, jack_nframes_t period, bool gone)
+{
+    printf("{\"rate\": %u, \"period\": %u, \"first_frame\": %" PRIu64 ", \"frames\": %" PRIu64
+           ", \"missed_frames\": %" PRIu64 ", \"xruns\": %u, \"start_ns\": %" PRId64
+           ", \"end_ns\": %" PRId64 ", \"gone\": %s}\n",
+           rate_hz, period, atomic_load(&client->first_frame), atomic_load(&client->done_frames),
+           atomic_load(&client->missed_frames), atomic_load(&client->xruns),
+           atomic_load(&client->start_ns), atomic_load(&client->end_ns), gone ? "true" : "false");
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    static struct client client; /* zero: nothing has started */
+    static struct options options = {.name = "rig", .timeout_s = 20};
+    if (!read_options(argc, argv, &client, &options))
+        return 1;
+    allocate(&client, &options);
+    join(&client, &options);
     jack_nframes_t rate_hz = jack_get_sample_rate(client.jack),
                    period = jack_get_buffer_size(client.jack);
     signal(SIGTERM, end_soon);
@@ -390,17 +425,11 @@ int main(int argc, char **argv)
     bool gone = atomic_load(&client.gone);
     if (!gone)
         jack_deactivate(client.jack);
-    uint64_t done = atomic_load(&client.done_frames),
-             kept = done < client.frames ? done : client.frames;
-    if (client.capture && capture_path)
-        save(capture_path, client.capture, kept, client.input_count);
-    printf("{\"rate\": %u, \"period\": %u, \"first_frame\": %" PRIu64 ", \"frames\": %" PRIu64
-           ", \"missed_frames\": %" PRIu64 ", \"xruns\": %u, \"start_ns\": %" PRId64
-           ", \"end_ns\": %" PRId64 ", \"gone\": %s}\n",
-           rate_hz, period, atomic_load(&client.first_frame), done,
-           atomic_load(&client.missed_frames), atomic_load(&client.xruns),
-           atomic_load(&client.start_ns), atomic_load(&client.end_ns), gone ? "true" : "false");
-    fflush(stdout);
+    uint64_t done = atomic_load(&client.done_frames);
+    if (client.capture && options.capture_path)
+        save(options.capture_path, client.capture, done < client.frames ? done : client.frames,
+             client.input_count);
+    report(&client, rate_hz, period, gone);
     if (!gone)
         jack_client_close(client.jack);
     return gone ? 3 : 0;
