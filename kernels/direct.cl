@@ -1,45 +1,46 @@
 /*
- * direct: the definition itself, y[n] = sum_k h[k] x[n - k], for filters so short that a transform
- * would cost more.
+ * The variant "direct": convolution in the time domain, y[n] = sum_k h[k] x[n - k], for filters so
+ * short that a transform would cost more.
  *
- * Group (k, r): block k of row r. A tile of TILE frames, and the frames before it that the taps
- * reach, are converted into local memory once; work-items take runs of RUN frames:
+ * Group (k, r) computes block k of row r in tiles of TILE frames. The items convert a tile and the
+ * taps - 1 frames before it into local memory, wait for each other, and then sum runs of RUN
+ * neighbouring frames:
  *
- *     local:   x[0 … taps - 2] frames before the tile | x[taps - 1 …] the tile
- *     run:     RUN sums; RUN taps take 2 RUN - 1 values of x into registers and RUN x RUN products
+ *     local memory:  x[0 … taps - 2] frames before the tile | x[taps - 1 …] the tile
+ *     an item:       2 RUN - 1 values of x and RUN taps in registers, RUN x RUN products
  *
- * On a GPU a row is an output. With vectors a row is row.own.direct.channels neighbouring channels
- * with an output each; fewer than LANES of them lie side by side with themselves: the block is cut
- * into stretches, and lane s channels + c is channel c of stretch s, frame i of each stretch at a
- * time.
+ * On a GPU (LANES = 1) a row is one output. With vectors (LANES = 16) a row is a group of
+ * neighbouring channels with an output each, one a lane. Fewer than 16 channels leave lanes free:
+ * the block is then cut into 16 / channels sections, and lane s channels + c computes channel c of
+ * section s.
  *
- *     GPU      own.re: h[taps]                 own.im: the same of the imaginary part
- *     vectors  scale[16] offset_hi[16] offset_lo[16] (unused[16]) | own.re: h[taps][16]
+ *     GPU      own.direct.re, im: h[taps] of the real and imaginary taps
+ *     vectors  scale[16] offset_hi[16] offset_lo[16] (unused[16]) | own.direct.re: h[taps][16]
  *
- * Sums go in two levels, so that long filters keep the error of short ones, and in the same order
- * for every frame: what is decimated is the same to the bit. Taps (own.taps) are padded with zeros
- * to whole eights, gains folded in. The sample format is built in: WORD bytes, SWAP, FLOATS, INVERT
- * (offset binary).
+ * Sums have two levels of PART taps, which keeps the error of long filters near that of short ones,
+ * and the same order for every frame, so that decimation does not change a bit. The host pads the
+ * taps with zeros to a multiple of 8 and folds gains in. Options: TILE; WORD (bytes), SWAP, FLOATS,
+ * INVERT (offset binary) of the sample format.
  */
 #include "arguments.clh"
 
-#define PART 32u /* taps summed before their sum is added to the whole */
+#define PART 32u /* taps in the inner level of a sum */
 
 #if LANES == 16
-#define RUN      4u /* as many as leave registers for what they are made of */
-#define PLACE(i) (i)
-typedef real factor_lanes;
+#define RUN       4u /* leaves registers for window and taps */
+#define PADDED(i) (i)
+typedef real tap_lanes;
 #else
-#define RUN      8u
-/* Items begin RUN values apart: an odd distance in memory, so that they meet no bank twice. */
-#define PLACE(i) ((i) + ((i) >> 3))
-typedef float factor_lanes;
+#define RUN       8u
+/* Items start RUN values apart; padding makes that an odd distance, free of bank conflicts. */
+#define PADDED(i) ((i) + ((i) >> 3))
+typedef float tap_lanes;
 #endif
 
 /* ---- sums -------------------------------------------------------------------------------- */
 
-/* Frames i … i + RUN - 1 of the tile. */
-inline void sum_run(__local const real *x, __global const factor_lanes *h, uint taps, uint i,
+/* Frames i … i + RUN - 1 of the tile, at once. */
+inline void sum_run(__local const real *x, __global const tap_lanes *h, uint taps, uint i,
                     real sum[RUN])
 {
 #pragma unroll
@@ -56,13 +57,13 @@ inline void sum_run(__local const real *x, __global const factor_lanes *h, uint 
             real window[2 * RUN - 1];
 #pragma unroll
             for (uint w = 0; w < 2 * RUN - 1; w++)
-                window[w] = x[PLACE(first + w)];
+                window[w] = x[PADDED(first + w)];
 #pragma unroll
             for (uint t = 0; t < RUN; t++) {
-                const factor_lanes factor = h[tap + t];
+                const tap_lanes coefficient = h[tap + t];
 #pragma unroll
                 for (uint r = 0; r < RUN; r++)
-                    part[r] = window[RUN - 1 - t + r] * factor + part[r];
+                    part[r] = window[RUN - 1 - t + r] * coefficient + part[r];
             }
         }
 #pragma unroll
@@ -71,26 +72,26 @@ inline void sum_run(__local const real *x, __global const factor_lanes *h, uint 
     }
 }
 
-/* Frame i alone, in the same order. */
-inline real sum_one(__local const real *x, __global const factor_lanes *h, uint taps, uint i)
+/* Frame i alone, summed in the same order. */
+inline real sum_one(__local const real *x, __global const tap_lanes *h, uint taps, uint i)
 {
     real sum = (real)0.0f;
     for (uint from = 0; from < taps; from += PART) {
         real part = (real)0.0f;
         const uint until = min(from + PART, taps);
         for (uint tap = from; tap < until; tap++)
-            part = x[PLACE(i + taps - 1 - tap)] * h[tap] + part;
+            part = x[PADDED(i + taps - 1 - tap)] * h[tap] + part;
         sum += part;
     }
     return sum;
 }
 
-/* ---- a row in scalars -------------------------------------------------------------------- */
+/* ---- rows of one channel, on GPUs -------------------------------------------------------- */
 
 #if LANES == 1
 struct row_access {
-    struct seen seen;
-    uint stretch;
+    struct statistics stats;
+    uint section;
     struct destination destination;
 };
 
@@ -98,15 +99,15 @@ inline void access_open(struct row_access *access, __global const uchar *input,
                         __global const float *spectra, __global float *output,
                         __global float *state, __global const struct row *row, uint k)
 {
-    seen_reset(&access->seen);
-    access->stretch = row->hop;
+    stats_reset(&access->stats);
+    access->section = row->hop;
     destination_open(&access->destination, output, state, row, k);
 }
 
 inline real access_load(struct row_access *access, __global const uchar *input,
                         __global const struct row *row, uint k, uint n, bool measured)
 {
-    return sample_load(input, row, k, n, 1, measured, &access->seen);
+    return sample_load(input, row, k, n, 1, measured, &access->stats);
 }
 
 inline void access_write(struct row_access *access, uint component, uint n, real value)
@@ -122,22 +123,21 @@ inline void access_close(const struct row_access *access, __global float *output
 inline void access_report(struct row_access *access, __global float *output,
                           __global const struct row *row, uint k, __local struct report_row *shared)
 {
-    seen_write(&access->seen, output, row, k, shared);
+    stats_write(&access->stats, output, row, k, shared);
 }
 
-/* ---- a row in vectors -------------------------------------------------------------------- */
+/* ---- rows of neighbouring channels, one a lane ------------------------------------------- */
 
 #else
 struct row_access {
-    struct seen seen;
-    uint stretch;
+    struct statistics stats;
+    uint section;
     struct destination destination;
     __global const uchar *ring;
-    __global const uint *present; /* 0: every frame is */
+    __global const uint *present; /* presence bits, 0: all frames are present */
     uint start, mask, frame_bytes, channels, values;
-    uint frame[16],
-        byte[16]; /* of each lane: frames after the first stretch's, place in the frame */
-    word_lanes frames, used; /* used: all bits of the lanes in use */
+    uint frame[16], byte[16]; /* of each lane: first frame of its section, byte of its channel */
+    word_lanes frames, used;  /* used: all bits set in lanes in use */
     real scale, offset_hi, offset_lo;
 #ifdef RESULT_WORD
     __global float *real_parts; /* of channel 0, as destination.real_parts */
@@ -150,9 +150,9 @@ inline void access_open(struct row_access *access, __global const uchar *input,
                         __global const float *spectra, __global float *output,
                         __global float *state, __global const struct row *row, uint k)
 {
-    const uint channels = row->own.direct.channels, stretches = 16u / channels;
-    seen_reset(&access->seen);
-    access->stretch = (row->hop + stretches - 1) / stretches;
+    const uint channels = row->own.direct.channels, sections = 16u / channels;
+    stats_reset(&access->stats);
+    access->section = (row->hop + sections - 1) / sections;
     destination_open(&access->destination, output, state, row, k);
     access->ring = input + row->ring;
     access->present =
@@ -164,10 +164,10 @@ inline void access_open(struct row_access *access, __global const uchar *input,
     access->values = row->form == FORM_COMPLEX ? 2u : 1u;
     uint used[16];
     for (uint l = 0; l < 16; l++) {
-        const uint s = min(l / channels, stretches - 1u);
-        access->frame[l] = s * access->stretch;
+        const uint s = min(l / channels, sections - 1u);
+        access->frame[l] = s * access->section;
         access->byte[l] = row->channel_byte + l % channels * WORD;
-        used[l] = l < stretches * channels ? 0xffffffffu : 0u;
+        used[l] = l < sections * channels ? 0xffffffffu : 0u;
     }
     access->frames = vload16(0, access->frame);
     access->used = vload16(0, used);
@@ -228,35 +228,35 @@ inline uint16 access_words(const struct row_access *access, uint n)
     return w;
 }
 
-/* Values at window index n of the first stretch and the same place of the others. */
+/* Values at window index n of the first section and at the same frame of the others. */
 inline real access_load(struct row_access *access, __global const uchar *input,
                         __global const struct row *row, uint k, uint n, bool measured)
 {
     const word_lanes index = n + access->frames;
-    flag_lanes here = (index >= (word_lanes)row->load_from) &
-                      (index < (word_lanes)row->load_until) & as_int16(access->used);
+    flag_lanes valid = (index >= (word_lanes)row->load_from) &
+                       (index < (word_lanes)row->load_until) & as_int16(access->used);
     if (access->present != 0) {
         int bits[16];
         for (uint l = 0; l < 16; l++) {
             const uint slot = (access->start + n + access->frame[l]) & access->mask;
             bits[l] = -(int)(access->present[slot >> 5] >> (slot & 31u) & 1u);
         }
-        here &= vload16(0, bits);
+        valid &= vload16(0, bits);
     }
     const uint16 word = access_words(access, n);
     flag_lanes limit, bad = (flag_lanes)0;
 #if FLOATS
     const real code = as_float16(word);
     real value = ((code - access->offset_hi) - access->offset_lo) * access->scale;
-    bad = here & ((as_int16(value) & 0x7f800000) == 0x7f800000);
-    here &= ~bad;
-    limit = here & (fabs(code) >= (real)1.0f);
+    bad = valid & ((as_int16(value) & 0x7f800000) == 0x7f800000);
+    valid &= ~bad;
+    limit = valid & (fabs(code) >= (real)1.0f);
 #else
     const int16 code = as_int16((word << row->shift_left) ^ (INVERT ? 0x80000000u : 0u)) >>
                        (int16)row->shift_right;
     const int greatest = (int)(0x7fffffffu >> row->shift_right);
-    limit = here & ((code == (int16)greatest) | (code == (int16)(-greatest - 1)));
-#if WORD <= 3 /* exact in a float; else in two */
+    limit = valid & ((code == (int16)greatest) | (code == (int16)(-greatest - 1)));
+#if WORD <= 3 /* the code is exact in one float, else in two */
     real value = ((convert_float16(code) - access->offset_hi) - access->offset_lo) * access->scale;
 #else
     real value = ((convert_float16(code >> 8) * 256.0f - access->offset_hi) +
@@ -264,19 +264,19 @@ inline real access_load(struct row_access *access, __global const uchar *input,
                  access->scale;
 #endif
 #endif
-    value = as_float16(as_int16(value) & here);
+    value = as_float16(as_int16(value) & valid);
     if (measured) {
-        struct seen *seen = &access->seen;
-        seen->sum += value;
-        seen->sum_squares += value * value;
-        seen->peak = fmax(seen->peak, fabs(value));
-        seen->overload -= limit;
-        seen->present -= here | bad;
+        struct statistics *stats = &access->stats;
+        stats->sum += value;
+        stats->sum_squares += value * value;
+        stats->peak = fmax(stats->peak, fabs(value));
+        stats->overload -= limit;
+        stats->present -= valid | bad;
         if (FLOATS && any(bad)) {
             const word_lanes frame = index - row->new_from;
-            seen->nonfinite -= bad;
-            seen->first = select(seen->first, min(seen->first, frame), as_uint16(bad));
-            seen->last = select(seen->last, max(seen->last, frame), as_uint16(bad));
+            stats->nonfinite -= bad;
+            stats->first = select(stats->first, min(stats->first, frame), as_uint16(bad));
+            stats->last = select(stats->last, max(stats->last, frame), as_uint16(bad));
         }
     }
     return value;
@@ -297,12 +297,12 @@ inline void access_write(struct row_access *access, uint component, uint n, real
         if (n < to->from || n >= to->until)
             return;
         if (result_words(to->row, value, words)) {
-            __global uchar *place = to->frames + (ulong)n * to->stride;
+            __global uchar *at = to->frames + (ulong)n * to->stride;
 #if RESULT_WORD == 2
-            vstore16(convert_ushort16(vload16(0, words)), 0, (__global ushort *)place);
+            vstore16(convert_ushort16(vload16(0, words)), 0, (__global ushort *)at);
 #else
             for (uint l = 0; l < 16; l++)
-                result_store(place + l * RESULT_UNITS, words[l]);
+                result_store(at + l * RESULT_UNITS, words[l]);
 #endif
             return;
         }
@@ -321,16 +321,16 @@ inline void access_write(struct row_access *access, uint component, uint n, real
                 continue;
             frame = after / to->decimate;
         }
-        __global result_unit *place =
+        __global result_unit *at =
             to->frames + frame * to->stride + channel * access->values * RESULT_UNITS;
 #ifdef RESULT_WORD
         to->real_parts = access->real_parts + (ulong)channel * access->channel_parts;
         to->clipped = 0;
 #endif
-        if (to->alone)
-            frame_write_alone(to, place, lanes[l]);
+        if (to->real_only)
+            frame_write_real(to, at, lanes[l]);
         else
-            frame_write(to, place, index, component, lanes[l]);
+            frame_write(to, at, index, component, lanes[l]);
 #ifdef RESULT_WORD
         access->clipped[channel] += to->clipped;
 #endif
@@ -351,14 +351,14 @@ inline void access_report(struct row_access *access, __global float *output,
     float sums[16], squares[16], peaks[16];
     int overloads[16], nonfinites[16], presents[16];
     uint firsts[16], lasts[16];
-    vstore16(access->seen.sum, 0, sums);
-    vstore16(access->seen.sum_squares, 0, squares);
-    vstore16(access->seen.peak, 0, peaks);
-    vstore16(access->seen.overload, 0, overloads);
-    vstore16(access->seen.nonfinite, 0, nonfinites);
-    vstore16(access->seen.present, 0, presents);
-    vstore16(access->seen.first, 0, firsts);
-    vstore16(access->seen.last, 0, lasts);
+    vstore16(access->stats.sum, 0, sums);
+    vstore16(access->stats.sum_squares, 0, squares);
+    vstore16(access->stats.peak, 0, peaks);
+    vstore16(access->stats.overload, 0, overloads);
+    vstore16(access->stats.nonfinite, 0, nonfinites);
+    vstore16(access->stats.present, 0, presents);
+    vstore16(access->stats.first, 0, firsts);
+    vstore16(access->stats.last, 0, lasts);
     const uint channels = access->channels;
     for (uint c = 0; c < channels; c++) {
         struct report_row total = {0.0f, 0.0f, 0.0f, 0, 0, 0xffffffffu, 0, 0};
@@ -391,26 +391,25 @@ __kernel void direct(ARGUMENTS)
     const bool measured = row->report != ROW_NONE;
     struct row_access access;
     access_open(&access, input, spectra, output, state, row, k);
-    /* Frames that are kept stand at the same places of every stretch. */
-    const bool sparse = decimate > 1 && (LANES == 1 || access.stretch % decimate == 0);
-    for (uint tile = 0; tile < access.stretch; tile += TILE) {
-        const uint frames = min((uint)TILE, access.stretch - tile);
+    /* Kept frames are the same in every section: compute only those. */
+    const bool sparse = decimate > 1 && (LANES == 1 || access.section % decimate == 0);
+    for (uint tile = 0; tile < access.section; tile += TILE) {
+        const uint frames = min((uint)TILE, access.section - tile);
         const uint n = row->new_from + tile, whole = (frames + RUN - 1) / RUN * RUN;
         for (uint i = ITEM; i < before + whole; i += ITEMS)
-            x[PLACE(i)] = access_load(&access, input, row, k, n - before + i,
-                                      measured && i >= before && i - before < frames);
+            x[PADDED(i)] = access_load(&access, input, row, k, n - before + i,
+                                       measured && i >= before && i - before < frames);
         SYNC();
         for (uint component = 0; row->form != FORM_NONE && component < row->components;
              component++) {
-            __global const factor_lanes *h =
-                (__global const factor_lanes *)(spectra + (component == 0 ? row->own.direct.re
-                                                                          : row->own.direct.im));
+            __global const tap_lanes *h =
+                (__global const tap_lanes *)(spectra + (component == 0 ? row->own.direct.re
+                                                                       : row->own.direct.im));
             if (sparse) {
-                /* n and the first kept frame's index are modulo 2^32: it may lie before the tile
-                 * or after it. */
-                const uint past = n - access.destination.first;
-                const uint skip = past < 1u << 31 ? (decimate - past % decimate) % decimate
-                                                  : access.destination.first - n;
+                /* Both indices are modulo 2^32: the first kept frame is before or after n. */
+                const uint after = n - access.destination.first;
+                const uint skip = after < 1u << 31 ? (decimate - after % decimate) % decimate
+                                                   : access.destination.first - n;
                 for (uint i = skip + ITEM * decimate; i < frames; i += ITEMS * decimate)
                     access_write(&access, component, n + i, sum_one(x, h, taps, i));
                 continue;

@@ -1,18 +1,20 @@
 /*
- * fused: one launch does everything for outputs that have one edge each and filters that fit
- * one block, made for GPUs: the block stays in the registers of its work-group.
+ * The variant "fused": overlap-save on GPUs in one launch, for outputs of one edge and filters that
+ * fit one window. A block stays in the registers of its work-group from its first read to its last
+ * write, so that device memory carries samples, spectra and results only.
  *
- *     ring ─► convert ─► passes ─► × spectrum ─► passes back ─► envelope, gain ─► output
+ *     ring ─► convert ─► FFT ─► × filter spectrum ─► inverse FFT ─► envelope, gain ─► output
  *
- * A group holds WIDTH rows (neighbouring channels, interleaved, so that whole frames are read
- * and written) of BLOCKS consecutive blocks: item li works on row li mod WIDTH, item
- * li / WIDTH mod THREADS of its transform. Groups of one stretch of time run side by side, so
- * that what several of them read of a frame, and the overlap of blocks, comes from the cache.
- * A complex filter is two real ones; both components share the forward transform. With decimation
- * by a multiple of KEPT, only every KEPT-th point comes back, and of the items one in KEPT writes.
+ * A work-group holds WIDTH rows (neighbouring channels, interleaved, so that it reads and writes
+ * whole frames) of BLOCKS consecutive blocks: item li works on row li mod WIDTH, as item
+ * li / WIDTH mod THREADS of its transform. Groups of the same blocks follow each other, so that
+ * frames which several of them read, and the overlap of blocks, come from the cache.
  *
- * Options: those of window.clh, BLOCKS, COMPONENTS. Spectra lie as the last pass holds them:
- * point j of item t at j THREADS + t.
+ * A complex filter is two real ones; both share the forward FFT. With decimation by a multiple of
+ * KEPT, the inverse computes only every KEPT-th point, and one item in KEPT writes.
+ *
+ * Options: those of window.clh, BLOCKS, COMPONENTS. Spectra have the order in which the last pass
+ * holds the points: point j of item t at j THREADS + t.
  */
 #include "window.clh"
 
@@ -35,22 +37,22 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     reports += li;
 
     float2 x[EACH];
-    struct seen seen;
+    struct statistics stats;
     if (active) {
-        window_points(x, memory, input, row, k, t, 0, &seen);
+        window_points(x, memory, input, row, k, t, 0, &stats);
     } else {
-        seen_reset(&seen);
+        stats_reset(&stats);
         UNROLL
         for (uint j = 0; j < EACH; j++)
             x[j] = (float2)(0.0f, 0.0f);
     }
-    seen_store(reports, &seen);
-    turn_root(x, false);
+    stats_store(reports, &stats);
+    twiddle_first_pass(x, false);
     points_forward(x, memory, 0.25f, t);
-    seen_gather(reports, t);
+    stats_gather(reports, t);
 
-    /* The factors of the way back are computed again, which `zero` hides from the compiler: to keep
-     * them would take more registers than there are. */
+    /* The inverse computes its twiddles again: there are not enough registers to keep them. `zero`,
+     * which is 0, keeps the compiler from noticing that they are the same. */
     const uint again = t + zero;
     const uint kept = window_kept(row, k, KEPT);
     __global const float2 *h = (__global const float2 *)(spectra + row->own.filter.re) + t;
@@ -62,7 +64,8 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
         x[j] = times(x[j], h[j * THREADS]);
     }
     points_inverse(x, memory, 0.25f, again, kept);
-    barrier(CLK_LOCAL_MEM_FENCE); /* the memory is written from the other end again */
+    barrier(CLK_LOCAL_MEM_FENCE); /* points_inverse below writes the memory that slower items still
+                                     read */
     const bool imaginary = row->own.filter.im != ROW_NONE;
     if (imaginary)
         h = (__global const float2 *)(spectra + row->own.filter.im) + t;
@@ -80,10 +83,10 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     const uint own = kept_item(POINTS, t, kept);
     if (!active)
         return;
-    if (takes_part(own) && row->components > 0) {
-        turn_root(x, true);
+    if (is_active(own) && row->components > 0) {
+        twiddle_first_pass(x, true);
         if (COMPONENTS == 2)
-            turn_root(y, true);
+            twiddle_first_pass(y, true);
         struct destination to = destination_of(output, row, k, own, 0);
         points_put(&to, output, row, k, x, y);
     }

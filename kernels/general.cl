@@ -1,11 +1,15 @@
 /*
- * general: any set of edges and filters of any length, in two launches.
+ * The variant "general": any set of edges (banks, matrices) and filters of any length, in two
+ * launches, because an output needs the spectra of several inputs and of earlier blocks.
  *
- * general_forward   group (k, r): block k of input r is transformed once into its slot of
- *                   the input's delay line.
- * general_product   group (k, r): output r of block k is the sum over its edges and their
- *                   partitions p of delay line slot k - p·step times the partition's
- *                   spectrum; inverted once.
+ * general_forward   group (k, r): forward FFT of block k of input r, stored in the input's delay
+ *                   line of spectra (row.own.general.line, a ring of slots).
+ * general_product   group (k, r): block k of output r, the sum over its edges and over their
+ *                   partitions p of delay line slot k - p·step times the partition's spectrum,
+ *                   inverted once.
+ *
+ * An item sums BINS bins in registers; sums over partitions go in two levels (partitions.clh).
+ * Blocks before the epoch do not exist: a sum ends at the epoch's first block.
  */
 #include "arguments.clh"
 #include "partitions.clh"

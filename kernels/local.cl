@@ -1,10 +1,14 @@
 /*
- * local: one launch does everything for outputs that have one edge each and filters that
- * fit one block: convert -> transform -> x filter spectrum -> inverse -> envelope/format.
+ * The variant "local": overlap-save in one launch for outputs of one edge and filters that fit one
+ * window, with every choice read from the row; it works for any channel, format and form.
  *
- * Group (k, r): block k of output row r. A complex filter is two real ones: both
- * components share the forward transform where there is memory for a second one; where
- * there is not, it is computed again.
+ * Group (k, r) computes block k of output row r. The window of N frames lies in local memory (or in
+ * STATE when it does not fit) as Q = N/2 complex points:
+ *
+ *     ring ─► convert ─► forward FFT ─► × filter spectrum ─► inverse FFT ─► form, gain ─► output
+ *
+ * A complex filter is two real ones. Both share the forward FFT if the memory holds a second
+ * transform (planes = 2); else the second component computes it again.
  */
 #include "arguments.clh"
 

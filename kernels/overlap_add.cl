@@ -1,11 +1,16 @@
 /*
- * overlap_add: the gathering of tails. Earlier launches left N raw frames of every block in
- * a ring of planes; frame t of block k is the sum of plane k - d at t + d·L, the oldest
- * first, so that the order never depends on how blocks were batched.
+ * The last launch of the overlap-add variants: gathers the tails. Earlier launches stored all N
+ * frames of every block's product as a plane in a ring of planes. Group (k, r) sums for block k of
+ * output r
+ *
+ *     y[k L + t] = sum over d of plane[k - d][t + d L]
+ *
+ * from the oldest plane that reaches the block to its own, so that a sum's bits do not depend on
+ * how blocks are batched.
  */
 #include "arguments.clh"
 
-/* Frame n of a plane, which lies there as the transform left it. */
+/* Frame n of a plane, which has the order in which the inverse FFT leaves its points. */
 inline float plane_frame(__global const float *plane, uint n, uint log_points)
 {
     const uint points = 1u << log_points, q = points * LANES;
@@ -39,15 +44,15 @@ __kernel void overlap_add_gather(ARGUMENTS)
                 if (n < row->planes.reach)
                     sum += plane_frame(plane, n, log_points);
             }
-            __global result_unit *place =
+            __global result_unit *at =
                 destination.frames + (row->decimate == 1
                                           ? (ulong)(row->new_from + t)
                                           : (ulong)((frame - row->kept) / row->decimate)) *
                                          destination.stride;
             if (row->components == 1)
-                frame_write_alone(&destination, place, sum);
+                frame_write_real(&destination, at, sum);
             else
-                frame_write(&destination, place, row->new_from + t, component, sum);
+                frame_write(&destination, at, row->new_from + t, component, sum);
         }
     }
     destination_close(&destination, output, k);

@@ -1,27 +1,29 @@
 /*
- * partitioned: long filters at short blocks, one edge an output. The first taps are the head:
- * partitions of whole blocks, multiplied with a delay line of the blocks' spectra. The taps from
- * 2·R·L on are the tail: partitions of R·L taps, multiplied with spectra of R blocks at a time.
+ * The variant "partitioned": long filters at short blocks, one edge an output, with partitions of
+ * two sizes (Gardner 1995, Garcia 2002). The head, taps [0, 2·R·L), is cut into partitions of whole
+ * blocks of L frames; the tail, the taps from 2·R·L on, into partitions of R·L taps, which are
+ * multiplied with spectra of long blocks, R blocks each.
  *
- *     block b, long block W = b / R:
+ *   block b, long block W = b / R:
  *
- *       partitioned_tail_forward   row c when b = c (mod R): the window that ends with long block
- *                                  W - 1 -> tail line slot W
- *       partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p] -> plane of long
- * block W + 1 partitioned_head           forward -> head line; sum_p line[b - p·step] x head[p] ->
- * inverse,
- *                                  + plane of W -> out
+ *     partitioned_tail_forward   rows with number = b mod R: the window that ends with long block
+ *                                W - 1 -> tail delay line, slot W
+ *     partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p] -> inverse -> plane of
+ *                                long block W + 1
+ *     partitioned_head           window -> head delay line; sum_p line[b - p·step] x head[p] ->
+ *                                inverse, + plane of W -> output
  *
- * A long block's tail is due one long block later, so its rows are dealt out over the R blocks
- * between: no launch has more than its share. The head is one launch for all of an item's blocks: a
- * group walks a row's blocks in order, so that each finds the spectra before it.
+ * The tail of a long block is due one long block later, so its rows are spread over the R blocks in
+ * between, and every launch has the same share. One launch of the head serves all blocks of an
+ * item: a group computes a row's blocks in order, so that each finds the spectra of those before
+ * it. span = R; 0: there is no tail. Slots and planes are powers of two, indexed by block number.
  */
 #include "arguments.clh"
 #include "partitions.clh"
 
-#define NUMBERS ulong span, ulong head_slots, ulong tail_slots, ulong tail_planes
+#define TAIL_ARGUMENTS ulong span, ulong head_slots, ulong tail_slots, ulong tail_planes
 
-/* z = sum over partitions; `slot` is that of partition 0. */
+/* z = the sum over partitions of delay line times filter; partition 0 uses `slot`. */
 inline void products(SCRATCH real *z, __global const real *line, __global const real *h,
                      uint points, uint slot, uint slots, uint step, uint partitions)
 {
@@ -41,7 +43,7 @@ inline void products(SCRATCH real *z, __global const real *line, __global const 
 
 /* ---- head -------------------------------------------------------------------------------- */
 
-/* The tail at window indices n + (l << log_step); tail[0] belongs to index new_from. */
+/* The tail at window indices n + (l << log_step); tail[0] is that of index new_from. */
 inline real tail_lanes(__global const float *tail, uint new_from, uint n, uint log_step)
 {
     float lanes[LANES];
@@ -56,6 +58,7 @@ inline real tail_lanes(__global const float *tail, uint new_from, uint n, uint l
 #endif
 }
 
+/* Writes the block's frames with the tail's plane added. */
 inline void write_with_tail(SCRATCH const real *z, __global float *output, __global float *state,
                             __global const float *tail, __global const struct row *row, uint k,
                             uint component, uint log_points)
@@ -65,7 +68,7 @@ inline void write_with_tail(SCRATCH const real *z, __global float *output, __glo
     struct destination destination;
     destination_open(&destination, output, state, row, k);
     for (uint v = ITEM; v < points; v += ITEMS) {
-        const struct point x = root_inverse(point_load(z, v));
+        const struct point x = lane_pass_inverse(point_load(z, v));
         if (v + q > row->new_from)
             lanes_write(&destination, component, v, log_points,
                         (x.re + tail_lanes(tail, row->new_from, v, log_points)) * gain);
@@ -75,7 +78,7 @@ inline void write_with_tail(SCRATCH const real *z, __global float *output, __glo
     destination_close(&destination, output, k);
 }
 
-__kernel void partitioned_head(ARGUMENTS, NUMBERS)
+__kernel void partitioned_head(ARGUMENTS, TAIL_ARGUMENTS)
 {
     __global const struct row *row = rows + row_first + get_group_id(1);
     const uint points = 1u << log_points;
@@ -122,7 +125,7 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
 
 /* ---- tail -------------------------------------------------------------------------------- */
 
-/* Leaves unless this row is due at block k; W modulo 2^32, and from the item's first one on. */
+/* Returns unless this row's tail is due at block k. long_block is W modulo 2^32. */
 #define TAIL_GROUP                                                                                 \
     GROUP;                                                                                         \
     __global const struct row_partitioned *own = &row->own.partitioned;                            \
@@ -133,17 +136,17 @@ __kernel void partitioned_head(ARGUMENTS, NUMBERS)
     const uint long_block = block / (uint)span, slot = long_block & ((uint)tail_slots - 1);        \
     __global real *line = (__global real *)(state + own->line)
 
-__kernel void partitioned_tail_forward(ARGUMENTS, NUMBERS)
+__kernel void partitioned_tail_forward(ARGUMENTS, TAIL_ARGUMENTS)
 {
     TAIL_GROUP;
-    const uint here = (((uint)row->block & ((uint)span - 1)) + k) / (uint)span;
-    window_load(z, input, output, row, here, log_points, false, shared);
+    const uint long_index = (((uint)row->block & ((uint)span - 1)) + k) / (uint)span;
+    window_load(z, input, output, row, long_index, log_points, false, shared);
     fft_forward(z, table, log_points, radices);
     for (uint v = ITEM; v < points; v += ITEMS)
         point_store_global(line + (size_t)slot * 2 * points, v, point_load(z, v));
 }
 
-__kernel void partitioned_tail_product(ARGUMENTS, NUMBERS)
+__kernel void partitioned_tail_product(ARGUMENTS, TAIL_ARGUMENTS)
 {
     TAIL_GROUP;
     const uint age = (uint)min(row->block + k, (ulong)UINT_MAX);
@@ -158,7 +161,7 @@ __kernel void partitioned_tail_product(ARGUMENTS, NUMBERS)
         SYNC();
         fft_inverse(z, table, log_points, radices);
         for (uint v = ITEM; v < points; v += ITEMS) {
-            const struct point x = root_inverse(point_load(z, v));
+            const struct point x = lane_pass_inverse(point_load(z, v));
             float re[LANES], im[LANES];
 #if LANES == 16
             vstore16(x.re, 0, re);

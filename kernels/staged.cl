@@ -1,29 +1,28 @@
 /*
- * staged: transforms too long for a work-group, on GPUs, in three launches (four-step: the tree's
- * first level has radix POINTS of the columns, and everything below one of its children is a
- * transform of its own, of the points of a row):
+ * The variant "staged": overlap-save on GPUs for windows that are too long for a work-group. The
+ * FFT of Q = rows · columns points takes three launches over a scratch in device memory (a
+ * four-step FFT without transposition); point n = row · columns + column.
  *
- *     ring ─► convert ─► columns forward ─┐        Q = rows · columns, point n = row · Q2 + column
- *                                 scratch [rows][columns]
- *           rows forward × spectrum inverse, in place
- *                                 scratch [rows][columns]
- *     output ◄── envelope, gain ◄── columns back ─┘
+ *     staged_forward   ring ─► convert ─► FFT of the points of a column ─► scratch [rows][columns]
+ *     staged_rows      scratch: FFT of a row × spectrum ─► inverse FFT, in place
+ *     staged_inverse   scratch: inverse FFT of a column ─► envelope, gain ─► output
  *
- * No twiddles in between and no transposition: row K carries the angle (K + 1/4) / rows, which its
- * first pass takes in. Groups of columns take SIDE neighbouring channels of WIDTH / SIDE
- * neighbouring columns, so that they read whole frames, or whole sectors of them, one after the
- * other.
+ * The first pass has the radix `rows`, computed by a whole FFT over the column; row K is then a
+ * sub-transform with the angle (K + 1/4) / rows, whose first pass applies that angle. So no
+ * separate multiplication by twiddles is needed in between. A work-group takes the columns
+ * of SIDE neighbouring channels and WIDTH / SIDE neighbouring columns, so that it reads and
+ * writes whole frames, or whole sectors of them.
  *
- * One program for the columns (STAGED_COLUMNS, POINTS = rows, STEP = columns of them, with
- * window.clh's options) and one for the rows (POINTS = columns, ROWS). With decimation by a
- * multiple of KEPT_COLUMNS the rows bring back only the columns that hold kept frames, one in
- * KEPT_COLUMNS (their KEPT), side by side at the beginning of each row, and the last launch has as
- * few groups.
+ * Two programs: STAGED_COLUMNS with POINTS = rows, STEP = columns and window.clh's options for the
+ * first and third launch; ROWS with POINTS = columns for the second. With decimation by a multiple
+ * of KEPT_COLUMNS only every KEPT_COLUMNS-th column holds kept frames: the rows' inverse (KEPT)
+ * computes those columns only and stores them side by side at the start of each row, and the third
+ * launch has that many fewer groups.
  *
- *   row_first, rows_each   entries of the slice: e stands for row row_first + e mod rows_each and
+ *   row_first, rows_each   entry e of the slice is row row_first + e mod rows_each,
  *   block_first            block block_first + e / rows_each
- *   scratch                float of STATE: COMPONENTS planes of Q points for each entry, then
- *                          COLUMNS reports each
+ *   scratch                float of STATE: for each entry COMPONENTS planes of Q points; then for
+ *                          each entry one report a column
  */
 #include "row.h"
 #include "registers.clh"
@@ -41,8 +40,9 @@
 #define COLUMNS      STEP
 #define ENTRY_FLOATS (2UL * COMPONENTS * POINTS * COLUMNS)
 
-/* Names for what an item works on: group (g, e) has columns g WIDTH / SIDE … of the SIDE entries
- * from e SIDE on, which are of one block. `own` is where the scratch has the column's points. */
+/* Declares what an item works on: group (g, e) has columns g WIDTH / SIDE … of the SIDE entries
+ * from e SIDE on, which belong to one block. `own` is the index of the column's points in the
+ * scratch. */
 #define COLUMN_GROUP                                                                               \
     __local float *memory = (__local float *)exchanges;                                            \
     const uint li = (uint)get_local_id(0), lane = li % WIDTH, t = li / WIDTH;                      \
@@ -51,9 +51,9 @@
     const uint k = block_first + entry / rows_each;                                                \
     __global const struct row *row = rows + row_first + entry % rows_each;                         \
     __global float2 *plane = (__global float2 *)(state + scratch + entry * ENTRY_FLOATS);          \
-    __global struct report_row *seen_columns =                                                     \
+    __global struct report_row *column_stats =                                                     \
         (__global struct report_row *)(state + scratch + entries * ENTRY_FLOATS);                  \
-    const uint own = bin_of(place_item(SIZE_LAST, t)) * COLUMNS + column;                          \
+    const uint own = bin_index(item_index(SIZE_LAST, t)) * COLUMNS + column;                       \
     memory += lane * (SPLIT ? 1 : 2);                                                              \
     reports += li
 
@@ -68,22 +68,22 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_fo
 {
     COLUMN_GROUP;
     float2 x[EACH];
-    struct seen seen;
-    window_points(x, memory, input, row, k, t, column, &seen);
-    seen_store(reports, &seen);
-    turn_root(x, false);
+    struct statistics stats;
+    window_points(x, memory, input, row, k, t, column, &stats);
+    stats_store(reports, &stats);
+    twiddle_first_pass(x, false);
     points_forward(x, memory, 0.25f, t);
-    seen_gather(reports, t);
+    stats_gather(reports, t);
     UNROLL
     for (uint j = 0; j < EACH; j++)
-        plane[own + bin_of(place_point(SIZE_LAST, RADIX_LAST, j)) * COLUMNS] = x[j];
+        plane[own + bin_index(point_index(SIZE_LAST, RADIX_LAST, j)) * COLUMNS] = x[j];
     barrier(CLK_LOCAL_MEM_FENCE);
-    report_put(seen_columns + (ulong)entry * COLUMNS + column, reports, t,
+    report_put(column_stats + (ulong)entry * COLUMNS + column, reports, t,
                column_frames(row, column));
 }
 
-/* The reports of the columns become the block's, always in the same order. */
-inline void report_join(struct report_row *all, const struct report_row *one)
+/* Merges the statistics of columns into the block's report, always in the same order. */
+inline void report_merge(struct report_row *all, const struct report_row *one)
 {
     all->sum += one->sum;
     all->sum_squares += one->sum_squares;
@@ -95,51 +95,51 @@ inline void report_join(struct report_row *all, const struct report_row *one)
     all->present += one->present;
 }
 
-#define JOINERS 64u /* items that add up columns, no more than a group has */
+#define MERGE_ITEMS 64u /* items that merge columns, at most those of a group */
 
-inline void report_write(__global const struct report_row *seen_columns, __local float *memory,
+inline void report_write(__global const struct report_row *column_stats, __local float *memory,
                          __global struct report_row *report, uint li)
 {
     __local struct report_row *sums = (__local struct report_row *)memory;
-    if (li < JOINERS) {
-        struct report_row sum = seen_columns[li];
-        for (uint i = li + JOINERS; i < COLUMNS; i += JOINERS) {
-            const struct report_row one = seen_columns[i];
-            report_join(&sum, &one);
+    if (li < MERGE_ITEMS) {
+        struct report_row sum = column_stats[li];
+        for (uint i = li + MERGE_ITEMS; i < COLUMNS; i += MERGE_ITEMS) {
+            const struct report_row one = column_stats[i];
+            report_merge(&sum, &one);
         }
         sums[li] = sum;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (li == 0) {
         struct report_row sum = sums[0];
-        for (uint i = 1; i < JOINERS; i++) {
+        for (uint i = 1; i < MERGE_ITEMS; i++) {
             const struct report_row one = sums[i];
-            report_join(&sum, &one);
+            report_merge(&sum, &one);
         }
         *report = sum;
     }
 }
 
-inline void column_back(float2 *x, __global const float2 *plane, __local float *memory, uint own,
-                        uint t)
+inline void column_inverse(float2 *x, __global const float2 *plane, __local float *memory, uint own,
+                           uint t)
 {
     UNROLL
     for (uint j = 0; j < EACH; j++)
-        x[j] = plane[own + bin_of(place_point(SIZE_LAST, RADIX_LAST, j)) * COLUMNS];
+        x[j] = plane[own + bin_index(point_index(SIZE_LAST, RADIX_LAST, j)) * COLUMNS];
     points_inverse(x, memory, 0.25f, t, 0);
-    turn_root(x, true);
+    twiddle_first_pass(x, true);
 }
 
-__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_back(ARGUMENTS)
+__kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_inverse(ARGUMENTS)
 {
     COLUMN_GROUP;
     float2 x[EACH];
-    column_back(x, plane, memory, own, t);
+    column_inverse(x, plane, memory, own, t);
 #if COMPONENTS == 2
     float2 y[EACH];
     barrier(CLK_LOCAL_MEM_FENCE);
-    column_back(y, plane + POINTS * COLUMNS, memory, own, t + zero);
-    if (row->components < 2) { /* what was there is of an earlier block */
+    column_inverse(y, plane + POINTS * COLUMNS, memory, own, t + zero);
+    if (row->components < 2) { /* the scratch still holds an earlier block */
         UNROLL
         for (uint j = 0; j < EACH; j++)
             y[j] = (float2)(0.0f, 0.0f);
@@ -159,7 +159,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
         row = rows + row_first + other % rows_each;
         barrier(CLK_LOCAL_MEM_FENCE);
         if (row->report != ROW_NONE) /* the same for all items */
-            report_write(seen_columns + (ulong)other * COLUMNS, (__local float *)exchanges,
+            report_write(column_stats + (ulong)other * COLUMNS, (__local float *)exchanges,
                          report_of(output, row, k), li);
     }
 }
@@ -168,20 +168,20 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ba
 
 #define ENTRY_FLOATS (2UL * COMPONENTS * ROWS * POINTS)
 
-/* Item t's share of a row that came back, side by side with the others'. In pass 0 an item's place
- * is its number. */
-inline void row_store(__global float2 *points, float2 *x, float root, uint t, uint kept)
+/* Stores item t's points of an inverted row, kept points side by side. In pass 0 item_index(t) is
+ * t. */
+inline void row_store(__global float2 *points, float2 *x, float start_angle, uint t, uint kept)
 {
     const uint own = kept_item(POINTS, t, kept);
-    if (!takes_part(own))
+    if (!is_active(own))
         return;
-    turn_points(x, SIZE_0, RADIX_0, root, own, true);
+    twiddle_points(x, SIZE_0, RADIX_0, start_angle, own, true);
     UNROLL
     for (uint j = 0; j < EACH; j++)
-        points[place_point(POINTS, RADIX_0, j) / KEPT] = x[j];
+        points[point_index(POINTS, RADIX_0, j) / KEPT] = x[j];
 }
 
-/* Group (g, e): rows g BLOCKS … of entry e. */
+/* Group (g, e) computes rows g BLOCKS … of entry e. */
 __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_rows(ARGUMENTS)
 {
     __local float *memory = (__local float *)exchanges;
@@ -193,17 +193,17 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_ro
         (__global float2 *)(state + scratch + entry * ENTRY_FLOATS) + bin * POINTS + t;
     const uint k = block_first + entry / rows_each;
     const uint kept = (row->new_from + row->kept - k * row->hop) % KEPT;
-    const float root = ((float)bin + 0.25f) / ROWS;
+    const float start_angle = ((float)bin + 0.25f) / ROWS;
     memory += b * EXCHANGE_FLOATS;
 
     float2 x[EACH];
     UNROLL
     for (uint j = 0; j < EACH; j++)
-        x[j] = points[place_point(POINTS, RADIX_0, j)];
-    turn_points(x, SIZE_0, RADIX_0, root, t, false);
-    points_forward(x, memory, root, t);
+        x[j] = points[point_index(POINTS, RADIX_0, j)];
+    twiddle_points(x, SIZE_0, RADIX_0, start_angle, t, false);
+    points_forward(x, memory, start_angle, t);
     const uint again = t + zero;
-    const float same = root + (float)zero;
+    const float same = start_angle + (float)zero;
     __global const float2 *h =
         (__global const float2 *)(spectra + row->own.filter.re) + bin * POINTS + t;
 #if COMPONENTS == 2

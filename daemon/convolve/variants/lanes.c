@@ -7,7 +7,7 @@
  * into the program. In SPECTRUM, for each stage:
  *
  *     factors of the nodes, those of the leaves;
- *     group: scale[W] offset_hi[W] offset_lo[W] suspect[W] · [Q / RUN][re: W][im: W]
+ *     group: scale[W] offset_hi[W] offset_lo[W] near_full_scale[W] · [Q / RUN][re: W][im: W]
  *
  * Worker threads under engine->workers.
  */
@@ -232,13 +232,13 @@ static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t l
     const bool floats = (like->flags & ROW_FLOAT) != 0;
     const double greatest = floats ? 1 : (double)(0x7fffffffu >> like->shift_right);
     const double offset = fabs((double)like->offset_hi + (double)like->offset_lo);
-    const double suspect = (greatest - offset) * fabs((double)like->scale) * (1 - 1e-6);
+    const double near_full_scale = (greatest - offset) * fabs((double)like->scale) * (1 - 1e-6);
     for (; lane < shape->width; lane += shape->span) {
         const uint32_t point = lane / shape->span % shape->run;
         group[lane] = like->scale;
         group[shape->width + lane] = like->offset_hi;
         group[2 * shape->width + lane] = like->offset_lo;
-        group[3 * shape->width + lane] = (float)fmax(suspect, 0);
+        group[3 * shape->width + lane] = (float)fmax(near_full_scale, 0);
         float *place = group + constants_floats(shape) + lane;
         for (uint32_t node = point; node < shape->q / LEAF; node += shape->run)
             for (uint32_t i = 0; i < 2 * LEAF; i++, place += shape->width) /* re and im in turn */

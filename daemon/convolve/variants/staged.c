@@ -117,7 +117,7 @@ enum { FORWARD, ROWS, BACK };
 static int build_kernels(struct build *build, const struct stages *stages, const struct row *rows,
                          struct stage *stage, struct problem *problem)
 {
-    static const char *const functions[] = {"staged_forward", "staged_rows", "staged_back"};
+    static const char *const functions[] = {"staged_forward", "staged_rows", "staged_inverse"};
     char columns_options[KERNEL_OPTIONS], rows_options[KERNEL_OPTIONS];
     int length = fused_options(build, &stages->column, rows, columns_options, KERNEL_OPTIONS);
     length +=
