@@ -232,7 +232,7 @@ struct convolv_block {
     uint16_t causes;    /* 1 << enum convolv_cause */
     int64_t capture_ns; /* when first_frame was at the converter, ns since the Unix epoch */
     uint8_t clock; /* what that rests on: 0 receive times, 1 the source, 2 declared, 3 converter, 4
-                      receive times of trains */
+                      receive times of GRO batches */
     uint32_t clock_error_ns; /* its bound */
     double delay_frames;     /* the filter's delay, in frames of this stream; applied to first_frame
                                 only when `aligned` */

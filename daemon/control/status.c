@@ -170,8 +170,8 @@ static void print_datagrams(const struct source_ledger *ledger, FILE *out)
         fprintf(out, "; receive buffer %.1f MiB", (double)ledger->buffer_bytes / (1 << 20));
     if (ledger->receive.messages > 0)
         fprintf(out, "; received by %s", receive_path_name(ledger->receive.path));
-    if (ledger->receive.trains > 0)
-        fprintf(out, ", %" PRIu64 " trains", ledger->receive.trains);
+    if (ledger->receive.batches > 0)
+        fprintf(out, ", %" PRIu64 " GRO batches", ledger->receive.batches);
     fprintf(out, "\n");
     if (!ledger->loss_detectable)
         fprintf(

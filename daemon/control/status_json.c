@@ -44,14 +44,14 @@ static json_t *receive_json(const struct receive_figures *receive)
         json_object_set_new(costs, receive_path_name((enum receive_path)path),
                             receive->cost_ns[path] > 0 ? real(receive->cost_ns[path])
                                                        : json_null());
-    json_object_set_new(object, "wanted", json_string(receive_path_name(receive->wish)));
+    json_object_set_new(object, "wanted", json_string(receive_path_name(receive->requested)));
     json_object_set_new(object, "path", json_string(receive_path_name(receive->path)));
     json_object_set_new(object, "datagram_cost_ns", costs);
     json_object_set_new(object, "trials", integer(receive->trials));
     json_object_set_new(object, "messages", integer(receive->messages));
-    json_object_set_new(object, "trains", integer(receive->trains));
-    json_object_set_new(object, "guesses_right", integer(receive->guesses_right));
-    json_object_set_new(object, "guesses_wrong", integer(receive->guesses_wrong));
+    json_object_set_new(object, "batches", integer(receive->batches));
+    json_object_set_new(object, "prediction_hits", integer(receive->prediction_hits));
+    json_object_set_new(object, "prediction_misses", integer(receive->prediction_misses));
     return object;
 }
 

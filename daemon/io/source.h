@@ -17,7 +17,7 @@
 #include "core/error.h"
 #include "io/check.h"
 #include "io/environment.h"
-#include "io/net/receive_path.h"
+#include "io/receive_path.h"
 #include "wire/format.h"
 #include "stream/packet.h"
 
@@ -47,28 +47,18 @@ enum reject {
 
 const char *reject_name(enum reject reject);
 
-/* How the socket is read. */
-struct receive_figures {
-    enum receive_path wish, path;          /* the configuration's; in use now */
-    uint64_t messages;                     /* of recvmmsg: datagrams or trains of them */
-    uint64_t trains;                       /* those that held more than one datagram */
-    uint64_t guesses_right, guesses_wrong; /* payloads received at their place; not there */
-    uint64_t trials;
-    double cost_ns[RECEIVE_PATHS]; /* CPU time for a datagram as last measured; 0: never */
-};
-
 struct source_ledger {
     uint64_t datagrams; /* read from the socket (files: chunks) */
     uint64_t accepted;
     uint64_t held; /* at this instant: waiting for confirmation */
     uint64_t rejected[REJECTS];
-    uint64_t kernel_drops; /* SO_RXQ_OVFL, stands apart; with UDP_GRO it counts trains */
+    uint64_t kernel_drops; /* SO_RXQ_OVFL, stands apart; with UDP_GRO it counts GRO batches */
     uint64_t senders;      /* SSRC changes accepted */
     uint32_t ssrc;         /* RTP: the sender followed */
     uint64_t buffer_bytes; /* receive buffer as granted (the kernel reports twice this) */
     uint64_t clock_steps;  /* steps of the wall clock seen in receive times */
     bool loss_detectable;
-    struct receive_figures receive; /* network sources alone: messages > 0 */
+    struct receive_figures receive; /* network sources */
 };
 
 /* Counts what the host answered to one packet: accepted, or the reject of that verdict. */

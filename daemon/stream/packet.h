@@ -44,7 +44,7 @@ struct invalid_range {
     X(SOURCE, "source")       /* given by the rig or the file */                                   \
     X(DECLARED, "declared")   /* a recording without times: start of replay + n / rate */          \
     X(CONVERTER, "converter") /* time stamps of the converter (ADC) */                             \
-    X(TRAIN, "receive train") /* receive times, one for a whole train of datagrams */
+    X(GRO, "receive batch")   /* receive times, one for a whole GRO batch of datagrams */
 
 enum clock_source {
 #define X(name, text) CLOCK_SOURCE_##name,
@@ -71,10 +71,11 @@ struct packet {
     uint32_t flags;         /* enum packet_flags */
     const uint8_t *payload; /* frames · frame_bytes bytes, the wire's format */
     int64_t receive_ns;     /* monotonic: when it reached the kernel (or was produced) */
-    uint32_t frames_behind; /* that reached it with this one, behind it: one stamp covers a train */
+    uint32_t
+        frames_behind; /* that reached it with this one, behind it: one stamp covers a GRO batch */
     int64_t receive_realtime_ns;
     int64_t capture_ns;                  /* realtime of the first frame when PACKET_CAPTURE */
-    enum clock_source clock;             /* TRAIN: receive_ns covers several datagrams */
+    enum clock_source clock;             /* GRO: receive_ns covers several datagrams */
     int64_t clock_error_ns;              /* bound, when PACKET_CAPTURE */
     const struct invalid_range *invalid; /* in the same numbering; chains */
     uint32_t invalid_count;

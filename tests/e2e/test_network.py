@@ -198,7 +198,7 @@ class Loss(unittest.TestCase):
         rx = c.free_port()
         with c.temporary() as folder:
             np.save(os.path.join(folder, "h.npy"), TAPS)
-            # Of trains the kernel counts the trains that it dropped, not their datagrams.
+            # Of GRO batches the kernel counts the batches that it dropped, not their datagrams.
             keys = "format = L16\nreceive = recvmmsg\nreceive buffer = 64 KiB\nmax gap = 9 s"
             text = config([("one", "rtp", [], keys, 16)], [rx], folder)
             text = text.replace(f"channels = {CHANNELS}", "channels = 1").replace(f"rate = {RATE} Hz", f"rate = {rate} Hz")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-"""Both ways to read a socket in the running daemon: a rig sends trains with losses, and whichever
+"""Both ways to read a socket in the running daemon: a rig sends batches with losses, and whichever
 way they are read, the result is that of numpy with zeros where packets were lost, and the status
 says how they were read.
 """
@@ -49,7 +49,7 @@ class ReceivePaths(unittest.TestCase):
     def test_same_result_on_every_path(self):
         #        name        source     keys                   path at the end
         table = [("one",     "rtp",     "receive = recvmmsg",  "recvmmsg"),
-                 ("trains",  "rtp",     "receive = gro",       "gro"),
+                 ("batches", "rtp",     "receive = gro",       "gro"),
                  ("numbers", "udp-seq", "receive = gro",       "gro"),
                  ("chosen",  "rtp",     "receive = auto",      None),
                  ("plain",   "udp",     "",                    "recvmmsg")]
@@ -81,15 +81,15 @@ class ReceivePaths(unittest.TestCase):
         if path is not None:
             self.assertEqual(receive["path"], path)
             self.assertEqual(receive["trials"], 0)
-            self.assertEqual(receive["trains"] > 0, path == "gro")
+            self.assertEqual(receive["batches"] > 0, path == "gro")
         else:
             self.assertEqual(receive["trials"], 1)
             self.assertTrue(all(cost > 0 for cost in receive["datagram_cost_ns"].values()), receive)
         if path == "gro":
             self.assertLess(receive["messages"], datagrams["read"])
-            self.assertEqual(receive["guesses_right"], 0)
+            self.assertEqual(receive["prediction_hits"], 0)
         else:
-            self.assertGreater(receive["guesses_right"], 0)
+            self.assertGreater(receive["prediction_hits"], 0)
         c.note(f"{name}: {receive}")
 
     def compare(self, folder, codes, name, stream):
@@ -105,10 +105,10 @@ class ReceivePaths(unittest.TestCase):
         c.assert_within(got.astype(np.float64), c.convolve(x, TAPS), x, TAPS, what=name)
         clocks = {piece["clock"] for piece in self.clocks(c.load_json(os.path.join(folder, f"{name}.wav.json")))}
         if name == "chosen":  # both, while it was measured
-            self.assertLessEqual(clocks, {"receive", "receive train"})
+            self.assertLessEqual(clocks, {"receive", "receive batch"})
         else:
             path = stream["datagrams"]["receive"]["path"]
-            self.assertEqual(clocks, {"receive train" if path == "gro" else "receive"})
+            self.assertEqual(clocks, {"receive batch" if path == "gro" else "receive"})
 
     def clocks(self, side):
         """Every object with a clock, wherever it stands in a sidecar."""

@@ -6,7 +6,8 @@
  *                   ▼              ▼
  *                rejects        rejects
  *
- * Each datagram is counted where its fate is decided, one that is held when it is let go.
+ * The ingest counts each datagram where it decides on it: at once, or, when it holds the datagram,
+ * when it releases or rejects it.
  */
 #include "io/net/ingest.h"
 
@@ -19,7 +20,7 @@
 
 enum {
     HELD_BYTES = 65536, /* the largest payload */
-    CANDIDATES = 2,     /* one forged datagram must not keep a true sender waiting */
+    CANDIDATES = 2,     /* so that a forged datagram does not delay a true sender */
     REJECT_INTERVAL_S = 30,
 };
 
@@ -46,7 +47,7 @@ struct ingest {
     uint8_t *buffers;
     uint32_t last_frames;
     size_t last_header_bytes;
-    bool blame_next_gap; /* a train was dropped just before */
+    bool blame_next_gap; /* the socket dropped a GRO batch: the next gap is its fault */
     /* headerless */
     uint64_t next_place;
     uint32_t next_flags;
@@ -117,7 +118,8 @@ static void reject(struct ingest *in, enum reject reject)
     in->ledger.rejected[reject]++;
 }
 
-/* Whether a line may say again why datagrams are refused; their texts cost more than they do. */
+/* Whether it is time to log again why datagrams are refused: printing their addresses costs more
+ * than refusing them. */
 static bool may_explain(struct ingest *in, enum reject reason)
 {
     struct log_limit *limit = &in->reject_limits[reason];
@@ -139,7 +141,7 @@ static void put(struct ingest *in, const struct packet *packet)
     source_ledger_count(&in->ledger, in->host.put(in->host.context, packet));
 }
 
-/* ---- what is held ------------------------------------------------------------------------ */
+/* ---- held packets ------------------------------------------------------------------------ */
 
 static void hold(struct ingest *in, struct sender *sender, const struct packet *packet)
 {
@@ -152,12 +154,12 @@ static void hold(struct ingest *in, struct sender *sender, const struct packet *
     in->ledger.held++;
 }
 
-static void release(struct ingest *in, struct sender *sender, uint64_t place, uint32_t flags)
+static void release(struct ingest *in, struct sender *sender, uint64_t first_frame, uint32_t flags)
 {
     assert(sender->holding);
     sender->holding = false;
     in->ledger.held--;
-    sender->held.first_frame = place;
+    sender->held.first_frame = first_frame;
     sender->held.flags = flags;
     put(in, &sender->held);
 }
@@ -180,7 +182,7 @@ static bool is_from(const struct ingest *in, const struct sender *sender, uint32
            address_same_host(&sender->from, received->from);
 }
 
-/* Why a datagram of this sender is not taken while another one is followed. */
+/* Why a datagram of this sender is rejected while another one is followed. */
 static enum reject stranger(const struct ingest *in, const struct sender *sender)
 {
     if (!in->senders[0].active)
@@ -196,7 +198,7 @@ static void forget_candidates(struct ingest *in)
     }
 }
 
-/* The candidate of this datagram: one that is there, or the place of the one silent longest. */
+/* The candidate that sent this datagram; a new one replaces the one silent longest. */
 static struct sender *candidate_for(struct ingest *in, uint32_t ssrc,
                                     const struct received *received)
 {
@@ -216,19 +218,19 @@ static struct sender *candidate_for(struct ingest *in, uint32_t ssrc,
     return oldest;
 }
 
-/* Makes a proven candidate the sender that is followed. Returns where it is now. */
+/* Makes a proven candidate the sender followed, and returns it. */
 static struct sender *follow(struct ingest *in, struct sender *candidate)
 {
     struct sender former = in->senders[0];
     reject_held(in, &in->senders[0], REJECT_JUMP);
     in->senders[0] = *candidate;
     former.active = former.holding = false;
-    *candidate = former; /* its buffer goes along */
+    *candidate = former; /* with its buffer */
     in->ledger.ssrc = in->senders[0].ssrc;
     return &in->senders[0];
 }
 
-/* ---- guesses ----------------------------------------------------------------------------- */
+/* ---- predictions ------------------------------------------------------------------------- */
 
 /* The packet before the next one, in the numbering of the sender followed. */
 static struct sequence_newest newest_of(const struct ingest *in)
@@ -240,7 +242,8 @@ static struct sequence_newest newest_of(const struct ingest *in)
                                     .frames = in->last_frames};
 }
 
-unsigned ingest_guess(const struct ingest *in, struct receive_guess *guesses, unsigned most)
+unsigned ingest_predict(const struct ingest *in, struct receive_prediction *predictions,
+                        unsigned most)
 {
     const struct sender *followed = &in->senders[0];
     struct sequence_newest newest = newest_of(in);
@@ -256,37 +259,38 @@ unsigned ingest_guess(const struct ingest *in, struct receive_guess *guesses, un
         return 0;
     unsigned count = (unsigned)(frames / newest.frames);
     for (unsigned i = 0; i < count; i++)
-        guesses[i] = (struct receive_guess){.header_bytes = in->last_header_bytes,
-                                            .payload = at + i * payload_bytes,
-                                            .payload_bytes = payload_bytes};
+        predictions[i] = (struct receive_prediction){.header_bytes = in->last_header_bytes,
+                                                     .payload = at + i * payload_bytes,
+                                                     .payload_bytes = payload_bytes};
     return count;
 }
 
 /*
- * The header is parsed as of a whole datagram: a list, an extension or padding of another size than
- * guessed shows as another place of the payload. What lies behind the header may be anything.
+ * Parses the header as if the datagram were whole: a CSRC list, an extension or padding of another
+ * size than predicted shows as another offset or size of the payload. The bytes behind the header
+ * are not read.
  */
-bool ingest_came_true(const struct ingest *in, const struct receive_guess *guess, unsigned number,
-                      const struct received *received)
+bool ingest_hit(const struct ingest *in, const struct receive_prediction *prediction,
+                unsigned number, const struct received *received)
 {
     const struct ingest_protocol *protocol = in->protocol;
     const struct sequence_newest newest = newest_of(in);
     struct ingest_fields fields = {0};
     if (protocol->parse(&in->options, received, &fields) != 0 ||
-        fields.payload != received->data + guess->header_bytes ||
-        fields.payload_bytes != guess->payload_bytes || fields.marker ||
+        fields.payload != received->data + prediction->header_bytes ||
+        fields.payload_bytes != prediction->payload_bytes || fields.marker ||
         !is_from(in, &in->senders[0], fields.ssrc, received))
         return false;
-    uint64_t place = newest.first_frame + (1 + (uint64_t)number) * newest.frames;
+    uint64_t first_frame = newest.first_frame + (1 + (uint64_t)number) * newest.frames;
     uint64_t sequence = newest.sequence + 1 + number;
     uint64_t mask = protocol->sequence_bits == 16 ? UINT16_MAX : UINT64_MAX;
     return (protocol->sequence_bits == 0 || ((fields.sequence ^ sequence) & mask) == 0) &&
-           (protocol->timestamp_bits == 0 || (uint32_t)fields.timestamp == (uint32_t)place);
+           (protocol->timestamp_bits == 0 || (uint32_t)fields.timestamp == (uint32_t)first_frame);
 }
 
 /* ---- one datagram ------------------------------------------------------------------------ */
 
-/* Carries out what the sequence has decided. `changed`: the sender takes over with it. */
+/* Does what the sequence decided. `changed`: with this packet the sender takes over. */
 static void carry_out(struct ingest *in, struct sender *sender, struct packet *packet,
                       const struct sequence_step *step, bool changed)
 {
@@ -316,25 +320,25 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
         release(in, sender, step->held_first_frame, step->held_flags);
 }
 
-/* A train was dropped before this packet: the frames that are missing before it were in there. A
- * jump is judged when it is confirmed. */
+/* Reports the frames missing before this packet as dropped by the socket, which dropped a GRO
+ * batch. Waits with a jump until the next packet confirms it. */
 static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
                       const struct sequence_step *step)
 {
     bool released = step->held == HELD_RELEASE;
-    uint64_t place = released ? step->held_first_frame : step->first_frame;
+    uint64_t first = released ? step->held_first_frame : step->first_frame;
     uint32_t flags = released ? step->held_flags : step->flags;
     uint64_t expected = newest->first_frame + newest->frames;
     if (!released && step->verdict != SEQUENCE_ACCEPT)
         return;
     in->blame_next_gap = false;
-    if (!(flags & PACKET_DISCONTINUITY) && place > expected && newest->frames > 0)
+    if (!(flags & PACKET_DISCONTINUITY) && first > expected && newest->frames > 0)
         in->host.socket_drops(in->host.context,
-                              (place - expected + newest->frames - 1) / newest->frames);
+                              (first - expected + newest->frames - 1) / newest->frames);
 }
 
-static void place_numbered(struct ingest *in, struct sender *sender, struct packet *packet,
-                           const struct ingest_fields *fields)
+static void number_by_header(struct ingest *in, struct sender *sender, struct packet *packet,
+                             const struct ingest_fields *fields)
 {
     struct sequence_packet numbers = {
         .sequence = fields->sequence,
@@ -357,14 +361,15 @@ static void place_numbered(struct ingest *in, struct sender *sender, struct pack
         candidate = false;
     }
     carry_out(in, sender, packet, &step, changed);
-    /* "Consecutive" means that the sender followed was not heard in between. */
+    /* Two datagrams of a candidate count as consecutive only when none of the sender followed came
+     * between them. */
     if (!candidate)
         forget_candidates(in);
 }
 
-/* Headerless: the next frames are the next frames. */
-static void place_headerless(struct ingest *in, const struct received *received,
-                             struct packet *packet)
+/* Headerless: each datagram continues where the one before ended. */
+static void number_by_count(struct ingest *in, const struct received *received,
+                            struct packet *packet)
 {
     struct sender *sender = &in->senders[0];
     if (!is_from(in, sender, 0, received)) {
@@ -383,7 +388,7 @@ static void place_headerless(struct ingest *in, const struct received *received,
     put(in, packet);
 }
 
-/* Whether a datagram may count at all, before its sender is looked at: 0, or 1 + the reject. */
+/* Checks that do not depend on the sender followed: 0, or 1 + the reject. */
 static int check(struct ingest *in, const struct received *received, struct ingest_fields *fields)
 {
     char text[ADDRESS_TEXT];
@@ -434,15 +439,15 @@ void ingest_datagram(struct ingest *in, const struct received *received)
         .payload = received->payload != NULL ? received->payload : fields.payload,
         .receive_ns = received->receive_ns,
         .receive_realtime_ns = received->receive_realtime_ns,
-        .clock = received->in_train ? CLOCK_SOURCE_TRAIN : CLOCK_SOURCE_RECEIVE,
+        .clock = received->in_batch ? CLOCK_SOURCE_GRO : CLOCK_SOURCE_RECEIVE,
     };
     in->last_frames = packet.frames;
     in->last_header_bytes = (size_t)(fields.payload - received->data);
-    /* The datagrams behind it in its train have the same headers, as far as one can know. */
-    size_t headers = in->last_header_bytes * received->train_datagrams;
-    if (received->train_bytes > headers)
+    /* Assumes that the datagrams behind it in its GRO batch have headers of the same size. */
+    size_t headers = in->last_header_bytes * received->behind_datagrams;
+    if (received->behind_bytes > headers)
         packet.frames_behind =
-            (uint32_t)((received->train_bytes - headers) / in->options.frame_bytes);
+            (uint32_t)((received->behind_bytes - headers) / in->options.frame_bytes);
     struct sender *followed = &in->senders[0];
     bool known = is_from(in, followed, fields.ssrc, received);
     bool silent = received->receive_ns - followed->last_ns > in->limits.max_dropout_ns;
@@ -454,17 +459,17 @@ void ingest_datagram(struct ingest *in, const struct received *received)
                 address_text(&followed->from, text));
         reject(in, REJECT_ADDRESS);
     } else if (in->protocol->sequence_bits == 0) {
-        place_headerless(in, received, &packet);
+        number_by_count(in, received, &packet);
     } else {
-        place_numbered(in, known ? followed : candidate_for(in, fields.ssrc, received), &packet,
-                       &fields);
+        number_by_header(in, known ? followed : candidate_for(in, fields.ssrc, received), &packet,
+                         &fields);
     }
 }
 
 void ingest_drops(struct ingest *in, uint64_t datagrams)
 {
     in->ledger.kernel_drops += datagrams;
-    /* Without numbers nothing else says where the lost frames were: they are left out here. */
+    /* Without numbers nothing else says where the lost frames were: skip their numbers here. */
     if (in->protocol->sequence_bits == 0 && in->senders[0].active) {
         uint64_t frames = datagrams * in->last_frames;
         in->next_place += frames;
@@ -474,10 +479,10 @@ void ingest_drops(struct ingest *in, uint64_t datagrams)
     in->host.socket_drops(in->host.context, datagrams);
 }
 
-void ingest_train_drops(struct ingest *in, uint64_t trains)
+void ingest_batch_drops(struct ingest *in, uint64_t batches)
 {
     assert(in->protocol->sequence_bits != 0);
-    in->ledger.kernel_drops += trains;
+    in->ledger.kernel_drops += batches;
     in->blame_next_gap = true;
 }
 

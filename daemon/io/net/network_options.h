@@ -6,7 +6,7 @@
 #define CONVOLVD_IO_NET_NETWORK_OPTIONS_H
 
 #include "io/net/ingest_options.h"
-#include "io/net/receive_path.h"
+#include "io/receive_path.h"
 
 struct network_options {
     struct ingest_options ingest; /* first: ingest.c knows no more */

@@ -18,10 +18,11 @@ struct source {
     struct ingest *ingest;
     struct receiver *receiver;
     uint64_t buffer_bytes;
-    uint64_t clock_steps, untold_drops; /* once the receiver is gone… */
-    struct receive_figures figures;     /* …and this */
+    /* kept for the ledger once the receiver is closed */
+    uint64_t clock_steps, unreported_drops;
+    struct receive_figures figures;
     bool started;
-    uv_timer_t closer; /* gives a source that never started an asynchronous close, too */
+    uv_timer_t closer; /* closes a source that never started asynchronously, too */
     void (*closed)(void *context);
     void *closed_context;
 };
@@ -36,20 +37,20 @@ static void drops(void *context, uint64_t datagrams)
     ingest_drops(context, datagrams);
 }
 
-static void train_drops(void *context, uint64_t trains)
+static void batch_drops(void *context, uint64_t batches)
 {
-    ingest_train_drops(context, trains);
+    ingest_batch_drops(context, batches);
 }
 
-static unsigned guess(void *context, struct receive_guess *guesses, unsigned most)
+static unsigned predict(void *context, struct receive_prediction *predictions, unsigned most)
 {
-    return ingest_guess(context, guesses, most);
+    return ingest_predict(context, predictions, most);
 }
 
-static bool came_true(void *context, const struct receive_guess *guessed, unsigned number,
-                      const struct received *received)
+static bool hit(void *context, const struct receive_prediction *predicted, unsigned number,
+                const struct received *received)
 {
-    return ingest_came_true(context, guessed, number, received);
+    return ingest_hit(context, predicted, number, received);
 }
 
 int network_source_open(const struct ingest_protocol *protocol,
@@ -71,7 +72,8 @@ int network_source_open(const struct ingest_protocol *protocol,
         .bytes_per_second = options->rate_hz * options->frame_bytes,
         .handover = environment->handover,
     };
-    /* Without numbers only the socket's count of dropped datagrams tells of a loss: no trains. */
+    /* Without numbers a loss shows only in the socket's count of dropped datagrams, and UDP_GRO
+     * would count whole batches there. */
     const bool numbered = protocol->sequence_bits != 0;
     int fd;
     int error = ingest_open(protocol, options, host, &source->ingest, problem);
@@ -86,12 +88,12 @@ int network_source_open(const struct ingest_protocol *protocol,
                                    .handover = environment->handover,
                                    .work_per_wake = own->work_per_wake,
                                    .context = source->ingest,
-                                   .wish = numbered ? own->receive : RECEIVE_RECVMMSG,
+                                   .requested = numbered ? own->receive : RECEIVE_RECVMMSG,
                                    .datagram = datagram,
                                    .drops = drops,
-                                   .train_drops = numbered ? train_drops : NULL,
-                                   .guess = guess,
-                                   .came_true = came_true},
+                                   .batch_drops = numbered ? batch_drops : NULL,
+                                   .predict = predict,
+                                   .hit = hit},
         &source->receiver, problem);
     if (error != 0)
         goto no_receiver;
@@ -112,8 +114,8 @@ int network_source_start(struct source *source, struct problem *problem)
 }
 
 /*
- * What had reached the kernel before the stop still counts: it is read, as far as the stream has
- * room for it, and no farther than a full socket buffer, for a sender may never pause.
+ * Reads what reached the kernel before the stop, as far as the stream has room, and no more than a
+ * full socket buffer holds, for a sender may never pause.
  */
 static void read_last(struct source *source)
 {
@@ -172,7 +174,7 @@ void network_source_close(struct source *source, void (*closed)(void *context), 
     source->closed_context = context;
     network_source_stop(source);
     source->clock_steps = receiver_clock_steps(source->receiver);
-    source->untold_drops = receiver_untold_drops(source->receiver);
+    source->unreported_drops = receiver_unreported_drops(source->receiver);
     receiver_figures(source->receiver, &source->figures);
     receiver_close(source->receiver, receiver_closed, source);
 }
@@ -188,7 +190,7 @@ void network_source_ledger(const struct source *source, struct source_ledger *le
         ledger->receive = source->figures;
     ledger->clock_steps = receiver != NULL ? receiver_clock_steps(receiver) : source->clock_steps;
     ledger->kernel_drops +=
-        receiver != NULL ? receiver_untold_drops(receiver) : source->untold_drops;
+        receiver != NULL ? receiver_unreported_drops(receiver) : source->unreported_drops;
 }
 
 uint16_t network_source_port(const struct source *source)

@@ -1,29 +1,30 @@
 /*
  * Receiver: see receiver.h.
  *
- *     kernel queue ── recvmmsg, up to 64 a call ──► slots ──► handler, in order of arrival
+ *     kernel queue ── recvmmsg, up to 64 messages ──► buffers ──► handler, in order of arrival
  *
- * A slot takes the largest datagram or train there is. Slots lie an odd number of pages and lines
- * apart, so that the first lines of 64 datagrams do not all fall into the same cache sets;
- * memory behind what was ever received is never touched.
+ * A buffer holds the largest datagram or GRO batch there is. Buffers lie an odd number of pages and
+ * cache lines apart, so that the first lines of 64 datagrams fall into different cache sets. Memory
+ * that no datagram ever reached is never touched.
  *
- * Datagram by datagram, with guesses: a message has three pieces, so that a payload of the guessed
- * size lands at its place and anything longer behind its header again:
+ * Datagram by datagram, with predictions: the message gets three parts, so that a payload of the
+ * predicted size lands in its slot and anything longer behind its header again:
  *
- *     slot   | header | (room for the payload) | rest … |
+ *     buffer | header | (room for the payload) | rest … |
  *     ring            └──►| payload |
  *
- * From the first guess of a call that does not come true on, all payloads are copied into that room
- * before any datagram is handed over: a later one may lie where an earlier one belongs.
+ * After the first misprediction in a recvmmsg call, the receiver copies every remaining payload
+ * from its slot into that room before it delivers any datagram: a later payload may lie in the slot
+ * of an earlier one.
  *
- * In trains (UDP_GRO) a slot holds header, payload, header, payload …; the kernel tells the size
- * of the pieces. A train that was queued before UDP_GRO was switched off comes without that: until
- * the queue has been empty once it is cut like the train before it.
+ * In GRO batches a buffer holds header, payload, header, payload …; the kernel reports the size of
+ * the segments. A batch that was queued before UDP_GRO was switched off comes without that report:
+ * until the queue has been empty once, the receiver cuts it like the batch before it.
  *
- * Receive times: the kernel stamps with the wall clock. The offset to the monotonic clock is
- * read once per wake-up; should the wall clock have been stepped in between, a stamp would
- * lie in the future or before its predecessor: then the offset of the last wake-up is tried,
- * and at last the time of the wake-up itself is taken. So a step enters no latency. A train has
+ * Receive times: the kernel stamps with the wall clock. The receiver reads the offset to the
+ * monotonic clock once per wake-up. When the wall clock was stepped in between, a stamp would lie
+ * in the future or before its predecessor: then the receiver tries the offset of the last wake-up,
+ * and at last takes the time of the wake-up itself. So a step enters no latency. A GRO batch has
  * one stamp, of the time at which it was complete.
  */
 #include "io/net/receiver.h"
@@ -41,17 +42,18 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/net/handover.h"
+#include "io/net/receive_trial.h"
 #include "io/net/socket.h"
 
 enum {
-    SLOTS = 64,
+    MESSAGES = 64,          /* of one call */
     DATAGRAM_BYTES = 65536, /* more than UDP can carry */
-    SLOT_BYTES = DATAGRAM_BYTES + 4096 + 64,
+    BUFFER_BYTES = DATAGRAM_BYTES + 4096 + 64,
     WORK_PER_WAKE = 256,
-    PIECES = 3,           /* of a message with a guess */
-    TRAIN_DATAGRAMS = 64, /* of a train nothing is known of: UDP_MAX_SEGMENTS */
-    TRAINS = 4,           /* a call: their slots stay in the cache */
-    GUESS_PAUSE = 16,     /* calls without guesses after one whose first was wrong */
+    PARTS = 3,          /* of a message with a prediction */
+    SEGMENTS_MAX = 64,  /* of a GRO batch: UDP_MAX_SEGMENTS; assumed until one is seen */
+    BATCHES = 4,        /* of one call: their buffers stay in the cache */
+    PREDICT_PAUSE = 16, /* calls without predictions after one whose first was a miss */
     CROSSING_NS = 500000,
     STEP_NS = 1000000,            /* what a disciplined clock never moves between wake-ups… */
     SLEW_PER_SECOND_NS = 1000000, /* …beyond what slewing does in the meantime */
@@ -68,18 +70,18 @@ struct stamps {
     int64_t realtime_ns;
     bool has_overflow;
     uint32_t overflow;
-    size_t piece_bytes; /* UDP_GRO; 0: one datagram */
+    size_t segment_bytes; /* of a GRO batch; 0: one datagram */
 };
 
-/* Messages that were read and are not yet handed over to the end. */
+/* The messages of one recvmmsg call that are not delivered yet. */
 struct read_messages {
     unsigned next, count;
-    unsigned right; /* guesses that came true */
-    bool begun;     /* message `next` has lost its first `offset` bytes */
-    size_t offset;
-    struct received train; /* begun: what its pieces share */
-    size_t piece_bytes;
-    int64_t now_ns, offset_ns;
+    unsigned hits;         /* the first `hits` messages were predicted right */
+    bool begun;            /* `offset` bytes of message `next` are delivered */
+    size_t offset;         /* of its next segment */
+    struct received batch; /* begun: what its segments share */
+    size_t segment_bytes;
+    int64_t now_ns, offset_ns; /* realtime - monotonic */
 };
 
 struct receiver {
@@ -87,23 +89,23 @@ struct receiver {
     uv_poll_t poll;
     bool polled; /* the handle is the loop's: close through it */
     bool running;
-    uint8_t *buffers; /* [SLOTS][SLOT_BYTES], mapped */
-    struct mmsghdr messages[SLOTS];
-    struct iovec vectors[SLOTS][PIECES];
-    struct receive_guess guesses[SLOTS];
-    struct sockaddr_storage from[SLOTS];
-    union control controls[SLOTS];
+    uint8_t *buffers; /* [MESSAGES][BUFFER_BYTES], mapped */
+    struct mmsghdr messages[MESSAGES];
+    struct iovec vectors[MESSAGES][PARTS];
+    struct receive_prediction predictions[MESSAGES];
+    struct sockaddr_storage from[MESSAGES];
+    union control controls[MESSAGES];
     struct read_messages read;
     struct receive_trial trial;
     struct receive_figures figures;
-    bool gro;                 /* UDP_GRO is on */
-    bool stale;               /* it was, and the queue may still hold trains */
-    size_t last_piece_bytes;  /* of the newest train */
-    uint32_t train_datagrams; /* of the longest train of the last call */
-    unsigned guess_pause;     /* calls */
-    uint32_t overflow;        /* SO_RXQ_OVFL as last seen */
+    bool gro;                  /* UDP_GRO is on */
+    bool draining;             /* it was on, and the queue may still hold GRO batches */
+    size_t last_segment_bytes; /* of the newest GRO batch */
+    uint32_t longest_batch;    /* datagrams of the longest GRO batch of the last call */
+    unsigned predict_pause;    /* calls still to come without predictions */
+    uint32_t overflow;         /* SO_RXQ_OVFL as last seen */
     int64_t last_receive_ns;
-    int64_t switched_ns;               /* to the path in use */
+    int64_t switched_ns;               /* when the path in use began */
     int64_t offset_ns, offset_read_ns; /* realtime - monotonic, and when it was read */
     uint64_t clock_steps;
     struct log_limit step_limit, error_limit;
@@ -117,7 +119,7 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
     struct receiver *r = calloc(1, sizeof *r);
     if (r == NULL)
         goto no_receiver;
-    r->buffers = mmap(NULL, (size_t)SLOTS * SLOT_BYTES, PROT_READ | PROT_WRITE,
+    r->buffers = mmap(NULL, (size_t)MESSAGES * BUFFER_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (r->buffers == MAP_FAILED)
         goto no_buffers;
@@ -125,12 +127,12 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
     r->overflow = handover_drops_before(options->handover, options->fd);
     if (r->options.work_per_wake == 0)
         r->options.work_per_wake = WORK_PER_WAKE;
-    for (size_t i = 0; i < SLOTS; i++) {
+    for (size_t i = 0; i < MESSAGES; i++) {
         r->messages[i].msg_hdr = (struct msghdr){
             .msg_name = &r->from[i], .msg_iov = r->vectors[i], .msg_control = &r->controls[i]};
     }
-    r->train_datagrams = TRAIN_DATAGRAMS;
-    receive_trial_reset(&r->trial, options->wish);
+    r->longest_batch = SEGMENTS_MAX;
+    receive_trial_reset(&r->trial, options->requested);
     *out = r;
     return 0;
 
@@ -151,7 +153,7 @@ static struct stamps read_stamps(struct msghdr *message)
             c->cmsg_len >= CMSG_LEN(sizeof(int))) {
             int bytes;
             memcpy(&bytes, CMSG_DATA(c), sizeof bytes);
-            stamps.piece_bytes = bytes > 0 ? (size_t)bytes : 0;
+            stamps.segment_bytes = bytes > 0 ? (size_t)bytes : 0;
         }
         if (c->cmsg_level != SOL_SOCKET)
             continue;
@@ -174,7 +176,7 @@ static int64_t monotonic_of(struct receiver *r, const struct stamps *stamps, int
     const int64_t candidates[] = {offset_ns, r->offset_ns};
     for (int i = 0; i < 2 && stamps->has_time; i++) {
         int64_t ns = stamps->realtime_ns - candidates[i];
-        /* Stamps of several receive queues cross a little; order within that is kept below. */
+        /* Stamps of several receive queues cross a little; the line below keeps them in order. */
         if (ns <= now_ns + CROSSING_NS && ns >= r->last_receive_ns - CROSSING_NS) {
             ns = ns > now_ns ? now_ns : ns;
             return r->last_receive_ns = ns > r->last_receive_ns ? ns : r->last_receive_ns;
@@ -197,67 +199,67 @@ static void watch_wall_clock(struct receiver *r, int64_t now_ns, int64_t offset_
     }
 }
 
-static uint8_t *slot_of(const struct receiver *r, unsigned slot)
+static uint8_t *buffer_of(const struct receiver *r, unsigned index)
 {
-    return r->buffers + slot * SLOT_BYTES;
+    return r->buffers + index * BUFFER_BYTES;
 }
 
-/* What all of a message has in common: sender, times, drops before it. */
-static void begin_message(struct receiver *r, unsigned slot)
+/* Reads what all segments of a message share: sender, times, drops before it. */
+static void begin_message(struct receiver *r, unsigned index)
 {
     struct read_messages *read = &r->read;
-    struct mmsghdr *message = &r->messages[slot];
+    struct mmsghdr *message = &r->messages[index];
     struct stamps stamps = read_stamps(&message->msg_hdr);
     if (stamps.has_overflow && stamps.overflow != r->overflow) {
         uint32_t more = stamps.overflow - r->overflow; /* the counter has 32 bits */
         r->overflow = stamps.overflow;
-        if ((r->gro || r->stale) && r->options.train_drops != NULL)
-            r->options.train_drops(r->options.context, more);
+        if ((r->gro || r->draining) && r->options.batch_drops != NULL)
+            r->options.batch_drops(r->options.context, more);
         else
             r->options.drops(r->options.context, more);
     }
     int64_t receive_ns = monotonic_of(r, &stamps, read->now_ns, read->offset_ns);
-    read->train = (struct received){
+    read->batch = (struct received){
         .truncated = message->msg_hdr.msg_flags & MSG_TRUNC,
-        .from = &r->from[slot],
+        .from = &r->from[index],
         .receive_ns = receive_ns,
         .receive_realtime_ns = stamps.has_time ? stamps.realtime_ns : receive_ns + read->offset_ns,
     };
-    if (stamps.piece_bytes == 0 && r->stale)
-        stamps.piece_bytes = r->last_piece_bytes;
-    read->piece_bytes = stamps.piece_bytes;
-    read->train.in_train = stamps.piece_bytes > 0 && message->msg_len > stamps.piece_bytes;
-    if (read->train.in_train) {
+    if (stamps.segment_bytes == 0 && r->draining)
+        stamps.segment_bytes = r->last_segment_bytes;
+    read->segment_bytes = stamps.segment_bytes;
+    read->batch.in_batch = stamps.segment_bytes > 0 && message->msg_len > stamps.segment_bytes;
+    if (read->batch.in_batch) {
         uint32_t datagrams =
-            (uint32_t)((message->msg_len + read->piece_bytes - 1) / read->piece_bytes);
-        r->last_piece_bytes = read->piece_bytes;
-        r->train_datagrams = datagrams > r->train_datagrams ? datagrams : r->train_datagrams;
+            (uint32_t)((message->msg_len + read->segment_bytes - 1) / read->segment_bytes);
+        r->last_segment_bytes = read->segment_bytes;
+        r->longest_batch = datagrams > r->longest_batch ? datagrams : r->longest_batch;
     }
     read->begun = true;
     read->offset = 0;
     r->figures.messages++;
-    r->figures.trains += read->train.in_train;
+    r->figures.batches += read->batch.in_batch;
 }
 
-/* Hands over the next datagram of what was read. */
-static void hand_over_next(struct receiver *r)
+/* Delivers the next datagram of what was read. */
+static void deliver_next(struct receiver *r)
 {
     struct read_messages *read = &r->read;
-    unsigned slot = read->next;
+    unsigned index = read->next;
     if (!read->begun)
-        begin_message(r, slot);
-    size_t total = r->messages[slot].msg_len;
-    struct received received = read->train;
-    received.data = slot_of(r, slot) + read->offset;
-    received.payload = slot < read->right ? r->guesses[slot].payload : NULL;
+        begin_message(r, index);
+    size_t total = r->messages[index].msg_len;
+    struct received received = read->batch;
+    received.data = buffer_of(r, index) + read->offset;
+    received.payload = index < read->hits ? r->predictions[index].payload : NULL;
     received.bytes = total;
-    if (received.in_train) {
+    if (received.in_batch) {
         size_t left = total - read->offset;
-        received.bytes = left < read->piece_bytes ? left : read->piece_bytes;
-        received.train_bytes = left - received.bytes;
-        received.train_datagrams =
-            (uint32_t)((received.train_bytes + read->piece_bytes - 1) / read->piece_bytes);
-        received.truncated = received.truncated && received.train_bytes == 0;
+        received.bytes = left < read->segment_bytes ? left : read->segment_bytes;
+        received.behind_bytes = left - received.bytes;
+        received.behind_datagrams =
+            (uint32_t)((received.behind_bytes + read->segment_bytes - 1) / read->segment_bytes);
+        received.truncated = received.truncated && received.behind_bytes == 0;
     }
     read->offset += received.bytes;
     if (read->offset >= total) { /* before the handler runs: it may stop the receiver */
@@ -267,72 +269,73 @@ static void hand_over_next(struct receiver *r)
     r->options.datagram(r->options.context, &received);
 }
 
-/* ---- guesses ----------------------------------------------------------------------------- */
+/* ---- predictions ------------------------------------------------------------------------- */
 
-/* Makes the vectors of `asked` messages; returns how many of them have a guess. */
-static unsigned aim(struct receiver *r, unsigned asked)
+/* Makes the vectors of `asked` messages; returns how many of them have a prediction. */
+static unsigned prepare_messages(struct receiver *r, unsigned asked)
 {
-    unsigned guessed = 0;
-    bool wanted = r->options.guess != NULL && !r->gro && !r->stale;
-    if (wanted && r->guess_pause > 0)
-        r->guess_pause--;
+    unsigned predicted = 0;
+    bool wanted = r->options.predict != NULL && !r->gro && !r->draining;
+    if (wanted && r->predict_pause > 0)
+        r->predict_pause--;
     else if (wanted)
-        guessed = r->options.guess(r->options.context, r->guesses, asked);
+        predicted = r->options.predict(r->options.context, r->predictions, asked);
     for (unsigned i = 0; i < asked; i++) {
         struct msghdr *message = &r->messages[i].msg_hdr;
         struct iovec *vectors = r->vectors[i];
         message->msg_namelen = sizeof r->from[i];
         message->msg_controllen = sizeof r->controls[i];
-        message->msg_iovlen = i < guessed ? PIECES : 1;
-        vectors[0] = (struct iovec){slot_of(r, i), DATAGRAM_BYTES};
-        if (i < guessed) {
-            const struct receive_guess *guess = &r->guesses[i];
-            size_t before = guess->header_bytes + guess->payload_bytes;
+        message->msg_iovlen = i < predicted ? PARTS : 1;
+        vectors[0] = (struct iovec){buffer_of(r, i), DATAGRAM_BYTES};
+        if (i < predicted) {
+            const struct receive_prediction *prediction = &r->predictions[i];
+            size_t before = prediction->header_bytes + prediction->payload_bytes;
             assert(before < DATAGRAM_BYTES);
-            vectors[0].iov_len = guess->header_bytes;
-            vectors[1] = (struct iovec){guess->payload, guess->payload_bytes};
-            vectors[2] = (struct iovec){slot_of(r, i) + before, DATAGRAM_BYTES - before};
+            vectors[0].iov_len = prediction->header_bytes;
+            vectors[1] = (struct iovec){prediction->payload, prediction->payload_bytes};
+            vectors[2] = (struct iovec){buffer_of(r, i) + before, DATAGRAM_BYTES - before};
         }
     }
-    return guessed;
+    return predicted;
 }
 
-/* Whether message `slot` is what was guessed. Drops before it leave doubt: then it is not. */
-static bool came_true(struct receiver *r, unsigned slot)
+/* Whether message `index` is the datagram that was predicted. After drops that is in doubt, so it
+ * counts as a miss. */
+static bool is_hit(struct receiver *r, unsigned index)
 {
-    struct mmsghdr *message = &r->messages[slot];
-    const struct receive_guess *guess = &r->guesses[slot];
-    if (message->msg_len != guess->header_bytes + guess->payload_bytes)
+    struct mmsghdr *message = &r->messages[index];
+    const struct receive_prediction *prediction = &r->predictions[index];
+    if (message->msg_len != prediction->header_bytes + prediction->payload_bytes)
         return false;
     struct stamps stamps = read_stamps(&message->msg_hdr);
     if (stamps.has_overflow && stamps.overflow != r->overflow)
         return false;
-    struct received received = {.data = slot_of(r, slot),
+    struct received received = {.data = buffer_of(r, index),
                                 .bytes = message->msg_len,
-                                .payload = guess->payload,
-                                .from = &r->from[slot]};
-    return r->options.came_true(r->options.context, guess, slot, &received);
+                                .payload = prediction->payload,
+                                .from = &r->from[index]};
+    return r->options.hit(r->options.context, prediction, index, &received);
 }
 
-static void judge_guesses(struct receiver *r, unsigned guessed)
+static void check_predictions(struct receiver *r, unsigned predicted)
 {
     struct read_messages *read = &r->read;
-    unsigned most = guessed < read->count ? guessed : read->count;
-    while (read->right < most && came_true(r, read->right))
-        read->right++;
-    for (unsigned i = read->right; i < most; i++) {
-        const struct receive_guess *guess = &r->guesses[i];
+    unsigned most = predicted < read->count ? predicted : read->count;
+    while (read->hits < most && is_hit(r, read->hits))
+        read->hits++;
+    for (unsigned i = read->hits; i < most; i++) {
+        const struct receive_prediction *prediction = &r->predictions[i];
         size_t bytes = r->messages[i].msg_len;
-        if (bytes <= guess->header_bytes)
+        if (bytes <= prediction->header_bytes)
             continue;
-        bytes -= guess->header_bytes;
-        memcpy(slot_of(r, i) + guess->header_bytes, guess->payload,
-               bytes < guess->payload_bytes ? bytes : guess->payload_bytes);
+        bytes -= prediction->header_bytes;
+        memcpy(buffer_of(r, i) + prediction->header_bytes, prediction->payload,
+               bytes < prediction->payload_bytes ? bytes : prediction->payload_bytes);
     }
-    if (most > 0 && read->right == 0)
-        r->guess_pause = GUESS_PAUSE;
-    r->figures.guesses_right += read->right;
-    r->figures.guesses_wrong += most - read->right;
+    if (most > 0 && read->hits == 0)
+        r->predict_pause = PREDICT_PAUSE;
+    r->figures.prediction_hits += read->hits;
+    r->figures.prediction_misses += most - read->hits;
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
@@ -340,13 +343,13 @@ static void judge_guesses(struct receiver *r, unsigned guessed)
 /* One call of recvmmsg for about `most` datagrams. False when the queue has been emptied. */
 static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
 {
-    unsigned asked = most < SLOTS ? most : SLOTS;
-    if (r->gro || r->stale) {
-        asked = (most + r->train_datagrams - 1) / r->train_datagrams;
-        asked = asked < TRAINS ? asked : TRAINS;
-        r->train_datagrams = 1; /* begin_message looks for the longest of this call */
+    unsigned asked = most < MESSAGES ? most : MESSAGES;
+    if (r->gro || r->draining) {
+        asked = (most + r->longest_batch - 1) / r->longest_batch;
+        asked = asked < BATCHES ? asked : BATCHES;
+        r->longest_batch = 1; /* begin_message finds the longest of this call */
     }
-    unsigned guessed = aim(r, asked);
+    unsigned predicted = prepare_messages(r, asked);
     int got = recvmmsg(r->options.fd, r->messages, asked, MSG_DONTWAIT, NULL);
     if (got < 0) {
         if (errno != EAGAIN && errno != EINTR)
@@ -354,14 +357,15 @@ static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
                         "stream %s: receiving failed: %s", r->options.stream, strerror(errno));
         got = 0;
     }
-    /* Some may have come since the wake-up. */
+    /* Read again: some datagrams may have arrived since the wake-up. */
     r->read = (struct read_messages){
         .count = (unsigned)got, .now_ns = clock_monotonic_ns(), .offset_ns = offset_ns};
-    judge_guesses(r, guessed);
+    check_predictions(r, predicted);
     return got == (int)asked;
 }
 
-/* Reads up to `most` datagrams, as one wake-up; `strict`: a train is left where that is reached. */
+/* Reads and delivers up to `most` datagrams as one wake-up. `strict`: stops there even inside a GRO
+ * batch; else delivers the batch to its end. */
 static uint32_t read_wake(struct receiver *r, uint32_t most, bool strict)
 {
     int64_t offset_ns = clock_offset_ns(), now_ns = clock_monotonic_ns();
@@ -371,9 +375,9 @@ static uint32_t read_wake(struct receiver *r, uint32_t most, bool strict)
     bool more = true;
     for (;;) {
         for (; r->running && read->next < read->count && (done < most || !strict); done++)
-            hand_over_next(r);
+            deliver_next(r);
         if (!more && read->next == read->count)
-            r->stale = false; /* what was queued while it was on has been handed over */
+            r->draining = false; /* all that was queued while it was on is delivered */
         if (!more || !r->running || done >= most)
             break;
         more = read_messages(r, most - done, offset_ns);
@@ -388,15 +392,15 @@ static uint32_t read_wake(struct receiver *r, uint32_t most, bool strict)
 static void use_path(struct receiver *r)
 {
     int on = r->trial.path == RECEIVE_GRO;
-    if (r->gro == (bool)on || (on && r->options.train_drops == NULL))
+    if (r->gro == (bool)on || (on && r->options.batch_drops == NULL))
         return;
     if (setsockopt(r->options.fd, SOL_UDP, UDP_GRO, &on, sizeof on) != 0) {
-        log_notice("stream %s: this kernel hands over no trains (UDP_GRO: %s): receive = recvmmsg",
+        log_notice("stream %s: this kernel has no UDP_GRO (%s): receive = recvmmsg",
                    r->options.stream, strerror(errno));
         receive_trial_refuse(&r->trial);
         return;
     }
-    r->stale = r->gro;
+    r->draining = r->gro;
     r->gro = on;
     r->switched_ns = clock_monotonic_ns();
 }
@@ -408,21 +412,21 @@ static int64_t thread_cpu_ns(void)
     return (int64_t)time.tv_sec * NS_PER_SECOND + time.tv_nsec;
 }
 
-static void say_verdict(const struct receiver *r, enum receive_path before)
+static void log_choice(const struct receiver *r, enum receive_path before)
 {
     const struct receive_trial *trial = &r->trial;
-    if (trial->home == before && trial->trials > 1)
+    if (trial->chosen == before && trial->trials > 1)
         return;
-    log_info("stream %s: receive path: %s (CPU time for a datagram: recvmmsg %.0f ns, gro %.0f ns)",
-             r->options.stream, receive_path_name(trial->home), trial->cost_ns[RECEIVE_RECVMMSG],
+    log_info("stream %s: receive path: %s (CPU time per datagram: recvmmsg %.0f ns, gro %.0f ns)",
+             r->options.stream, receive_path_name(trial->chosen), trial->cost_ns[RECEIVE_RECVMMSG],
              trial->cost_ns[RECEIVE_GRO]);
 }
 
 static void wake(uv_poll_t *poll, int status, int events)
 {
     struct receiver *r = poll->data;
-    (void)status, (void)events; /* an error shows in recvmmsg, which also clears it */
-    enum receive_path before = r->trial.home;
+    (void)status, (void)events; /* recvmmsg reports an error, and clears it */
+    enum receive_path before = r->trial.chosen;
     bool measuring = r->trial.measuring;
     int64_t begun_ns = measuring ? thread_cpu_ns() : 0;
     uint32_t datagrams = read_wake(r, r->options.work_per_wake, false);
@@ -431,7 +435,7 @@ static void wake(uv_poll_t *poll, int status, int events)
         return;
     const bool settled = r->last_receive_ns >= r->switched_ns;
     if (receive_trial_note(&r->trial, r->read.now_ns, datagrams, cpu_ns, settled))
-        say_verdict(r, before);
+        log_choice(r, before);
     use_path(r);
 }
 
@@ -443,7 +447,7 @@ unsigned receiver_read_more(struct receiver *r, uint32_t most)
 void receiver_figures(const struct receiver *r, struct receive_figures *figures)
 {
     *figures = r->figures;
-    figures->wish = r->options.wish;
+    figures->requested = r->options.requested;
     figures->path = r->gro ? RECEIVE_GRO : RECEIVE_RECVMMSG;
     figures->trials = r->trial.trials;
     memcpy(figures->cost_ns, r->trial.cost_ns, sizeof figures->cost_ns);
@@ -466,7 +470,7 @@ int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
         return problem_set(problem, ERROR_SYSTEM, "the socket cannot be watched: %s",
                            uv_strerror(failed));
     r->running = true;
-    /* The stream that had this socket before may have read trains. */
+    /* The source that had this socket before may have read GRO batches. */
     int on = 0;
     socklen_t bytes = sizeof on;
     r->gro = getsockopt(r->options.fd, SOL_UDP, UDP_GRO, &on, &bytes) == 0 && on != 0;
@@ -486,7 +490,7 @@ static void release(struct receiver *r)
     void (*closed)(void *) = r->closed;
     void *context = r->closed_context;
     handover_release(r->options.handover, r->options.fd);
-    munmap(r->buffers, (size_t)SLOTS * SLOT_BYTES);
+    munmap(r->buffers, (size_t)MESSAGES * BUFFER_BYTES);
     free(r);
     if (closed != NULL)
         closed(context);
@@ -508,7 +512,7 @@ void receiver_close(struct receiver *r, void (*closed)(void *context), void *con
         release(r);
 }
 
-uint64_t receiver_untold_drops(const struct receiver *r)
+uint64_t receiver_unreported_drops(const struct receiver *r)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t bytes = sizeof memory;

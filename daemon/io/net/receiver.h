@@ -1,14 +1,16 @@
 /*
- * Receiver: datagrams from one bound socket to a handler, on the loop. recvmmsg on a uv_poll_t
- * into buffers made once, kernel receive times, the kernel's count of drops, and a cap on the
- * work of one wake-up, so that a flood cannot starve the other streams.
+ * Receiver: reads datagrams from one bound socket on the loop and delivers them to a handler. It
+ * calls recvmmsg on a uv_poll_t into buffers made once, passes on the kernel's receive times and
+ * its count of drops, and caps the work of one wake-up, so that a flood cannot starve the other
+ * streams.
  *
- * Two ways to read (receive_path.h): datagram by datagram, each payload received where the handler
- * guesses that it belongs, or in trains (UDP_GRO), cut here. `wish` forces one or lets the
- * receiver measure both.
+ * It reads in one of two ways (io/receive_path.h): datagram by datagram, each payload received
+ * straight into the slot where the handler predicts it to belong, or in GRO batches, which it cuts
+ * into their segments. `requested` forces one, or lets the receiver measure both
+ * (receive_trial.h).
  *
- * open and close on any thread before start and after the loop has closed it; all else on the
- * loop thread. Nothing is allocated per datagram.
+ * open and close run on any thread before start and after the loop has closed it; everything else
+ * on the loop thread. Nothing is allocated per datagram.
  */
 #ifndef CONVOLVD_IO_NET_RECEIVER_H
 #define CONVOLVD_IO_NET_RECEIVER_H
@@ -20,54 +22,56 @@
 #include <uv.h>
 
 #include "core/error.h"
-#include "io/source.h"
+#include "io/receive_path.h"
 
 /* One datagram; everything is valid during the call only. */
 struct received {
     const uint8_t *data;
     size_t bytes;
-    const uint8_t *payload; /* of a guess that came true: `data` holds only what is before it */
-    bool truncated;         /* it was longer than the buffer */
+    const uint8_t
+        *payload;   /* after a hit: in its slot, and `data` holds only the header; or NULL */
+    bool truncated; /* it was longer than the buffer */
     const struct sockaddr_storage *from;
-    int64_t receive_ns; /* monotonic, when the kernel took it */
+    int64_t receive_ns; /* monotonic, when it reached the kernel */
     int64_t receive_realtime_ns;
-    /* What is behind it in its train: the times above are the last one's. */
-    uint32_t train_datagrams;
-    size_t train_bytes;
-    bool in_train; /* it came with others, before or behind it */
+    /* What follows it in its GRO batch, whose last datagram the times above belong to. */
+    uint32_t behind_datagrams;
+    size_t behind_bytes;
+    bool in_batch; /* it is one of several datagrams of a GRO batch */
 };
 
-/* Where the payload of a datagram to come probably belongs. */
-struct receive_guess {
-    size_t header_bytes;
-    uint8_t *payload;
+/* Where the payload of a coming datagram is predicted to belong. */
+struct receive_prediction {
+    size_t header_bytes; /* before the payload */
+    uint8_t *payload;    /* its slot */
     size_t payload_bytes;
 };
 
 struct handover;
 
 struct receiver_options {
-    const char *stream;        /* for messages */
-    int fd;                    /* taken over, also when open fails; closed with handover_release */
+    const char *stream; /* for messages */
+    int fd;             /* owned from here on, also when open fails; closed with handover_release */
     struct handover *handover; /* may be NULL */
-    /* Datagrams; 0: 256. What one system call has read is handed over to its end: a train may reach
-     * beyond it. */
+    /* Datagrams; 0: 256. What one system call has read is delivered to its end, so a GRO batch may
+     * exceed this. */
     uint32_t work_per_wake;
-    enum receive_path wish;
+    enum receive_path requested;
     void *context;
     void (*datagram)(void *context, const struct received *received);
     /* The socket dropped so many more, just before the next datagram. */
     void (*drops)(void *context, uint64_t datagrams);
-    /* As `drops`, but they may have been trains. Needed unless `wish` is RECEIVE_RECVMMSG. */
-    void (*train_drops)(void *context, uint64_t trains);
-    /* May be NULL, both. Guesses for the next datagrams, at most `most`; returns how many. */
-    unsigned (*guess)(void *context, struct receive_guess *guesses, unsigned most);
+    /* As `drops`, but some may have been whole GRO batches. NULL: never use UDP_GRO. */
+    void (*batch_drops)(void *context, uint64_t batches);
+    /* Predicts the next datagrams, at most `most`; returns how many. May be NULL, as `hit`. */
+    unsigned (*predict)(void *context, struct receive_prediction *predictions, unsigned most);
     /*
-     * Whether this datagram is the one meant by guess `number`; asked in order, until the first
-     * "no". received->data holds guess->header_bytes of it, and room behind them.
+     * Whether this datagram is the one that prediction `number` of the call meant. Called in order
+     * until the first miss. received->data holds prediction->header_bytes of it, and room behind
+     * them.
      */
-    bool (*came_true)(void *context, const struct receive_guess *guess, unsigned number,
-                      const struct received *received);
+    bool (*hit)(void *context, const struct receive_prediction *prediction, unsigned number,
+                const struct received *received);
 };
 
 struct receiver;
@@ -75,18 +79,17 @@ struct receiver;
 int receiver_open(const struct receiver_options *options, struct receiver **out,
                   struct problem *problem);
 int receiver_start(struct receiver *receiver, uv_loop_t *loop, struct problem *problem);
-/* Reads up to `most` that the kernel already has, of a train too: the rest of it comes with the
- * next call. Returns the datagrams handed over, 0: none. */
+/* Reads up to `most` datagrams that the kernel already has; the rest of a GRO batch follows with
+ * the next call. Returns how many it delivered. */
 unsigned receiver_read_more(struct receiver *receiver, uint32_t most);
 void receiver_stop(struct receiver *receiver); /* no call of the handler after this returns */
 /* Frees it; `closed` is called once, from the loop when the receiver was ever started. */
 void receiver_close(struct receiver *receiver, void (*closed)(void *context), void *context);
 
-/* Datagrams the socket has dropped since the last one that was handed over: no later datagram
- * has told of them yet. */
-uint64_t receiver_untold_drops(const struct receiver *receiver);
+/* Datagrams that the socket dropped after the last one delivered, so that no `drops` call has
+ * reported them. */
+uint64_t receiver_unreported_drops(const struct receiver *receiver);
 
-/* How the socket is read, and what that costs. */
 void receiver_figures(const struct receiver *receiver, struct receive_figures *figures);
 
 /* Steps of the wall clock seen. */

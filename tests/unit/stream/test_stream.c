@@ -306,7 +306,7 @@ static void test_one_stamp_covers_a_train(void **state)
                                 .payload = (const uint8_t *)world->sent[0][i * PACKET],
                                 .receive_ns = world->now_ns,
                                 .receive_realtime_ns = simulated_realtime_ns(),
-                                .clock = CLOCK_SOURCE_TRAIN};
+                                .clock = CLOCK_SOURCE_GRO};
         assert_int_equal(stream_put(world->stream, &packet), VERDICT_ACCEPTED);
         turn(BATCHES);
     }
@@ -316,7 +316,7 @@ static void test_one_stamp_covers_a_train(void **state)
     assert_in_range(world->got.capture_ns[0], begun_ns - 100, begun_ns + 100);
     assert_in_range(world->got.capture_end_ns[0], begun_ns + last_ns - 100,
                     begun_ns + last_ns + 100);
-    assert_int_equal(world->got.clock, CLOCK_SOURCE_TRAIN);
+    assert_int_equal(world->got.clock, CLOCK_SOURCE_GRO);
     assert_in_range(world->got.clock_error_ns, 0, 2000);
     world_close();
 }

@@ -86,8 +86,8 @@ static void test_the_cheaper_path_is_kept(void **state)
         receive_trial_reset(&trial, RECEIVE_AUTO);
         for (int round = 0; round < 2; round++) {
             assert_true(run_trial(&trial, &now_ns, rows[i].cost_ns[round]));
-            if (trial.home != rows[i].expect[round] || trial.path != trial.home)
-                fail_msg("row %zu, trial %d: %s", i, round, receive_path_name(trial.home));
+            if (trial.chosen != rows[i].expect[round] || trial.path != trial.chosen)
+                fail_msg("row %zu, trial %d: %s", i, round, receive_path_name(trial.chosen));
             for (int path = 0; path < RECEIVE_PATHS; path++)
                 assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[round][path]);
             now_ns = trial.next_ns;
@@ -108,7 +108,7 @@ static void test_a_backlog_is_not_measured(void **state)
         int64_t now_ns = NS_PER_SECOND;
         receive_trial_reset(&trial, RECEIVE_AUTO);
         assert_true(run_trial_behind(&trial, &now_ns, rows[i].cost_ns, 500));
-        assert_int_equal(trial.home, rows[i].expect);
+        assert_int_equal(trial.chosen, rows[i].expect);
         for (int path = 0; path < RECEIVE_PATHS; path++)
             assert_int_equal((int64_t)trial.cost_ns[path], rows[i].cost_ns[path]);
     }
@@ -118,24 +118,24 @@ static void test_a_backlog_is_not_measured(void **state)
 static void test_trials_become_seldom(void **state)
 {
     (void)state;
-    static const int64_t same_ns[] = {1000, 1000}, trains_ns[] = {1000, 100};
+    static const int64_t same_ns[] = {1000, 1000}, gro_ns[] = {1000, 100};
     struct receive_trial trial;
     int64_t now_ns = 0;
     receive_trial_reset(&trial, RECEIVE_AUTO);
-    for (int64_t rest_ns = RECEIVE_PATH_REST_NS; rest_ns <= RECEIVE_PATH_REST_MAX_NS;
-         rest_ns *= 2) {
+    for (int64_t pause_ns = RECEIVE_PATH_PAUSE_NS; pause_ns <= RECEIVE_PATH_PAUSE_MAX_NS;
+         pause_ns *= 2) {
         assert_true(run_trial(&trial, &now_ns, same_ns));
-        assert_int_equal(trial.next_ns - now_ns, rest_ns);
+        assert_int_equal(trial.next_ns - now_ns, pause_ns);
         assert_false(trial.measuring);
         receive_trial_note(&trial, trial.next_ns - 1, WAKE_DATAGRAMS, 0, true);
         assert_false(trial.measuring);
         now_ns = trial.next_ns;
     }
     assert_true(run_trial(&trial, &now_ns, same_ns));
-    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_REST_MAX_NS);
+    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_PAUSE_MAX_NS);
     now_ns = trial.next_ns;
-    assert_true(run_trial(&trial, &now_ns, trains_ns));
-    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_REST_NS);
+    assert_true(run_trial(&trial, &now_ns, gro_ns));
+    assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_PAUSE_NS);
 }
 
 static void test_a_wish_is_not_measured(void **state)
@@ -168,7 +168,7 @@ enum {
     RING_FRAMES = 1 << 18,
     PACKETS_MAX = RING_FRAMES / FRAMES,
     PAYLOAD_BYTES = FRAMES * FRAME_BYTES,
-    TRAIN_MAX = 60,
+    BATCH_MAX = 60,
 };
 
 struct fixture {
@@ -180,9 +180,9 @@ struct fixture {
     bool begun;
     uint8_t *ring;    /* [RING_FRAMES]: frame n of the sender at slot n */
     uint8_t *present; /* [PACKETS_MAX]: how often each packet was put */
-    uint32_t puts, in_place, in_trains;
+    uint32_t puts, in_place, in_batches;
     uint32_t last_behind, most_behind;
-    bool uneven; /* rejects and headers of other sizes: what is behind is a guess */
+    bool uneven; /* rejects and headers of other sizes: what is behind is a prediction */
     int64_t last_receive_ns, earliest_ns;
     uint64_t drops;
     bool closed;
@@ -214,14 +214,14 @@ static enum verdict fixture_put(void *context, const struct packet *packet)
     memmove(slot, packet->payload, (size_t)packet->frames * FRAME_BYTES);
     f->present[frame / FRAMES]++;
     f->puts++;
-    if (packet->clock == CLOCK_SOURCE_TRAIN) {
-        /* One stamp covers the train: what is behind counts down, under the same time. */
+    if (packet->clock == CLOCK_SOURCE_GRO) {
+        /* One stamp covers the batch: what is behind counts down, under the same time. */
         if (f->last_behind > 0) {
             if (!f->uneven)
                 assert_int_equal(packet->frames_behind, f->last_behind - packet->frames);
             assert_int_equal(packet->receive_ns, f->last_receive_ns);
         }
-        f->in_trains++;
+        f->in_batches++;
     } else {
         assert_int_equal(packet->clock, CLOCK_SOURCE_RECEIVE);
         assert_int_equal(packet->frames_behind, 0);
@@ -261,8 +261,8 @@ static uint64_t room_of_1000(void *context)
     return f->puts < 1000 ? (uint64_t)(1000 - f->puts) * FRAMES : 0;
 }
 
-static void open_fixture(struct fixture *f, const char *type, enum receive_path wish, uint32_t work,
-                         uint64_t (*room)(void *))
+static void open_fixture(struct fixture *f, const char *type, enum receive_path requested,
+                         uint32_t work, uint64_t (*room)(void *))
 {
     *f = (struct fixture){.ops = source_find(type)};
     f->ring = malloc((size_t)RING_FRAMES * FRAME_BYTES);
@@ -276,7 +276,7 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
                                    .address = "127.0.0.1:0",
                                    .receive_buffer_bytes = 16 << 20,
                                    .work_per_wake = work,
-                                   .receive = wish};
+                                   .receive = requested};
     struct source_options options = {.stream = "test",
                                      .rate_hz = 1e6,
                                      .channels = CHANNELS,
@@ -360,15 +360,15 @@ static size_t build(const struct fixture *f, uint32_t number, uint32_t sequence,
     return used;
 }
 
-/* Sends datagrams that lie back to back; as a train the kernel cuts them at the first one's size.
+/* Sends datagrams that lie back to back; as a batch the kernel cuts them at the first one's size.
  */
 static void send_datagrams(const struct fixture *f, const uint8_t *bytes, const size_t *sizes,
-                           int count, bool train)
+                           int count, bool batch)
 {
     while (count > 0) {
         int now = 1;
         size_t total = sizes[0];
-        while (train && now < count && now < TRAIN_MAX && sizes[now] <= sizes[0]) {
+        while (batch && now < count && now < BATCH_MAX && sizes[now] <= sizes[0]) {
             total += sizes[now++];
             if (sizes[now - 1] < sizes[0])
                 break;
@@ -396,19 +396,19 @@ static void send_datagrams(const struct fixture *f, const uint8_t *bytes, const 
     }
 }
 
-static void send_run(const struct fixture *f, uint32_t from, uint32_t count, bool trains)
+static void send_run(const struct fixture *f, uint32_t from, uint32_t count, bool batches)
 {
-    static uint8_t bytes[TRAIN_MAX * 512];
-    static size_t sizes[TRAIN_MAX];
+    static uint8_t bytes[BATCH_MAX * 512];
+    static size_t sizes[BATCH_MAX];
     while (count > 0) {
         int now = 0;
         size_t used = 0;
-        for (; now < TRAIN_MAX && count > 0; now++, count--) {
+        for (; now < BATCH_MAX && count > 0; now++, count--) {
             sizes[now] = build(f, from, from, GOOD, bytes + used);
             used += sizes[now];
             from++;
         }
-        send_datagrams(f, bytes, sizes, now, trains);
+        send_datagrams(f, bytes, sizes, now, batches);
     }
 }
 
@@ -458,15 +458,15 @@ static const struct {
     {"twice as long", longer, 0, 0},
 };
 
-static void check_case(size_t c, enum receive_path path, bool trains)
+static void check_case(size_t c, enum receive_path path, bool batches)
 {
     static uint8_t bytes[64 * 512];
     static size_t sizes[64];
     struct fixture f;
     open_fixture(&f, "rtp", path, 0, NULL);
-    /* Sixteen good ones first: a sender that is known, so that guesses are made. */
+    /* Sixteen good ones first: a sender that is known, so that predictions are made. */
     enum { BEFORE = 16 };
-    send_run(&f, 0, BEFORE, trains);
+    send_run(&f, 0, BEFORE, batches);
     run_until_read(&f, BEFORE);
     f.uneven = cases[c].malformed > 0 || cases[c].sent == extended;
     int count = 0;
@@ -481,7 +481,7 @@ static void check_case(size_t c, enum receive_path path, bool trains)
         if (sent->shape != MALFORMED && sent->shape != OTHER_TYPE)
             expect[sent->packet] = 1;
     }
-    send_datagrams(&f, bytes, sizes, count, trains);
+    send_datagrams(&f, bytes, sizes, count, batches);
     run_until_read(&f, BEFORE + (uint64_t)count);
     struct source_ledger ledger;
     ledger_of(&f, &ledger);
@@ -494,7 +494,7 @@ static void check_case(size_t c, enum receive_path path, bool trains)
     assert_int_equal(ledger.receive.path, path);
     if (path == RECEIVE_GRO)
         assert_int_equal(f.in_place, 0);
-    assert_int_equal(ledger.receive.trains > 0, trains && path == RECEIVE_GRO);
+    assert_int_equal(ledger.receive.batches > 0, batches && path == RECEIVE_GRO);
     close_fixture(&f);
 }
 
@@ -503,11 +503,11 @@ static void test_same_frames_on_every_path(void **state)
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++)
         for (int path = 0; path < RECEIVE_PATHS; path++)
-            for (int trains = 0; trains < 2; trains++)
-                check_case(c, (enum receive_path)path, trains);
+            for (int batches = 0; batches < 2; batches++)
+                check_case(c, (enum receive_path)path, batches);
 }
 
-/* ---- guesses ----------------------------------------------------------------------------- */
+/* ---- predictions ----------------------------------------------------------------------------- */
 
 static void test_payloads_are_received_in_place(void **state)
 {
@@ -524,13 +524,14 @@ static void test_payloads_are_received_in_place(void **state)
         ledger_of(&f, &ledger);
         assert_int_equal(f.puts, 640);
         assert_in_range(f.in_place, 640 - 64, 640); /* all but those before the sender was known */
-        assert_int_equal(ledger.receive.guesses_right, f.in_place);
+        assert_int_equal(ledger.receive.prediction_hits, f.in_place);
         close_fixture(&f);
     }
 }
 
-/* A guess that is wrong wrote into a slot: no packet is put there, and the others are whole. */
-static void test_a_wrong_guess_leaves_the_slot_empty(void **state)
+/* A prediction that is wrong wrote into a slot: no packet is put there, and the others are whole.
+ */
+static void test_a_misprediction_leaves_the_slot_empty(void **state)
 {
     (void)state;
     struct fixture f;
@@ -544,14 +545,14 @@ static void test_a_wrong_guess_leaves_the_slot_empty(void **state)
     ledger_of(&f, &ledger);
     for (uint32_t packet = 0; packet < 106; packet++)
         assert_int_equal(f.present[packet], packet != 74 && packet != 75);
-    assert_true(ledger.receive.guesses_right >= 10);
-    assert_int_equal(ledger.receive.guesses_wrong, 30);
+    assert_true(ledger.receive.prediction_hits >= 10);
+    assert_int_equal(ledger.receive.prediction_misses, 30);
     close_fixture(&f);
 }
 
-/* ---- trains ------------------------------------------------------------------------------ */
+/* ---- batches ------------------------------------------------------------------------------ */
 
-static void test_one_stamp_covers_a_train(void **state)
+static void test_one_stamp_covers_a_batch(void **state)
 {
     (void)state;
     for (int path = 0; path < RECEIVE_PATHS; path++) {
@@ -562,15 +563,15 @@ static void test_one_stamp_covers_a_train(void **state)
         struct source_ledger ledger;
         ledger_of(&f, &ledger);
         assert_int_equal(f.puts, 600);
-        assert_int_equal(f.in_trains, path == RECEIVE_GRO ? 600 : 0);
-        assert_int_equal(f.most_behind, path == RECEIVE_GRO ? (TRAIN_MAX - 1) * FRAMES : 0);
-        assert_int_equal(ledger.receive.trains, path == RECEIVE_GRO ? 600 / TRAIN_MAX : 0);
+        assert_int_equal(f.in_batches, path == RECEIVE_GRO ? 600 : 0);
+        assert_int_equal(f.most_behind, path == RECEIVE_GRO ? (BATCH_MAX - 1) * FRAMES : 0);
+        assert_int_equal(ledger.receive.batches, path == RECEIVE_GRO ? 600 / BATCH_MAX : 0);
         close_fixture(&f);
     }
 }
 
-/* Without numbers every datagram must count where it is dropped: such a socket takes no trains. */
-static void test_headerless_takes_no_trains(void **state)
+/* Without numbers every datagram must count where it is dropped: such a socket takes no batches. */
+static void test_headerless_takes_no_batches(void **state)
 {
     (void)state;
     static const enum receive_path wishes[] = {RECEIVE_GRO, RECEIVE_AUTO};
@@ -582,14 +583,14 @@ static void test_headerless_takes_no_trains(void **state)
         struct source_ledger ledger;
         ledger_of(&f, &ledger);
         assert_int_equal(f.puts, 6000);
-        assert_int_equal(ledger.receive.trains, 0);
+        assert_int_equal(ledger.receive.batches, 0);
         assert_int_equal(ledger.receive.trials, 0);
         assert_int_equal(ledger.receive.path, RECEIVE_RECVMMSG);
         close_fixture(&f);
     }
 }
 
-/* A wake-up reads its share, and at most the rest of a train more. */
+/* A wake-up reads its share, and at most the rest of a batch more. */
 static void test_work_per_wake(void **state)
 {
     (void)state;
@@ -603,14 +604,14 @@ static void test_work_per_wake(void **state)
             uv_run(&f.loop, UV_RUN_NOWAIT);
             /* The first datagram of all is held until the second proves it. */
             assert_in_range(f.puts - before, WORK,
-                            path == RECEIVE_GRO ? WORK + TRAIN_MAX - 1 : WORK);
+                            path == RECEIVE_GRO ? WORK + BATCH_MAX - 1 : WORK);
             before = f.puts;
         }
         close_fixture(&f);
     }
 }
 
-/* What the kernel has at the stop is read while there is room, a train to the last datagram of it.
+/* What the kernel has at the stop is read while there is room, a batch to the last datagram of it.
  */
 static void test_stop_reads_what_is_there(void **state)
 {
@@ -627,9 +628,9 @@ static void test_stop_reads_what_is_there(void **state)
     }
 }
 
-/* A train that the socket dropped: the gap behind it is the socket's, as long as the numbers say.
+/* A batch that the socket dropped: the gap behind it is the socket's, as long as the numbers say.
  */
-static void test_dropped_trains(void **state)
+static void test_dropped_batches(void **state)
 {
     (void)state;
     struct fixture f;
@@ -656,8 +657,8 @@ static void test_dropped_trains(void **state)
         uv_run(&f.loop, UV_RUN_NOWAIT);
     ledger_of(&f, &ledger);
     assert_true(ledger.kernel_drops > 0);
-    assert_int_equal((sent - ledger.datagrams) % TRAIN_MAX, 0);
-    assert_int_equal(ledger.kernel_drops, (sent - ledger.datagrams) / TRAIN_MAX);
+    assert_int_equal((sent - ledger.datagrams) % BATCH_MAX, 0);
+    assert_int_equal(ledger.kernel_drops, (sent - ledger.datagrams) / BATCH_MAX);
     assert_int_equal(f.drops, sent - ledger.datagrams); /* in packets: what the gap is */
     close_fixture(&f);
 }
@@ -666,13 +667,13 @@ static void test_dropped_trains(void **state)
 
 /*
  * A trial changes the path five times while the queue is full: not one datagram is lost, put twice
- * or cut wrong, though trains that were queued before UDP_GRO went off come without their piece
+ * or cut wrong, though batches that were queued before UDP_GRO went off come without their segment
  * size.
  */
 static void test_a_trial_loses_nothing(void **state)
 {
     (void)state;
-    for (int trains = 0; trains < 2; trains++) {
+    for (int batches = 0; batches < 2; batches++) {
         struct fixture f;
         open_fixture(&f, "rtp", RECEIVE_AUTO, 100, NULL);
         struct source_ledger ledger = {0};
@@ -680,7 +681,7 @@ static void test_a_trial_loses_nothing(void **state)
         bool queued_across = false;
         while (ledger.receive.trials == 0 && sent + 1200 < PACKETS_MAX) {
             enum receive_path before = ledger.receive.path;
-            send_run(&f, sent, 1200, trains);
+            send_run(&f, sent, 1200, batches);
             sent += 1200;
             while (ledger.datagrams + 300 < sent) { /* never empty */
                 uv_run(&f.loop, UV_RUN_NOWAIT);
@@ -713,12 +714,12 @@ int main(void)
         cmocka_unit_test(test_a_wish_is_not_measured),
         cmocka_unit_test(test_same_frames_on_every_path),
         cmocka_unit_test(test_payloads_are_received_in_place),
-        cmocka_unit_test(test_a_wrong_guess_leaves_the_slot_empty),
-        cmocka_unit_test(test_one_stamp_covers_a_train),
-        cmocka_unit_test(test_headerless_takes_no_trains),
+        cmocka_unit_test(test_a_misprediction_leaves_the_slot_empty),
+        cmocka_unit_test(test_one_stamp_covers_a_batch),
+        cmocka_unit_test(test_headerless_takes_no_batches),
         cmocka_unit_test(test_work_per_wake),
         cmocka_unit_test(test_stop_reads_what_is_there),
-        cmocka_unit_test(test_dropped_trains),
+        cmocka_unit_test(test_dropped_batches),
         cmocka_unit_test(test_a_trial_loses_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,16 +1,5 @@
-/* Receive path: see receive_path.h. Loop thread. */
-#include "io/net/receive_path.h"
-
-const char *receive_path_name(enum receive_path path)
-{
-    static const char *const names[RECEIVE_PATHS + 1] = {
-#define X(name, text) [RECEIVE_##name] = text,
-        RECEIVE_PATH_TABLE(X)
-#undef X
-            [RECEIVE_AUTO] = "auto",
-    };
-    return (unsigned)path <= RECEIVE_PATHS ? names[(unsigned)path] : "?";
-}
+/* Receive trial: see receive_trial.h. Loop thread. */
+#include "io/net/receive_trial.h"
 
 static void begin_turn(struct receive_trial *trial, uint32_t turn)
 {
@@ -20,16 +9,16 @@ static void begin_turn(struct receive_trial *trial, uint32_t turn)
     trial->cpu_ns = 0;
 }
 
-void receive_trial_reset(struct receive_trial *trial, enum receive_path wish)
+void receive_trial_reset(struct receive_trial *trial, enum receive_path requested)
 {
     *trial = (struct receive_trial){
         .next_ns = INT64_MAX,
-        .rest_ns = RECEIVE_PATH_REST_NS,
-        .path = wish,
-        .home = wish,
+        .pause_ns = RECEIVE_PATH_PAUSE_NS,
+        .path = requested,
+        .chosen = requested,
     };
-    if (wish == RECEIVE_AUTO) {
-        trial->home = RECEIVE_RECVMMSG;
+    if (requested == RECEIVE_AUTO) {
+        trial->chosen = RECEIVE_RECVMMSG;
         trial->measuring = true;
         begin_turn(trial, 0);
     }
@@ -56,20 +45,20 @@ static void decide(struct receive_trial *trial, int64_t now_ns)
 {
     for (int path = 0; path < RECEIVE_PATHS; path++)
         trial->cost_ns[path] = median(trial->turns_ns[path]);
-    const enum receive_path other = trial->home == RECEIVE_GRO ? RECEIVE_RECVMMSG : RECEIVE_GRO;
+    const enum receive_path other = trial->chosen == RECEIVE_GRO ? RECEIVE_RECVMMSG : RECEIVE_GRO;
     const bool better =
-        trial->cost_ns[other] < (1 - RECEIVE_PATH_MARGIN) * trial->cost_ns[trial->home];
+        trial->cost_ns[other] < (1 - RECEIVE_PATH_MARGIN) * trial->cost_ns[trial->chosen];
     if (better)
-        trial->home = other;
-    const int64_t longer_ns = 2 * trial->rest_ns;
+        trial->chosen = other;
+    const int64_t longer_ns = 2 * trial->pause_ns;
     if (better || trial->trials == 0)
-        trial->rest_ns = RECEIVE_PATH_REST_NS;
+        trial->pause_ns = RECEIVE_PATH_PAUSE_NS;
     else
-        trial->rest_ns =
-            longer_ns < RECEIVE_PATH_REST_MAX_NS ? longer_ns : RECEIVE_PATH_REST_MAX_NS;
-    trial->path = trial->home;
+        trial->pause_ns =
+            longer_ns < RECEIVE_PATH_PAUSE_MAX_NS ? longer_ns : RECEIVE_PATH_PAUSE_MAX_NS;
+    trial->path = trial->chosen;
     trial->measuring = false;
-    trial->next_ns = now_ns + trial->rest_ns;
+    trial->next_ns = now_ns + trial->pause_ns;
     trial->trials++;
 }
 
@@ -86,7 +75,7 @@ bool receive_trial_note(struct receive_trial *trial, int64_t now_ns, uint32_t da
     if (!settled)
         return false;
     trial->datagrams += datagrams;
-    /* The wake-up in which the turn becomes warm is not measured: it did not know yet. */
+    /* The wake-up that ends the warm-up is not measured: it began before that was known. */
     if (trial->datagrams - datagrams >= RECEIVE_PATH_WARM_DATAGRAMS) {
         trial->measured += datagrams;
         trial->cpu_ns += cpu_ns;
