@@ -20,6 +20,7 @@
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
+#include "io/net/receive_trial.h"
 #include "io/net/socket.h"
 #include "io/sources.h"
 
