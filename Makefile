@@ -32,7 +32,7 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
 # with when it is there (apt install gnuradio).
 PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib jconvolver jackd2
 
-LIBS      := OpenCL libuv inih sndfile jansson nettle cairo libsystemd liblo samplerate portaudio-2.0 jack
+LIBS      := OpenCL libuv inih sndfile jansson nettle libsystemd liblo samplerate portaudio-2.0 jack
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
              -I. -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
 CFLAGS    := -std=c17 -O2 -g -fno-omit-frame-pointer -fno-math-errno -pthread \
@@ -63,6 +63,9 @@ TOOL_SRC   := $(wildcard clients/tools/convolv-*.c)
 TOOL_COMMON_SRC := $(filter-out $(TOOL_SRC),$(wildcard clients/tools/*.c))
 TOOL_COMMON_OBJ := $(TOOL_COMMON_SRC:%.c=$(BUILD)/%.o)
 TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
+# convolv-design alone needs cairo.
+DESIGN_SRC := $(filter-out clients/design/convolv-design.c,$(wildcard clients/design/*.c))
+DESIGN_OBJ := $(DESIGN_SRC:%.c=$(BUILD)/%.o)
 # tests/unit mirrors daemon/; the programs lie in one folder, so no two tests may have one name.
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
@@ -92,6 +95,7 @@ FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
+              $(DESIGN_SRC) clients/design/convolv-design.c \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
@@ -99,7 +103,7 @@ ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h 
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
-all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS)
+all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS) $(BUILD)/convolv-design
 
 help:
 	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
@@ -168,6 +172,12 @@ $(BUILD)/libconvolv.a: $(CLIENT_OBJ)
 $(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
+CAIRO_CFLAGS = $(eval CAIRO_CFLAGS := $(shell pkg-config --cflags cairo))$(CAIRO_CFLAGS)
+CAIRO_LIBS   = $(eval CAIRO_LIBS := $(shell pkg-config --libs cairo))$(CAIRO_LIBS)
+$(BUILD)/clients/design/%.o $(BUILD)/tests/unit/clients/test_filter_plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
+$(BUILD)/convolv-design: $(BUILD)/clients/design/convolv-design.o $(DESIGN_OBJ) $(BUILD)/clients/tools/options.o $(LIBDAEMON)
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(CAIRO_LIBS) -o $@
+
 # ---- packages ---------------------------------------------------------------------------
 
 # Installs with apt what is missing; lists are refreshed only when there are none or the
@@ -202,6 +212,8 @@ $(UNIT): $(BUILD)/libunit.a $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(PKG_LIBS) -lfftw3 -lcmocka -o $@
 
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
+$(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
+$(BUILD)/tests/test_filter_plot: PKG_LIBS += $(CAIRO_LIBS)
 
 $(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
 	@mkdir -p $(@D)
@@ -347,7 +359,7 @@ tidy: deps
 tidy-files: $(TIDY)
 build/tidy/%.ok: %.c .clang-tidy $(ALL_HEADERS)
 	@mkdir -p $(@D)
-	$(Q)clang-tidy --quiet $< -- $(CPPFLAGS) $(PKG_CFLAGS) $(FFTW_CFLAGS) -std=c17 2>$@.log || { cat $@.log >&2; exit 1; }
+	$(Q)clang-tidy --quiet $< -- $(CPPFLAGS) $(PKG_CFLAGS) $(CAIRO_CFLAGS) $(FFTW_CFLAGS) -std=c17 2>$@.log || { cat $@.log >&2; exit 1; }
 	@touch $@
 
 # missingIncludeSystem: headers of the system are not its business. normalCheckLevelMaxBranches
@@ -357,7 +369,8 @@ build/tidy/cppcheck.ok: $(ALL_SRC) $(ALL_HEADERS) Makefile
 	$(Q)cppcheck --quiet -j $(JOBS) --std=c11 --error-exitcode=1 --inline-suppr \
 	    --enable=warning,performance,portability --suppress=missingIncludeSystem \
 	    --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -DCONVOLVD_VERSION='"$(VERSION)"' \
-	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC)
+	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
+	    $(DESIGN_SRC) clients/design/convolv-design.c
 	@touch $@
 
 # Every C and OpenCL source; `make format-check` fails where `make format` would change a line.
@@ -392,7 +405,7 @@ install: all $(MAN)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
 	    $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
-	install $(BUILD)/convolvd $(TOOLS) $(DESTDIR)$(PREFIX)/bin
+	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolv-design $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/libconvolv.a $(DESTDIR)$(PREFIX)/lib
 	install -m 644 clients/lib/convolv.h $(DESTDIR)$(PREFIX)/include
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc

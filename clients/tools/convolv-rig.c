@@ -38,7 +38,7 @@ enum {
 
 /* Everything the options fill. */
 static struct arguments {
-    struct option_list to;
+    struct tool_list to;
     uint64_t rigs, port_step;
     const char *framing, *format, *justify, *interface, *sequence_order;
     uint64_t bits, channels, payload_type, ssrc, packet, packet_min, mtu, ttl;
@@ -57,7 +57,7 @@ static struct arguments {
     double pause;
     double loss, duplicate, reorder, wrong_ssrc, garbage;
     uint64_t loss_burst, reorder_depth, clean;
-    struct option_list restart, skip, forge;
+    struct tool_list restart, skip, forge;
     const char *credit;
     uint64_t in_flight;
     const char *ledger, *write;
@@ -98,11 +98,11 @@ static struct arguments {
 
 #define FLAG(field, sentence)                                                                      \
     {                                                                                              \
-#field, OPTION_FLAG, 0, NULL, &arguments.field, 0, 0, NULL, sentence                       \
+#field, TOOL_FLAG, 0, NULL, &arguments.field, 0, 0, NULL, sentence                         \
     }
 #define ROW(name, kind, dimension, metavar, field, min, max, fallback, sentence)                   \
     {                                                                                              \
-        name, OPTION_##kind, DIMENSION_##dimension, metavar, &arguments.field, min, max, fallback, \
+        name, TOOL_##kind, DIMENSION_##dimension, metavar, &arguments.field, min, max, fallback,   \
             sentence                                                                               \
     }
 #define TEXT(name, metavar, field, fallback, sentence)                                             \
@@ -115,11 +115,11 @@ static struct arguments {
     ROW(name, QUANTITY, dimension, metavar, field, min, max, fallback, sentence)
 #define GROUP(sentence)                                                                            \
     {                                                                                              \
-        NULL, OPTION_GROUP, 0, NULL, NULL, 0, 0, NULL, sentence                                    \
+        NULL, TOOL_GROUP, 0, NULL, NULL, 0, 0, NULL, sentence                                      \
     }
 
 /* clang-format off */
-static const struct option_row rows[] = {
+static const struct tool_option rows[] = {
     GROUP("Where to"),
     LIST("to", "HOST:PORT", to, "destination; given several times: one rig each"),
     COUNT("rigs", "N", rigs, 1, RIGS_MAX, "1", "rigs, on ports PORT, PORT + step, …, with SSRCs one apart"),
@@ -213,7 +213,7 @@ static void on_signal(int number)
 /* ---- options into rigs ------------------------------------------------------------------- */
 
 /* "FRAME" or "FRAME:FRAMES". */
-static int read_places(const struct option_list *list, const char *name, bool length,
+static int read_places(const struct tool_list *list, const char *name, bool length,
                        struct rig_place *places, unsigned *count, struct problem *problem)
 {
     for (unsigned i = 0; i < list->count; i++) {
@@ -563,12 +563,12 @@ int main(int argc, char **argv)
     struct problem problem = {0};
     bool help, version;
     const size_t row_count = sizeof rows / sizeof *rows;
-    if (options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
+    if (tool_options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
         fprintf(stderr, "convolv-rig: %s\n", problem.text);
         return EXIT_USAGE;
     }
     if (help) {
-        options_print_help(rows, row_count, usage);
+        tool_options_print_help(rows, row_count, usage);
         return 0;
     }
     if (version) {

@@ -49,10 +49,10 @@ static struct arguments {
 
 /* clang-format off */
 #define ROW(name, kind, dimension, metavar, field, min, max, fallback, sentence)                   \
-    {name, OPTION_##kind, DIMENSION_##dimension, metavar, &arguments.field, min, max, fallback, sentence}
-#define GROUP(sentence) {NULL, OPTION_GROUP, 0, NULL, NULL, 0, 0, NULL, sentence}
+    {name, TOOL_##kind, DIMENSION_##dimension, metavar, &arguments.field, min, max, fallback, sentence}
+#define GROUP(sentence) {NULL, TOOL_GROUP, 0, NULL, NULL, 0, 0, NULL, sentence}
 
-static const struct option_row rows[] = {
+static const struct tool_option rows[] = {
     GROUP("Where from"),
     ROW("listen", TEXT, NUMBER, "HOST:PORT", listen, 0, 0, NULL, "address, or multicast group, that the results go to"),
     ROW("sdp", TEXT, NUMBER, "PATH", sdp, 0, 0, NULL, "take address, format, channels and rate from the daemon's SDP file"),
@@ -372,12 +372,12 @@ int main(int argc, char **argv)
     struct problem problem = {0};
     bool help, version;
     const size_t row_count = sizeof rows / sizeof *rows;
-    if (options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
+    if (tool_options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
         fprintf(stderr, "convolv-tap: %s\n", problem.text);
         return EXIT_USAGE;
     }
     if (help) {
-        options_print_help(rows, row_count, usage);
+        tool_options_print_help(rows, row_count, usage);
         return 0;
     }
     if (version) {

@@ -8,7 +8,7 @@
 
 enum { SENTENCE_COLUMN = 32 };
 
-static int read_count(const struct option_row *row, const char *text, struct problem *problem)
+static int read_count(const struct tool_option *row, const char *text, struct problem *problem)
 {
     char *end;
     errno = 0;
@@ -22,7 +22,7 @@ static int read_count(const struct option_row *row, const char *text, struct pro
     return 0;
 }
 
-static int read_quantity(const struct option_row *row, const char *text, struct problem *problem)
+static int read_quantity(const struct tool_option *row, const char *text, struct problem *problem)
 {
     struct quantity quantity;
     int status = quantity_parse(text, row->dimension, &quantity, problem);
@@ -40,31 +40,31 @@ static int read_quantity(const struct option_row *row, const char *text, struct 
     return 0;
 }
 
-static int read_value(const struct option_row *row, const char *text, struct problem *problem)
+static int read_value(const struct tool_option *row, const char *text, struct problem *problem)
 {
     switch (row->kind) {
-    case OPTION_TEXT:
+    case TOOL_TEXT:
         *(const char **)row->value = text;
         return 0;
-    case OPTION_LIST: {
-        struct option_list *list = row->value;
-        if (list->count == OPTION_LIST_MAX)
+    case TOOL_LIST: {
+        struct tool_list *list = row->value;
+        if (list->count == TOOL_LIST_MAX)
             return problem_set(problem, ERROR_LIMIT, "--%s: at most %d of them", row->name,
-                               OPTION_LIST_MAX);
+                               TOOL_LIST_MAX);
         list->items[list->count++] = text;
         return 0;
     }
-    case OPTION_COUNT:
+    case TOOL_COUNT:
         return read_count(row, text, problem);
-    case OPTION_QUANTITY:
+    case TOOL_QUANTITY:
         return read_quantity(row, text, problem);
     default:
         return problem_set(problem, ERROR_ARGUMENT, "--%s takes no value", row->name);
     }
 }
 
-static const struct option_row *find_row(const struct option_row *rows, size_t count,
-                                         const char *name, size_t bytes)
+static const struct tool_option *find_row(const struct tool_option *rows, size_t count,
+                                          const char *name, size_t bytes)
 {
     for (size_t i = 0; i < count; i++)
         if (rows[i].name != NULL && strlen(rows[i].name) == bytes &&
@@ -73,8 +73,8 @@ static const struct option_row *find_row(const struct option_row *rows, size_t c
     return NULL;
 }
 
-int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, bool *help,
-                  bool *version, struct problem *problem)
+int tool_options_parse(const struct tool_option *rows, size_t count, int argc, char **argv,
+                       bool *help, bool *version, struct problem *problem)
 {
     *help = *version = false;
     for (int i = 1; i < argc; i++) {
@@ -91,18 +91,18 @@ int options_parse(const struct option_row *rows, size_t count, int argc, char **
             return problem_set(problem, ERROR_ARGUMENT, "'%s' is no option: see --help", argument);
         const char *name = argument + 2, *equals = strchr(name, '=');
         size_t bytes = equals != NULL ? (size_t)(equals - name) : strlen(name);
-        const struct option_row *row = find_row(rows, count, name, bytes);
+        const struct tool_option *row = find_row(rows, count, name, bytes);
         if (row == NULL)
             return problem_set(problem, ERROR_ARGUMENT, "there is no option --%.*s: see --help",
                                (int)bytes, name);
-        if (row->kind == OPTION_FLAG && equals == NULL) {
+        if (row->kind == TOOL_FLAG && equals == NULL) {
             *(bool *)row->value = true;
             continue;
         }
-        if (row->kind != OPTION_FLAG && equals == NULL && i + 1 == argc)
+        if (row->kind != TOOL_FLAG && equals == NULL && i + 1 == argc)
             return problem_set(problem, ERROR_ARGUMENT, "--%s needs a value: --%s %s", row->name,
                                row->name, row->metavar);
-        const char *text = equals != NULL ? equals + 1 : row->kind == OPTION_FLAG ? "" : argv[++i];
+        const char *text = equals != NULL ? equals + 1 : row->kind == TOOL_FLAG ? "" : argv[++i];
         int status = read_value(row, text, problem);
         if (status != 0)
             return status;
@@ -110,12 +110,12 @@ int options_parse(const struct option_row *rows, size_t count, int argc, char **
     return 0;
 }
 
-void options_print_help(const struct option_row *rows, size_t count, const char *usage)
+void tool_options_print_help(const struct tool_option *rows, size_t count, const char *usage)
 {
     fputs(usage, stdout);
     for (size_t i = 0; i < count; i++) {
-        const struct option_row *row = &rows[i];
-        if (row->kind == OPTION_GROUP) {
+        const struct tool_option *row = &rows[i];
+        if (row->kind == TOOL_GROUP) {
             printf("\n%s:\n", row->sentence);
             continue;
         }

@@ -15,25 +15,25 @@
 #include "core/error.h"
 #include "core/quantity.h"
 
-enum { OPTION_LIST_MAX = 64 };
+enum { TOOL_LIST_MAX = 64 };
 
-struct option_list {
-    const char *items[OPTION_LIST_MAX];
+struct tool_list {
+    const char *items[TOOL_LIST_MAX];
     unsigned count;
 };
 
-enum option_kind {
-    OPTION_GROUP,    /* a heading of --help: only `sentence` */
-    OPTION_FLAG,     /* bool */
-    OPTION_TEXT,     /* const char * */
-    OPTION_LIST,     /* struct option_list: may be given several times */
-    OPTION_COUNT,    /* uint64_t, decimal or 0x… */
-    OPTION_QUANTITY, /* double, in the base unit of `dimension` */
+enum tool_option_kind {
+    TOOL_GROUP,    /* a heading of --help: only `sentence` */
+    TOOL_FLAG,     /* bool */
+    TOOL_TEXT,     /* const char * */
+    TOOL_LIST,     /* struct tool_list: may be given several times */
+    TOOL_COUNT,    /* uint64_t, decimal or 0x… */
+    TOOL_QUANTITY, /* double, in the base unit of `dimension` */
 };
 
-struct option_row {
+struct tool_option {
     const char *name; /* without the dashes */
-    enum option_kind kind;
+    enum tool_option_kind kind;
     enum dimension dimension; /* QUANTITY */
     const char *metavar;      /* for --help; NULL with FLAG */
     void *value;
@@ -44,10 +44,10 @@ struct option_row {
 
 /* Reads the arguments into the rows' values. Returns 0, or ERROR_ARGUMENT with a sentence. *help is
  * set by --help or -h, *version by --version; parsing goes on. */
-int options_parse(const struct option_row *rows, size_t count, int argc, char **argv, bool *help,
-                  bool *version, struct problem *problem);
+int tool_options_parse(const struct tool_option *rows, size_t count, int argc, char **argv,
+                       bool *help, bool *version, struct problem *problem);
 
 /* Prints `usage`, then the table. */
-void options_print_help(const struct option_row *rows, size_t count, const char *usage);
+void tool_options_print_help(const struct tool_option *rows, size_t count, const char *usage);
 
 #endif

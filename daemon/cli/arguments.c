@@ -34,7 +34,7 @@ static const struct argument_row table[] = {
     {"--design", NULL, "NAME", false, AT(design_name), NONE, COMMAND_DESIGN, "--design NAME",
      "Print the filter of that name: taps, response, delay, ripple, attenuation, noise floor."},
     {"--out", NULL, "FILE", false, AT(out_path), NONE, NO_COMMAND, "--out FILE",
-     "With --design: write the taps (.txt, .npy) or a plot (.png, .svg) to this file."},
+     "With --design: write the taps to this file (.txt, .npy); convolv-design draws plots."},
     {"--list-devices", NULL, NULL, false, NONE, NONE, COMMAND_LIST_DEVICES, "--list-devices",
      "List the OpenCL devices; `device` in [device] takes their number or a part of their name. Then the sound devices with their host API, channels, rates and latencies; `card` of a stream or sink takes their name or a pattern."},
     {"--list-variants", NULL, NULL, false, NONE, NONE, COMMAND_LIST_VARIANTS, "--list-variants",

@@ -1,5 +1,6 @@
 /*
- * The report of --design: see design_report.h. Text only; the picture is design_plot.c.
+ * What convolvd --design prints and writes: see design.h. Text and taps only; convolv-design
+ * (clients/design) draws.
  */
 #include "report/design.h"
 
@@ -11,52 +12,13 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "report/design_plot.h"
 #include "report/fk.h"
+#include "report/units.h"
 #include "pipeline/stream_filters.h"
 
-enum { TABLE_STEPS = 32, POINTS_MAX = 80, TAPS_SHOWN = 8, NUMBER_TEXT = 48 };
+enum { TABLE_STEPS = 32, POINTS_MAX = 80, TAPS_SHOWN = 8 };
 
-/* ---- numbers for people ------------------------------------------------------------------ */
-
-/* "95 kHz", "254 us": six digits and the prefix that suits. */
-static const char *si(double value, const char *unit, char text[NUMBER_TEXT])
-{
-    static const struct {
-        double factor;
-        const char *prefix;
-    } prefixes[] = {{1e9, "G"},  {1e6, "M"},  {1e3, "k"}, {1, ""},
-                    {1e-3, "m"}, {1e-6, "u"}, {1e-9, "n"}};
-    size_t last = sizeof prefixes / sizeof prefixes[0] - 1, i = 0;
-    if (value == 0 || !isfinite(value))
-        i = 3;
-    else
-        while (i < last && fabs(value) < prefixes[i].factor * (1 - 1e-12))
-            i++;
-    snprintf(text, NUMBER_TEXT, "%.6g %s%s", value / prefixes[i].factor, prefixes[i].prefix, unit);
-    return text;
-}
-
-/* "60.1 dB"; what lies beyond double's reach is not a number anybody measures. */
-static const char *db(double value, char text[NUMBER_TEXT])
-{
-    if (isnan(value))
-        snprintf(text, NUMBER_TEXT, "none");
-    else if (fabs(value) > 250)
-        snprintf(text, NUMBER_TEXT, value > 0 ? "over 250 dB" : "under -250 dB");
-    else if (fabs(value) < 1e-6)
-        snprintf(text, NUMBER_TEXT, "0 dB");
-    else if (fabs(value) < 1)
-        snprintf(text, NUMBER_TEXT, "%.3g dB", value);
-    else
-        snprintf(text, NUMBER_TEXT, "%.2f dB", value);
-    return text;
-}
-
-static double decibel(double ratio)
-{
-    return 20 * log10(ratio);
-}
+/* ---- the parts of the report ------------------------------------------------------------- */
 
 __attribute__((format(printf, 3, 4))) static void row(FILE *out, const char *label,
                                                       const char *format, ...)
@@ -68,9 +30,6 @@ __attribute__((format(printf, 3, 4))) static void row(FILE *out, const char *lab
     fputc('\n', out);
     va_end(arguments);
 }
-
-/* ---- the parts of the report
- * ---------------------------------------------------------------------- */
 
 static const char *delay_reason(enum delay_source source)
 {
@@ -90,60 +49,60 @@ static const char *delay_reason(enum delay_source source)
 static void print_head(FILE *out, const struct design_subject *s, const struct taps *taps,
                        uint32_t set, uint32_t sets)
 {
-    char rate[NUMBER_TEXT], time[NUMBER_TEXT];
+    char rate[UNITS_TEXT], time[UNITS_TEXT];
     const struct filter_spec *spec = s->spec;
     row(out, "filter", "%s: %s%s%s", s->filter_name, filter_type_name((int)spec->type),
         filter_type_is_design(spec->type) ? ", " : "",
         filter_type_is_design(spec->type) ? design_method_name((int)spec->design.method) : "");
     row(out, "stream", "%s, %s", s->stream_name != NULL ? s->stream_name : "none uses it",
-        si(s->rate_hz, "Hz", rate));
+        units_si(s->rate_hz, "Hz", rate));
     if (spec->path != NULL)
         row(out, "file", "%s", spec->path);
     if (sets > 1)
         row(out, "set", "%u of %u (one per channel)", set + 1, sets);
     row(out, "taps", "%u, %s, %s", taps->count, taps->im != NULL ? "complex" : "real",
-        si(taps->count / s->rate_hz, "s", time));
+        units_si(taps->count / s->rate_hz, "s", time));
     row(out, "sha256", "%s", taps->hash);
     row(out, "delay", "%g frames, %s (%s)", taps->delay_frames,
-        si(taps->delay_frames / s->rate_hz, "s", time), delay_reason(taps->delay_source));
+        units_si(taps->delay_frames / s->rate_hz, "s", time), delay_reason(taps->delay_source));
 }
 
 static void print_bands(FILE *out, const char *label, const double from_hz[2],
                         const double until_hz[2], const char *quality, double value_db)
 {
-    char text[4 * NUMBER_TEXT + 32] = "", from[NUMBER_TEXT], until[NUMBER_TEXT];
+    char text[4 * UNITS_TEXT + 32] = "", from[UNITS_TEXT], until[UNITS_TEXT];
     size_t used = 0;
     for (int i = 0; i < 2; i++) {
         if (!(from_hz[i] < until_hz[i]))
             continue;
         used +=
             (size_t)snprintf(text + used, sizeof text - used, "%s%s to %s", used > 0 ? " and " : "",
-                             si(from_hz[i], "Hz", from), si(until_hz[i], "Hz", until));
+                             units_si(from_hz[i], "Hz", from), units_si(until_hz[i], "Hz", until));
     }
     if (used > 0)
-        row(out, label, "%s: %s %s", text, quality, db(value_db, from));
+        row(out, label, "%s: %s %s", text, quality, units_db(value_db, from));
 }
 
 static void print_edge(FILE *out, const char *label, double found_hz, double asked_hz,
                        double asked_db)
 {
-    char found[NUMBER_TEXT], asked[NUMBER_TEXT], at[NUMBER_TEXT];
+    char found[UNITS_TEXT], asked[UNITS_TEXT], at[UNITS_TEXT];
     if (!isnan(asked_hz))
         row(out, label, "%s at -6.02 dB (asked %s: %s there)",
-            isnan(found_hz) ? "none" : si(found_hz, "Hz", found), si(asked_hz, "Hz", asked),
-            db(asked_db, at));
+            isnan(found_hz) ? "none" : units_si(found_hz, "Hz", found),
+            units_si(asked_hz, "Hz", asked), units_db(asked_db, at));
     else if (!isnan(found_hz))
-        row(out, label, "%s at -6.02 dB", si(found_hz, "Hz", found));
+        row(out, label, "%s at -6.02 dB", units_si(found_hz, "Hz", found));
 }
 
 static void print_response(FILE *out, const struct response *r)
 {
-    char hz[NUMBER_TEXT], level[NUMBER_TEXT];
+    char hz[UNITS_TEXT], level[UNITS_TEXT];
     const struct response_bands *bands = &r->bands;
     row(out, "gain", "%.9g (%s) at %s, the 0 dB of all that follows", r->reference_gain,
-        db(decibel(r->reference_gain), level), si(r->reference_hz, "Hz", hz));
-    row(out, "peak gain", "%.9g (%s) at %s", r->peak_gain, db(decibel(r->peak_gain), level),
-        si(r->peak_hz, "Hz", hz));
+        units_db(units_decibel(r->reference_gain), level), units_si(r->reference_hz, "Hz", hz));
+    row(out, "peak gain", "%.9g (%s) at %s", r->peak_gain,
+        units_db(units_decibel(r->peak_gain), level), units_si(r->peak_hz, "Hz", hz));
     print_edge(out, "lower edge", r->edge_low_hz, bands->edge_hz[0], r->edge_db[0]);
     print_edge(out, "upper edge", r->edge_high_hz, bands->edge_hz[1], r->edge_db[1]);
     print_bands(out, "pass-band", bands->pass_from_hz, bands->pass_until_hz, "ripple",
@@ -151,9 +110,9 @@ static void print_response(FILE *out, const struct response *r)
     print_bands(out, "stop-band", bands->stop_from_hz, bands->stop_until_hz, "attenuation",
                 r->attenuation_db);
     if (!isnan(r->image_db))
-        row(out, "image rejection", "%s", db(r->image_db, level));
+        row(out, "image rejection", "%s", units_db(r->image_db, level));
     row(out, "noise gain", "%.6g (%s): RMS out for white noise of RMS 1 in", r->noise_gain,
-        db(decibel(r->noise_gain), level));
+        units_db(units_decibel(r->noise_gain), level));
 }
 
 /* Quantisation noise of the stream's format, LSB / sqrt(12), through the filter; once per distinct
@@ -188,22 +147,21 @@ static void print_noise_floor(FILE *out, const struct design_subject *s, double 
 
 static void print_matched(FILE *out, const struct matched_measure *m, double rate_hz)
 {
-    char time[NUMBER_TEXT], level[NUMBER_TEXT];
+    char time[UNITS_TEXT], level[UNITS_TEXT];
     if (isnan(m->mainlobe_frames))
         return;
     row(out, "mainlobe", "%.4g frames, %s wide at -6 dB", m->mainlobe_frames,
-        si(m->mainlobe_frames / rate_hz, "s", time));
+        units_si(m->mainlobe_frames / rate_hz, "s", time));
     if (isnan(m->sidelobe_db))
         row(out, "sidelobe", "none");
     else
-        row(out, "sidelobe", "%s under the peak", db(m->sidelobe_db, level));
+        row(out, "sidelobe", "%s under the peak", units_db(m->sidelobe_db, level));
     if (!isnan(m->pair_sidelobe_db))
         row(out, "  a and b added", "%s under the peak, beyond one chip",
-            db(m->pair_sidelobe_db, level));
+            units_db(m->pair_sidelobe_db, level));
 }
 
-/* ---- the table of the response
- * ----------------------------------------------------------------------- */
+/* ---- the table of the response ----------------------------------------------------------- */
 
 struct point {
     double hz;
@@ -262,10 +220,10 @@ static void print_table(FILE *out, const struct taps *taps, const struct respons
     int count = collect_points(r, taps->im != NULL, points);
     fprintf(out, "#\n# %16s %14s %12s\n", "frequency", "gain", "level");
     for (int i = 0; i < count; i++) {
-        char hz[NUMBER_TEXT], level[NUMBER_TEXT];
+        char hz[UNITS_TEXT], level[UNITS_TEXT];
         double gain = response_at(taps, points[i].hz, r->rate_hz);
-        fprintf(out, "# %16s %14.6g %12s  %s\n", si(points[i].hz, "Hz", hz), gain,
-                db(decibel(gain / r->reference_gain), level),
+        fprintf(out, "# %16s %14.6g %12s  %s\n", units_si(points[i].hz, "Hz", hz), gain,
+                units_db(units_decibel(gain / r->reference_gain), level),
                 points[i].note != NULL ? points[i].note : "");
     }
 }
@@ -293,54 +251,41 @@ static void print_taps(FILE *out, struct taps *const *sets, uint32_t count, uint
     }
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------- */
+/* ---- the taps as a file ------------------------------------------------------------------ */
 
-enum out_kind { OUT_NONE, OUT_TAPS, OUT_PLOT, OUT_UNKNOWN };
-
-static enum out_kind out_kind(const char *path)
+static bool ends_in(const char *path, const char *suffix)
 {
-    static const struct {
-        const char *suffix;
-        enum out_kind kind;
-    } kinds[] = {{".txt", OUT_TAPS}, {".npy", OUT_TAPS}, {".png", OUT_PLOT}, {".svg", OUT_PLOT}};
-    if (path == NULL)
-        return OUT_NONE;
-    size_t length = strlen(path);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (length > 4 && strcasecmp(path + length - 4, kinds[i].suffix) == 0)
-            return kinds[i].kind;
-    return OUT_UNKNOWN;
+    const size_t length = strlen(path), bytes = strlen(suffix);
+    return length > bytes && strcasecmp(path + length - bytes, suffix) == 0;
 }
 
-static int write_plot(const struct design_subject *s, const struct taps *taps,
-                      const struct response *response, const char *path, struct problem *problem)
+/* The name of the file says what it holds. */
+static int check_path(const char *path, const char *filter_name, struct problem *problem)
 {
-    char title[160], subtitle[240], rate[NUMBER_TEXT], delay[NUMBER_TEXT], level[NUMBER_TEXT];
-    snprintf(title, sizeof title, "%s: %s, %u taps at %s", s->filter_name,
-             filter_type_name((int)s->spec->type), taps->count, si(s->rate_hz, "Hz", rate));
-    int used = snprintf(subtitle, sizeof subtitle, "delay %g frames (%s), noise gain %.4g",
-                        taps->delay_frames, si(taps->delay_frames / s->rate_hz, "s", delay),
-                        response->noise_gain);
-    if (!isnan(response->attenuation_db))
-        snprintf(subtitle + used, sizeof subtitle - (size_t)used, ", attenuation %s",
-                 db(response->attenuation_db, level));
-    struct design_picture picture = {title, subtitle, taps, response, s->rate_hz};
-    return design_plot(&picture, path, problem);
+    if (path == NULL || ends_in(path, ".txt") || ends_in(path, ".npy"))
+        return 0;
+    if (ends_in(path, ".png") || ends_in(path, ".svg"))
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--out %s: convolvd writes taps (.txt, .npy); for a plot write "
+                           "convolv-design --config FILE --filter %s --out %s",
+                           path, filter_name, path);
+    return problem_set(problem, ERROR_ARGUMENT,
+                       "--out %s: end the name in .txt or .npy to write the taps; convolv-design "
+                       "draws plots (.png, .svg)",
+                       path);
 }
 
 static int write_taps(const struct design_subject *s, struct taps *const *sets, uint32_t count,
                       const char *path, struct problem *problem)
 {
-    char comment[512], rate[NUMBER_TEXT];
+    char comment[512], rate[UNITS_TEXT];
     snprintf(comment, sizeof comment, "filter %s: %s, %u taps at %s\ndelay %g frames\nsha256 %s",
              s->filter_name, filter_type_name((int)s->spec->type), sets[0]->count,
-             si(s->rate_hz, "Hz", rate), sets[0]->delay_frames, sets[0]->hash);
+             units_si(s->rate_hz, "Hz", rate), sets[0]->delay_frames, sets[0]->hash);
     return taps_write(path, sets, count, comment, problem);
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------- */
+/* ---- the whole report -------------------------------------------------------------------- */
 
 static int report_set(FILE *out, const struct design_subject *s, const struct taps *taps,
                       uint32_t set, uint32_t sets, const struct filter_measure *measure)
@@ -359,7 +304,7 @@ static int report_set(FILE *out, const struct design_subject *s, const struct ta
 
 /* An array's filter: figures of plane waves instead of one response. */
 static int report_array(FILE *out, const struct design_subject *s, struct taps *const *sets,
-                        uint32_t count, const char *plot_path, struct problem *problem)
+                        uint32_t count, struct problem *problem)
 {
     const struct fk_spec *spec = &s->spec->fk;
     struct fk_measure *measure = malloc(sizeof *measure);
@@ -367,34 +312,17 @@ static int report_array(FILE *out, const struct design_subject *s, struct taps *
         return problem_set(problem, ERROR_MEMORY, "no memory for the report");
     int error = fk_measure(spec, s->rate_hz, sets, measure, problem);
     if (error == 0) {
-        char smear[NUMBER_TEXT];
+        char smear[UNITS_TEXT];
         print_head(out, s, sets[count / 2], 0, 1);
         row(out, "sets", "%u, one for each distance of two channels; %u edges", count,
             spec->channels * spec->channels);
         row(out, "smear", "%s along the frequency, by the window of each FIR",
-            si(measure->transition_hz, "Hz", smear));
+            units_si(measure->transition_hz, "Hz", smear));
         fk_report_figures(out, spec, s->rate_hz, measure, "# fan               ",
                           "#                   ");
         row(out, "noise gain", "%.6g at the middle channel", measure->noise_gain);
         print_noise_floor(out, s, measure->noise_gain);
         error = fk_report_table(out, spec, s->rate_hz, sets, problem);
-    }
-    if (error == 0 && plot_path != NULL) {
-        char title[160], subtitle[240], rate[NUMBER_TEXT], spacing[NUMBER_TEXT];
-        char middle[NUMBER_TEXT], ends[NUMBER_TEXT];
-        snprintf(title, sizeof title, "%s: fk, %u channels %s apart, %u taps at %s", s->filter_name,
-                 spec->channels, si(spec->spacing_m, "m", spacing), spec->taps,
-                 si(s->rate_hz, "Hz", rate));
-        snprintf(
-            subtitle, sizeof subtitle,
-            "plane waves at channel %u; rejection %s (channels %u to %u), %s (ends); resolution "
-            "%.4g /m",
-            spec->channels / 2 + 1, db(measure->middle_rejection_db, middle),
-            measure->middle_from + 1, measure->middle_until,
-            db(fmin(measure->rejection_db[0], measure->rejection_db[spec->channels - 1]), ends),
-            measure->resolution_per_m);
-        const struct fk_picture picture = {title, subtitle, spec, sets, s->rate_hz};
-        error = fk_plot(&picture, plot_path, problem);
     }
     free(measure);
     return error;
@@ -403,22 +331,18 @@ static int report_array(FILE *out, const struct design_subject *s, struct taps *
 int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
                   FILE *out, struct problem *problem)
 {
-    enum out_kind kind = out_kind(out_path);
-    if (kind == OUT_UNKNOWN)
-        return problem_set(problem, ERROR_ARGUMENT,
-                           "--out %s: what to write follows from the name; end it in .txt or .npy "
-                           "(taps), .png or .svg (plot)",
-                           out_path);
     struct taps **sets;
     uint32_t count;
     struct filter_measure measure, first;
-    int error = filter_make(subject->spec, subject->rate_hz, &sets, &count, &first, problem);
+    int error = check_path(out_path, subject->filter_name, problem);
+    if (error != 0)
+        return error;
+    error = filter_make(subject->spec, subject->rate_hz, &sets, &count, &first, problem);
     if (error != 0)
         return problem_prefix(problem, error, "filter %s", subject->filter_name);
     bool array = subject->spec->type == FILTER_FK;
     if (array)
-        error =
-            report_array(out, subject, sets, count, kind == OUT_PLOT ? out_path : NULL, problem);
+        error = report_array(out, subject, sets, count, problem);
     for (uint32_t i = 0; error == 0 && !array && i < count; i++) {
         if (i == 0)
             measure = first;
@@ -427,13 +351,11 @@ int design_report(const struct design_subject *subject, const char *out_path, ui
         if (error == 0)
             error = report_set(out, subject, sets[i], i, count, &measure);
     }
-    if (error == 0 && kind == OUT_TAPS)
+    if (error == 0 && out_path != NULL)
         error = write_taps(subject, sets, count, out_path, problem);
-    if (error == 0 && kind == OUT_PLOT && !array)
-        error = write_plot(subject, sets[0], &first.response, out_path, problem);
-    if (error == 0 && kind != OUT_NONE)
+    if (error == 0 && out_path != NULL)
         row(out, "written", "%s", out_path);
-    if (error == 0 && kind != OUT_TAPS)
+    if (error == 0 && out_path == NULL)
         print_taps(out, sets, count, taps_shown);
     taps_sets_free(sets, count);
     if (error == 0 && (fflush(out) != 0 || ferror(out)))
@@ -450,6 +372,7 @@ static bool stream_uses(const struct config_stream *stream, uint32_t filter)
     return false;
 }
 
+/* ERROR_CONFIG, naming the filters there are. */
 static int unknown_filter(const struct config *config, const char *name, struct problem *problem)
 {
     char names[256] = "";
@@ -493,17 +416,43 @@ static struct design_subject subject_of(const struct config *config, uint32_t fi
                                    .channels = stream->source.channels};
 }
 
-int design_report_config(const struct config *config, const char *filter_name, const char *out_path,
-                         FILE *out, struct problem *problem)
+/* The filter's index, or ERROR_CONFIG. */
+static int find_filter(const struct config *config, const char *name, struct problem *problem)
 {
-    int found = config_find_filter(config, filter_name);
+    const int found = config_find_filter(config, name);
     if (found < 0)
-        return unknown_filter(config, filter_name, problem);
+        return unknown_filter(config, name, problem);
     if (config->stream_count == 0)
         return problem_set(problem, ERROR_CONFIG,
                            "a filter is designed for a rate, and there is no [stream] to give one; "
                            "write a stream with `filter = %s`",
-                           filter_name);
+                           name);
+    return found;
+}
+
+int design_subject_find(const struct config *config, const char *filter_name,
+                        struct filter_spec *spec, struct design_subject *subject,
+                        struct problem *problem)
+{
+    const int found = find_filter(config, filter_name, problem);
+    if (found < 0)
+        return found;
+    uint32_t stream = 0;
+    while (stream < config->stream_count && !stream_uses(&config->streams[stream], (uint32_t)found))
+        stream++;
+    const bool used = stream < config->stream_count;
+    *subject = subject_of(config, (uint32_t)found, &config->streams[used ? stream : 0], spec);
+    if (!used)
+        subject->stream_name = NULL;
+    return 0;
+}
+
+int design_report_config(const struct config *config, const char *filter_name, const char *out_path,
+                         FILE *out, struct problem *problem)
+{
+    const int found = find_filter(config, filter_name, problem);
+    if (found < 0)
+        return found;
     uint32_t filter = (uint32_t)found, printed = 0;
     uint32_t taps_shown = isatty(fileno(out)) ? TAPS_SHOWN : TAPS_MAX;
     for (uint32_t i = 0; i < config->stream_count; i++) {
@@ -520,7 +469,7 @@ int design_report_config(const struct config *config, const char *filter_name, c
     if (printed > 0)
         return 0;
     struct filter_spec spec;
-    struct design_subject subject = subject_of(config, filter, &config->streams[0], &spec);
-    subject.stream_name = NULL;
-    return design_report(&subject, out_path, taps_shown, out, problem);
+    struct design_subject subject;
+    int error = design_subject_find(config, filter_name, &spec, &subject, problem);
+    return error != 0 ? error : design_report(&subject, out_path, taps_shown, out, problem);
 }

@@ -1,9 +1,9 @@
 /*
- * What `convolvd --design NAME` says: a filter's taps, response, delay, ripple, attenuation and
- * noise floor in the unit of the stream that uses it, for matched filters mainlobe and
- * sidelobes; and what `--out FILE` writes: taps as text or .npy, or a plot as PNG or SVG.
+ * The report of `convolvd --design NAME`: a filter's taps, response, delay, ripple, attenuation and
+ * noise floor in the unit of the stream that uses it, and for matched filters mainlobe and
+ * sidelobes. With `--out FILE` it writes the taps, as text or .npy.
  *
- * The main thread, before anything runs.
+ * Main thread, before anything runs.
  */
 #ifndef CONVOLVD_REPORT_DESIGN_H
 #define CONVOLVD_REPORT_DESIGN_H
@@ -29,22 +29,29 @@ struct design_subject {
 };
 
 /*
- * Makes the filter, prints the report to `out` and, when `out_path` is not NULL, writes the file
- * its name says: .txt, .npy, .png or .svg. Every line but the taps begins with "# ", so that the
- * output is itself a taps file; at most `taps_shown` of them are listed. Returns 0 or the error of
- * the filter or of the file.
+ * Makes the filter, prints the report to `out` and, when `out_path` is not NULL, writes the taps
+ * to that file (.txt or .npy). Every line but the taps begins with "# ", so the output is itself a
+ * file of taps; at most `taps_shown` of them are listed, none when a file takes them. Returns 0,
+ * ERROR_ARGUMENT for a name with another ending, or the error of the filter or of the file.
  */
 int design_report(const struct design_subject *subject, const char *out_path, uint32_t taps_shown,
                   FILE *out, struct problem *problem);
 
 /*
- * The same for a filter of a configuration, by name: once per stream whose rate differs among those
- * that use it
- * (`out_path` takes the first, and only its taps are listed: all of them, on a terminal a few). A
+ * The report on a filter of a configuration, by name: once for each rate among the streams that use
+ * it. `out_path` takes the first, and only its taps are listed (on a terminal the first few). A
  * filter that no stream uses is designed for the rate of the first stream. ERROR_CONFIG names the
- * filters that exist.
+ * filters there are.
  */
 int design_report_config(const struct config *config, const char *filter_name, const char *out_path,
                          FILE *out, struct problem *problem);
+
+/*
+ * What the first of those reports is about. *spec holds the filter as the stream completes it and
+ * must outlive *subject. Returns 0 or ERROR_CONFIG.
+ */
+int design_subject_find(const struct config *config, const char *filter_name,
+                        struct filter_spec *spec, struct design_subject *subject,
+                        struct problem *problem);
 
 #endif

@@ -1,4 +1,4 @@
-/* What is said of a velocity filter: see fk_report.h. The picture is fk_plot.c. */
+/* What the reports print about a velocity filter: see fk.h. convolv-design draws its f-k plane. */
 #include "report/fk.h"
 
 #include <math.h>

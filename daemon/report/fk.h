@@ -1,9 +1,9 @@
 /*
- * What `--check` and `--design` say of a velocity filter: its fan, what plane waves see of it at
- * the middle of the array, at its ends and on average, always beside the array's wavenumber
- * resolution; a table of levels over velocity and frequency; and the f-k plane as a picture.
+ * What `--check` and `--design` print about a velocity filter: its fan, the levels of plane waves
+ * at the middle of the array, at its ends and on average, beside the array's wavenumber resolution;
+ * and a table of levels over velocity and frequency.
  *
- * The main thread, before anything runs.
+ * Main thread, before anything runs.
  */
 #ifndef CONVOLVD_REPORT_FK_H
 #define CONVOLVD_REPORT_FK_H
@@ -21,16 +21,5 @@ void fk_report_figures(FILE *out, const struct fk_spec *spec, double rate_hz,
  */
 int fk_report_table(FILE *out, const struct fk_spec *spec, double rate_hz, struct taps *const *sets,
                     struct problem *problem);
-
-struct fk_picture {
-    const char *title, *subtitle; /* one line each */
-    const struct fk_spec *spec;
-    struct taps *const *sets;
-    double rate_hz;
-};
-
-/* The level of plane waves at the middle channel over wavenumber and frequency, the fan's edges as
- * lines; `path` ends in .png or .svg. ERROR_SYSTEM when it cannot be written, ERROR_MEMORY. */
-int fk_plot(const struct fk_picture *picture, const char *path, struct problem *problem);
 
 #endif

@@ -184,7 +184,7 @@ class Tools(unittest.TestCase):
             status, text, _ = run(tool, "--help")
             self.assertEqual(status, 0)
             with open(os.path.join(c.ROOT, "clients", "tools", f"{tool}.c"), encoding="utf-8") as source:
-                self.assertIn("options_print_help(rows", source.read())
+                self.assertIn("tool_options_print_help(rows", source.read())
             for option in ("--ledger", "--credit", "--quiet", "--help", "--version"):
                 self.assertIn(option, text)
             self.assertLess(max(map(len, text.splitlines())), 120)

@@ -183,36 +183,32 @@ static void the_resolution_stands_beside_each_rejection(void **state)
     config_errors_free(&errors);
 }
 
-static void the_design_is_shown_and_drawn(void **state)
+static void the_design_is_printed_and_written(void **state)
 {
     (void)state;
-    static const struct {
-        const char *name, *magic;
-        size_t bytes;
-    } kinds[] = {{"fan.png", "\x89PNG", 4}, {"fan.svg", "<?xml", 5}, {"fan.npy", "\x93NUMPY", 6}};
     struct config *config = load(STREAM("20", "filter = fan") FAN);
-    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-        char head[8] = "";
-        const char *path = scratch_path(kinds[i].name);
+    for (int written = 0; written < 2; written++) {
+        const char *path = scratch_path("fan.npy");
         char *report = NULL;
         size_t bytes = 0;
         FILE *file = open_memstream(&report, &bytes);
         struct problem problem = {0};
-        if (design_report_config(config, "fan", path, file, &problem) != 0)
+        if (design_report_config(config, "fan", written ? path : NULL, file, &problem) != 0)
             fail_msg("%s", problem.text);
         fclose(file);
         static const char *const words[] = {"# sets              39, one for each distance",
                                             "1600 m/s", "level at channel 11", "# noise floor",
                                             "39 sets of taps"};
         /* Taps written to a file are not listed. */
-        expect_words(report, words, i == 2 ? 4 : 5);
-        file = fopen(path, "rb");
-        assert_non_null(file);
-        assert_int_equal(fread(head, 1, sizeof head, file), sizeof head);
-        assert_memory_equal(head, kinds[i].magic, kinds[i].bytes);
-        fclose(file);
+        expect_words(report, words, written ? 4 : 5);
         free(report);
     }
+    char magic[6] = "";
+    FILE *file = fopen(scratch_path("fan.npy"), "rb");
+    assert_non_null(file);
+    assert_int_equal(fread(magic, 1, sizeof magic, file), sizeof magic);
+    assert_memory_equal(magic, "\x93NUMPY", sizeof magic);
+    fclose(file);
     config_free(config);
 }
 
@@ -223,7 +219,7 @@ int main(void)
         cmocka_unit_test(every_channel_leads_to_every_channel),
         cmocka_unit_test(what_cannot_work_is_refused_in_its_line),
         cmocka_unit_test(the_resolution_stands_beside_each_rejection),
-        cmocka_unit_test(the_design_is_shown_and_drawn),
+        cmocka_unit_test(the_design_is_printed_and_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

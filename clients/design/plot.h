@@ -1,12 +1,12 @@
 /*
- * Pictures of filters, drawn with cairo as PNG or SVG: a page with a title, panels with axes on
- * 1-2-5 ticks, curves drawn as the range each pixel column covers (so that no ripple between
- * pixels is lost), markers and legends.
+ * The parts of a plot, drawn with cairo as PNG or SVG: a page with a title, panels with axes on
+ * 1-2-5 ticks, curves, markers and legends. A curve with several values in one pixel column is
+ * drawn as the range of these values, so that no ripple between pixels is lost.
  *
- * The main thread, before anything runs.
+ * One thread.
  */
-#ifndef CONVOLVD_REPORT_PLOT_H
-#define CONVOLVD_REPORT_PLOT_H
+#ifndef CONVOLV_DESIGN_PLOT_H
+#define CONVOLV_DESIGN_PLOT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +24,7 @@ struct plot_colour {
 extern const struct plot_colour plot_ink, plot_faint, plot_muted, plot_blue, plot_orange, plot_grey,
     plot_red;
 
-/* One panel: its place on the page and the values its rims stand for. */
+/* One panel: its edges on the page [points] and the values at these edges. */
 struct plot_panel {
     double left, top, right, bottom;
     double x_min, x_max, y_min, y_max;

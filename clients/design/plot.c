@@ -1,5 +1,5 @@
-/* Pictures: see plot.h. */
-#include "report/plot.h"
+/* The parts of a plot: see plot.h. */
+#include "plot.h"
 
 #include <errno.h>
 #include <math.h>

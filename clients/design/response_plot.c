@@ -2,15 +2,15 @@
  * A filter as a picture: see design_plot.h. Two panels, magnitude over frequency and the impulse
  * response over time.
  */
-#include "report/design_plot.h"
+#include "panels.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/plot.h"
+#include "plot.h"
 
-static int draw_magnitude(cairo_t *cr, const struct design_picture *picture,
+static int draw_magnitude(cairo_t *cr, const struct response_picture *picture,
                           struct problem *problem)
 {
     static const char *const labels[] = {"frequency [Hz]", "frequency [kHz]", "frequency [MHz]",
@@ -65,7 +65,8 @@ static int draw_magnitude(cairo_t *cr, const struct design_picture *picture,
     return 0;
 }
 
-static int draw_impulse(cairo_t *cr, const struct design_picture *picture, struct problem *problem)
+static int draw_impulse(cairo_t *cr, const struct response_picture *picture,
+                        struct problem *problem)
 {
     static const char *const labels[] = {"time [us]", "time [ms]", "time [s]", "time [ks]"};
     static const char *const units[] = {"us", "ms", "s", "ks"};
@@ -120,7 +121,7 @@ static int draw_impulse(cairo_t *cr, const struct design_picture *picture, struc
     return 0;
 }
 
-int design_plot(const struct design_picture *picture, const char *path, struct problem *problem)
+int response_plot(const struct response_picture *picture, const char *path, struct problem *problem)
 {
     cairo_t *cr = plot_open(path, picture->title, picture->subtitle);
     int error = draw_magnitude(cr, picture, problem);

@@ -1,10 +1,14 @@
-/* The f-k plane of a velocity filter as a picture: see fk_report.h. */
+/*
+ * The f-k plane of a velocity filter: the level of plane waves at the middle channel over
+ * wavenumber and frequency as colours, the edges of the fan as dashed lines.
+ */
+#include "panels.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "report/fk.h"
-#include "report/plot.h"
+#include "plot.h"
 
 enum { CELLS_ACROSS = 384, CELLS_UP = 256, LEVEL_MIN_DB = -60 };
 
@@ -25,7 +29,7 @@ static unsigned char shade(double db, int channel)
 }
 
 /* The plane, one cell a pixel of an image; row 0 is the highest frequency. */
-static cairo_surface_t *make_image(const struct fk_picture *picture, const struct plot_panel *p)
+static cairo_surface_t *make_image(const struct array_picture *picture, const struct plot_panel *p)
 {
     const struct fk_spec *spec = picture->spec;
     cairo_surface_t *image = cairo_image_surface_create(CAIRO_FORMAT_RGB24, CELLS_ACROSS, CELLS_UP);
@@ -113,7 +117,7 @@ static void draw_scale(cairo_t *cr, const struct plot_panel *p)
     }
 }
 
-int fk_plot(const struct fk_picture *picture, const char *path, struct problem *problem)
+int array_plot(const struct array_picture *picture, const char *path, struct problem *problem)
 {
     static const char *const labels[] = {"frequency [Hz]", "frequency [kHz]", "frequency [MHz]",
                                          "frequency [GHz]"};
