@@ -1,6 +1,6 @@
 /*
- * Containers: see container.h. Headers are built in memory and written by one pwrite; data
- * follows by pwrite at the place its frame number gives.
+ * Containers: see container.h. A header is built in memory and written by one pwrite; frames are
+ * written by pwrite at the offset that follows from the number of frames before them.
  */
 #include "io/recording/container.h"
 
@@ -61,7 +61,7 @@ static void put_format(struct cursor *c, const struct container_spec *spec)
     put_number(c, spec->format.kind == SAMPLE_FLOAT ? 3 : 1, 2); /* IEEE float : PCM */
     put_number(c, spec->channels, 2);
     put_number(c, spec->rate_hz, 4);
-    put_number(c, bytes_per_s < UINT32_MAX ? bytes_per_s : UINT32_MAX, 4); /* for players: a hint */
+    put_number(c, bytes_per_s < UINT32_MAX ? bytes_per_s : UINT32_MAX, 4); /* only a hint */
     put_number(c, frame_bytes_of(spec), 2);
     put_number(c, spec->format.bits, 2);
 }
@@ -96,7 +96,8 @@ static void riff_header(struct cursor *c, const struct container_spec *spec, uin
     put_number(c, large ? UINT32_MAX : data_bytes, 4);
 }
 
-/* Sony Wave64: chunk names are GUIDs that begin with the RIFF name, sizes include name and size. */
+/* Sony Wave64: a chunk name is a GUID that begins with the RIFF name; a chunk's size includes its
+ * name and size fields. */
 static void w64_name(struct cursor *c, const char name[4])
 {
     static const uint8_t riff_rest[12] = {0x2E, 0x91, 0xCF, 0x11, 0xA5, 0xD6,
@@ -107,7 +108,7 @@ static void w64_name(struct cursor *c, const char name[4])
     put_bytes(c, memcmp(name, "riff", 4) == 0 ? riff_rest : rest, 12);
 }
 
-/* The sizes are those of `claimed` frames, the fact chunk says `frames`. */
+/* The size fields count `claimed` frames, the fact chunk `frames`. */
 static void w64_header(struct cursor *c, const struct container_spec *spec, uint64_t frames,
                        uint64_t claimed)
 {
@@ -135,8 +136,8 @@ uint32_t container_header_bytes(const struct container_spec *spec)
     return 12 + 36 + (is_float ? 26 + 12 : 24) + 8;
 }
 
-static void make_header(const struct container_spec *spec, uint64_t frames, uint64_t claimed,
-                        uint8_t header[CONTAINER_HEADER_MAX])
+void container_header(const struct container_spec *spec, uint64_t frames, uint64_t claimed,
+                      uint8_t header[CONTAINER_HEADER_MAX])
 {
     memset(header, 0, container_header_bytes(spec));
     struct cursor cursor = {header};
@@ -147,15 +148,9 @@ static void make_header(const struct container_spec *spec, uint64_t frames, uint
     assert(cursor.at == header + container_header_bytes(spec));
 }
 
-void container_header(const struct container_spec *spec, uint64_t frames,
-                      uint8_t header[CONTAINER_HEADER_MAX])
-{
-    make_header(spec, frames, frames, header);
-}
-
 /* ---- a growing file ---------------------------------------------------------------------- */
 
-/* All of it or as much as the disk takes. */
+/* Returns how many bytes it wrote: fewer than `count` when a write failed (errno). */
 static uint64_t write_at(int fd, const uint8_t *bytes, uint64_t count, uint64_t offset)
 {
     uint64_t done = 0;
@@ -173,12 +168,11 @@ static uint64_t write_at(int fd, const uint8_t *bytes, uint64_t count, uint64_t 
     return done;
 }
 
-/* `claimed`: frames that the sizes of a W64 speak of, at least those written. */
 static int write_header(struct container_file *file, uint64_t claimed)
 {
     assert(claimed >= file->frames);
     uint8_t header[CONTAINER_HEADER_MAX];
-    make_header(&file->spec, file->frames, claimed, header);
+    container_header(&file->spec, file->frames, claimed, header);
     if (write_at(file->fd, header, file->header_bytes, 0) < file->header_bytes)
         return ERROR_SYSTEM;
     file->frames_in_header = file->frames;
@@ -186,9 +180,9 @@ static int write_header(struct container_file *file, uint64_t claimed)
     return 0;
 }
 
-/* Before frames are written behind the size of a W64's last chunk, that size grows: readers skip
- * the chunk by its size and refuse a file in which something follows that is no chunk, whereas a
- * file that ends early is read to its end. A second ahead, so that it costs nothing. */
+/* Grows the size of a W64's data chunk before frames are written past it. Readers skip the chunk by
+ * its size and refuse a file in which anything but a chunk follows, whereas they read a file that
+ * ends early to its end. The size runs a second ahead, so that few appends rewrite the header. */
 static int claim_ahead(struct container_file *file, uint64_t frames)
 {
     uint64_t end = file->frames + frames;
@@ -231,7 +225,8 @@ uint64_t container_append(struct container_file *file, const uint8_t *bytes, uin
     file->frames += whole;
     if (whole < frames) {
         int saved = errno;
-        /* Part of a frame may lie behind the last whole one; the header does not name it. */
+        /* The write may have left a part of a frame. If truncating fails too, the header still
+         * does not count it. */
         int ignored = ftruncate(file->fd, (off_t)(offset + whole * file->frame_bytes));
         (void)ignored;
         errno = saved;
@@ -253,8 +248,8 @@ int container_close(struct container_file *file)
         return 0;
     uint64_t data_bytes = file->frames * file->frame_bytes;
     static const uint8_t padding[1];
-    /* RIFF chunks are even. The last chunk of a W64 is left as it is: readers take the file's end
-     * for the end of the data. */
+    /* RIFF pads chunks to an even size. The last chunk of a W64 needs no padding: readers take the
+     * end of the file for the end of the data. */
     uint64_t pad = file->spec.container == CONTAINER_W64 ? 0 : data_bytes & 1;
     int status = 0;
     if (write_at(file->fd, padding, pad, file->header_bytes + data_bytes) < pad)

@@ -1,17 +1,19 @@
 /*
- * Containers: the headers of WAV, RF64 and W64 recordings, and a file that grows behind one.
- *
- * The header stands at the file's start with a fixed size and is rewritten in place, so a file
- * is readable up to the frame its header names however the process ended; the sizes of a W64 that
- * grows run up to a second ahead of it, and readers take the file's end. A WAV keeps 28 bytes
- * (JUNK) from its first moment on in which it becomes RF64 once a 32-bit size no longer holds
- * (EBU Tech 3306; ITU-R BS.2088): no byte of data moves.
+ * Containers: writes sample data into WAV, RF64 and W64 files. A container is a header of fixed
+ * size followed by interleaved frames; this module builds the headers and appends frames to a file.
  *
  *     RIFF size WAVE | JUNK or ds64 (28) | fmt | fact (float) | data size | frames …
  *
- * Written here rather than through libsndfile because a disk that fills up must leave whole
- * frames, and the place of every rewrite must be known; libsndfile reads them back in the tests.
- * One thread at a time.
+ * The header is rewritten in place as the file grows, so a file is readable up to the last frame
+ * its header counts, however the process ended. A WAV reserves 28 bytes (a JUNK chunk) when it is
+ * created. Once its sizes no longer fit 32 bits, that chunk becomes a ds64 and the file an RF64
+ * (EBU Tech 3306; ITU-R BS.2088); no sample data moves. The sizes in a growing W64 run up to one
+ * second ahead of its data, and readers stop at the end of the file.
+ *
+ * The module does not write through libsndfile, because a full disk must leave whole frames and
+ * every header rewrite must go to a known offset. The tests read the files back with libsndfile.
+ *
+ * One thread at a time. Every function that writes waits for the disk.
  */
 #ifndef CONVOLVD_IO_RECORDING_CONTAINER_H
 #define CONVOLVD_IO_RECORDING_CONTAINER_H
@@ -23,33 +25,34 @@
 #include "wire/format.h"
 
 enum container {
-    CONTAINER_WAV, /* RF64 when it grows past what RIFF can say */
+    CONTAINER_WAV, /* becomes RF64 when its sizes no longer fit 32 bits */
     CONTAINER_RF64,
     CONTAINER_W64,
     CONTAINERS,
 };
 
-/* "wav", "rf64", "w64". Returns 0 or ERROR_ARGUMENT. */
+/* Finds a container by its name: "wav", "rf64" or "w64". Returns 0 or ERROR_ARGUMENT. */
 int container_parse(const char *name, enum container *container);
 
 struct container_spec {
     enum container container;
-    uint32_t rate_hz;            /* at most 2^31 - 1: what readers take */
-    uint32_t channels;           /* frame bytes at most 65535 */
+    uint32_t rate_hz;            /* at most 2^31 - 1: readers store it in an int */
+    uint32_t channels;           /* at least 1; a frame has at most 65535 bytes */
     struct sample_format format; /* u8, s16le, s24le, s32le or f32le, all bits */
-    uint64_t riff_bytes_max;     /* largest size RIFF may say; 0: 2^32 - 1 */
+    uint64_t riff_bytes_max;     /* largest file that stays RIFF; 0: 2^32 - 1; for tests */
 };
 
 enum { CONTAINER_HEADER_MAX = 136 };
 
-/* True when the format can stand in a container. */
+/* True when a container can hold samples of this format. */
 bool container_format_valid(const struct sample_format *format);
 
-/* Bytes of the header: the same for any number of frames. */
+/* Size of the header in bytes; it does not depend on the number of frames. */
 uint32_t container_header_bytes(const struct container_spec *spec);
 
-/* The header of a file of `frames` frames. */
-void container_header(const struct container_spec *spec, uint64_t frames,
+/* Builds the header of a file that holds `frames` frames. In a W64 the size fields count
+ * `claimed` ≥ frames instead; RIFF and RF64 ignore `claimed`. */
+void container_header(const struct container_spec *spec, uint64_t frames, uint64_t claimed,
                       uint8_t header[CONTAINER_HEADER_MAX]);
 
 /* ---- a growing file ---------------------------------------------------------------------- */
@@ -58,25 +61,26 @@ struct container_file {
     struct container_spec spec;
     int fd; /* -1: not open */
     uint32_t frame_bytes, header_bytes;
-    uint64_t frames; /* written */
-    uint64_t frames_in_header;
-    uint64_t frames_claimed; /* W64 only: frames that the sizes in its header speak of */
+    uint64_t frames;           /* written */
+    uint64_t frames_in_header; /* that the header counts */
+    uint64_t frames_claimed;   /* W64 only: that the size fields of the header count */
 };
 
-/* Creates `path`, which must not exist (ERROR_NO_FILE with errno kept), and writes a header of 0
- * frames. */
+/* Creates `path` and writes a header for 0 frames. Returns 0, ERROR_NO_FILE when the file exists
+ * or cannot be created (errno says which: EEXIST or another), or ERROR_SYSTEM when the header
+ * cannot be written. */
 int container_create(struct container_file *file, const char *path,
                      const struct container_spec *spec, struct problem *problem);
 
-/* Appends whole frames. Returns how many were written: fewer than asked when the disk failed (errno
- * says why); the file then ends after them. */
+/* Appends `frames` interleaved frames. Returns how many it wrote: fewer when a write failed (errno
+ * says why). The file then ends with the last whole frame. */
 uint64_t container_append(struct container_file *file, const uint8_t *bytes, uint64_t frames);
 
-/* Makes the header name every frame written. Returns 0 or ERROR_SYSTEM (errno). */
+/* Rewrites the header so that it counts every frame written. Returns 0 or ERROR_SYSTEM (errno). */
 int container_flush(struct container_file *file);
 
-/* Pads, rewrites the header, closes. Returns 0 or ERROR_SYSTEM (errno). A file that is not open is
- * fine. */
+/* Pads the last chunk, rewrites the header and closes the file. Returns 0 or ERROR_SYSTEM (errno).
+ * Does nothing to a file that is not open. */
 int container_close(struct container_file *file);
 
 #endif

@@ -1,4 +1,4 @@
-/* Recording files: see recording_files.h. */
+/* Recording files: see files.h. */
 #include "io/recording/files.h"
 
 #include <ctype.h>
@@ -15,7 +15,7 @@
 #include "core/log.h"
 #include "io/recording/recording.h"
 
-/* After so many taken names something else is wrong. */
+/* Give up after this many names that are in use. */
 enum { NUMBERS_MAX = 1000000 };
 
 /* "…/name.wav" → "…/name", ".wav"; a name without a dot gets the container's extension. */
@@ -30,13 +30,12 @@ static int split_path(struct recording_files *files, const struct sink_options *
                            length == 0 ? "empty" : "too long");
     const char *slash = strrchr(path, '/');
     size_t directory_length = slash == NULL ? 0 : (size_t)(slash - path);
-    /* What lies behind is zeroed. */
     if (directory_length == 0)
         files->directory[0] = slash == NULL ? '.' : '/';
     else
-        memcpy(files->directory, path, directory_length);
+        memcpy(files->directory, path, directory_length); /* the caller zeroed `files` */
     const char *name = slash == NULL ? path : slash + 1;
-    if (*name == '\0') { /* a directory: files are named after the sink */
+    if (*name == '\0') { /* the path is a directory: name the files after the sink */
         snprintf(files->stem, sizeof files->stem, "%s%.200s", path, options->name);
         snprintf(files->extension, sizeof files->extension, ".%s", own->container);
         return 0;
@@ -53,7 +52,7 @@ static int split_path(struct recording_files *files, const struct sink_options *
     return 0;
 }
 
-/* A name of ours: what follows the stem is -YYYYmmddTHHMMSS.uuuuuuZ-N and the extension. */
+/* True when what follows the stem is -YYYYmmddTHHMMSS.uuuuuuZ-N and the extension. */
 static bool is_dated_name(const char *rest, const char *extension)
 {
     static const char pattern[] = "-########T######.######Z-";
@@ -73,7 +72,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names sort as their times do. */
+/* Lists files of earlier runs, oldest first: names sort as their times do. */
 static void find_earlier_files(struct recording_files *files)
 {
     DIR *directory = opendir(files->directory);
@@ -179,7 +178,7 @@ void recording_files_add(struct recording_files *files, const char *path)
         size_t capacity = files->finished_capacity > 0 ? 2 * files->finished_capacity : 16;
         char **grown = realloc(files->finished, capacity * sizeof *grown);
         if (grown == NULL)
-            return; /* never deleted: the safe side */
+            return;
         files->finished = grown;
         files->finished_capacity = capacity;
     }

@@ -53,7 +53,8 @@ bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filte
     return true;
 }
 
-const char *sidecar_time(int64_t realtime_ns, char text[40])
+/* UTC, as "2026-11-21T02:16:04.123456789Z". Returns `text`. */
+static const char *time_text(int64_t realtime_ns, char text[40])
 {
     time_t seconds = (time_t)(realtime_ns / NS_PER_SECOND);
     int64_t rest_ns = realtime_ns % NS_PER_SECOND;
@@ -68,6 +69,7 @@ const char *sidecar_time(int64_t realtime_ns, char text[40])
     return text;
 }
 
+/* The parts of the ranges that lie in frames [from, until). */
 static json_t *ranges_json(const struct invalid_range *ranges, uint32_t count, uint64_t from,
                            uint64_t until)
 {
@@ -84,7 +86,7 @@ static json_t *ranges_json(const struct invalid_range *ranges, uint32_t count, u
     return list;
 }
 
-/* json_pack's "s" refuses NULL. */
+/* json_pack's "s" does not accept NULL. */
 static const char *text_or_empty(const char *text)
 {
     return text != NULL ? text : "";
@@ -147,7 +149,7 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"timeline_frame", json_integer((json_int_t)s->timeline_frame)},
         {"epoch", json_integer((json_int_t)s->epoch)},
         {"record", json_integer((json_int_t)s->record)},
-        {"capture_time", json_string(sidecar_time(s->capture_ns, captured))},
+        {"capture_time", json_string(time_text(s->capture_ns, captured))},
         {"capture_time_ns", json_integer(s->capture_ns)},
         {"last_capture_time_ns", json_integer(s->last_capture_ns)},
         {"clock", json_string(clock_source_name(s->clock))},
@@ -172,7 +174,7 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"filters", filters_json(s)},
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
-        /* A text that is not UTF-8 becomes null rather than losing the file. */
+        /* jansson refuses text that is not UTF-8; it becomes null, the other members stay. */
         json_t *value = members[i].value != NULL ? members[i].value : json_null();
         json_object_set_new(root, members[i].key, value);
     }

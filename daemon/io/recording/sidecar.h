@@ -1,11 +1,12 @@
 /*
- * Sidecar: what is known of a recording beyond its samples, as JSON beside it (NAME.json). It
- * is replaced as a whole (written aside, then renamed), so a reader never sees half of one.
+ * Sidecar: the JSON file beside a recording (RECORDING.json) with everything its container cannot
+ * hold: capture times, invalid ranges, units, filters, saturation, hashes. core/replace_file.h
+ * replaces it as a whole, so a reader never sees a part of one.
  *
- * Frame numbers are those of the epoch: the file's sample i is frame first_frame + i. In an output
- * with decimation D they count kept frames: number m is the source's frame m·D.
+ * Frame numbers are those of the epoch: frame i of the file is frame first_frame + i. In an output
+ * with decimation D they count kept frames: number m is frame m·D of the source.
  *
- * One thread at a time; allocates (writer threads only).
+ * One thread at a time (a writer thread); sidecar_write allocates and waits for the disk.
  */
 #ifndef CONVOLVD_IO_RECORDING_SIDECAR_H
 #define CONVOLVD_IO_RECORDING_SIDECAR_H
@@ -17,10 +18,11 @@
 #include "io/sink.h"
 #include "stream/result.h"
 
-/* Ranges, and changes of the filters, that a file lists before the next file is begun instead. */
+/* How many invalid ranges and filter changes one file lists; the writer begins another file before
+ * there are more. */
 enum { SIDECAR_RANGES_MAX = 4096, SIDECAR_FILTERS_MAX = 64 };
 
-/* From this frame on: other filters. */
+/* The filters in use from one frame on. */
 struct sidecar_filters {
     uint64_t first_frame;
     const char *taps_hash;
@@ -35,34 +37,32 @@ struct sidecar {
     uint64_t epoch, record, first_frame, timeline_frame;
     int64_t capture_ns, last_capture_ns; /* of the first and the last frame */
     enum clock_source clock;
-    int64_t clock_error_ns; /* the largest seen */
+    int64_t clock_error_ns; /* largest of all results in the file */
     double delay_frames;
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
     uint32_t range_count, missing_count, filters_count;
     struct sidecar_filters
-        filters[SIDECAR_FILTERS_MAX];                /* the first from the file's first frame on */
+        filters[SIDECAR_FILTERS_MAX];                /* [0] applies from the file's first frame */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
     struct invalid_range
-        missing[INVALID_CAUSES]; /* frames that stand before first_frame and were never given */
-    uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest of each cause */
+        missing[INVALID_CAUSES];         /* frames before first_frame that no file holds, and why */
+    uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };
 
-/* Forgets ranges and counts; what describes the file is set by the caller. */
+/* Clears ranges, filters and counts for a new file. The caller sets the fields that describe it. */
 void sidecar_reset(struct sidecar *sidecar);
 
-/* Adds a range, joined to the latest of its cause where they touch. Clip it first. False when full.
- */
+/* Adds an invalid range, which the caller has clipped to the file; merges it with the latest range
+ * of its cause when they touch. Returns false when the list is full. */
 bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
 
-/* Frames from `first` on were computed with these; the same as before count for nothing. False when
+/* Adds a filter change; ignores one to the filters already in use. Returns false when the list is
  * full. */
 bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters);
 
-/* Writes RECORDING.json. Returns 0, ERROR_SYSTEM or ERROR_MEMORY. */
+/* Writes RECORDING.json beside the recording at that path. Returns 0, ERROR_NO_FILE, ERROR_SYSTEM
+ * or ERROR_MEMORY. */
 int sidecar_write(const struct sidecar *sidecar, const char *recording, struct problem *problem);
-
-/* "2026-11-21T02:16:04.123456789Z". Returns `text`. */
-const char *sidecar_time(int64_t realtime_ns, char text[40]);
 
 #endif

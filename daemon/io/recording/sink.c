@@ -207,7 +207,7 @@ static void *write_results(void *argument)
             napped = true;
             continue;
         }
-        recording_writer_settle(s->writer);
+        recording_writer_drain(s->writer);
         flush_at_ns = flush_when_due(s, flush_at_ns);
         publish(s);
         offer_room(s);

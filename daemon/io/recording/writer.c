@@ -1,7 +1,7 @@
 /*
- * Recording writer: see recording_writer.h. Frames are encoded into one buffer and go to the
- * file when it is full, at a settle, and at each flush; nothing counts as delivered before the
- * kernel has it.
+ * Recording writer: see writer.h. The writer encodes frames into one buffer and writes the buffer
+ * to the file when it is full and at each drain and flush. A frame counts as delivered once the
+ * kernel has taken it.
  */
 #include "io/recording/writer.h"
 
@@ -22,44 +22,45 @@
 
 enum { BUFFER_BYTES = 1 << 20 };
 
-/* Free space is looked at this often, or after this many bytes. */
+/* The writer checks the free space this often, or after this many bytes. */
 static const int64_t check_interval_ns = 200 * NS_PER_MS;
 static const uint64_t check_bytes = 16 << 20;
-/* After a disk error the next file is tried this much later. */
+/* After a disk error the writer waits this long before it begins another file. */
 static const int64_t retry_ns = 1 * NS_PER_SECOND;
 
 struct recording_writer {
     const struct sink_options *options;
     const struct recording_options *own;
-    struct writer_world world;
+    struct writer_system system;
     struct container_spec spec;
     struct recording_files files;
     uint32_t frame_bytes, sample_count; /* of a frame */
     double rate_hz;
-    double factor;            /* normalised per unit */
+    double factor;            /* samples → normalised values, −1 … 1 */
     uint64_t frames_per_file; /* UINT64_MAX: no rotation */
 
     struct container_file file;
     char path[PATH_MAX]; /* "" when no file is open */
     struct sidecar sidecar;
     struct sidecar_filters filters; /* of the newest frame */
-    uint64_t next_frame;            /* in the epoch: what the open file continues with */
+    uint64_t next_frame;            /* number in the epoch of the open file's next frame */
     uint8_t *buffer;
-    uint64_t buffer_frames, buffered; /* its size, and frames in it not yet in the file */
-    bool sidecar_stale;
+    uint64_t buffer_frames, buffered; /* its size, and the frames in it */
+    bool sidecar_stale;               /* the sidecar on disk lacks frames of the file */
 
     bool paused;
-    uint64_t paused_frames; /* dropped since the pause began */
-    int64_t next_check_ns, not_before_ns;
-    uint64_t unchecked_bytes;
+    uint64_t paused_frames;   /* dropped since the pause began */
+    int64_t next_check_ns;    /* of the free space [monotonic] */
+    uint64_t unchecked_bytes; /* written since the last check */
+    int64_t not_before_ns;    /* no file begins earlier [monotonic] */
     struct log_limit disk_limit;
     struct writer_counts counts;
 };
 
 /* ---- what can be recorded ---------------------------------------------------------------- */
 
-/* Raw input keeps its width; offset binary, big endian and spare bits become what a container can
- * say, with the same normalised values. */
+/* The format in which a file holds raw input: the input's width, with offset binary, big endian and
+ * spare bits replaced by what a container can hold. The normalised values stay the same. */
 static struct sample_format raw_file_format(const struct sample_format *input)
 {
     struct sample_format format = {SAMPLE_SIGNED, input->bytes, (uint8_t)(8 * input->bytes), false,
@@ -71,8 +72,10 @@ static struct sample_format raw_file_format(const struct sample_format *input)
     return format;
 }
 
-static int spec_of(const struct sink_options *options, struct container_spec *spec,
-                   uint64_t *frames_per_file, struct problem *problem)
+/* Shape of the files and frames of each, from the sink's options; what cannot be recorded is an
+ * ERROR_CONFIG. */
+static int make_spec(const struct sink_options *options, struct container_spec *spec,
+                     uint64_t *frames_per_file, struct problem *problem)
 {
     const struct sink_stream *stream = &options->stream;
     const struct recording_options *own = options->own;
@@ -117,9 +120,9 @@ static int spec_of(const struct sink_options *options, struct container_spec *sp
     }
     if (own->rotate_bytes > 0) {
         uint64_t header = container_header_bytes(spec) + 8; /* and padding */
-        uint64_t room = own->rotate_bytes > header ? own->rotate_bytes - header : 0;
-        if (room / frame_bytes < *frames_per_file)
-            *frames_per_file = room / frame_bytes;
+        uint64_t bytes = own->rotate_bytes > header ? own->rotate_bytes - header : 0;
+        if (bytes / frame_bytes < *frames_per_file)
+            *frames_per_file = bytes / frame_bytes;
     }
     if (*frames_per_file == 0)
         return problem_set(
@@ -134,7 +137,7 @@ int recording_check(const struct sink_options *options, struct problem *problem)
 {
     struct container_spec spec;
     uint64_t frames_per_file;
-    return spec_of(options, &spec, &frames_per_file, problem);
+    return make_spec(options, &spec, &frames_per_file, problem);
 }
 
 /* ---- files ------------------------------------------------------------------------------- */
@@ -144,7 +147,7 @@ static bool is_open(const struct recording_writer *w)
     return w->path[0] != '\0';
 }
 
-static void disk_error(struct recording_writer *w, const char *text)
+static void log_disk_error(struct recording_writer *w, const char *text)
 {
     log_limited(&w->disk_limit, 10 * NS_PER_SECOND, LOG_LEVEL_ERROR,
                 "sink %s: %s; what the disk does not take is dropped and counted", w->options->name,
@@ -156,7 +159,7 @@ static void write_sidecar(struct recording_writer *w)
     struct problem problem;
     w->sidecar.frames = w->file.frames;
     if (sidecar_write(&w->sidecar, w->path, &problem) != 0)
-        disk_error(w, problem.text);
+        log_disk_error(w, problem.text);
     w->sidecar_stale = false;
 }
 
@@ -166,7 +169,7 @@ static void end_file(struct recording_writer *w)
         struct problem problem;
         problem_set(&problem, ERROR_SYSTEM, "recording %s cannot be finished: %s", w->path,
                     strerror(errno));
-        disk_error(w, problem.text);
+        log_disk_error(w, problem.text);
     }
     w->sidecar.complete = true;
     write_sidecar(w);
@@ -177,7 +180,7 @@ static void end_file(struct recording_writer *w)
     w->path[0] = '\0';
 }
 
-void recording_writer_settle(struct recording_writer *w)
+void recording_writer_drain(struct recording_writer *w)
 {
     if (w->buffered == 0)
         return;
@@ -192,30 +195,30 @@ void recording_writer_settle(struct recording_writer *w)
         struct problem problem;
         problem_set(&problem, ERROR_SYSTEM, "recording %s cannot be written: %s", w->path,
                     strerror(errno));
-        disk_error(w, problem.text);
+        log_disk_error(w, problem.text);
         w->counts.dropped[DROP_DISK] += lost;
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
-        end_file(w); /* what follows no longer joins up with it */
+        end_file(w); /* the next frame no longer follows the file's last */
     }
 }
 
 void recording_writer_finish(struct recording_writer *w)
 {
-    recording_writer_settle(w);
+    recording_writer_drain(w);
     if (is_open(w))
         end_file(w);
 }
 
 void recording_writer_flush(struct recording_writer *w)
 {
-    recording_writer_settle(w);
+    recording_writer_drain(w);
     if (!is_open(w) || !w->sidecar_stale)
         return;
     if (container_flush(&w->file) != 0) {
         struct problem problem;
         problem_set(&problem, ERROR_SYSTEM, "the header of %s cannot be written: %s", w->path,
                     strerror(errno));
-        disk_error(w, problem.text);
+        log_disk_error(w, problem.text);
     }
     write_sidecar(w);
 }
@@ -231,7 +234,7 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
     if (status != 0) {
         w->path[0] = '\0';
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
-        disk_error(w, problem.text);
+        log_disk_error(w, problem.text);
         return status;
     }
     w->counts.files++;
@@ -247,7 +250,7 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
     s->clock = result->clock;
     s->delay_frames = result->delay_frames;
     s->aligned = result->aligned;
-    /* Ranges that end where the result begins tell why frames before it are missing. */
+    /* Ranges before the result's first frame say why the frames before it are missing. */
     for (uint32_t i = 0; done == 0 && i < result->invalid_count; i++) {
         if (result->invalid[i].until <= result->first_frame && s->missing_count < INVALID_CAUSES)
             s->missing[s->missing_count++] = result->invalid[i];
@@ -259,8 +262,8 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
     return 0;
 }
 
-/* True when the open file goes on with this frame of the result. */
-static bool joins(const struct recording_writer *w, const struct result *result, uint64_t frame)
+/* True when the open file can take this frame of the result as its next. */
+static bool continues(const struct recording_writer *w, const struct result *result, uint64_t frame)
 {
     const struct sidecar *s = &w->sidecar;
     return s->epoch == result->epoch && s->record == result->record && w->next_frame == frame &&
@@ -275,31 +278,31 @@ static uint64_t disk_free_bytes(const char *directory)
 {
     struct statvfs status;
     if (statvfs(directory, &status) != 0)
-        return UINT64_MAX; /* the write itself will tell */
+        return UINT64_MAX; /* the next write reports the error */
     return (uint64_t)status.f_bavail * status.f_frsize;
 }
 
 static void check_free(struct recording_writer *w)
 {
-    uint64_t wanted = w->own->min_free_bytes;
+    uint64_t least = w->own->min_free_bytes;
     int64_t now_ns = clock_monotonic_ns();
-    if (wanted == 0 || (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
+    if (least == 0 || (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
         return;
     w->next_check_ns = now_ns + check_interval_ns;
     w->unchecked_bytes = 0;
-    uint64_t unused = w->world.free_bytes(w->files.directory);
-    if (!w->paused && unused < wanted) {
+    uint64_t unused = w->system.free_bytes(w->files.directory);
+    if (!w->paused && unused < least) {
         recording_writer_finish(w);
         w->paused = true;
         w->paused_frames = 0;
         log_warning(
             "sink %s: recording paused: %llu MiB are free in %s, less than `min free` (%llu "
-            "MiB); make room and it goes on by itself",
+            "MiB); free some space and it continues by itself",
             w->options->name, (unsigned long long)(unused >> 20), w->files.directory,
-            (unsigned long long)(wanted >> 20));
-    } else if (w->paused && unused >= wanted + wanted / 16) { /* not to and fro at the limit */
+            (unsigned long long)(least >> 20));
+    } else if (w->paused && unused >= least + least / 16) { /* hysteresis */
         w->paused = false;
-        log_notice("sink %s: recording goes on; %llu frames were left out", w->options->name,
+        log_notice("sink %s: recording continues; %llu frames were dropped", w->options->name,
                    (unsigned long long)w->paused_frames);
     }
 }
@@ -313,7 +316,7 @@ static void encode(struct recording_writer *w, const struct result *result, uint
     size_t count = frames * w->sample_count;
     if (result->wire != NULL) {
         memcpy(to, result->wire + from * w->frame_bytes, frames * w->frame_bytes);
-        /* A file that ends within the result has them all. */
+        /* result->saturated covers the whole result; the file with its first frame counts it. */
         uint64_t saturated = from == 0 ? result->saturated : 0;
         w->sidecar.saturated += saturated;
         w->counts.saturated += saturated;
@@ -332,7 +335,7 @@ static void encode(struct recording_writer *w, const struct result *result, uint
         memcpy(to, wire, frames * w->frame_bytes);
         return;
     }
-    /* Exact: the file's format holds every value of the input's. */
+    /* Lossless: the file's format holds every value of the input's. */
     for (size_t i = 0; i < count; i++)
         sample_encode(&w->spec.format, sample_decode(input, wire + i * input->bytes),
                       to + i * input->bytes);
@@ -347,15 +350,15 @@ static void add_ranges(struct recording_writer *w, const struct result *result, 
         range.until = range.until < until ? range.until : until;
         if (range.from < range.until) {
             bool added = sidecar_add(&w->sidecar, range);
-            assert(added); /* joins() left room */
+            assert(added); /* continues() checked that they fit */
             (void)added;
         }
     }
 }
 
-/* Frames [first, until) of the result: by which filters. */
-static void note_filters(struct recording_writer *w, const struct result *result, uint64_t first,
-                         uint64_t until)
+/* Adds to the sidecar which filters computed frames [first, until) of the result. */
+static void add_filters(struct recording_writer *w, const struct result *result, uint64_t first,
+                        uint64_t until)
 {
     struct sidecar *s = &w->sidecar;
     struct sidecar_filters before = w->filters, now = w->filters;
@@ -369,18 +372,21 @@ static void note_filters(struct recording_writer *w, const struct result *result
         sidecar_filter(s, &before);
     if (now.first_frame >= until)
         return;
-    sidecar_filter(s, &now); /* joins() left room */
+    sidecar_filter(s, &now); /* continues() checked that it fits */
     w->filters = now;
 }
 
-static int64_t capture_of(const struct recording_writer *w, const struct result *result,
-                          uint64_t frame)
+/* Capture time [ns, realtime] of the result's frame with index `frame`. */
+static int64_t capture_time_ns(const struct recording_writer *w, const struct result *result,
+                               uint64_t frame)
 {
     return result->capture_ns + (int64_t)nearbyint((double)frame * 1e9 / w->rate_hz);
 }
 
-/* Frames [done, …) of the result as far as file and buffer reach; returns how many. */
-static uint64_t take(struct recording_writer *w, const struct result *result, uint64_t done)
+/* Buffers frames of the result from index `done` on, as many as fit into the file and the buffer;
+ * returns how many. */
+static uint64_t buffer_result(struct recording_writer *w, const struct result *result,
+                              uint64_t done)
 {
     uint64_t in_file = w->next_frame - w->sidecar.first_frame;
     uint64_t frames = result->frames - done;
@@ -392,8 +398,8 @@ static uint64_t take(struct recording_writer *w, const struct result *result, ui
     encode(w, result, done, frames);
     add_ranges(w, result, first, first + frames);
     if (!w->options->raw)
-        note_filters(w, result, first, first + frames);
-    w->sidecar.last_capture_ns = capture_of(w, result, done + frames - 1);
+        add_filters(w, result, first, first + frames);
+    w->sidecar.last_capture_ns = capture_time_ns(w, result, done + frames - 1);
     if (result->clock_error_ns > w->sidecar.clock_error_ns)
         w->sidecar.clock_error_ns = result->clock_error_ns;
     w->buffered += frames;
@@ -414,18 +420,18 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
             w->paused_frames += left;
             return;
         }
-        if (is_open(w) && !joins(w, result, result->first_frame + done))
+        if (is_open(w) && !continues(w, result, result->first_frame + done))
             recording_writer_finish(w);
         if (!is_open(w) && (clock_monotonic_ns() < w->not_before_ns ||
-                            begin_file(w, result, done, capture_of(w, result, done)) != 0)) {
+                            begin_file(w, result, done, capture_time_ns(w, result, done)) != 0)) {
             w->counts.dropped[DROP_DISK] += left;
             return;
         }
-        done += take(w, result, done);
+        done += buffer_result(w, result, done);
         if (w->next_frame - w->sidecar.first_frame == w->frames_per_file)
             recording_writer_finish(w);
         else if (w->buffered == w->buffer_frames)
-            recording_writer_settle(w);
+            recording_writer_drain(w);
     }
 }
 
@@ -436,12 +442,12 @@ struct result_format recording_writer_format(const struct sink_options *options)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-int recording_writer_open(const struct sink_options *options, const struct writer_world *world,
+int recording_writer_open(const struct sink_options *options, const struct writer_system *system,
                           struct recording_writer **out, struct problem *problem)
 {
     struct container_spec spec;
     uint64_t frames_per_file;
-    int status = spec_of(options, &spec, &frames_per_file, problem);
+    int status = make_spec(options, &spec, &frames_per_file, problem);
     if (status != 0)
         return problem_prefix(problem, status, "sink %s", options->name);
     struct recording_writer *w = calloc(1, sizeof *w);
@@ -454,11 +460,11 @@ int recording_writer_open(const struct sink_options *options, const struct write
     w->filters.taps_longest = options->stream.taps_longest;
     w->frames_per_file = frames_per_file;
     w->file.fd = -1;
-    if (world != NULL)
-        w->world = *world;
-    if (w->world.free_bytes == NULL)
-        w->world.free_bytes = disk_free_bytes;
-    w->spec.riff_bytes_max = w->world.riff_bytes_max;
+    if (system != NULL)
+        w->system = *system;
+    if (w->system.free_bytes == NULL)
+        w->system.free_bytes = disk_free_bytes;
+    w->spec.riff_bytes_max = w->system.riff_bytes_max;
     w->rate_hz = spec.rate_hz;
     w->sample_count = spec.channels;
     w->frame_bytes = spec.channels * spec.format.bytes;
@@ -479,11 +485,6 @@ int recording_writer_open(const struct sink_options *options, const struct write
 const struct writer_counts *recording_writer_counts(const struct recording_writer *w)
 {
     return &w->counts;
-}
-
-const char *recording_writer_path(const struct recording_writer *w)
-{
-    return w->path;
 }
 
 bool recording_writer_dirty(const struct recording_writer *w)

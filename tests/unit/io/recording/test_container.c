@@ -156,7 +156,7 @@ static void test_w64_cut_off(void **state)
     assert_true(kept >= 0);
     assert_int_equal(container_close(&file), 0);
     uint8_t header[CONTAINER_HEADER_MAX], expect[CONTAINER_HEADER_MAX];
-    container_header(&spec, 20 * 70, expect);
+    container_header(&spec, 20 * 70, 20 * 70, expect);
     assert_int_equal(pread(kept, header, 136, 0), 136);
     assert_memory_equal(header, expect, 136);
     close(kept);
@@ -198,10 +198,10 @@ static void test_threshold(void **state)
     struct container_spec spec = spec_of("s16le", CONTAINER_WAV, 1);
     uint64_t fit = (UINT32_MAX - (container_header_bytes(&spec) - 8)) / 2;
     uint8_t header[CONTAINER_HEADER_MAX];
-    container_header(&spec, fit, header);
+    container_header(&spec, fit, fit, header);
     assert_memory_equal(header, "RIFF", 4);
     assert_memory_equal(header + 12, "JUNK", 4);
-    container_header(&spec, fit + 1, header);
+    container_header(&spec, fit + 1, fit + 1, header);
     assert_memory_equal(header,
                         "RF64\xFF\xFF\xFF\xFFWAVE"
                         "ds64",

@@ -26,11 +26,11 @@
 #include "tests/support/scratch.h"
 
 static struct recording_writer *writer_of(const struct sink_options *options,
-                                          const struct writer_world *world)
+                                          const struct writer_system *system)
 {
     struct recording_writer *writer = NULL;
     struct problem problem = {0};
-    if (recording_writer_open(options, world, &writer, &problem) != 0)
+    if (recording_writer_open(options, system, &writer, &problem) != 0)
         fail_msg("open: %s", problem.text);
     return writer;
 }
@@ -58,7 +58,7 @@ static void test_one_file(void **state)
         struct recording_writer *writer = writer_of(&options, NULL);
         for (uint64_t frame = 5; frame < 3000; frame += 700)
             put(writer, 3, frame, 700);
-        recording_writer_settle(writer);
+        recording_writer_drain(writer);
         assert_int_equal(recording_writer_counts(writer)->delivered, 3500);
         assert_int_equal(recording_writer_counts(writer)->files, 1);
         recording_writer_close(writer);
@@ -311,11 +311,11 @@ static void test_min_free(void **state)
     (void)state;
     struct sink_options options = recording_options("free.wav", "s16le");
     recording_own(&options)->min_free_bytes = 16 << 20;
-    struct writer_world world = {.free_bytes = simulated_free};
+    struct writer_system system = {.free_bytes = simulated_free};
     struct clock_functions clock = {.monotonic_ns = simulated_time, .realtime_ns = simulated_time};
     clock_replace(&clock);
     log_set_level((enum log_level)0);
-    struct recording_writer *writer = writer_of(&options, &world);
+    struct recording_writer *writer = writer_of(&options, &system);
     const struct writer_counts *counts = recording_writer_counts(writer);
     static const struct {
         uint64_t free_mib;
@@ -326,7 +326,7 @@ static void test_min_free(void **state)
     for (unsigned i = 0; i < sizeof steps / sizeof steps[0]; i++) {
         simulated_free_bytes = steps[i].free_mib << 20;
         put(writer, 0, i * 100, 100);
-        recording_writer_settle(writer);
+        recording_writer_drain(writer);
         paused += steps[i].paused ? 100 : 0;
         if (counts->dropped[DROP_PAUSED] != paused || counts->delivered != (i + 1) * 100 - paused)
             fail_msg("step %u (%llu MiB free): %llu frames left out, want %llu", i,
@@ -347,8 +347,8 @@ static void test_grows_into_rf64(void **state)
 {
     (void)state;
     struct sink_options options = recording_options("grow.wav", "s16le");
-    struct writer_world world = {.riff_bytes_max = 5000};
-    struct recording_writer *writer = writer_of(&options, &world);
+    struct writer_system system = {.riff_bytes_max = 5000};
+    struct recording_writer *writer = writer_of(&options, &system);
     for (uint64_t frame = 0; frame < 3000; frame += 300) {
         put(writer, 0, frame, 300);
         recording_writer_flush(writer);
