@@ -1,11 +1,11 @@
 /*
- * Sample formats: see format.h. Stateless functions for any thread.
+ * Sample formats: see format.h. Stateless functions, any thread.
  *
- * A word is first assembled from its bytes, then its significant bits are isolated; both
- * steps follow the fields of struct sample_format and nothing else, so that one path serves
- * every format. sample_encode_block has the same body instantiated with constant fields for
- * the formats that sinks use: the results cannot differ from sample_encode. The formats of the
- * highest rates go through format_wide.h first.
+ * Decoding assembles a word from its bytes and then isolates its significant bits; both steps
+ * depend on the fields of struct sample_format alone, so one path serves every format.
+ * sample_encode_block instantiates the same body with constant fields for the formats that sinks
+ * use, so its results cannot differ from sample_encode; the formats of the highest rates first go
+ * through format_wide.h, which writes the same bytes.
  */
 #include "wire/format.h"
 
@@ -86,8 +86,8 @@ static inline uint32_t word_load(const uint8_t *wire, unsigned bytes, bool big_e
 {
     uint32_t word = 0;
     for (unsigned i = 0; i < bytes; i++) {
-        unsigned place = big_endian ? bytes - 1 - i : i;
-        word |= (uint32_t)wire[i] << (8 * place);
+        unsigned position = big_endian ? bytes - 1 - i : i;
+        word |= (uint32_t)wire[i] << (8 * position);
     }
     return word;
 }
@@ -95,8 +95,8 @@ static inline uint32_t word_load(const uint8_t *wire, unsigned bytes, bool big_e
 static inline void word_store(uint32_t word, uint8_t *wire, unsigned bytes, bool big_endian)
 {
     for (unsigned i = 0; i < bytes; i++) {
-        unsigned place = big_endian ? bytes - 1 - i : i;
-        wire[i] = (uint8_t)(word >> (8 * place));
+        unsigned position = big_endian ? bytes - 1 - i : i;
+        wire[i] = (uint8_t)(word >> (8 * position));
     }
 }
 
@@ -224,8 +224,19 @@ uint64_t sample_encode_block(const struct sample_format *format, const float *va
                              double factor, uint8_t *wire)
 {
     assert(sample_format_valid(format));
+    const bool s16 = format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->bits == 16;
+    size_t done = 0;
     uint64_t saturated = 0;
-    size_t done = format_wide_encode(format, values, count, factor, wire, &saturated);
+    if (format->kind == SAMPLE_FLOAT && format->big_endian)
+        done = format_wide_f32be(values, count, factor, wire);
+    while (s16 && done < count) {
+        done += format_wide_s16(values + done, count - done, factor, format->big_endian,
+                                wire + 2 * done);
+        const size_t left = count - done;
+        const size_t group = left < FORMAT_WIDE_GROUP ? left : FORMAT_WIDE_GROUP;
+        saturated += encode_rest(format, values + done, group, factor, wire + 2 * done);
+        done += group;
+    }
     return saturated +
            encode_rest(format, values + done, count - done, factor, wire + done * format->bytes);
 }

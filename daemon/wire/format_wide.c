@@ -1,21 +1,18 @@
 /*
- * Formats, many samples at once: see format_wide.h.
- *
- * Integers are scaled and rounded in double, as one by one; the machine rounds to nearest even and
- * packs with saturation. Groups with a value out of range (or NaN) are left to the scalar code,
- * which counts them.
+ * Wide encoders: see format_wide.h. Integers are scaled and rounded in double, as the scalar code
+ * does it; the instructions round to nearest even and pack.
  */
 #include "wire/format_wide.h"
 
 #include <string.h>
 
-enum { FLOATS = 4, GROUP = 8 };
+enum { FLOATS = 4 };
 
 typedef float float4 __attribute__((vector_size(16)));
 typedef double double4 __attribute__((vector_size(32)));
 typedef uint32_t uint4 __attribute__((vector_size(16)));
 
-static size_t encode_f32be(const float *values, size_t count, double factor, uint8_t *wire)
+size_t format_wide_f32be(const float *values, size_t count, double factor, uint8_t *wire)
 {
     size_t i = 0;
     for (; i + FLOATS <= count; i += FLOATS) {
@@ -34,7 +31,7 @@ static size_t encode_f32be(const float *values, size_t count, double factor, uin
 #ifdef __SSE2__
 #include <emmintrin.h>
 
-/* Two samples scaled; all bits of *inside are cleared where one is out of range. */
+/* Scales and rounds two samples; clears the bits of *inside where one is out of range. */
 static inline __m128i round_two(__m128 values, __m128d scale, __m128d *inside)
 {
     const __m128d scaled = _mm_mul_pd(_mm_cvtps_pd(values), scale);
@@ -44,45 +41,32 @@ static inline __m128i round_two(__m128 values, __m128d scale, __m128d *inside)
     return _mm_cvtpd_epi32(scaled);
 }
 
-static size_t encode_s16(const struct sample_format *format, const float *values, size_t count,
-                         double factor, uint8_t *wire, uint64_t *saturated)
+size_t format_wide_s16(const float *values, size_t count, double factor, bool big_endian,
+                       uint8_t *wire)
 {
     const __m128d scale = _mm_set1_pd(factor * 32768.0);
     size_t i = 0;
-    for (; i + GROUP <= count; i += GROUP) {
+    for (; i + FORMAT_WIDE_GROUP <= count; i += FORMAT_WIDE_GROUP) {
         const __m128 low = _mm_loadu_ps(values + i), high = _mm_loadu_ps(values + i + 4);
         __m128d inside = _mm_castsi128_pd(_mm_set1_epi32(-1));
         const __m128i a = round_two(low, scale, &inside);
         const __m128i b = round_two(_mm_movehl_ps(low, low), scale, &inside);
         const __m128i c = round_two(high, scale, &inside);
         const __m128i d = round_two(_mm_movehl_ps(high, high), scale, &inside);
-        if (_mm_movemask_pd(inside) != 3) {
-            for (size_t k = i; k < i + GROUP; k++)
-                *saturated += sample_encode(format, (double)values[k] * factor, wire + 2 * k);
-            continue;
-        }
+        if (_mm_movemask_pd(inside) != 3)
+            break;
         __m128i codes = _mm_packs_epi32(_mm_unpacklo_epi64(a, b), _mm_unpacklo_epi64(c, d));
-        if (format->big_endian)
+        if (big_endian)
             codes = _mm_or_si128(_mm_slli_epi16(codes, 8), _mm_srli_epi16(codes, 8));
         _mm_storeu_si128((__m128i *)(void *)(wire + 2 * i), codes);
     }
     return i;
 }
 #else
-static size_t encode_s16(const struct sample_format *format, const float *values, size_t count,
-                         double factor, uint8_t *wire, uint64_t *saturated)
+size_t format_wide_s16(const float *values, size_t count, double factor, bool big_endian,
+                       uint8_t *wire)
 {
-    (void)format, (void)values, (void)count, (void)factor, (void)wire, (void)saturated;
+    (void)values, (void)count, (void)factor, (void)big_endian, (void)wire;
     return 0;
 }
 #endif
-
-size_t format_wide_encode(const struct sample_format *format, const float *values, size_t count,
-                          double factor, uint8_t *wire, uint64_t *saturated)
-{
-    if (format->kind == SAMPLE_FLOAT && format->big_endian)
-        return encode_f32be(values, count, factor, wire);
-    if (format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->bits == 16)
-        return encode_s16(format, values, count, factor, wire, saturated);
-    return 0;
-}

@@ -1,4 +1,4 @@
-/* OSC on the wire: see osc_wire.h. Pure functions, any thread. */
+/* OSC on the wire: see osc.h. Pure functions, any thread. */
 #include "wire/osc.h"
 
 #include <assert.h>
@@ -42,8 +42,8 @@ static bool zeros(const uint8_t *from, const uint8_t *until)
     return true;
 }
 
-/* A string with its end and its padding: the bytes it takes; 0: it does not end in here. `fault` is
- * set when the padding is not zero. */
+/* Bytes of a string with its end and its padding; 0: it does not end within `left`. Sets `fault`
+ * when the padding is not zero. */
 static size_t string_bytes(const uint8_t *at, size_t left, enum osc_fault *fault)
 {
     const uint8_t *end = memchr(at, 0, left);
@@ -59,7 +59,7 @@ static size_t string_bytes(const uint8_t *at, size_t left, enum osc_fault *fault
 
 /* ---- one message ------------------------------------------------------------------------- */
 
-/* Printable, and wildcards few and closed. */
+/* An address is printable, and its wildcards are few and closed. */
 static enum osc_fault check_address(const char *address)
 {
     if (address[0] != '/')

@@ -1,13 +1,13 @@
 /*
- * OSC on the wire (Open Sound Control 1.0): the one place where bytes of strangers are looked at.
- * Every byte is proven to lie inside the packet before it is read; what passes can be given to
- * liblo, whose own parser trusts its input more than a network deserves.
+ * OSC on the wire (Open Sound Control 1.0): checks and reads packets from the network, and builds
+ * messages. No other code reads OSC bytes before they passed osc_walk, which proves that every byte
+ * it reads lies inside the packet; liblo's own parser does not.
  *
- *     packet ─► osc_walk ─► messages proven whole: address, types, every argument in place
- *                   └─────► a named fault: nothing of the packet counts
+ *     packet ─► osc_walk ─► messages proven whole: address, types, every argument
+ *                   └─────► a named fault: the whole packet is refused
  *
- * Bundles are unpacked here, to a depth of OSC_DEPTH_MAX. A time tag is noted and queues
- * nothing: a bundle dated 2036 is as present as any other. Cost is linear in the packet's bytes.
+ * osc_walk unpacks bundles to a depth of OSC_DEPTH_MAX. It reports a time tag and never queues: a
+ * bundle dated 2036 is delivered at once like any other. Its cost is linear in the packet's bytes.
  *
  * Pure functions on the caller's memory, any thread; nothing allocates.
  */
@@ -46,7 +46,7 @@ enum osc_fault {
 
 const char *osc_fault_name(enum osc_fault fault);
 
-/* A message proven whole. Points into the packet. */
+/* A message that passed the checks. Points into the packet. */
 struct osc_message {
     const char *address; /* terminated; may be a pattern */
     const char *types;   /* terminated, without the comma */
@@ -64,7 +64,8 @@ struct osc_counts {
     uint64_t faults[OSC_FAULTS];
 };
 
-/* Proves the packet as a whole, then visits its messages in order. `counts` may be NULL. */
+/* Checks the whole packet, then visits its messages in order. `counts` may be NULL. Returns the
+ * first fault; then no message is visited. */
 enum osc_fault osc_walk(const uint8_t *data, size_t bytes, struct osc_counts *counts,
                         void (*visit)(void *context, const struct osc_message *message),
                         void *context);
@@ -78,13 +79,13 @@ struct osc_reader {
     const uint8_t *at;
 };
 
-/* The next argument's type, 0 at the end. */
+/* The type of the next argument, 0 at the end. */
 char osc_peek(const struct osc_reader *reader);
 
-/* Each takes the next argument when it can be read so, else leaves it and returns false. */
+/* Each reads the next argument when its type fits, else leaves it and returns false. */
 bool osc_read_string(struct osc_reader *reader, const char **text);
 bool osc_read_blob(struct osc_reader *reader, const uint8_t **data, size_t *bytes);
-/* i, f, h or d; as patches send whatever they have. */
+/* i, f, h or d, for patches send whichever they have. */
 bool osc_read_number(struct osc_reader *reader, double *value);
 /* h; two i (high, low); or a whole f or d of at most 2^53. */
 bool osc_read_wide(struct osc_reader *reader, uint64_t *value);
@@ -92,7 +93,7 @@ void osc_skip(struct osc_reader *reader);
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
-/* One part of an address against one part of a proven pattern (neither holds a '/'). */
+/* Matches one part of an address with one part of a checked pattern (neither holds a '/'). */
 bool osc_part_matches(const char *pattern, size_t pattern_length, const char *name,
                       size_t name_length);
 
@@ -106,22 +107,22 @@ int osc_address_parts(const char *address, struct osc_part *parts, int capacity)
 
 /* ---- building ---------------------------------------------------------------------------- */
 
-/* Writes what the loop sends per block, into the caller's memory; without allocation, unlike liblo.
- * `full` tells that it did not fit: then nothing may be sent. */
+/* Builds a message in the caller's memory, without allocation (unlike liblo), as the loop needs per
+ * block. `full` is set when it did not fit: then nothing may be sent. */
 struct osc_writer {
     uint8_t *data;
     size_t bytes, capacity;
     bool full;
 };
 
-/* Address and types with its comma. */
+/* Starts a message: its address, and its types with their comma. */
 void osc_begin(struct osc_writer *writer, const char *address, const char *types);
 void osc_put_int(struct osc_writer *writer, int32_t value);
 void osc_put_float(struct osc_writer *writer, float value);
 void osc_put_string(struct osc_writer *writer, const char *text);
 /* As h, or as two i. */
 void osc_put_wide(struct osc_writer *writer, uint64_t value);
-/* The place of a blob of `bytes`, to be filled by the caller; NULL when full. */
+/* Reserves a blob of `bytes`, which the caller fills; NULL when full. */
 uint8_t *osc_put_blob(struct osc_writer *writer, size_t bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * RTP on the wire: see rtp_wire.h. Every length is proven against the datagram before a byte
- * behind it is read. Pure functions, any thread; the client library links this file too, so
- * it knows nothing of the daemon.
+ * RTP on the wire: see rtp.h. Each function checks a length against the datagram before it reads
+ * what the length covers. Pure functions, any thread; the client library links this file too, so it
+ * includes nothing of the daemon.
  */
 #include "wire/rtp.h"
 
@@ -11,17 +11,17 @@ enum {
     ELEMENT_CAPTURE = 1,
     ELEMENT_STAGES = 2,
     ELEMENT_QUALITY = 3,
-    ELEMENT_PLACE = 4,
+    ELEMENT_FRAME = 4,
     ELEMENT_INVALID = 5,
     ELEMENT_DECIMATION = 6,
-    ELEMENT_NEEDED = ELEMENT_INVALID, /* up to here; later ones came with later versions */
+    ELEMENT_NEEDED = ELEMENT_INVALID, /* the first to the fifth; a sender may lack later ones */
     ELEMENT_LAST = ELEMENT_DECIMATION,
     ELEMENT_STOP = 15, /* RFC 8285 section 4.2: nothing behind it may be read */
 };
 
 static const uint8_t element_bytes[ELEMENT_LAST + 1] = {
     [ELEMENT_CAPTURE] = 8, [ELEMENT_STAGES] = 16, [ELEMENT_QUALITY] = 16,
-    [ELEMENT_PLACE] = 16,  [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2,
+    [ELEMENT_FRAME] = 16,  [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2,
 };
 
 /* ---- integers ---------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
     if (!find_elements(packet, elements))
         return false;
     const uint8_t *stages = elements[ELEMENT_STAGES], *quality = elements[ELEMENT_QUALITY],
-                  *place = elements[ELEMENT_PLACE], *invalid = elements[ELEMENT_INVALID];
+                  *frame = elements[ELEMENT_FRAME], *invalid = elements[ELEMENT_INVALID];
     *info = (struct rtp_result_info){
         .capture_ns = rtp_ns_from_ntp(load64(elements[ELEMENT_CAPTURE])),
         .stage_100ns = {load32(stages), load32(stages + 4), load32(stages + 8),
@@ -147,9 +147,9 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
         .clock_error_ns = load32(quality + 4),
         .egress_100ns = load32(quality + 8),
         .epoch = load32(quality + 12),
-        .first_frame = load64(place),
-        .record = load32(place + 8),
-        .delay_half_frames = load32(place + 12),
+        .first_frame = load64(frame),
+        .record = load32(frame + 8),
+        .delay_half_frames = load32(frame + 12),
         .invalid_from = load16(invalid),
         .invalid_until = load16(invalid + 2),
         .decimate = 1,
@@ -183,7 +183,7 @@ static uint8_t *build_info(uint8_t *out, const struct rtp_result_info *info)
     out = store32(out, info->clock_error_ns);
     out = store32(out, info->egress_100ns);
     out = store32(out, info->epoch);
-    out = element_begin(out, ELEMENT_PLACE);
+    out = element_begin(out, ELEMENT_FRAME);
     out = store64(out, info->first_frame);
     out = store32(out, info->record);
     out = store32(out, info->delay_half_frames);
@@ -234,13 +234,13 @@ uint64_t rtp_ntp_from_ns(int64_t realtime_ns)
         ns += SECOND_NS;
         seconds--;
     }
-    /* Rounded to nearest; 2^-32 s is 0.23 ns, so the way back is exact. */
+    /* Rounds to nearest; 2^-32 s is 0.23 ns, so the conversion back is exact. */
     uint64_t fraction = (((uint64_t)ns << 32) + SECOND_NS / 2) / SECOND_NS;
     return (uint64_t)(uint32_t)(seconds + NTP_TO_UNIX_S) << 32 | fraction;
 }
 
 /* The era is the one RFC 4330 section 3 chooses: with the top bit set, 1968 to 2036; without,
- * 2036 to 2104. For every time from 1968 to 2104 that is the way back. */
+ * 2036 to 2104. For every time from 1968 to 2104 this inverts rtp_ntp_from_ns. */
 int64_t rtp_ns_from_ntp(uint64_t ntp)
 {
     int64_t seconds = (int64_t)(ntp >> 32);

@@ -19,8 +19,8 @@
  *
  * All integers big-endian; durations saturate. 72 bytes with the extension header.
  *
- * Pure functions, any thread; parsing proves every length before it reads (fuzzed). This file
- * is part of libconvolv too.
+ * Pure functions, any thread; parsing checks every length before it reads (fuzzed). libconvolv
+ * links this module too.
  */
 #ifndef CONVOLVD_WIRE_RTP_H
 #define CONVOLVD_WIRE_RTP_H
@@ -69,7 +69,7 @@ struct rtp_result_info {
     uint16_t decimate; /* at least 1 */
 };
 
-/* What rtp_parse found; pointers into the datagram. */
+/* What rtp_parse found; points into the datagram. */
 struct rtp_packet {
     struct rtp_header header;
     const uint8_t *payload;
@@ -103,7 +103,7 @@ uint32_t rtp_ip_bytes(bool ipv6, uint32_t header_bytes, uint32_t payload_bytes);
 /* The inverse: bytes of payload that fit an IP packet of `mtu` bytes; 0 when its headers do not. */
 uint32_t rtp_payload_bytes(bool ipv6, uint32_t header_bytes, uint32_t mtu);
 
-/* ns since the Unix epoch ↔ 64-bit NTP time stamp (era 0…1 by the nearest-to-now rule: see .c). */
+/* ns since the Unix epoch ↔ 64-bit NTP time stamp (times from 1968 to 2104). */
 uint64_t rtp_ntp_from_ns(int64_t realtime_ns);
 int64_t rtp_ns_from_ntp(uint64_t ntp);
 
