@@ -1,6 +1,6 @@
 /*
- * Recordings: what the configuration asks about files before anything is opened. The source
- * `file` reads them (recording/source.c), the sink `recording` writes them (recording/sink.c).
+ * Recordings: the options of the source `file` (source.c), which reads recordings, and of the sink
+ * `recording` (sink.c), which writes them, and the checks of both before anything is opened.
  *
  * Any thread that may wait for a disk.
  */
@@ -46,20 +46,20 @@ void recording_sink_check_all(const struct driver_sections *all, uint32_t self);
 void recording_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out);
 
 /*
- * What is in a recording (WAV, W64, RF64, FLAC): its rate, channels, frames and the format in which
- * the source `file` hands its samples on: the file's own width, little endian; 64-bit float becomes
- * f32le. Each out pointer may be NULL. Returns 0, ERROR_NO_FILE, ERROR_FORMAT (not a recording) or
- * ERROR_UNSUPPORTED (compressed samples).
+ * Reads the header of a recording (WAV, W64, RF64, FLAC): its rate [Hz], channels, frames, and the
+ * format in which the source `file` delivers its samples: little endian, as wide as in the file;
+ * 64-bit float becomes f32le. Each out pointer may be NULL. Returns 0, ERROR_NO_FILE, ERROR_FORMAT
+ * (not a recording) or ERROR_UNSUPPORTED (compressed samples).
  */
 int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
                     struct sample_format *format, uint64_t *frames, struct problem *problem);
 
 /*
- * True facts about a recording sink, from its options alone: the container is known, the format
- * fits it, the rate is a whole number of Hz that its header can hold, the channels fit, `rotate`
- * leaves room for at least one frame. Reads stream.rate_hz and stream.channels (raw:
- * stream.input_rate_hz, stream.input_channels and stream.input_format), so these must be filled.
- * Touches no file.
+ * Checks the options of a recording sink: the container is known and can hold the format, the rate
+ * is a whole number of Hz that a header can hold, a frame fits, and `rotate` leaves room for at
+ * least one frame. The caller has set stream.rate_hz and stream.channels (for raw input:
+ * stream.input_rate_hz, stream.input_channels and stream.input_format). Touches no file. Returns 0
+ * or ERROR_CONFIG with a sentence.
  */
 int recording_check(const struct sink_options *options, struct problem *problem);
 

@@ -1,14 +1,15 @@
 /*
- * Sink `recording`: results to files, through a writer thread of its own. The loop copies each
- * result into a bounded message ring and is done; the writer encodes, writes, rotates, flushes
- * and pauses (recording/writer.c). When the ring is full whole results are dropped and counted,
- * and streams that can wait see that there is no room.
+ * Sink `recording`: writes results to files. Each sink has a writer thread, so that a slow disk
+ * never blocks the loop. The loop thread copies each result into a bounded message ring; the writer
+ * thread takes it from there and encodes, writes, rotates, flushes and pauses (writer.h). When the
+ * ring is full, the loop drops and counts whole results; a stream that can wait sees beforehand
+ * that there is no room.
  *
  *     loop: put ──► message ring ──► writer thread ──► files
  *           ◄── room_again, closed (uv_async) ──┘
  *
- * Ledger: what the writer finishes it moves from pending to delivered or dropped under a
- * sequence lock, so that the loop's ledger adds up at every instant.
+ * Ledger: the writer moves frames from pending to delivered or dropped under a sequence lock, so
+ * the ledger that the loop reads adds up at every instant.
  */
 #include <assert.h>
 #include <errno.h>
@@ -31,35 +32,40 @@
 
 static const uint64_t queue_bytes_default = 64 << 20;
 static const int64_t flush_ns_default = 1 * NS_PER_SECOND;
-/* A disk that hangs past the deadline is given this long before its thread is left behind. */
+/* When the disk hangs past the deadline of close, the sink abandons its thread after this long. */
 static const uint64_t abandon_ms = 1000;
 
-/* Between two looks into a ring that can take what comes meanwhile. */
-static const int64_t nap_ns = 1 * NS_PER_MS;
-static const uint64_t nap_ring_bytes = 4 << 20;
+/* With a ring of at least gather_ring_bytes the writer thread sleeps this long before it waits for
+ * a doorbell, so that small results gather. */
+static const int64_t gather_ns = 1 * NS_PER_MS;
+static const uint64_t gather_ring_bytes = 4 << 20;
 
-/* A longer result travels in several messages, so that the ring's end wastes little. */
 enum {
-    PIECES_PER_QUEUE = 16,
-    BLOCKS_MIN = 4 /* of the queue, or a stream that waits for room waits for ever */
+    /* A message takes at most 1/16 of the ring, which bounds what is lost where the ring wraps. A
+     * longer result travels in several messages. */
+    MESSAGES_PER_QUEUE = 16,
+    /* The queue holds at least this many blocks; with fewer, a stream that waits for room could
+     * wait for ever. */
+    BLOCKS_MIN = 4,
 };
 
 enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
 
-/* In the ring: this, then the ranges, then the frames at the next multiple of the alignment. */
+/* In the ring: this structure, the invalid ranges, and the frames from the next multiple of
+ * MESSAGE_ALIGNMENT on. */
 struct message {
     struct result result;
 };
 
 struct sink {
     /* immutable after open */
-    struct sink *self; /* for `room`, which is asked through a pointer to const */
+    struct sink *self; /* for `room`, which gets a pointer to const */
     struct sink_options options;
     const struct recording_options *own;
     uv_loop_t *loop;
     uint32_t frame_bytes; /* of put's frames */
     int64_t flush_ns;
-    uint64_t piece_bytes;            /* of frames in one message */
+    uint64_t payload_bytes;          /* most bytes of frames in one message */
     struct recording_writer *writer; /* writer thread only */
     pthread_t thread;
 
@@ -78,9 +84,8 @@ struct sink {
     struct message_ring ring;
     int wake_fd; /* loop → writer */
     _Atomic bool asleep, done;
-    _Atomic int stop; /* enum stop */
-    _Atomic int
-        room_wanted; /* 2: room() was asked and the ring is not empty; 1: one wake is left */
+    _Atomic int stop;          /* enum stop */
+    _Atomic int wakes_owed;    /* to a stream that waits for room: 2 after `room`, 1, 0 */
     _Atomic unsigned sequence; /* odd while the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
 };
@@ -92,16 +97,16 @@ static void set(_Atomic uint64_t *to, uint64_t value)
     atomic_store_explicit(to, value, memory_order_relaxed);
 }
 
-/* Moves what the writer has done since last time out of pending. */
+/* Publishes the writer's counts: moves frames from pending to delivered or dropped. */
 static void publish(struct sink *s)
 {
     const struct writer_counts *counts = recording_writer_counts(s->writer);
     uint64_t before = atomic_load_explicit(&s->delivered, memory_order_relaxed);
     uint64_t after = counts->delivered;
-    static const enum drop ours[] = {DROP_PAUSED, DROP_DISK};
+    static const enum drop drops[] = {DROP_PAUSED, DROP_DISK}; /* of the writer */
     for (int i = 0; i < 2; i++) {
-        before += atomic_load_explicit(&s->dropped[ours[i]], memory_order_relaxed);
-        after += counts->dropped[ours[i]];
+        before += atomic_load_explicit(&s->dropped[drops[i]], memory_order_relaxed);
+        after += counts->dropped[drops[i]];
     }
     set(&s->bytes, counts->bytes);
     set(&s->packets, counts->files);
@@ -111,7 +116,7 @@ static void publish(struct sink *s)
     atomic_fetch_add(&s->sequence, 1);
     set(&s->delivered, counts->delivered);
     for (int i = 0; i < 2; i++)
-        set(&s->dropped[ours[i]], counts->dropped[ours[i]]);
+        set(&s->dropped[drops[i]], counts->dropped[drops[i]]);
     atomic_fetch_sub(&s->pending, after - before);
     atomic_fetch_add(&s->sequence, 1);
 }
@@ -124,19 +129,20 @@ static void drop_stopped(struct sink *s, uint64_t frames)
     atomic_fetch_add(&s->sequence, 1);
 }
 
-/* A stream waits for room: tell it when most of the ring is free, and when all of it is. */
+/* Wakes a stream that waits for room twice: when three quarters of the ring are free, and when all
+ * of it is. */
 static void offer_room(struct sink *s)
 {
-    atomic_thread_fence(memory_order_seq_cst); /* the release before, room_wanted after */
-    int wanted = atomic_load(&s->room_wanted);
-    if (wanted == 0)
+    atomic_thread_fence(memory_order_seq_cst); /* the release comes before the load below */
+    int owed = atomic_load(&s->wakes_owed);
+    if (owed == 0)
         return;
     uint64_t unused = message_ring_unused(&s->ring);
     if (unused == s->ring.capacity) {
-        atomic_store(&s->room_wanted, 0);
+        atomic_store(&s->wakes_owed, 0);
         uv_async_send(&s->doorbell);
-    } else if (wanted == 2 && unused >= s->ring.capacity / 4 * 3) {
-        atomic_compare_exchange_strong(&s->room_wanted, &wanted, 1);
+    } else if (owed == 2 && unused >= s->ring.capacity / 4 * 3) {
+        atomic_compare_exchange_strong(&s->wakes_owed, &owed, 1);
         uv_async_send(&s->doorbell);
     }
 }
@@ -159,7 +165,7 @@ static bool is_empty(const struct sink *s)
 static void wait_for_work(struct sink *s, int64_t until_ns)
 {
     atomic_store(&s->asleep, true);
-    /* Whoever commits after this sees `asleep`; what was committed before is seen here. */
+    /* A commit after this store sees `asleep`; a commit before it shows below. */
     if (!is_empty(s) || atomic_load(&s->stop) != STOP_NOT) {
         atomic_store(&s->asleep, false);
         return;
@@ -170,7 +176,8 @@ static void wait_for_work(struct sink *s, int64_t until_ns)
     atomic_store(&s->asleep, false);
 }
 
-/* Flushes when it is time; returns when that is, INT64_MAX while nothing is unflushed. */
+/* Flushes when flush_at_ns has come. Returns the time of the next flush [monotonic], INT64_MAX when
+ * everything is flushed. */
 static int64_t flush_when_due(struct sink *s, int64_t flush_at_ns)
 {
     if (!recording_writer_dirty(s->writer))
@@ -188,7 +195,7 @@ static void *write_results(void *argument)
 {
     struct sink *s = argument;
     int64_t flush_at_ns = INT64_MAX;
-    bool napped = false;
+    bool gathered = false;
     for (;;) {
         uint64_t bytes;
         uint8_t *message;
@@ -198,13 +205,13 @@ static void *write_results(void *argument)
             flush_at_ns = flush_when_due(s, flush_at_ns);
             publish(s);
             offer_room(s);
-            napped = false;
+            gathered = false;
         }
-        if (!napped && s->ring.capacity >= nap_ring_bytes && atomic_load(&s->stop) == STOP_NOT) {
-            /* In a steady flow one nap gathers many small results: no wake-up and no write for
-             * each. */
-            nanosleep(&(struct timespec){.tv_nsec = nap_ns}, NULL);
-            napped = true;
+        if (!gathered && s->ring.capacity >= gather_ring_bytes &&
+            atomic_load(&s->stop) == STOP_NOT) {
+            /* Many small results gather meanwhile, which saves a wake-up and a write for each. */
+            nanosleep(&(struct timespec){.tv_nsec = gather_ns}, NULL);
+            gathered = true;
             continue;
         }
         recording_writer_drain(s->writer);
@@ -234,9 +241,9 @@ static void wake_writer(struct sink *s)
 
 static void ring_doorbell(uv_async_t *doorbell);
 
-/* Handles belong to the loop's thread, so they are opened with the first put, not by open. Nothing
- * rings the doorbell before that: the writer rings for room that someone asked for, and at its end.
- */
+/* The first put opens the handles, because they belong to the loop thread and `open` runs on a
+ * worker. The writer rings the doorbell only after results left the ring or after `close`, which
+ * opens the handles too. */
 static void open_handles(struct sink *s)
 {
     if (s->handles_open)
@@ -294,7 +301,7 @@ static void deadline_reached(uv_timer_t *timer)
         uv_timer_start(timer, deadline_reached, abandon_ms, 0);
         return;
     }
-    /* The disk hangs and may never answer: thread, ring and file are left behind on purpose. */
+    /* The disk hangs and may never answer: abandon thread, ring and file on purpose. */
     log_error("sink %s: the disk does not answer; %s is not finished", s->options.name,
               s->own->path);
     uv_unref((uv_handle_t *)&s->doorbell);
@@ -308,7 +315,7 @@ static void deadline_reached(uv_timer_t *timer)
 
 static int start_writer(struct sink *s, struct problem *problem)
 {
-    sigset_t all, previous; /* signals belong to the loop's thread */
+    sigset_t all, previous; /* the loop thread handles all signals */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &previous);
     int error = pthread_create(&s->thread, NULL, write_results, s);
@@ -350,9 +357,9 @@ static int recording_sink_open(const struct sink_options *options,
             status = problem_set(problem, ERROR_SYSTEM, "sink %s: no eventfd: %s", options->name,
                                  strerror(errno));
     }
-    s->piece_bytes = s->ring.capacity / PIECES_PER_QUEUE;
-    if (s->piece_bytes < s->frame_bytes)
-        s->piece_bytes = s->frame_bytes;
+    s->payload_bytes = s->ring.capacity / MESSAGES_PER_QUEUE;
+    if (s->payload_bytes < s->frame_bytes)
+        s->payload_bytes = s->frame_bytes;
     s->overhead = (double)sizeof(struct message) / 64.0;
     if (status == 0)
         status = start_writer(s, problem);
@@ -375,7 +382,8 @@ static uint64_t message_bytes(const struct sink *s, uint64_t frames, uint32_t ra
            frames * s->frame_bytes;
 }
 
-/* Frames [from, from + frames) of a result as a message; false when the ring is full. */
+/* Copies frames [from, from + frames) of a result into the ring as one message; false when it is
+ * full. */
 static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
 {
     uint8_t *bytes =
@@ -393,7 +401,7 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
     copy->invalid = ranges;
     copy->invalid_count = 0;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
-        /* Ranges before the result explain its beginning; later pieces only need their own. */
+        /* Ranges before the result belong to its first message; later ones carry only their own. */
         if (from == 0 || result->invalid[i].until > copy->first_frame)
             ranges[copy->invalid_count++] = result->invalid[i];
     }
@@ -419,18 +427,19 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
     assert(s->closed == NULL);
     open_handles(s);
     if (result->frames == 0)
-        return clock_monotonic_ns(); /* only tells of an epoch's end */
-    uint64_t per_piece = s->piece_bytes / s->frame_bytes;
-    uint64_t pieces = (result->frames + per_piece - 1) / per_piece;
+        return clock_monotonic_ns();                   /* it only marks the end of an epoch */
+    uint64_t most = s->payload_bytes / s->frame_bytes; /* frames in one message */
+    uint64_t messages = (result->frames + most - 1) / most;
     uint64_t header = message_bytes(s, 0, result->invalid_count) + MESSAGE_OVERHEAD;
-    uint64_t needed = (uint64_t)result->frames * s->frame_bytes + pieces * header + s->piece_bytes;
-    s->overhead += ((double)(pieces * header) / (double)result->frames - s->overhead) / 16.0;
+    uint64_t needed =
+        (uint64_t)result->frames * s->frame_bytes + messages * header + s->payload_bytes;
+    s->overhead += ((double)(messages * header) / (double)result->frames - s->overhead) / 16.0;
     s->frames += result->frames;
     uint64_t done = 0;
-    /* Whole results or nothing, but for one that no ring of this size could hold. */
+    /* Takes a whole result or none of it, except for one that is larger than the ring. */
     if (needed <= message_ring_unused(&s->ring) || needed > s->ring.capacity) {
         while (done < result->frames) {
-            uint64_t frames = result->frames - done < per_piece ? result->frames - done : per_piece;
+            uint64_t frames = result->frames - done < most ? result->frames - done : most;
             if (!push(s, result, done, frames))
                 break;
             done += frames;
@@ -443,15 +452,15 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
 
 static uint64_t recording_sink_room(const struct sink *sink)
 {
-    struct sink *s = sink->self; /* asking is remembered: someone may wait */
+    struct sink *s = sink->self;
     if (message_ring_unused(&s->ring) < s->ring.capacity) {
-        atomic_store(&s->room_wanted, 2);
-        atomic_thread_fence(
-            memory_order_seq_cst); /* look again: the writer may just have emptied it */
+        atomic_store(&s->wakes_owed, 2);
+        /* Before the load below: the writer may just have emptied the ring. */
+        atomic_thread_fence(memory_order_seq_cst);
     }
     uint64_t unused = message_ring_unused(&s->ring);
-    /* Short pieces at an epoch's or a block's end cost more than the average. */
-    uint64_t reserve = s->piece_bytes + s->ring.capacity / 16;
+    /* Short messages at the end of an epoch or a block cost more than the average. */
+    uint64_t reserve = s->payload_bytes + s->ring.capacity / 16;
     if (unused <= reserve)
         return 0;
     return (uint64_t)((double)(unused - reserve) / ((double)s->frame_bytes + 2.0 * s->overhead));
@@ -477,7 +486,7 @@ static void recording_sink_close(struct sink *s, int64_t deadline_ns, void (*clo
 static void recording_sink_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
     unsigned before, after;
-    do { /* the writer holds the sequence odd for a few instructions */
+    do { /* the sequence is odd only for a few instructions of the writer */
         before = atomic_load(&s->sequence);
         ledger->pending = atomic_load(&s->pending);
         ledger->delivered = atomic_load(&s->delivered);

@@ -1,11 +1,10 @@
 /*
- * Source `file`: a recording (WAV, W64, RF64, FLAC) played into a stream once or looped, in
- * real time or as fast as the stream has room. libsndfile reads on the producer thread of
- * io/replay.c. Samples keep the file's own width, so an integer recording arrives bit by bit.
+ * Source `file`: plays a recording (WAV, W64, RF64, FLAC) into a stream, once or in a loop, in real
+ * time or as fast as the stream has room. libsndfile reads on the producer thread of io/replay.h.
+ * Samples keep the width they have in the file, so an integer recording arrives bit for bit.
  *
- * A loop is contiguous: the frame after the file's last is its first again, and frame numbers
- * go on. The recording's own times are unknown here; capture times are declared, start of
- * replay + n / rate.
+ * A loop has no gap: the file's first frame follows its last, and frame numbers continue. The
+ * capture times in the recording are unknown here; the source declares start of replay + n / rate.
  */
 #include <sndfile.h>
 #include <stdlib.h>
@@ -19,9 +18,9 @@
 #include "io/sources.h"
 #include "signal/sound_file.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "samples are stored as the host's words");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "samples are stored in host order");
 
-/* What each of libsndfile's encodings becomes in the ring. */
+/* The stream's format for each encoding of libsndfile. */
 static const struct encoding {
     int subtype;
     struct sample_format format;
@@ -35,8 +34,8 @@ static const struct encoding {
     {SF_FORMAT_DOUBLE, {SAMPLE_FLOAT, 4, 32, false, false}},
 };
 
-/* A W64 of floats that libsndfile takes for 32-bit integers (signal/sound_file.h): their bits are
- * the floats. */
+/* For a W64 of floats that libsndfile mistakes for 32-bit integers (signal/sound_file.h): the
+ * integers it returns are the bits of the floats. */
 static const struct encoding mistaken_floats = {SF_FORMAT_PCM_32,
                                                 {SAMPLE_FLOAT, 4, 32, false, false}};
 
@@ -45,13 +44,14 @@ struct player {
     const char *path;
     const char *stream;
     struct sample_format format;
-    bool words; /* 32-bit samples are taken as they lie in the file */
+    bool words; /* 32-bit samples are copied unchanged */
     uint32_t channels;
     bool loop;
     uint32_t chunk_frames;
-    void *samples; /* [chunk_frames][channels] of short, int or float: what libsndfile gives */
+    void *samples; /* [chunk_frames][channels] of short, int or float, as libsndfile reads them */
 };
 
+/* Opens a recording and finds its encoding. On success the caller closes *file. */
 static int open_file(const char *path, SNDFILE **file, SF_INFO *info,
                      const struct encoding **encoding, struct problem *problem)
 {
@@ -111,13 +111,13 @@ int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
 
 /* ---- reading (producer thread) ----------------------------------------------------------- */
 
-/* Up to `frames` frames from where the file stands; fewer at its end. */
+/* Reads up to `frames` frames from the file's current position; fewer at its end. */
 static uint32_t read_frames(struct player *p, uint8_t *payload, uint32_t frames)
 {
     size_t count = (size_t)frames * p->channels;
     sf_count_t got = 0;
     switch (p->format.bytes) {
-    case 1: { /* the top byte of 16 bits, offset binary as WAV has it */
+    case 1: { /* the top byte of 16 bits, in offset binary as in a WAV */
         short *values = p->samples;
         got = sf_readf_short(p->file, values, frames);
         for (size_t i = 0; i < count; i++)
@@ -162,7 +162,7 @@ static uint32_t player_fill(void *context, uint8_t *payload, uint32_t frames)
         }
         if (sf_error(p->file) != SF_ERR_NO_ERROR)
             log_error("stream %s: reading %s failed: %s", p->stream, p->path, sf_strerror(p->file));
-        /* A file that gives nothing from its start would loop for ever. */
+        /* Stop when the file yields nothing right after rewinding. */
         if (!p->loop || rewound || sf_seek(p->file, 0, SEEK_SET) != 0)
             break;
         rewound = true;
