@@ -213,7 +213,7 @@ $(UNIT): $(BUILD)/libunit.a $(LIBDAEMON)
 
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
-$(BUILD)/tests/test_filter_plot: PKG_LIBS += $(CAIRO_LIBS)
+$(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): PKG_LIBS += $(CAIRO_LIBS)
 
 $(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
 	@mkdir -p $(@D)
@@ -324,6 +324,7 @@ $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 
 # Plainly compiled: the sequential programs are the papers' baselines.
 $(BUILD)/bench/published/%.o: CFLAGS := $(CFLAGS)
+$(BUILD)/bench/published/plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
 
 $(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)

@@ -5,10 +5,10 @@ same job, in turns in one session.
     echo         bench/echo_bare.c: recvmmsg, sendmmsg, nothing in between
     FFTW program bench/echo_fftw.c: one thread, recvmmsg, FFTW overlap-save, sendmmsg
     GNU Radio    bench/flowgraph_gnuradio.py, where GNU Radio is installed: bare samples, no RTP
-    … trains     echo and the FFTW program with UDP_GRO and UDP_SEGMENT
+    … trains     echo and the FFTW program with --trains: GRO batches in, GSO batches out
 
 One sender and one receiver (bench/bench_loopback.c), with the same settings, serve all of them; the
-sender hands trains to the kernel (UDP_SEGMENT). All programs share the machine's cores.
+sender hands GSO batches to the kernel (UDP_SEGMENT). All programs share the machine's cores.
 
 A rate is sustained when less than 1e-4 of the frames are lost and 90 % of the packets come within
 eight blocks and 20 ms (buffers of half a second hide an overload as long as a trial is short).

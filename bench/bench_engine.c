@@ -61,7 +61,7 @@ static const struct {
     uint32_t channels_least, channels_most;
 } bars[] = {
     {"cpu against FFTW overlap-save", ">=2.5", PEER_OVERLAP_SAVE, 16, UINT32_MAX},
-    {"cpu against FFTW right-angle", ">=1.3", PEER_RIGHT_ANGLE, 16, UINT32_MAX},
+    {"cpu against FFTW negacyclic", ">=1.3", PEER_NEGACYCLIC, 16, UINT32_MAX},
     {"cpu against FFTW planar", ">=1.8", PEER_OVERLAP_SAVE, 1, 2},
 };
 
@@ -75,7 +75,7 @@ static void print_head(const struct bench *bench, const char *format_name)
            device->name, device->driver, bench->stand.threads, bench->stand.threads == 1 ? "" : "s",
            format_name, bench->stand.effort.repetitions);
     printf("%3s %6s  %-18s %8s %-19s %-17s %-17s %-17s %8s %9s %9s\n", "ch", "N", "", "Ms/s", "",
-           "/ overlap-add", "/ overlap-save", "/ right-angle", "error", "p50", "p99");
+           "/ overlap-add", "/ overlap-save", "/ negacyclic", "error", "p50", "p99");
 }
 
 static void csv_spread(FILE *csv, const struct series *series)
@@ -115,7 +115,7 @@ static void print_contestant(const struct row *row, uint32_t which, FILE *csv)
            quartiles);
     print_ratio(&over[PEER_OVERLAP_ADD]);
     print_ratio(&over[PEER_OVERLAP_SAVE]);
-    print_ratio(&over[PEER_RIGHT_ANGLE]);
+    print_ratio(&over[PEER_NEGACYCLIC]);
     printf(" %8.1e %9.1f %9.1f%s\n", it->error, p50, p99, it->within ? "" : "  WRONG");
     if (csv == NULL)
         return;

@@ -1,12 +1,13 @@
 /*
  * The sender and the receiver of the whole-daemon bench: the same two, with the same settings, for
- * every program under test. The sender paces frames by the clock and sends trains (UDP_SEGMENT);
- * the receiver takes trains where the program makes them (UDP_GRO), counts frames and holds the
- * arrival of every packet against the time at which the last of its frames was due at the sender.
- * Frames that have not arrived a moment after the sender's end are lost.
+ * every program under test. The sender paces frames by the clock and sends GSO batches
+ * (UDP_SEGMENT); the receiver takes GRO batches where the kernel makes them (UDP_GRO), counts
+ * frames and compares the receive time of each packet with the time its last frame was due at the
+ * sender. Frames that have not arrived a moment after the sender's end are lost.
  *
  * RTP (payload type 96, 16-bit or float samples, big-endian), or the bare samples of this machine's
- * order for programs that know no RTP: then a packet's place is the count of frames before it.
+ * order for programs that know no RTP: then the count of frames before a packet is its frame
+ * number.
  *
  * One process, two threads; one line of JSON at the end.
  */
@@ -29,7 +30,7 @@
 enum {
     PATTERN_FRAMES = 1 << 14, /* of noise, sent again and again */
     PAYLOAD_BYTES = 1460,     /* MTU 1500 less IP, UDP and RTP */
-    BATCH_DATAGRAMS = 4 * UDP_TRAIN_DATAGRAMS,
+    BATCH_DATAGRAMS = 4 * UDP_BATCH_SEGMENTS,
     TICK_NS = 200000, /* the sender looks so often what is due */
     QUIET_MS = 300,   /* nothing more comes */
     LATENCIES_MAX = 1 << 24,

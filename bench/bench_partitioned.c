@@ -1,13 +1,12 @@
 /*
  * Long filters at short blocks, through engine.h alone:
  *
- *     growth      what a sample costs as taps grow at blocks of 256 frames, beside zita-convolver's
- *                 non-uniform partitions (bench/peers/peer_zita.cc), in turns: ours, zita, ours,
- *                 zita … Both are told in processor time of the whole process, because
- * zita-convolver computes its longer partitions in threads of its own. real time   64 channels, a
- * long filter of its own for each, blocks of 64 frames at 48 kHz: the time of a block over its
- * duration, by the clock. A batch is submitted when the one before is complete, as a live stream
- * does.
+ *     growth     cost of a sample as taps grow at blocks of 256 frames, beside zita-convolver's
+ *                non-uniform partitions (bench/peers/peer_zita.cc), in turns: ours, zita, ours,
+ * zita. Both are measured as processor time of the whole process, because zita-convolver computes
+ * its longer partitions in threads of its own. real time  64 channels, each with a long filter of
+ * its own, blocks of 64 frames at 48 kHz: the wall-clock time of a block over its duration. A batch
+ * is submitted when the one before it is complete, as for a live stream.
  *
  * Figures are medians with quartiles. Beside every speed stands the error against the definition
  * in double at random frames; a row out of the bound is marked WRONG and the program fails.

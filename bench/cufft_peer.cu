@@ -1,6 +1,6 @@
 /*
  * The peer of bench_gpu on NVIDIA: cuFFT, forward, multiply, inverse, in three passes over a GiB of
- * windows of Q complex points (a real window of N = 2Q frames in the right-angle form, so that
+ * windows of Q complex points (a real window of N = 2Q frames in the negacyclic form, so that
  * both do the same work), single precision, a spectrum for each of 64 channels.
  *
  *     nvcc -O3 -o cufft_peer bench/cufft_peer.cu -lcufft

@@ -37,17 +37,17 @@ static void gather(void *context, const uint8_t *datagram, size_t bytes, int64_t
 
 int main(int argc, char **argv)
 {
-    const bool trains = argc == 4 && strcmp(argv[3], "--trains") == 0;
-    if (argc != 3 && !trains) {
+    const bool offload = argc == 4 && strcmp(argv[3], "--trains") == 0;
+    if (argc != 3 && !offload) {
         fputs("usage: echo_bare LISTEN-PORT TO-PORT [--trains]\n", stderr);
         return 2;
     }
     const struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
-    const int in = udp_socket((uint16_t)atoi(argv[1]), true, trains);
-    const int out = udp_socket((uint16_t)atoi(argv[2]), false, trains);
-    struct udp_reader *reader = udp_reader_open(in, trains);
+    const int in = udp_socket((uint16_t)atoi(argv[1]), true, offload);
+    const int out = udp_socket((uint16_t)atoi(argv[2]), false, offload);
+    struct udp_reader *reader = udp_reader_open(in, offload);
     if (in < 0 || out < 0 || reader == NULL) {
         fprintf(stderr, "echo_bare: %s\n", strerror(errno));
         return 1;
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
     while (!stopping && !gathered.overflow) {
         gathered.count = 0;
         udp_read(reader, gather, &gathered);
-        udp_send(out, gathered.vectors, gathered.count, 1, trains);
+        udp_send(out, gathered.vectors, gathered.count, 1, offload);
     }
     udp_reader_close(reader);
     return gathered.overflow;

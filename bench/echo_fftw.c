@@ -22,7 +22,7 @@
 #include "filter/taps.h"
 
 enum {
-    DATAGRAMS = 64, /* sent at once: two trains and more */
+    DATAGRAMS = 64, /* sent at once: more than two GSO batches */
     DATAGRAM_BYTES = 2048,
     PAYLOAD_BYTES = 1388, /* of a result: MTU 1500 less IP, UDP, RTP and the extension */
     RING_BLOCKS = 4,
@@ -33,7 +33,7 @@ struct options {
     uint32_t channels, hop;
     double rate_hz;
     bool floats; /* f32be, else L16 */
-    bool trains;
+    bool offload;
     const char *taps_path;
 };
 
@@ -73,7 +73,7 @@ static void on_signal(int number)
 
 static void flush(struct echo *echo)
 {
-    udp_send(echo->out, echo->out_vectors, echo->queued, 1, echo->options.trains);
+    udp_send(echo->out, echo->out_vectors, echo->queued, 1, echo->options.offload);
     echo->queued = 0;
 }
 
@@ -260,8 +260,8 @@ static int echo_open(struct echo *echo, struct problem *problem)
     echo->results = calloc((size_t)options->hop * options->channels, sizeof(float));
     if (echo->ring.bytes == NULL || echo->results == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory for %u frames", echo->ring.frames);
-    echo->in = udp_socket(options->listen_port, true, options->trains);
-    echo->out = udp_socket(options->to_port, false, options->trains);
+    echo->in = udp_socket(options->listen_port, true, options->offload);
+    echo->out = udp_socket(options->to_port, false, options->offload);
     if (echo->in < 0 || echo->out < 0)
         return problem_set(problem, ERROR_ADDRESS, "ports %u and %u: %s", options->listen_port,
                            options->to_port, strerror(errno));
@@ -307,7 +307,7 @@ static bool parse_arguments(struct options *options, int argc, char **argv)
             options->hop = (uint32_t)strtoul(optarg, NULL, 10);
             break;
         case 'g':
-            options->trains = true;
+            options->offload = true;
             break;
         case 'r':
             options->rate_hz = strtod(optarg, NULL);
@@ -336,7 +336,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "echo_fftw: %s\n", problem.text);
         return 1;
     }
-    struct udp_reader *reader = udp_reader_open(echo.in, echo.options.trains);
+    struct udp_reader *reader = udp_reader_open(echo.in, echo.options.offload);
     if (reader == NULL) {
         fputs("echo_fftw: out of memory\n", stderr);
         return 1;

@@ -1,8 +1,9 @@
 /*
- * The peer every figure of the engine stands beside: FFTW 3 (single precision, FFTW_MEASURE),
- * real-to-complex and back, overlap-add and overlap-save, and overlap-save by the engine's own
- * right-angle transform (complex, of half the length), on the same frames in the same ring, with
- * a filter of its own for every channel, on as many threads, to the same interleaved floats.
+ * The peer that the benches compare the engine with: FFTW 3 (single precision, FFTW_MEASURE). Three
+ * methods: overlap-add and overlap-save with real-to-complex transforms, and overlap-save with the
+ * engine's algorithm, a weighted complex DFT of half the length for negacyclic convolution. All
+ * read the same frames from the same ring, filter each channel with its own taps on as many
+ * threads, and write the same interleaved floats.
  *
  * De-interleaving and conversion go through 16 × 16 transposes, so that FFTW is not made
  * to wait for strided loads. Without FFTW, peer_open says so.
@@ -16,7 +17,7 @@
 
 #include "convolve/engine.h"
 
-enum peer_method { PEER_OVERLAP_ADD, PEER_OVERLAP_SAVE, PEER_RIGHT_ANGLE, PEER_METHODS };
+enum peer_method { PEER_OVERLAP_ADD, PEER_OVERLAP_SAVE, PEER_NEGACYCLIC, PEER_METHODS };
 
 const char *peer_name(enum peer_method method);
 

@@ -17,7 +17,7 @@
 static const char *const names[PEER_METHODS] = {
     [PEER_OVERLAP_ADD] = "FFTW overlap-add",
     [PEER_OVERLAP_SAVE] = "FFTW overlap-save",
-    [PEER_RIGHT_ANGLE] = "FFTW right-angle",
+    [PEER_NEGACYCLIC] = "FFTW negacyclic",
 };
 
 const char *peer_name(enum peer_method method)
@@ -61,11 +61,11 @@ enum { GROUP = 16, LOG_FFT_MAX = 24 };
 
 /* What one thread works in. */
 struct desk {
-    float *frames;          /* [GROUP][N], one plane a channel */
-    float *result;          /* [GROUP][N] */
-    float *tails;           /* [GROUP][L], between a share's first blocks */
-    fftwf_complex *product; /* [N/2 + 1] */
-    fftwf_complex *turned;  /* [N/2]: the window, turned by the right angle */
+    float *frames;           /* [GROUP][N], one plane a channel */
+    float *result;           /* [GROUP][N] */
+    float *tails;            /* [GROUP][L], between a share's first blocks */
+    fftwf_complex *product;  /* [N/2 + 1] */
+    fftwf_complex *weighted; /* [N/2]: the window times the weights */
 };
 
 struct peer {
@@ -73,7 +73,7 @@ struct peer {
     uint32_t bins;
     fftwf_plan forward, inverse, turned_forward, turned_inverse;
     float *spectra;     /* [channels][bins] interleaved, 1/N folded in */
-    float *turned;      /* [channels][N/2] interleaved, the same of the right-angle transform */
+    float *weighted;    /* [channels][N/2] interleaved, the same for the weighted DFT */
     float *turn;        /* [N/2] interleaved: exp(i pi n / N) */
     float *tails[2];    /* [channels][L]: those of the last call, and those being made */
     uint32_t tails_now; /* which of them the next call reads */
@@ -103,19 +103,19 @@ static const struct plans *plans_for(uint32_t fft)
         return entry;
     float *time = fftwf_alloc_real(fft);
     fftwf_complex *spectrum = fftwf_alloc_complex(fft / 2 + 1);
-    fftwf_complex *turned = fftwf_alloc_complex(fft / 2);
-    if (time != NULL && spectrum != NULL && turned != NULL) {
+    fftwf_complex *weighted = fftwf_alloc_complex(fft / 2);
+    if (time != NULL && spectrum != NULL && weighted != NULL) {
         entry->forward =
             fftwf_plan_dft_r2c_1d((int)fft, time, spectrum, FFTW_MEASURE | FFTW_PRESERVE_INPUT);
         entry->inverse = fftwf_plan_dft_c2r_1d((int)fft, spectrum, time, FFTW_MEASURE);
         entry->turned_forward =
-            fftwf_plan_dft_1d((int)fft / 2, turned, spectrum, FFTW_BACKWARD, FFTW_MEASURE);
+            fftwf_plan_dft_1d((int)fft / 2, weighted, spectrum, FFTW_BACKWARD, FFTW_MEASURE);
         entry->turned_inverse =
-            fftwf_plan_dft_1d((int)fft / 2, spectrum, turned, FFTW_FORWARD, FFTW_MEASURE);
+            fftwf_plan_dft_1d((int)fft / 2, spectrum, weighted, FFTW_FORWARD, FFTW_MEASURE);
     }
     fftwf_free(time);
     fftwf_free(spectrum);
-    fftwf_free(turned);
+    fftwf_free(weighted);
     return entry->forward != NULL && entry->inverse != NULL && entry->turned_forward != NULL &&
                    entry->turned_inverse != NULL
                ? entry
@@ -253,14 +253,15 @@ static void convolve(const struct peer *peer, struct desk *desk, uint32_t channe
     fftwf_execute_dft_c2r(peer->inverse, desk->product, desk->result + plane);
 }
 
-/* First half and second half of `time` as re and im, turned. */
-static void turn_window(const struct peer *peer, const float *restrict time, float *restrict turned)
+/* First half and second half of `time` as re and im, weighted. */
+static void turn_window(const struct peer *peer, const float *restrict time,
+                        float *restrict weighted)
 {
     const uint32_t q = peer->shape.fft / 2;
     const float *restrict w = peer->turn, *restrict late = time + q;
     for (uint32_t n = 0; n < q; n++) {
-        turned[2 * n] = time[n] * w[2 * n] - late[n] * w[2 * n + 1];
-        turned[2 * n + 1] = time[n] * w[2 * n + 1] + late[n] * w[2 * n];
+        weighted[2 * n] = time[n] * w[2 * n] - late[n] * w[2 * n + 1];
+        weighted[2 * n + 1] = time[n] * w[2 * n + 1] + late[n] * w[2 * n];
     }
 }
 
@@ -271,12 +272,12 @@ static void convolve_turned(const struct peer *peer, struct desk *desk, uint32_t
 {
     const uint32_t q = peer->shape.fft / 2;
     const size_t plane = (size_t)place * peer->shape.fft;
-    turn_window(peer, desk->frames + plane, (float *)desk->turned);
-    fftwf_execute_dft(peer->turned_forward, desk->turned, desk->product);
-    multiply((float *)desk->product, peer->turned + (size_t)channel * q * 2, q);
-    fftwf_execute_dft(peer->turned_inverse, desk->product, desk->turned);
+    turn_window(peer, desk->frames + plane, (float *)desk->weighted);
+    fftwf_execute_dft(peer->turned_forward, desk->weighted, desk->product);
+    multiply((float *)desk->product, peer->weighted + (size_t)channel * q * 2, q);
+    fftwf_execute_dft(peer->turned_inverse, desk->product, desk->weighted);
     float *restrict late = desk->result + plane + q;
-    const float *restrict w = peer->turn, *restrict z = (const float *)desk->turned;
+    const float *restrict w = peer->turn, *restrict z = (const float *)desk->weighted;
     for (uint32_t n = 0; n < q; n++)
         late[n] = z[2 * n + 1] * w[2 * n] - z[2 * n] * w[2 * n + 1];
 }
@@ -327,13 +328,13 @@ static void overlap_add(struct peer *peer, struct desk *desk, uint32_t channel, 
 static void overlap_save(struct peer *peer, struct desk *desk, uint32_t channel, uint32_t width,
                          uint32_t from, uint32_t until)
 {
-    const bool turned = peer->method == PEER_RIGHT_ANGLE;
+    const bool weighted = peer->method == PEER_NEGACYCLIC;
     const uint32_t fft = peer->shape.fft, hop = peer->shape.hop;
     gather(peer, peer->position + (uint64_t)from * hop - hop, channel, width, desk->frames);
     for (uint32_t j = from; j < until; j++) {
         gather(peer, peer->position + (uint64_t)j * hop, channel, width, desk->frames + hop);
         for (uint32_t c = 0; c < width; c++) {
-            (turned ? convolve_turned : convolve)(peer, desk, channel + c, c);
+            (weighted ? convolve_turned : convolve)(peer, desk, channel + c, c);
             float *window = desk->frames + (size_t)c * fft;
             memcpy(window, window + hop, hop * sizeof(float));
         }
@@ -396,11 +397,11 @@ static void make_spectra(struct peer *peer)
         for (uint32_t i = 0; i < 2 * peer->bins; i++)
             spectrum[i] /= (float)shape->fft;
         const uint32_t q = shape->fft / 2;
-        float *turned = peer->turned + (size_t)c * q * 2;
-        turn_window(peer, time, (float *)peer->desks[0].turned);
-        fftwf_execute_dft(peer->turned_forward, peer->desks[0].turned, peer->desks[0].product);
+        float *weighted = peer->weighted + (size_t)c * q * 2;
+        turn_window(peer, time, (float *)peer->desks[0].weighted);
+        fftwf_execute_dft(peer->turned_forward, peer->desks[0].weighted, peer->desks[0].product);
         for (uint32_t i = 0; i < 2 * q; i++)
-            turned[i] = ((const float *)peer->desks[0].product)[i] / (float)q;
+            weighted[i] = ((const float *)peer->desks[0].product)[i] / (float)q;
     }
 }
 
@@ -410,8 +411,8 @@ static bool desk_open(struct desk *desk, const struct peer_shape *shape)
     desk->result = fftwf_alloc_real((size_t)GROUP * shape->fft);
     desk->tails = fftwf_alloc_real((size_t)GROUP * shape->hop);
     desk->product = fftwf_alloc_complex(shape->fft / 2 + 1);
-    desk->turned = fftwf_alloc_complex(shape->fft / 2);
-    return desk->turned != NULL && desk->frames != NULL && desk->result != NULL &&
+    desk->weighted = fftwf_alloc_complex(shape->fft / 2);
+    return desk->weighted != NULL && desk->frames != NULL && desk->result != NULL &&
            desk->tails != NULL && desk->product != NULL;
 }
 
@@ -433,13 +434,13 @@ int peer_open(const struct peer_shape *shape, struct peer **out, struct problem 
     peer->turned_inverse = made->turned_inverse;
     peer->tails_position = UINT64_MAX;
     peer->spectra = fftwf_alloc_real((size_t)shape->channels * peer->bins * 2);
-    peer->turned = fftwf_alloc_real((size_t)shape->channels * shape->fft);
+    peer->weighted = fftwf_alloc_real((size_t)shape->channels * shape->fft);
     peer->turn = fftwf_alloc_real(shape->fft);
     peer->tails[0] = fftwf_alloc_real(tail_floats);
     peer->tails[1] = fftwf_alloc_real(tail_floats);
     peer->desks = calloc(shape->threads, sizeof *peer->desks);
     peer->team = team_open(shape->threads);
-    if (peer->spectra == NULL || peer->turned == NULL || peer->turn == NULL ||
+    if (peer->spectra == NULL || peer->weighted == NULL || peer->turn == NULL ||
         peer->tails[0] == NULL || peer->tails[1] == NULL || peer->desks == NULL ||
         peer->team == NULL)
         goto no_memory;
@@ -469,11 +470,11 @@ void peer_close(struct peer *peer)
         fftwf_free(peer->desks[t].result);
         fftwf_free(peer->desks[t].tails);
         fftwf_free(peer->desks[t].product);
-        fftwf_free(peer->desks[t].turned);
+        fftwf_free(peer->desks[t].weighted);
     }
     free(peer->desks);
     fftwf_free(peer->spectra);
-    fftwf_free(peer->turned);
+    fftwf_free(peer->weighted);
     fftwf_free(peer->turn);
     fftwf_free(peer->tails[0]);
     fftwf_free(peer->tails[1]);

@@ -14,8 +14,8 @@
 enum {
     MESSAGES = 64,
     SINGLE_BYTES = 2048,
-    TRAIN_BYTES = 65536,
-    TRAIN_MESSAGES = 8, /* a call: their buffers stay in the cache */
+    BATCH_BYTES = 65536,
+    BATCH_MESSAGES = 8, /* a call: their buffers stay in the cache */
 };
 
 union control {
@@ -33,7 +33,7 @@ struct udp_reader {
     union control controls[MESSAGES];
 };
 
-int udp_socket(uint16_t port, bool listen, bool trains)
+int udp_socket(uint16_t port, bool listen, bool offload)
 {
     const struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -47,7 +47,7 @@ int udp_socket(uint16_t port, bool listen, bool trains)
         setsockopt(fd, SOL_SOCKET, listen ? SO_RCVBUF : SO_SNDBUF, &buffer, sizeof buffer);
     if (listen)
         setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
-    if ((listen && trains && setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one) != 0) ||
+    if ((listen && offload && setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof one) != 0) ||
         (listen ? bind(fd, name, sizeof address) : connect(fd, name, sizeof address)) != 0) {
         close(fd);
         return -1;
@@ -57,14 +57,14 @@ int udp_socket(uint16_t port, bool listen, bool trains)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-struct udp_reader *udp_reader_open(int fd, bool trains)
+struct udp_reader *udp_reader_open(int fd, bool offload)
 {
     struct udp_reader *reader = calloc(1, sizeof *reader);
     if (reader == NULL)
         return NULL;
     reader->fd = fd;
-    reader->messages = trains ? TRAIN_MESSAGES : MESSAGES;
-    reader->slot_bytes = trains ? TRAIN_BYTES : SINGLE_BYTES;
+    reader->messages = offload ? BATCH_MESSAGES : MESSAGES;
+    reader->slot_bytes = offload ? BATCH_BYTES : SINGLE_BYTES;
     reader->slots = malloc(reader->messages * reader->slot_bytes);
     if (reader->slots == NULL) {
         free(reader);
@@ -139,11 +139,11 @@ static size_t bytes_of(const struct iovec *vectors, unsigned pieces)
 }
 
 /* How many datagrams make one message. */
-static unsigned train_of(const struct iovec *vectors, unsigned datagrams, unsigned pieces)
+static unsigned segments_of(const struct iovec *vectors, unsigned datagrams, unsigned pieces)
 {
     const size_t size = bytes_of(vectors, pieces);
     unsigned count = 1;
-    while (count < datagrams && count < UDP_TRAIN_DATAGRAMS) {
+    while (count < datagrams && count < UDP_BATCH_SEGMENTS) {
         const size_t next = bytes_of(vectors + count * pieces, pieces);
         if (next > size)
             break;
@@ -154,7 +154,7 @@ static unsigned train_of(const struct iovec *vectors, unsigned datagrams, unsign
     return count;
 }
 
-bool udp_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces, bool trains)
+bool udp_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces, bool offload)
 {
     struct mmsghdr headers[MESSAGES];
     union control controls[MESSAGES];
@@ -163,7 +163,7 @@ bool udp_send(int fd, struct iovec *vectors, unsigned datagrams, unsigned pieces
         unsigned messages = 0, taken = 0;
         for (; messages < MESSAGES && taken < datagrams; messages++) {
             struct iovec *first = vectors + (size_t)taken * pieces;
-            counts[messages] = trains ? train_of(first, datagrams - taken, pieces) : 1;
+            counts[messages] = offload ? segments_of(first, datagrams - taken, pieces) : 1;
             struct msghdr *message = &headers[messages].msg_hdr;
             *message =
                 (struct msghdr){.msg_iov = first, .msg_iovlen = (size_t)counts[messages] * pieces};

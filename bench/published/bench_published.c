@@ -156,10 +156,16 @@ static uint64_t whole(const char *text)
     return text != NULL ? strtoull(text, NULL, 10) : 0;
 }
 
-int main(int argc, char **argv)
+struct arguments {
+    const char *csv, *only, *try_np;
+    bool fresh;
+    int64_t seconds;
+};
+
+/* Returns 0, or -1 after printing the help; *status is then the exit status. */
+static int parse(int argc, char **argv, struct bench *bench, struct arguments *arguments,
+                 int *status)
 {
-    static struct bench bench = {
-        .device = "auto", .threads = "0", .cell_ns = 60 * NS_PER_MS, .random = {1}};
     static const struct option options[] = {{"device", required_argument, NULL, 'd'},
                                             {"threads", required_argument, NULL, 't'},
                                             {"csv", required_argument, NULL, 'c'},
@@ -171,52 +177,66 @@ int main(int argc, char **argv)
                                             {"cache", required_argument, NULL, 'k'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    const char *csv = NULL, *only = NULL;
-    const char *try_np = NULL;
-    bool fresh = false;
-    int64_t seconds = 0;
     for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;)
         switch (option) {
         case 'd':
-            bench.device = optarg;
+            bench->device = optarg;
             break;
         case 't':
-            bench.threads = optarg != NULL ? optarg : "0";
+            bench->threads = optarg != NULL ? optarg : "0";
             break;
         case 'c':
-            csv = optarg;
+            arguments->csv = optarg;
             break;
         case 'f':
-            fresh = true;
+            arguments->fresh = true;
             break;
         case 'k':
-            bench.cache_dir = optarg;
+            bench->cache_dir = optarg;
             break;
         case 'o':
-            only = optarg;
+            arguments->only = optarg;
             break;
         case 'p':
-            bench.points_max = whole(optarg);
+            bench->points_max = whole(optarg);
             break;
         case 's':
-            seconds = (int64_t)whole(optarg);
+            arguments->seconds = (int64_t)whole(optarg);
             break;
         case 'n':
-            try_np = optarg;
+            arguments->try_np = optarg;
             break;
         default:
             fputs(help, option == 'h' ? stdout : stderr);
-            return option == 'h' ? 0 : 2;
+            *status = option == 'h' ? 0 : 2;
+            return -1;
         }
-    if (try_np != NULL) {
-        uint32_t m, j, n, np;
-        if (sscanf(try_np, "%u,%u,%u,%u", &m, &j, &n, &np) != 4 ||
-            lab_open(&bench.lab, bench.device, atoi(bench.threads), NULL) != 0)
-            return 1;
-        return convolution_try_np(&bench.lab, m, j, n, np) == 0 ? 0 : 1;
-    }
+    return 0;
+}
+
+/* --try-np: one cell of the multiple convolution with a given number of points a work-item. */
+static int try_np(struct bench *bench, const char *shape)
+{
+    uint32_t m, j, n, np;
+    if (sscanf(shape, "%u,%u,%u,%u", &m, &j, &n, &np) != 4 ||
+        lab_open(&bench->lab, bench->device, atoi(bench->threads), NULL) != 0)
+        return 1;
+    return convolution_try_np(&bench->lab, m, j, n, np) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    static struct bench bench = {
+        .device = "auto", .threads = "0", .cell_ns = 60 * NS_PER_MS, .random = {1}};
+    struct arguments arguments = {0};
+    int status = 0;
+    if (parse(argc, argv, &bench, &arguments, &status) < 0)
+        return status;
+    if (arguments.try_np != NULL)
+        return try_np(&bench, arguments.try_np);
     log_set_level(LOG_LEVEL_WARNING);
-    bench.deadline_ns = seconds > 0 ? clock_monotonic_ns() + seconds * NS_PER_SECOND : 0;
+    bench.deadline_ns =
+        arguments.seconds > 0 ? clock_monotonic_ns() + arguments.seconds * NS_PER_SECOND : 0;
     if (lab_open(&bench.lab, bench.device, atoi(bench.threads), bench.cache_dir) != 0) {
         fprintf(stderr, "bench_published: %s\n", bench.lab.problem.text);
         return 1;
@@ -224,14 +244,15 @@ int main(int argc, char **argv)
     const bool gpu = bench.lab.found.info.gpu;
     if (bench.points_max == 0)
         bench.points_max = gpu ? 1 << 25 : 1 << 20;
+    const char *csv = arguments.csv;
     if (csv == NULL)
         csv = gpu ? "bench/results/published-gpu.csv" : "bench/results/published-cpu.csv";
     make_folder(csv);
-    if (fresh)
+    if (arguments.fresh)
         unlink(csv);
     int error = cells_open(&bench.cells, csv, bench.lab.found.info.name, &bench.problem);
     if (error == 0)
-        error = run_all(&bench, only);
+        error = run_all(&bench, arguments.only);
     if (error != 0)
         fprintf(stderr, "bench_published: %s\n", bench.problem.text);
     cells_close(&bench.cells);
