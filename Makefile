@@ -209,11 +209,11 @@ $(BUILD)/libunit.a: $(UNIT_COMMON_OBJ)
 $(foreach source,$(UNIT_SRC),$(eval $(BUILD)/tests/$(basename $(notdir $(source))): $(BUILD)/$(source:.c=.o)))
 $(UNIT): $(BUILD)/libunit.a $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(PKG_LIBS) -lfftw3 -lcmocka -o $@
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(PKG_LIBS) $(EXTRA_LIBS) -lfftw3 -lcmocka -o $@
 
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
-$(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): PKG_LIBS += $(CAIRO_LIBS)
+$(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): EXTRA_LIBS = $(CAIRO_LIBS)
 
 $(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
 	@mkdir -p $(@D)
@@ -328,7 +328,7 @@ $(BUILD)/bench/published/plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
 
 $(PUBLISHED): $(BUILD)/bench/%: $(BUILD)/bench/published/%.o $(PUBLISHED_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
 
 # Goes on where it was interrupted; PUBLISHED_ARGS="--fresh" starts again, --help lists the rest.
 .PHONY: bench-published published-programs docs-published
