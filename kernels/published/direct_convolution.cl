@@ -1,17 +1,18 @@
 /*
  * Yevchuk, Rovinskyi and Striletskyi, "Using graphics processors for real-time digital signal
- * processing" (non-destructive testing): the definition y[i] = sum over k of h[k] x[i - k],
- * i = 0 ... N + M - 2, one output sample a work-item, in three forms:
+ * processing" (non-destructive testing): convolution by its definition, y[i] = sum over k of
+ * h[k] x[i - k], i = 0 ... N + M - 2, for comparison. Each work-item computes one output sample; x
+ * has N = n samples, h has M = m taps. Three forms:
  *
- *   global    the taps in global memory
- *   constant  the taps in constant memory, where all items of a group read one address at a time
- *   stride    a fixed number of items, each going on by the number of items (grid-stride loop)
+ *   global    taps in global memory
+ *   constant  taps in constant memory; all items of a group read the same address at a time
+ *   stride    a fixed number of items; each item advances by their number (grid-stride loop)
  *
- * Written in CUDA in the paper. Its limits: 64 KiB of constant memory, 16384 taps, no delay below
- * the length of the record; the paper itself sends long signals to sectioned convolution.
+ * The paper's code is CUDA. Limits: 64 KiB of constant memory, so 16384 taps; no delay below the
+ * length of the record (the paper itself recommends sectioned convolution for long signals).
  *
- * Where the listing is not followed: it sums k < m with m = min(i, M), which loses the term
- * k = i, h[i] x[0], of every sample i < M; the last term is k = min(i, M - 1) here.
+ * Differs from the listing in one point: it sums k < m with m = min(i, M), which loses the term
+ * k = i, h[i] x[0], of every sample i < M; here the last term is k = min(i, M - 1).
  */
 
 #define SAMPLE(i)                                                                                  \

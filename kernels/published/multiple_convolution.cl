@@ -1,22 +1,22 @@
 /*
  * Burtsev 2025, "Acceleration of fast convolution operation for multiple complex vectors":
  * five ways to compute Z[m][j] = IFFT(FFT(X[m][j]) . FFT(Y[m][j])) for M x J pairs of complex
- * vectors of N = 2^P points, as a comparison. What the daemon runs lies one folder up.
+ * vectors of N = 2^P points, radix 2, for comparison. The daemon's own kernels are one folder up.
  *
- *   A  one work-item a vector; FFT X, FFT Y, multiply, IFFT are launches of their own and every
- *      one of them carries its matrices to the device and back: 4 launches, 9 transfers
+ *   A  one work-item a vector; FFT X, FFT Y, multiply, IFFT are launches of their own, and each
+ *      transfers its matrices to the device and back: 4 launches, 9 transfers
  *   B  the same launches, intermediate matrices stay on the device: 3 transfers
  *   C  one launch: a work-item transforms both vectors in one loop, multiplies, inverts
  *   D  one work-item a butterfly: bit reversal, log2 N butterfly launches (and a scaling for
  *      the inverse) for each of the three transforms, one multiplication; 9 transfers
  *   E  the launches of D, 3 transfers
  *
- * A, B and C hold a vector in private memory while N <= MAX_NP, C both while 2N <= MAX_NP; beyond
- * that they work in global memory. OpenCL cannot be asked for MAX_NP: the host finds it by trial.
+ * A, B and C hold a vector in private memory while N <= MAX_NP, C both vectors while 2N <= MAX_NP;
+ * longer ones stay in global memory. OpenCL does not tell MAX_NP: the host finds it by trial.
  * Options: -D NP=N -D MAX_NP=points. W holds exp(-2 pi i u / N) for u = 0 ... N; the inverse reads
  * it backwards, from W[N - u].
  *
- * Where the paper's listings are not followed:
+ * Differs from the paper's listings where those are wrong:
  *   - they multiply with `*` a type that OpenCL C knows as float2, where `*` works component by
  *     component; products are written out here;
  *   - FFTMainLoopP works on a vector Y it does not have (its argument is XP);
@@ -26,7 +26,7 @@
  *   - clMFFTD launches the kernel of variant A where it means the butterflies.
  */
 
-/* Where one vector, and the second one of variant C, are while they are transformed. */
+/* Address spaces of the first vector, and of the second one of variant C, during the transform. */
 #if NP <= MAX_NP
 #define FIRST_SPACE __private
 #else
@@ -59,12 +59,12 @@ uint bit_reversed(uint i, uint bits)
 
 #define BUTTERFLY(a, b, w)                                                                         \
     {                                                                                              \
-        const float2 turned = product(b, w);                                                       \
-        b = a - turned;                                                                            \
-        a = a + turned;                                                                            \
+        const float2 product_b = product(b, w);                                                    \
+        b = a - product_b;                                                                         \
+        a = a + product_b;                                                                         \
     }
 
-/* Where the vectors of this work-item begin in a matrix of M x J vectors of n points. */
+/* The first point of this work-item's vector in a matrix of M x J vectors of n points. */
 size_t vector_of_item(uint vectors_per_row, uint n)
 {
     return (get_global_id(0) * vectors_per_row + get_global_id(1)) * n;
@@ -73,14 +73,14 @@ size_t vector_of_item(uint vectors_per_row, uint n)
 /* ---- A, B, C: a work-item has a whole vector --------------------------------------------- */
 
 /* All stages over points in bit-reversed order. Stage t pairs points s = 2^(t-1) apart; the pairs
- * that share a factor are done together, as in the sequential program. */
+ * that share a twiddle are computed together, as in the sequential program. */
 void all_stages(FIRST_SPACE float2 *x, uint n, __global const float2 *w, uint forward)
 {
     for (uint s = 1, d = n / 2; s < n; s *= 2, d /= 2)
         for (uint k = 0; k < s; k++) {
-            const float2 factor = forward ? w[k * d] : w[n - k * d];
+            const float2 twiddle = forward ? w[k * d] : w[n - k * d];
             for (uint a = k; a < n; a += 2 * s)
-                BUTTERFLY(x[a], x[a + s], factor);
+                BUTTERFLY(x[a], x[a + s], twiddle);
         }
 }
 
@@ -141,18 +141,18 @@ __kernel void convolve_vectors(uint j_count, uint n, __global const float2 *x, _
         second[reversed] = y[i];
 #else
         if (reversed > i) {
-            const float2 kept = second[reversed];
+            const float2 saved = second[reversed];
             second[reversed] = second[i];
-            second[i] = kept;
+            second[i] = saved;
         }
 #endif
     }
     for (uint s = 1, d = n / 2; s < n; s *= 2, d /= 2)
         for (uint k = 0; k < s; k++) {
-            const float2 factor = w[k * d];
+            const float2 twiddle = w[k * d];
             for (uint a = k; a < n; a += 2 * s) {
-                BUTTERFLY(first[a], first[a + s], factor);
-                BUTTERFLY(second[a], second[a + s], factor);
+                BUTTERFLY(first[a], first[a + s], twiddle);
+                BUTTERFLY(second[a], second[a + s], twiddle);
             }
         }
 
@@ -161,9 +161,9 @@ __kernel void convolve_vectors(uint j_count, uint n, __global const float2 *x, _
     for (uint i = 0; i < n; i++) {
         const uint reversed = bit_reversed(i, bits);
         if (reversed > i) {
-            const float2 kept = first[reversed];
+            const float2 saved = first[reversed];
             first[reversed] = first[i];
-            first[i] = kept;
+            first[i] = saved;
         }
     }
     all_stages(first, n, w, 0);

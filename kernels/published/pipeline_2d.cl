@@ -7,18 +7,18 @@
  *   spin_factors, then per direction: reverse, log2 n x butterflies, (normalise); transpose; mask
  *
  * Every kernel has one work-item a point (butterflies: a pair) and is launched on its own: the
- * book's subject is what the local work size does to their times. `width` is the length of a row, a
+ * book examines how the local work size affects their times. `width` is the length of a row, a
  * power of two; rows are global id 1. W holds exp(-2 pi i u / width), u < width / 2.
  *
  * Its limits: the book's images are square, whole in device memory, and its mask is sharp: an
  * infinitely long filter wrapped round the record. A stream needs blocks and tapers, which is
  * what the daemon's own filters have.
  *
- * Where the book is not followed: factors are made with cospi and sinpi, its double constants need
- * an extension; the printed `int 1` and `w[1]` of the butterfly are the letter l; the constant
+ * Differs from the book in: twiddles are computed with cospi and sinpi, since its double constants
+ * need an extension; the printed `int 1` and `w[1]` of the butterfly are the letter l; the constant
  * component lies in the four corners of the spectrum, not on its edges; rows and columns may differ
- * in number. Conjugating by flipping sign bits and the component-wise product by swizzles are kept
- * in meaning, not in letter.
+ * in number. Conjugating by flipping sign bits and the component-wise product by swizzles keep
+ * their meaning, not their notation.
  */
 
 float2 product(float2 a, float2 b)
@@ -30,8 +30,8 @@ float2 product(float2 a, float2 b)
 __kernel void spin_factors(__global float2 *w, uint width)
 {
     const uint i = get_global_id(0);
-    const float turn = 2.0f * i / width;
-    w[i] = (float2)(cospi(turn), -sinpi(turn));
+    const float angle = 2.0f * i / width;
+    w[i] = (float2)(cospi(angle), -sinpi(angle));
 }
 
 /* Global size width x rows. */
@@ -56,12 +56,12 @@ __kernel void butterfly(__global float2 *points, __global const float2 *w, uint 
     const uint s = 1u << (stage - 1);
     const uint k = i & (s - 1);
     const size_t a = get_global_id(1) * width + ((i >> (stage - 1)) << stage) + k;
-    float2 factor = w[k * (width >> stage)];
+    float2 twiddle = w[k * (width >> stage)];
     if (inverse)
-        factor.y = -factor.y;
-    const float2 kept = points[a], turned = product(points[a + s], factor);
-    points[a] = kept + turned;
-    points[a + s] = kept - turned;
+        twiddle.y = -twiddle.y;
+    const float2 first = points[a], product_b = product(points[a + s], twiddle);
+    points[a] = first + product_b;
+    points[a + s] = first - product_b;
 }
 
 /* Global size width x rows. */

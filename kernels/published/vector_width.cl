@@ -1,13 +1,13 @@
 /*
- * Lavryniuk and Lavreniuk 2012, "Vector and scalar operations on GPUs": the same element-wise
- * work at vector widths 1, 2, 4, 8 and 16 and for float, int and short. The width that is fastest
- * differs by device and is not what the device reports, so it is found by running this probe; the
- * kernel's text stays as it is and its type is put in from outside.
+ * Lavryniuk and Lavreniuk 2012, "Vector and scalar operations on GPUs": one element-wise operation,
+ * a = (b - c) d, at vector widths 1, 2, 4, 8 and 16 for float, int and short. The fastest width
+ * differs by device and is not the one that the device reports, so this probe measures it. The host
+ * chooses the type by an option.
  *
  * Option: -D ELEMENT=float4 (a type and a width). A row has `row_elements` elements; global size
  * row_elements x rows. Integers wrap; the products of shorts are shorts.
  *
- * Where the paper's listing is not followed: it hides the address space in the typedef
+ * Differs from the paper's listing, which hides the address space in the typedef
  * (`typedef __global int4 mtype`), with which no private variable can be declared, and edits that
  * line in the program's text; the option does the same without editing.
  */

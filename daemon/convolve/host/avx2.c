@@ -12,5 +12,5 @@
 #define WIDTH 8
 #include "convolve/host/body.h"
 
-const struct host_isa host_avx2 = {.name = "avx2", .lanes = {&table_4, &table_8}};
+const struct host_isa host_avx2 = {.name = "avx2", .functions = {&table_4, &table_8}};
 #endif

@@ -14,5 +14,6 @@
 #define WIDTH 16
 #include "convolve/host/body.h"
 
-const struct host_isa host_avx512 = {.name = "avx512", .lanes = {&table_4, &table_8, &table_16}};
+const struct host_isa host_avx512 = {.name = "avx512",
+                                     .functions = {&table_4, &table_8, &table_16}};
 #endif

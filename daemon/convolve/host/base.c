@@ -8,4 +8,4 @@
 #define WIDTH          4
 #include "convolve/host/body.h"
 
-const struct host_isa host_base = {.name = "base", .lanes = {&table_4}};
+const struct host_isa host_base = {.name = "base", .functions = {&table_4}};

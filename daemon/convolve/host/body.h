@@ -32,7 +32,7 @@
 #define unaligned  NAME(unaligned)
 #define point      NAME(point)
 #define words      NAME(words)
-#define seen       NAME(seen)
+#define statistics NAME(statistics)
 
 typedef float real __attribute__((vector_size(4 * WIDTH), may_alias));
 typedef int32_t bits __attribute__((vector_size(4 * WIDTH), may_alias));
@@ -153,21 +153,21 @@ HOST_PASS(8)
 /* ---- the leaf: the last pass, 8 points, between forward and inverse ----------------------- */
 
 /* Points of a leaf that are summed at once: as many as leave registers free for a product. */
-#define SUMS (HOST_REGISTERS >= 32 ? 8 : 4)
+#define SUM_POINTS (HOST_REGISTERS >= 32 ? 8 : 4)
 
 /* Adds `count` products of spectra to `sum`; x steps one slot back in the delay line for each, h
  * one partition on. */
 HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *h, uint32_t count,
                                 bool shared)
 {
-    struct point part[SUMS];
+    struct point part[SUM_POINTS];
     HOST_UNROLL
-    for (uint32_t v = 0; v < SUMS; v++)
+    for (uint32_t v = 0; v < SUM_POINTS; v++)
         part[v] = sum[v];
     const size_t h_step = 2 * HOST_LEAF * (shared ? 1 : WIDTH);
     for (uint32_t p = 0; p < count; p++, x -= 2 * HOST_LEAF * WIDTH, h += h_step) {
         HOST_UNROLL
-        for (uint32_t v = 0; v < SUMS; v++) {
+        for (uint32_t v = 0; v < SUM_POINTS; v++) {
             const struct point a = NAME(load)(x, v);
             if (shared) {
                 part[v].re += a.re * h[2 * v];
@@ -184,7 +184,7 @@ HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *
         }
     }
     HOST_UNROLL
-    for (uint32_t v = 0; v < SUMS; v++)
+    for (uint32_t v = 0; v < SUM_POINTS; v++)
         sum[v] = part[v];
 }
 
@@ -204,7 +204,7 @@ HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host
         if (group > HOST_PARTITIONS)
             group = HOST_PARTITIONS;
         done += group;
-        struct point sum[SUMS];
+        struct point sum[SUM_POINTS];
         memset(sum, 0, sizeof sum);
         while (group > 0) {
             const uint32_t run = group < slot + 1 ? group : slot + 1;
@@ -214,15 +214,15 @@ HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host
             slot = slot >= run ? slot - run : walk->slots - 1;
         }
         HOST_UNROLL
-        for (uint32_t v = 0; v < SUMS; v++)
+        for (uint32_t v = 0; v < SUM_POINTS; v++)
             total[v] = NAME(add)(total[v], sum[v]);
     }
 }
 
 static void NAME(sum_leaf)(const struct host_walk *walk, uint32_t leaf, struct point x[HOST_LEAF])
 {
-    for (uint32_t from = 0; from < HOST_LEAF; from += SUMS) {
-        struct point total[SUMS];
+    for (uint32_t from = 0; from < HOST_LEAF; from += SUM_POINTS) {
+        struct point total[SUM_POINTS];
         memset(total, 0, sizeof total);
         for (uint32_t i = 0; i < walk->layer_count; i++) {
             const struct host_layer *layer = &walk->layers[i];
@@ -232,7 +232,7 @@ static void NAME(sum_leaf)(const struct host_walk *walk, uint32_t leaf, struct p
                 NAME(sum_layer)(walk, layer, leaf, from, false, total);
         }
         HOST_UNROLL
-        for (uint32_t v = 0; v < SUMS; v++)
+        for (uint32_t v = 0; v < SUM_POINTS; v++)
             x[from + v] = total[v];
     }
 }
@@ -335,10 +335,10 @@ static void NAME(walk)(const struct host_walk *walk)
 /* Frames of an input to lanes; values that are not finite become 0 and are counted. */
 static void NAME(load_feed)(const struct host_feed_load *load)
 {
-    bits bad = {0};
-    const bool full = load->neighbours && load->count == WIDTH;
-    const bool few = load->neighbours && load->count <= 2;
-    const float *frame = load->in + (load->neighbours ? load->inputs[0] : 0);
+    bits nonfinite = {0};
+    const bool full = load->contiguous && load->count == WIDTH;
+    const bool few = load->contiguous && load->count <= 2;
+    const float *frame = load->in + (load->contiguous ? load->inputs[0] : 0);
     real *lanes = (real *)(void *)load->lanes;
     for (uint32_t t = 0; t < load->frames; t++, frame += load->stride) {
         real value = {0};
@@ -351,16 +351,16 @@ static void NAME(load_feed)(const struct host_feed_load *load)
         } else {
             float gathered[WIDTH] = {0};
             for (uint32_t l = 0; l < load->count; l++)
-                gathered[l] = frame[load->neighbours ? l : load->inputs[l]];
+                gathered[l] = frame[load->contiguous ? l : load->inputs[l]];
             memcpy(&value, gathered, sizeof value);
         }
         const bits code = (bits)value;
         const bits finite = (code & 0x7f800000) != 0x7f800000;
-        bad -= ~finite;
+        nonfinite -= ~finite;
         lanes[t] = (real)(code & finite);
     }
     for (uint32_t l = 0; l < WIDTH; l++)
-        load->bad[l] += (uint32_t)bad[l];
+        load->nonfinite[l] += (uint32_t)nonfinite[l];
 }
 
 /* Window indices [from, until): index n is the real part of point n, n + Q its imaginary part. */
@@ -379,7 +379,7 @@ static void NAME(fill_window)(float *z, uint32_t q, uint32_t from, uint32_t unti
 
 #include "convolve/host/read.h"
 
-static const struct host_lanes NAME(table) = {
+static const struct host_functions NAME(table) = {
     .width = WIDTH,
     .walk = NAME(walk),
     .load = NAME(load_feed),
@@ -387,12 +387,12 @@ static const struct host_lanes NAME(table) = {
     .read = NAME(read_block),
 };
 
-#undef SUMS
+#undef SUM_POINTS
 #undef NAME
 #undef real
 #undef bits
 #undef unaligned
 #undef point
 #undef words
-#undef seen
+#undef statistics
 #undef WIDTH

@@ -49,14 +49,14 @@ static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint3
         if (convolver->feeds[f].count == count &&
             memcmp(convolver->feeds[f].inputs, inputs, count * sizeof *inputs) == 0)
             return &convolver->feeds[f];
-    const uint32_t width = convolver->lanes->width;
+    const uint32_t width = convolver->functions->width;
     const uint64_t block_floats = (uint64_t)convolver->info.block_frames * width;
     struct feed *feed = &convolver->feeds[convolver->feed_count++];
     feed->count = count;
-    feed->neighbours = true;
+    feed->contiguous = true;
     for (uint32_t l = 0; l < count; l++) {
         feed->inputs[l] = inputs[l];
-        feed->neighbours = feed->neighbours && inputs[l] == inputs[0] + l;
+        feed->contiguous = feed->contiguous && inputs[l] == inputs[0] + l;
         feed->counts[l] = !build->counted[inputs[l]];
         build->counted[inputs[l]] = true;
     }
@@ -124,7 +124,7 @@ static int fill_layer(struct build *build, const struct fft_plan *fft_plan,
         if (partitions > layer->partitions)
             layer->partitions = partitions;
     }
-    const uint32_t width = layer->shared ? 1 : build->convolver->lanes->width;
+    const uint32_t width = layer->shared ? 1 : build->convolver->functions->width;
     float *spectra = allocate_floats(build, (uint64_t)layer->partitions * fft_plan->q * 2 * width);
     if (spectra == NULL)
         return ERROR_MEMORY;
@@ -193,7 +193,7 @@ static void mark_owned_feeds(struct host_convolver *convolver)
 static int build_groups(struct build *build, const struct fft_plan *fft_plan)
 {
     struct host_convolver *convolver = build->convolver;
-    const uint32_t width = convolver->lanes->width;
+    const uint32_t width = convolver->functions->width;
     convolver->group_count = (build->count + width - 1) / width;
     convolver->groups = calloc(convolver->group_count, sizeof *convolver->groups);
     /* A layer has at least one edge and at most one feed. */
@@ -247,7 +247,7 @@ static int build_all(struct build *build, struct fft_plan *fft_plan)
     struct host_convolver *convolver = build->convolver;
     read_fft_plan(fft_plan, &convolver->fft_plan);
     convolver->twiddles = allocate_floats(build, fft_plan_twiddle_floats(fft_plan));
-    convolver->z = allocate_floats(build, (uint64_t)fft_plan->fft * convolver->lanes->width);
+    convolver->z = allocate_floats(build, (uint64_t)fft_plan->fft * convolver->functions->width);
     build->work = malloc((size_t)fft_plan->fft * sizeof *build->work);
     build->spectrum = malloc((size_t)fft_plan->fft * sizeof *build->spectrum);
     if (convolver->twiddles == NULL || convolver->z == NULL || build->work == NULL ||
@@ -286,7 +286,7 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
         goto done;
     build.count =
         host_components_list(&build.edges, build.components, &convolver->info.output_floats);
-    convolver->lanes = host_isa_lanes(isa, build.count);
+    convolver->functions = host_isa_functions(isa, build.count);
 
     uint32_t longest = 1, fft = HOST_FFT_MIN;
     for (uint32_t e = 0; e < spec->edge_count; e++)
@@ -303,7 +303,7 @@ int host_convolver_create(const struct host_convolver_spec *spec, struct host_co
         error = build_all(&build, fft_plan);
     convolver->info = (struct host_convolver_info){
         .isa = isa->name,
-        .lanes = convolver->lanes->width,
+        .lanes = convolver->functions->width,
         .block_frames = spec->block_frames,
         .fft = fft,
         .partitions = convolver->slots,

@@ -27,7 +27,7 @@ static bool output_takes_imaginary(const struct host_edges *all, uint32_t output
 uint32_t host_components_list(const struct host_edges *all, struct host_component *components,
                               uint32_t *output_floats)
 {
-    uint32_t place = 0, count = 0;
+    uint32_t offset = 0, count = 0;
     for (uint32_t o = 0; o < all->outputs_count; o++) {
         struct host_component *next = &components[count];
         const bool envelope = all->outputs[o] == OUTPUT_ENVELOPE;
@@ -40,15 +40,15 @@ uint32_t host_components_list(const struct host_edges *all, struct host_componen
                                           !envelope ? LANE_VALUE
                                           : both    ? LANE_ENVELOPE
                                                     : LANE_MAGNITUDE,
-                                          place++};
+                                          offset++};
         count++;
         if (!both)
             continue;
         next[1] = (struct host_component){o, true, envelope ? LANE_IMAGINARY : LANE_VALUE,
-                                          envelope ? place : place++};
+                                          envelope ? offset : offset++};
         count++;
     }
-    *output_floats = place;
+    *output_floats = offset;
     return count;
 }
 
@@ -79,12 +79,12 @@ void host_target_open(struct host_target *target, const struct host_component *c
                       uint32_t count)
 {
     target->count = count;
-    target->neighbours = true;
+    target->contiguous = true;
     for (uint32_t l = 0; l < count; l++) {
-        target->places[l] = components[l].place;
+        target->offsets[l] = components[l].offset;
         target->kinds[l] = components[l].kind;
-        target->neighbours = target->neighbours && components[l].kind == LANE_VALUE &&
-                             components[l].place == components[0].place + l;
+        target->contiguous = target->contiguous && components[l].kind == LANE_VALUE &&
+                             components[l].offset == components[0].offset + l;
     }
 }
 
@@ -93,13 +93,13 @@ static void write_kinds(const struct host_target *target, const float *lanes, fl
     for (uint32_t l = 0; l < target->count; l++)
         switch (target->kinds[l]) {
         case LANE_VALUE:
-            frame[target->places[l]] = lanes[l];
+            frame[target->offsets[l]] = lanes[l];
             break;
         case LANE_MAGNITUDE:
-            frame[target->places[l]] = fabsf(lanes[l]);
+            frame[target->offsets[l]] = fabsf(lanes[l]);
             break;
         case LANE_ENVELOPE:
-            frame[target->places[l]] = sqrtf(lanes[l] * lanes[l] + lanes[l + 1] * lanes[l + 1]);
+            frame[target->offsets[l]] = sqrtf(lanes[l] * lanes[l] + lanes[l + 1] * lanes[l + 1]);
             break;
         case LANE_IMAGINARY:
         case LANE_UNUSED:
@@ -109,28 +109,28 @@ static void write_kinds(const struct host_target *target, const float *lanes, fl
 
 void host_target_write(const struct host_target *target, const float *lanes, float *frame)
 {
-    if (!target->neighbours) {
+    if (!target->contiguous) {
         write_kinds(target, lanes, frame);
         return;
     }
-    float *place = frame + target->places[0];
+    float *to = frame + target->offsets[0];
     switch (target->count) { /* constant sizes compile to stores instead of a call */
     case 1:
-        place[0] = lanes[0];
+        to[0] = lanes[0];
         break;
     case 2:
-        memcpy(place, lanes, 2 * sizeof *lanes);
+        memcpy(to, lanes, 2 * sizeof *lanes);
         break;
     case 4:
-        memcpy(place, lanes, 4 * sizeof *lanes);
+        memcpy(to, lanes, 4 * sizeof *lanes);
         break;
     case 8:
-        memcpy(place, lanes, 8 * sizeof *lanes);
+        memcpy(to, lanes, 8 * sizeof *lanes);
         break;
     case 16:
-        memcpy(place, lanes, 16 * sizeof *lanes);
+        memcpy(to, lanes, 16 * sizeof *lanes);
         break;
     default:
-        memcpy(place, lanes, target->count * sizeof *lanes);
+        memcpy(to, lanes, target->count * sizeof *lanes);
     }
 }

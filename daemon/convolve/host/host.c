@@ -61,7 +61,7 @@ static void arithmetic_end(unsigned before)
 
 void host_convolver_reset(struct host_convolver *convolver)
 {
-    const uint64_t width = convolver->lanes->width;
+    const uint64_t width = convolver->functions->width;
     const uint64_t block_bytes = convolver->info.block_frames * width * sizeof(float);
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
@@ -79,10 +79,10 @@ static void fill_window(const struct host_convolver *convolver, const struct fee
     const uint32_t block = convolver->info.block_frames, q = convolver->fft_plan.q;
     const uint32_t previous = 2 * q - 2 * block, current = previous + block;
     float *z = convolver->z;
-    convolver->lanes->window(z, q, 0, previous, NULL);
-    convolver->lanes->window(z, q, previous, current, feed->previous);
-    convolver->lanes->window(z, q, current, current + convolver->filled, feed->current);
-    convolver->lanes->window(z, q, current + convolver->filled, 2 * q, NULL);
+    convolver->functions->window(z, q, 0, previous, NULL);
+    convolver->functions->window(z, q, previous, current, feed->previous);
+    convolver->functions->window(z, q, current, current + convolver->filled, feed->current);
+    convolver->functions->window(z, q, current + convolver->filled, 2 * q, NULL);
 }
 
 /* One recursion of the FFT: forward into `feed`, the sum of `group` back, or both (NULL: not). */
@@ -98,14 +98,14 @@ static void walk(const struct host_convolver *convolver, struct feed *feed,
         .layers = group != NULL ? group->layers : NULL,
         .layer_count = group != NULL ? group->layer_count : 0,
     };
-    convolver->lanes->walk(&walk);
+    convolver->functions->walk(&walk);
 }
 
 /* Writes frames [from, filled) of the block, which are the imaginary parts of the last points. */
 static void write_frames(const struct host_convolver *convolver, const struct group *group,
                          uint32_t from, float *out)
 {
-    const size_t width = convolver->lanes->width, stride = convolver->info.output_floats;
+    const size_t width = convolver->functions->width, stride = convolver->info.output_floats;
     const uint32_t q = convolver->fft_plan.q;
     const float *lanes =
         convolver->z + (2 * (size_t)(q - convolver->info.block_frames + from) + 1) * width;
@@ -115,22 +115,22 @@ static void write_frames(const struct host_convolver *convolver, const struct gr
 
 static void load_frames(struct host_convolver *convolver, const float *in, uint32_t frames)
 {
-    const size_t width = convolver->lanes->width;
+    const size_t width = convolver->functions->width;
     for (uint32_t f = 0; f < convolver->feed_count; f++) {
         struct feed *feed = &convolver->feeds[f];
-        memset(feed->bad, 0, sizeof feed->bad);
-        convolver->lanes->load(&(struct host_feed_load){
+        memset(feed->nonfinite, 0, sizeof feed->nonfinite);
+        convolver->functions->load(&(struct host_feed_load){
             .in = in,
             .frames = frames,
             .stride = convolver->info.inputs,
             .inputs = feed->inputs,
             .count = feed->count,
-            .neighbours = feed->neighbours,
+            .contiguous = feed->contiguous,
             .lanes = feed->current + convolver->filled * width,
-            .bad = feed->bad,
+            .nonfinite = feed->nonfinite,
         });
         for (uint32_t l = 0; l < feed->count; l++)
-            convolver->nonfinite += feed->counts[l] ? feed->bad[l] : 0;
+            convolver->nonfinite += feed->counts[l] ? feed->nonfinite[l] : 0;
     }
     convolver->filled += frames;
 }
@@ -168,7 +168,7 @@ static void execute(struct host_convolver *convolver, const float *in, float *ou
             walk(convolver, group->own, group);
         else
             memset(convolver->z, 0,
-                   2 * (size_t)convolver->fft_plan.q * convolver->lanes->width * sizeof(float));
+                   2 * (size_t)convolver->fft_plan.q * convolver->functions->width * sizeof(float));
         write_frames(convolver, group, from, out);
     }
     if (convolver->filled == convolver->info.block_frames)

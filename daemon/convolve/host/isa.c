@@ -56,16 +56,16 @@ const struct host_isa *host_isa_find(const char *name)
     return NULL;
 }
 
-const struct host_lanes *host_isa_lanes(const struct host_isa *isa, uint32_t lanes)
+const struct host_functions *host_isa_functions(const struct host_isa *isa, uint32_t lanes)
 {
-    const struct host_lanes *best = isa->lanes[0];
+    const struct host_functions *best = isa->functions[0];
     double best_time = 0;
-    for (int i = 0; i < HOST_WIDTHS && isa->lanes[i] != NULL; i++) {
-        const uint32_t width = isa->lanes[i]->width;
+    for (int i = 0; i < HOST_WIDTHS && isa->functions[i] != NULL; i++) {
+        const uint32_t width = isa->functions[i]->width;
         const uint32_t vectors = (lanes + width - 1) / width;
         const double time = vectors * host_frame_ns(width);
         if (i == 0 || time < best_time) {
-            best = isa->lanes[i];
+            best = isa->functions[i];
             best_time = time;
         }
     }

@@ -62,9 +62,9 @@ struct host_feed_load {
     uint32_t frames, stride; /* floats of an input frame */
     const uint16_t *inputs;  /* [count]: the channel of each lane */
     uint32_t count;          /* lanes in use, from lane 0 on */
-    bool neighbours;         /* the channels are contiguous */
+    bool contiguous;         /* the channels are contiguous */
     float *lanes;            /* [frames][W] */
-    uint32_t *bad;           /* [W]: += values that are not finite; `lanes` has 0 for them */
+    uint32_t *nonfinite;     /* [W]: += values that are not finite; `lanes` has 0 for them */
 };
 
 /* One block of a vector's channels in a ring (kernels/row.h explains the fields). */
@@ -77,22 +77,22 @@ struct host_block_read {
     bool swap, floats, invert;
     const uint32_t *channel_bytes;              /* [count] */
     uint32_t count;                             /* lanes in use, from lane 0 on */
-    bool neighbours;                            /* the words are contiguous */
+    bool contiguous;                            /* the words are contiguous */
     const float *scale, *offset_hi, *offset_lo; /* [W] */
     uint32_t q, load_from, load_until, new_from;
     float *z;
-    struct host_levels *levels;
+    struct host_statistics *stats;
 };
 
 /* Statistics of a block's new frames, lane by lane: see struct block_report. */
-struct host_levels {
+struct host_statistics {
     float sum[HOST_LANES_MAX], sum_squares[HOST_LANES_MAX], peak[HOST_LANES_MAX];
     uint32_t overload[HOST_LANES_MAX], nonfinite[HOST_LANES_MAX];
     uint32_t first[HOST_LANES_MAX], last[HOST_LANES_MAX], present[HOST_LANES_MAX];
 };
 
 /* The functions of one instruction set and width. */
-struct host_lanes {
+struct host_functions {
     uint32_t width;
     void (*walk)(const struct host_walk *walk);
     void (*load)(const struct host_feed_load *load);
@@ -106,7 +106,7 @@ enum { HOST_WIDTHS = 3 };
 
 struct host_isa {
     const char *name;
-    const struct host_lanes *lanes[HOST_WIDTHS]; /* narrowest first; NULL past the last */
+    const struct host_functions *functions[HOST_WIDTHS]; /* narrowest first; NULL past the last */
 };
 
 extern const struct host_isa host_base;
@@ -125,7 +125,7 @@ static inline double host_frame_ns(uint32_t width)
 const struct host_isa *host_isa_find(const char *name);
 
 /* The width of `isa` that takes the least time for `lanes` lanes in all. */
-const struct host_lanes *host_isa_lanes(const struct host_isa *isa, uint32_t lanes);
+const struct host_functions *host_isa_functions(const struct host_isa *isa, uint32_t lanes);
 
 /* ---- components --------------------------------------------------------------------------------
  */
@@ -152,7 +152,7 @@ struct host_component {
     uint32_t output;
     bool imaginary;
     enum lane_kind kind;
-    uint32_t place; /* index of the float in the output frame */
+    uint32_t offset; /* of its float in the output frame */
 };
 
 enum { HOST_COMPONENTS = 3 }; /* most lanes of an output, one of them unused */
@@ -172,9 +172,9 @@ const double *host_component_taps(const struct host_edges *all,
 /* Where each lane of a vector is written in an output frame. */
 struct host_target {
     uint32_t count;
-    uint32_t places[HOST_LANES_MAX];
+    uint32_t offsets[HOST_LANES_MAX];
     enum lane_kind kinds[HOST_LANES_MAX];
-    bool neighbours; /* values only, and contiguous */
+    bool contiguous; /* values only, and contiguous */
 };
 
 void host_target_open(struct host_target *target, const struct host_component *components,

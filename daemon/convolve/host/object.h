@@ -17,10 +17,10 @@
 struct feed {
     uint16_t inputs[HOST_LANES_MAX];
     uint32_t count;  /* lanes in use */
-    bool neighbours; /* the channels are contiguous in an input frame */
+    bool contiguous; /* the channels are contiguous in an input frame */
     bool owned;      /* read by one layer only: that group transforms it in its own recursion */
     bool counts[HOST_LANES_MAX]; /* this lane counts the values of its input that are not finite */
-    uint32_t bad[HOST_LANES_MAX];
+    uint32_t nonfinite[HOST_LANES_MAX];
     float *previous, *current; /* [B][W]: blocks; swapped when a block is full */
     float *line;               /* [Q / 8][slots][8][2][W] */
 };
@@ -37,7 +37,7 @@ struct group {
 struct host_convolver {
     /* immutable */
     struct host_convolver_info info;
-    const struct host_lanes *lanes;
+    const struct host_functions *functions;
     struct host_fft_plan fft_plan;
     float *twiddles;
     uint32_t slots;

@@ -12,7 +12,7 @@
 
 typedef uint32_t words __attribute__((vector_size(4 * WIDTH), may_alias));
 
-struct seen {
+struct statistics {
     real sum, sum_squares;
     bits peak; /* as bits: floats that are not negative compare like integers */
     bits overload, nonfinite, present;
@@ -20,7 +20,7 @@ struct seen {
 };
 
 /* b in lanes whose condition is set, else a. */
-HOST_INLINE words NAME(choose)(words a, words b, bits condition)
+HOST_INLINE words NAME(select)(words a, words b, bits condition)
 {
     return (a & ~(words)condition) | (b & (words)condition);
 }
@@ -83,20 +83,20 @@ HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uin
 /* Values of one frame's words. Sets the lanes that are valid (`here`), not finite (`bad`) and at
  * full scale (`limit`). */
 HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words word, bits used,
-                                   bits *here, bits *bad, bits *limit)
+                                   bits *valid, bits *nonfinite, bits *full_scale)
 {
     const real scale = *(const real *)(const void *)read->scale;
     const real hi = *(const real *)(const void *)read->offset_hi;
     const real lo = *(const real *)(const void *)read->offset_lo;
     real value;
-    *here = used;
-    *bad = (bits){0};
+    *valid = used;
+    *nonfinite = (bits){0};
     if (read->floats) {
         const real code = (real)word;
         value = ((code - hi) - lo) * scale;
-        *bad = used & (((bits)value & 0x7f800000) == 0x7f800000);
-        *here &= ~*bad;
-        *limit = *here & (((bits)word & 0x7fffffff) >= 0x3f800000); /* |code| >= 1 */
+        *nonfinite = used & (((bits)value & 0x7f800000) == 0x7f800000);
+        *valid &= ~*nonfinite;
+        *full_scale = *valid & (((bits)word & 0x7fffffff) >= 0x3f800000); /* |code| >= 1 */
     } else {
         const bits code = (bits)(word << read->shift_left ^ (read->invert ? 0x80000000u : 0u)) >>
                           (int)read->shift_right;
@@ -107,48 +107,48 @@ HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words wor
                      (__builtin_convertvector(code & 255, real) - lo)) *
                     scale;
         const int greatest = (int)(0x7fffffffu >> read->shift_right);
-        *limit = *here & ((code == greatest) | (code == -greatest - 1));
+        *full_scale = *valid & ((code == greatest) | (code == -greatest - 1));
     }
-    return (real)((bits)value & *here);
+    return (real)((bits)value & *valid);
 }
 
 /* Window indices [from, until), all below Q or none of them; `measured`: they are new frames. */
 HOST_INLINE void NAME(read_frames)(const struct host_block_read *read, uint32_t from,
                                    uint32_t until, bits used, const uint32_t word,
-                                   const uint32_t lanes, bool measured, struct seen *seen)
+                                   const uint32_t lanes, bool measured, struct statistics *stats)
 {
     real *to = (real *)(void *)read->z +
                (from < read->q ? 2 * (size_t)from : 2 * (size_t)(from - read->q) + 1);
     for (uint32_t n = from; n < until; n++, to += 2) {
         const uint32_t slot = (read->start + n) & read->mask;
-        bits here = used;
+        bits valid = used;
         if (read->present != NULL && (read->present[slot >> 5] >> (slot & 31) & 1) == 0) {
             *to = (real){0};
             continue;
         }
-        bits bad, limit;
+        bits nonfinite, full_scale;
         const real value = NAME(read_values)(
             read,
             NAME(read_words)(read, read->ring + (size_t)slot * read->frame_bytes, word, lanes),
-            used, &here, &bad, &limit);
+            used, &valid, &nonfinite, &full_scale);
         *to = value;
         if (!measured)
             continue;
         const bits size = (bits)value & 0x7fffffff;
-        seen->sum += value;
-        seen->sum_squares += value * value;
-        seen->peak = (bits)NAME(choose)((words)seen->peak, (words)size, size > seen->peak);
-        seen->overload -= limit;
-        seen->present -= here | bad;
-        seen->nonfinite -= bad;
+        stats->sum += value;
+        stats->sum_squares += value * value;
+        stats->peak = (bits)NAME(select)((words)stats->peak, (words)size, size > stats->peak);
+        stats->overload -= full_scale;
+        stats->present -= valid | nonfinite;
+        stats->nonfinite -= nonfinite;
         const words frame = (words){0} + (n - read->new_from);
-        seen->first = NAME(choose)(seen->first, frame, bad & (seen->first == 0xffffffffu));
-        seen->last = NAME(choose)(seen->last, frame, bad);
+        stats->first = NAME(select)(stats->first, frame, nonfinite & (stats->first == 0xffffffffu));
+        stats->last = NAME(select)(stats->last, frame, nonfinite);
     }
 }
 
 HOST_INLINE void NAME(read_window)(const struct host_block_read *read, const uint32_t word,
-                                   const uint32_t lanes, bits used, struct seen *seen)
+                                   const uint32_t lanes, bits used, struct statistics *stats)
 {
     /* Three parts, cut at Q and at the first new frame, whichever is first. */
     uint32_t edges[4] = {read->load_from, read->q, read->new_from, read->load_until};
@@ -162,17 +162,17 @@ HOST_INLINE void NAME(read_window)(const struct host_block_read *read, const uin
         if (from >= until)
             continue;
         if (from >= read->new_from)
-            NAME(read_frames)(read, from, until, used, word, lanes, true, seen);
+            NAME(read_frames)(read, from, until, used, word, lanes, true, stats);
         else
-            NAME(read_frames)(read, from, until, used, word, lanes, false, seen);
+            NAME(read_frames)(read, from, until, used, word, lanes, false, stats);
     }
 }
 
 static void NAME(read_block)(const struct host_block_read *read)
 {
-    struct seen seen;
-    memset(&seen, 0, sizeof seen);
-    seen.first = ~seen.first;
+    struct statistics stats;
+    memset(&stats, 0, sizeof stats);
+    stats.first = ~stats.first;
     int32_t in_use[WIDTH];
     for (uint32_t l = 0; l < WIDTH; l++)
         in_use[l] = l < read->count ? -1 : 0;
@@ -181,11 +181,11 @@ static void NAME(read_block)(const struct host_block_read *read)
     NAME(fill_window)(read->z, read->q, 0, read->load_from, NULL);
     NAME(fill_window)(read->z, read->q, read->load_until, 2 * read->q, NULL);
     /* One or two contiguous lanes have code of their own in the narrowest vectors only. */
-    const bool few = read->neighbours && WIDTH == 4 && read->count <= 2;
-    const uint32_t lanes = read->neighbours && read->count == WIDTH ? WIDTH : few ? read->count : 0;
+    const bool few = read->contiguous && WIDTH == 4 && read->count <= 2;
+    const uint32_t lanes = read->contiguous && read->count == WIDTH ? WIDTH : few ? read->count : 0;
 #define HOST_READ(word, lanes)                                                                     \
     case 32 * (word) + (lanes):                                                                    \
-        NAME(read_window)(read, word, lanes, used, &seen);                                         \
+        NAME(read_window)(read, word, lanes, used, &stats);                                        \
         break;
 #define HOST_READ_WORDS(lanes)                                                                     \
     HOST_READ(1, lanes) HOST_READ(2, lanes) HOST_READ(3, lanes) HOST_READ(4, lanes)
@@ -199,12 +199,12 @@ static void NAME(read_block)(const struct host_block_read *read)
     }
 #undef HOST_READ
 #undef HOST_READ_WORDS
-    memcpy(read->levels->sum, &seen.sum, sizeof seen.sum);
-    memcpy(read->levels->sum_squares, &seen.sum_squares, sizeof seen.sum);
-    memcpy(read->levels->peak, &seen.peak, sizeof seen.sum);
-    memcpy(read->levels->overload, &seen.overload, sizeof seen.sum);
-    memcpy(read->levels->nonfinite, &seen.nonfinite, sizeof seen.sum);
-    memcpy(read->levels->first, &seen.first, sizeof seen.sum);
-    memcpy(read->levels->last, &seen.last, sizeof seen.sum);
-    memcpy(read->levels->present, &seen.present, sizeof seen.sum);
+    memcpy(read->stats->sum, &stats.sum, sizeof stats.sum);
+    memcpy(read->stats->sum_squares, &stats.sum_squares, sizeof stats.sum);
+    memcpy(read->stats->peak, &stats.peak, sizeof stats.sum);
+    memcpy(read->stats->overload, &stats.overload, sizeof stats.sum);
+    memcpy(read->stats->nonfinite, &stats.nonfinite, sizeof stats.sum);
+    memcpy(read->stats->first, &stats.first, sizeof stats.sum);
+    memcpy(read->stats->last, &stats.last, sizeof stats.sum);
+    memcpy(read->stats->present, &stats.present, sizeof stats.sum);
 }

@@ -1,7 +1,7 @@
 /*
  * The variant "host": on a CPU, overlap-save by native vectors on the device thread itself, for
  * batches so small that a launch would take longer than their work. A row is a group of components,
- * one a lane (host/lanes.h); of inputs that no output hears there are groups for their reports.
+ * one a lane (host/lanes.h); inputs without an edge have groups for their reports.
  *
  *     plan's piece of SPECTRUM:  spectra of group 0, 1, … [Q/8][8][2][W] · z [Q][2][W] · tables
  *     row.own.host: where the spectra, the table and z of the row's group lie
@@ -24,14 +24,14 @@ enum {
 
 /* A group's constants, in SPECTRUM. */
 struct host_table {
-    const struct host_lanes *lanes;
+    const struct host_functions *functions;
     struct host_target target;
     uint32_t count;                         /* lanes in use */
     uint32_t channel_bytes[HOST_LANES_MAX]; /* within the frame */
     uint32_t reports[HOST_LANES_MAX]; /* the input whose report this lane gives, or NO_REPORT */
-    bool neighbours;
-    bool silent; /* read for its reports only */
-    /* With results in a format: of these samples of the frame, the target's places begin at 0. */
+    bool contiguous;
+    bool silent; /* read for its reports only: no output */
+    /* With results in a format: of these samples of the frame, the target's offsets begin at 0. */
     uint32_t sample_first, samples;
     uint32_t outputs[HOST_LANES_MAX]; /* whose samples they are */
     _Alignas(HOST_ALIGNMENT) float scale[HOST_LANES_MAX];
@@ -90,11 +90,11 @@ int host_layout(const struct engine *engine, const struct plan_spec *spec,
     int error = layout_standard(engine, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
-    const struct host_lanes *lanes =
-        host_isa_lanes(host_isa_find(engine_hooks.host_isa), lanes_bound(spec));
-    const uint32_t groups = (lanes_bound(spec) + lanes->width - 1) / lanes->width;
+    const struct host_functions *functions =
+        host_isa_functions(host_isa_find(engine_hooks.host_isa), lanes_bound(spec));
+    const uint32_t groups = (lanes_bound(spec) + functions->width - 1) / functions->width;
     const double item_ns =
-        (double)spec->blocks_max * groups * layout->fft * host_frame_ns(lanes->width);
+        (double)spec->blocks_max * groups * layout->fft * host_frame_ns(functions->width);
     const uint32_t threads = engine->found.info.compute_units;
     if (!by_name && item_ns > LAUNCH_NS + item_ns / (threads > 2 ? threads : 2))
         return problem_set(problem, ERROR_UNSUPPORTED,
@@ -108,7 +108,7 @@ int host_layout(const struct engine *engine, const struct plan_spec *spec,
 /* ---- memory ------------------------------------------------------------------------------ */
 
 struct shape {
-    const struct host_lanes *lanes;
+    const struct host_functions *functions;
     struct host_component *components; /* [count] */
     uint32_t count;
     uint32_t groups, unheard_groups;
@@ -123,8 +123,8 @@ static int shape_open(const struct plan_spec *spec, struct shape *shape)
     if (shape->components == NULL)
         return ERROR_MEMORY;
     shape->count = host_components_list(&edges, shape->components, &floats);
-    shape->lanes = host_isa_lanes(host_isa_find(engine_hooks.host_isa), shape->count);
-    const uint32_t width = shape->lanes->width;
+    shape->functions = host_isa_functions(host_isa_find(engine_hooks.host_isa), shape->count);
+    const uint32_t width = shape->functions->width;
     shape->groups = (shape->count + width - 1) / width;
     shape->unheard_groups = (list_unheard(spec, unheard) + width - 1) / width;
     return 0;
@@ -148,8 +148,8 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
 {
     const struct row like = row_of_input(plan, spec, input);
     table->channel_bytes[lane] = like.channel_byte;
-    table->neighbours =
-        table->neighbours && like.channel_byte == table->channel_bytes[0] + lane * like.word;
+    table->contiguous =
+        table->contiguous && like.channel_byte == table->channel_bytes[0] + lane * like.word;
     table->scale[lane] = like.scale;
     table->offset_hi[lane] = like.offset_hi;
     table->offset_lo[lane] = like.offset_lo;
@@ -157,7 +157,7 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
     reported[input] = true;
 }
 
-/* A group's samples follow each other in the frame: the target's places become theirs in a list. */
+/* A group's samples are contiguous in the frame: the target's offsets become indices among them. */
 static void list_samples(struct host_table *table, const struct host_component *components)
 {
     struct host_target *target = &table->target;
@@ -165,10 +165,10 @@ static void list_samples(struct host_table *table, const struct host_component *
     for (uint32_t l = 0; l < target->count; l++)
         if (target->kinds[l] != LANE_IMAGINARY && target->kinds[l] != LANE_UNUSED) {
             if (table->samples == 0)
-                table->sample_first = components[l].place;
-            assert(components[l].place == table->sample_first + table->samples);
+                table->sample_first = components[l].offset;
+            assert(components[l].offset == table->sample_first + table->samples);
             table->outputs[table->samples] = components[l].output;
-            target->places[l] = table->samples++;
+            target->offsets[l] = table->samples++;
         }
 }
 
@@ -179,10 +179,10 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
 {
     const struct plan_spec *spec = build->spec;
     const struct host_edges edges = edges_of(spec);
-    const uint32_t width = shape->lanes->width, from = group * width;
+    const uint32_t width = shape->functions->width, from = group * width;
     const uint32_t count = shape->count - from < width ? shape->count - from : width;
     const struct host_component *components = shape->components + from;
-    *table = (struct host_table){.lanes = shape->lanes, .count = count, .neighbours = true};
+    *table = (struct host_table){.functions = shape->functions, .count = count, .contiguous = true};
     host_target_open(&table->target, components, count);
     if (!result_format_native(&build->plan->info.results))
         list_samples(table, components);
@@ -221,7 +221,7 @@ int host_fill(struct build *build, struct problem *problem)
         problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
         goto done;
     }
-    const uint32_t width = shape.lanes->width, groups = shape.groups + shape.unheard_groups;
+    const uint32_t width = shape.functions->width, groups = shape.groups + shape.unheard_groups;
     error = plan_stage(build, NULL, NULL, NULL, groups, &stage, problem);
     if (error < 0)
         goto done;
@@ -240,9 +240,9 @@ int host_fill(struct build *build, struct problem *problem)
         } else {
             const uint32_t from = (g - shape.groups) * width;
             const uint32_t left = unheard_count - from;
-            *table = (struct host_table){.lanes = shape.lanes,
+            *table = (struct host_table){.functions = shape.functions,
                                          .count = left < width ? left : width,
-                                         .neighbours = true,
+                                         .contiguous = true,
                                          .silent = true};
             for (uint32_t l = 0; l < table->count; l++)
                 table_lane(table, l, plan, spec, unheard[from + l], reported);
@@ -265,7 +265,7 @@ done:
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-static void write_reports(const struct host_table *table, const struct host_levels *levels,
+static void write_reports(const struct host_table *table, const struct host_statistics *stats,
                           const struct row *row, uint32_t k, float *output)
 {
     for (uint32_t l = 0; l < table->count; l++) {
@@ -275,20 +275,20 @@ static void write_reports(const struct host_table *table, const struct host_leve
             (struct report_row *)(void *)(output + row->report + (uint64_t)k * row->report_stride +
                                           (uint64_t)table->reports[l] * REPORT_FLOATS);
         *report = (struct report_row){
-            .sum = levels->sum[l],
-            .sum_squares = levels->sum_squares[l],
-            .peak = levels->peak[l],
-            .overload = levels->overload[l],
-            .nonfinite = levels->nonfinite[l],
-            .nonfinite_first = levels->first[l],
-            .nonfinite_last = levels->last[l],
-            .present = levels->present[l],
+            .sum = stats->sum[l],
+            .sum_squares = stats->sum_squares[l],
+            .peak = stats->peak[l],
+            .overload = stats->overload[l],
+            .nonfinite = stats->nonfinite[l],
+            .nonfinite_first = stats->first[l],
+            .nonfinite_last = stats->last[l],
+            .present = stats->present[l],
         };
     }
 }
 
 /* Block k's frames that the item wants, `first`, first + D, …; with decimation those of kept,
- * kept + D, … They are written one after the other, to place `to` of the item's frames on. */
+ * kept + D, … They are written one after the other, from the item's frame `to` on. */
 struct wanted {
     uint32_t first, until;
     uint64_t to;
@@ -312,7 +312,7 @@ static const float *lanes_of(const struct host_table *table, const struct row *r
                              const float *z, uint32_t q, uint32_t frame)
 {
     const uint32_t n = row->new_from + (frame - k * row->hop);
-    return z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * table->lanes->width;
+    return z + (size_t)(n < q ? 2 * n : 2 * (n - q) + 1) * table->functions->width;
 }
 
 static void write_block(const struct host_table *table, const struct row *row, uint32_t k,
@@ -379,7 +379,7 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
     };
     for (uint32_t level = 0; level < fft_plan->passes; level++)
         walked.log_radices[level] = (uint8_t)(fft_plan->radices >> (2 * level) & 3);
-    struct host_levels levels;
+    struct host_statistics stats;
     struct host_block_read read = {
         .ring = engine->input.host + row->ring,
         .present = (row->flags & ROW_ABSENT) != 0
@@ -395,7 +395,7 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         .invert = (row->flags & ROW_UNSIGNED) != 0,
         .channel_bytes = table->channel_bytes,
         .count = table->count,
-        .neighbours = table->neighbours,
+        .contiguous = table->contiguous,
         .scale = table->scale,
         .offset_hi = table->offset_hi,
         .offset_lo = table->offset_lo,
@@ -404,7 +404,7 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         .load_until = row->load_until,
         .new_from = row->new_from,
         .z = spectrum + row->own.host.points,
-        .levels = &levels,
+        .stats = &stats,
     };
     const struct host_walk walk = {
         .fft_plan = &walked,
@@ -413,11 +413,11 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
     };
     for (uint32_t k = 0; k < row->blocks; k++) {
         read.start = row->start + k * row->hop;
-        table->lanes->read(&read);
-        write_reports(table, &levels, row, k, output);
+        table->functions->read(&read);
+        write_reports(table, &stats, row, k, output);
         if (table->silent)
             continue;
-        table->lanes->walk(&walk);
+        table->functions->walk(&walk);
         if (result_format_native(&plan->info.results))
             write_block(table, row, k, walk.z, fft_plan->q, output);
         else
