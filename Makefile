@@ -24,7 +24,7 @@ PACKAGES  := gcc libc6-dev pkgconf python3 \
              libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev \
              libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
-             liblo-tools python3-liblo puredata-core ffmpeg gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+             liblo-tools python3-liblo puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd
 

@@ -86,7 +86,7 @@ static void *produce(void *argument)
         struct chunk *chunk = spsc_pop(&s->free_ring);
         assert(chunk != NULL);
         chunk->frames = s->spec.fill(s->spec.context, chunk->payload, s->spec.chunk_frames);
-        chunk->last = last = chunk->frames < s->spec.chunk_frames;
+        chunk->last = last = chunk->frames < (s->spec.short_chunks ? 1 : s->spec.chunk_frames);
         bool pushed = spsc_push(&s->ready_ring, chunk);
         assert(pushed); /* the ring holds every chunk there is */
         (void)pushed;
@@ -374,6 +374,8 @@ void replay_close(struct source *s, void (*closed)(void *context), void *context
     s->closed_context = context;
     atomic_store(&s->quit, true);
     sem_post(&s->free_count);
+    if (s->spec.interrupt != NULL)
+        s->spec.interrupt(s->spec.context);
     if (atomic_load(&s->finished))
         finish_closing(s);
 }

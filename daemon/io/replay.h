@@ -30,6 +30,9 @@ struct replay_spec {
     /* Producer thread: writes up to `frames` frames and returns how many; fewer are the last ones.
      */
     uint32_t (*fill)(void *context, uint8_t *payload, uint32_t frames);
+    bool short_chunks; /* `fill` returns what there is, and 0 at the end */
+    /* Loop thread: `fill` may be waiting for its input and must return. NULL: it never waits. */
+    void (*interrupt)(void *context);
     /* The context is no longer used; loop thread, or the thread of a failed replay_open. */
     void (*release)(void *context);
     void *context;

@@ -30,6 +30,15 @@ extern const struct option_choice source_modes[], source_paces[];
                     "processed, without loss."                                                     \
     }
 
+#define SINK_ROW_QUEUE(type_, member_)                                                             \
+    {                                                                                              \
+        .key = "queue", .type = OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0,         \
+        .fallback = "64 MiB", OPTION_FIELD(type_, member_),                                        \
+        .sentence = "Memory between processing and the disk or the pipe. While that is slow, a "   \
+                    "source that can wait does; what a live one sends and does not fit is "        \
+                    "dropped and counted."                                                         \
+    }
+
 #define SOURCE_ROW_MAX_GAP                                                                         \
     {                                                                                              \
         .key = "max gap", .type = OPTION_TIME, .minimum = 0, .maximum = 3600, .fallback = "1 s",   \

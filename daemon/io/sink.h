@@ -27,7 +27,8 @@
     X(DISK, "disk")               /* a write failed */                                             \
     X(STOPPED, "stopped")                                                                          \
     X(LATE, "late")     /* a sound card had gone past its time */                                  \
-    X(DEVICE, "device") /* the sound card is away */
+    X(DEVICE, "device") /* the sound card is away */                                               \
+    X(READER, "reader") /* the reader of a pipe has closed it */
 
 enum drop {
 #define X(name, text) DROP_##name,
@@ -83,7 +84,9 @@ struct sink_options {
     void *own;            /* the driver's struct, sink_ops.options_bytes; NULL: it has none */
     /* Loop thread: called when room() has grown after it had been too small. May be NULL. */
     void (*room_again)(void *context);
-    void *room_context;
+    /* Loop thread: called once when the sink can deliver nothing any more. May be NULL. */
+    void (*ended)(void *context);
+    void *room_context; /* of both */
 };
 
 /* What a sink adds to the samples of one block on their way. */
@@ -144,6 +147,9 @@ struct sink_ops {
     struct result_format (*wire)(const struct sink_options *options);
     /* What a sound card says of itself; NULL: it is none. */
     void (*sound)(const struct sink *sink, struct sound_report *report);
+    /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it, as a
+     * slow reader takes what it takes. */
+    bool drains;
     bool writes; /* a thread of its own writes: pending frames that stay are for the watchdog */
 };
 

@@ -12,7 +12,7 @@
 #define SECONDS_A_DAY 86400.0
 
 static const struct sink_ops *const sinks[] = {&sink_rtp, &sink_recording, &sink_osc,
-                                               &sink_portaudio};
+                                               &sink_portaudio, &sink_stdout};
 
 enum { SINKS = sizeof sinks / sizeof sinks[0] };
 

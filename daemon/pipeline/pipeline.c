@@ -109,6 +109,15 @@ static void sink_room_again(void *context)
         pipeline_resume(pipeline);
 }
 
+/* The sink can deliver nothing any more: whether its stream still has a purpose, the owner knows.
+ */
+static void sink_ended(void *context)
+{
+    struct pipeline_sink *sink = context;
+    sink->ended = true;
+    sink->pipeline->changed(sink->pipeline->context);
+}
+
 static void chain_put(void *context, const struct result *result)
 {
     struct pipeline *pipeline = context;
@@ -241,6 +250,7 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     if (pipeline->direct != NULL && sink->options.own == config->source.own)
         sink->options.own = pipeline->direct;
     sink->options.room_again = sink_room_again;
+    sink->options.ended = sink_ended;
     sink->options.room_context = sink;
     uint64_t frame_bytes =
         sink->options.raw ? config->source.frame_bytes : info->output_floats * sizeof(float);
@@ -491,7 +501,18 @@ void pipeline_stop(struct pipeline *pipeline)
 
 bool pipeline_drained(const struct pipeline *pipeline)
 {
-    return pipeline->ended && (pipeline->stream == NULL || stream_drained(pipeline->stream));
+    if (!pipeline->ended || (pipeline->stream != NULL && !stream_drained(pipeline->stream)))
+        return false;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        const struct pipeline_sink *sink = &pipeline->sinks[i];
+        struct sink_ledger ledger = {0};
+        if (sink->sink == NULL || !sink->ops->drains)
+            continue;
+        sink->ops->ledger(sink->sink, &ledger);
+        if (ledger.pending > 0)
+            return false;
+    }
+    return true;
 }
 
 /* ---- close: loop thread ------------------------------------------------------------------ */

@@ -61,6 +61,7 @@ struct pipeline_sink {
     struct sink_ledger ledger;   /* the last one, when closed */
     struct sound_report sound;   /* likewise */
     struct pipeline *pipeline;
+    bool ended;            /* can deliver nothing any more */
     uint64_t watched_done; /* watch.c: frames written or dropped by the writer */
     bool watched_pending;
     struct told_sink told;

@@ -201,6 +201,35 @@ void pipelines_stop(struct pipelines *pipelines)
     }
 }
 
+/* Whether sinks take the results of `root` and of the streams that read it, and all have ended. */
+static bool is_deserted(const struct pipelines *pipelines, const struct pipeline *root)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        const struct pipeline *pipeline = pipelines->list[i], *source = pipeline;
+        while (source->upstream != NULL)
+            source = source->upstream;
+        for (uint32_t k = 0; source == root && k < pipeline->sink_count; k++) {
+            if (!pipeline->sinks[k].ended)
+                return false;
+            any = true;
+        }
+    }
+    return any;
+}
+
+void pipelines_stop_deserted(struct pipelines *pipelines)
+{
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
+        if (pipeline->upstream != NULL || pipeline->ended || !is_deserted(pipelines, pipeline))
+            continue;
+        log_notice("stream %s: all sinks of its results have ended, so it stops",
+                   pipeline->stream_config->name);
+        pipeline_stop(pipeline);
+    }
+}
+
 bool pipelines_drain(struct pipelines *pipelines, enum pipelines_which which)
 {
     struct pipeline *pipeline;

@@ -96,6 +96,9 @@ void pipelines_resume(struct pipelines *pipelines);
 
 /* Stops every source; what they have delivered is still processed. */
 void pipelines_stop(struct pipelines *pipelines);
+/* Stops the running sources all of whose results go to sinks that have ended, such as a pipe whose
+ * reader is gone. */
+void pipelines_stop_deserted(struct pipelines *pipelines);
 
 /* Stops each chained pipeline whose upstream has handed everything over. True when all of that kind
  * have handed everything to their sinks. */

@@ -188,6 +188,7 @@ static void advance_running(struct service *service)
 {
     if (!reload_advance(service->reload))
         uv_timer_stop(&service->tick);
+    pipelines_stop_deserted(service->process.pipelines);
     if (!reload_busy(service->reload) && pipelines_ended(service->process.pipelines)) {
         log_info("every source has come to its end");
         watch_stopping(service->watch);

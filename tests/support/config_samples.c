@@ -106,6 +106,7 @@ static const struct {
         {"generator", {{"rate", "500 kHz"}, {"filter", "spare"}}},
         {"osc", {{"rate", "500 kHz"}, {"filter", "spare"}}},
         {"portaudio", {{"card", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}}},
+        {"stdin", {{"rate", "500 kHz"}, {"filter", "spare"}}},
         {"stream", {{"filter", "spare"}}},
 },
   sinks[] = {
@@ -113,6 +114,7 @@ static const struct {
       {"recording", {{"stream", "base"}, {"path", "out.wav"}}},
       {"osc", {{"stream", "base"}}},
       {"portaudio", {{"stream", "base"}, {"card", "system"}}},
+      {"stdout", {{"stream", "base"}}},
 };
 
 static const struct line filters[FILTER_TYPES][LINES_MAX] = {

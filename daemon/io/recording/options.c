@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "io/recording/recording.h"
+#include "io/rows.h"
 #include "io/sinks.h"
 #include "io/sources.h"
 
@@ -56,14 +57,7 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      OPTION_FIELD(struct recording_options, flush_ns),
      .sentence = "How often the file is made readable up to its last frame, should the daemon be "
                  "killed."},
-    {.key = "queue",
-     .type = OPTION_MEMORY,
-     .minimum = 65536,
-     .maximum = 17179869184.0,
-     .fallback = "64 MiB",
-     OPTION_FIELD(struct recording_options, queue_bytes),
-     .sentence = "Memory between processing and the disk; what does not fit while the disk is slow "
-                 "is dropped and counted."},
+    SINK_ROW_QUEUE(struct recording_options, queue_bytes),
 };
 
 /* What the container's header cannot hold, before asking the writer. */

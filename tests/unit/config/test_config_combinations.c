@@ -126,6 +126,13 @@ static const struct combination {
     {"[stream a]\nsource = generator\nrate = 100 MHz\nchannels = 16\nfilter = f\n" FILTER
      "[sink s]\ntype = recording\nstream = a\npath = x.wav\n",
      8, false, "bytes a second"},
+    {"[stream a]\nsource = stdin\nrate = 1 kHz\nfilter = f\n"
+     "[stream b]\nsource = stdin\nrate = 1 kHz\nfilter = f\n" FILTER SINK
+     "[sink t]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6001\n",
+     6, false, "streams a and b both read standard input"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = stdout\nstream = a\n"
+            "[sink t]\ntype = stdout\nstream = a\n",
+     13, false, "sinks s and t both write to standard output"},
     {"[stream a]\nsource = generator\nrate = 10 Hz\nfilter = f\n" FILTER
      "[sink s]\ntype = recording\nstream = a\npath = a.wav\nrotate = 10 ms\n",
      7, false, "`rotate` leaves no room for a single frame"},

@@ -1,0 +1,488 @@
+/*
+ * Sink `stdout`: results as raw interleaved samples on standard output, for sox, ffmpeg, aplay or
+ * whatever reads the pipe.
+ *
+ *     put ── encode ──► message ring ──► writer thread ── poll, write ──► standard output
+ *
+ * The loop never blocks: it only fills the ring. A stream that can wait waits for room in it, so
+ * no frame is dropped between a pipe or file and here, however slow the reader is. Results of a
+ * live stream that do not fit are dropped under `queue`. A reader that closes the pipe ends the
+ * sink: it says so once and drops what still comes under `reader`.
+ *
+ * Only samples go to standard output. The sink takes the descriptor over and puts standard error in
+ * its place, so that tables and what libraries print go there.
+ */
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/doorbell.h"
+#include "core/log.h"
+#include "core/message_ring.h"
+#include "io/rows.h"
+#include "io/sinks.h"
+
+enum {
+    DESCRIPTOR_MIN = 3,
+    BLOCKS_MIN = 4,    /* of the ring: a stream that waits for room needs room for a block */
+    PIECES = 16,       /* of the ring: results are cut into messages of at most a piece */
+    PIPE_WRITE = 4096, /* once poll says so, a pipe takes that much without blocking */
+    FILE_WRITE = 1 << 20,
+};
+
+enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
+
+/* A process has one standard output, whatever opens it first keeps it. */
+static atomic_flag taken = ATOMIC_FLAG_INIT;
+
+struct stdout_options {
+    uint64_t queue_bytes;
+};
+
+struct message {
+    uint64_t frames;
+    uint64_t bytes;
+    uint8_t samples[];
+};
+
+struct sink {
+    /* immutable after open */
+    struct sink *self; /* for `room`, which is asked through a pointer to const */
+    struct sink_options options;
+    uv_loop_t *loop;
+    int fd;
+    size_t write_bytes; /* of one call */
+    uint32_t frame_bytes;
+    double factor; /* unit → normalised */
+    uint64_t piece_frames;
+    pthread_t thread;
+
+    /* loop thread */
+    uint64_t frames, queue_drops, reader_drops, saturated;
+    bool handles_open, told;
+    uv_async_t doorbell;
+    uv_timer_t deadline;
+    int open_handles;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    /* shared */
+    struct message_ring ring;
+    int wake_fd; /* loop → writer */
+    _Atomic int stop;
+    _Atomic bool asleep, done, room_wanted;
+    _Atomic int failed;        /* the enum drop of what still comes; DROPS: not failed */
+    _Atomic unsigned sequence; /* odd while the writer moves frames from pending */
+    _Atomic uint64_t pending, delivered, dropped[DROPS], messages, bytes;
+};
+
+/* ---- writer thread ----------------------------------------------------------------------- */
+
+static void count(struct sink *s, _Atomic uint64_t *as, uint64_t frames)
+{
+    atomic_fetch_add(&s->sequence, 1);
+    atomic_fetch_add(as, frames);
+    atomic_fetch_sub(&s->pending, frames);
+    atomic_fetch_add(&s->sequence, 1);
+}
+
+/* Waits until the descriptor takes bytes; false when the sink must stop now. */
+static bool wait_writable(struct sink *s)
+{
+    struct pollfd wait[] = {{.fd = s->fd, .events = POLLOUT}, {.fd = s->wake_fd, .events = POLLIN}};
+    while (atomic_load(&s->stop) != STOP_NOW) {
+        wait[0].revents = wait[1].revents = 0;
+        if (poll(wait, 2, -1) < 0 && errno != EINTR)
+            return true; /* the write says why */
+        if (wait[0].revents != 0)
+            return true;
+        if (wait[1].revents != 0)
+            doorbell_wait(s->wake_fd);
+    }
+    return false;
+}
+
+static void fail(struct sink *s, int reason)
+{
+    if (reason == EPIPE)
+        log_warning("sink %s: the reader of standard output has closed it (EPIPE); the sink ends "
+                    "and drops the results that still come",
+                    s->options.name);
+    else
+        log_error("sink %s: standard output cannot be written: %s; the sink ends and drops the "
+                  "results that still come",
+                  s->options.name, strerror(reason));
+    atomic_store(&s->failed, reason == EPIPE ? DROP_READER : DROP_DISK);
+    uv_async_send(&s->doorbell);
+}
+
+/* False when not all of it was written: told to stop, or the reader is gone. */
+static bool write_message(struct sink *s, const struct message *message)
+{
+    for (uint64_t done = 0; done < message->bytes;) {
+        if (!wait_writable(s))
+            return false;
+        uint64_t left = message->bytes - done;
+        ssize_t wrote =
+            write(s->fd, message->samples + done, left < s->write_bytes ? left : s->write_bytes);
+        if (wrote < 0 && (errno == EINTR || errno == EAGAIN))
+            continue;
+        if (wrote < 0) {
+            fail(s, errno);
+            return false;
+        }
+        done += (uint64_t)wrote;
+        atomic_fetch_add(&s->bytes, (uint64_t)wrote);
+    }
+    return true;
+}
+
+static void take_message(struct sink *s, const struct message *message)
+{
+    if (atomic_load(&s->failed) == DROPS && write_message(s, message)) {
+        atomic_fetch_add(&s->messages, 1);
+        count(s, &s->delivered, message->frames);
+        return;
+    }
+    const int failed = atomic_load(&s->failed);
+    count(s, &s->dropped[failed != DROPS ? failed : DROP_STOPPED], message->frames);
+}
+
+/* A stream waits for room: tell it when half of the ring is free. */
+static void offer_room(struct sink *s)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* the release before, room_wanted after */
+    if (message_ring_unused(&s->ring) >= s->ring.capacity / 2 &&
+        atomic_exchange(&s->room_wanted, false))
+        uv_async_send(&s->doorbell);
+}
+
+static bool is_empty(struct sink *s)
+{
+    uint64_t bytes;
+    return message_ring_peek(&s->ring, &bytes) == NULL;
+}
+
+static void *write_results(void *argument)
+{
+    struct sink *s = argument;
+    for (;;) {
+        uint64_t bytes;
+        const struct message *message;
+        while ((message = message_ring_peek(&s->ring, &bytes)) != NULL) {
+            take_message(s, message);
+            message_ring_release(&s->ring);
+            offer_room(s);
+        }
+        if (atomic_load(&s->stop) != STOP_NOT && is_empty(s))
+            break;
+        atomic_store(&s->asleep, true);
+        atomic_thread_fence(memory_order_seq_cst);
+        if (is_empty(s) && atomic_load(&s->stop) == STOP_NOT)
+            doorbell_wait(s->wake_fd);
+        atomic_store(&s->asleep, false);
+    }
+    atomic_store(&s->done, true);
+    uv_async_send(&s->doorbell);
+    return NULL;
+}
+
+static void wake_writer(struct sink *s)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load(&s->asleep))
+        doorbell_ring(s->wake_fd);
+}
+
+/* ---- loop: handles ----------------------------------------------------------------------- */
+
+static void destroy(struct sink *s)
+{
+    message_ring_close(&s->ring);
+    if (s->fd >= 0)
+        close(s->fd);
+    if (s->wake_fd >= 0)
+        close(s->wake_fd);
+    free(s);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    struct sink *s = handle->data;
+    if (--s->open_handles > 0)
+        return;
+    s->closed(s->closed_context);
+    destroy(s);
+}
+
+/* The writer has left its function. */
+static void finish_closing(struct sink *s)
+{
+    if (uv_is_closing((uv_handle_t *)&s->doorbell))
+        return;
+    pthread_join(s->thread, NULL);
+    uv_close((uv_handle_t *)&s->doorbell, handle_closed);
+    uv_close((uv_handle_t *)&s->deadline, handle_closed);
+}
+
+static void ring_doorbell(uv_async_t *doorbell)
+{
+    struct sink *s = doorbell->data;
+    if (s->closed != NULL) {
+        if (atomic_load(&s->done))
+            finish_closing(s);
+        return;
+    }
+    if (atomic_load(&s->failed) != DROPS && !s->told) {
+        s->told = true;
+        if (s->options.ended != NULL)
+            s->options.ended(s->options.room_context);
+    }
+    if (s->options.room_again != NULL)
+        s->options.room_again(s->options.room_context);
+}
+
+static void stdout_start(struct sink *s)
+{
+    if (s->handles_open)
+        return;
+    s->handles_open = true;
+    uv_async_init(s->loop, &s->doorbell, ring_doorbell);
+    s->doorbell.data = s;
+    uv_timer_init(s->loop, &s->deadline);
+    s->deadline.data = s;
+    s->open_handles = 2;
+}
+
+/* ---- the sink's operations --------------------------------------------------------------- */
+
+/* Takes standard output over; negative: errno says why. */
+static int take_output(void)
+{
+    int fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+    fflush(stdout);
+    if (fd >= 0)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+    return fd;
+}
+
+static struct result_format stdout_results(const struct sink_options *options)
+{
+    return (struct result_format){
+        options->format, options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale};
+}
+
+static int start_writer(struct sink *s)
+{
+    sigset_t all, previous; /* signals belong to the loop's thread */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &previous);
+    int error = pthread_create(&s->thread, NULL, write_results, s);
+    pthread_sigmask(SIG_SETMASK, &previous, NULL);
+    return error;
+}
+
+static int stdout_open(const struct sink_options *options, const struct io_environment *environment,
+                       struct sink **out, struct problem *problem)
+{
+    const struct stdout_options *own = options->own;
+    if (atomic_flag_test_and_set(&taken))
+        return problem_set(problem, ERROR_UNSUPPORTED,
+                           "sink %s: standard output is written already and cannot be opened a "
+                           "second time; restart the daemon to change its stream",
+                           options->name);
+    struct sink *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    s->self = s;
+    s->options = *options;
+    s->loop = environment->loop;
+    s->frame_bytes = options->stream.channels * options->format.bytes;
+    s->factor = stdout_results(options).factor;
+    atomic_store(&s->failed, DROPS);
+    const uint64_t blocks = BLOCKS_MIN * options->block_bytes;
+    const uint64_t ring_bytes = own->queue_bytes > blocks ? own->queue_bytes : blocks;
+    s->wake_fd = doorbell_open();
+    s->fd = take_output();
+    struct stat status;
+    int reason = 0, error = 0;
+    if (s->wake_fd < 0 || s->fd < 0 || fstat(s->fd, &status) != 0)
+        reason = errno;
+    else if (message_ring_open(&s->ring, ring_bytes) != 0)
+        error = problem_set(problem, ERROR_MEMORY,
+                            "sink %s: no memory for a queue of %llu MiB; write a smaller `queue`",
+                            options->name, (unsigned long long)(ring_bytes >> 20));
+    if (reason == 0 && error == 0) {
+        s->write_bytes = S_ISREG(status.st_mode) ? FILE_WRITE : PIPE_WRITE;
+        s->piece_frames = s->ring.capacity / PIECES / s->frame_bytes;
+        s->piece_frames = s->piece_frames > 0 ? s->piece_frames : 1;
+        reason = start_writer(s);
+    }
+    if (reason != 0)
+        error = problem_set(problem, ERROR_SYSTEM,
+                            "sink %s: standard output cannot be written: %s; connect it to a pipe "
+                            "or a file",
+                            options->name, strerror(reason));
+    if (error != 0) {
+        destroy(s);
+        return error;
+    }
+    *out = s;
+    return 0;
+}
+
+/* Frames [from, from + frames) of a result as a message; false when the ring is full. */
+static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
+{
+    const uint64_t bytes = frames * s->frame_bytes;
+    struct message *message = message_ring_reserve(&s->ring, sizeof *message + bytes);
+    if (message == NULL)
+        return false;
+    *message = (struct message){.frames = frames, .bytes = bytes};
+    if (result->wire != NULL)
+        memcpy(message->samples, result->wire + from * s->frame_bytes, bytes);
+    else
+        s->saturated +=
+            sample_encode_block(&s->options.format, result->samples + from * result->channels,
+                                (size_t)frames * result->channels, s->factor, message->samples);
+    atomic_fetch_add(&s->pending, frames); /* before the writer can subtract them */
+    message_ring_commit(&s->ring);
+    return true;
+}
+
+static int64_t stdout_put(struct sink *s, const struct result *result)
+{
+    assert(s->closed == NULL);
+    s->frames += result->frames;
+    if (result->wire != NULL)
+        s->saturated += result->saturated;
+    if (atomic_load(&s->failed) != DROPS) {
+        s->reader_drops += result->frames;
+        return clock_monotonic_ns();
+    }
+    uint64_t done = 0;
+    while (done < result->frames) {
+        uint64_t left = result->frames - done;
+        uint64_t frames = left < s->piece_frames ? left : s->piece_frames;
+        if (!push(s, result, done, frames))
+            break;
+        done += frames;
+    }
+    s->queue_drops += result->frames - done;
+    wake_writer(s);
+    return clock_monotonic_ns();
+}
+
+static uint64_t stdout_room(const struct sink *sink)
+{
+    struct sink *s = sink->self; /* asking is remembered: someone may wait */
+    if (atomic_load(&s->failed) != DROPS)
+        return UINT64_MAX;
+    uint64_t unused = message_ring_unused(&s->ring);
+    if (unused < s->ring.capacity / 2) {
+        atomic_store(&s->room_wanted, true);
+        atomic_thread_fence(memory_order_seq_cst); /* look again: the writer may have emptied it */
+        unused = message_ring_unused(&s->ring);
+    }
+    /* Headers of messages, and what the ring skips at its end. */
+    const uint64_t reserve = s->ring.capacity / 4;
+    return unused > reserve ? (unused - reserve) / s->frame_bytes : 0;
+}
+
+static void deadline_reached(uv_timer_t *timer)
+{
+    struct sink *s = timer->data;
+    atomic_store(&s->stop, STOP_NOW);
+    doorbell_ring(s->wake_fd);
+}
+
+static void stdout_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
+                         void *context)
+{
+    stdout_start(s);
+    s->closed = closed;
+    s->closed_context = context;
+    if (deadline_ns != INT64_MAX) {
+        int64_t left_ns = deadline_ns - clock_monotonic_ns();
+        uv_update_time(s->loop); /* timers count from the loop's time, which may be old */
+        uv_timer_start(&s->deadline, deadline_reached,
+                       left_ns > 0 ? (uint64_t)(left_ns / NS_PER_MS) : 0, 0);
+    }
+    atomic_store(&s->stop, STOP_DRAIN);
+    doorbell_ring(s->wake_fd);
+    if (atomic_load(&s->done))
+        finish_closing(s);
+}
+
+static void stdout_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    unsigned before, after;
+    do { /* the writer holds the sequence odd for a few instructions */
+        before = atomic_load(&s->sequence);
+        ledger->pending = atomic_load(&s->pending);
+        ledger->delivered = atomic_load(&s->delivered);
+        for (int i = 0; i < DROPS; i++)
+            ledger->dropped[i] = atomic_load(&s->dropped[i]);
+        after = atomic_load(&s->sequence);
+    } while (before != after || (before & 1));
+    ledger->frames = s->frames;
+    ledger->dropped[DROP_QUEUE] += s->queue_drops;
+    const int failed = atomic_load(&s->failed);
+    if (failed != DROPS)
+        ledger->dropped[failed] += s->reader_drops;
+    ledger->packets = atomic_load(&s->messages);
+    ledger->bytes = atomic_load(&s->bytes);
+    ledger->saturated = s->saturated;
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+static const struct option_row rows[] = {SINK_ROW_QUEUE(struct stdout_options, queue_bytes)};
+
+static void check_all(const struct driver_sections *all, uint32_t self)
+{
+    for (uint32_t i = 0; i < self; i++)
+        if (all->sinks[i].driver == &sink_stdout)
+            option_error(&all->sinks[self].check, "type",
+                         "sinks %s and %s both write to standard output; give one of them another "
+                         "type",
+                         all->sinks[i].check.section, all->sinks[self].check.section);
+}
+
+static void report(const struct sink_options *options, double bytes_per_second, FILE *out)
+{
+    char format[24];
+    fprintf(out, "standard output, %s, interleaved\n",
+            sample_format_name(&options->format, format));
+    sink_report_bytes(bytes_per_second, "", out);
+    sink_report_full_scale(options, out);
+}
+
+const struct sink_ops sink_stdout = {
+    .name = "stdout",
+    .sentence = "raw interleaved samples on standard output",
+    .packets = "pieces",
+    .format = "f32le",
+    .options = rows,
+    .option_count = sizeof rows / sizeof rows[0],
+    .options_bytes = sizeof(struct stdout_options),
+    .check_all = check_all,
+    .report = report,
+    .open = stdout_open,
+    .start = stdout_start,
+    .put = stdout_put,
+    .room = stdout_room,
+    .close = stdout_close,
+    .ledger = stdout_ledger,
+    .wire = stdout_results,
+    .drains = true,
+};
