@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Files and functions stay short enough to read: 600 lines a file in daemon, kernels and clients, 800 in
-tests and bench, 80 lines a function.
+tests and bench; 80 lines a function, 120 in tests and bench, where a function may hold its table of cases.
 
 A README.md of the file's folder may grant a longer file with the reason:
 
@@ -13,7 +13,7 @@ import re
 from common import files, finish, notes, read, rule, without_comments
 
 FILE_LINES = {"daemon": 600, "kernels": 600, "clients": 600, "tests": 800, "bench": 800}
-FUNCTION_LINES = 80
+FUNCTION_LINES = {"daemon": 80, "kernels": 80, "clients": 80, "tests": 120, "bench": 120}
 ENDINGS = (".c", ".h", ".cl", ".clh", ".py", ".sh", ".cc", ".cu")
 
 
@@ -65,10 +65,10 @@ def main():
                 c_functions(text) if path.endswith((".c", ".h", ".cl", ".clh", ".cc", ".cu")) else ()
             for line, lines, function in functions:
                 counted += 1
-                if lines > FUNCTION_LINES:
-                    long_functions.append(f"{path}:{line}: {function} has {lines} lines, at most {FUNCTION_LINES}")
+                if lines > FUNCTION_LINES[top]:
+                    long_functions.append(f"{path}:{line}: {function} has {lines} lines, at most {FUNCTION_LINES[top]}")
     rule("no file is longer than its folder allows", long_files)
-    rule(f"no function is longer than {FUNCTION_LINES} lines ({counted} counted)", long_functions)
+    rule(f"no function is longer than its folder allows ({counted} counted)", long_functions)
     rule("each `long:` line of a README.md names a long file", stale)
     finish()
 
