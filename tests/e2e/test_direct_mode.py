@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 # timeout: 300
 # sanitizers: no, a convolver with a sanitizer in it is too slow for half a period
 """`mode = direct` against a JACK server: the callback convolves what it captures, adds exactly no frame

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """OSC in and out of the running daemon: blocks in every form that patches send, results against
 numpy frame by frame, questions and changes while running, hostile packets, slow clients; with packets
 made byte by byte (osc_client.py), and with liblo's own programs (oscsend, oscdump) and its Python binding.
@@ -264,7 +265,7 @@ class Osc(unittest.TestCase):
         for n, packet in enumerate(blocks("default", x, size=500)):
             client.raw(packet)
             time.sleep(max(0, begun + n * 0.005 - time.monotonic()))
-        took, frames, messages = time.monotonic() - begun, {"levels": 0, "envelope": 0}, {"levels": 0, "envelope": 0}
+        frames, messages = {"levels": 0, "envelope": 0}, {"levels": 0, "envelope": 0}
         y = abs(c.convolve(x, TAPS)[:len(x)])
         while min(frames.values()) < len(x):
             address, types, values = client.receive()
@@ -277,6 +278,7 @@ class Osc(unittest.TestCase):
                     self.assertAlmostEqual(values[2 + channel], y[values[0]:until, channel].max(), delta=1e-4)
             frames[topic] = until
             messages[topic] += 1
+        took = time.monotonic() - begun
         for count in messages.values():
             self.assertTrue(2 <= count <= 10 * took + 2, f"{count} messages in {took:.1f} s")
 
@@ -294,8 +296,8 @@ class Osc(unittest.TestCase):
         for n, packet in enumerate(blocks("topics", signal(92, 2 * RATE) * 0.1, how="b", size=500)):
             client.raw(packet)
             time.sleep(max(0, begun + n * 0.005 - time.monotonic()))
-        took = time.monotonic() - begun
         client.send("/convolvd/topics/unsubscribe")
+        took = time.monotonic() - begun
         try:
             while True:
                 address, _, values = client.receive(0.5)

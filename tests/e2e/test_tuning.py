@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# parallel: yes
 """Plans chosen by measurement: --explain before and after --tune, and the daemon that follows it."""
 import os
 import re
