@@ -23,6 +23,7 @@
 #include "core/log.h"
 #include "io/sound/devices.h"
 #include "io/sound/link.h"
+#include "io/sound/ring.h"
 
 enum {
     OPEN_TIMEOUT_MS = 10000,
@@ -107,12 +108,12 @@ bool sound_card_base(const struct sound_card *card, uint64_t *base)
 void sound_card_status(const struct sound_card *card, struct sound_status *status)
 {
     const struct sound_shared *shared = sound_link_shared(card->link);
-    struct sound_moment moment;
-    sound_ring_moment(shared, &moment);
+    struct sound_position position;
+    sound_ring_position(shared, &position);
     *status = (struct sound_status){
         .running = card->phase == PHASE_RUNNING && card->based,
         .obtained = shared->obtained,
-        .period_frames = moment.period_frames,
+        .period_frames = position.period_frames,
         .sessions = card->sessions,
         .base = card->base,
     };
@@ -151,15 +152,15 @@ static void tell_priority(struct sound_card *card)
 {
     const struct sound_shared *shared = sound_link_shared(card->link);
     const struct sound_obtained *got = &shared->obtained;
-    struct sound_moment moment;
-    sound_ring_moment(shared, &moment);
+    struct sound_position position;
+    sound_ring_position(shared, &position);
     int policy = atomic_load_explicit(&got->policy, memory_order_acquire);
-    if (card->told_priority || policy < 0 || moment.period_frames == 0)
+    if (card->told_priority || policy < 0 || position.period_frames == 0)
         return;
     card->told_priority = true;
     bool real = policy == SCHED_FIFO || policy == SCHED_RR;
     log_info("%s: sound card's thread: period %" PRIu32 " frames, %s%.0d", label(card),
-             moment.period_frames,
+             position.period_frames,
              real ? "real time, priority " : "usual priority, no real time granted",
              real ? got->priority : 0);
 }
@@ -200,19 +201,19 @@ static void tell_lost(struct sound_card *card, enum sound_state state)
  * that blocks end where periods end, as before. */
 static void take_base(struct sound_card *card)
 {
-    struct sound_moment moment;
-    sound_ring_moment(sound_link_shared(card->link), &moment);
-    if (card->based || moment.now == 0)
+    struct sound_position position;
+    sound_ring_position(sound_link_shared(card->link), &position);
+    if (card->based || position.now == 0)
         return;
     card->base = 0;
     if (card->ran) {
         double elapsed =
-            (double)(moment.callback_ns - card->last_ns) * card->options->request.rate_hz / 1e9;
-        double periods = (elapsed - (double)moment.now) / moment.period_frames;
+            (double)(position.callback_ns - card->last_ns) * card->options->request.rate_hz / 1e9;
+        double periods = (elapsed - (double)position.now) / position.period_frames;
         card->base = card->last_frame +
-                     (periods > 0 ? (uint64_t)llround(periods) * moment.period_frames : 0);
+                     (periods > 0 ? (uint64_t)llround(periods) * position.period_frames : 0);
         log_notice("%s: sound card back after %.1f s: %" PRIu64 " frames were not captured",
-                   label(card), (double)(moment.callback_ns - card->last_ns) / 1e9,
+                   label(card), (double)(position.callback_ns - card->last_ns) / 1e9,
                    card->base - card->last_frame);
     }
     card->based = true;
@@ -225,13 +226,13 @@ static void ring_users(struct sound_card *card)
 {
     if (!card->based)
         return;
-    struct sound_moment moment;
-    sound_ring_moment(sound_link_shared(card->link), &moment);
+    struct sound_position position;
+    sound_ring_position(sound_link_shared(card->link), &position);
     for (int d = 0; d < SOUND_DIRECTIONS; d++)
         if (card->sides[d].taken)
             card->sides[d].user.rang(card->sides[d].user.context);
-    card->last_frame = card->base + moment.now;
-    card->last_ns = moment.callback_ns;
+    card->last_frame = card->base + position.now;
+    card->last_ns = position.callback_ns;
 }
 
 static void end_session(struct sound_card *card)
@@ -278,9 +279,9 @@ static void spawn(struct sound_card *card)
 /* Its memory says when it last called back, also when this thread was held up itself. */
 static bool helper_hangs(const struct sound_card *card)
 {
-    struct sound_moment moment;
-    sound_ring_moment(sound_link_shared(card->link), &moment);
-    return moment.now > 0 && clock_monotonic_ns() - moment.callback_ns > HUNG_MS * NS_PER_MS;
+    struct sound_position position;
+    sound_ring_position(sound_link_shared(card->link), &position);
+    return position.now > 0 && clock_monotonic_ns() - position.callback_ns > HUNG_MS * NS_PER_MS;
 }
 
 static void look_at_helper(struct sound_card *card)

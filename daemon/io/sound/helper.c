@@ -28,7 +28,7 @@
 #include "core/clock.h"
 #include "io/sound/devices.h"
 #include "io/sound/direct.h"
-#include "io/sound/shared.h"
+#include "io/sound/ring.h"
 
 enum {
     LOOK_MS = 50,     /* between two looks at a running device */
@@ -76,7 +76,7 @@ static void count_flags(struct sound_shared *shared, PaStreamCallbackFlags flags
         return;
     for (size_t i = 0; i < sizeof counted / sizeof counted[0]; i++)
         if (flags & counted[i].flag)
-            sound_ring_count(shared, counted[i].counter, 1);
+            sound_count_add(shared, counted[i].counter, 1);
 }
 
 /*
@@ -121,7 +121,7 @@ static int on_period(const void *input, void *output, unsigned long count,
         double adc_s = time->inputBufferAdcTime;
         bool usable = adc_s > 0 && adc_s > helper->last_adc_s;
         if (!usable)
-            sound_ring_count(shared, SOUND_BAD_TIME, 1);
+            sound_count_add(shared, SOUND_BAD_TIME, 1);
         helper->last_adc_s = adc_s;
         sound_ring_store(shared, input, frames, callback_ns,
                          callback_ns - (int64_t)((time->currentTime - adc_s) * 1e9), usable);
@@ -396,7 +396,7 @@ static void change_filters(struct helper *helper)
     if (helper->direct.process == NULL || !sound_direct_settled(&helper->direct))
         return;
     if (helper->changing)
-        sound_ring_count(shared, SOUND_FILTERS_CHANGED, 1);
+        sound_count_add(shared, SOUND_FILTERS_CHANGED, 1);
     helper->changing = false;
     if (helper->next_filters < 0)
         return;
@@ -411,7 +411,7 @@ static void change_filters(struct helper *helper)
     helper->next_filters = -1;
     if (error < 0) {
         snprintf(shared->problem, sizeof shared->problem, "%s", problem.text);
-        sound_ring_count(shared, SOUND_FILTERS_REFUSED, 1);
+        sound_count_add(shared, SOUND_FILTERS_REFUSED, 1);
         return;
     }
     shared->obtained.direct_median_ns = times.median_ns;

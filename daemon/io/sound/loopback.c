@@ -10,6 +10,7 @@
 
 #include "core/clock.h"
 #include "io/sound/link.h"
+#include "io/sound/ring.h"
 
 enum {
     CHIRPS = 6,
@@ -96,20 +97,20 @@ static bool run(struct measure *measure)
     int64_t rang_ns = clock_monotonic_ns();
     uint64_t count;
     for (;;) {
-        struct sound_moment moment;
+        struct sound_position position;
         if (poll(&doorbell, 1, 100) > 0 && read(doorbell.fd, &count, sizeof count) > 0)
             rang_ns = clock_monotonic_ns();
         if (sound_link_state(measure->link) > SOUND_RUNNING ||
             clock_monotonic_ns() - rang_ns > SILENT_MS * NS_PER_MS)
             return false;
-        sound_ring_moment(measure->shared, &moment);
-        if (moment.period_frames == 0)
+        sound_ring_position(measure->shared, &position);
+        if (position.period_frames == 0)
             continue;
         if (measure->first == 0)
-            measure->first = moment.now + 2 * measure->lead;
-        write_chirps(measure, moment.now);
+            measure->first = position.now + 2 * measure->lead;
+        write_chirps(measure, position.now);
         listen(measure);
-        if (moment.now >= measure->first + measure->listened)
+        if (position.now >= measure->first + measure->listened)
             return true;
     }
 }
@@ -155,9 +156,9 @@ static int evaluate(const struct measure *measure, struct sound_loopback *out,
                     struct problem *problem)
 {
     const struct sound_shared *shared = measure->shared;
-    struct sound_moment moment;
-    sound_ring_moment(shared, &moment);
-    out->period_frames = moment.period_frames;
+    struct sound_position position;
+    sound_ring_position(shared, &position);
+    out->period_frames = position.period_frames;
     out->rate_hz = shared->obtained.rate_hz;
     snprintf(out->device, sizeof out->device, "%s", shared->obtained.device);
     snprintf(out->api, sizeof out->api, "%s", shared->obtained.api);

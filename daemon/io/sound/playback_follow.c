@@ -112,19 +112,19 @@ static void begin(struct playback_follow *follow, uint64_t card_frame)
 }
 
 enum playback_step playback_follow_put(struct playback_follow *follow,
-                                       const struct playback_moment *moment,
+                                       const struct playback_position *position,
                                        uint64_t timeline_frame, uint32_t frames)
 {
     if (!follow->set) {
         follow->set = true;
-        follow->latency_frames = moment->latency_frames;
+        follow->latency_frames = position->latency_frames;
         follow->put_frames = frames;
-        follow->period_frames = moment->period_frames;
+        follow->period_frames = position->period_frames;
         clock_follow_reset(&follow->clock, follow->rate_hz, follow->rate_hz, set_point_s(follow));
     }
-    clock_follow_played(&follow->clock, moment->callback_frame, moment->callback_ns);
-    clock_follow_put(&follow->clock, timeline_frame + frames, moment->now_ns);
-    uint64_t played = moment->callback_frame + moment->period_frames;
+    clock_follow_played(&follow->clock, position->callback_frame, position->callback_ns);
+    clock_follow_put(&follow->clock, timeline_frame + frames, position->now_ns);
+    uint64_t played = position->callback_frame + position->period_frames;
     uint64_t waits = follow->next > played ? follow->next - played : 0;
     if (follow->begun && follow->next < played) {
         follow->underruns++;
@@ -144,15 +144,15 @@ enum playback_step playback_follow_put(struct playback_follow *follow,
         begin(follow, follow->next);
     }
     if (!follow->begun) {
-        uint64_t at = played + moment->latency_frames;
-        begin(follow, at > moment->written ? at : moment->written);
+        uint64_t at = played + position->latency_frames;
+        begin(follow, at > position->written ? at : position->written);
     }
     double rate_hz = follow->rate_hz;
-    double plays_s = (double)(moment->callback_ns - moment->now_ns) * 1e-9 +
-                     (double)(int64_t)(follow->next - moment->callback_frame) / rate_hz;
+    double plays_s = (double)(position->callback_ns - position->now_ns) * 1e-9 +
+                     (double)(int64_t)(follow->next - position->callback_frame) / rate_hz;
     double held = follow->first ? 0 : follow->held_frames;
     follow->speed =
-        clock_follow_steer(&follow->clock, plays_s + (frames + held) / rate_hz, moment->now_ns);
+        clock_follow_steer(&follow->clock, plays_s + (frames + held) / rate_hz, position->now_ns);
     return follow->first ? PLAYBACK_BEGIN : PLAYBACK_GO;
 }
 

@@ -30,7 +30,7 @@ void playback_follow_close(struct playback_follow *follow); /* NULL is fine */
 uint32_t playback_follow_held(const struct playback_follow *follow);
 
 /* The card at the time of a put; frames are numbered over all its sessions. */
-struct playback_moment {
+struct playback_position {
     uint64_t callback_frame; /* the newest callback began with it */
     int64_t callback_ns;     /* and ran then */
     uint32_t period_frames;
@@ -47,7 +47,7 @@ enum playback_step {
 
 /* Results [timeline_frame, timeline_frame + frames) are here. */
 enum playback_step playback_follow_put(struct playback_follow *follow,
-                                       const struct playback_moment *moment,
+                                       const struct playback_position *position,
                                        uint64_t timeline_frame, uint32_t frames);
 
 /* The next `frames` (≤ FOLLOW_CHUNK_FRAMES) of what was put: *out_frames frames, valid until the

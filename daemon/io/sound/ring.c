@@ -1,65 +1,8 @@
-/* Rings of a sound card: see sound_shared.h. Pure memory, no system calls. */
+/* Rings of a sound card: see ring.h. Works on memory alone, without system calls. */
+#include "io/sound/ring.h"
+
 #include <assert.h>
-#include <math.h>
 #include <string.h>
-
-#include "core/power.h"
-#include "io/sound/shared.h"
-
-enum {
-    ALIGNMENT = 4096,
-    FRAMES_MIN = 16384,            /* two of JACK's longest periods */
-    CAPTURE_BYTES_MAX = 128 << 20, /* of very wide devices: then less than a second */
-};
-
-const char *sound_counter_name(enum sound_counter counter)
-{
-    static const char *const names[] = {
-#define X(name, text) [SOUND_##name] = text,
-        SOUND_COUNTER_TABLE(X)
-#undef X
-    };
-    return (unsigned)counter < SOUND_COUNTERS ? names[(unsigned)counter] : "?";
-}
-
-/* ---- layout ------------------------------------------------------------------------------ */
-
-static size_t round_up(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static struct sound_layout lay_out(const struct sound_request *request)
-{
-    struct sound_layout layout = {
-        .capture_frames = power_of_two_from(FRAMES_MIN, (uint64_t)ceil(request->rate_hz)),
-        .playback_frames = power_of_two_from(FRAMES_MIN, request->playback_frames),
-        .capture_frame_bytes = request->capture.channels * request->capture.format.bytes,
-        .playback_frame_bytes = request->playback.channels * request->playback.format.bytes,
-        .capture_offset = round_up(sizeof(struct sound_shared)),
-    };
-    while (layout.capture_frames > FRAMES_MIN &&
-           layout.capture_frames * layout.capture_frame_bytes > CAPTURE_BYTES_MAX)
-        layout.capture_frames /= 2;
-    layout.playback_offset =
-        layout.capture_offset + round_up(layout.capture_frames * layout.capture_frame_bytes);
-    layout.bytes =
-        layout.playback_offset + round_up(layout.playback_frames * layout.playback_frame_bytes);
-    return layout;
-}
-
-size_t sound_shared_bytes(const struct sound_request *request)
-{
-    return lay_out(request).bytes;
-}
-
-void sound_shared_reset(struct sound_shared *shared)
-{
-    memset((uint8_t *)shared + sizeof shared->request, 0, sizeof *shared - sizeof shared->request);
-    shared->obtained.priority = -1;
-    atomic_init(&shared->obtained.policy, -1);
-    shared->layout = lay_out(&shared->request);
-}
 
 static uint8_t *capture_at(const struct sound_shared *shared, uint64_t stored)
 {
@@ -75,23 +18,13 @@ static uint8_t *playback_at(const struct sound_shared *shared, uint64_t frame)
 
 /* ---- the callback's thread --------------------------------------------------------------- */
 
-void sound_ring_count(struct sound_shared *shared, enum sound_counter counter, uint64_t events)
-{
-    atomic_fetch_add_explicit(&shared->counters[counter], events, memory_order_relaxed);
-}
-
-uint64_t sound_count(const struct sound_shared *shared, enum sound_counter counter)
-{
-    return atomic_load_explicit(&shared->counters[counter], memory_order_relaxed);
-}
-
 void sound_ring_lose(struct sound_shared *shared, uint64_t frames)
 {
     shared->now += frames;
-    sound_ring_count(shared, SOUND_DEVICE_LOST_FRAMES, frames);
+    sound_count_add(shared, SOUND_DEVICE_LOST_FRAMES, frames);
 }
 
-/* From all channels of the device to those of the map, or back; the others are left as they are. */
+/* Copies the mapped channels out of frames with all channels of the device. */
 static void gather(const struct sound_side *side, const uint8_t *input, uint8_t *ring,
                    uint32_t frames)
 {
@@ -104,6 +37,7 @@ static void gather(const struct sound_side *side, const uint8_t *input, uint8_t 
     }
 }
 
+/* Copies the ring's channels to their device channels; leaves the other channels unchanged. */
 static void scatter(const struct sound_side *side, const uint8_t *ring, uint8_t *output,
                     uint32_t frames)
 {
@@ -125,23 +59,23 @@ void sound_ring_store(struct sound_shared *shared, const uint8_t *input, uint32_
     uint64_t tail = atomic_load_explicit(&shared->periods_tail, memory_order_relaxed);
     bool room = tail + 2 - head <= SOUND_PERIODS &&
                 shared->stored_tail + frames - stored_head <= shared->layout.capture_frames;
-    if (input == NULL) { /* the converter had nothing: no fault of the ring */
-        sound_ring_count(shared, SOUND_DEVICE_LOST_FRAMES, frames);
+    if (input == NULL) { /* PortAudio had no input: the device lost it, not the ring */
+        sound_count_add(shared, SOUND_DEVICE_LOST_FRAMES, frames);
         return;
     }
     if (!room) {
-        sound_ring_count(shared, SOUND_RING_OVERRUN, 1);
-        sound_ring_count(shared, SOUND_RING_LOST_FRAMES, frames);
+        sound_count_add(shared, SOUND_RING_OVERRUN, 1);
+        sound_count_add(shared, SOUND_RING_LOST_FRAMES, frames);
         return;
     }
     uint64_t lost = sound_count(shared, SOUND_RING_LOST_FRAMES);
     double frame_ns = 1e9 / shared->request.rate_hz;
     for (uint32_t done = 0; done < frames;) {
-        uint64_t place = shared->stored_tail & (shared->layout.capture_frames - 1);
-        uint64_t left = shared->layout.capture_frames - place;
+        uint64_t slot = shared->stored_tail & (shared->layout.capture_frames - 1);
+        uint64_t left = shared->layout.capture_frames - slot;
         uint32_t run = frames - done < left ? frames - done : (uint32_t)left;
         gather(side, input + (size_t)done * side->device_channels * side->format.bytes,
-               capture_at(shared, place), run);
+               capture_at(shared, slot), run);
         shared->periods[tail % SOUND_PERIODS] = (struct sound_period){
             .frame = shared->now + done,
             .stored = shared->stored_tail,
@@ -162,9 +96,9 @@ uint32_t sound_ring_play(struct sound_shared *shared, uint8_t *output, uint32_t 
     const struct sound_side *side = &shared->request.playback;
     size_t device_bytes = (size_t)side->device_channels * side->format.bytes;
     uint64_t until = atomic_load_explicit(&shared->written_until, memory_order_acquire);
-    uint64_t there = until > shared->now ? until - shared->now : 0;
-    uint32_t played = there < frames ? (uint32_t)there : frames;
-    memset(output, 0, frames * device_bytes); /* 0 is silence in every format we open */
+    uint64_t written = until > shared->now ? until - shared->now : 0;
+    uint32_t played = written < frames ? (uint32_t)written : frames;
+    memset(output, 0, frames * device_bytes); /* 0 is silence in every format that is opened */
     for (uint32_t done = 0; done < played;) {
         uint64_t left = shared->layout.playback_frames -
                         ((shared->now + done) & (shared->layout.playback_frames - 1));
@@ -172,10 +106,10 @@ uint32_t sound_ring_play(struct sound_shared *shared, uint8_t *output, uint32_t 
         scatter(side, playback_at(shared, shared->now + done), output + done * device_bytes, run);
         done += run;
     }
-    /* Before the first frames were written there is nothing to be late. */
+    /* Before the daemon has written any frames, none can be late. */
     if (played < frames && until > 0) {
-        sound_ring_count(shared, SOUND_PLAYBACK_UNDERRUN, 1);
-        sound_ring_count(shared, SOUND_PLAYBACK_SILENT_FRAMES, frames - played);
+        sound_count_add(shared, SOUND_PLAYBACK_UNDERRUN, 1);
+        sound_count_add(shared, SOUND_PLAYBACK_SILENT_FRAMES, frames - played);
     }
     return played;
 }
@@ -183,17 +117,18 @@ uint32_t sound_ring_play(struct sound_shared *shared, uint8_t *output, uint32_t 
 void sound_ring_advance(struct sound_shared *shared, uint32_t frames, uint32_t played,
                         int64_t callback_ns)
 {
-    uint32_t sequence = atomic_load_explicit(&shared->moment_sequence, memory_order_relaxed);
-    uint64_t so_far = atomic_load_explicit(&shared->moment_played, memory_order_relaxed);
+    uint32_t sequence = atomic_load_explicit(&shared->position_sequence, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&shared->position_played, memory_order_relaxed);
     shared->now += frames;
-    atomic_store_explicit(&shared->moment_sequence, sequence + 1, memory_order_relaxed);
+    atomic_store_explicit(&shared->position_sequence, sequence + 1, memory_order_relaxed);
     atomic_thread_fence(memory_order_release);
-    atomic_store_explicit(&shared->moment_now, shared->now, memory_order_relaxed);
-    atomic_store_explicit(&shared->moment_played, so_far + played, memory_order_relaxed);
-    atomic_store_explicit(&shared->moment_callback_ns, (uint64_t)callback_ns, memory_order_relaxed);
-    atomic_store_explicit(&shared->moment_period, frames, memory_order_relaxed);
-    atomic_store_explicit(&shared->moment_sequence, sequence + 2, memory_order_release);
-    sound_ring_count(shared, SOUND_CALLBACKS, 1);
+    atomic_store_explicit(&shared->position_now, shared->now, memory_order_relaxed);
+    atomic_store_explicit(&shared->position_played, before + played, memory_order_relaxed);
+    atomic_store_explicit(&shared->position_callback_ns, (uint64_t)callback_ns,
+                          memory_order_relaxed);
+    atomic_store_explicit(&shared->position_period, frames, memory_order_relaxed);
+    atomic_store_explicit(&shared->position_sequence, sequence + 2, memory_order_release);
+    sound_count_add(shared, SOUND_CALLBACKS, 1);
 }
 
 /* ---- the daemon -------------------------------------------------------------------------- */
@@ -218,6 +153,7 @@ void sound_ring_release(struct sound_shared *shared)
     atomic_store_explicit(&shared->periods_head, head + 1, memory_order_release);
 }
 
+/* Writes `frames` to the playback ring from device frame `frame` on; NULL: silence. */
 static void copy_to_ring(struct sound_shared *shared, uint64_t frame, const uint8_t *bytes,
                          uint64_t frames)
 {
@@ -244,12 +180,12 @@ bool sound_ring_write(struct sound_shared *shared, uint64_t frame, const uint8_t
                       uint32_t frames, uint64_t *silent_from)
 {
     uint64_t until = sound_ring_written(shared);
-    struct sound_moment moment;
+    struct sound_position position;
     assert(frame >= until);
-    sound_ring_moment(shared, &moment);
-    if (frame + frames > moment.now + shared->layout.playback_frames)
+    sound_ring_position(shared, &position);
+    if (frame + frames > position.now + shared->layout.playback_frames)
         return false;
-    uint64_t from = until > moment.now ? until : moment.now;
+    uint64_t from = until > position.now ? until : position.now;
     *silent_from = from < frame ? from : frame;
     copy_to_ring(shared, *silent_from, NULL, frame - *silent_from);
     copy_to_ring(shared, frame, bytes, frames);
@@ -257,21 +193,23 @@ bool sound_ring_write(struct sound_shared *shared, uint64_t frame, const uint8_t
     return true;
 }
 
-/* A helper that dies in the middle of a moment leaves it odd: its parts are good enough then. */
-enum { MOMENT_TRIES = 1000 };
+/* A helper that dies while it stores a position leaves the sequence odd for ever; the reader then
+ * takes the members as they are. */
+enum { POSITION_TRIES = 1000 };
 
-void sound_ring_moment(const struct sound_shared *shared, struct sound_moment *moment)
+void sound_ring_position(const struct sound_shared *shared, struct sound_position *position)
 {
     uint32_t before, after;
     int tries = 0;
     do {
-        before = atomic_load_explicit(&shared->moment_sequence, memory_order_acquire);
-        moment->now = atomic_load_explicit(&shared->moment_now, memory_order_relaxed);
-        moment->played = atomic_load_explicit(&shared->moment_played, memory_order_relaxed);
-        moment->callback_ns =
-            (int64_t)atomic_load_explicit(&shared->moment_callback_ns, memory_order_relaxed);
-        moment->period_frames = atomic_load_explicit(&shared->moment_period, memory_order_relaxed);
+        before = atomic_load_explicit(&shared->position_sequence, memory_order_acquire);
+        position->now = atomic_load_explicit(&shared->position_now, memory_order_relaxed);
+        position->played = atomic_load_explicit(&shared->position_played, memory_order_relaxed);
+        position->callback_ns =
+            (int64_t)atomic_load_explicit(&shared->position_callback_ns, memory_order_relaxed);
+        position->period_frames =
+            atomic_load_explicit(&shared->position_period, memory_order_relaxed);
         atomic_thread_fence(memory_order_acquire);
-        after = atomic_load_explicit(&shared->moment_sequence, memory_order_relaxed);
-    } while ((before != after || before % 2 != 0) && ++tries < MOMENT_TRIES);
+        after = atomic_load_explicit(&shared->position_sequence, memory_order_relaxed);
+    } while ((before != after || before % 2 != 0) && ++tries < POSITION_TRIES);
 }

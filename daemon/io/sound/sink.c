@@ -30,6 +30,7 @@
 #include "io/sound/playback_follow.h"
 #include "io/sinks.h"
 #include "io/sound/card.h"
+#include "io/sound/ring.h"
 
 enum {
     CHUNK_FRAMES = 512, /* encoded in one go */
@@ -96,12 +97,12 @@ static void add_run(struct sink *s, uint64_t from, uint64_t until, uint64_t put)
 /* What the card has gone past since the last look: played, or too late by a hair. */
 static void settle(struct sink *s)
 {
-    struct sound_moment moment;
-    sound_ring_moment(sound_card_shared(s->card), &moment);
+    struct sound_position position;
+    sound_ring_position(sound_card_shared(s->card), &position);
     uint64_t results = 0;
     while (s->run_count > 0) {
         struct run *run = &s->runs[s->run_first];
-        uint64_t until = run->until < moment.now ? run->until : moment.now;
+        uint64_t until = run->until < position.now ? run->until : position.now;
         if (until > run->from) {
             uint64_t share = run->put * (until - run->from) / (run->until - run->from);
             s->passed += until - run->from;
@@ -114,7 +115,7 @@ static void settle(struct sink *s)
         s->run_first = (s->run_first + 1) % RUNS_MAX;
         s->run_count--;
     }
-    uint64_t missed = s->passed > moment.played ? s->passed - moment.played : 0;
+    uint64_t missed = s->passed > position.played ? s->passed - position.played : 0;
     uint64_t more = missed > s->missed ? missed - s->missed : 0;
     if (more > results)
         more = results;
@@ -157,12 +158,12 @@ static uint64_t latency_of(const struct sink *s, uint32_t period)
 /* Chooses offset when there is none; `now`: the card's frame that is played next. */
 static bool anchor(struct sink *s, const struct result *result, uint64_t now)
 {
-    struct sound_moment moment;
+    struct sound_position position;
     uint64_t origin;
     if (s->anchored)
         return true;
-    sound_ring_moment(sound_card_shared(s->card), &moment);
-    s->latency_frames = latency_of(s, moment.period_frames);
+    sound_ring_position(sound_card_shared(s->card), &position);
+    s->latency_frames = latency_of(s, position.period_frames);
     if (s->sound->own) {
         if (!sound_card_origin(s->card, &origin))
             return false;
@@ -258,10 +259,10 @@ static void write_following(struct sink *s, const struct result *result, uint64_
 }
 
 static void put_following(struct sink *s, const struct result *result, uint64_t base,
-                          const struct sound_moment *card)
+                          const struct sound_position *card)
 {
     s->latency_frames = latency_of(s, card->period_frames);
-    const struct playback_moment moment = {
+    const struct playback_position position = {
         .callback_frame = base + card->now - card->period_frames,
         .callback_ns = card->callback_ns,
         .period_frames = card->period_frames,
@@ -270,7 +271,7 @@ static void put_following(struct sink *s, const struct result *result, uint64_t 
         .now_ns = clock_monotonic_ns(),
     };
     s->anchored = true;
-    switch (playback_follow_put(s->follow, &moment, result->timeline_frame, result->frames)) {
+    switch (playback_follow_put(s->follow, &position, result->timeline_frame, result->frames)) {
     case PLAYBACK_LEFT_OUT:
         drop(s, DROP_QUEUE, result->frames);
         return;
@@ -287,7 +288,7 @@ static void put_following(struct sink *s, const struct result *result, uint64_t 
 static int64_t portaudio_put(struct sink *s, const struct result *result)
 {
     struct sound_shared *shared = sound_card_shared(s->card);
-    struct sound_moment moment;
+    struct sound_position position;
     uint64_t base;
     s->ledger.frames += result->frames;
     if (s->sound->direct != NULL) { /* played when it was captured, in the same callback */
@@ -300,16 +301,16 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
         drop(s, s->closed != NULL ? DROP_STOPPED : DROP_DEVICE, result->frames);
         return clock_monotonic_ns();
     }
-    sound_ring_moment(shared, &moment);
-    if (s->follow != NULL && moment.period_frames == 0) { /* no callback yet: no time to go by */
+    sound_ring_position(shared, &position);
+    if (s->follow != NULL && position.period_frames == 0) { /* no callback yet: no time to go by */
         drop(s, DROP_DEVICE, result->frames);
         return clock_monotonic_ns();
     }
     if (s->follow != NULL) {
-        put_following(s, result, base, &moment);
+        put_following(s, result, base, &position);
         return clock_monotonic_ns();
     }
-    uint64_t now = base + moment.now, written = base + sound_ring_written(shared);
+    uint64_t now = base + position.now, written = base + sound_ring_written(shared);
     if (!anchor(s, result, now)) {
         drop(s, DROP_DEVICE, result->frames);
         return clock_monotonic_ns();
@@ -337,15 +338,15 @@ static uint64_t portaudio_room(const struct sink *s)
 {
     struct sink *mutable = (struct sink *)s;
     const struct sound_shared *shared = sound_card_shared(mutable->card);
-    struct sound_moment moment;
+    struct sound_position position;
     uint64_t base, room = 0;
-    sound_ring_moment(shared, &moment);
+    sound_ring_position(shared, &position);
     if (s->sound->direct != NULL) {
         room = UINT64_MAX;
     } else if (sound_card_base(s->card, &base)) {
         uint64_t written = sound_ring_written(shared);
-        uint64_t ahead = latency_of(s, moment.period_frames) + 2 * s->sound->hop_frames;
-        uint64_t used = written > moment.now ? written - moment.now : 0;
+        uint64_t ahead = latency_of(s, position.period_frames) + 2 * s->sound->hop_frames;
+        uint64_t used = written > position.now ? written - position.now : 0;
         room = used < ahead ? ahead - used : 0;
     }
     mutable->waiting_for_room = room < s->sound->hop_frames;

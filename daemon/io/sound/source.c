@@ -16,6 +16,7 @@
 
 #include "core/clock.h"
 #include "io/sound/card.h"
+#include "io/sound/ring.h"
 #include "io/sources.h"
 #include "stream/clock_line.h"
 

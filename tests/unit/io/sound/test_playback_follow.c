@@ -42,10 +42,10 @@ static void close_world(struct world *w)
     free(w->heard);
 }
 
-static struct playback_moment moment_at(const struct world *w, double now_s)
+static struct playback_position position_at(const struct world *w, double now_s)
 {
     uint64_t callbacks = (uint64_t)floor(now_s * RATE / PERIOD);
-    return (struct playback_moment){
+    return (struct playback_position){
         .callback_frame = callbacks * PERIOD,
         .callback_ns = (int64_t)((double)callbacks * PERIOD / RATE * 1e9),
         .period_frames = PERIOD,
@@ -70,8 +70,8 @@ static void put_until(struct world *w, double until_s)
                 (float)sin(2 * M_PI * fmod(997.0 / RATE * (double)(w->put + (uint64_t)i), 1));
             block[i][1] = -block[i][0];
         }
-        struct playback_moment moment = moment_at(w, now_s);
-        enum playback_step step = playback_follow_put(w->follow, &moment, w->put, HOP);
+        struct playback_position position = position_at(w, now_s);
+        enum playback_step step = playback_follow_put(w->follow, &position, w->put, HOP);
         w->put += HOP;
         if (step == PLAYBACK_LEFT_OUT) {
             w->left_out += HOP;
@@ -81,7 +81,7 @@ static void put_until(struct world *w, double until_s)
         uint32_t frames;
         const float *made = playback_follow_convert(w->follow, block[0], HOP, &frame, &frames);
         assert_true(frame >= w->written);
-        assert_true(frame >= moment.callback_frame + PERIOD); /* not in the past */
+        assert_true(frame >= position.callback_frame + PERIOD); /* not in the past */
         assert_true(frame + frames <= HEARD);
         memcpy(w->heard + frame * CHANNELS, made, frames * CHANNELS * sizeof *made);
         w->written = frame + frames;
@@ -139,12 +139,12 @@ static void test_declared_latency(void **state)
     struct world w;
     open_world(&w, 0);
     put_until(&w, 1.0 * HOP / RATE); /* one block, put at frame 256 */
-    struct playback_moment moment = moment_at(&w, (double)HOP / RATE);
+    struct playback_position position = position_at(&w, (double)HOP / RATE);
     uint64_t first = 0;
     put_until(&w, 0.1);
     while (fabsf(w.heard[first * CHANNELS]) < 0.06F)
         first++;
-    assert_int_equal(first, moment.callback_frame + PERIOD + LATENCY + 1); /* sin 0 is 0 */
+    assert_int_equal(first, position.callback_frame + PERIOD + LATENCY + 1); /* sin 0 is 0 */
     close_world(&w);
 }
 
@@ -160,7 +160,7 @@ static void test_under_and_overrun(void **state)
     assert_true(fabs(report_of(&w).latency_frames - LATENCY) < 64);
     w.shift_s = 0.25;  /* and brings a quarter of it all at once */
     put_until(&w, 16); /* far too much waits; what is left out brings the latency back at once */
-    uint64_t played = moment_at(&w, w.now_s).callback_frame + PERIOD;
+    uint64_t played = position_at(&w, w.now_s).callback_frame + PERIOD;
     double waits = (double)w.written - (double)played;
     assert_true(waits > 0.5 * LATENCY && waits < 1.5 * LATENCY);
     put_until(&w, 30);

@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "io/sinks.h"
+#include "io/sound/ring.h"
 #include "tests/support/sound_card_double.h"
 
 enum { PERIOD = 256, HOP = 64, FAR = 1 << 20 };

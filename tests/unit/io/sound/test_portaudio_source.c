@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "io/sources.h"
+#include "io/sound/ring.h"
 #include "tests/support/sound_card_double.h"
 
 enum { RATE = 51200, PERIOD = 512, PERIOD_NS = 10000000, LATE_NS = 3000000, PACKETS_MAX = 4000 };

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "io/sound/devices.h"
-#include "io/sound/shared.h"
+#include "io/sound/ring.h"
 
 /* ---- rings ------------------------------------------------------------------------------- */
 
@@ -159,7 +159,7 @@ static void playback_keeps_its_frames(void **state)
     static const uint16_t map[] = {2, 1};
     struct sound_shared *shared = make(2, map, 3);
     static int16_t output[3 * 256], frames[2 * 256];
-    struct sound_moment moment;
+    struct sound_position position;
     uint64_t silent;
     /* Nothing written yet is no underrun. */
     assert_int_equal(sound_ring_play(shared, (uint8_t *)output, 256), 0);
@@ -176,11 +176,11 @@ static void playback_keeps_its_frames(void **state)
     sound_ring_advance(shared, 256, 144, 9);
     assert_int_equal(sound_count(shared, SOUND_PLAYBACK_UNDERRUN), 1);
     assert_int_equal(sound_count(shared, SOUND_PLAYBACK_SILENT_FRAMES), 112);
-    sound_ring_moment(shared, &moment);
-    assert_int_equal(moment.now, 512);
-    assert_int_equal(moment.played, 144);
-    assert_int_equal(moment.callback_ns, 9);
-    assert_int_equal(moment.period_frames, 256);
+    sound_ring_position(shared, &position);
+    assert_int_equal(position.now, 512);
+    assert_int_equal(position.played, 144);
+    assert_int_equal(position.callback_ns, 9);
+    assert_int_equal(position.period_frames, 256);
     /* What has been passed by is not written again. */
     fill(frames, 600, 100, 2);
     assert_true(sound_ring_write(shared, 600, (const uint8_t *)frames, 100, &silent));
@@ -211,13 +211,13 @@ static void the_ring_wraps_unheard(void **state)
         sound_ring_advance(shared, 256, 256, 0);
     }
     /* A hole is silence, not what lay there a turn ago. */
-    struct sound_moment moment;
+    struct sound_position position;
     uint64_t from = written + 300, begin = written;
-    sound_ring_moment(shared, &moment);
+    sound_ring_position(shared, &position);
     fill(frames, from, 100, 2);
     assert_true(sound_ring_write(shared, from, (const uint8_t *)frames, 100, &silent));
     assert_int_equal(silent, begin);
-    for (uint64_t now = moment.now; now + 256 <= from + 100; now += 256) {
+    for (uint64_t now = position.now; now + 256 <= from + 100; now += 256) {
         assert_int_equal(sound_ring_play(shared, (uint8_t *)output, 256), 256);
         for (uint32_t i = 0; i < 256; i++)
             if (now + i >= begin && now + i < from)
