@@ -36,7 +36,8 @@ int64_t clock_realtime_ns(void)
 
 int64_t clock_offset_ns(void)
 {
-    /* The narrowest of three sandwiches: a preemption between reads widens one of them. */
+    /* Reads the wall clock between two monotonic reads, three times, and uses the closest pair: a
+     * preemption widens the others. */
     int64_t best_width_ns = INT64_MAX;
     int64_t offset_ns = 0;
     for (int i = 0; i < 3; i++) {

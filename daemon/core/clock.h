@@ -1,11 +1,10 @@
 /*
  * Clocks. Latencies are differences of the monotonic clock; capture times are realtime
- * (CLOCK_REALTIME, ns since the Unix epoch). Kernel receive stamps are realtime and are
- * turned monotonic with an offset read at the same wake-up (clock_offset_ns), so that a
- * step of the wall clock enters no latency.
+ * (CLOCK_REALTIME, ns since the Unix epoch). Kernel receive stamps are realtime; receivers
+ * convert them with an offset read at the same wake-up (clock_offset_ns), so that a step of the
+ * wall clock enters no latency.
  *
- * Any thread. Tests put a simulated clock in place with clock_replace before other threads
- * start.
+ * Any thread. Tests install a simulated clock with clock_replace before other threads start.
  */
 #ifndef CONVOLVD_CORE_CLOCK_H
 #define CONVOLVD_CORE_CLOCK_H
@@ -27,7 +26,7 @@ struct clock_functions {
     int64_t (*realtime_ns)(void);
 };
 
-/* NULL puts the system's clocks back. */
+/* Installs other clocks; NULL restores the system's. */
 void clock_replace(const struct clock_functions *functions);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * SHA-256 (nettle) of texts and files as the project writes it: lower-case hexadecimal. Names
+ * Digests: SHA-256 (nettle) of texts and files in lower-case hexadecimal, which names
  * configurations, taps, kernels and shapes.
  *
  * Any thread; one owner per context.
@@ -11,10 +11,10 @@
 
 enum { DIGEST_TEXT = 2 * SHA256_DIGEST_SIZE + 1 };
 
-/* A text with its final zero, so that "ab", "c" and "a", "bc" differ. */
+/* Adds a text with its final zero, so that "ab", "c" and "a", "bc" differ. */
 void digest_text(struct sha256_ctx *sha, const char *text);
 
-/* What was put in so far, terminated; the context begins anew. */
+/* Writes the digest of everything added, terminated, and resets the context. */
 void digest_finish(struct sha256_ctx *sha, char hex[DIGEST_TEXT]);
 
 #endif

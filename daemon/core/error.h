@@ -1,8 +1,8 @@
 /*
- * Errors: one shape for the whole house. A function that can fail returns 0 or a negative
- * enum error; where a user will read the reason it also fills a struct problem with one
- * sentence that says what is wrong and what to do. Names and general sentences come from
- * the table below, so that logs, --help and tests cannot disagree.
+ * Errors: one shape for the whole daemon. A function that can fail returns 0 or a negative enum
+ * error; where a user will read the reason, it also fills a struct problem with one sentence that
+ * says what is wrong and what to do. Names and general sentences come from the table below, so that
+ * logs, --help and tests cannot disagree.
  *
  * Any thread; no state.
  */
@@ -56,8 +56,8 @@ int problem_set(struct problem *problem, enum error error, const char *format, .
 int problem_prefix(struct problem *problem, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* clang's analyser looks at one file at a time: it has to be told that both return the error they
- * are given, or it follows paths on which a failure counts as success. */
+/* clang's analyser reads one file at a time: without these it does not know that both functions
+ * return the error they are given, and follows paths on which a failure counts as success. */
 #ifdef __clang_analyzer__
 #define problem_set(problem, error, ...) (problem_set(problem, error, __VA_ARGS__), (int)(error))
 #define problem_prefix(problem, error, ...)                                                        \

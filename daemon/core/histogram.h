@@ -28,8 +28,8 @@ void histogram_reset(struct histogram *histogram);
 /* Negative durations count as 0; those beyond the last bin count there, max stays exact. */
 void histogram_record(struct histogram *histogram, int64_t duration_ns);
 
-/* The smallest bin's upper edge at or below which at least `quantile` (0…1) of the records
- * lie, never above max_ns. 0 when empty. */
+/* The upper edge of the first bin up to which at least `quantile` (0…1) of the records lie, but at
+ * most max_ns [ns]. 0 when empty. */
 int64_t histogram_quantile(const struct histogram *histogram, double quantile);
 
 void histogram_merge(struct histogram *into, const struct histogram *from);

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define SD_JOURNAL_SUPPRESS_LOCATION /* the place in the source tells users nothing */
+#define SD_JOURNAL_SUPPRESS_LOCATION /* users need no position in the source */
 #include <systemd/sd-journal.h>
 
 #include "core/clock.h"
@@ -39,8 +39,8 @@ static const char *level_word(enum log_level level)
 
 /* ---- the journal ------------------------------------------------------------------------- */
 
-/* Is stderr the journal's stream? $JOURNAL_STREAM names its device and inode (systemd.exec(5)); a
- * child with a stderr of its own inherits the variable, so it has to be compared. */
+/* Whether stderr is the journal's stream. $JOURNAL_STREAM names its device and inode
+ * (systemd.exec(5)); compare both, for a child with another stderr inherits the variable. */
 static bool stderr_is_journal(void)
 {
     static _Atomic int known; /* 0: not yet asked */
@@ -105,14 +105,14 @@ static bool write_journal(enum log_level level, const char *text)
 }
 
 __attribute__((format(printf, 2, 0))) static void
-write_line(enum log_level level, const char *format, va_list arguments, uint64_t swallowed)
+write_line(enum log_level level, const char *format, va_list arguments, uint64_t suppressed)
 {
     char text[1024], line[1100];
     vsnprintf(text, sizeof text - 64, format, arguments);
-    if (swallowed > 0) {
+    if (suppressed > 0) {
         size_t used = strlen(text);
         snprintf(text + used, sizeof text - used, " (and %llu more like it)",
-                 (unsigned long long)swallowed);
+                 (unsigned long long)suppressed);
     }
     bool journal = stderr_is_journal();
     if (journal && write_journal(level, text))
@@ -141,13 +141,13 @@ void log_limited(struct log_limit *limit, int64_t interval_ns, enum log_level le
         return;
     int64_t now_ns = clock_monotonic_ns();
     if (now_ns < limit->next_ns) {
-        limit->swallowed++;
+        limit->suppressed++;
         return;
     }
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, format, arguments, limit->swallowed);
+    write_line(level, format, arguments, limit->suppressed);
     va_end(arguments);
-    limit->swallowed = 0;
+    limit->suppressed = 0;
     limit->next_ns = now_ns + interval_ns;
 }

@@ -1,11 +1,11 @@
 /*
- * Log: one line per event to stderr. Where stderr is the journal's (JOURNAL_STREAM names it)
- * a line goes there as an entry with its priority and with fields for what it is about; else
- * lines carry a readable level. Never called per block on the loop, and never in an audio
- * callback; what may repeat goes through log_limited, which says how many lines it swallowed.
+ * Log: one line per event to stderr. Where stderr is the journal's (JOURNAL_STREAM names it) the
+ * line becomes a journal entry with its priority and with fields for its subject; else it carries a
+ * readable level. Never call it per block on the loop, nor in an audio callback; messages that may
+ * repeat go through log_limited, which counts the lines it suppresses.
  *
- * What a line is about stands at its beginning, as "stream NAME: " or "stream NAME: channel 3: ",
- * and becomes the fields STREAM=NAME, CHANNEL=3 (also SINK=, FILTER=).
+ * A line begins with its subject, "stream NAME: " or "stream NAME: channel 3: ", which becomes the
+ * fields STREAM=NAME, CHANNEL=3 (also SINK=, FILTER=).
  *
  * Any thread: each line is one write(2).
  */
@@ -38,7 +38,7 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 /* At most one line per `interval_ns` for this limiter; owned by one thread. Start zeroed. */
 struct log_limit {
     int64_t next_ns;
-    uint64_t swallowed;
+    uint64_t suppressed;
 };
 
 void log_limited(struct log_limit *limit, int64_t interval_ns, enum log_level level,

@@ -1,7 +1,7 @@
 /*
  * Message ring: see message_ring.h. A message is preceded by one alignment unit that holds its
- * length, so that messages stay aligned for any type; the length SKIP says "nothing more up to
- * the end of the memory".
+ * length, so that messages stay aligned for any type; the length SKIP means that nothing more
+ * follows up to the end of the memory.
  */
 #include "core/message_ring.h"
 

@@ -1,12 +1,12 @@
 /*
- * Message ring: messages of any length from one producing thread to one consuming thread, in
- * memory taken once. Like spsc.h it never blocks, allocates or calls the kernel; waking the
- * other side is the caller's affair.
+ * Message ring: passes messages of any length from one producing thread to one consuming thread in
+ * memory allocated once. Like spsc.h it never blocks, allocates or calls the kernel; the caller
+ * wakes the other side.
  *
  *     head (consumer) ──► [length|message][length|message][skip … to the end] ◄── tail (producer)
  *
- * Positions are byte counts that never wrap; a message is never split: where it does not fit
- * before the end of the memory, the rest is skipped.
+ * Positions are byte counts that never wrap. A message is never split: where it does not fit before
+ * the end of the memory, the ring skips the rest.
  */
 #ifndef CONVOLVD_CORE_MESSAGE_RING_H
 #define CONVOLVD_CORE_MESSAGE_RING_H
@@ -41,7 +41,7 @@ uint64_t message_ring_longest(const struct message_ring *ring);
 
 /* Producer: memory for a message of `bytes`, or NULL when there is no room. Valid until commit. */
 void *message_ring_reserve(struct message_ring *ring, uint64_t bytes);
-/* Producer: hands over the message reserved last. */
+/* Producer: passes on the message reserved last. */
 void message_ring_commit(struct message_ring *ring);
 
 /* Consumer: the oldest message, or NULL. Valid until release. */

@@ -1,5 +1,5 @@
 /*
- * Powers of two: sizes of rings, lengths of transforms. Pure, any thread.
+ * Powers of two, for sizes of rings and lengths of transforms. Pure, any thread.
  */
 #ifndef CONVOLVD_CORE_POWER_H
 #define CONVOLVD_CORE_POWER_H

@@ -1,7 +1,7 @@
 /*
- * Quantities: see quantity.h. Digits are gathered as text, scaled by moving the decimal
- * exponent, and turned into a double once, by strtod, which rounds correctly; integers never
- * pass through a double.
+ * Quantities: see quantity.h. The digits stay an integer and scaling moves the decimal exponent;
+ * strtod makes the double at the end, and rounds correctly. Integers never pass through a double.
+ * Pure functions, any thread.
  */
 #include "core/quantity.h"
 
@@ -108,7 +108,7 @@ const char *dimension_example(enum dimension dimension)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* What is left of a number while its characters pass by. */
+/* A number while it is read character by character. */
 struct number {
     bool negative;
     uint64_t digits;
@@ -193,8 +193,8 @@ static const struct unit *unit_find(const char *name, enum dimension expect)
     return NULL;
 }
 
-/* The unit that was probably meant: another spelling, the expected dimension first. */
-static const struct unit *unit_guess(const char *name, enum dimension expect)
+/* The unit that differs only in case, first among those of the expected dimension. */
+static const struct unit *unit_suggestion(const char *name, enum dimension expect)
 {
     for (int i = 0; i < UNITS; i++)
         if (strcasecmp(units[i].name, name) == 0 && units[i].dimension == expect)
@@ -267,12 +267,12 @@ int quantity_parse(const char *text, enum dimension expect, struct quantity *qua
         return 0;
     const struct unit *row = unit_find(unit, expect);
     if (row == NULL) {
-        const struct unit *guess = unit_guess(unit, expect);
+        const struct unit *suggestion = unit_suggestion(unit, expect);
         /* An amplitude may have any unit; where none is expected it is a misspelling. */
-        if (expect != DIMENSION_AMPLITUDE && guess != NULL)
+        if (expect != DIMENSION_AMPLITUDE && suggestion != NULL)
             return problem_set(problem, ERROR_FORMAT, "`%s` is not a unit; write %.*s %s", unit,
                                number_length < QUOTE_BYTES ? number_length : QUOTE_BYTES, text,
-                               guess->name);
+                               suggestion->name);
         if (!unit_plausible(unit) || expect != DIMENSION_AMPLITUDE)
             return problem_set(problem, ERROR_FORMAT, "`%s` is not a unit; write %s, as in %s",
                                unit, dimension_words(expect), dimension_example(expect));
@@ -358,7 +358,7 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent)
     return strcmp(from, to) == 0;
 }
 
-/* ---- for people -------------------------------------------------------------------------- */
+/* ---- printing ---------------------------------------------------------------------------- */
 
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes)
 {

@@ -1,8 +1,8 @@
 /*
- * Quantities: numbers with units as people write them ("95 kHz", "200 us", "16 MiB", "-3 dB",
- * "10 mV", "5 %"), read exactly. A quantity is kept as an integer times a power of ten times
- * the unit's integer factor, so that "0.1 ms" is 100000 ns and "95.1 kHz" is the double nearest
- * to 95100, without any rounding in between.
+ * Quantities: reads numbers with units as people write them ("95 kHz", "200 us", "16 MiB", "-3 dB",
+ * "10 mV", "5 %") exactly. A quantity is an integer times a power of ten times the unit's integer
+ * factor, so that "0.1 ms" is 100000 ns and "95.1 kHz" is the double nearest to 95100, without any
+ * rounding in between.
  *
  * Pure functions, any thread.
  */
@@ -55,9 +55,9 @@ struct quantity {
 };
 
 /*
- * Reads `text`, which must be one number and at most one unit. A unit that no table row has is an
- * amplitude's (V, Pa, m/s²) when it consists of letters, digits, and "/^²³·µ°_%"; `expect` decides
- * for the message what the writer probably meant ("Mhz is not a unit; write 5 MHz"). The dimension
+ * Reads `text`, which must be one number and at most one unit. A unit that is not in the table
+ * counts as an amplitude's (V, Pa, m/s²) when it consists of letters, digits, and "/^²³·µ°_%". The
+ * message uses `expect` to suggest a correction ("Mhz is not a unit; write 5 MHz"). The dimension
  * found may differ from `expect`: the caller compares. Returns 0 or ERROR_FORMAT.
  */
 int quantity_parse(const char *text, enum dimension expect, struct quantity *quantity,
@@ -74,8 +74,8 @@ int quantity_integer(const struct quantity *quantity, int scale, int64_t *value)
  * prefixes n, u, µ, m, k, M, G ("mV" → "V": 0.001), as a power of ten. False when they are not. */
 bool quantity_unit_exponent(const char *from, const char *to, int *exponent);
 
-/* A value of the base unit for people: "95 kHz", "200 us", "16 MiB"; four significant digits.
- * Returns `text`. */
+/* Prints a value of the base unit for people, with four significant digits: "95 kHz", "200 us",
+ * "16 MiB". Returns `text`. */
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* Seeded random numbers: see random.h. */
+/* Seeded random numbers: see random.h. One owner per state. */
 #include "core/random.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /*
  * Seeded random numbers (splitmix64, Steele, Lea, Flood 2014): the same seed gives the same
- * sequence on every machine, so that a generator, a simulated fault or a test can be named
- * by its seed. Not for secrets. One owner per state.
+ * sequence on every machine, so that a seed names a generated signal, a simulated fault or a test.
+ * Not for secrets. One owner per state.
  */
 #ifndef CONVOLVD_CORE_RANDOM_H
 #define CONVOLVD_CORE_RANDOM_H

@@ -1,4 +1,4 @@
-/* SPSC ring: the part that allocates; see spsc.h. */
+/* SPSC ring: see spsc.h. Opening and closing: one thread, while no other uses the ring. */
 #include "core/spsc.h"
 
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  *
  *     head (consumer) ──► [ . . x x x x . . ] ◄── tail (producer)
  *
- * push/pop never block, allocate or call the kernel. Waking the other side is the caller's
- * affair: wakes coalesce, so a woken consumer pops until NULL.
+ * push and pop never block, allocate or call the kernel. The caller wakes the other side; wakes
+ * coalesce, so a woken consumer pops until NULL.
  */
 #ifndef CONVOLVD_CORE_SPSC_H
 #define CONVOLVD_CORE_SPSC_H
@@ -29,7 +29,7 @@ struct spsc {
 /* capacity: rounded up to a power of two, at least 2. Returns 0 or ERROR_MEMORY. */
 int spsc_open(struct spsc *ring, size_t capacity);
 
-/* Frees the slots; what is still in it is the caller's. A zeroed ring is fine. */
+/* Frees the slots; items still in the ring stay the caller's. A zeroed ring is fine. */
 void spsc_close(struct spsc *ring);
 
 /* Producer thread. False when full. item must not be NULL. */

@@ -24,7 +24,7 @@ struct generator {
     double *offsets;    /* [channels]: normalised code = (value + offset) * factor */
     double *factors;
     double *values; /* [chunk_frames][channels] */
-    bool clipped;   /* already said */
+    bool clipped;   /* the warning was logged */
 };
 
 static void generator_release(void *context)

@@ -1,8 +1,8 @@
 /*
- * Replay: see replay.h. The loop thread owns everything but what stands under "shared"; the
- * producer thread touches only chunks it took from the free ring. Neither side ever waits for
- * the other with a lock: the producer sleeps on a semaphore that counts free chunks, the loop
- * is rung by uv_async.
+ * Replay: see replay.h. The loop thread owns every field except those under "shared"; the producer
+ * thread touches only chunks that it took from the free ring. Neither side waits for the other with
+ * a lock: the producer sleeps on a semaphore that counts free chunks, and wakes the loop with
+ * uv_async.
  */
 #include "io/replay.h"
 
@@ -23,10 +23,10 @@
 enum {
     CHUNK_BYTES = 256 * 1024,
     CHUNKS = 8,
-    CHUNKS_PER_WAKE = 2, /* unpaced: then other sources and sinks have their turn */
+    CHUNKS_PER_WAKE = 2, /* unpaced: so that other sources and sinks get their turn */
 };
 
-/* Pacing grid: short beside any block, long beside a wake-up's cost. */
+/* Pacing interval: short compared with any block, long compared with the cost of a wake-up. */
 static const int64_t tick_ns = 1 * NS_PER_MS;
 
 struct chunk {
@@ -43,9 +43,9 @@ struct source {
 
     /* loop thread */
     bool started, running, pumping, no_thread;
-    struct chunk *current; /* partly handed over */
+    struct chunk *current; /* partly delivered */
     uint32_t used;         /* frames of it already put */
-    uint64_t place;        /* next frame */
+    uint64_t next_frame;   /* number of the next one to put */
     uint64_t given;        /* chunks to the producer */
     int64_t start_ns, start_realtime_ns;
     uv_async_t doorbell;
@@ -98,14 +98,14 @@ static void *produce(void *argument)
     return NULL;
 }
 
-/* ---- handing over ------------------------------------------------------------------------ */
+/* ---- delivering -------------------------------------------------------------------------- */
 
-/* False when the stream takes no more. */
+/* Puts frames of the current chunk; false when the stream is stopping. */
 static bool put(struct source *s, uint32_t frames)
 {
-    long double elapsed_ns = (long double)s->place * 1e9L / (long double)s->spec.rate_hz;
+    long double elapsed_ns = (long double)s->next_frame * 1e9L / (long double)s->spec.rate_hz;
     struct packet packet = {
-        .first_frame = s->place,
+        .first_frame = s->next_frame,
         .frames = frames,
         .flags = PACKET_CAPTURE,
         .payload = s->current->payload + (size_t)s->used * s->spec.frame_bytes,
@@ -118,23 +118,23 @@ static bool put(struct source *s, uint32_t frames)
     enum verdict verdict = s->host.put(s->host.context, &packet);
     source_ledger_count(&s->ledger, verdict);
     s->used += frames;
-    s->place += frames;
+    s->next_frame += frames;
     return verdict != VERDICT_REFUSED;
 }
 
-/* Frames that may go now: by the clock, or by the share of one wake-up. */
+/* Frames that may be put now: those due by the clock, or the share of one wake-up. */
 static uint64_t allowance(const struct source *s)
 {
     if (!s->spec.paced)
         return (uint64_t)CHUNKS_PER_WAKE * s->spec.chunk_frames;
     long double elapsed_ns = (long double)(clock_monotonic_ns() - s->start_ns);
     uint64_t due = (uint64_t)(elapsed_ns * (long double)s->spec.rate_hz / 1e9L);
-    return due > s->place ? due - s->place : 0;
+    return due > s->next_frame ? due - s->next_frame : 0;
 }
 
 static void pump_idle(uv_idle_t *idle);
 
-/* The chunk to hand over from, or NULL when the producer is behind. */
+/* The chunk to deliver from, or NULL when the producer is behind. */
 static struct chunk *current_chunk(struct source *s)
 {
     if (s->current != NULL && s->used == s->current->frames && !s->current->last) {
@@ -151,8 +151,9 @@ static struct chunk *current_chunk(struct source *s)
 }
 
 /*
- * Hands over what may go. What stops it says who calls next: an empty allowance the timer (or,
- * unpaced, the next loop iteration), no chunk the producer's doorbell, no room replay_resume.
+ * Delivers what may be put now. Whoever ends the reason for stopping calls it again: the timer (or,
+ * unpaced, the next loop iteration) when the allowance is used up, the producer's doorbell when no
+ * chunk is ready, replay_resume when the stream has no room.
  */
 static void pump(struct source *s)
 {
@@ -202,7 +203,7 @@ static void pump_timer(uv_poll_t *poll, int status, int events)
     struct source *s = poll->data;
     uint64_t ticks;
     ssize_t count = read(s->timer_fd, &ticks, sizeof ticks);
-    (void)count; /* how many ticks were missed does not matter: the clock says what is due */
+    (void)count; /* the number of ticks does not matter: the clock says what is due */
     pump(s);
 }
 
@@ -267,7 +268,7 @@ static void ring_doorbell(uv_async_t *doorbell);
 int replay_start(struct source *s, struct problem *problem)
 {
     assert(!s->started);
-    /* Handles first: the thread rings the doorbell. */
+    /* Handles before the thread, which rings the doorbell. */
     uv_async_init(s->loop, &s->doorbell, ring_doorbell);
     s->doorbell.data = s;
     uv_idle_init(s->loop, &s->more);
@@ -291,7 +292,7 @@ int replay_start(struct source *s, struct problem *problem)
         sem_post(&s->free_count);
     }
 
-    /* Signals belong to the loop's thread. */
+    /* The loop thread handles signals. */
     sigset_t all, previous;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &previous);
@@ -342,7 +343,7 @@ static void handle_closed(uv_handle_t *handle)
     closed(context);
 }
 
-/* The producer has left its function: take it in and close what is left. */
+/* The producer has finished: joins it and closes the handles. */
 static void finish_closing(struct source *s)
 {
     if (!s->no_thread)

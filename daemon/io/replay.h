@@ -1,12 +1,14 @@
 /*
- * Replay: the part that the sources `file` and `generator` share. A producer thread of its own
- * fills chunks ahead of time; the loop hands them to the stream, either in real time (a timerfd,
- * never more frames than the clock says are due) or as fast as the stream has room. Frames are
- * contiguous from 0 and none is ever dropped: without room the replay waits.
+ * Replay: the common part of sources whose frames are made or read by a thread of their own
+ * (`file`, `generator`). The producer thread fills chunks ahead of time; the loop puts them into
+ * the stream, either in real time (by a timerfd, never more frames than the clock says are due) or
+ * as fast as the stream has room. Frames are contiguous from 0 and none is dropped: without room
+ * the replay waits.
  *
  *     producer: free ──► fill ──► ready        loop: ready ──► host->put ──► free
  *
- * This file defines struct source for both; generator.c and recording/source.c bring the `fill`.
+ * replay.c defines struct source; each driver brings its `fill`. replay_open runs on a worker
+ * thread, everything else on the loop.
  */
 #ifndef CONVOLVD_IO_REPLAY_H
 #define CONVOLVD_IO_REPLAY_H
@@ -27,8 +29,7 @@ struct replay_spec {
     uint32_t frame_bytes;
     bool paced;
     uint32_t chunk_frames; /* the most `fill` is asked for: replay_chunk_frames(frame_bytes) */
-    /* Producer thread: writes up to `frames` frames and returns how many; fewer are the last ones.
-     */
+    /* Producer thread: writes up to `frames` frames and returns how many; fewer means the end. */
     uint32_t (*fill)(void *context, uint8_t *payload, uint32_t frames);
     bool short_chunks; /* `fill` returns what there is, and 0 at the end */
     /* Loop thread: `fill` may be waiting for its input and must return. NULL: it never waits. */
@@ -41,7 +42,8 @@ struct replay_spec {
 /* Frames of a chunk of about 256 KiB, at least 1. */
 uint32_t replay_chunk_frames(uint32_t frame_bytes);
 
-/* Takes over spec->context: also when it fails, `release` has been or will be called. */
+/* Owns spec->context from here on: `release` is called for it, also when this fails. Returns 0,
+ * ERROR_MEMORY or ERROR_SYSTEM. */
 int replay_open(const struct replay_spec *spec, const struct io_environment *environment,
                 const struct source_host *host, struct source **out, struct problem *problem);
 

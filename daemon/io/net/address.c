@@ -26,7 +26,7 @@ static int address_problem(const char *text, struct problem *problem)
                        text);
 }
 
-/* Splits HOST:PORT; the brackets of IPv6 are taken off. */
+/* Splits HOST:PORT, without the brackets of IPv6. */
 static bool split(const char *text, char host[256], char port[6])
 {
     const char *colon = strrchr(text, ':');
@@ -41,7 +41,7 @@ static bool split(const char *text, char host[256], char port[6])
         text++;
         host_bytes -= 2;
     } else if (memchr(text, ':', host_bytes) != NULL) {
-        return false; /* IPv6 without brackets: where would its port begin? */
+        return false; /* IPv6 without brackets: its port would be ambiguous */
     }
     if (host_bytes > 255)
         return false;

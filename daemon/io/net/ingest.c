@@ -125,7 +125,7 @@ static bool may_explain(struct ingest *in, enum reject reason)
     struct log_limit *limit = &in->reject_limits[reason];
     if (clock_monotonic_ns() >= limit->next_ns)
         return true;
-    limit->swallowed++;
+    limit->suppressed++;
     return false;
 }
 

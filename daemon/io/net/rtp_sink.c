@@ -1,24 +1,23 @@
 /*
- * Sink `rtp`: results as RTP to one configured address or group, big-endian, with the header
- * extension of wire/rtp.h in every packet and an SDP file beside them.
+ * Sink `rtp`: sends results as RTP to one configured address or group, big-endian, with the header
+ * extension of wire/rtp.h in every packet, and writes an SDP file that describes them.
  *
  *     result ──► packets of whole frames ──► slots (ring) ── sendmmsg ──► kernel
  *
- * They go down at flush, and before it whenever EARLY_TRAINS of them are full, while they are
- * still in the cache; an empty ring begins again at its first slot for the same reason.
+ * Packets are as large as the MTU allows. Each result ends with a shorter packet, so that every
+ * packet lies in one result and its times are exact. Time stamps are the timeline's frame modulo
+ * 2^32 and so advance by elapsed time across epochs; sequence numbers count the packets built, so
+ * that the receiver sees a packet dropped here as lost. Of a stream that decimates, both count kept
+ * frames, at the output's rate.
  *
- * Packets of one size go down together as a train, which the kernel cuts behind the costly
- * part of its way (UDP_SEGMENT); where it cannot, they go one by one.
+ * The sink sends at flush, and earlier once EARLY_MESSAGES messages are full, while their packets
+ * are still in the cache; an empty ring starts again at its first slot for the same reason. Packets
+ * of one size go to the kernel in one message, which it cuts into segments after the expensive part
+ * of its output path (UDP_SEGMENT); where it cannot, each packet is a message.
  *
- * Packets are as large as the mtu allows; a result ends with a shorter one, so that every
- * packet lies in one result and its times are exact. Time stamps are the timeline's frame
- * modulo 2^32 and so advance by elapsed time across epochs; sequence numbers count packets
- * built, so that one that was dropped here is seen as lost there. Of a stream that decimates all of
- * that counts kept frames, at the output's rate.
- *
- * When the kernel takes no more, packets wait in the ring for the socket to become writable;
- * only when the ring is full are they dropped (`socket`). What the kernel says cannot arrive
- * is dropped as `unreachable`, and sending goes on.
+ * When the kernel's buffer is full, packets wait in the ring until the socket becomes writable;
+ * only when the ring is full too does the sink drop them (`socket`). It drops what the kernel
+ * reports as unreachable (`unreachable`) and goes on sending.
  *
  * Opened on a worker, then loop thread. Nothing is allocated after open.
  */
@@ -44,14 +43,14 @@ enum {
     RING_BYTES = 4 << 20,
     SLOTS_MIN = 64,
     SLOTS_MAX = 4096,
-    TRAINS = 64,         /* handed over in one call */
-    TRAIN_PACKETS = 64,  /* UDP_MAX_SEGMENTS of the older kernels */
-    TRAIN_BYTES = 65000, /* below what one UDP datagram could carry */
-    EARLY_TRAINS = 2,
+    MESSAGES = 64,         /* of one call of sendmmsg */
+    SEGMENTS_MAX = 64,     /* of a message: UDP_MAX_SEGMENTS of the older kernels */
+    MESSAGE_BYTES = 65000, /* below what one UDP datagram can carry */
+    EARLY_MESSAGES = 2,
     LOG_INTERVAL_S = 30,
 };
 
-union train_control {
+union segment_control {
     struct cmsghdr align;
     uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
 };
@@ -74,10 +73,10 @@ struct sink {
     struct iovec *vectors;  /* [slots] */
     uint32_t *frames;       /* [slots] */
 
-    /* the trains of one call */
-    bool segments; /* the kernel cuts trains here */
-    struct mmsghdr trains[TRAINS];
-    union train_control controls[TRAINS];
+    /* the messages of one call */
+    bool segments; /* the kernel cuts messages into segments */
+    struct mmsghdr messages[MESSAGES];
+    union segment_control controls[MESSAGES];
 
     uint32_t ssrc;
     uint16_t sequence;
@@ -107,9 +106,9 @@ static void drop_oldest(struct sink *s, enum drop reason)
     s->first++;
 }
 
-static void count_sent(struct sink *s, const struct mmsghdr *train)
+static void count_sent(struct sink *s, const struct mmsghdr *message)
 {
-    for (size_t i = 0; i < train->msg_hdr.msg_iovlen; i++) {
+    for (size_t i = 0; i < message->msg_hdr.msg_iovlen; i++) {
         uint32_t slot = oldest(s), frames = s->frames[slot];
         s->ledger.delivered += frames;
         s->ledger.pending -= frames;
@@ -119,14 +118,14 @@ static void count_sent(struct sink *s, const struct mmsghdr *train)
     }
 }
 
-/* How many packets from `slot` on make a train: all of one size, the last may be shorter. */
-static uint32_t train_from(const struct sink *s, uint32_t slot, uint64_t waiting)
+/* How many packets from `slot` on can share a message: all of one size, the last may be shorter. */
+static uint32_t segments_from(const struct sink *s, uint32_t slot, uint64_t waiting)
 {
-    uint32_t most = s->segments ? TRAIN_PACKETS : 1, count = 0;
+    uint32_t most = s->segments ? SEGMENTS_MAX : 1, count = 0;
     size_t first_bytes = s->vectors[slot].iov_len, bytes = 0;
     while (count < most && count < waiting && slot + count < s->slots) {
         size_t next_bytes = s->vectors[slot + count].iov_len;
-        if (next_bytes > first_bytes || (count > 0 && bytes + next_bytes > TRAIN_BYTES))
+        if (next_bytes > first_bytes || (count > 0 && bytes + next_bytes > MESSAGE_BYTES))
             break;
         bytes += next_bytes;
         count++;
@@ -136,17 +135,17 @@ static uint32_t train_from(const struct sink *s, uint32_t slot, uint64_t waiting
     return count;
 }
 
-static unsigned make_trains(struct sink *s)
+static unsigned make_messages(struct sink *s)
 {
-    unsigned trains = 0;
-    for (uint64_t at = s->first; at != s->next && trains < TRAINS; trains++) {
+    unsigned count = 0;
+    for (uint64_t at = s->first; at != s->next && count < MESSAGES; count++) {
         uint32_t slot = (uint32_t)(at & (s->slots - 1));
-        uint32_t count = train_from(s, slot, s->next - at);
-        struct msghdr *message = &s->trains[trains].msg_hdr;
-        *message = (struct msghdr){.msg_iov = &s->vectors[slot], .msg_iovlen = count};
-        if (count > 1) {
-            message->msg_control = &s->controls[trains];
-            message->msg_controllen = sizeof s->controls[trains];
+        uint32_t packets = segments_from(s, slot, s->next - at);
+        struct msghdr *message = &s->messages[count].msg_hdr;
+        *message = (struct msghdr){.msg_iov = &s->vectors[slot], .msg_iovlen = packets};
+        if (packets > 1) {
+            message->msg_control = &s->controls[count];
+            message->msg_controllen = sizeof s->controls[count];
             struct cmsghdr *header = CMSG_FIRSTHDR(message);
             header->cmsg_level = SOL_UDP;
             header->cmsg_type = UDP_SEGMENT;
@@ -154,18 +153,18 @@ static unsigned make_trains(struct sink *s)
             uint16_t bytes = (uint16_t)s->vectors[slot].iov_len;
             memcpy(CMSG_DATA(header), &bytes, sizeof bytes);
         }
-        at += count;
+        at += packets;
     }
-    return trains;
+    return count;
 }
 
-/* What the kernel's refusal of the oldest packet means; true when it has to wait. */
+/* Handles the kernel's refusal of the oldest packet; true when the packet has to wait. */
 static bool refused(struct sink *s, int reason)
 {
-    bool train = s->trains[0].msg_hdr.msg_iovlen > 1;
-    if (train && (reason == EIO || reason == EINVAL || reason == EMSGSIZE || reason == EOPNOTSUPP ||
-                  reason == ENOPROTOOPT)) {
-        s->segments = false; /* no checksums in hardware, or a smaller mtu on the way */
+    bool cut = s->messages[0].msg_hdr.msg_iovlen > 1;
+    if (cut && (reason == EIO || reason == EINVAL || reason == EMSGSIZE || reason == EOPNOTSUPP ||
+                reason == ENOPROTOOPT)) {
+        s->segments = false; /* no checksums in hardware, or a smaller MTU on the route */
         return false;
     }
     switch (reason) {
@@ -200,9 +199,9 @@ static void wait_writable(struct sink *s);
 static void send_waiting(struct sink *s)
 {
     while (s->first != s->next) {
-        int sent = sendmmsg(s->fd, s->trains, make_trains(s), MSG_DONTWAIT | MSG_NOSIGNAL);
+        int sent = sendmmsg(s->fd, s->messages, make_messages(s), MSG_DONTWAIT | MSG_NOSIGNAL);
         for (int i = 0; i < sent; i++)
-            count_sent(s, &s->trains[i]);
+            count_sent(s, &s->messages[i]);
         if (sent <= 0 && refused(s, errno)) {
             wait_writable(s);
             return;
@@ -220,7 +219,7 @@ static void finish_closing(struct sink *s);
 static void became_writable(uv_poll_t *poll, int status, int events)
 {
     struct sink *s = poll->data;
-    (void)status, (void)events; /* an error shows in sendmmsg */
+    (void)status, (void)events; /* sendmmsg reports an error */
     send_waiting(s);
     if (s->blocked)
         return;
@@ -250,7 +249,7 @@ static uint32_t saturate32(int64_t value)
     return value < 0 ? 0 : value < (int64_t)UINT32_MAX ? (uint32_t)value : UINT32_MAX;
 }
 
-/* What of the result's invalid ranges lies in frames [from, until). */
+/* Marks what of the result's invalid ranges lies in frames [from, until). */
 static void mark_invalid(const struct result *result, uint64_t from, uint64_t until,
                          struct rtp_result_info *info)
 {
@@ -341,7 +340,7 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
     s->ledger.frames += result->frames;
     s->ledger.saturated += result->saturated;
     uint32_t at = 0;
-    /* A result without frames is sent only to say that an epoch has begun or ended. */
+    /* A result without frames becomes a packet only to report that an epoch began or ended. */
     if (result->frames == 0 && result->flags & (RESULT_EPOCH_START | RESULT_EPOCH_END))
         build_packet(s, result, &common, 0, 0);
     while (at < result->frames) {
@@ -401,9 +400,9 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
                            rtp_ip_bytes(v6, RTP_RESULT_HEADER_BYTES, s->frame_bytes));
     s->slot_bytes =
         ((size_t)RTP_RESULT_HEADER_BYTES + (size_t)s->packet_frames * s->frame_bytes + 63) & ~63u;
-    uint32_t train = (uint32_t)(TRAIN_BYTES / s->slot_bytes);
-    train = train < 1 ? 1 : train < TRAIN_PACKETS ? train : TRAIN_PACKETS;
-    s->early_packets = EARLY_TRAINS * train;
+    uint32_t packets = (uint32_t)(MESSAGE_BYTES / s->slot_bytes);
+    packets = packets < 1 ? 1 : packets < SEGMENTS_MAX ? packets : SEGMENTS_MAX;
+    s->early_packets = EARLY_MESSAGES * packets;
     s->slots = SLOTS_MIN;
     while (s->slots < SLOTS_MAX && 2 * s->slots * s->slot_bytes <= RING_BYTES)
         s->slots *= 2;
@@ -469,7 +468,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->fd = -1;
     s->segments = true;
     s->factor = rtp_results(options).factor;
-    /* A start that nobody can guess, as RFC 3550 section 5.1 asks. */
+    /* RFC 3550 section 5.1 asks for unpredictable initial values. */
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
     if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
         log_debug("sink %s: no random numbers yet; the clock serves", options->name);
@@ -533,7 +532,7 @@ static void rtp_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *
 {
     s->closed = closed;
     s->closed_context = context;
-    uv_update_time(s->loop); /* timers count from the loop's time, which may be old */
+    uv_update_time(s->loop); /* timers count from the time of the loop, which may be stale */
     uv_timer_init(s->loop, &s->deadline);
     s->deadline.data = s;
     rtp_flush(s);

@@ -1,7 +1,7 @@
 /*
- * Source `rtp`: RTP over UDP (RFC 3550), one sender, one payload type. Place is the extended
- * time stamp, order and loss are proven by the sequence number; see ingest.h and sequence.h.
- * CSRC lists, header extensions and padding are accepted and skipped.
+ * Source `rtp`: receives RTP over UDP (RFC 3550) from one sender with one payload type. The
+ * extended time stamp is the frame number; the sequence number proves order and loss (ingest.h,
+ * sequence.h). It accepts and skips CSRC lists, header extensions and padding. Loop thread.
  */
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"

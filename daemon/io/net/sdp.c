@@ -1,4 +1,4 @@
-/* SDP: see sdp.h. */
+/* SDP: see sdp.h. Worker threads. */
 #include "io/net/sdp.h"
 
 #include <arpa/inet.h>
@@ -26,7 +26,7 @@ struct text {
     size_t used;
 };
 
-/* Every line is short and their number is fixed: SDP_BYTES holds them all. */
+/* Appends a line. SDP_BYTES holds all of them: each is short and their number is fixed. */
 static void __attribute__((format(printf, 2, 3))) line(struct text *text, const char *format, ...)
 {
     va_list arguments;

@@ -13,7 +13,7 @@
  *     a=x-convolvd-delay:FRAMES       delay of the filters, in frames at this rate
  *     a=x-convolvd-decimation:D       frames at the source's rate for one here
  *
- * Worker threads; pure but for sdp_write.
+ * Worker threads; pure functions except sdp_write.
  */
 #ifndef CONVOLVD_IO_NET_SDP_H
 #define CONVOLVD_IO_NET_SDP_H
@@ -30,7 +30,7 @@ enum { SDP_BYTES = 2048 };
 
 struct sdp_media {
     const char *name;             /* of the session */
-    struct sockaddr_storage from; /* our own address */
+    struct sockaddr_storage from; /* the address of this machine */
     struct address to;
     uint32_t ttl; /* of a group, 0: 1 */
     uint32_t payload_type;
@@ -40,17 +40,18 @@ struct sdp_media {
     uint32_t channels;
     uint32_t packet_frames; /* the most in one packet */
     uint32_t ssrc;
-    uint64_t session; /* a number of its own for this run */
+    uint64_t session; /* unique for this run of the daemon */
     double full_scale, delay_frames;
 };
 
-/* "L16" …; NULL for a format that RTP does not carry here. */
+/* "L16", "L24", "s32be" or "f32be"; NULL for a format that RTP does not carry here. */
 const char *sdp_encoding_name(const struct sample_format *format);
 
 /* Returns the length, below SDP_BYTES. */
 size_t sdp_build(const struct sdp_media *media, char text[SDP_BYTES]);
 
-/* Builds it and puts it in the place of `path` at once. */
+/* Builds the description and replaces the file at `path` with it (core/replace_file.h). Returns 0
+ * or ERROR_NO_FILE. */
 int sdp_write(const struct sdp_media *media, const char *path, struct problem *problem);
 
 #endif

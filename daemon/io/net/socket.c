@@ -25,7 +25,7 @@ uint16_t socket_port(int fd)
 
 /* ---- interfaces -------------------------------------------------------------------------- */
 
-/* The interface that has this address; 0: none. */
+/* The index of the interface that has this address; 0: none. */
 static unsigned interface_of(const struct sockaddr_storage *address)
 {
     struct ifaddrs *all = NULL;
@@ -42,7 +42,7 @@ static unsigned interface_of(const struct sockaddr_storage *address)
     return index;
 }
 
-/* By name, or by an address that it has. */
+/* Finds an interface by its name, or by an address that it has. */
 static int find_interface(const char *text, unsigned *index, struct problem *problem)
 {
     struct sockaddr_storage address;
@@ -87,7 +87,8 @@ static void set_nonblocking(int fd)
         fcntl(fd, F_SETFL, flags | O_NONBLOCK);
 }
 
-/* As much as the kernel grants: past its limit with CAP_NET_ADMIN, else up to the limit. */
+/* Sets a buffer as large as the kernel grants (with CAP_NET_ADMIN beyond its limit) and returns its
+ * size. */
 static uint64_t set_buffer(int fd, int force, int plain, uint64_t bytes)
 {
     int value = (int)clamp_bytes(bytes);
@@ -96,7 +97,7 @@ static uint64_t set_buffer(int fd, int force, int plain, uint64_t bytes)
     return buffer_of(fd, plain);
 }
 
-static void say_what_buffer_holds(const struct socket_receive_options *options, uint64_t granted)
+static void report_buffer(const struct socket_receive_options *options, uint64_t granted)
 {
     double mib = (double)granted / 1048576;
     char holds[64] = "";
@@ -104,10 +105,11 @@ static void say_what_buffer_holds(const struct socket_receive_options *options, 
         snprintf(holds, sizeof holds, ", which holds %.3g ms at this rate",
                  (double)granted / options->bytes_per_second * 1e3);
     if (granted < clamp_bytes(options->buffer_bytes))
-        log_warning("stream %s: receive buffer: %.3g MiB granted of %.3g MiB%s; to mend it: "
-                    "sysctl -w net.core.rmem_max=%llu",
-                    options->stream, mib, (double)options->buffer_bytes / 1048576, holds,
-                    (unsigned long long)clamp_bytes(options->buffer_bytes));
+        log_warning(
+            "stream %s: receive buffer: %.3g MiB granted of %.3g MiB%s; raise the limit with "
+            "sysctl -w net.core.rmem_max=%llu",
+            options->stream, mib, (double)options->buffer_bytes / 1048576, holds,
+            (unsigned long long)clamp_bytes(options->buffer_bytes));
     else
         log_info("stream %s: receive buffer: %.3g MiB%s", options->stream, mib, holds);
 }
@@ -117,7 +119,7 @@ static int join(int fd, const struct address *address, unsigned interface)
     if (address->storage.ss_family == AF_INET) {
         struct ip_mreqn request = {.imr_multiaddr = address_v4(&address->storage)->sin_addr,
                                    .imr_ifindex = (int)interface};
-        /* Only this group, not all that other programs have joined. */
+        /* Deliver datagrams of this group only, not of groups that other programs joined. */
         set_option(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
         return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &request, sizeof request);
     }
@@ -185,7 +187,7 @@ static int group_problem(const struct address *address, const char *interface,
                        strerror(reason));
 }
 
-/* `handed`: bound already, by systemd or by the stream that this one follows. */
+/* `handed`: the socket is bound already, by systemd or by the stream that this one replaces. */
 static int prepare_receive(int fd, bool handed, const struct socket_receive_options *options,
                            struct address *address, struct problem *problem)
 {
@@ -201,7 +203,7 @@ static int prepare_receive(int fd, bool handed, const struct socket_receive_opti
         if (address->storage.ss_family == AF_INET6 && v6->sin6_scope_id == 0)
             v6->sin6_scope_id = interface;
     }
-    /* Before bind, so that the first datagram has its stamp and its place in the buffer. */
+    /* Before bind, so that the first datagram already has its time stamp. */
     if (set_option(fd, SOL_SOCKET, SO_TIMESTAMPNS, 1) != 0 ||
         set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1) != 0)
         return problem_set(problem, ERROR_SYSTEM,
@@ -209,7 +211,7 @@ static int prepare_receive(int fd, bool handed, const struct socket_receive_opti
     if (!handed && bind(fd, (struct sockaddr *)&address->storage, address->bytes) != 0)
         return bind_problem(address, problem);
     bool joined = !address->multicast || join(fd, address, interface) == 0 ||
-                  (handed && errno == EADDRINUSE); /* by whoever had it before */
+                  (handed && errno == EADDRINUSE); /* joined by the previous owner */
     if (!joined)
         return group_problem(address, options->interface, problem);
     return 0;
@@ -241,7 +243,7 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
         log_info("stream %s: reading on from a socket that was bound before", options->stream);
     else
         handover_register(options->handover, *fd);
-    say_what_buffer_holds(options, *granted_bytes);
+    report_buffer(options, *granted_bytes);
     return 0;
 }
 

@@ -1,9 +1,9 @@
 /*
- * Sockets: addresses as users write them, and UDP sockets made ready for a source or a sink:
- * resolved, bound or connected, joined to their group, with buffers as large as the kernel
- * grants. What was not granted is said once, with the command that mends it.
+ * Sockets: opens UDP sockets for sources and sinks: resolves the address, binds or connects, joins
+ * a multicast group, and asks for buffers as large as the kernel grants. Where it grants less, one
+ * warning names the command that raises the limit.
  *
- * Worker threads (resolving may wait for a name server); the functions keep no state.
+ * No state. Worker threads: resolving may wait for a name server.
  */
 #ifndef CONVOLVD_IO_NET_SOCKET_H
 #define CONVOLVD_IO_NET_SOCKET_H
@@ -25,11 +25,11 @@ struct socket_receive_options {
 };
 
 /*
- * A bound, non-blocking socket with kernel receive times (SO_TIMESTAMPNS) and the count of
- * drops (SO_RXQ_OVFL). *granted_bytes is the receive buffer in the user's terms: half of what
- * the kernel reports, which counts its own bookkeeping too. A socket that is bound to the address
- * already, systemd's or that of a stream to be replaced, is read on (handover.h). Close it with
- * handover_release.
+ * Opens a bound, non-blocking socket with kernel receive times (SO_TIMESTAMPNS) and the count of
+ * drops (SO_RXQ_OVFL); close it with handover_release. Where `handover` has a socket bound to the
+ * address already (from systemd, or of a stream that a reload replaces), the source reads on from
+ * that one. *granted_bytes is the receive buffer in the user's terms: half of what the kernel
+ * reports, which includes its own bookkeeping. Returns 0, ERROR_ADDRESS or ERROR_SYSTEM.
  */
 int socket_open_receive(const struct socket_receive_options *options, int *fd,
                         uint64_t *granted_bytes, struct problem *problem);
@@ -42,7 +42,8 @@ struct socket_send_options {
     uint64_t buffer_bytes; /* 0: the kernel's choice */
 };
 
-/* A connected, non-blocking socket. */
+/* Opens a connected, non-blocking socket; close it with close(2). `to`: where it sends. Returns 0,
+ * ERROR_ADDRESS, ERROR_ARGUMENT or ERROR_SYSTEM. */
 int socket_open_send(const struct socket_send_options *options, int *fd, struct address *to,
                      struct problem *problem);
 

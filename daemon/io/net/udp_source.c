@@ -1,10 +1,11 @@
 /*
- * Sources `udp` and `udp-seq`: plain samples in UDP datagrams, as GNU Radio's UDP sink sends
- * them: without a header, or behind a 64-bit sequence number that counts datagrams.
+ * Sources `udp` and `udp-seq`: receive plain samples in UDP datagrams, as GNU Radio's UDP sink
+ * sends them: without a header, or behind a 64-bit sequence number that counts datagrams.
  *
- * Without a header the next frames are simply the next frames: what the network loses or
- * swaps cannot be seen. What the socket drops is counted by the kernel and left out at its
- * place. With a sequence number packets must have one size (a shorter one may end a burst).
+ * Without a header each datagram continues the one before: what the network loses or reorders
+ * cannot be seen. The kernel counts what the socket drops, and the source skips as many frame
+ * numbers there. With a sequence number all packets must have one size (the last of a burst may be
+ * shorter). Loop thread.
  */
 #include <string.h>
 

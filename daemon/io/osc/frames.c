@@ -1,4 +1,4 @@
-/* Packets in a TCP stream: see osc_frames.h. */
+/* OSC frames: see frames.h. */
 #include "io/osc/frames.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /*
- * Packets of OSC in a TCP stream: behind a 32-bit big-endian length (OSC 1.0), or between END bytes
- * (OSC 1.1, SLIP of RFC 1055). Which of the two is told by the first byte: a length below 16 MiB
- * begins with 0, SLIP with END or with the packet itself, '/' or '#'.
+ * OSC frames: OSC packets in a TCP stream, each behind a 32-bit big-endian length (OSC 1.0), or
+ * between END bytes (OSC 1.1, SLIP of RFC 1055). The first byte of the stream tells which: a length
+ * below 16 MiB begins with 0, SLIP with END or with the packet itself, '/' or '#'.
  *
- * Bytes go in as they come; memory is the caller's and never grows. Loop thread; pure state.
+ * Takes bytes in any portions; the memory is the caller's and does not grow. No socket, no clock;
+ * loop thread.
  */
 #ifndef CONVOLVD_IO_OSC_FRAMES_H
 #define CONVOLVD_IO_OSC_FRAMES_H
@@ -21,17 +22,17 @@ struct osc_frames {
     bool escaped;
 };
 
-/* Takes the bytes and hands over every packet completed by them. ERROR_LIMIT: a packet is longer
- * than allowed, ERROR_FORMAT: no framing of OSC; either way the connection is of no use any more.
- */
+/* Takes bytes and delivers every packet that they complete. Returns 0; or ERROR_LIMIT (a packet is
+ * longer than the buffer) or ERROR_FORMAT (neither framing), after which the connection cannot
+ * continue. */
 int osc_frames_feed(struct osc_frames *frames, const uint8_t *data, size_t bytes,
                     void (*packet)(void *context, const uint8_t *data, size_t bytes),
                     void *context);
 
-/* Bytes of a packet that is not complete. */
+/* Whether an incomplete packet is in the buffer. */
 bool osc_frames_partial(const struct osc_frames *frames);
 
-/* The packet framed into `out`; returns the bytes, 0 when they do not fit. */
+/* Frames a packet into `out`; returns its bytes, 0 when they do not fit. */
 size_t osc_frames_wrap(enum osc_framing framing, const uint8_t *data, size_t bytes, uint8_t *out,
                        size_t capacity);
 

@@ -1,15 +1,15 @@
 /*
- * Source `osc`: the blocks that the OSC server receives for one stream.
+ * Source `osc`: takes the blocks that the OSC server receives for one stream.
  *
  *     /convolvd/STREAM/block  [sequence]  [first frame]  samples
  *
- * Sequence and first frame come both (h, two i each, or one i each) or not at all; samples are a
+ * A block has sequence and first frame (h, two i each, or one i each) or neither; samples are a
  * blob in the stream's format (float32 or int16, big-endian, frame by frame) or, for float32, a
- * list of f. Blocks with numbers are placed by them like RTP packets. Without numbers the daemon
- * counts: a loss cannot be seen then, and the ledger says so. The first form that comes is followed
- * until its sender has been silent for `max dropout`.
+ * list of f. Blocks with numbers get their frame numbers as RTP packets do. Without numbers the
+ * source counts frames as they arrive: then a loss cannot be seen, and the ledger says so. The
+ * source follows the first form it receives until that sender has been silent for `max dropout`.
  *
- * Opened on a worker, then loop thread. Nothing allocates per block, nothing is copied.
+ * Opened on a worker, then loop thread. Nothing is allocated or copied per block.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -35,8 +35,8 @@ struct source {
     uv_loop_t *loop;
     struct ingest *ingest[FORMS];
     enum form form;
-    bool heard;  /* some form is followed */
-    bool turned; /* the next packet begins anew: the form has changed */
+    bool heard;   /* some form is followed */
+    bool changed; /* the form changed: the next packet begins an epoch */
     int64_t last_ns;
     uint64_t strays; /* blocks of the other form, malformed ones */
     struct log_limit limit;
@@ -47,14 +47,14 @@ struct source {
     void *closed_context;
 };
 
-/* ---- what a block says ------------------------------------------------------------------- */
+/* ---- reading a block --------------------------------------------------------------------- */
 
 static void keep(void *context, const struct osc_message *message)
 {
     *(struct osc_message *)context = *message;
 }
 
-/* Samples from here to the end of the message: one blob, or nothing but f. */
+/* Reads samples up to the end of the message: one blob, or only f. */
 static bool read_samples(const struct source_options *options, struct osc_reader *reader,
                          struct ingest_fields *fields)
 {
@@ -118,9 +118,9 @@ static enum verdict put(void *context, const struct packet *packet)
 {
     struct source *source = context;
     struct packet copy = *packet;
-    if (source->turned)
+    if (source->changed)
         copy.flags |= PACKET_DISCONTINUITY;
-    source->turned = false;
+    source->changed = false;
     return source->host.put(source->host.context, &copy);
 }
 
@@ -131,18 +131,17 @@ static enum form form_of(const struct received *received)
     return message.types[0] == 'b' || message.types[0] == 'f' ? COUNTED : NUMBERED;
 }
 
-/* Which form this block has, when it is the one that is followed now. */
+/* Finds the form of this block; false when the source follows the other form. */
 static bool follow(struct source *source, const struct received *received, enum form *form)
 {
     *form = form_of(received);
     if (source->heard && *form != source->form &&
         received->receive_ns - source->last_ns <= source->own->ingest.max_dropout_ns)
         return false;
-    source->turned = source->turned || (source->heard && *form != source->form);
+    source->changed = source->changed || (source->heard && *form != source->form);
     if (!source->heard && *form == COUNTED)
         log_notice("stream %s: OSC blocks without sequence and first frame: they are counted as "
-                   "they come, "
-                   "and a loss cannot be seen",
+                   "they come, and a loss cannot be seen",
                    source->options.stream);
     source->heard = true;
     source->form = *form;
@@ -187,7 +186,7 @@ static int osc_source_open(const struct source_options *options,
     source->loop = environment->loop;
     source->hub = environment->osc;
     source->taker = (struct osc_taker){.stream = options->stream, .context = source, .take = take};
-    const struct source_host own = {.context = source, .put = put}; /* all that ingest calls */
+    const struct source_host own = {.context = source, .put = put}; /* ingest calls nothing else */
     int error = 0;
     for (int form = 0; form < FORMS && error == 0; form++)
         error = ingest_open(&protocols[form], options, &own, &source->ingest[form], problem);

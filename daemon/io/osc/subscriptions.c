@@ -29,7 +29,7 @@ static struct osc_subscription *find(struct osc_subscriptions *subs, const struc
     return NULL;
 }
 
-/* NULL: all are taken. */
+/* An unused entry; NULL: all are taken. */
 static struct osc_subscription *take_unused(struct osc_subscriptions *subs)
 {
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
@@ -161,7 +161,7 @@ static void put_samples(uint8_t *out, const float *samples, size_t count)
     }
 }
 
-/* One message for frames [at, at + frames): what docs/osc.md calls `result`. */
+/* Sends one message for frames [at, at + frames): `result` of docs/osc.md. */
 static bool send_part(struct osc_subscriptions *subs, struct osc_subscription *s,
                       const struct result *result, uint32_t at, uint32_t frames, float latency_us)
 {
@@ -233,7 +233,7 @@ static void gather(struct osc_subscription *s, const struct result *result)
     s->frames += result->frames;
 }
 
-/* ",h" or ",ii", then `letters` for every channel. */
+/* Type tags: ",h" or ",ii", `head`, then `letters` for every channel. */
 static const char *types_of(const struct osc_subscription *s, const char *head, const char *letters,
                             uint32_t channels, char types[TYPES_MAX])
 {

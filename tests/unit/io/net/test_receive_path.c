@@ -143,14 +143,14 @@ static void test_a_wish_is_not_measured(void **state)
 {
     (void)state;
     static const int64_t cost_ns[] = {1, 1};
-    static const enum receive_path wishes[] = {RECEIVE_RECVMMSG, RECEIVE_GRO};
+    static const enum receive_path requests[] = {RECEIVE_RECVMMSG, RECEIVE_GRO};
     for (int i = 0; i < 2; i++) {
         struct receive_trial trial;
         int64_t now_ns = 0;
-        receive_trial_reset(&trial, wishes[i]);
-        assert_int_equal(trial.path, wishes[i]);
+        receive_trial_reset(&trial, requests[i]);
+        assert_int_equal(trial.path, requests[i]);
         assert_false(run_trial(&trial, &now_ns, cost_ns));
-        assert_int_equal(trial.path, wishes[i]);
+        assert_int_equal(trial.path, requests[i]);
     }
     struct receive_trial trial;
     receive_trial_reset(&trial, RECEIVE_AUTO);
@@ -575,10 +575,10 @@ static void test_one_stamp_covers_a_batch(void **state)
 static void test_headerless_takes_no_batches(void **state)
 {
     (void)state;
-    static const enum receive_path wishes[] = {RECEIVE_GRO, RECEIVE_AUTO};
+    static const enum receive_path requests[] = {RECEIVE_GRO, RECEIVE_AUTO};
     for (int i = 0; i < 2; i++) {
         struct fixture f;
-        open_fixture(&f, "udp", wishes[i], 0, NULL);
+        open_fixture(&f, "udp", requests[i], 0, NULL);
         send_run(&f, 0, 6000, true);
         run_until_read(&f, 6000);
         struct source_ledger ledger;
