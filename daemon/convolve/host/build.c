@@ -222,14 +222,14 @@ static int check_spec(const struct host_convolver_spec *spec, struct problem *pr
                       spec->block_frames <= HOST_BLOCK_MAX;
     if (!good)
         return problem_set(problem, ERROR_ARGUMENT,
-                           "convolution without a launch takes 1 to %d channels in and out and "
+                           "the host convolver takes 1 to %d channels in and out and "
                            "periods of 1 to %d frames",
                            INPUTS_MAX, HOST_BLOCK_MAX);
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->edges[e].input >= spec->inputs || spec->edges[e].output >= spec->outputs_count ||
             spec->edges[e].taps >= spec->taps_count)
             return problem_set(problem, ERROR_ARGUMENT,
-                               "edge %u names a channel or filter that is not there", e);
+                               "edge %u names a channel or filter that does not exist", e);
     return 0;
 }
 
