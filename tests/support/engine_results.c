@@ -22,14 +22,14 @@ const struct given result_formats[RESULT_FORMATS] = {
     {"s16be", 0, false, 0x1p-20},  {"f32le", 0, false, 1},
 };
 
-struct result_format wish_of(const struct given *given)
+struct result_format result_format_of(const struct given *given)
 {
-    struct result_format wish = {.factor = given->factor};
-    assert_int_equal(sample_format_parse(given->name, &wish.format), 0);
+    struct result_format wanted = {.factor = given->factor};
+    assert_int_equal(sample_format_parse(given->name, &wanted.format), 0);
     if (given->bits != 0)
-        wish.format.bits = given->bits;
-    wish.format.left = given->left;
-    return wish;
+        wanted.format.bits = given->bits;
+    wanted.format.left = given->left;
+    return wanted;
 }
 
 /* ---- running ----------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
                                const enum output_form *forms, const struct given *given,
                                const struct got *floats, const struct got *got)
 {
-    const struct result_format wish = wish_of(given);
+    const struct result_format wanted = result_format_of(given);
     assert_int_equal(got->frames, floats->frames);
     const uint64_t blocks = (got->frames + 1) * info->decimate / info->hop + 1;
     uint64_t *saturated = calloc(blocks * info->outputs, sizeof *saturated), all = 0;
@@ -149,12 +149,12 @@ static uint64_t expect_encoded(const char *label, const struct plan_info *info,
                 memcpy(&value, floats->bytes + at * sizeof value, sizeof value);
                 const uint64_t block = (info->decimate_phase + n * info->decimate) / info->hop;
                 saturated[block * info->outputs + o] +=
-                    sample_encode(&wish.format, (double)value * wish.factor, want);
-                const uint8_t *wire = got->bytes + at * wish.format.bytes;
-                if (memcmp(wire, want, wish.format.bytes) != 0)
+                    sample_encode(&wanted.format, (double)value * wanted.factor, want);
+                const uint8_t *wire = got->bytes + at * wanted.format.bytes;
+                if (memcmp(wire, want, wanted.format.bytes) != 0)
                     fail_msg("%s, %s, %s %u bits, D = %u: frame %llu of output %u, %.9g: byte 0 is "
                              "%02x, wanted %02x",
-                             label, info->variant, given->name, wish.format.bits, info->decimate,
+                             label, info->variant, given->name, wanted.format.bits, info->decimate,
                              (unsigned long long)n, o, (double)value, wire[0], want[0]);
             }
     for (uint64_t i = 0; i < (blocks - 1) * info->outputs; i++) {
@@ -184,7 +184,7 @@ void compare_results(const char *label, const struct test_plan *like,
     for (int i = 0; i < count; i++) {
         plan = *like;
         plan.spec.fft = fft;
-        plan.spec.results = wish_of(&result_formats[i]);
+        plan.spec.results = result_format_of(&result_formats[i]);
         const bool native = result_format_native(&plan.spec.results);
         test_plan_prepare(engine, &plan, signal);
         const struct plan_info *info = plan_info(plan.plan);

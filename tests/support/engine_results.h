@@ -19,7 +19,7 @@ enum { RESULT_FORMATS = 20, RESULT_FORMATS_ON_DEVICES = 8 };
 
 extern const struct given result_formats[RESULT_FORMATS];
 
-struct result_format wish_of(const struct given *given);
+struct result_format result_format_of(const struct given *given);
 
 /* Compares the plan's floats with its results in the first `count` formats, in items of random
  * length that may begin or end inside a block. The caller does not prepare `like` and keeps its

@@ -1,4 +1,4 @@
-/* Results in every format of sinks, and what comes of a wish for one; see engine_results.h. */
+/* Results that the device encodes in each format of the sinks; see engine_results.h. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,19 +21,19 @@ static void every_format(void **state)
     signal_free(signal);
 }
 
-/* The rule chooses as without a wish, and no plan is refused for one. */
-static void a_wish_changes_no_choice(void **state)
+/* A result format changes no choice of variant and makes no plan fail. */
+static void a_result_format_changes_no_choice(void **state)
 {
     (void)state;
     struct test_signal *signal = signal_noise("s16le", 2, 640, 5);
     const char *variant[2];
-    for (int wished = 0; wished < 2; wished++) {
+    for (int formatted = 0; formatted < 2; formatted++) {
         struct test_plan plan;
         test_plan_diagonal(&plan, signal, 64, 60, false, OUTPUT_REAL);
-        if (wished)
-            plan.spec.results = wish_of(&result_formats[0]);
+        if (formatted)
+            plan.spec.results = result_format_of(&result_formats[0]);
         test_plan_prepare(engine, &plan, signal);
-        variant[wished] = plan_info(plan.plan)->variant;
+        variant[formatted] = plan_info(plan.plan)->variant;
         test_plan_free(&plan);
     }
     assert_string_equal(variant[0], variant[1]);
@@ -71,7 +71,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_format),
-        cmocka_unit_test(a_wish_changes_no_choice),
+        cmocka_unit_test(a_result_format_changes_no_choice),
         cmocka_unit_test(impossible_formats_are_refused),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);

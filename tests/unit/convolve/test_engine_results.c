@@ -121,7 +121,7 @@ static void the_self_test_sees_through_codes(void **state)
     test_plan_diagonal(&plan, signal, 64, 60, false, OUTPUT_REAL);
     test_plan_bind(&plan, signal);
     plan.spec.variant = "local";
-    plan.spec.results = wish_of(&result_formats[0]);
+    plan.spec.results = result_format_of(&result_formats[0]);
     struct problem problem = {0};
     assert_int_equal(plan_prepare(engine, &plan.spec, &plan.plan, &problem), ERROR_ACCURACY);
     engine_hooks.wrong_variant = NULL;

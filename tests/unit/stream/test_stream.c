@@ -350,7 +350,7 @@ static void test_vacant_slots(void **state)
     uint64_t total = 100;
     uint32_t in_one_piece = 0;
     while (total < 3 * most) {
-        /* Wrong guesses everywhere; of three packets of 50 the second one is lost. */
+        /* Every prediction misses; of three packets of 50 the second one is lost. */
         frames = UINT32_MAX;
         uint8_t *at = stream_vacant(world->stream, total, &frames);
         assert_non_null(at);

@@ -139,7 +139,7 @@ static void test_trials_become_seldom(void **state)
     assert_int_equal(trial.next_ns - now_ns, RECEIVE_PATH_PAUSE_NS);
 }
 
-static void test_a_wish_is_not_measured(void **state)
+static void test_a_configured_path_is_not_measured(void **state)
 {
     (void)state;
     static const int64_t cost_ns[] = {1, 1};
@@ -712,7 +712,7 @@ int main(void)
         cmocka_unit_test(test_the_cheaper_path_is_kept),
         cmocka_unit_test(test_a_backlog_is_not_measured),
         cmocka_unit_test(test_trials_become_seldom),
-        cmocka_unit_test(test_a_wish_is_not_measured),
+        cmocka_unit_test(test_a_configured_path_is_not_measured),
         cmocka_unit_test(test_same_frames_on_every_path),
         cmocka_unit_test(test_payloads_are_received_in_place),
         cmocka_unit_test(test_a_misprediction_leaves_the_slot_empty),
