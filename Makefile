@@ -71,6 +71,8 @@ UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
 UNIT_COMMON_SRC := $(wildcard tests/support/*.c)
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
+# Every function that tests/support defines as __wrap_NAME takes the place of NAME in unit tests.
+UNIT_WRAPS  = $(eval UNIT_WRAPS := $$(shell grep -oh '__wrap_[a-z0-9_]*' $(UNIT_COMMON_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/'))$(UNIT_WRAPS)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py tests/fuzz/test_*.py))
 # Rules about the source tree itself: floors, sizes, words, formatting.
@@ -209,7 +211,7 @@ $(BUILD)/libunit.a: $(UNIT_COMMON_OBJ)
 $(foreach source,$(UNIT_SRC),$(eval $(BUILD)/tests/$(basename $(notdir $(source))): $(BUILD)/$(source:.c=.o)))
 $(UNIT): $(BUILD)/libunit.a $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(PKG_LIBS) $(EXTRA_LIBS) -lfftw3 -lcmocka -o $@
+	$(Q)$(CC) $(LDFLAGS) $(UNIT_WRAPS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(PKG_LIBS) $(EXTRA_LIBS) -lfftw3 -lcmocka -o $@
 
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
@@ -318,9 +320,11 @@ $(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
 # -ffp-contract=fast: multiply-adds, which the language's own mode keeps apart.
 $(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 
+# bench_gpu leaves out the engine's copies.
+$(BUILD)/bench/bench_gpu: BENCH_WRAPS := -Wl,--wrap=mirror_apart -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(FFTW_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(FFTW_LIBS) -o $@
 
 # Plainly compiled: the sequential programs are the papers' baselines.
 $(BUILD)/bench/published/%.o: CFLAGS := $(CFLAGS)

@@ -14,6 +14,7 @@
 
 #include "bench/diagonal.h"
 #include "bench/measure.h"
+#include "convolve/check/prepare.h"
 #include "convolve/engine.h"
 #include "core/clock.h"
 #include "core/random.h"

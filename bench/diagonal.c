@@ -1,5 +1,6 @@
 /* A filter for every channel: see diagonal.h. */
 #include "bench/diagonal.h"
+#include "convolve/check/prepare.h"
 
 #include <assert.h>
 #include <math.h>

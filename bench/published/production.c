@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "convolve/check/prepare.h"
 #include "convolve/engine.h"
 #include "core/clock.h"
 #include "core/doorbell.h"

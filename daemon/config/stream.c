@@ -14,7 +14,6 @@
 
 enum {
     LATENCY_BLOCK_MIN = 16, /* the shortest block that a latency chooses */
-    HOP_MAX = 1 << 19,
 };
 
 /* ---- chains ------------------------------------------------------------------------------ */

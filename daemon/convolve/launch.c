@@ -1,20 +1,14 @@
-/*
- * A batch becomes launches. Items are taken in rounds (a plan that keeps state appears once a
- * round); within a round the steps run in order (first the stages that rebuild state, then
- * every stage), and each step is one launch for all plans whose stages are alike: their rows
- * lie side by side in TABLE.
- *
- *     item A ┐ rebuild ─► stage 0 ─► stage 1 ─► …      (in-order queue)
- *     item B ┘
- *
- * Device thread only. Nothing is allocated.
- */
-#include "convolve/internal.h"
+/* Launches of a batch, see launch.h. */
+#include "convolve/launch.h"
 
 #include <assert.h>
 #include <string.h>
 
-#include "convolve/hooks.h"
+#include "convolve/mirror.h"
+#include "convolve/object.h"
+#include "convolve/plan/fft_cache.h"
+#include "convolve/plan/fft_plan.h"
+#include "convolve/plan/plan.h"
 #include "core/log.h"
 
 /* A step runs one stage: for the blocks before an item, spectra before planes, or for its own. */
@@ -115,13 +109,14 @@ static uint32_t write_rows(const struct engine *engine, const struct work *work,
     const uint64_t into_span = stage->span_blocks != 0 ? first % stage->span_blocks : 0;
     const uint32_t start = (uint32_t)(item->position - (back + into_span) * plan->hop);
     const uint64_t samples =
-        (uint64_t)(item->samples - (const float *)(const void *)engine->output.host);
+        (uint64_t)(item->samples - (const float *)(const void *)engine->device.output.host);
     const uint64_t reports = (uint64_t)((const float *)(const void *)item->reports -
-                                        (const float *)(const void *)engine->output.host);
-    const uint64_t clips = item->saturated == NULL
-                               ? 0
-                               : (uint64_t)((const float *)(const void *)item->saturated -
-                                            (const float *)(const void *)engine->output.host);
+                                        (const float *)(const void *)engine->device.output.host);
+    const uint64_t clips =
+        item->saturated == NULL
+            ? 0
+            : (uint64_t)((const float *)(const void *)item->saturated -
+                         (const float *)(const void *)engine->device.output.host);
     const uint32_t decimate = plan->info.decimate;
     const uint32_t kept_log = (uint32_t)__builtin_ctz(decimate);
     const uint32_t kept = (uint32_t)plan_kept_first(plan, item->epoch_block);
@@ -161,21 +156,6 @@ static struct device_fft_plan *stage_fft_plan(const struct plan *plan, const str
     return stage->fft_plan != NULL ? stage->fft_plan : plan->fft_plan;
 }
 
-cl_int kernel_launch(struct engine *engine, cl_kernel kernel,
-                     const struct kernel_argument *arguments, cl_uint count, const size_t global[2],
-                     const size_t local[2], cl_event *event)
-{
-    cl_int code = CL_SUCCESS;
-    for (cl_uint i = 0; code == CL_SUCCESS && i < count; i++)
-        code = clSetKernelArg(kernel, i, arguments[i].bytes, arguments[i].value);
-    if (engine_hooks.refused_launch > 0 && --engine_hooks.refused_launch == 0)
-        code = CL_OUT_OF_RESOURCES;
-    if (code == CL_SUCCESS)
-        code =
-            clEnqueueNDRangeKernel(engine->queue, kernel, 2, NULL, global, local, 0, NULL, event);
-    return code;
-}
-
 static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch)
 {
     const struct plan *plan = launch->plan;
@@ -204,11 +184,11 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
             const size_t local[2] = {stage->items, 1};
             enum { ARGUMENTS = 14 };
             struct kernel_argument arguments[ARGUMENTS + STAGE_NUMBERS] = {
-                {sizeof(cl_mem), &engine->input.device},
-                {sizeof(cl_mem), &engine->spectrum.device},
-                {sizeof(cl_mem), &engine->output.device},
-                {sizeof(cl_mem), &engine->state.device},
-                {sizeof(cl_mem), &engine->table.device},
+                {sizeof(cl_mem), &engine->device.input.device},
+                {sizeof(cl_mem), &engine->device.spectrum.device},
+                {sizeof(cl_mem), &engine->device.output.device},
+                {sizeof(cl_mem), &engine->device.state.device},
+                {sizeof(cl_mem), &engine->device.table.device},
                 {sizeof first, &first},
                 {sizeof k, &k},
                 {sizeof log_points, &log_points},
@@ -226,8 +206,8 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
                 clReleaseEvent(slot->event);
             slot->event = NULL;
             const cl_int code =
-                kernel_launch(engine, kernel, arguments, ARGUMENTS + stage->number_count, global,
-                              local, &slot->event);
+                device_launch(&engine->device, kernel, arguments, ARGUMENTS + stage->number_count,
+                              global, local, &slot->event);
             if (code != CL_SUCCESS) {
                 log_error("the device refused a launch of %s: %s", plan->info.variant,
                           opencl_error_name(code));
@@ -241,8 +221,9 @@ static int launch_rows(struct engine *engine, struct slot *slot, const struct la
 {
     if (launch->stage->kernel != NULL)
         return launch_kernel(engine, slot, launch);
-    const struct row *table = (const struct row *)(const void *)engine->table.host;
-    return launch->stage->run(engine, launch->plan, table + launch->row_first, launch->rows);
+    const struct row *table = (const struct row *)(const void *)engine->device.table.host;
+    return launch->stage->run(&engine->device, launch->plan, table + launch->row_first,
+                              launch->rows);
 }
 
 /* The stages of two plans can share a launch: nothing but their rows differs. */
@@ -263,7 +244,7 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
 static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct work *works,
                               uint32_t count, uint32_t rounds, struct launch *launches)
 {
-    struct row *table = (struct row *)(void *)engine->table.host;
+    struct row *table = (struct row *)(void *)engine->device.table.host;
     uint32_t used = 0;
     slot->rows_used = 0;
     for (uint32_t round = 0; round < rounds; round++) {
@@ -297,112 +278,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
     return used;
 }
 
-/* ---- a device with memory of its own ----------------------------------------------------- */
-
-/*
- * Large batches go through three queues, so that the copies of one run beside the kernels of
- * another and in both directions at once; a small one is quicker through one, where nothing
- * has to wait for another queue's event.
- *
- *     in     ring bytes, presence, rows ─┐
- *     queue                              └► kernels ─┐
- *     out                                            └► reports, samples ─► slot->event
- */
-static const uint64_t apart_bytes = 256 << 10;
-
-static bool copies_apart(const struct engine *engine, const struct slot *slot)
-{
-    uint64_t bytes = slot->samples_used * sizeof(float);
-    for (uint32_t i = 0; i < slot->batch.count; i++) {
-        const struct batch_item *item = &slot->batch.items[i];
-        if (item->fresh_until > item->fresh_from)
-            bytes += (item->fresh_until - item->fresh_from) * item->ring->frame_bytes;
-    }
-    return engine->in != NULL && (engine->running_count > 0 || bytes >= apart_bytes);
-}
-
-/* What is enqueued on `after` from now on waits for all that is on `before`. */
-static cl_int queue_follows(cl_command_queue before, cl_command_queue after)
-{
-    cl_event done = NULL;
-    cl_int code = clEnqueueMarkerWithWaitList(before, 0, NULL, &done);
-    if (code == CL_SUCCESS)
-        code = clEnqueueBarrierWithWaitList(after, 1, &done, NULL);
-    if (done != NULL)
-        clReleaseEvent(done);
-    return code;
-}
-
-static cl_int copy_in(cl_command_queue queue, struct arena *arena, uint64_t offset, uint64_t bytes,
-                      _Atomic uint64_t *figure)
-{
-    if (bytes == 0)
-        return CL_SUCCESS;
-    traffic_add(figure, bytes);
-    return clEnqueueWriteBuffer(queue, arena->device, CL_FALSE, offset, bytes, arena->host + offset,
-                                0, NULL, NULL);
-}
-
-/* Ring slots [from, until) without a wrap: presence words, and bytes unless the device has them. */
-static cl_int copy_slots(struct engine *engine, cl_command_queue queue,
-                         const struct ring_memory *ring, bool bytes, uint64_t from, uint64_t until)
-{
-    const uint64_t frame_bytes = ring->ring.frame_bytes;
-    cl_int code = CL_SUCCESS;
-    if (bytes)
-        code = copy_in(queue, &engine->input, ring->bytes_offset + from * frame_bytes,
-                       (until - from) * frame_bytes, &engine->traffic.ring);
-    if (code == CL_SUCCESS && until > from)
-        code = copy_in(queue, &engine->input, ring->present_offset + from / 32 * sizeof(uint32_t),
-                       ((until - 1) / 32 - from / 32 + 1) * sizeof(uint32_t),
-                       &engine->traffic.presence);
-    return code;
-}
-
-/* Ring positions [from, until), at most one lap of them. */
-static cl_int copy_positions(struct engine *engine, cl_command_queue queue,
-                             const struct ring_memory *ring, bool bytes, uint64_t from,
-                             uint64_t until)
-{
-    const uint64_t frames = ring->ring.frames;
-    if (until <= from)
-        return CL_SUCCESS;
-    if (until - from >= frames)
-        return copy_slots(engine, queue, ring, bytes, 0, frames);
-    const uint64_t first = from & (frames - 1), last = until & (frames - 1);
-    if (first < last)
-        return copy_slots(engine, queue, ring, bytes, first, last);
-    cl_int code = copy_slots(engine, queue, ring, bytes, first, frames);
-    return code == CL_SUCCESS ? copy_slots(engine, queue, ring, bytes, 0, last) : code;
-}
-
-static cl_int copy_fresh(struct engine *engine, cl_command_queue queue,
-                         const struct batch_item *item)
-{
-    struct ring_memory *ring = (struct ring_memory *)item->ring;
-    cl_int code = copy_positions(engine, queue, ring, true, item->fresh_from, item->fresh_until);
-    if (code != CL_SUCCESS || !item->absent)
-        return code;
-    /* Of what was fed inside the device only the presence is missing, and only now looked at. */
-    code = copy_positions(engine, queue, ring, false, ring->unseen_from, ring->unseen_until);
-    ring->unseen_from = ring->unseen_until;
-    return code;
-}
-
-static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slot *slot,
-                       uint64_t floats_offset, uint64_t floats)
-{
-    if (floats == 0)
-        return CL_SUCCESS;
-    if (slot->event != NULL)
-        clReleaseEvent(slot->event);
-    slot->event = NULL;
-    const uint64_t offset = floats_offset * sizeof(float);
-    traffic_add(&engine->traffic.result, floats * sizeof(float));
-    return clEnqueueReadBuffer(queue, engine->output.device, CL_FALSE, offset,
-                               floats * sizeof(float), engine->output.host + offset, 0, NULL,
-                               &slot->event);
-}
+/* ---- the batch --------------------------------------------------------------------------- */
 
 /* The counts of clipped samples begin at zero, in the memory where the kernels add to them. On a
  * device with memory of its own in one go, over the reports between them, which the kernels write
@@ -414,19 +290,20 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch)
         const struct batch_item *item = &batch->items[i];
         if (item->saturated == NULL)
             continue;
-        const uint64_t offset = (uint64_t)((const uint8_t *)item->saturated - engine->output.host);
+        const uint64_t offset =
+            (uint64_t)((const uint8_t *)item->saturated - engine->device.output.host);
         const uint64_t bytes =
             (uint64_t)item->blocks * item->plan->info.outputs * sizeof *item->saturated;
-        if (!engine->twin)
-            memset(engine->output.host + offset, 0, bytes);
+        if (!engine->device.mirrored)
+            memset(engine->device.output.host + offset, 0, bytes);
         from = offset < from ? offset : from;
         until = offset + bytes > until ? offset + bytes : until;
     }
-    if (!engine->twin || until == 0)
+    if (!engine->device.mirrored || until == 0)
         return CL_SUCCESS;
     const cl_uint zero = 0;
-    return clEnqueueFillBuffer(engine->queue, engine->output.device, &zero, sizeof zero, from,
-                               until - from, 0, NULL, NULL);
+    return clEnqueueFillBuffer(engine->device.queue, engine->device.output.device, &zero,
+                               sizeof zero, from, until - from, 0, NULL, NULL);
 }
 
 int batch_launch(struct engine *engine, struct slot *slot)
@@ -446,35 +323,31 @@ int batch_launch(struct engine *engine, struct slot *slot)
     }
     uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
 
-    const bool copies = engine->twin && !engine_hooks.resident;
-    const bool apart = copies && copies_apart(engine, slot);
-    const cl_command_queue in = apart ? engine->in : engine->queue;
-    const cl_command_queue out = apart ? engine->out : engine->queue;
+    const bool copies = engine->device.mirrored;
+    const bool apart = copies && mirror_apart(engine, slot);
+    const cl_command_queue in = apart ? engine->device.in : engine->device.queue;
+    const cl_command_queue out = apart ? engine->device.out : engine->device.queue;
     cl_int code = clear_clips(engine, batch);
-    if (engine->twin && code == CL_SUCCESS) {
-        code = feeds_launch(engine);
-        for (uint32_t i = 0; copies && code == CL_SUCCESS && i < batch->count; i++)
-            code = copy_fresh(engine, in, &batch->items[i]);
+    if (copies && code == CL_SUCCESS) {
+        code = feeds_launch(&engine->feeds);
         if (code == CL_SUCCESS)
-            code = copy_in(in, &engine->table, slot->rows_offset * sizeof(struct row),
-                           slot->rows_used * sizeof(struct row), &engine->traffic.table);
+            code = mirror_copy_fresh(engine, in, batch);
+        if (code == CL_SUCCESS)
+            code = mirror_copy_rows(engine, in, slot);
         if (code == CL_SUCCESS && apart)
-            code = queue_follows(in, engine->queue);
+            code = mirror_queue_follows(in, engine->device.queue);
     }
     int error = 0;
     for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)
         error = launch_rows(engine, slot, &launches[i]);
     if (error == 0 && code == CL_SUCCESS && apart && count > 0)
-        code = queue_follows(engine->queue, out);
-    if (error == 0 && code == CL_SUCCESS && copies && count > 0) {
-        code =
-            copy_out(engine, out, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
-        if (code == CL_SUCCESS)
-            code = copy_out(engine, out, slot, slot->samples_offset, slot->samples_used);
-    }
+        code = mirror_queue_follows(engine->device.queue, out);
+    if (error == 0 && code == CL_SUCCESS && copies && count > 0)
+        code = mirror_copy_results(engine, out, slot);
     /* a function that enqueued on its own leaves no event */
-    if (error == 0 && code == CL_SUCCESS && engine->twin && count > 0 && slot->event == NULL)
-        code = clEnqueueMarkerWithWaitList(engine->queue, 0, NULL, &slot->event);
+    if (error == 0 && code == CL_SUCCESS && engine->device.mirrored && count > 0 &&
+        slot->event == NULL)
+        code = clEnqueueMarkerWithWaitList(engine->device.queue, 0, NULL, &slot->event);
     if (code != CL_SUCCESS) {
         log_error("the device refused a copy: %s", opencl_error_name(code));
         error = ERROR_DEVICE;

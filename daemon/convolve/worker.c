@@ -1,23 +1,14 @@
-/*
- * The device thread: the only one that enqueues on the device's queue. It sleeps on one
- * eventfd that LOOP rings for a submission, a driver's callback for a completion and a
- * worker for a request; rings coalesce, so at each waking it looks at everything.
- *
- * On GPUs it looks itself for the end of a batch that runs alone; those of several are seen by a
- * second thread, the waiter:
- *
- *     one batch   launch ─► nap on the doorbell, look, nap … ─► hand back
- *     several     launch ─► waiter: nap, look, nap … ─► doorbell ─► hand back
- *
- * Batches complete in the order they were launched: the queue is in order.
- */
-#include "convolve/internal.h"
+/* The device thread and the waiter, see worker.h. */
+#include "convolve/worker.h"
 
 #include <assert.h>
+#include <math.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "convolve/launch.h"
+#include "convolve/plan/plan.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "core/log.h"
@@ -38,12 +29,11 @@ static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
     doorbell_ring(doorbell);
 }
 
-/* Around the time a batch should be done the waiter looks without a pause, so much before and
- * after. */
-static const int64_t look_early_ns = 15 * NS_PER_US, look_late_ns = 35 * NS_PER_US;
-/* Else it sleeps between two looks for a share of the time gone by, between these. */
-enum { NAP_SHARE = 16 };
-static const int64_t nap_min_ns = 10 * NS_PER_US, nap_max_ns = NS_PER_MS;
+/* A thread polls without a pause from so long before to so long after the predicted completion. */
+static const int64_t poll_early_ns = 15 * NS_PER_US, poll_late_ns = 35 * NS_PER_US;
+/* Outside that time it sleeps between two polls for a share of the time gone by, within limits. */
+enum { SLEEP_SHARE = 16 };
+static const int64_t sleep_min_ns = 10 * NS_PER_US, sleep_max_ns = NS_PER_MS;
 
 static void sleep_until(int64_t until_ns)
 {
@@ -70,22 +60,24 @@ static cl_int event_status(cl_event event)
 }
 
 /*
- * How long to sleep before the next look for the end of a batch that began at begin_ns and should
- * end at end_ns; 0: look at once. NVIDIA's driver (580) looks for finished events with callbacks
- * only every 20 ms once a batch takes longer than some 200 us, and clWaitForEvents burns a core
- * for as long as it waits. So we look by ourselves: without a pause for 50 us around the
- * time a batch should be done, else with naps that grow with the time gone by. A prediction that is
- * wrong costs a sixteenth of the batch's time, never more, and so the next one is better: were the
- * end looked for at the predicted time only, no batch would ever be seen to end before it.
+ * How long to sleep before the next poll of a batch that began at begin_ns and should end at
+ * end_ns; 0: poll at once. NVIDIA's driver (580) reports finished events to callbacks only every
+ * 20 ms once a batch takes longer than some 200 us, and clWaitForEvents burns a core for as long as
+ * it waits. So the engine polls by itself: without a pause for 50 us around the predicted
+ * completion, else with sleeps that grow with the time gone by. A wrong prediction costs at most a
+ * sixteenth of the batch's time, and polls before the predicted time correct predictions that are
+ * too late.
  */
-static int64_t nap_from(int64_t begin_ns, int64_t end_ns, int64_t now_ns)
+static int64_t sleep_before_poll(int64_t begin_ns, int64_t end_ns, int64_t now_ns)
 {
-    if (now_ns >= end_ns - look_early_ns && now_ns <= end_ns + look_late_ns)
+    if (now_ns >= end_ns - poll_early_ns && now_ns <= end_ns + poll_late_ns)
         return 0;
-    int64_t nap_ns = (now_ns - begin_ns) / NAP_SHARE;
-    nap_ns = nap_ns < nap_min_ns ? nap_min_ns : nap_ns > nap_max_ns ? nap_max_ns : nap_ns;
-    const int64_t ahead_ns = end_ns - look_early_ns - now_ns;
-    return ahead_ns > 0 && ahead_ns < nap_ns ? ahead_ns : nap_ns;
+    int64_t sleep_ns = (now_ns - begin_ns) / SLEEP_SHARE;
+    sleep_ns = sleep_ns < sleep_min_ns   ? sleep_min_ns
+               : sleep_ns > sleep_max_ns ? sleep_max_ns
+                                         : sleep_ns;
+    const int64_t ahead_ns = end_ns - poll_early_ns - now_ns;
+    return ahead_ns > 0 && ahead_ns < sleep_ns ? ahead_ns : sleep_ns;
 }
 
 /* The waiter thread, on GPUs. */
@@ -98,9 +90,10 @@ static cl_int wait_for(const struct engine *engine, const struct slot *slot)
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE)
             return status;
-        const int64_t now_ns = clock_monotonic_ns(), nap_ns = nap_from(begin_ns, end_ns, now_ns);
-        if (nap_ns > 0)
-            sleep_until(now_ns + nap_ns);
+        const int64_t now_ns = clock_monotonic_ns(),
+                      sleep_ns = sleep_before_poll(begin_ns, end_ns, now_ns);
+        if (sleep_ns > 0)
+            sleep_until(now_ns + sleep_ns);
     }
 }
 
@@ -121,7 +114,7 @@ void *engine_waiter(void *argument)
     }
 }
 
-/* The waiter looks for the batch's end from now on. */
+/* The waiter polls for the batch from now on. */
 static void hand_to_waiter(struct engine *engine, struct slot *slot)
 {
     bool pushed = spsc_push(&engine->waiting, slot);
@@ -130,39 +123,39 @@ static void hand_to_waiter(struct engine *engine, struct slot *slot)
     doorbell_ring(engine->waiter_bell);
 }
 
-static void stop_watching(struct engine *engine)
+static void stop_polling(struct engine *engine)
 {
-    if (engine->watched != NULL)
-        hand_to_waiter(engine, engine->watched);
-    engine->watched = NULL;
+    if (engine->polled != NULL)
+        hand_to_waiter(engine, engine->polled);
+    engine->polled = NULL;
 }
 
 /*
- * The device thread looks itself for the end of the batch that runs alone, which saves the ways to
- * the waiter and back. It naps on the doorbell: a ring is seen to first. A batch that is not done
- * when it should be is left to the waiter.
+ * The device thread polls for the batch that runs alone, which saves the ways to the waiter and
+ * back. It sleeps on the doorbell, so that it serves a ring first. It leaves a batch that is late
+ * to the waiter.
  */
-static void watch(struct engine *engine)
+static void poll_alone(struct engine *engine)
 {
-    struct slot *slot = engine->watched;
+    struct slot *slot = engine->polled;
     const int64_t begin_ns = slot->device_from_ns, end_ns = predicted_end_ns(begin_ns, slot);
     for (;;) {
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE) {
             note_done(slot, status);
             atomic_store_explicit(&engine->last_seen_ns, slot->done_ns, memory_order_relaxed);
-            engine->watched = NULL;
+            engine->polled = NULL;
             return;
         }
         if (engine->running_count < engine->depth && !spsc_empty(&engine->submitted))
             return; /* LOOP rings or has rung */
         const int64_t now_ns = clock_monotonic_ns();
-        if (now_ns > end_ns + look_late_ns) {
-            stop_watching(engine);
+        if (now_ns > end_ns + poll_late_ns) {
+            stop_polling(engine);
             return;
         }
-        const int64_t nap_ns = nap_from(begin_ns, end_ns, now_ns);
-        if (nap_ns > 0 && doorbell_rung_within(engine->doorbell, nap_ns))
+        const int64_t sleep_ns = sleep_before_poll(begin_ns, end_ns, now_ns);
+        if (sleep_ns > 0 && doorbell_rung_within(engine->doorbell, sleep_ns))
             return; /* rung: the caller comes back */
     }
 }
@@ -174,6 +167,21 @@ static void request_finish(struct engine *engine, int error)
     engine->request_finished = true;
     pthread_cond_broadcast(&engine->request_done);
     pthread_mutex_unlock(&engine->request_mutex);
+}
+
+/* Moves the costs of a completed batch's plans towards what the device took. */
+static void learn_costs(const struct batch *batch, int64_t device_ns)
+{
+    int64_t expected_ns = 0;
+    for (uint32_t i = 0; i < batch->count; i++)
+        expected_ns += plan_cost_ns(batch->items[i].plan, batch->items[i].blocks);
+    if (expected_ns <= 0 || device_ns <= 0)
+        return;
+    /* Every plan of the batch takes its share of the difference; one batch counts an eighth. */
+    double ratio = (double)device_ns / (double)expected_ns;
+    ratio = fmin(fmax(ratio, 0.25), 4.0);
+    for (uint32_t i = 0; i < batch->count; i++)
+        plan_cost_scale(batch->items[i].plan, 1 + (ratio - 1) / 8);
 }
 
 static void finish(struct engine *engine, struct slot *slot, int status)
@@ -188,7 +196,7 @@ static void finish(struct engine *engine, struct slot *slot, int status)
         int64_t from = slot->device_from_ns;
         if (engine->last_completed_ns > from)
             from = engine->last_completed_ns;
-        plan_cost_learn(batch, batch->completed_ns - from);
+        learn_costs(batch, batch->completed_ns - from);
     } else {
         for (uint32_t i = 0; i < batch->count; i++)
             batch->items[i].plan->cache.valid = false;
@@ -216,7 +224,7 @@ static void launch(struct engine *engine, struct slot *slot)
         code = clSetEventCallback(slot->event, CL_COMPLETE, batch_done, slot);
     if (error < 0 || code != CL_SUCCESS) {
         /* Whatever was enqueued must not write when the slot is used again. */
-        device_finish(engine);
+        device_finish(&engine->device);
         if (code != CL_SUCCESS)
             log_error("clSetEventCallback: %s", opencl_error_name(code));
         slot->done_ns = clock_monotonic_ns();
@@ -225,11 +233,11 @@ static void launch(struct engine *engine, struct slot *slot)
         slot->done_ns = clock_monotonic_ns();
         atomic_store_explicit(&slot->done, 1, memory_order_relaxed);
     } else {
-        device_flush(engine);
+        device_flush(&engine->device);
         if (engine->waits) { /* the waiter takes batches in the order of their launches */
-            stop_watching(engine);
+            stop_polling(engine);
             if (engine->running_count == 0)
-                engine->watched = slot;
+                engine->polled = slot;
             else
                 hand_to_waiter(engine, slot);
         }
@@ -260,14 +268,11 @@ static void drain(struct engine *engine)
  * memory. */
 static int reset(struct engine *engine)
 {
-    device_destroy(engine);
-    feeds_drop(engine);
-    int error = device_create(engine, &engine->request_problem);
-    if (error == 0)
-        error = device_kernels_rebuild(engine, &engine->request_problem);
+    const int error = device_reset(&engine->device, &engine->request_problem);
+    feeds_drop(&engine->feeds);
     for (int i = 0; i < PLANS_MAX; i++)
-        if (engine->plans[i] != NULL)
-            engine->plans[i]->cache.valid = false;
+        if (engine->planner.plans[i] != NULL)
+            engine->planner.plans[i]->cache.valid = false;
     return error;
 }
 
@@ -289,7 +294,7 @@ static void take_request(struct engine *engine)
         request_finish(engine, reset(engine));
         break;
     case REQUEST_FEEDS:
-        request_finish(engine, feeds_launch(engine) == CL_SUCCESS ? 0 : ERROR_DEVICE);
+        request_finish(engine, feeds_launch(&engine->feeds) == CL_SUCCESS ? 0 : ERROR_DEVICE);
         break;
     }
 }
@@ -326,8 +331,8 @@ void *engine_thread(void *argument)
             while (engine->running_count < engine->depth &&
                    (batch = spsc_pop(&engine->submitted)) != NULL)
                 launch(engine, (struct slot *)batch);
-            if (engine->watched != NULL)
-                watch(engine);
+            if (engine->polled != NULL)
+                poll_alone(engine);
             /* A batch that is done already made room, and may have rung before we slept. */
             again = engine->running_count > 0 &&
                     atomic_load_explicit(&engine->running[0]->done, memory_order_acquire) != 0;

@@ -57,21 +57,21 @@ void arena_close(struct arena *arena)
 int arena_upload(struct arena *arena, cl_command_queue queue, uint64_t offset, uint64_t bytes,
                  struct problem *problem)
 {
-    if (!arena->twin || bytes == 0)
+    if (!arena->mirrored || bytes == 0)
         return 0;
     cl_int code = clEnqueueWriteBuffer(queue, arena->device, CL_TRUE, offset, bytes,
                                        arena->host + offset, 0, NULL, NULL);
     return code == CL_SUCCESS ? 0 : opencl_problem(problem, code, arena->name);
 }
 
-int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue, bool twin,
+int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue, bool mirrored,
                  struct problem *problem)
 {
     cl_int code = CL_SUCCESS;
-    arena->twin = twin;
-    arena->device =
-        clCreateBuffer(context, twin ? CL_MEM_READ_WRITE : CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
-                       arena->bytes, twin ? NULL : arena->host, &code);
+    arena->mirrored = mirrored;
+    arena->device = clCreateBuffer(
+        context, mirrored ? CL_MEM_READ_WRITE : CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+        arena->bytes, mirrored ? NULL : arena->host, &code);
     if (arena->device == NULL) {
         opencl_problem(problem, code, arena->name);
         return problem_prefix(problem, ERROR_DEVICE,
@@ -79,7 +79,7 @@ int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue
                               (unsigned long long)(arena->bytes >> 20), arena->name);
     }
     /* Without it copies are slower and nothing else. */
-    if (twin && arena->copied)
+    if (mirrored && arena->copied)
         arena->pinned = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
                                        arena->bytes, arena->host, &code);
     int error = 0;
@@ -96,6 +96,22 @@ void arena_release(struct arena *arena)
     if (arena->pinned != NULL)
         clReleaseMemObject(arena->pinned);
     arena->device = arena->pinned = NULL;
+}
+
+bool arena_is_shared(struct arena *arena, cl_context context, cl_command_queue queue)
+{
+    static const uint8_t mark[16] = "shared memory?";
+    struct problem problem;
+    if (arena_attach(arena, context, queue, false, &problem) < 0)
+        return false;
+    uint8_t before[sizeof mark];
+    memcpy(before, arena->host, sizeof mark);
+    const bool shared = clEnqueueWriteBuffer(queue, arena->device, CL_TRUE, 0, sizeof mark, mark, 0,
+                                             NULL, NULL) == CL_SUCCESS &&
+                        memcmp(arena->host, mark, sizeof mark) == 0;
+    arena_release(arena);
+    memcpy(arena->host, before, sizeof mark);
+    return shared;
 }
 
 int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint64_t *offset,
@@ -188,7 +204,7 @@ static int check_zone(struct arena *arena, cl_command_queue queue, uint64_t from
     uint8_t seen[2 * GUARD_BYTES];
     assert(until - from <= sizeof seen);
     const uint8_t *zone = arena->host + from;
-    if (arena->twin) {
+    if (arena->mirrored) {
         cl_int code = clEnqueueReadBuffer(queue, arena->device, CL_TRUE, from, until - from, seen,
                                           0, NULL, NULL);
         if (code != CL_SUCCESS)

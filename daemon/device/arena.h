@@ -1,15 +1,14 @@
 /*
- * Arenas: OpenCL 1.2 has no tables of pointers, so everything a kernel reaches by an offset
- * in a row lies in one of a few large buffers. An arena is a range of host memory, reserved
- * at once and backed by pages when touched. Where host and device share memory it *is* the
- * device's buffer; elsewhere the device has a twin of the same layout, and the holder copies
- * what changed.
+ * Arenas. OpenCL 1.2 has no tables of pointers, so everything that a kernel reaches by an offset in
+ * a row lies in one of a few large buffers. An arena is a range of host memory, reserved at once
+ * and backed by pages when touched, and a buffer of the device of the same layout. Where host and
+ * device share their memory the two are one; elsewhere the buffer is a mirror, and whoever writes
+ * the host's side copies what changed.
  *
- * Pieces are given out first-fit, aligned to 4 KiB. With guards every piece stands between
- * two zones of a pattern that arena_check reads back from the device.
+ * arena_take gives out pieces first-fit, aligned to 4 KiB. With guards every piece lies between two
+ * zones of a pattern that arena_check reads back from the device.
  *
- * take, give and check: worker threads (a mutex inside). host and device: immutable while
- * open.
+ * Workers take, give and check (a mutex inside). `host` and `device` are immutable while open.
  */
 #ifndef CONVOLVD_DEVICE_ARENA_H
 #define CONVOLVD_DEVICE_ARENA_H
@@ -31,9 +30,9 @@ struct arena {
     const char *name; /* "input memory": for messages, the configuration's key */
     uint8_t *host;
     cl_mem device;
-    bool twin;     /* the device's memory is another one */
+    bool mirrored; /* the device's memory is its own */
     cl_mem pinned; /* registers `host` with the driver: copies run five times faster */
-    bool copied;   /* often copied to or from the twin, so worth pinning; set after open */
+    bool copied;   /* often copied to or from the mirror, so worth pinning; set after open */
     bool guards;
     uint64_t bytes, wanted_bytes;
     /* under mutex */
@@ -47,11 +46,14 @@ int arena_open(struct arena *arena, const char *name, uint64_t bytes,
                const struct device_info *info, bool guards, struct problem *problem);
 void arena_close(struct arena *arena);
 
-/* Makes the device's buffer, on a shared or a twin memory; release before the context goes. A
- * second attach after a release copies every piece to the new device memory. */
-int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue, bool twin,
+/* Makes the device's buffer, shared or a mirror; release it before the context. A second attach
+ * after a release copies every piece to the new mirror. */
+int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue, bool mirrored,
                  struct problem *problem);
 void arena_release(struct arena *arena);
+/* Whether a write to a buffer over the arena's host memory shows there without a map, as with PoCL;
+ * simulators keep a copy. The arena is not attached. */
+bool arena_is_shared(struct arena *arena, cl_context context, cl_command_queue queue);
 
 /* A zeroed piece; *offset in bytes. */
 int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint64_t *offset,
@@ -60,7 +62,7 @@ int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint
 void arena_populate(struct arena *arena, uint64_t offset, uint64_t bytes);
 void arena_give(struct arena *arena, uint64_t offset);
 
-/* Copies host bytes to the twin, waiting; nothing to do on shared memory. */
+/* Copies host bytes to the mirror and waits; does nothing where the memory is shared. */
 int arena_upload(struct arena *arena, cl_command_queue queue, uint64_t offset, uint64_t bytes,
                  struct problem *problem);
 

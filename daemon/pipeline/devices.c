@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/check/prepare.h"
 #include "core/log.h"
 #include "pipeline/device_options.h"
 #include "pipeline/stream_filters.h"

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "convolve/check/prepare.h"
 #include "convolve/check/tune.h"
 #include "core/clock.h"
 #include "core/log.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "convolve/engine.h"
+#include "convolve/check/prepare.h"
 #include "convolve/check/tune.h"
 #include "pipeline/device_options.h"
 #include "pipeline/devices.h"

@@ -1,7 +1,6 @@
 /* The shared engine of a group of tests; engine_group.h describes it. */
 #include "tests/support/engine_group.h"
-
-#include "convolve/hooks.h"
+#include "tests/support/engine_seams.h"
 
 struct engine *engine;
 
@@ -14,13 +13,13 @@ int open_engine(void **state)
 
 int open_gpu_shape_engine(void **state)
 {
-    engine_hooks.gpu_shape = true;
+    engine_seams.gpu_shape = true;
     return open_engine(state);
 }
 
-int open_twin_engine(void **state)
+int open_mirrored_engine(void **state)
 {
-    engine_hooks.twin = true;
+    engine_seams.mirrored = true;
     return open_gpu_shape_engine(state);
 }
 
@@ -29,6 +28,6 @@ int close_engine(void **state)
     (void)state;
     harness_engine_close(engine);
     engine = NULL;
-    engine_hooks.twin = engine_hooks.gpu_shape = false;
+    engine_seams.mirrored = engine_seams.gpu_shape = false;
     return 0;
 }

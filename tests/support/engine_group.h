@@ -16,7 +16,7 @@ int open_engine(void **state);
 /* the same with kernels built as for a GPU, */
 int open_gpu_shape_engine(void **state);
 /* and, beside that, with device memory of its own, whatever the device. */
-int open_twin_engine(void **state);
+int open_mirrored_engine(void **state);
 
 /* The teardown of each. */
 int close_engine(void **state);

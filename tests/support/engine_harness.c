@@ -15,10 +15,11 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
+#include "convolve/check/prepare.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "signal/reference.h"
+#include "tests/support/engine_seams.h"
 
 /* One engine at a time rings here. */
 static int bell = -1;
@@ -33,7 +34,7 @@ static struct engine *open_engine(struct engine_options options)
 {
     const char *device = getenv("CONVOLVD_TEST_DEVICE"), *shape = getenv("CONVOLVD_TEST_SHAPE");
     if (shape != NULL && strcmp(shape, "gpu") == 0)
-        engine_hooks.gpu_shape = true;
+        engine_seams.gpu_shape = true;
     bell = doorbell_open();
     assert_true(bell >= 0);
     options.device = device != NULL ? device : "cpu";
@@ -54,7 +55,7 @@ struct engine *harness_engine(void)
 
 struct engine *harness_small_engine(void)
 {
-    engine_hooks.items = 16;
+    engine_seams.items = 16;
     return open_engine((struct engine_options){
         .batches = 2,
         .input_bytes = 1 << 20,
@@ -76,7 +77,7 @@ void harness_engine_close(struct engine *engine)
 
 bool harness_runs(const struct engine *engine, const char *variant)
 {
-    const bool gpu = engine_device(engine)->gpu || engine_hooks.gpu_shape;
+    const bool gpu = engine_device(engine)->gpu || engine_seams.gpu_shape;
     if (strcmp(variant, "staged") == 0) /* takes N >= 8192; test_engine_fused has shapes for it */
         return false;
     if (strcmp(variant, "fused") == 0)

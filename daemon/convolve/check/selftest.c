@@ -1,21 +1,15 @@
-/*
- * The self-test: before its first use a plan convolves a fixed noise block in its own
- * sample format, read from a ring as a stream's would be, and is compared with the
- * definition in double. What it measures on the way is the plan's first cost; plan_time
- * times a plan at length, for tuning.
- *
- * Worker threads, holding engine->workers; the device thread runs the batches.
- */
-#include "convolve/internal.h"
+/* The self-test, see selftest.h. */
+#include "convolve/check/selftest.h"
 
-#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convolve/hooks.h"
-#include "core/clock.h"
-#include "core/log.h"
+#include "convolve/object.h"
+#include "convolve/plan/plan.h"
+#include "convolve/plan/results.h"
+#include "convolve/rings.h"
+#include "convolve/worker.h"
 #include "core/random.h"
 #include "signal/reference.h"
 
@@ -25,6 +19,7 @@ static const uint64_t ring_bytes_max = UINT64_C(32) << 20;
 static const uint64_t products_max = UINT64_C(1) << 26;
 
 struct trial {
+    struct engine *engine;
     struct plan *plan;
     const struct plan_spec *spec;
     struct ring *ring;
@@ -75,7 +70,7 @@ static void read_noise(const struct trial *trial)
 static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct problem *problem)
 {
     struct plan *plan = trial->plan;
-    struct engine *engine = plan->engine;
+    struct engine *engine = trial->engine;
     struct batch *batch = &engine->slots[engine->slot_count].batch;
     const struct batch_item item = {
         .plan = plan,
@@ -206,7 +201,7 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
                 "variant %s (N = %u, %u partitions) on %s misses the error bound on output %u: "
                 "%.2g of 1e-06 (largest error %.2g of %.2g); it is not used",
                 plan->info.variant, plan->info.fft, plan->info.partitions,
-                engine_device(plan->engine)->name, o, relative, bound.e_max, bound.limit_max);
+                engine_device(trial->engine)->name, o, relative, bound.e_max, bound.limit_max);
         place += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
     }
     return 0;
@@ -237,17 +232,6 @@ static int measure(struct trial *trial, struct problem *problem)
     return 0;
 }
 
-uint32_t plan_blocks_fit(const struct plan *plan)
-{
-    const struct engine *engine = plan->engine;
-    const uint64_t samples = engine->slot_samples / plan_floats(plan, plan->hop);
-    const uint64_t reports = engine->slot_reports / plan->report_rows;
-    uint64_t blocks = samples < reports ? samples : reports;
-    if (blocks > plan->blocks_max)
-        blocks = plan->blocks_max;
-    return blocks > 1 ? (uint32_t)blocks : 1;
-}
-
 static void choose_blocks(struct trial *trial, uint32_t blocks)
 {
     const struct plan *plan = trial->plan;
@@ -274,10 +258,10 @@ static void choose_blocks(struct trial *trial, uint32_t blocks)
     trial->frames = (before + trial->blocks) * hop;
 }
 
-int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct problem *problem)
+int plan_self_test(struct engine *engine, struct plan *plan, const struct plan_spec *spec,
+                   struct problem *problem)
 {
-    struct engine *engine = plan->engine;
-    struct trial trial = {.plan = plan, .spec = spec};
+    struct trial trial = {.engine = engine, .plan = plan, .spec = spec};
     choose_blocks(&trial, 4);
     double *peaks = calloc(spec->taps_count, sizeof *peaks);
     const uint64_t checked_max = 2 * (uint64_t)trial.blocks * plan->hop;
@@ -288,8 +272,8 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
     if (peaks == NULL || trial.values == NULL || trial.got == NULL || trial.want == NULL)
         error = problem_set(problem, ERROR_MEMORY, "out of memory for a self-test");
     if (error == 0)
-        error = ring_take(engine, trial.frames + trial.silent_frames,
-                          spec->inputs * spec->format.bytes, &trial.ring, problem);
+        error = rings_take(&engine->rings, trial.frames + trial.silent_frames,
+                           spec->inputs * spec->format.bytes, &trial.ring, problem);
     if (error == 0) {
         for (uint32_t t = 0; t < spec->taps_count; t++)
             peaks[t] =
@@ -302,7 +286,7 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
             error = compare(&trial, peaks, engine->slots[engine->slot_count].batch.items[0].samples,
                             problem);
     }
-    ring_give(engine, trial.ring);
+    rings_give(&engine->rings, trial.ring);
     free(peaks);
     free(trial.values);
     free(trial.got);
@@ -310,27 +294,22 @@ int plan_self_test(struct plan *plan, const struct plan_spec *spec, struct probl
     return error;
 }
 
-int plan_time(struct plan *plan, const struct plan_spec *spec, uint32_t blocks, uint32_t runs,
-              int64_t *ns, struct problem *problem)
+int plan_time(struct engine *engine, struct plan *plan, const struct plan_spec *spec,
+              uint32_t blocks, uint32_t runs, int64_t *ns, struct problem *problem)
 {
-    struct engine *engine = plan->engine;
-    struct trial trial = {.plan = plan, .spec = spec};
-    pthread_mutex_lock(&engine->workers);
+    struct trial trial = {.engine = engine, .plan = plan, .spec = spec};
+    pthread_mutex_lock(&engine->planner.workers);
     choose_blocks(&trial, blocks);
-    int error = ring_take(engine, trial.frames + trial.silent_frames,
-                          spec->inputs * spec->format.bytes, &trial.ring, problem);
+    int error = rings_take(&engine->rings, trial.frames + trial.silent_frames,
+                           spec->inputs * spec->format.bytes, &trial.ring, problem);
     if (error == 0) {
         fill_noise(&trial);
         error = run(&trial, trial.blocks, &ns[0], problem); /* compiles, rebuilds, copies all */
         trial.fresh_from = trial.epoch_block * plan->hop;
     }
     for (uint32_t i = 0; i < runs && error == 0; i++)
-        if (engine_hooks.time_ns != NULL)
-            ns[i] =
-                engine_hooks.time_ns(plan->info.variant, plan->info.fft, plan->hop, trial.blocks);
-        else
-            error = run(&trial, trial.blocks, &ns[i], problem);
-    ring_give(engine, trial.ring);
-    pthread_mutex_unlock(&engine->workers);
+        error = run(&trial, trial.blocks, &ns[i], problem);
+    rings_give(&engine->rings, trial.ring);
+    pthread_mutex_unlock(&engine->planner.workers);
     return error;
 }

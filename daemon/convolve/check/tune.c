@@ -14,8 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "convolve/internal.h"
-#include "core/digest.h"
+#include "convolve/check/prepare.h"
+#include "convolve/check/selftest.h"
+#include "convolve/object.h"
+#include "convolve/plan/plan.h"
+#include "convolve/plan/shape.h"
+#include "convolve/plan/variant.h"
 
 enum {
     CANDIDATES_MAX = 256,
@@ -28,56 +32,6 @@ enum {
     HOPS = 4,          /* blocks tried below the longest that the latency allows */
     HOP_MIN = 16,
 };
-
-/* ---- shapes ------------------------------------------------------------------------------------
- */
-
-/* Which inputs go where through filters of which length: streams alike in this cost the same. */
-static void edges_digest(const struct plan_spec *spec, char text[DIGEST_TEXT])
-{
-    struct sha256_ctx sha;
-    sha256_init(&sha);
-    for (uint32_t e = 0; e < spec->edge_count; e++) {
-        const struct edge *edge = &spec->edges[e];
-        const struct taps *taps = spec->taps[edge->taps];
-        const uint32_t facts[] = {edge->input, edge->output,     edge->taps,
-                                  taps->count, taps->im != NULL, spec->outputs[edge->output]};
-        sha256_update(&sha, sizeof facts, (const uint8_t *)facts);
-    }
-    digest_finish(&sha, text);
-}
-
-void plan_shape(const struct plan_spec *spec, char shape[WISDOM_SHAPE])
-{
-    uint32_t longest = 1, complex_taps = 0, forms[3] = {0};
-    for (uint32_t t = 0; t < spec->taps_count; t++) {
-        longest = spec->taps[t]->count > longest ? spec->taps[t]->count : longest;
-        complex_taps += spec->taps[t]->im != NULL;
-    }
-    for (uint32_t o = 0; o < spec->outputs_count; o++)
-        forms[spec->outputs[o]]++;
-    char digest[DIGEST_TEXT], block[64];
-    edges_digest(spec, digest);
-    if (spec->hop_free)
-        snprintf(block, sizeof block, "latency %.0f frames",
-                 (double)spec->latency_ns * spec->rate_hz / 1e9);
-    else
-        snprintf(block, sizeof block, "block %u", spec->hop);
-    if (spec->decimate > 1)
-        snprintf(block + strlen(block), sizeof block - strlen(block), ", one of %u frames kept",
-                 spec->decimate);
-    const struct sample_format *format = &spec->format;
-    static const char kinds[] = {
-        [SAMPLE_SIGNED] = 's', [SAMPLE_UNSIGNED] = 'u', [SAMPLE_FLOAT] = 'f'};
-    snprintf(
-        shape, WISDOM_SHAPE,
-        "%u channels %c%u/%u%s, %u filters (%u complex) of up to %u taps, %u edges %.16s, outputs "
-        "%u real %u complex %u envelope, %s, up to %u at once",
-        spec->inputs, kinds[format->kind], format->bits, 8u * format->bytes,
-        format->big_endian ? "be" : "le", spec->taps_count, complex_taps, longest, spec->edge_count,
-        digest, forms[OUTPUT_REAL], forms[OUTPUT_COMPLEX], forms[OUTPUT_ENVELOPE], block,
-        spec->blocks_max);
-}
 
 /* ---- candidates --------------------------------------------------------------------------------
  */
@@ -116,7 +70,7 @@ static void add_variant(const struct engine *engine, const struct plan_spec *spe
         if (spec->fft != 0 && fft != spec->fft)
             continue;
         sized.fft = fft;
-        if (layout_make(engine, &sized, variant, true, &layout, &ignored) < 0)
+        if (layout_make(&engine->device, &sized, variant, true, &layout, &ignored) < 0)
             continue;
         /* Partitions: from many of few points to one of many, but not beyond. */
         const bool last = layout.partitions == 1;
@@ -126,7 +80,8 @@ static void add_variant(const struct engine *engine, const struct plan_spec *spe
         for (size_t i = 0; found == 0 && variant->vectors && i < 3; i++)
             if (vectors[i] != layout.vector)
                 add(list, variant->name, &layout, spec->hop, 0, vectors[i]);
-        for (size_t i = 0; found == 0 && engine->items > 1 && i < sizeof sizes / sizeof sizes[0];
+        for (size_t i = 0;
+             found == 0 && engine->device.traits.items > 1 && i < sizeof sizes / sizeof sizes[0];
              i++)
             add(list, variant->name, &layout, spec->hop, sizes[i], 0);
         found += last ? 2 : 1;
@@ -216,11 +171,12 @@ static double cost(const struct candidate *candidate)
     return sqrt(candidate->one_us * candidate->each_us) / candidate->hop;
 }
 
-static int time_plan(struct plan *plan, const struct plan_spec *spec, uint32_t runs,
-                     int64_t *one_ns, int64_t *all_ns, struct problem *problem)
+static int time_plan(struct engine *engine, struct plan *plan, const struct plan_spec *spec,
+                     uint32_t runs, int64_t *one_ns, int64_t *all_ns, struct problem *problem)
 {
-    int error = plan_time(plan, spec, 1, runs, one_ns, problem);
-    return error < 0 ? error : plan_time(plan, spec, plan_blocks_fit(plan), runs, all_ns, problem);
+    int error = plan_time(engine, plan, spec, 1, runs, one_ns, problem);
+    return error < 0 ? error
+                     : plan_time(engine, plan, spec, plan_blocks_fit(plan), runs, all_ns, problem);
 }
 
 static void first_round(struct engine *engine, const struct plan_spec *spec,
@@ -232,7 +188,7 @@ static void first_round(struct engine *engine, const struct plan_spec *spec,
     struct problem problem;
     int error = plan_prepare(engine, &own, &plan, &problem);
     if (error == 0)
-        error = time_plan(plan, &own, FIRST_RUNS, one_ns, all_ns, &problem);
+        error = time_plan(engine, plan, &own, FIRST_RUNS, one_ns, all_ns, &problem);
     if (error < 0) {
         snprintf(candidate->reason, sizeof candidate->reason, "%.*s",
                  (int)sizeof candidate->reason - 1, problem.text);
@@ -240,7 +196,7 @@ static void first_round(struct engine *engine, const struct plan_spec *spec,
         candidate->measured = true;
         candidate->one_us = median_us(one_ns, FIRST_RUNS);
         candidate->each_us = median_us(all_ns, FIRST_RUNS) / plan_blocks_fit(plan);
-        candidate->error = plan->info.self_test_error;
+        candidate->error = plan_info(plan)->self_test_error;
     }
     plan_close(plan);
 }
@@ -289,7 +245,7 @@ static int second_round(struct engine *engine, const struct plan_spec *spec,
     }
     for (uint32_t turn = 0; turn < TURNS && error == 0; turn++)
         for (uint32_t f = 0; f < count && error == 0; f++)
-            error = time_plan(finalists[f].plan, &finalists[f].spec, TURN_RUNS,
+            error = time_plan(engine, finalists[f].plan, &finalists[f].spec, TURN_RUNS,
                               finalists[f].one_ns + turn * TURN_RUNS,
                               finalists[f].all_ns + turn * TURN_RUNS, problem);
     for (uint32_t f = 0; f < count; f++) {
@@ -364,10 +320,11 @@ int plan_tune(struct engine *engine, const struct plan_spec *spec, tune_progress
         char shape[WISDOM_SHAPE];
         give_reasons(list, chosen);
         plan_shape(spec, shape);
-        pthread_mutex_lock(&engine->workers);
-        error = wisdom_put(engine->wisdom, shape, list->items, list->count, chosen, problem);
-        *out = wisdom_find(engine->wisdom, shape);
-        pthread_mutex_unlock(&engine->workers);
+        pthread_mutex_lock(&engine->planner.workers);
+        error =
+            wisdom_put(engine->planner.wisdom, shape, list->items, list->count, chosen, problem);
+        *out = wisdom_find(engine->planner.wisdom, shape);
+        pthread_mutex_unlock(&engine->planner.workers);
     }
     free(list);
     return error;
@@ -377,9 +334,9 @@ const struct wisdom_entry *plan_wisdom(struct engine *engine, const struct plan_
 {
     char shape[WISDOM_SHAPE];
     plan_shape(spec, shape);
-    pthread_mutex_lock(&engine->workers);
-    const struct wisdom_entry *entry = wisdom_find(engine->wisdom, shape);
-    pthread_mutex_unlock(&engine->workers);
+    pthread_mutex_lock(&engine->planner.workers);
+    const struct wisdom_entry *entry = wisdom_find(engine->planner.wisdom, shape);
+    pthread_mutex_unlock(&engine->planner.workers);
     return entry;
 }
 
@@ -406,7 +363,7 @@ uint32_t plan_explain(struct engine *engine, const struct plan_spec *spec,
         struct problem problem;
         *candidate = (struct candidate){.hop = spec->hop};
         snprintf(candidate->variant, sizeof candidate->variant, "%s", variant->name);
-        if (layout_make(engine, spec, variant, false, &layout, &problem) < 0) {
+        if (layout_make(&engine->device, spec, variant, false, &layout, &problem) < 0) {
             snprintf(candidate->reason, sizeof candidate->reason, "%.*s",
                      (int)sizeof candidate->reason - 1, problem.text);
         } else {

@@ -9,6 +9,7 @@
 #define CONVOLVD_CONVOLVE_CHECK_TUNE_H
 
 #include "convolve/engine.h"
+#include "convolve/plan/spec.h"
 #include "convolve/plan/wisdom.h"
 
 /* Called before each measurement with what is measured now. */

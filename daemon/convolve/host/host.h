@@ -22,7 +22,7 @@
 
 #include <stdint.h>
 
-#include "convolve/engine.h"
+#include "convolve/plan/spec.h"
 #include "core/error.h"
 #include "filter/taps.h"
 

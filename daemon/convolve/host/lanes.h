@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "convolve/engine.h"
+#include "convolve/plan/spec.h"
 
 enum {
     HOST_LANES_MAX = 16,

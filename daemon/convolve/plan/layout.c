@@ -1,15 +1,13 @@
-/*
- * Geometry: which N, how many partitions, how much state. The rule that chooses N counts
- * operations; measured wisdom can replace it.
- *
- * Pure functions, worker threads.
- */
-#include "convolve/internal.h"
+/* Geometry of plans, see layout.h. */
+#include "convolve/plan/layout.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "convolve/plan/spec.h"
+#include "convolve/plan/variant.h"
 #include "core/power.h"
+#include "device/device.h"
 
 /* The shortest transform of at least that many points; 0: there is none. */
 static uint32_t fft_from(uint64_t least)
@@ -48,7 +46,7 @@ static double delay_line_bytes(const struct plan_spec *spec, uint32_t fft, uint3
 
 /* The cheapest N for partitions whose state stays within a quarter of the arena; 0: there is none.
  */
-uint32_t layout_partitioned_fft(const struct engine *engine, const struct plan_spec *spec,
+uint32_t layout_partitioned_fft(const struct device *device, const struct plan_spec *spec,
                                 uint32_t taps)
 {
     uint32_t best = 0;
@@ -56,7 +54,7 @@ uint32_t layout_partitioned_fft(const struct engine *engine, const struct plan_s
     for (uint32_t fft = FFT_MIN; fft <= FFT_MAX; fft *= 2) {
         const uint32_t partitions = layout_partition_count(fft, spec->hop, taps);
         if (partitions == 0 || (best != 0 && delay_line_bytes(spec, fft, partitions) >
-                                                 (double)engine->state.bytes / 4))
+                                                 (double)device->state.bytes / 4))
             continue;
         const double cost = layout_block_cost(fft, partitions);
         if (best == 0 || cost < best_cost) {
@@ -103,7 +101,7 @@ bool layout_any_complex(const struct plan_spec *spec)
     return false;
 }
 
-static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
+static int choose_fft(const struct device *device, const struct plan_spec *spec,
                       const struct variant *variant, bool by_name, struct layout *layout,
                       struct problem *problem)
 {
@@ -112,9 +110,9 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
     if (spec->fft != 0) {
         layout->fft = spec->fft;
     } else if (variant->partitions) {
-        layout->fft = layout_partitioned_fft(engine, spec, taps);
+        layout->fft = layout_partitioned_fft(device, spec, taps);
     } else {
-        const uint32_t cheaper = layout_partitioned_fft(engine, spec, taps);
+        const uint32_t cheaper = layout_partitioned_fft(device, spec, taps);
         layout->fft = whole;
         if (whole != 0 && !by_name && cheaper != 0 && cheaper < whole &&
             variant->pace *
@@ -144,7 +142,7 @@ static int choose_fft(const struct engine *engine, const struct plan_spec *spec,
     return 0;
 }
 
-int layout_standard(const struct engine *engine, const struct plan_spec *spec,
+int layout_standard(const struct device *device, const struct plan_spec *spec,
                     const struct variant *variant, bool by_name, struct layout *layout,
                     struct problem *problem)
 {
@@ -154,16 +152,17 @@ int layout_standard(const struct engine *engine, const struct plan_spec *spec,
     for (uint32_t e = 0; e < spec->edge_count; e++)
         if (spec->taps[spec->edges[e].taps]->count > layout->taps_longest)
             layout->taps_longest = spec->taps[spec->edges[e].taps]->count;
-    int error = choose_fft(engine, spec, variant, by_name, layout, problem);
+    int error = choose_fft(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
 
     const uint64_t transform_bytes = (uint64_t)layout->fft * sizeof(float);
     layout->scratch =
-        transform_bytes <= engine->local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
+        transform_bytes <= device->traits.local_budget_bytes ? SCRATCH_LOCAL : SCRATCH_GLOBAL;
     layout->planes = 1;
-    layout->items = spec->items != 0 && engine->items > 1 ? spec->items : engine->items;
-    layout->fft_lanes = engine->lanes;
+    layout->items =
+        spec->items != 0 && device->traits.items > 1 ? spec->items : device->traits.items;
+    layout->fft_lanes = device->traits.lanes;
     if (layout->partitions > 1) {
         layout->partition_blocks = partition_blocks(layout->fft, spec->hop);
         layout->partition_taps = layout->partition_blocks * spec->hop;
@@ -177,16 +176,16 @@ int layout_standard(const struct engine *engine, const struct plan_spec *spec,
     return 0;
 }
 
-int layout_make(const struct engine *engine, const struct plan_spec *spec,
+int layout_make(const struct device *device, const struct plan_spec *spec,
                 const struct variant *variant, bool by_name, struct layout *layout,
                 struct problem *problem)
 {
     const char *objection = spec->decimate > 1 && !variant->decimates ? "it does not decimate"
-                            : variant->objection != NULL ? variant->objection(engine, spec, by_name)
+                            : variant->objection != NULL ? variant->objection(device, spec, by_name)
                                                          : NULL;
     if (objection != NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: %s; use the variant \"general\"",
                            variant->name, objection);
-    return (variant->layout != NULL ? variant->layout : layout_standard)(engine, spec, variant,
+    return (variant->layout != NULL ? variant->layout : layout_standard)(device, spec, variant,
                                                                          by_name, layout, problem);
 }

@@ -1,12 +1,8 @@
-/*
- * What the variants build their tables from: filter spectra in the order of the plan's
- * FFT plan, and the rows' parts that say how an input is read and where an output goes.
- *
- * Worker threads under engine->workers.
- */
-#include "convolve/internal.h"
+/* Filter spectra, see spectra.h. */
+#include "convolve/plan/spectra.h"
 
-#include <math.h>
+#include "convolve/plan/fft_cache.h"
+#include "convolve/plan/fft_plan.h"
 
 enum { LINE_FLOATS = 16 }; /* spectra begin at whole vectors */
 
@@ -48,7 +44,7 @@ void spectra_fill_components(struct build *build,
 {
     const struct plan *plan = build->plan;
     const uint64_t base = plan->spectra_offset / sizeof(float);
-    float *spectra = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
+    float *spectra = (float *)(void *)(build->device->spectrum.host + plan->spectra_offset);
     for (uint32_t t = 0; t < build->spec->taps_count; t++) {
         const struct taps *taps = build->spec->taps[t];
         uint64_t *places[] = {&build->filters[t].re, &build->filters[t].im};
@@ -102,67 +98,6 @@ void spectra_fill(struct build *build)
     spectra_fill_components(build, uniform_component, build->work);
 }
 
-/* ---- rows -------------------------------------------------------------------------------- */
-
-/* What every row of an input shares: how its samples are read, and where in the window they lie. */
-struct row row_of_input(const struct plan *plan, const struct plan_spec *spec, uint32_t input)
-{
-    const struct sample_format *format = &spec->format;
-    const struct layout *layout = &plan->layout;
-    const struct channel_scale *scale = &spec->scales[input];
-    struct row row = {
-        .report = (uint64_t)input * REPORT_FLOATS,
-        .report_stride = spec->inputs * REPORT_FLOATS,
-        .clips = ROW_NONE,
-        .real_parts = ROW_NONE,
-        .frame_bytes = spec->inputs * format->bytes,
-        .channel_byte = input * format->bytes,
-        .word = format->bytes,
-        .hop = spec->hop,
-        .form = FORM_NONE,
-        .gain = 1,
-        .components = 1,
-    };
-    if (layout->variant->overlap_add) {
-        row.load_until = spec->hop;
-        row.planes.slots = plan->plane_slots;
-        row.planes.reach = spec->hop + layout->partition_taps - 1;
-    } else {
-        row.start = spec->hop - layout->fft; /* modulo 2^32, as ring positions are */
-        row.new_from = layout->fft - spec->hop;
-        row.load_from = row.new_from - (layout->partition_taps - 1);
-        row.load_until = layout->fft;
-    }
-    const bool aligned = format->bytes == 2 || format->bytes == 4;
-    if (aligned)
-        row.flags |= ROW_ALIGNED; /* rings begin at pages, and a frame is whole words */
-    if (word_swapped(format))
-        row.flags |= ROW_SWAP;
-    double code_scale = channel_scale_factor(scale);
-    if (format->kind == SAMPLE_FLOAT) {
-        row.flags |= ROW_FLOAT;
-    } else {
-        if (format->kind == SAMPLE_UNSIGNED)
-            row.flags |= ROW_UNSIGNED;
-        row.shift_left = format->left ? 32u - 8u * format->bytes : 32u - format->bits;
-        row.shift_right = 32u - format->bits;
-        code_scale = ldexp(code_scale, 1 - (int)format->bits);
-    }
-    const double offset = scale->offset / code_scale;
-    row.scale = (float)code_scale;
-    row.offset_hi = (float)offset;
-    row.offset_lo = (float)(offset - (double)row.offset_hi);
-    return row;
-}
-
-uint32_t row_form(enum output_form form)
-{
-    static const uint32_t forms[] = {[OUTPUT_REAL] = FORM_REAL,
-                                     [OUTPUT_COMPLEX] = FORM_COMPLEX,
-                                     [OUTPUT_ENVELOPE] = FORM_ENVELOPE};
-    return forms[form];
-}
-
 uint32_t output_components(const struct build *build, uint32_t output)
 {
     for (uint32_t e = 0; e < build->spec->edge_count; e++)
@@ -170,18 +105,4 @@ uint32_t output_components(const struct build *build, uint32_t output)
             build->filters[build->spec->edges[e].taps].im != ROW_NONE)
             return 2;
     return 1;
-}
-
-/* What every row of an output shares: where its frames go. */
-void row_to_output(const struct build *build, uint32_t output, struct row *row)
-{
-    const struct plan_spec *spec = build->spec;
-    uint64_t sample = 0;
-    for (uint32_t o = 0; o < output; o++)
-        sample += spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1;
-    row->output_byte = sample * build->plan->info.sample_bytes;
-    row->stride = build->plan->info.output_floats;
-    row->form = row_form(spec->outputs[output]);
-    row->components = output_components(build, output);
-    results_of_row(build, output, row);
 }

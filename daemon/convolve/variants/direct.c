@@ -2,18 +2,21 @@
  * The variant "direct": filters of a few taps in the time domain (kernels/direct.cl). On a GPU a
  * row is an output; with vectors it is up to 16 neighbouring outputs of neighbouring inputs. Inputs
  * that no output hears have rows for their reports. Taps lie in SPECTRUM as floats, gains folded
- * in, padded with zeros to whole eights, W = the engine's lanes:
+ * in, padded with zeros to whole eights, W = the device's lanes:
  *
  *     row:  with vectors, scale[16] offset_hi[16] offset_lo[16] (unused[16])
  *           re[taps][W], and im[taps][W] where the outputs take it
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
-
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
 
 enum {
     TAPS_MOST = 4096, /* by name */
@@ -26,8 +29,8 @@ enum {
     TILE_ITEMS = 2048,  /* … or keeps a work-group busy */
 };
 
-const char *direct_objection(const struct engine *engine, const struct plan_spec *spec,
-                             bool by_name)
+static const char *direct_objection(const struct device *device, const struct plan_spec *spec,
+                                    bool by_name)
 {
     uint32_t taps = 1;
     for (uint32_t e = 0; e < spec->edge_count; e++)
@@ -37,7 +40,7 @@ const char *direct_objection(const struct engine *engine, const struct plan_spec
         return "it is made for filters of at most 4096 taps";
     if (!by_name && taps > TAPS_BY_RULE)
         return "a transform takes less time than so many taps";
-    if (!by_name && engine->lanes == 1)
+    if (!by_name && device->traits.lanes == 1)
         return "transforms are as fast as memory on GPUs";
     return layout_output_edges(spec);
 }
@@ -47,18 +50,18 @@ static uint32_t padded_taps(const struct plan *plan)
     return (plan->layout.taps_longest + EIGHT - 1) / EIGHT * EIGHT;
 }
 
-static uint32_t tile_frames(const struct engine *engine)
+static uint32_t tile_frames(const struct device *device)
 {
-    return engine->lanes == 1 ? TILE_ITEMS : TILE_VECTORS;
+    return device->traits.lanes == 1 ? TILE_ITEMS : TILE_VECTORS;
 }
 
-int direct_layout(const struct engine *engine, const struct plan_spec *spec,
-                  const struct variant *variant, bool by_name, struct layout *layout,
-                  struct problem *problem)
+static int direct_layout(const struct device *device, const struct plan_spec *spec,
+                         const struct variant *variant, bool by_name, struct layout *layout,
+                         struct problem *problem)
 {
     /* No transform: N is the window, and partitions cannot be cheaper. */
     (void)by_name;
-    int error = layout_standard(engine, spec, variant, true, layout, problem);
+    int error = layout_standard(device, spec, variant, true, layout, problem);
     layout->fft_lanes = 0;
     layout->scratch = SCRATCH_LOCAL;
     return error;
@@ -82,7 +85,7 @@ static uint32_t list_spans(const struct build *build, const struct edge *edges[C
                            struct span spans[2 * CHANNELS_MAX])
 {
     const struct plan_spec *spec = build->spec;
-    const uint32_t width = build->engine->lanes;
+    const uint32_t width = build->device->traits.lanes;
     bool heard[CHANNELS_MAX] = {false};
     uint32_t count = 0;
     for (uint32_t e = 0; e < spec->edge_count; e++)
@@ -112,12 +115,12 @@ static uint32_t list_spans(const struct build *build, const struct edge *edges[C
 
 static uint64_t span_floats(const struct build *build, const struct span *span)
 {
-    const uint32_t lanes = build->engine->lanes;
+    const uint32_t lanes = build->device->traits.lanes;
     return (lanes > 1 ? CONSTANTS_FLOATS : 0) +
            (uint64_t)span->components * padded_taps(build->plan) * lanes;
 }
 
-void direct_measure(struct build *build)
+static void direct_measure(struct build *build)
 {
     const struct edge *edges[CHANNELS_MAX] = {NULL};
     struct span spans[2 * CHANNELS_MAX];
@@ -132,7 +135,7 @@ void direct_measure(struct build *build)
 static void fill_lane(const struct build *build, const struct span *span, const struct edge *edge,
                       uint32_t lane, float *memory)
 {
-    const uint32_t lanes = build->engine->lanes, padded = padded_taps(build->plan);
+    const uint32_t lanes = build->device->traits.lanes, padded = padded_taps(build->plan);
     const struct row like =
         row_of_input(build->plan, build->spec, span->input + lane % span->channels);
     if (lanes > 1) {
@@ -158,12 +161,12 @@ static void format_options(const struct row *row, uint32_t tile, char *options, 
              (row->flags & ROW_UNSIGNED) != 0);
 }
 
-int direct_fill(struct build *build, struct problem *problem)
+static int direct_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
-    const struct engine *engine = build->engine;
-    const uint32_t padded = padded_taps(plan), tile = tile_frames(engine);
+    const struct device *device = build->device;
+    const uint32_t padded = padded_taps(plan), tile = tile_frames(device);
     const struct edge *edges[CHANNELS_MAX] = {NULL};
     struct span spans[2 * CHANNELS_MAX];
     const uint32_t count = list_spans(build, edges, spans);
@@ -176,28 +179,40 @@ int direct_fill(struct build *build, struct problem *problem)
         return error;
     /* A value in nine of local memory is left out, where there are several work-items. */
     const uint64_t values = tile + padded + RUN;
-    stage->local_bytes =
-        (values + (engine->items > 1 ? values / 8 + 1 : 0)) * engine->lanes * sizeof(float);
+    stage->local_bytes = (values + (device->traits.items > 1 ? values / 8 + 1 : 0)) *
+                         device->traits.lanes * sizeof(float);
     stage->count = count;
     uint64_t place = plan->spectra_offset / sizeof(float);
-    memset(engine->spectrum.host + plan->spectra_offset, 0, build->spectra_floats * sizeof(float));
+    memset(device->spectrum.host + plan->spectra_offset, 0, build->spectra_floats * sizeof(float));
     for (uint32_t r = 0; r < count; r++) {
         const struct span *span = &spans[r];
-        float *memory = (float *)(void *)engine->spectrum.host + place;
+        float *memory = (float *)(void *)device->spectrum.host + place;
         struct row *row = &stage->rows[r];
         *row = row_of_input(plan, spec, span->input);
         if (!span->silent)
             row_to_output(build, span->output, row);
-        const uint64_t taps = place + (engine->lanes > 1 ? CONSTANTS_FLOATS : 0);
+        const uint64_t taps = place + (device->traits.lanes > 1 ? CONSTANTS_FLOATS : 0);
         row->own.direct = (struct row_direct){.re = taps,
-                                              .im = taps + (uint64_t)padded * engine->lanes,
+                                              .im = taps + (uint64_t)padded * device->traits.lanes,
                                               .taps = span->silent ? 1 : padded,
                                               .channels = span->channels};
         if (!span->reports)
             row->report = ROW_NONE;
-        for (uint32_t lane = 0; lane < engine->lanes; lane++)
+        for (uint32_t lane = 0; lane < device->traits.lanes; lane++)
             fill_lane(build, span, edges[span->output + lane % span->channels], lane, memory);
         place += span_floats(build, span);
     }
     return 0;
 }
+
+const struct variant variant_direct = {
+    .name = "direct",
+    .pace = 1.0,
+    .formats = true,
+    .components_apart = true,
+    .decimates = true,
+    .objection = direct_objection,
+    .layout = direct_layout,
+    .measure = direct_measure,
+    .fill = direct_fill,
+};

@@ -5,47 +5,52 @@
  * do nothing. The program is specialised for transform, sample format and, on a GPU, the shape of
  * the frames.
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
+#include "convolve/variants/fused.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convolve/variants/fused.h"
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/fft_plan.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
 
 enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
 
-const char *fused_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
+static const char *fused_objection(const struct device *device, const struct plan_spec *spec,
+                                   bool by_name)
 {
     (void)by_name;
-    return engine->lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
+    return device->traits.lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
 }
 
 /* The engine's budget leaves room for the reports of the other kernels; here they are counted. */
-uint64_t fused_local_bytes(const struct engine *engine)
+uint64_t fused_local_bytes(const struct device *device)
 {
-    return engine->local_budget_bytes + engine->items * sizeof(struct report_row);
+    return device->traits.local_budget_bytes + device->traits.items * sizeof(struct report_row);
 }
 
 /* Channels side by side: as many as there are, up to a sector of memory. */
-static struct registers shape_of(const struct engine *engine, const struct plan_spec *spec,
+static struct registers shape_of(const struct device *device, const struct plan_spec *spec,
                                  uint32_t fft)
 {
     struct registers shape = *registers_find(fft / 2);
     uint32_t width = 1;
     while (width < spec->inputs && width < WIDTH_MOST)
         width *= 2;
-    registers_fit(&shape, width, fused_local_bytes(engine), ITEMS_MOST);
+    registers_fit(&shape, width, fused_local_bytes(device), ITEMS_MOST);
     return shape;
 }
 
-int fused_layout(const struct engine *engine, const struct plan_spec *spec,
-                 const struct variant *variant, bool by_name, struct layout *layout,
-                 struct problem *problem)
+static int fused_layout(const struct device *device, const struct plan_spec *spec,
+                        const struct variant *variant, bool by_name, struct layout *layout,
+                        struct problem *problem)
 {
-    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    int error = layout_standard(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
     layout->scratch = SCRATCH_LOCAL;
@@ -54,8 +59,8 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u does not fit a work-group; use the variant \"staged\"",
                            variant->name, layout->fft);
-    const struct registers shape = shape_of(engine, spec, layout->fft);
-    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(engine))
+    const struct registers shape = shape_of(device, spec, layout->fft);
+    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(device))
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
                            variant->name, layout->fft);
     /* A group then reads a channel here and there, staged whole sectors: 1.5 times as fast on an
@@ -67,7 +72,7 @@ int fused_layout(const struct engine *engine, const struct plan_spec *spec,
     return 0;
 }
 
-void fused_measure(struct build *build)
+static void fused_measure(struct build *build)
 {
     build->spectra_floats = spectra_place(build);
 }
@@ -78,7 +83,7 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
     const struct plan_spec *spec = build->spec;
     const uint32_t fft = plan->layout.fft;
     const uint64_t base = plan->spectra_offset / sizeof(float);
-    float *memory = (float *)(void *)(plan->engine->spectrum.host) + base;
+    float *memory = (float *)(void *)(build->device->spectrum.host) + base;
     float *bins = malloc(2 * (size_t)fft * sizeof *bins);
     struct fft_plan *fft_plan = NULL;
     if (bins == NULL)
@@ -173,7 +178,7 @@ int fused_options(const struct build *build, const struct registers *shape, cons
                            build->plan->info.decimate);
     if (first != NULL && one_form)
         length += snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
-    if (build->engine->found.info.gpu && first != NULL)
+    if (build->device->found.info.gpu && first != NULL)
         length += snprintf(options + length, bytes - (size_t)length,
                            " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
                            rows[0].frame_bytes, first->stride, first->hop, first->load_from);
@@ -186,11 +191,11 @@ static uint32_t bin_at(const void *shape, uint32_t place)
     return registers_bin(shape, place);
 }
 
-int fused_fill(struct build *build, struct problem *problem)
+static int fused_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
-    const struct registers shape = shape_of(build->engine, spec, plan->layout.fft);
+    const struct registers shape = shape_of(build->device, spec, plan->layout.fft);
     const uint32_t capacity = (spec->inputs + shape.width - 1) / shape.width * shape.width;
     struct row *rows = calloc(capacity, sizeof *rows);
     int error = fused_spectra(build, bin_at, &shape, problem);
@@ -221,3 +226,14 @@ int fused_fill(struct build *build, struct problem *problem)
     free(rows);
     return error;
 }
+
+const struct variant variant_fused = {
+    .name = "fused",
+    .pace = 6,
+    .formats = true,
+    .decimates = true,
+    .objection = fused_objection,
+    .layout = fused_layout,
+    .measure = fused_measure,
+    .fill = fused_fill,
+};

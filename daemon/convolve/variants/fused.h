@@ -2,16 +2,16 @@
  * What the variants "fused" and "staged" share on the host: rows, spectra and the options of
  * kernels/window.clh.
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
 #ifndef CONVOLVD_CONVOLVE_VARIANTS_FUSED_H
 #define CONVOLVD_CONVOLVE_VARIANTS_FUSED_H
 
-#include "convolve/internal.h"
+#include "convolve/plan/build.h"
 #include "convolve/variants/registers.h"
 
 /* Bytes of local memory for exchanges and reports of a group. */
-uint64_t fused_local_bytes(const struct engine *engine);
+uint64_t fused_local_bytes(const struct device *device);
 
 /* 2: some output takes the imaginary part of its taps. After spectra_place. */
 uint32_t fused_components(const struct build *build);

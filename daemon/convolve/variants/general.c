@@ -3,9 +3,14 @@
  * stage transforms each input into its delay line in STATE, the second sums the products of
  * each output and inverts once. Its tables of edges lie behind the spectra.
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
+#include "convolve/variants/general.h"
+
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
 
 void general_measure(struct build *build)
 {
@@ -23,7 +28,7 @@ static void product_row(const struct build *build, uint32_t output, uint64_t lin
     const struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     const uint64_t state = plan->state_offset / sizeof(float);
-    const float *spectrum = (const float *)(const void *)plan->engine->spectrum.host;
+    const float *spectrum = (const float *)(const void *)build->device->spectrum.host;
     *row = row_of_input(plan, spec, 0);
     row_to_output(build, output, row);
     row->report = ROW_NONE;
@@ -79,10 +84,20 @@ int general_fill(struct build *build, struct problem *problem)
         return error;
     const uint64_t edges_floats = spec->edge_count * (sizeof(struct edge_row) / sizeof(float));
     struct edge_row *edges =
-        (struct edge_row *)(void *)(plan->engine->spectrum.host + plan->spectra_offset +
+        (struct edge_row *)(void *)(build->device->spectrum.host + plan->spectra_offset +
                                     (build->spectra_floats - edges_floats) * sizeof(float));
     uint32_t used = 0;
     for (uint32_t o = 0; o < spec->outputs_count; o++)
         product_row(build, o, line_floats, edges, &used, &product->rows[product->count++]);
     return 0;
 }
+
+const struct variant variant_general = {
+    .name = "general",
+    .partitions = true,
+    .formats = true,
+    .components_apart = true,
+    .decimates = true,
+    .measure = general_measure,
+    .fill = general_fill,
+};

@@ -6,16 +6,19 @@
  *     plan's piece of SPECTRUM:  spectra of group 0, 1, … [Q/8][8][2][W] · z [Q][2][W] · tables
  *     row.own.host: where the spectra, the table and z of the row's group lie
  *
- * Worker threads under engine->workers; host_run on the device thread.
+ * Worker threads, one at a time; host_run on the device thread.
  */
-#include "convolve/internal.h"
-
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "convolve/hooks.h"
 #include "convolve/host/lanes.h"
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/fft_cache.h"
+#include "convolve/plan/fft_plan.h"
+#include "convolve/plan/results.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/variant.h"
 
 enum {
     LAUNCH_NS = 40000, /* of PoCL's, with the wakings around it */
@@ -73,29 +76,30 @@ static uint32_t lanes_bound(const struct plan_spec *spec)
     return count - (spec->inputs < spec->outputs_count ? spec->inputs : spec->outputs_count);
 }
 
-const char *host_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
+static const char *host_objection(const struct device *device, const struct plan_spec *spec,
+                                  bool by_name)
 {
     (void)by_name;
-    if (engine->lanes == 1 || engine->twin)
+    if (device->traits.lanes == 1 || device->mirrored)
         return "it is made for CPUs";
     return layout_output_edges(spec);
 }
 
 /* One thread does what a launch spreads over all: unless asked for by name, the largest item has to
  * take less than that launch. */
-int host_layout(const struct engine *engine, const struct plan_spec *spec,
-                const struct variant *variant, bool by_name, struct layout *layout,
-                struct problem *problem)
+static int host_layout(const struct device *device, const struct plan_spec *spec,
+                       const struct variant *variant, bool by_name, struct layout *layout,
+                       struct problem *problem)
 {
-    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    int error = layout_standard(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
     const struct host_functions *functions =
-        host_isa_functions(host_isa_find(engine_hooks.host_isa), lanes_bound(spec));
+        host_isa_functions(host_isa_find(NULL), lanes_bound(spec));
     const uint32_t groups = (lanes_bound(spec) + functions->width - 1) / functions->width;
     const double item_ns =
         (double)spec->blocks_max * groups * layout->fft * host_frame_ns(functions->width);
-    const uint32_t threads = engine->found.info.compute_units;
+    const uint32_t threads = device->found.info.compute_units;
     if (!by_name && item_ns > LAUNCH_NS + item_ns / (threads > 2 ? threads : 2))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: %u blocks of %u channels take longer than a launch", variant->name,
@@ -123,7 +127,7 @@ static int shape_open(const struct plan_spec *spec, struct shape *shape)
     if (shape->components == NULL)
         return ERROR_MEMORY;
     shape->count = host_components_list(&edges, shape->components, &floats);
-    shape->functions = host_isa_functions(host_isa_find(engine_hooks.host_isa), shape->count);
+    shape->functions = host_isa_functions(host_isa_find(NULL), shape->count);
     const uint32_t width = shape->functions->width;
     shape->groups = (shape->count + width - 1) / width;
     shape->unheard_groups = (list_unheard(spec, unheard) + width - 1) / width;
@@ -131,7 +135,7 @@ static int shape_open(const struct plan_spec *spec, struct shape *shape)
 }
 
 /* At most; an envelope may leave a lane unused. */
-void host_measure(struct build *build)
+static void host_measure(struct build *build)
 {
     const uint64_t fft = build->plan->layout.fft;
     uint64_t lanes = HOST_LANES_MAX;
@@ -202,12 +206,14 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
     }
 }
 
-int host_fill(struct build *build, struct problem *problem)
+static stage_function host_run;
+
+static int host_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     const uint64_t fft = plan->layout.fft;
-    float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
+    float *memory = (float *)(void *)(build->device->spectrum.host + plan->spectra_offset);
     bool reported[CHANNELS_MAX] = {false};
     uint32_t unheard[CHANNELS_MAX] = {0};
     const uint32_t unheard_count = list_unheard(spec, unheard);
@@ -365,10 +371,10 @@ static void write_block_coded(const struct host_table *table, const struct row *
     }
 }
 
-static void run_row(struct engine *engine, const struct plan *plan, const struct row *row)
+static void run_row(struct device *device, const struct plan *plan, const struct row *row)
 {
-    float *spectrum = (float *)(void *)engine->spectrum.host;
-    float *output = (float *)(void *)engine->output.host;
+    float *spectrum = (float *)(void *)device->spectrum.host;
+    float *output = (float *)(void *)device->output.host;
     const struct fft_plan *fft_plan = plan->fft_plan->plan;
     const struct host_table *table =
         (const struct host_table *)(const void *)(spectrum + row->own.host.table);
@@ -381,9 +387,9 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
         walked.log_radices[level] = (uint8_t)(fft_plan->radices >> (2 * level) & 3);
     struct host_statistics stats;
     struct host_block_read read = {
-        .ring = engine->input.host + row->ring,
+        .ring = device->input.host + row->ring,
         .present = (row->flags & ROW_ABSENT) != 0
-                       ? (const uint32_t *)(const void *)(engine->input.host + row->present)
+                       ? (const uint32_t *)(const void *)(device->input.host + row->present)
                        : NULL,
         .mask = row->mask,
         .frame_bytes = row->frame_bytes,
@@ -425,9 +431,21 @@ static void run_row(struct engine *engine, const struct plan *plan, const struct
     }
 }
 
-int host_run(struct engine *engine, const struct plan *plan, const struct row *rows, uint32_t count)
+static int host_run(struct device *device, const struct plan *plan, const struct row *rows,
+                    uint32_t count)
 {
     for (uint32_t r = 0; r < count; r++)
-        run_row(engine, plan, &rows[r]);
+        run_row(device, plan, &rows[r]);
     return 0;
 }
+
+const struct variant variant_host = {
+    .name = "host",
+    .pace = 3.3,
+    .formats = true,
+    .decimates = true,
+    .objection = host_objection,
+    .layout = host_layout,
+    .measure = host_measure,
+    .fill = host_fill,
+};

@@ -9,15 +9,19 @@
  *     factors of the nodes, those of the leaves;
  *     group: scale[W] offset_hi[W] offset_lo[W] near_full_scale[W] · [Q / RUN][re: W][im: W]
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
-
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/fft_plan.h"
+#include "convolve/plan/results.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/variant.h"
 
 enum {
     LEAF = 8,
@@ -152,10 +156,11 @@ static uint64_t local_bytes(const struct lanes_shape *shape)
     return (uint64_t)shape->q / shape->run * 2 * shape->width * sizeof(float);
 }
 
-const char *lanes_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
+static const char *lanes_objection(const struct device *device, const struct plan_spec *spec,
+                                   bool by_name)
 {
     (void)by_name;
-    if (engine->lanes == 1)
+    if (device->traits.lanes == 1)
         return "it is made for CPUs";
     if (layout_single_edges(spec) != NULL)
         return layout_single_edges(spec);
@@ -170,15 +175,15 @@ const char *lanes_objection(const struct engine *engine, const struct plan_spec 
     return NULL;
 }
 
-int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
-                 const struct variant *variant, bool by_name, struct layout *layout,
-                 struct problem *problem)
+static int lanes_layout(const struct device *device, const struct plan_spec *spec,
+                        const struct variant *variant, bool by_name, struct layout *layout,
+                        struct problem *problem)
 {
-    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    int error = layout_standard(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
     struct lanes_shape shapes[2];
-    layout->vector = spec->vector != 0 ? spec->vector : engine->vector;
+    layout->vector = spec->vector != 0 ? spec->vector : device->traits.vector;
     if (spec->vector == 0 && spec->inputs * components(spec) == 1 && layout->vector > LONE_WIDTH)
         layout->vector = LONE_WIDTH;
     const uint32_t stages = shapes_of(spec, layout, shapes);
@@ -188,7 +193,7 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
     for (uint32_t s = 0; s < stages; s++) {
         if (shapes[s].width / shapes[s].run > layout->planes)
             layout->planes = shapes[s].width / shapes[s].run;
-        if (local_bytes(&shapes[s]) > engine->local_budget_bytes)
+        if (local_bytes(&shapes[s]) > device->traits.local_budget_bytes)
             layout->scratch = SCRATCH_GLOBAL;
     }
     if (log2_of(layout->fft / 2) - LOG_LEAF > ABOVE_MAX)
@@ -197,7 +202,7 @@ int lanes_layout(const struct engine *engine, const struct plan_spec *spec,
     return 0;
 }
 
-void lanes_measure(struct build *build)
+static void lanes_measure(struct build *build)
 {
     struct lanes_shape shapes[2];
     const uint32_t stages = shapes_of(build->spec, &build->plan->layout, shapes);
@@ -360,13 +365,13 @@ done:
     return error;
 }
 
-int lanes_fill(struct build *build, struct problem *problem)
+static int lanes_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     struct lanes_shape shapes[2];
     const uint32_t stages = shapes_of(build->spec, &plan->layout, shapes);
     uint64_t base = plan->spectra_offset / sizeof(float);
-    float *memory = (float *)(void *)(plan->engine->spectrum.host + plan->spectra_offset);
+    float *memory = (float *)(void *)(build->device->spectrum.host + plan->spectra_offset);
     int error = 0;
     for (uint32_t s = 0; error == 0 && s < stages; s++) {
         error = fill_stage(build, &shapes[s], base, memory, problem);
@@ -377,3 +382,15 @@ int lanes_fill(struct build *build, struct problem *problem)
     }
     return error;
 }
+
+const struct variant variant_lanes = {
+    .name = "lanes",
+    .pace = 3.3,
+    .formats = true,
+    .vectors = true,
+    .decimates = true,
+    .objection = lanes_objection,
+    .layout = lanes_layout,
+    .measure = lanes_measure,
+    .fill = lanes_fill,
+};

@@ -2,28 +2,34 @@
  * The variant "local": overlap-save in one launch (kernels/local.cl). A row an output, and a
  * row for each input that no output hears, for its report.
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
+#include "convolve/variants/local.h"
 
 #include <stdlib.h>
 
-const char *local_objection(const struct engine *engine, const struct plan_spec *spec, bool by_name)
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
+
+const char *local_objection(const struct device *device, const struct plan_spec *spec, bool by_name)
 {
-    (void)engine;
+    (void)device;
     (void)by_name;
     return layout_single_edges(spec);
 }
 
 /* Both components of a complex output share the forward transform where two planes fit. */
-int local_layout(const struct engine *engine, const struct plan_spec *spec,
+int local_layout(const struct device *device, const struct plan_spec *spec,
                  const struct variant *variant, bool by_name, struct layout *layout,
                  struct problem *problem)
 {
-    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    int error = layout_standard(device, spec, variant, by_name, layout, problem);
     const uint64_t transform_bytes = (uint64_t)layout->fft * sizeof(float);
     if (error == 0 && layout_any_complex(spec) &&
-        (layout->scratch == SCRATCH_GLOBAL || 2 * transform_bytes <= engine->local_budget_bytes))
+        (layout->scratch == SCRATCH_GLOBAL ||
+         2 * transform_bytes <= device->traits.local_budget_bytes))
         layout->planes = 2;
     return error;
 }
@@ -61,3 +67,15 @@ int local_fill(struct build *build, struct problem *problem)
     free(heard);
     return 0;
 }
+
+const struct variant variant_local = {
+    .name = "local",
+    .pace = 1.4,
+    .formats = true,
+    .components_apart = true,
+    .decimates = true,
+    .objection = local_objection,
+    .layout = local_layout,
+    .measure = local_measure,
+    .fill = local_fill,
+};

@@ -3,9 +3,14 @@
  * left as planes in STATE, and a last stage that gathers the tails that reach into each
  * block, in a fixed order (kernels/overlap_add.cl).
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
+#include "convolve/variants/general.h"
+#include "convolve/variants/local.h"
 
 static uint64_t plane_floats(const struct build *build)
 {
@@ -15,13 +20,13 @@ static uint64_t plane_floats(const struct build *build)
     return components * build->plan->plane_slots * build->plan->layout.fft;
 }
 
-void overlap_add_measure(struct build *build)
+static void overlap_add_measure(struct build *build)
 {
     local_measure(build);
     build->state_floats = plane_floats(build);
 }
 
-void overlap_add_general_measure(struct build *build)
+static void overlap_add_general_measure(struct build *build)
 {
     general_measure(build);
     build->state_floats += plane_floats(build);
@@ -52,16 +57,40 @@ static int gather(struct build *build, uint64_t planes, struct problem *problem)
     return 0;
 }
 
-int overlap_add_fill(struct build *build, struct problem *problem)
+static int overlap_add_fill(struct build *build, struct problem *problem)
 {
     int error = local_fill(build, problem);
     return error < 0 ? error : gather(build, build->plan->state_offset / sizeof(float), problem);
 }
 
-int overlap_add_general_fill(struct build *build, struct problem *problem)
+static int overlap_add_general_fill(struct build *build, struct problem *problem)
 {
     const struct plan *plan = build->plan;
     const uint64_t lines = (uint64_t)build->spec->inputs * plan->slots * plan->layout.fft;
     int error = general_fill(build, problem);
     return error < 0 ? error : gather(build, plan->state_offset / sizeof(float) + lines, problem);
 }
+
+const struct variant variant_overlap_add = {
+    .name = "overlap-add",
+    .pace = 1.0,
+    .overlap_add = true,
+    .formats = true,
+    .components_apart = true,
+    .decimates = true,
+    .objection = local_objection,
+    .layout = local_layout,
+    .measure = overlap_add_measure,
+    .fill = overlap_add_fill,
+};
+
+const struct variant variant_overlap_add_general = {
+    .name = "overlap-add-general",
+    .overlap_add = true,
+    .partitions = true,
+    .formats = true,
+    .components_apart = true,
+    .decimates = true,
+    .measure = overlap_add_general_measure,
+    .fill = overlap_add_general_fill,
+};

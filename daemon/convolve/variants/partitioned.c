@@ -12,14 +12,17 @@
  * Slots and planes are powers of two, so that a place follows from the low bits of a block's
  * number.
  *
- * Worker threads under engine->workers.
+ * Worker threads, one at a time.
  */
-#include "convolve/internal.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/fft_cache.h"
+#include "convolve/plan/rows.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
 #include "core/power.h"
 
 /* A tail must save this share of the operations: it costs two more launches. */
@@ -28,10 +31,10 @@ static const double tail_pays = 0.8;
  */
 static const double tail_flops_per_s = 4e9;
 
-const char *partitioned_objection(const struct engine *engine, const struct plan_spec *spec,
-                                  bool by_name)
+static const char *partitioned_objection(const struct device *device, const struct plan_spec *spec,
+                                         bool by_name)
 {
-    (void)engine;
+    (void)device;
     (void)by_name;
     return layout_single_edges(spec);
 }
@@ -55,7 +58,7 @@ static bool slice_fits(const struct plan_spec *spec, double flops, double unifor
 
 /* Looks for the long block that makes the operations of a block fewest; leaves the layout uniform
  * when none pays. */
-static void choose_tail(const struct engine *engine, const struct plan_spec *spec,
+static void choose_tail(const struct device *device, const struct plan_spec *spec,
                         struct layout *layout)
 {
     const double uniform = layout_block_cost(layout->fft, layout->partitions);
@@ -63,14 +66,14 @@ static void choose_tail(const struct engine *engine, const struct plan_spec *spe
     for (uint32_t span = 2; head_taps(spec, span) < layout->taps_longest; span *= 2) {
         const uint64_t long_frames = (uint64_t)span * spec->hop;
         const uint32_t fft = (uint32_t)power_of_two_from(1, 2 * long_frames);
-        if (fft > FFT_MAX || fft * sizeof(float) > engine->local_budget_bytes)
+        if (fft > FFT_MAX || fft * sizeof(float) > device->traits.local_budget_bytes)
             break;
         const uint32_t head = (uint32_t)head_taps(spec, span);
         const uint32_t head_fft =
-            spec->fft != 0 ? spec->fft : layout_partitioned_fft(engine, spec, head);
+            spec->fft != 0 ? spec->fft : layout_partitioned_fft(device, spec, head);
         const uint32_t head_partitions =
             head_fft != 0 ? layout_partition_count(head_fft, spec->hop, head) : 0;
-        if (head_partitions == 0 || head_fft * sizeof(float) > engine->local_budget_bytes)
+        if (head_partitions == 0 || head_fft * sizeof(float) > device->traits.local_budget_bytes)
             continue;
         const uint32_t partitions =
             (uint32_t)((layout->taps_longest - head + long_frames - 1) / long_frames);
@@ -87,15 +90,15 @@ static void choose_tail(const struct engine *engine, const struct plan_spec *spe
     }
 }
 
-int partitioned_layout(const struct engine *engine, const struct plan_spec *spec,
-                       const struct variant *variant, bool by_name, struct layout *layout,
-                       struct problem *problem)
+static int partitioned_layout(const struct device *device, const struct plan_spec *spec,
+                              const struct variant *variant, bool by_name, struct layout *layout,
+                              struct problem *problem)
 {
-    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    int error = layout_standard(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
     if (layout->scratch == SCRATCH_LOCAL && layout->partitions > 1)
-        choose_tail(engine, spec, layout);
+        choose_tail(device, spec, layout);
     if (layout->tail.span == 0)
         return 0;
     const uint32_t span = layout->tail.span;
@@ -166,7 +169,7 @@ static uint64_t component_floats(const struct plan *plan, const struct taps *tap
     return floats;
 }
 
-void partitioned_measure(struct build *build)
+static void partitioned_measure(struct build *build)
 {
     const struct places places = places_of(build->plan);
     build->spectra_floats = spectra_place_components(build, component_floats);
@@ -248,7 +251,7 @@ static int tail_stages(struct build *build, const struct places *places, struct 
     return error;
 }
 
-int partitioned_fill(struct build *build, struct problem *problem)
+static int partitioned_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
@@ -310,3 +313,16 @@ done:
     free(heard);
     return error;
 }
+
+const struct variant variant_partitioned = {
+    .name = "partitioned",
+    .pace = 1.0,
+    .partitions = true,
+    .formats = true,
+    .components_apart = true,
+    .decimates = true,
+    .objection = partitioned_objection,
+    .layout = partitioned_layout,
+    .measure = partitioned_measure,
+    .fill = partitioned_fill,
+};

@@ -3,13 +3,17 @@
  * scratch in device memory (kernels/staged.cl). The blocks of an item are cut into slices, large
  * enough to fill the device, small enough to leave room for other plans.
  *
- * Worker threads under engine->workers; staged_run on the device thread.
+ * Worker threads, one at a time; staged_run on the device thread.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/plan/assemble.h"
+#include "convolve/plan/results.h"
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
 #include "convolve/variants/fused.h"
 #include "core/log.h"
 
@@ -29,15 +33,15 @@ struct stages {
     uint32_t entries;             /* of a slice: a block of an output each */
 };
 
-const char *staged_objection(const struct engine *engine, const struct plan_spec *spec,
-                             bool by_name)
+static const char *staged_objection(const struct device *device, const struct plan_spec *spec,
+                                    bool by_name)
 {
     (void)by_name;
-    return engine->lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
+    return device->traits.lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
 }
 
 /* False: there is none. Few rows, so that many columns stand side by side. */
-static bool stages_find(const struct engine *engine, uint32_t points, uint32_t decimate,
+static bool stages_find(const struct device *device, uint32_t points, uint32_t decimate,
                         uint32_t inputs, struct stages *stages)
 {
     const uint32_t rows = points <= 1u << 15 ? 64 : 256;
@@ -46,8 +50,8 @@ static bool stages_find(const struct engine *engine, uint32_t points, uint32_t d
         return false;
     stages->column = *column;
     stages->row = *row;
-    registers_fit(&stages->column, rows == 64 ? 32 : 16, fused_local_bytes(engine), ITEMS_MOST);
-    registers_fit(&stages->row, 1, fused_local_bytes(engine), ITEMS_MOST);
+    registers_fit(&stages->column, rows == 64 ? 32 : 16, fused_local_bytes(device), ITEMS_MOST);
+    registers_fit(&stages->row, 1, fused_local_bytes(device), ITEMS_MOST);
     /* A group reads whole sectors of memory: of few channels, several columns. */
     stages->side = inputs & -inputs; /* the largest power of two that divides it */
     stages->side = stages->side < SIDE_MOST ? stages->side : SIDE_MOST;
@@ -58,17 +62,17 @@ static bool stages_find(const struct engine *engine, uint32_t points, uint32_t d
     return stages->column.blocks == 1 && registers_items(&stages->column) >= 64;
 }
 
-int staged_layout(const struct engine *engine, const struct plan_spec *spec,
-                  const struct variant *variant, bool by_name, struct layout *layout,
-                  struct problem *problem)
+static int staged_layout(const struct device *device, const struct plan_spec *spec,
+                         const struct variant *variant, bool by_name, struct layout *layout,
+                         struct problem *problem)
 {
-    int error = layout_standard(engine, spec, variant, by_name, layout, problem);
+    int error = layout_standard(device, spec, variant, by_name, layout, problem);
     if (error < 0)
         return error;
     struct stages stages;
     layout->scratch = SCRATCH_LOCAL;
     layout->fft_lanes = 0;
-    if (!stages_find(engine, layout->fft / 2, 1, spec->inputs, &stages))
+    if (!stages_find(device, layout->fft / 2, 1, spec->inputs, &stages))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u is not cut into stages; use the variant \"fused\" or "
                            "\"general\"",
@@ -81,20 +85,20 @@ static void stages_of(const struct build *build, struct stages *stages)
     const struct plan *plan = build->plan;
     const uint32_t points = plan->layout.fft / 2;
     const bool found =
-        stages_find(plan->engine, points, plan->info.decimate, build->spec->inputs, stages);
+        stages_find(build->device, points, plan->info.decimate, build->spec->inputs, stages);
     assert(found); /* staged_layout has seen it */
     (void)found;
     const uint64_t entry_bytes = 2 * sizeof(float) * (uint64_t)points * fused_components(build);
     const uint64_t most = (uint64_t)build->spec->inputs * plan->blocks_max;
-    const uint64_t slice_bytes = plan->engine->state.bytes / SLICE_PART < SLICE_BYTES
-                                     ? plan->engine->state.bytes / SLICE_PART
+    const uint64_t slice_bytes = build->device->state.bytes / SLICE_PART < SLICE_BYTES
+                                     ? build->device->state.bytes / SLICE_PART
                                      : SLICE_BYTES;
     const uint64_t fit = slice_bytes / entry_bytes / stages->side * stages->side;
     const uint64_t entries = fit > stages->side ? fit : stages->side;
     stages->entries = (uint32_t)(entries < most ? entries : most);
 }
 
-void staged_measure(struct build *build)
+static void staged_measure(struct build *build)
 {
     build->spectra_floats = spectra_place(build);
     struct stages stages;
@@ -132,12 +136,14 @@ static int build_kernels(struct build *build, const struct stages *stages, const
     int error = 0;
     for (int i = 0; i < 3 && error == 0; i++)
         error =
-            device_kernel_get(build->engine, "staged.cl", functions[i],
-                              i == ROWS ? rows_options : columns_options, &stage->own[i], problem);
+            kernel_cache_get(&build->device->kernels, "staged.cl", functions[i],
+                             i == ROWS ? rows_options : columns_options, &stage->own[i], problem);
     return error;
 }
 
-int staged_fill(struct build *build, struct problem *problem)
+static stage_function staged_run;
+
+static int staged_fill(struct build *build, struct problem *problem)
 {
     struct stages stages;
     stages_of(build, &stages);
@@ -163,18 +169,18 @@ struct slice {
 };
 
 /* Groups (groups, entries / side). */
-static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel kernel,
+static cl_int launch(struct device *device, const struct plan *plan, cl_kernel kernel,
                      const struct registers *shape, uint32_t groups, uint32_t side,
                      const struct slice *slice)
 {
     const cl_uint zero = 0;
     const cl_ulong scratch = plan->state_offset / sizeof(float);
     const struct kernel_argument arguments[] = {
-        {sizeof(cl_mem), &engine->input.device},
-        {sizeof(cl_mem), &engine->spectrum.device},
-        {sizeof(cl_mem), &engine->output.device},
-        {sizeof(cl_mem), &engine->state.device},
-        {sizeof(cl_mem), &engine->table.device},
+        {sizeof(cl_mem), &device->input.device},
+        {sizeof(cl_mem), &device->spectrum.device},
+        {sizeof(cl_mem), &device->output.device},
+        {sizeof(cl_mem), &device->state.device},
+        {sizeof(cl_mem), &device->table.device},
         {sizeof slice->row_first, &slice->row_first},
         {sizeof slice->rows, &slice->rows},
         {sizeof slice->block_first, &slice->block_first},
@@ -186,36 +192,36 @@ static cl_int launch(struct engine *engine, const struct plan *plan, cl_kernel k
     };
     const size_t items = registers_items(shape);
     const size_t global[2] = {groups * items, slice->entries / side}, local[2] = {items, 1};
-    return kernel_launch(engine, kernel, arguments, sizeof arguments / sizeof arguments[0], global,
+    return device_launch(device, kernel, arguments, sizeof arguments / sizeof arguments[0], global,
                          local, NULL);
 }
 
-static cl_int run_slice(struct engine *engine, const struct plan *plan, const struct stages *stages,
+static cl_int run_slice(struct device *device, const struct plan *plan, const struct stages *stages,
                         const struct slice *slice)
 {
     struct kernel *const *kernels = plan->stages[0].own;
     const uint32_t column_groups = stages->row.points / (stages->column.width / stages->side);
-    cl_int code = launch(engine, plan, kernels[FORWARD]->kernel, &stages->column, column_groups,
+    cl_int code = launch(device, plan, kernels[FORWARD]->kernel, &stages->column, column_groups,
                          stages->side, slice);
     if (code == CL_SUCCESS)
-        code = launch(engine, plan, kernels[ROWS]->kernel, &stages->row,
+        code = launch(device, plan, kernels[ROWS]->kernel, &stages->row,
                       stages->column.points / stages->row.blocks, 1, slice);
     if (code == CL_SUCCESS)
-        code = launch(engine, plan, kernels[BACK]->kernel, &stages->column,
+        code = launch(device, plan, kernels[BACK]->kernel, &stages->column,
                       column_groups / stages->kept, stages->side, slice);
     return code;
 }
 
-int staged_run(struct engine *engine, const struct plan *plan, const struct row *rows,
-               uint32_t count)
+static int staged_run(struct device *device, const struct plan *plan, const struct row *rows,
+                      uint32_t count)
 {
     struct stages stages;
     const bool found =
-        stages_find(engine, plan->layout.fft / 2, plan->info.decimate, plan->info.inputs, &stages);
+        stages_find(device, plan->layout.fft / 2, plan->info.decimate, plan->info.inputs, &stages);
     assert(found);
     (void)found;
     const uint32_t most = (uint32_t)plan->stages[0].numbers[0];
-    const uint32_t first = (uint32_t)(rows - (const struct row *)(const void *)engine->table.host);
+    const uint32_t first = (uint32_t)(rows - (const struct row *)(const void *)device->table.host);
     const uint32_t rows_step = count < most ? count : most, blocks_step = most / rows_step;
     assert(count % stages.side == 0 && rows_step % stages.side == 0);
     cl_int code = CL_SUCCESS;
@@ -224,12 +230,23 @@ int staged_run(struct engine *engine, const struct plan *plan, const struct row 
             const uint32_t blocks = rows->blocks - k < blocks_step ? rows->blocks - k : blocks_step;
             const uint32_t each = count - r < rows_step ? count - r : rows_step;
             const struct slice slice = {first + r, each, k, blocks * each};
-            code = run_slice(engine, plan, &stages, &slice);
+            code = run_slice(device, plan, &stages, &slice);
         }
-    if (code == CL_SUCCESS && !engine->twin)
-        code = clFinish(engine->queue);
+    if (code == CL_SUCCESS && !device->mirrored)
+        code = clFinish(device->queue);
     if (code == CL_SUCCESS)
         return 0;
     log_error("the device refused a launch of staged: %s", opencl_error_name(code));
     return ERROR_DEVICE;
 }
+
+const struct variant variant_staged = {
+    .name = "staged",
+    .pace = 4,
+    .formats = true,
+    .decimates = true,
+    .objection = staged_objection,
+    .layout = staged_layout,
+    .measure = staged_measure,
+    .fill = staged_fill,
+};

@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#include "convolve/internal.h"
+#include "convolve/object.h"
+#include "convolve/plan/plan.h"
 #include "core/clock.h"
 #include "tests/support/engine_group.h"
 

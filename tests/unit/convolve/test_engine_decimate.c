@@ -11,9 +11,10 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
+#include "convolve/check/prepare.h"
 #include "signal/decimation.h"
 #include "tests/support/engine_group.h"
+#include "tests/support/engine_seams.h"
 
 /* ---- running a plan that decimates ------------------------------------------------------------
  */
@@ -236,13 +237,13 @@ static void long_filters(void **state)
     struct test_signal *signal = signal_noise("f32le", 1, 8192, 10);
     compare("partitions", "general", signal, 64, 3000, OUTPUT_REAL, decimations, 2);
     signal_free(signal);
-    engine_hooks.local_bytes = 1;
+    engine_seams.local_bytes = 1;
     harness_engine_close(engine);
     engine = harness_engine();
     signal = signal_noise("f32le", 1, 8192, 11);
     compare("global scratch", "local", signal, 1024, 1025, OUTPUT_ENVELOPE, decimations, 2);
     signal_free(signal);
-    engine_hooks.local_bytes = 0;
+    engine_seams.local_bytes = 0;
     harness_engine_close(engine);
     engine = harness_engine();
 }

@@ -16,9 +16,10 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
+#include "convolve/check/prepare.h"
 #include "device/pocl_cache.h"
 #include "tests/support/engine_harness.h"
+#include "tests/support/engine_seams.h"
 #include "tests/support/scratch.h"
 
 static const char *test_device(void)
@@ -37,9 +38,9 @@ static void wrong_variant_is_refused(void **state)
     for (int turn = 0; turn < 2; turn++) {
         struct test_plan plan;
         test_plan_diagonal(&plan, signal, 64, 65, false, OUTPUT_REAL);
-        engine_hooks.wrong_variant = preferred;
+        engine_seams.wrong_variant = preferred;
         test_plan_prepare(engine, &plan, signal);
-        engine_hooks.wrong_variant = NULL;
+        engine_seams.wrong_variant = NULL;
         const char *chosen = plan_info(plan.plan)->variant;
         if (preferred != NULL)
             assert_string_not_equal(chosen, preferred);
@@ -61,9 +62,9 @@ static void wrong_variant_is_refused(void **state)
     plan.spec.outputs = plan.outputs;
     plan.spec.variant = "overlap-add";
     struct problem problem = {0};
-    engine_hooks.wrong_variant = "overlap-add";
+    engine_seams.wrong_variant = "overlap-add";
     assert_int_equal(plan_prepare(engine, &plan.spec, &plan.plan, &problem), ERROR_ACCURACY);
-    engine_hooks.wrong_variant = NULL;
+    engine_seams.wrong_variant = NULL;
     assert_non_null(strstr(problem.text, "error bound"));
     plan.spec.variant = "no such variant";
     assert_int_equal(plan_prepare(engine, &plan.spec, &plan.plan, &problem), ERROR_UNSUPPORTED);

@@ -228,5 +228,5 @@ int main(void)
         cmocka_unit_test(no_sample_crosses_the_bus),
         cmocka_unit_test(what_cannot_be_fed_is_refused),
     };
-    return cmocka_run_group_tests(tests, open_twin_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_mirrored_engine, close_engine);
 }

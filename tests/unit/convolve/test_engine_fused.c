@@ -14,11 +14,11 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
 #include "convolve/variants/registers.h"
 #include "core/clock.h"
 #include "tests/support/engine_group.h"
 #include "signal/reference.h"
+#include "tests/support/engine_seams.h"
 
 struct shape {
     const char *variant, *format;
@@ -259,10 +259,10 @@ static void refused_launches_fail_their_batch(void **state)
         test_plan_prepare(engine, &plan, signal);
         struct ring *ring = ring_of(signal);
         for (uint32_t refused = 0; refused <= cases[i].launches; refused++) {
-            engine_hooks.refused_launch = refused;
+            engine_seams.refused_launch = refused;
             struct batch *batch = run_blocks(&plan, signal, ring, 1, 2);
             assert_int_equal(batch->status, refused > 0 ? BATCH_FAILED : BATCH_OK);
-            assert_int_equal(engine_hooks.refused_launch, 0);
+            assert_int_equal(engine_seams.refused_launch, 0);
             engine_batch_release(engine, batch);
         }
         engine_ring_close(engine, ring);

@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "convolve/check/prepare.h"
 #include "tests/support/engine_group.h"
 
 /* Devices without vectors decline it. */

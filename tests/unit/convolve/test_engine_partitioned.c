@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "convolve/check/prepare.h"
 #include "tests/support/engine_group.h"
 
 /* Taps in uniform partitions of at least this many a partition would be fewer: there is a tail. */

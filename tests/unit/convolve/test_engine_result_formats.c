@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "convolve/check/prepare.h"
 #include "tests/support/engine_results.h"
 
 /* In the variant that is built soonest, and in the one that is not built at all. */

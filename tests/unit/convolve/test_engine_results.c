@@ -7,8 +7,9 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
+#include "convolve/check/prepare.h"
 #include "tests/support/engine_results.h"
+#include "tests/support/engine_seams.h"
 
 static const char *const variants[] = {
     "local", "general", "direct", "overlap-add", "overlap-add-general", "partitioned", "host"};
@@ -117,14 +118,14 @@ static void the_self_test_sees_through_codes(void **state)
     (void)state;
     struct test_signal *signal = signal_noise("s16le", 1, 640, 5);
     struct test_plan plan;
-    engine_hooks.wrong_variant = "local";
+    engine_seams.wrong_variant = "local";
     test_plan_diagonal(&plan, signal, 64, 60, false, OUTPUT_REAL);
     test_plan_bind(&plan, signal);
     plan.spec.variant = "local";
     plan.spec.results = result_format_of(&result_formats[0]);
     struct problem problem = {0};
     assert_int_equal(plan_prepare(engine, &plan.spec, &plan.plan, &problem), ERROR_ACCURACY);
-    engine_hooks.wrong_variant = NULL;
+    engine_seams.wrong_variant = NULL;
     test_plan_free(&plan);
     signal_free(signal);
 }
@@ -134,7 +135,7 @@ static void the_self_test_sees_through_codes(void **state)
 static void as_on_a_gpu(void **state)
 {
     harness_engine_close(engine);
-    open_twin_engine(state);
+    open_mirrored_engine(state);
     struct test_signal *signal = signal_noise("s16be", 3, 1000, 7);
     compare_diagonal("real", "direct", signal, 100, 33, OUTPUT_REAL, 1, 1);
     compare_diagonal("envelope", "direct", signal, 100, 33, OUTPUT_ENVELOPE, 4, 1);

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
 #include "tests/support/engine_harness.h"
+#include "tests/support/engine_seams.h"
 
 static const struct {
     const char *variant, *format;
@@ -40,7 +40,7 @@ static void small_shapes(void **state)
 {
     (void)state;
     for (int local = 1; local >= 0; local--) {
-        engine_hooks.local_bytes = local ? 0 : 1;
+        engine_seams.local_bytes = local ? 0 : 1;
         struct engine *engine = harness_small_engine();
         for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
             if (shapes[i].local != (local != 0) || !harness_runs(engine, shapes[i].variant))
@@ -65,7 +65,7 @@ static void small_shapes(void **state)
         }
         harness_engine_close(engine);
     }
-    engine_hooks.local_bytes = 0;
+    engine_seams.local_bytes = 0;
 }
 
 int main(void)

@@ -196,5 +196,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_chain_stays_on_the_device),
     };
-    return cmocka_run_group_tests(tests, open_twin_engine, close_engine);
+    return cmocka_run_group_tests(tests, open_mirrored_engine, close_engine);
 }

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 #include <uv.h>
 
+#include "convolve/check/prepare.h"
 #include "core/clock.h"
 #include "core/random.h"
 #include "wire/rtp.h"

@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
 #include "convolve/check/tune.h"
 #include "tests/support/engine_harness.h"
+#include "tests/support/engine_seams.h"
 
 static double cost(const struct candidate *candidate)
 {
@@ -67,9 +67,9 @@ static void the_best_is_followed(void **state)
     const struct wisdom_entry *entry = NULL;
     struct problem problem;
     steps = 0;
-    engine_hooks.time_ns = invented_ns;
+    engine_seams.time_ns = invented_ns;
     assert_int_equal(plan_tune(engine, &plan.spec, count_steps, &steps, &entry, &problem), 0);
-    engine_hooks.time_ns = NULL;
+    engine_seams.time_ns = NULL;
     assert_non_null(entry);
     assert_int_equal(steps, entry->count + 1);
     const struct candidate *chosen = &entry->candidates[entry->chosen];

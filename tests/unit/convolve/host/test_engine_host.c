@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "convolve/hooks.h"
 #include "convolve/host/host.h"
 #include "tests/support/engine_group.h"
+#include "tests/support/engine_seams.h"
 
 static void only_on_cpus(void)
 {
@@ -52,11 +52,11 @@ static void transforms_and_taps(void **state)
     only_on_cpus();
     static const uint32_t channels[] = {16, 1, 17, 4, 8, 31, 2};
     uint64_t turn = 0;
-    for (int i = 0; (engine_hooks.host_isa = host_isa_name(i)) != NULL; i++)
+    for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++)
         for (uint32_t fft = 64; fft <= 16384; fft *= 2) {
             const uint32_t hops[] = {fft / 2, fft / 4 + 3, fft - 1};
             for (size_t l = 0; l < sizeof hops / sizeof hops[0]; l++, turn++)
-                run_shape(engine_hooks.host_isa, turn % 2 ? "s16be" : "f32le",
+                run_shape(engine_seams.host_isa, turn % 2 ? "s16be" : "f32le",
                           channels[turn % (fft > 2048 ? 2 : 7)], (enum output_form)(turn / 2 % 3),
                           hops[l], fft, turn % 4 == 0 ? 1 : fft - hops[l] + 1, turn);
         }
@@ -69,11 +69,11 @@ static void formats(void **state)
     only_on_cpus();
     static const char *const names[] = {"s8",    "u8",    "s16le", "s16be", "u16le", "s24le",
                                         "s24be", "s32le", "s32be", "f32le", "f32be"};
-    for (int i = 0; (engine_hooks.host_isa = host_isa_name(i)) != NULL; i++)
+    for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++)
         for (size_t f = 0; f < sizeof names / sizeof names[0]; f++) {
-            run_shape(engine_hooks.host_isa, names[f], 16, OUTPUT_REAL, 100, 0, 45, f);
-            run_shape(engine_hooks.host_isa, names[f], 3, OUTPUT_COMPLEX, 100, 0, 45, f);
-            run_shape(engine_hooks.host_isa, names[f], 1 + f % 2, OUTPUT_REAL, 100, 0, 45, f);
+            run_shape(engine_seams.host_isa, names[f], 16, OUTPUT_REAL, 100, 0, 45, f);
+            run_shape(engine_seams.host_isa, names[f], 3, OUTPUT_COMPLEX, 100, 0, 45, f);
+            run_shape(engine_seams.host_isa, names[f], 1 + f % 2, OUTPUT_REAL, 100, 0, 45, f);
         }
 }
 
@@ -82,7 +82,7 @@ static void banks_forms_and_reports(void **state)
 {
     (void)state;
     only_on_cpus();
-    for (int i = 0; (engine_hooks.host_isa = host_isa_name(i)) != NULL; i++) {
+    for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++) {
         struct test_signal *signal = signal_noise("f32le", 7, 1200, 5);
         const float wrong = (float)NAN, full = -1.0f;
         memcpy(signal->bytes + (311 * 7 + 2) * 4, &wrong, 4);
@@ -107,7 +107,7 @@ static void banks_forms_and_reports(void **state)
                                        .variant = "host"};
         test_plan_prepare(engine, &plan, signal);
         struct test_run run = run_plan(engine, &plan, signal, &(struct run_options){.seed = 8});
-        expect_convolution(engine_hooks.host_isa, &plan, signal, &run, 0, run.frames);
+        expect_convolution(engine_seams.host_isa, &plan, signal, &run, 0, run.frames);
         for (uint64_t b = 0; b < run.blocks; b++)
             for (uint32_t c = 0; c < 7; c++) {
                 const struct block_report *report = &run.reports[b * 7 + c];
@@ -139,7 +139,7 @@ static void gaps_and_batches(void **state)
 {
     (void)state;
     only_on_cpus();
-    engine_hooks.host_isa = NULL;
+    engine_seams.host_isa = NULL;
     struct test_signal *signal = signal_noise("s24le", 18, 2000, 44);
     signal_absent(signal, 0, 5);
     signal_absent(signal, 700, 900);

@@ -1,18 +1,13 @@
-/*
- * Results in the formats of sinks: what the last pass needs to know to write the wire's bytes
- * (kernels/encode.clh), and which plans do. What comes out is to the bit what sample_encode_block
- * makes of the same plan's floats.
- *
- * A format is a wish. A variant that cannot, and a device that has no double where one is needed,
- * give floats: no stream gets another variant for this.
- *
- * Worker threads under engine->workers.
- */
-#include "convolve/internal.h"
+/* Results in the formats of sinks, see results.h. */
+#include "convolve/plan/results.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "convolve/plan/spectra.h"
+#include "convolve/plan/variant.h"
+#include "convolve/plan/words.h"
 
 static double factor_of(const struct result_format *results)
 {
@@ -34,13 +29,13 @@ static bool scale_is_exact(double scale)
     return frexp(fabs(scale), &exponent) == 0.5 && exponent > -100 && exponent < 100;
 }
 
-struct result_format results_granted(const struct engine *engine, const struct variant *variant,
-                                     const struct result_format *wish)
+struct result_format results_granted(const struct device *device, const struct variant *variant,
+                                     const struct result_format *asked)
 {
-    if (result_format_native(wish) || !variant->formats ||
-        (!engine->found.info.doubles && !scale_is_exact(scale_of(wish))))
+    if (result_format_native(asked) || !variant->formats ||
+        (!device->found.info.doubles && !scale_is_exact(scale_of(asked))))
         return (struct result_format){0};
-    return *wish;
+    return *asked;
 }
 
 void results_measure(struct build *build)

@@ -1,0 +1,33 @@
+/*
+ * Copies between host memory and its mirror, on a device with memory of its own: new ring frames
+ * and rows go in before a batch's kernels, reports and samples come out after them.
+ *
+ * Large batches go through three queues, so that the copies of one run beside the kernels of
+ * another and in both directions at once. A small one takes less time through one queue, where
+ * nothing waits for another queue's event.
+ *
+ *     in     ring bytes, presence, rows ─┐
+ *     queue                              └► kernels ─┐
+ *     out                                            └► reports, samples ─► slot->event
+ *
+ * Device thread only. Nothing is allocated.
+ */
+#ifndef CONVOLVD_CONVOLVE_MIRROR_H
+#define CONVOLVD_CONVOLVE_MIRROR_H
+
+#include "convolve/object.h"
+
+/* Whether this batch's copies go through queues of their own. */
+bool mirror_apart(const struct engine *engine, const struct slot *slot);
+
+/* Enqueues what the batch's items have that is new; what the rows of its launches are. */
+cl_int mirror_copy_fresh(struct engine *engine, cl_command_queue queue, const struct batch *batch);
+cl_int mirror_copy_rows(struct engine *engine, cl_command_queue queue, const struct slot *slot);
+
+/* Enqueues the copies of reports and samples to the host; the last one is slot->event. */
+cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot);
+
+/* What is enqueued on `after` from now on waits for all that is on `before`. */
+cl_int mirror_queue_follows(cl_command_queue before, cl_command_queue after);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * The engine's object, for the modules of this folder and of check/. Fields stand in groups by the
+ * thread that may touch them.
+ */
+#ifndef CONVOLVD_CONVOLVE_OBJECT_H
+#define CONVOLVD_CONVOLVE_OBJECT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "convolve/feed.h"
+#include "convolve/plan/planner.h"
+#include "convolve/rings.h"
+#include "convolve/slot.h"
+#include "convolve/traffic.h"
+#include "core/error.h"
+#include "core/spsc.h"
+#include "device/device.h"
+
+enum { BATCHES_MAX = 16 };
+
+enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET, REQUEST_FEEDS };
+
+struct engine {
+    /* immutable while open; device.h and planner.h say who may touch what is inside */
+    struct device device;
+    struct planner planner;
+    uint32_t slot_count, depth;
+    struct slot *slots; /* [slot_count + 1]: the last is the worker's */
+    void (*wake)(void *context);
+    void *wake_context;
+    pthread_t thread;
+    int doorbell; /* eventfd to the device thread */
+    bool waits;   /* completions come from the waiter thread, not from the driver's callbacks */
+    pthread_t waiter;
+    int waiter_bell; /* eventfd to it */
+
+    /* WORKER, under planner.workers */
+    struct rings rings;
+
+    /* LOOP */
+    struct slot *free_slots[BATCHES_MAX];
+    uint32_t free_count;
+    uint32_t in_flight;
+
+    /* LOOP → device thread, and back */
+    struct spsc submitted, completed;
+    struct feeds feeds;
+    struct traffic traffic;
+    _Atomic bool stopping;
+
+    /* WORKER → device thread, under request_mutex */
+    pthread_mutex_t request_mutex;
+    pthread_cond_t request_done;
+    enum request_kind request;
+    bool request_taken, request_finished;
+    int request_error;
+    struct problem request_problem;
+
+    /* device thread → waiter thread, and back */
+    struct spsc waiting;
+    _Atomic int64_t last_seen_ns; /* when a thread saw the last batch complete */
+
+    /* device thread */
+    struct slot *polled; /* the batch that runs alone and that this thread polls; NULL: none */
+    struct slot *running[BATCHES_MAX + 1];
+    uint32_t running_count;
+    int64_t last_completed_ns;
+};
+
+#endif

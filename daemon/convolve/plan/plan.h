@@ -1,0 +1,113 @@
+/*
+ * A plan: how one stream is computed on one device. It holds the launches of a batch (stages) with
+ * templates of their rows, its pieces of device memory, and what a block costs. assemble.h makes
+ * one of a specification and a layout.
+ *
+ * Immutable once prepared, except the cache of state, which belongs to the device thread, and the
+ * costs, which any thread reads.
+ */
+#ifndef CONVOLVD_CONVOLVE_PLAN_PLAN_H
+#define CONVOLVD_CONVOLVE_PLAN_PLAN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "convolve/plan/layout.h"
+#include "convolve/plan/spec.h"
+#include "kernels/row.h"
+
+struct device;
+struct device_fft_plan;
+struct kernel;
+struct planner;
+
+enum { STAGES_MAX = 8, STAGE_NUMBERS = 4, STAGE_KERNELS = 3 };
+
+/* struct report_row in words of OUTPUT. */
+enum { REPORT_FLOATS = sizeof(struct report_row) / sizeof(float) };
+
+/* What a stage leaves in STATE for later blocks: it runs again for the blocks before an item when
+ * the state is not there. */
+enum stage_keeps {
+    KEEPS_NOTHING,
+    KEEPS_SPECTRA, /* for layout.history_blocks + layout.tail_blocks */
+    KEEPS_PLANES,  /* for layout.tail_blocks */
+};
+
+/* Computes a stage's rows on the device thread, or enqueues what does. rows[count] lie in TABLE.
+ * 0 or ERROR_DEVICE, logged. */
+typedef int stage_function(struct device *device, const struct plan *plan, const struct row *rows,
+                           uint32_t count);
+
+/*
+ * One launch of a batch. A batch runs the stages of its plans in the order of their numbers;
+ * plans whose stages are alike (stages_alike) share the launch: their rows lie side by side.
+ */
+struct stage {
+    struct kernel *kernel; /* NULL: `run` computes the rows */
+    stage_function *run;
+    uint32_t items;        /* work-items of a group */
+    uint32_t group_blocks; /* blocks of a row that a group computes */
+    uint32_t group_rows;   /* rows that a group computes; `count` is a multiple of it */
+    uint64_t local_bytes;  /* of the argument local_points */
+    uint64_t shared_bytes; /* of the argument shared; 0: a report for each item */
+    enum stage_keeps keeps;
+    struct kernel *own[STAGE_KERNELS]; /* those that `run` launches itself */
+    uint32_t keeps_blocks; /* at most so many blocks before the item leave what is needed; 0: all */
+    uint32_t span_blocks; /* its rows take so many blocks as one: row.start is where the span of the
+                             first block begins; 0: one */
+    struct device_fft_plan *fft_plan; /* NULL: the plan's */
+    uint64_t numbers[STAGE_NUMBERS];  /* further arguments of the kernel, ulong */
+    uint32_t number_count;
+    struct row *rows; /* templates, [count] of `capacity` */
+    uint32_t count, capacity;
+};
+
+struct plan {
+    /* immutable once prepared */
+    struct planner *planner;
+    struct plan_info info;
+    struct layout layout;
+    struct device_fft_plan *fft_plan;      /* NULL: layout.fft_lanes is 0 */
+    struct device_fft_plan *tail_fft_plan; /* NULL: layout.tail.span is 0 */
+    uint32_t hop, blocks_max;
+    uint32_t report_rows; /* of a block: its inputs' reports, and room for its clip counts */
+    struct stage stages[STAGES_MAX];
+    uint32_t stage_count;
+    uint32_t rows_most; /* rows one item can need */
+    uint32_t slots, plane_slots;
+    uint64_t spectra_offset, state_offset, scratch_offset; /* bytes; ROW_NONE: none */
+    uint32_t scratch_groups;
+    bool stateful;
+
+    /* device thread: which blocks of which epoch lie in STATE */
+    struct {
+        uint64_t ring_serial;
+        uint64_t origin; /* ring position of the epoch's block 0, modulo 2^64 */
+        uint64_t spectra_from, planes_from, until;
+        bool valid;
+    } cache;
+
+    /* written by the device thread, read by any */
+    _Atomic int64_t cost_base_ns, cost_block_ps;
+};
+
+/* The first frame of an item at this block of its epoch that the plan keeps, below D. */
+uint32_t plan_kept_first(const struct plan *plan, uint64_t epoch_block);
+/* Frames that the plan keeps of `blocks` blocks from there on. */
+uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, uint32_t blocks);
+
+/* Reports whose room the counts of clipped samples of so many outputs take. */
+uint32_t plan_clip_rows(uint32_t outputs);
+
+/* Floats of OUTPUT that the samples of so many frames take. */
+uint64_t plan_floats(const struct plan *plan, uint64_t frames);
+
+/* Blocks of the plan that an empty batch holds, at most its blocks_max, at least 1. */
+uint32_t plan_blocks_fit(const struct plan *plan);
+
+/* Device thread: moves the cost of this plan towards `factor` of what it is. */
+void plan_cost_scale(struct plan *plan, double factor);
+
+#endif

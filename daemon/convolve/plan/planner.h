@@ -1,0 +1,32 @@
+/*
+ * What the plans of one engine share: the device, FFT plans, wisdom, the list of plans that are
+ * open and the limits of a batch. Workers make and close plans under the mutex, one at a time.
+ */
+#ifndef CONVOLVD_CONVOLVE_PLAN_PLANNER_H
+#define CONVOLVD_CONVOLVE_PLAN_PLANNER_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "convolve/plan/fft_cache.h"
+
+struct plan;
+struct wisdom;
+
+enum {
+    PLANS_MAX = 1024,
+    ROWS_PER_BATCH = 1 << 13,
+};
+
+struct planner {
+    /* immutable while the engine is open */
+    struct device *device;
+    uint64_t batch_samples, batch_reports; /* what one batch holds: floats, reports */
+    pthread_mutex_t workers;
+    /* under `workers`; the device thread while a worker waits for it */
+    struct fft_cache fft_plans;
+    struct plan *plans[PLANS_MAX];
+    struct wisdom *wisdom;
+};
+
+#endif

@@ -1,0 +1,37 @@
+/*
+ * Slots: what the engine keeps for each batch. A slot has its own samples and reports in OUTPUT and
+ * its own rows in TABLE; LOOP fills it, the device thread launches and completes it.
+ */
+#ifndef CONVOLVD_CONVOLVE_SLOT_H
+#define CONVOLVD_CONVOLVE_SLOT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "convolve/batch.h"
+#include "device/opencl.h"
+
+struct engine;
+
+struct slot {
+    struct batch batch; /* first: the caller's pointer */
+    /* immutable */
+    struct engine *engine;
+    uint64_t samples_offset, reports_offset; /* floats of OUTPUT */
+    uint64_t rows_offset;                    /* rows of TABLE */
+    bool worker;                             /* the self-test's: a worker waits for it */
+    /* LOOP while filling */
+    uint64_t samples_used; /* floats */
+    uint64_t reports_used; /* reports */
+    uint32_t rows_reserved;
+    /* device thread */
+    uint32_t rows_used;
+    cl_event event;
+    int64_t device_from_ns;
+    /* event callback → device thread */
+    _Atomic int done; /* 0, 1: complete, -1: failed */
+    int64_t done_ns;
+};
+
+#endif

@@ -1,0 +1,188 @@
+/* A device's OpenCL objects and memory, see device.h. */
+#include "device/device.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "device/pocl_cache.h"
+
+/* ---- opening and closing ----------------------------------------------------------------- */
+
+void device_arenas(struct device *device, struct arena **array)
+{
+    struct arena *const all[DEVICE_ARENAS] = {&device->input, &device->spectrum, &device->state,
+                                              &device->output, &device->table};
+    memcpy(array, all, sizeof all);
+}
+
+static int open_arenas(struct device *device, const struct device_options *options,
+                       struct problem *problem)
+{
+    const struct {
+        struct arena *arena;
+        const char *name; /* the configuration's key */
+        uint64_t bytes;
+        bool copied;
+    } arenas[] = {
+        {&device->input, "input memory", options->input_bytes, true},
+        {&device->spectrum, "spectrum memory", options->spectrum_bytes, false},
+        {&device->state, "state memory", options->state_bytes, false},
+        {&device->output, "batch memory", options->output_bytes, true},
+        {&device->table, "batch table", options->table_bytes, true},
+    };
+    int error = 0;
+    for (size_t i = 0; error == 0 && i < sizeof arenas / sizeof arenas[0]; i++) {
+        error = arena_open(arenas[i].arena, arenas[i].name, arenas[i].bytes, &device->found.info,
+                           options->guards, problem);
+        arenas[i].arena->copied = arenas[i].copied && device->found.info.gpu;
+    }
+    return error;
+}
+
+static int open_queues(struct device *device, struct problem *problem)
+{
+    cl_command_queue *const queues[] = {&device->queue, &device->upload, &device->in, &device->out};
+    cl_int code = CL_SUCCESS;
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        if (i == 2) /* `upload` is there to ask with */
+            device->mirrored = device->found.info.gpu ||
+                               !arena_is_shared(&device->table, device->context, device->upload);
+        if (i >= 2 && !device->mirrored)
+            break;
+        *queues[i] = clCreateCommandQueue(device->context, device->found.device, 0, &code);
+        if (*queues[i] == NULL)
+            return opencl_problem(problem, code, "clCreateCommandQueue");
+    }
+    return 0;
+}
+
+static void release(struct device *device)
+{
+    device_finish(device);
+    kernel_cache_release(&device->kernels);
+    struct arena *arenas[DEVICE_ARENAS];
+    device_arenas(device, arenas);
+    for (int i = 0; i < DEVICE_ARENAS; i++)
+        arena_release(arenas[i]);
+    cl_command_queue *const queues[] = {&device->upload, &device->in, &device->queue, &device->out};
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
+        if (*queues[i] != NULL)
+            clReleaseCommandQueue(*queues[i]);
+        *queues[i] = NULL;
+    }
+    if (device->context != NULL)
+        clReleaseContext(device->context);
+    device->context = NULL;
+}
+
+static int create(struct device *device, struct problem *problem)
+{
+    cl_int code = CL_SUCCESS;
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM,
+                                                (cl_context_properties)device->found.platform, 0};
+    device->context = clCreateContext(properties, 1, &device->found.device, NULL, NULL, &code);
+    if (device->context == NULL)
+        return opencl_problem(problem, code, "clCreateContext");
+    device->kernels.target = (struct program_request){
+        .context = device->context,
+        .device = device->found.device,
+        .info = &device->found.info,
+        .kernels_dir = device->kernels_dir,
+        .cache_dir = device->cache_dir,
+    };
+    int error = open_queues(device, problem);
+    struct arena *arenas[DEVICE_ARENAS];
+    device_arenas(device, arenas);
+    for (int i = 0; error == 0 && i < DEVICE_ARENAS; i++)
+        error = arena_attach(arenas[i], device->context, device->upload, device->mirrored, problem);
+    if (error < 0)
+        release(device);
+    return error;
+}
+
+static int keep_directories(struct device *device, const struct device_options *options,
+                            struct problem *problem)
+{
+    struct stat folder;
+    if (options->kernels_dir != NULL &&
+        (stat(options->kernels_dir, &folder) != 0 || !S_ISDIR(folder.st_mode)))
+        return problem_set(problem, ERROR_NO_FILE,
+                           "%s is not a directory of kernels; write one that exists, or leave out "
+                           "--kernels",
+                           options->kernels_dir);
+    if (options->kernels_dir != NULL)
+        device->kernels_dir = strdup(options->kernels_dir);
+    if (options->cache_dir != NULL)
+        device->cache_dir = strdup(options->cache_dir);
+    if ((options->kernels_dir != NULL && device->kernels_dir == NULL) ||
+        (options->cache_dir != NULL && device->cache_dir == NULL))
+        return problem_set(problem, ERROR_MEMORY, "out of memory for the device");
+    return 0;
+}
+
+int device_open(struct device *device, const struct device_options *options,
+                struct problem *problem)
+{
+    int error = keep_directories(device, options, problem);
+    if (error < 0)
+        return error;
+    pocl_cache_direct(options->cache_dir, POCL_CACHE_NEEDS_BYTES);
+    error = device_select(options->name, options->cpu_threads, &device->found, problem);
+    if (error < 0)
+        return error;
+    device->traits = device_traits_of(&device->found.info);
+    error = open_arenas(device, options, problem);
+    return error < 0 ? error : create(device, problem);
+}
+
+void device_close(struct device *device)
+{
+    if (device->context != NULL)
+        release(device);
+    kernel_cache_close(&device->kernels);
+    struct arena *arenas[DEVICE_ARENAS];
+    device_arenas(device, arenas);
+    for (int i = 0; i < DEVICE_ARENAS; i++)
+        arena_close(arenas[i]);
+    free(device->kernels_dir);
+    free(device->cache_dir);
+}
+
+int device_reset(struct device *device, struct problem *problem)
+{
+    release(device);
+    int error = create(device, problem);
+    return error < 0 ? error : kernel_cache_rebuild(&device->kernels, problem);
+}
+
+/* ---- enqueueing -------------------------------------------------------------------------- */
+
+void device_finish(struct device *device)
+{
+    const cl_command_queue queues[] = {device->in, device->queue, device->out};
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
+        if (queues[i] != NULL)
+            clFinish(queues[i]);
+}
+
+void device_flush(struct device *device)
+{
+    const cl_command_queue queues[] = {device->in, device->queue, device->out};
+    for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
+        if (queues[i] != NULL)
+            clFlush(queues[i]);
+}
+
+cl_int device_launch(struct device *device, cl_kernel kernel,
+                     const struct kernel_argument *arguments, cl_uint count, const size_t global[2],
+                     const size_t local[2], cl_event *event)
+{
+    cl_int code = CL_SUCCESS;
+    for (cl_uint i = 0; code == CL_SUCCESS && i < count; i++)
+        code = clSetKernelArg(kernel, i, arguments[i].bytes, arguments[i].value);
+    if (code == CL_SUCCESS)
+        code =
+            clEnqueueNDRangeKernel(device->queue, kernel, 2, NULL, global, local, 0, NULL, event);
+    return code;
+}

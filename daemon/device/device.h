@@ -1,0 +1,84 @@
+/*
+ * A device: the OpenCL objects that one engine computes with, and the memory that host and kernels
+ * share. It owns the context, the queues, the arenas and the built kernels.
+ *
+ * Everything that OpenCL holds is a copy of host memory, so device_reset can destroy all of it
+ * between two batches and build it again. Where host and device share their memory an arena is the
+ * device's buffer; elsewhere the device has a mirror of each arena, and whoever writes the host's
+ * side copies it.
+ *
+ * One thread, the engine's device thread, enqueues on `queue`, `in` and `out`. Workers enqueue on
+ * `upload`, one at a time.
+ */
+#ifndef CONVOLVD_DEVICE_DEVICE_H
+#define CONVOLVD_DEVICE_DEVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/arena.h"
+#include "device/kernel_cache.h"
+#include "device/opencl.h"
+#include "device/traits.h"
+
+enum { DEVICE_ARENAS = 5 };
+
+struct device {
+    /* immutable while open */
+    struct device_found found;
+    struct device_traits traits;
+    char *kernels_dir, *cache_dir; /* NULL: the embedded kernels; no cache of binaries */
+
+    /* arenas have a mutex each; a reset replaces the device's side */
+    struct arena input;    /* rings: samples and presence bits */
+    struct arena spectrum; /* filter spectra, twiddles and other tables of plans */
+    struct arena state;    /* delay lines, tails and scratch */
+    struct arena output;   /* samples and reports of batches */
+    struct arena table;    /* rows of launches */
+
+    /* workers, one at a time; the device thread while a worker waits for its reset */
+    cl_context context;
+    cl_command_queue queue;   /* kernels, and the copies of small batches */
+    cl_command_queue in, out; /* copies of large batches, beside the kernels; NULL: not mirrored */
+    cl_command_queue upload;  /* the workers' */
+    bool mirrored;            /* the device's memory is its own */
+    struct kernel_cache kernels;
+};
+
+struct device_options {
+    const char *name; /* as device_select takes it */
+    int cpu_threads;  /* 0: all cores; for CPU devices */
+    const char *kernels_dir, *cache_dir;
+    uint64_t input_bytes, spectrum_bytes, state_bytes, output_bytes, table_bytes;
+    bool guards; /* guard zones around every piece of memory */
+};
+
+/* WORKER. On error *device needs device_close all the same. */
+int device_open(struct device *device, const struct device_options *options,
+                struct problem *problem);
+/* Whatever has been opened; no thread may use it. */
+void device_close(struct device *device);
+
+/* Destroys and builds again everything that OpenCL holds; nothing may be in flight. On error only
+ * device_reset and device_close may follow. */
+int device_reset(struct device *device, struct problem *problem);
+
+/* The arenas: array[DEVICE_ARENAS] is filled. */
+void device_arenas(struct device *device, struct arena **array);
+
+/* Device thread, all of its queues: start what was enqueued; wait until all of it is done. */
+void device_flush(struct device *device);
+void device_finish(struct device *device);
+
+/* An argument of a kernel; `value` NULL: as many bytes of local memory. */
+struct kernel_argument {
+    size_t bytes;
+    const void *value;
+};
+
+/* Device thread: sets all arguments and enqueues a launch on `queue`. `event` may be NULL. */
+cl_int device_launch(struct device *device, cl_kernel kernel,
+                     const struct kernel_argument *arguments, cl_uint count, const size_t global[2],
+                     const size_t local[2], cl_event *event);
+
+#endif

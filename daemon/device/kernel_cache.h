@@ -1,0 +1,45 @@
+/*
+ * The kernels that are built on a device. Plans share a kernel that they ask for with the same
+ * file, function and options; kernels of one file and the same options share a program. A kernel
+ * that no plan uses stays built until its entry is needed, so that the next plan of the same shape
+ * builds nothing.
+ *
+ * Worker threads, one at a time; only the device thread launches what stands here.
+ */
+#ifndef CONVOLVD_DEVICE_KERNEL_CACHE_H
+#define CONVOLVD_DEVICE_KERNEL_CACHE_H
+
+#include <stdint.h>
+
+#include "core/error.h"
+#include "device/opencl.h"
+#include "device/program.h"
+
+enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 768 };
+
+struct kernel {
+    char *file, *function, *options;
+    cl_program program;
+    cl_kernel kernel;
+    uint32_t users;
+};
+
+struct kernel_cache {
+    struct program_request target; /* all but file and options */
+    struct kernel entries[KERNELS_MAX];
+};
+
+/* A kernel of kernels/`file`, built with `options` (at most KERNEL_OPTIONS bytes). 0, ERROR_LIMIT,
+ * or what program_build answers. */
+int kernel_cache_get(struct kernel_cache *cache, const char *file, const char *function,
+                     const char *options, struct kernel **out, struct problem *problem);
+void kernel_cache_put(struct kernel *kernel); /* NULL is fine */
+
+/* Releases all OpenCL objects; the entries keep their names. */
+void kernel_cache_release(struct kernel_cache *cache);
+/* Builds the kernels that plans use again, for the target's new context. */
+int kernel_cache_rebuild(struct kernel_cache *cache, struct problem *problem);
+/* Releases everything and empties the cache. */
+void kernel_cache_close(struct kernel_cache *cache);
+
+#endif

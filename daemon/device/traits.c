@@ -1,0 +1,30 @@
+/* Traits of devices, see traits.h. No state. */
+#include "device/traits.h"
+
+enum {
+    GPU_ITEMS = 128,
+    CPU_LANES = 16,
+    COMPILER_BYTES = 1024,
+};
+
+uint64_t device_reserved_bytes(uint32_t items)
+{
+    return (uint64_t)items * DEVICE_REPORT_BYTES + COMPILER_BYTES;
+}
+
+struct device_traits device_traits_of(const struct device_info *info)
+{
+    const uint32_t floats = info->vector_floats, items = info->gpu ? GPU_ITEMS : 1;
+    const uint64_t reserved = device_reserved_bytes(items);
+    return (struct device_traits){
+        .lanes = info->gpu ? 1 : CPU_LANES,
+        .items = items,
+        .vector = floats >= 16  ? 16
+                  : floats >= 8 ? 8
+                                : 4,
+        .local_budget_bytes = info->local_bytes > reserved ? info->local_bytes - reserved : 0,
+        /* While a GPU computes one batch, the copies of the next and the last one run. */
+        .depth = info->gpu ? 4 : 2,
+        .polled = info->gpu,
+    };
+}

@@ -1,0 +1,35 @@
+/*
+ * Traits: how kernels are built for a device and how the engine works with it. Everything that
+ * differs between a CPU and a GPU is decided here, once, from what OpenCL says of the device; the
+ * other modules read the traits and never ask what kind of device they have.
+ *
+ * Pure functions, any thread.
+ */
+#ifndef CONVOLVD_DEVICE_TRAITS_H
+#define CONVOLVD_DEVICE_TRAITS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "device/info.h"
+
+/* Local memory that kernels add up a work-item's report in: struct report_row of kernels/row.h. */
+enum { DEVICE_REPORT_BYTES = 32 };
+
+struct device_traits {
+    /* GPU: work-groups with barriers, one float a lane. CPU: one work-item, vectors of 16 lanes. */
+    uint32_t lanes;              /* LANES of the kernels: 1 or 16 */
+    uint32_t items;              /* ITEMS of the kernels: work-items of a group, 1 on a CPU */
+    uint32_t vector;             /* lanes of the device's own vectors: 16, 8 or 4 */
+    uint64_t local_budget_bytes; /* local memory of a group for transforms */
+    uint32_t depth;              /* batches to keep in the device's queue, by default */
+    bool polled; /* the driver reports completions late: threads of the engine poll for them */
+};
+
+struct device_traits device_traits_of(const struct device_info *info);
+
+/* Local memory that kernels take beside their transforms: reports of `items` work-items, which
+ * they add up, and the compiler's own. */
+uint64_t device_reserved_bytes(uint32_t items);
+
+#endif

@@ -1,0 +1,35 @@
+/*
+ * What tests change about the engine: the device looks like another one, or a call fails. Each
+ * wrapper in seam_*.c takes the place of one function of daemon/ in every unit test (ld --wrap) and
+ * does what engine_seams says; while all of it is zero they change nothing. The shipped objects
+ * hold none of this.
+ *
+ * Set before engine_open by one thread, unless said otherwise.
+ */
+#ifndef CONVOLVD_TESTS_ENGINE_SEAMS_H
+#define CONVOLVD_TESTS_ENGINE_SEAMS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine_seams {
+    /* seam_device.c */
+    bool gpu_shape;          /* work-groups with barriers, one float a lane, also on a CPU */
+    bool mirrored;           /* memory of the device's own, also where it could be shared */
+    uint32_t items;          /* work-items of a group in that shape, 0: as on a GPU */
+    uint64_t local_bytes;    /* local memory for transforms, 0: the device's */
+    uint32_t refused_launch; /* the device refuses the n-th launch of a kernel from now on, as one
+                                that has run out; 0: none. May change between batches */
+    /* seam_host.c */
+    const char *host_isa; /* instruction set of the variant "host" (host_isa_name), NULL: the widest
+                           */
+    /* seam_selftest.c; may change between plans */
+    const char *wrong_variant; /* the spectra of this variant's plans are wrong: the self-test must
+                                  see it */
+    /* What plan_time finds, instead of a measurement [ns]; NULL: it measures. */
+    int64_t (*time_ns)(const char *variant, uint32_t fft, uint32_t hop, uint32_t blocks);
+};
+
+extern struct engine_seams engine_seams;
+
+#endif
