@@ -101,7 +101,7 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "A directory that keeps compiled kernels, so that the next start is quick."}},
     [KEY_BATCHES] = {SECTION_DEVICE, .row = {"batches", OPTION_COUNT, .minimum = 2, .maximum = 16, .fallback = "6",
         .sentence = "How many batches of blocks may be on the way through the device at once; more costs memory and helps under load."}},
-    [KEY_DEPTH] = {SECTION_DEVICE, .row = {"depth", OPTION_COUNT, .minimum = 1, .maximum = 8, .fallback_words = "2 on a CPU, 3 on a GPU",
+    [KEY_DEPTH] = {SECTION_DEVICE, .row = {"depth", OPTION_COUNT, .minimum = 1, .maximum = 8, .fallback_words = DEVICE_DEPTH_WORDS,
         .sentence = "How many of them are handed to the device's queue at once."}},
     [KEY_INPUT_MEMORY] = {SECTION_DEVICE, .row = {"input memory", OPTION_MEMORY, .minimum = MI, .maximum = KI * GI, .fallback = "512 MiB",
         .sentence = "Device memory for the input rings of all streams; only what is used is touched."}},

@@ -28,6 +28,7 @@
 #include "convolve/ring.h"
 #include "core/error.h"
 #include "device/info.h"
+#include "device/traits.h"
 
 struct engine;
 

@@ -23,8 +23,7 @@ struct device_traits device_traits_of(const struct device_info *info)
                   : floats >= 8 ? 8
                                 : 4,
         .local_budget_bytes = info->local_bytes > reserved ? info->local_bytes - reserved : 0,
-        /* While a GPU computes one batch, the copies of the next and the last one run. */
-        .depth = info->gpu ? 4 : 2,
+        .depth = info->gpu ? DEVICE_DEPTH_GPU : DEVICE_DEPTH_CPU,
         .polled = info->gpu,
     };
 }

@@ -16,6 +16,16 @@
 /* Local memory that kernels add up a work-item's report in: struct report_row of kernels/row.h. */
 enum { DEVICE_REPORT_BYTES = 32 };
 
+/* Batches in a device's queue unless the user asks for another depth: one computes while the next
+ * waits, and on a GPU the copies of the last run beside both. As numbers and as the manual has it.
+ */
+#define DEVICE_DEPTH_CPU     2
+#define DEVICE_DEPTH_GPU     3
+#define DEVICE_DEPTH_TEXT(n) #n
+#define DEVICE_DEPTH_WORDS_(c, g)                                                                  \
+    DEVICE_DEPTH_TEXT(c) " on a CPU, " DEVICE_DEPTH_TEXT(g) " on a GPU"
+#define DEVICE_DEPTH_WORDS DEVICE_DEPTH_WORDS_(DEVICE_DEPTH_CPU, DEVICE_DEPTH_GPU)
+
 struct device_traits {
     /* GPU: work-groups with barriers, one float a lane. CPU: one work-item, vectors of 16 lanes. */
     uint32_t lanes;              /* LANES of the kernels: 1 or 16 */

@@ -284,7 +284,7 @@ int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell
     scheduler->loop = loop;
     scheduler->engine = engine;
     scheduler->doorbell = doorbell;
-    scheduler->depth = engine_device(engine)->gpu ? 3 : 2;
+    scheduler->depth = engine_depth(engine);
     scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
     scheduler->armed_ns = INT64_MAX;
     scheduler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);

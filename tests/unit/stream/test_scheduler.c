@@ -91,7 +91,8 @@ struct house {
     struct scheduler *scheduler;
 };
 
-static void house_open(struct house *house)
+/* `depth`: as engine_options.depth. */
+static void house_open_deep(struct house *house, uint32_t depth)
 {
     struct problem problem;
     assert_int_equal(uv_loop_init(&house->loop), 0);
@@ -99,6 +100,7 @@ static void house_open(struct house *house)
     const char *device = getenv("CONVOLVD_TEST_DEVICE");
     const struct engine_options options = {
         .device = device != NULL ? device : "cpu",
+        .depth = depth,
         .wake = scheduler_bell_ring,
         .wake_context = house->doorbell,
     };
@@ -107,6 +109,11 @@ static void house_open(struct house *house)
     if (scheduler_open(&house->loop, house->engine, house->doorbell, &house->scheduler, &problem) !=
         0)
         fail_msg("%s", problem.text);
+}
+
+static void house_open(struct house *house)
+{
+    house_open_deep(house, 0);
 }
 
 static void house_close(struct house *house)
@@ -682,10 +689,47 @@ static void test_one_core_takes_short_batches(void **state)
     }
 }
 
+/* ---- how many batches are in the queue --------------------------------------------------- */
+
+/* The most batches in flight while a stream of one block a batch has more to compute. */
+static uint32_t deepest(uint32_t depth, uint32_t *expected)
+{
+    struct house house;
+    house_open_deep(&house, depth);
+    *expected = engine_depth(house.engine);
+    struct feed feed = {.channels = 2, .rate_hz = 1e6, .chunk = 4096, .total = 100000};
+    feed.plan = make_plan(&house, feed.channels, 256, 300, 1, 5);
+    feed_open(&feed, &house, "deep");
+    uint32_t most = 0;
+    while (!feed_done(&feed)) {
+        uv_run(&house.loop, UV_RUN_ONCE);
+        const uint32_t now = engine_in_flight(house.engine);
+        most = now > most ? now : most;
+    }
+    feed_close(&feed);
+    house_close(&house);
+    return most;
+}
+
+static void test_depth_is_the_engines(void **state)
+{
+    (void)state;
+    static const uint32_t depths[] = {0, 1, 3, 5};
+    for (size_t i = 0; i < sizeof depths / sizeof depths[0]; i++) {
+        uint32_t expected = 0;
+        const uint32_t most = deepest(depths[i], &expected);
+        if (depths[i] != 0)
+            assert_int_equal(expected, depths[i]);
+        if (most != expected)
+            fail_msg("depth %u: %u batches in flight, not %u", depths[i], most, expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_core_takes_short_batches),
+        cmocka_unit_test(test_depth_is_the_engines),
         cmocka_unit_test(test_streams_come_change_and_go),
         cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_loop_never_allocates_or_locks),
