@@ -27,7 +27,8 @@
 
 /* A tail must save this share of the operations: it costs two more launches. */
 static const double tail_pays = 0.8;
-/* Operations of one row's tail that a block may wait for, a second of them; a guess for slow cores.
+/* Operations of one row's tail that a block may wait for, a second of them; an estimate for slow
+ * cores.
  */
 static const double tail_flops_per_s = 4e9;
 
