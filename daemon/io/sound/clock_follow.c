@@ -7,12 +7,12 @@
 
 #include "core/clock.h"
 
-enum { PAIR_LEAST = 4, PAIR_MOST = 12, SLOTS_LEAST = 6 };
+enum { PAIR_MIN = 4, PAIR_MAX = 12, SLOTS_MIN = 6 };
 
 static const double settling_hz = 0.1, settled_hz = 0.02;
 static const double settling_s = 8.0;
-static const double smoothing_s = 0.4;  /* of v: well inside the loop's own time */
-static const double speed_limit = 2e-3; /* a sound system whose clock is further off is broken */
+static const double smoothing_s = 0.4;  /* of v: short against the loop's time constant */
+static const double speed_limit = 2e-3; /* no working sound card's clock is further off */
 
 /* ---- a clock ----------------------------------------------------------------------------------
  */
@@ -55,21 +55,22 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds that the clock loses each second of its own; false while there are too few pairs. */
+/* Seconds that the clock loses in each second of its own time; false while there are too few pairs
+ * of slots. */
 static bool slope(const struct follow_clock *clock, double *lost)
 {
-    double slopes[FOLLOW_SLOTS * (PAIR_MOST - PAIR_LEAST + 1)];
+    double slopes[FOLLOW_SLOTS * (PAIR_MAX - PAIR_MIN + 1)];
     int pairs = 0;
     uint32_t first = clock->count < FOLLOW_SLOTS ? 0 : clock->next;
     for (uint32_t i = 0; i < clock->count; i++) {
-        for (uint32_t j = i + PAIR_LEAST; j <= i + PAIR_MOST && j < clock->count; j++) {
+        for (uint32_t j = i + PAIR_MIN; j <= i + PAIR_MAX && j < clock->count; j++) {
             uint32_t a = (first + i) % FOLLOW_SLOTS, b = (first + j) % FOLLOW_SLOTS;
             double span_s = clock->slot_at_s[b] - clock->slot_at_s[a];
             if (span_s > 0)
                 slopes[pairs++] = (clock->slot_late_s[b] - clock->slot_late_s[a]) / span_s;
         }
     }
-    if (clock->count < SLOTS_LEAST || pairs == 0)
+    if (clock->count < SLOTS_MIN || pairs == 0)
         return false;
     qsort(slopes, (size_t)pairs, sizeof *slopes, compare);
     *lost = pairs % 2 ? slopes[pairs / 2] : (slopes[pairs / 2 - 1] + slopes[pairs / 2]) / 2;
@@ -102,7 +103,7 @@ void clock_follow_played(struct clock_follow *follow, uint64_t frame, int64_t ca
 
 void clock_follow_restart(struct clock_follow *follow)
 {
-    follow->settled_start = false;
+    follow->started = false;
     follow->speed = follow->steers ? 1 + follow->integral : 1;
 }
 
@@ -116,8 +117,8 @@ double clock_follow_steer(struct clock_follow *follow, double latency_s, int64_t
     double v_s = latency_s - follow->set_point_s;
     if (!follow->steers)
         return 1;
-    if (!follow->settled_start) {
-        follow->settled_start = true;
+    if (!follow->started) {
+        follow->started = true;
         follow->start_ns = follow->last_ns = now_ns;
         follow->smooth_s = v_s;
         follow->scatter_s = 1e-3;
@@ -127,7 +128,7 @@ double clock_follow_steer(struct clock_follow *follow, double latency_s, int64_t
     follow->last_ns = now_ns;
     if (step_s <= 0)
         return follow->speed;
-    /* One late wake-up is no news of a clock: an outlier counts as four times the usual scatter. */
+    /* A single late wake-up says nothing of the clock: limit outliers to four times the scatter. */
     double off_s = v_s - follow->smooth_s;
     double share = fmin(step_s / smoothing_s, 1.0);
     double counted_s = limited(off_s, 4 * follow->scatter_s + 20e-6);
@@ -135,10 +136,10 @@ double clock_follow_steer(struct clock_follow *follow, double latency_s, int64_t
         (fmin(fabs(off_s), 8 * follow->scatter_s + 20e-6) - follow->scatter_s) * fmin(share, 0.25);
     follow->smooth_s += counted_s * share;
     double since_s = (double)(now_ns - follow->start_ns) * 1e-9;
-    double wide = 2 * M_PI * (since_s < settling_s ? settling_hz : settled_hz);
-    follow->integral =
-        limited(follow->integral + wide * wide * follow->smooth_s * fmin(step_s, 0.1), speed_limit);
-    follow->speed = 1 + limited(follow->integral + 2 * wide * follow->smooth_s, speed_limit);
+    double omega = 2 * M_PI * (since_s < settling_s ? settling_hz : settled_hz);
+    follow->integral = limited(
+        follow->integral + omega * omega * follow->smooth_s * fmin(step_s, 0.1), speed_limit);
+    follow->speed = 1 + limited(follow->integral + 2 * omega * follow->smooth_s, speed_limit);
     return follow->speed;
 }
 

@@ -1,4 +1,4 @@
-/* Direct mode of a sound card: see sound_direct.h. */
+/* Direct mode of a sound card: see direct.h. */
 #include "io/sound/direct.h"
 
 #include <assert.h>
@@ -13,14 +13,14 @@
 enum { MEASUREMENTS = 6, SIDE_IN = 0, SIDE_OUT, SOUND_SIDES };
 
 /* ---- packing ----------------------------------------------------------------------------------
- * Numbers of 8 bytes, in the order in which they are read:
+ * A sequence of doubles in this order:
  *
  *     inputs  outputs  edges  sets  full_scale
  *     inputs × { factor, offset }   outputs × form   edges × { input, output, set, gain }
  *     sets × { count, complex, count × re, [count × im] } */
 
 struct packer {
-    double *at; /* NULL: only counts */
+    double *at; /* NULL: only count the numbers */
     size_t count;
 };
 
@@ -87,7 +87,8 @@ struct unpacked {
     const struct taps **filters; /* [sets] */
 };
 
-/* The daemon's own words, but a helper believes nothing that would lead it outside. */
+/* Takes `count` numbers; NULL when fewer are left, then and from then on. The helper checks every
+ * count although its own daemon packed them. */
 static const double *take(const double **at, const double *end, size_t count)
 {
     const double *values = *at;
@@ -155,24 +156,24 @@ struct direct {
     const struct sound_side *capture, *playback;
     double *scales;          /* [inputs]{factor, offset} */
     double factor;           /* of what is played */
-    uint32_t block;          /* frames of in and out */
-    uint32_t history_frames; /* taps of the longest filter: before, its results are not settled */
+    uint32_t block;          /* frames of `in`, `out` and `faded` */
+    uint32_t history_frames; /* taps of the longest filter: input before the output is settled */
     float *in, *out;         /* [block][channels] */
-    float *faded; /* [block][channels of the output]: what the next one gives meanwhile */
-    bool as_it_is[SOUND_SIDES]; /* the device's samples are the convolver's */
+    float *faded; /* [block][output channels]: this convolver's output while it is incoming */
+    bool unconverted[SOUND_SIDES]; /* the device's samples are the convolver's, bit for bit */
 };
 
 /*
- * What the callback has. Another convolver is offered by the helper's main thread; the callback
- * lets it hear the input until its history is full, goes over to it within one period, and leaves
- * the old one for the main thread to free.
+ * The convolvers of the callback. The helper's main thread offers another one; the callback feeds
+ * it input until its history is full, cross-fades to it within one period, and retires the old one,
+ * which the main thread frees.
  */
 struct changer {
-    struct direct *now;             /* callback */
-    struct direct *joining;         /* callback; NULL: no change under way */
-    uint32_t unsettled_frames;      /* callback: of the joining one, yet */
-    struct direct *_Atomic offered; /* main → callback; NULL again when it has taken over */
-    struct direct *_Atomic left;    /* callback → main */
+    struct direct *current;         /* callback */
+    struct direct *incoming;        /* callback; NULL: no change in progress */
+    uint32_t unsettled_frames;      /* callback: input that `incoming` still lacks */
+    struct direct *_Atomic offered; /* main → callback; NULL again after the cross-fade */
+    struct direct *_Atomic retired; /* callback → main */
 };
 
 static void read_input(const struct direct *direct, const uint8_t *input, uint32_t frames)
@@ -208,10 +209,10 @@ static void write_output(const struct direct *direct, uint8_t *output, uint32_t 
                           output + side->map[c] * sample_bytes);
 }
 
-/* The joining convolver's frames of a part, and the change to it as soon as they are settled. */
-static void join(struct changer *changer, const float *in, float *out, uint32_t frames)
+/* Runs the incoming convolver on a part of a period; cross-fades to it once it is settled. */
+static void run_incoming(struct changer *changer, const float *in, float *out, uint32_t frames)
 {
-    struct direct *old = changer->now, *next = changer->joining;
+    struct direct *old = changer->current, *next = changer->incoming;
     const uint32_t floats = next->playback->channels;
     host_convolver_execute(next->convolver, in, next->faded, frames);
     if (changer->unsettled_frames > 0) {
@@ -224,10 +225,10 @@ static void join(struct changer *changer, const float *in, float *out, uint32_t 
         for (uint32_t c = 0; c < floats; c++, out++)
             *out = *out * (1 - share) + next->faded[i * floats + c] * share;
     }
-    changer->now = next;
-    changer->joining = NULL;
+    changer->current = next;
+    changer->incoming = NULL;
     atomic_store_explicit(&changer->offered, NULL, memory_order_relaxed);
-    atomic_store_explicit(&changer->left, old, memory_order_release);
+    atomic_store_explicit(&changer->retired, old, memory_order_release);
 }
 
 static void process(void *context, const void *input, void *output, uint32_t frames)
@@ -235,27 +236,28 @@ static void process(void *context, const void *input, void *output, uint32_t fra
     struct changer *changer = context;
     const uint8_t *from = input;
     uint8_t *to = output;
-    if (changer->joining == NULL) {
-        changer->joining = atomic_load_explicit(&changer->offered, memory_order_acquire);
-        changer->unsettled_frames = changer->joining != NULL ? changer->joining->history_frames : 0;
+    if (changer->incoming == NULL) {
+        changer->incoming = atomic_load_explicit(&changer->offered, memory_order_acquire);
+        changer->unsettled_frames =
+            changer->incoming != NULL ? changer->incoming->history_frames : 0;
     }
     while (frames > 0) {
-        const struct direct *direct = changer->now;
+        const struct direct *direct = changer->current;
         uint32_t part = frames < direct->block ? frames : direct->block;
         const float *in = direct->in;
         float *out = direct->out;
-        if (from == NULL) /* PortAudio had none */
+        if (from == NULL) /* PortAudio had no input */
             memset(direct->in, 0, (size_t)part * direct->capture->channels * sizeof(float));
-        else if (direct->as_it_is[SIDE_IN])
+        else if (direct->unconverted[SIDE_IN])
             in = (const float *)(const void *)from;
         else
             read_input(direct, from, part);
-        if (direct->as_it_is[SIDE_OUT])
+        if (direct->unconverted[SIDE_OUT])
             out = (float *)(void *)to;
         host_convolver_execute(direct->convolver, in, out, part);
-        if (changer->joining != NULL)
-            join(changer, in, out, part);
-        if (!direct->as_it_is[SIDE_OUT])
+        if (changer->incoming != NULL)
+            run_incoming(changer, in, out, part);
+        if (!direct->unconverted[SIDE_OUT])
             write_output(direct, to, part);
         from = from != NULL ? from + (size_t)part * direct->capture->device_channels *
                                          direct->capture->format.bytes
@@ -265,7 +267,7 @@ static void process(void *context, const void *input, void *output, uint32_t fra
     }
 }
 
-static bool plain(const struct sound_side *side)
+static bool needs_no_conversion(const struct sound_side *side)
 {
     bool same = side->format.kind == SAMPLE_FLOAT && side->channels == side->device_channels;
     for (uint32_t c = 0; same && c < side->channels; c++)
@@ -273,12 +275,13 @@ static bool plain(const struct sound_side *side)
     return same;
 }
 
-static void find_what_is_plain(struct direct *direct)
+static void find_unconverted(struct direct *direct)
 {
-    direct->as_it_is[SIDE_IN] = plain(direct->capture);
+    direct->unconverted[SIDE_IN] = needs_no_conversion(direct->capture);
     for (uint32_t c = 0; c < direct->capture->channels; c++)
-        direct->as_it_is[SIDE_IN] &= direct->scales[2 * c] == 1 && direct->scales[2 * c + 1] == 0;
-    direct->as_it_is[SIDE_OUT] = plain(direct->playback) && direct->factor == 1;
+        direct->unconverted[SIDE_IN] &=
+            direct->scales[2 * c] == 1 && direct->scales[2 * c + 1] == 0;
+    direct->unconverted[SIDE_OUT] = needs_no_conversion(direct->playback) && direct->factor == 1;
 }
 
 /* ---- making -----------------------------------------------------------------------------------
@@ -296,7 +299,7 @@ static void free_direct(struct direct *direct)
     free(direct);
 }
 
-/* Other work on this machine can only add to the time: the quietest of several counts. */
+/* Keeps the fastest of several measurements, because other work on the machine only adds time. */
 static int measure(struct direct *direct, uint32_t taps, const struct sound_request *request,
                    struct sound_direct_times *times, struct problem *problem)
 {
@@ -363,7 +366,7 @@ int sound_direct_make(const void *packed, size_t bytes, const struct sound_reque
         direct->playback = &request->playback;
         direct->factor = 1 / unpacked.full_scale;
         direct->block = period_frames;
-        find_what_is_plain(direct);
+        find_unconverted(direct);
         direct->in = calloc((size_t)period_frames * info->inputs, sizeof(float));
         direct->out = calloc((size_t)period_frames * info->output_floats, sizeof(float));
         direct->faded = calloc((size_t)period_frames * info->output_floats, sizeof(float));
@@ -378,7 +381,7 @@ int sound_direct_make(const void *packed, size_t bytes, const struct sound_reque
         free(changer);
         return error;
     }
-    changer->now = direct;
+    changer->current = direct;
     *out = (struct sound_direct){.process = process, .context = changer};
     return 0;
 }
@@ -386,7 +389,7 @@ int sound_direct_make(const void *packed, size_t bytes, const struct sound_reque
 bool sound_direct_settled(struct sound_direct *direct)
 {
     struct changer *changer = direct->context;
-    free_direct(atomic_exchange_explicit(&changer->left, NULL, memory_order_acquire));
+    free_direct(atomic_exchange_explicit(&changer->retired, NULL, memory_order_acquire));
     return atomic_load_explicit(&changer->offered, memory_order_relaxed) == NULL;
 }
 
@@ -396,7 +399,7 @@ void sound_direct_offer(struct sound_direct *direct, struct sound_direct *next)
     bool settled = sound_direct_settled(direct);
     assert(settled);
     (void)settled;
-    atomic_store_explicit(&changer->offered, offer->now, memory_order_release);
+    atomic_store_explicit(&changer->offered, offer->current, memory_order_release);
     free(offer);
     *next = (struct sound_direct){0};
 }
@@ -405,9 +408,9 @@ void sound_direct_free(struct sound_direct *direct)
 {
     struct changer *changer = direct->context;
     if (changer != NULL) {
-        free_direct(changer->now);
+        free_direct(changer->current);
         free_direct(atomic_load(&changer->offered));
-        free_direct(atomic_load(&changer->left));
+        free_direct(atomic_load(&changer->retired));
         free(changer);
     }
     *direct = (struct sound_direct){0};

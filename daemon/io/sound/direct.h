@@ -1,17 +1,17 @@
 /*
- * Direct mode of a sound card: the convolution runs inside the full-duplex callback, on the host
- * (convolve/host/host.h), and adds no frame. The daemon packs the filters into one piece of memory;
- * the helper process makes the convolver of it, measures it for the period that the device has, and
- * refuses what could take longer than half of one.
+ * Direct mode of a sound card: convolves inside the full-duplex callback, on the CPU
+ * (convolve/host/host.h), and so adds no frame of latency. The daemon packs the filters into one
+ * block of memory. The helper process makes a convolver from it, measures how long a period takes,
+ * and refuses filters whose worst case is not below half a period.
  *
  *     daemon: sound_direct_pack ──► memory ──► helper: sound_direct_make ──► callback: process
  *
- * Pack and make allocate and take their time; process does not allocate, lock, log or wait.
+ * Filters may change while the card runs. The helper makes a second convolver and offers it to the
+ * callback. The callback feeds it the input until its history is full, so that its first output is
+ * already the convolution of all input, and then cross-fades to it within one period. Until then a
+ * period computes both convolvers, each of which takes less than half of it.
  *
- * Filters change while it runs: another convolver, made of a pack with the same channels, is
- * offered. The callback lets it hear the input until its history is full, so that its first frame
- * is already the convolution of all input, and cross-fades to it within one period. Meanwhile a
- * period costs both, each less than half of it.
+ * pack and make allocate and may take long; process does not allocate, lock, log or wait.
  */
 #ifndef CONVOLVD_IO_SOUND_DIRECT_H
 #define CONVOLVD_IO_SOUND_DIRECT_H
@@ -24,34 +24,37 @@
 #include "core/error.h"
 #include "io/sound/shared.h"
 
-/* Filters, edges, outputs and input scales are the plan's; what is played is divided by full_scale.
- * *bytes of memory at *out, to be freed. 0 or ERROR_MEMORY. */
+/* Packs the plan's filters, edges, outputs and input scales. full_scale: the value that the device
+ * plays as full scale [unit of the outputs]. The caller frees the *bytes of memory at *out. Any
+ * thread. Returns 0 or ERROR_MEMORY. */
 int sound_direct_pack(const struct plan_spec *plan, double full_scale, void **out, size_t *bytes,
                       struct problem *problem);
 
 struct sound_direct {
-    /* input and output as the device has them: [frames][device channels] in the request's formats.
-     */
+    /* The callback's thread. input, output: [frames][device channels] in the request's formats;
+     * input NULL: silence. */
     void (*process)(void *context, const void *input, void *output, uint32_t frames);
-    void *context; /* lives as long as the process */
+    void *context;
 };
 
-/* What a period took where it will run, of the quietest of several measurements. */
+/* Computing time of a period on this machine, of the fastest of several measurements. */
 struct sound_direct_times {
     int64_t median_ns, worst_ns, period_ns;
 };
 
-/* ERROR_UNSUPPORTED, with the figures, when the worst case is not below half the period. The
- * request must outlive it. */
+/* Makes a convolver from packed memory and measures it; the request must outlive it. Returns 0,
+ * ERROR_UNSUPPORTED with the figures when the worst case is not below half the period, ERROR_FORMAT
+ * when the memory holds no valid pack, or ERROR_MEMORY. */
 int sound_direct_make(const void *packed, size_t bytes, const struct sound_request *request,
                       uint32_t period_frames, struct sound_direct *out,
                       struct sound_direct_times *times, struct problem *problem);
-/* The thread that made both, while the callback runs: the callback goes over to `next`, which is
- * emptied. Only when settled. */
+/* Offers the running callback another convolver for the same channels and empties `next`. Only when
+ * settled, on the thread that made both. */
 void sound_direct_offer(struct sound_direct *direct, struct sound_direct *next);
-/* The same thread, now and then: frees what the callback has left. True: no change is under way. */
+/* True when no change is in progress. Frees the convolver that the callback has replaced; call it
+ * from time to time on the thread that offers. */
 bool sound_direct_settled(struct sound_direct *direct);
-/* The callback runs no more. */
-void sound_direct_free(struct sound_direct *direct); /* a zeroed one is fine */
+/* Only when the callback no longer runs. A zeroed structure is fine. */
+void sound_direct_free(struct sound_direct *direct);
 
 #endif

@@ -16,19 +16,19 @@ struct playback_follow {
     float *out; /* [FOLLOW_CHUNK_FRAMES + held + SPARE_FRAMES][channels] */
     uint32_t out_capacity;
     struct clock_follow clock;
-    bool set; /* clock is reset for these latencies */
+    bool set; /* the first put has set the three below and reset `clock` */
     uint64_t latency_frames;
     uint32_t put_frames, period_frames;
-    bool begun, leaving_out;
+    bool running, dropping;
     uint64_t expected; /* timeline frame of the next put */
-    uint64_t next;     /* card frame of the next one made */
-    bool first;        /* nothing has been converted since the beginning */
+    uint64_t next;     /* card frame of the next converted frame */
+    bool first;        /* nothing has been converted since the restart */
     double speed;
     uint64_t underruns, overruns;
 };
 
-/* How much of the input is not yet output: the resampler's own affair, so it is asked. */
-static int probe(struct playback_follow *follow)
+/* Measures how many input frames the resampler holds: libsamplerate does not tell. */
+static int measure_held(struct playback_follow *follow)
 {
     float *silence = calloc((size_t)PROBE_FRAMES * 2 * follow->channels, sizeof *silence);
     if (silence == NULL)
@@ -64,7 +64,7 @@ int playback_follow_open(uint32_t channels, double rate_hz, struct playback_foll
     follow->rate_hz = rate_hz;
     follow->speed = 1;
     follow->resampler = src_new(SRC_SINC_MEDIUM_QUALITY, (int)channels, &status);
-    if (follow->resampler == NULL || probe(follow) != 0) {
+    if (follow->resampler == NULL || measure_held(follow) != 0) {
         playback_follow_close(follow);
         return problem_set(problem, ERROR_MEMORY, "no resampler: %s", src_strerror(status));
     }
@@ -93,18 +93,18 @@ uint32_t playback_follow_held(const struct playback_follow *follow)
     return follow->held_frames;
 }
 
-/* From the put of a frame to its play when all is as it should be: puts bring their newest frame
- * just in time, and on average half a period of the card has gone by. */
+/* The time from put to play in the steady state: a put delivers its newest frame at once, and on
+ * average half a period of the card has passed since its last callback. */
 static double set_point_s(const struct playback_follow *follow)
 {
     return ((double)follow->latency_frames + follow->put_frames + 0.5 * follow->period_frames) /
            follow->rate_hz;
 }
 
-static void begin(struct playback_follow *follow, uint64_t card_frame)
+static void restart(struct playback_follow *follow, uint64_t card_frame)
 {
-    follow->begun = true;
-    follow->leaving_out = false;
+    follow->running = true;
+    follow->dropping = false;
     follow->first = true;
     follow->next = card_frame;
     src_reset(follow->resampler);
@@ -125,27 +125,27 @@ enum playback_step playback_follow_put(struct playback_follow *follow,
     clock_follow_played(&follow->clock, position->callback_frame, position->callback_ns);
     clock_follow_put(&follow->clock, timeline_frame + frames, position->now_ns);
     uint64_t played = position->callback_frame + position->period_frames;
-    uint64_t waits = follow->next > played ? follow->next - played : 0;
-    if (follow->begun && follow->next < played) {
+    uint64_t queued = follow->next > played ? follow->next - played : 0;
+    if (follow->running && follow->next < played) {
         follow->underruns++;
-        follow->begun = false;
-    } else if (follow->begun && timeline_frame != follow->expected) {
-        uint64_t jump = timeline_frame - follow->expected; /* timelines only go on */
+        follow->running = false;
+    } else if (follow->running && timeline_frame != follow->expected) {
+        uint64_t jump = timeline_frame - follow->expected; /* timelines never go back */
         follow->next += jump < follow->latency_frames ? jump : 0;
-        follow->begun = jump < follow->latency_frames;
-    } else if (follow->begun && waits > 2 * follow->latency_frames + frames) {
-        follow->overruns += !follow->leaving_out;
-        follow->leaving_out = true;
+        follow->running = jump < follow->latency_frames;
+    } else if (follow->running && queued > 2 * follow->latency_frames + frames) {
+        follow->overruns += !follow->dropping;
+        follow->dropping = true;
     }
     follow->expected = timeline_frame + frames;
-    if (follow->leaving_out) {
-        if (waits > follow->latency_frames)
-            return PLAYBACK_LEFT_OUT;
-        begin(follow, follow->next);
+    if (follow->dropping) {
+        if (queued > follow->latency_frames)
+            return PLAYBACK_DROP;
+        restart(follow, follow->next);
     }
-    if (!follow->begun) {
+    if (!follow->running) {
         uint64_t at = played + position->latency_frames;
-        begin(follow, at > position->written ? at : position->written);
+        restart(follow, at > position->written ? at : position->written);
     }
     double rate_hz = follow->rate_hz;
     double plays_s = (double)(position->callback_ns - position->now_ns) * 1e-9 +
@@ -153,13 +153,13 @@ enum playback_step playback_follow_put(struct playback_follow *follow,
     double held = follow->first ? 0 : follow->held_frames;
     follow->speed =
         clock_follow_steer(&follow->clock, plays_s + (frames + held) / rate_hz, position->now_ns);
-    return follow->first ? PLAYBACK_BEGIN : PLAYBACK_GO;
+    return follow->first ? PLAYBACK_RESTART : PLAYBACK_CONTINUE;
 }
 
 const float *playback_follow_convert(struct playback_follow *follow, const float *samples,
                                      uint32_t frames, uint64_t *frame, uint32_t *out_frames)
 {
-    assert(follow->begun && frames <= FOLLOW_CHUNK_FRAMES);
+    assert(follow->running && frames <= FOLLOW_CHUNK_FRAMES);
     SRC_DATA data = {.data_in = samples,
                      .data_out = follow->out,
                      .input_frames = (long)frames,
@@ -177,8 +177,8 @@ const float *playback_follow_convert(struct playback_follow *follow, const float
 
 void playback_follow_lost(struct playback_follow *follow)
 {
-    follow->begun = false;
-    follow->leaving_out = false;
+    follow->running = false;
+    follow->dropping = false;
 }
 
 void playback_follow_report(const struct playback_follow *follow,

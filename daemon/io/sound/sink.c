@@ -272,14 +272,14 @@ static void put_following(struct sink *s, const struct result *result, uint64_t 
     };
     s->anchored = true;
     switch (playback_follow_put(s->follow, &position, result->timeline_frame, result->frames)) {
-    case PLAYBACK_LEFT_OUT:
+    case PLAYBACK_DROP:
         drop(s, DROP_QUEUE, result->frames);
         return;
-    case PLAYBACK_BEGIN:
+    case PLAYBACK_RESTART:
         drop(s, DROP_LATE, s->unmade);
         s->unmade = 0;
         break;
-    case PLAYBACK_GO:
+    case PLAYBACK_CONTINUE:
         break;
     }
     write_following(s, result, base);

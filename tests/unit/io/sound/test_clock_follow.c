@@ -188,7 +188,7 @@ static void test_speed_is_limited(void **state)
         speed = clock_follow_steer(&follow, 1.0, i * 5 * NS_PER_MS);
     assert_float_equal(speed, 1.002, 1e-12);
     clock_follow_restart(&follow);
-    for (int i = 20000; i < 40000; i++) /* no wind-up: the loop reverses at once */
+    for (int i = 20000; i < 40000; i++) /* no integral wind-up: the speed drops at once */
         speed = clock_follow_steer(&follow, 0.010, i * 5 * NS_PER_MS);
     assert_true(speed < 1);
     assert_true(speed >= 0.998);

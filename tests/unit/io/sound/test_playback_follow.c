@@ -73,7 +73,7 @@ static void put_until(struct world *w, double until_s)
         struct playback_position position = position_at(w, now_s);
         enum playback_step step = playback_follow_put(w->follow, &position, w->put, HOP);
         w->put += HOP;
-        if (step == PLAYBACK_LEFT_OUT) {
+        if (step == PLAYBACK_DROP) {
             w->left_out += HOP;
             continue;
         }
