@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "filter/kaiser.h"
 #include "filter/prototype.h"
 
 #define EDGE_TOLERANCE_DB 0.1
@@ -208,9 +209,8 @@ static double design_attenuation_db(const struct design_spec *spec)
 
 static uint64_t length_for(const struct design_spec *spec, double attenuation_db, double transition)
 {
-    double taps = spec->method == DESIGN_REMEZ
-                      ? prototype_remez_length(attenuation_db, transition)
-                      : prototype_kaiser_length(attenuation_db, transition);
+    double taps = spec->method == DESIGN_REMEZ ? prototype_remez_length(attenuation_db, transition)
+                                               : kaiser_length(attenuation_db, transition);
     uint64_t count = taps < 1e15 ? (uint64_t)ceil(taps) : (uint64_t)1e15;
     if (count < 3)
         count = 3;
@@ -422,7 +422,7 @@ static int attempt_plan(const struct design_spec *spec, const struct request *r,
     if (spec->taps != 0) {
         double transition = spec->method == DESIGN_REMEZ
                                 ? prototype_remez_transition(attempt->attenuation_db, spec->taps)
-                                : prototype_kaiser_transition(attempt->attenuation_db, spec->taps);
+                                : kaiser_transition(attempt->attenuation_db, spec->taps);
         attempt->transition_hz = transition * attempt->stretch * rate_hz;
         if (attempt->transition_hz > r->transition_max_hz * (1 + 1e-9))
             return problem_set(
@@ -458,7 +458,9 @@ int design_make(const struct design_spec *spec, double rate_hz, struct taps **ou
     struct attempt attempt = {.attenuation_db = design_attenuation_db(spec), .stretch = 1};
     if (!attenuation_asked) {
         double room_hz = r.transition_hz != 0 ? r.transition_hz : r.transition_max_hz;
-        double fits_db = prototype_kaiser_attenuation(spec->taps, room_hz / rate_hz);
+        double fits_db =
+            fmin(fmax(kaiser_attenuation(spec->taps, room_hz / rate_hz), DESIGN_ATTENUATION_DB_MIN),
+                 DESIGN_ATTENUATION_DB_MAX);
         if (r.transition_hz != 0 || fits_db < attempt.attenuation_db)
             attempt.attenuation_db = fits_db;
     }

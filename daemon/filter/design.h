@@ -75,8 +75,4 @@ int design_check(const struct design_spec *spec, double rate_hz, struct problem 
 int design_make(const struct design_spec *spec, double rate_hz, struct taps **out,
                 struct response *response, struct problem *problem);
 
-/* The symmetric Kaiser window w[count] with shape beta, and the beta for an attenuation. */
-void design_kaiser_window(double *window, uint32_t count, double beta);
-double design_kaiser_beta(double attenuation_db);
-
 #endif

@@ -10,11 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum source { SOURCE_DESIGN, SOURCE_FILE, SOURCE_REPLICA, SOURCE_IDENTITY, SOURCE_FK };
+enum filter_from {
+    FILTER_FROM_DESIGN,
+    FILTER_FROM_FILE,
+    FILTER_FROM_REPLICA,
+    FILTER_FROM_IDENTITY,
+    FILTER_FROM_FK
+};
 
 static const struct filter_kind {
     const char *name;
-    enum source source;
+    enum filter_from from;
     enum band_type band;
     enum replica_kind replica;
 } kinds[FILTER_TYPES] = {
@@ -22,17 +28,17 @@ static const struct filter_kind {
 #define X(id, text) [FILTER_##id].name = text,
     FILTER_TYPE_TABLE(X)
 #undef X
-    [FILTER_LOWPASS].source = SOURCE_DESIGN,  [FILTER_LOWPASS].band = BAND_LOWPASS,
-    [FILTER_HIGHPASS].source = SOURCE_DESIGN, [FILTER_HIGHPASS].band = BAND_HIGHPASS,
-    [FILTER_BANDPASS].source = SOURCE_DESIGN, [FILTER_BANDPASS].band = BAND_BANDPASS,
-    [FILTER_BANDSTOP].source = SOURCE_DESIGN, [FILTER_BANDSTOP].band = BAND_BANDSTOP,
-    [FILTER_FILE].source = SOURCE_FILE,
-    [FILTER_CHIRP].source = SOURCE_REPLICA,   [FILTER_CHIRP].replica = REPLICA_CHIRP,
-    [FILTER_BARKER].source = SOURCE_REPLICA,  [FILTER_BARKER].replica = REPLICA_BARKER,
-    [FILTER_GOLAY].source = SOURCE_REPLICA,   [FILTER_GOLAY].replica = REPLICA_GOLAY,
-    [FILTER_REPLICA].source = SOURCE_REPLICA, [FILTER_REPLICA].replica = REPLICA_FILE,
-    [FILTER_IDENTITY].source = SOURCE_IDENTITY,
-    [FILTER_FK].source = SOURCE_FK,
+    [FILTER_LOWPASS].from = FILTER_FROM_DESIGN,  [FILTER_LOWPASS].band = BAND_LOWPASS,
+    [FILTER_HIGHPASS].from = FILTER_FROM_DESIGN, [FILTER_HIGHPASS].band = BAND_HIGHPASS,
+    [FILTER_BANDPASS].from = FILTER_FROM_DESIGN, [FILTER_BANDPASS].band = BAND_BANDPASS,
+    [FILTER_BANDSTOP].from = FILTER_FROM_DESIGN, [FILTER_BANDSTOP].band = BAND_BANDSTOP,
+    [FILTER_FILE].from = FILTER_FROM_FILE,
+    [FILTER_CHIRP].from = FILTER_FROM_REPLICA,   [FILTER_CHIRP].replica = REPLICA_CHIRP,
+    [FILTER_BARKER].from = FILTER_FROM_REPLICA,  [FILTER_BARKER].replica = REPLICA_BARKER,
+    [FILTER_GOLAY].from = FILTER_FROM_REPLICA,   [FILTER_GOLAY].replica = REPLICA_GOLAY,
+    [FILTER_REPLICA].from = FILTER_FROM_REPLICA, [FILTER_REPLICA].replica = REPLICA_FILE,
+    [FILTER_IDENTITY].from = FILTER_FROM_IDENTITY,
+    [FILTER_FK].from = FILTER_FROM_FK,
     /* clang-format on */
 };
 
@@ -43,17 +49,17 @@ const char *filter_type_name(int type)
 
 bool filter_type_is_matched(enum filter_type type)
 {
-    return kinds[type].source == SOURCE_REPLICA;
+    return kinds[type].from == FILTER_FROM_REPLICA;
 }
 
 bool filter_type_is_design(enum filter_type type)
 {
-    return kinds[type].source == SOURCE_DESIGN;
+    return kinds[type].from == FILTER_FROM_DESIGN;
 }
 
 bool filter_is_complex(const struct filter_spec *spec)
 {
-    return spec->analytic && kinds[spec->type].source != SOURCE_FILE;
+    return spec->analytic && kinds[spec->type].from != FILTER_FROM_FILE;
 }
 
 void filter_defaults(struct filter_spec *spec, enum filter_type type)
@@ -104,22 +110,22 @@ int filter_check(const struct filter_spec *spec, double rate_hz, struct problem 
     int error = delay_check(spec, rate_hz, problem);
     if (error != 0)
         return error;
-    switch (kinds[spec->type].source) {
-    case SOURCE_DESIGN: {
+    switch (kinds[spec->type].from) {
+    case FILTER_FROM_DESIGN: {
         struct design_spec design = design_of(spec);
         return design_check(&design, rate_hz, problem);
     }
-    case SOURCE_REPLICA: {
+    case FILTER_FROM_REPLICA: {
         struct replica_spec replica = replica_of(spec);
         return replica_check(&replica, rate_hz, problem);
     }
-    case SOURCE_FK:
+    case FILTER_FROM_FK:
         error = fk_check(&spec->fk, rate_hz, problem);
         if (error != 0)
             return error;
         break;
-    case SOURCE_FILE:
-    case SOURCE_IDENTITY:
+    case FILTER_FROM_FILE:
+    case FILTER_FROM_IDENTITY:
         break;
     }
     if (spec->analytic)
@@ -128,7 +134,7 @@ int filter_check(const struct filter_spec *spec, double rate_hz, struct problem 
             "analytic: type = %s takes its taps as they are; save complex taps in the "
             "file, or leave `analytic` out",
             kinds[spec->type].name);
-    if (kinds[spec->type].source == SOURCE_FILE && (spec->path == NULL || spec->path[0] == '\0'))
+    if (kinds[spec->type].from == FILTER_FROM_FILE && (spec->path == NULL || spec->path[0] == '\0'))
         return problem_set(problem, ERROR_CONFIG,
                            "path: type = file needs the file with the taps; write path = FILE");
     return 0;
@@ -202,7 +208,7 @@ static void apply_gain_and_delay(const struct filter_spec *spec, double rate_hz,
             if (taps->im != NULL)
                 taps->im[n] *= spec->gain;
         }
-        bool from_file = kinds[spec->type].source == SOURCE_FILE || spec->type == FILTER_REPLICA;
+        bool from_file = kinds[spec->type].from == FILTER_FROM_FILE || spec->type == FILTER_REPLICA;
         if (!from_file)
             taps_hash(taps);
     }
@@ -222,24 +228,24 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
     if (error != 0)
         return error;
     struct response designed;
-    switch (kinds[spec->type].source) {
-    case SOURCE_DESIGN:
+    switch (kinds[spec->type].from) {
+    case FILTER_FROM_DESIGN:
         error = make_design(spec, rate_hz, sets, count, &designed, problem);
         break;
-    case SOURCE_REPLICA: {
+    case FILTER_FROM_REPLICA: {
         struct replica_spec replica = replica_of(spec);
         error = replica_matched(&replica, rate_hz, sets, count, problem);
         break;
     }
-    case SOURCE_FILE:
+    case FILTER_FROM_FILE:
         error = taps_load(spec->path, sets, count, problem);
         if (error == 0)
             find_delays(*sets, *count);
         break;
-    case SOURCE_FK:
+    case FILTER_FROM_FK:
         error = fk_make(&spec->fk, rate_hz, sets, count, problem);
         break;
-    case SOURCE_IDENTITY:
+    case FILTER_FROM_IDENTITY:
         error = make_identity(sets, count, problem);
         break;
     }

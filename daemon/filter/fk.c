@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "core/power.h"
-#include "filter/design.h"
-#include "filter/prototype.h"
+#include "filter/kaiser.h"
 #include "signal/reference.h"
 
 #define PI 3.14159265358979323846264338328
@@ -51,7 +50,7 @@ static double attenuation_of(const struct fk_spec *spec)
 
 double fk_transition_hz(const struct fk_spec *spec, double rate_hz)
 {
-    return prototype_kaiser_transition(attenuation_of(spec), spec->taps) * rate_hz;
+    return kaiser_transition(attenuation_of(spec), spec->taps) * rate_hz;
 }
 
 /* ---- what is refused --------------------------------------------------------------------- */
@@ -149,8 +148,8 @@ int fk_check(const struct fk_spec *spec, double rate_hz, struct problem *problem
             "%.6g "
             "Hz; write %.0f or more, or a wider band",
             spec->taps, transition, fan.low_hz, fan.high_hz,
-            1 + 2 * ceil(prototype_kaiser_length(attenuation_of(spec),
-                                                 (fan.high_hz - fan.low_hz) / 2 / rate_hz) /
+            1 + 2 * ceil(kaiser_length(attenuation_of(spec),
+                                       (fan.high_hz - fan.low_hz) / 2 / rate_hz) /
                          2));
     return 0;
 }
@@ -286,7 +285,7 @@ int fk_make(const struct fk_spec *spec, double rate_hz, struct taps ***sets, uin
     if (error == 0)
         error = create_sets(spec, sets, count, problem);
     if (error == 0) {
-        design_kaiser_window(window, spec->taps, design_kaiser_beta(attenuation_of(spec)));
+        kaiser_window(window, spec->taps, kaiser_beta(attenuation_of(spec)));
         for (uint32_t i = 0; i < fan.wavenumbers; i++) {
             cosine[i] = cos(2 * PI * i / fan.wavenumbers);
             sine[i] = sin(2 * PI * i / fan.wavenumbers);

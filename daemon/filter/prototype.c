@@ -1,7 +1,7 @@
 /*
- * Symmetric prototypes by Kaiser window, in double: the ideal response's taps under a window,
- * its cut-offs nudged by Newton steps until the -6 dB points are exact. See prototype.h. No
- * state; worker threads.
+ * Symmetric prototypes by Kaiser's window, in double: the taps of the ideal response times the
+ * window. Newton steps then move the cut-off frequencies until the -6 dB points are exact. See
+ * prototype.h.
  */
 #include "filter/prototype.h"
 
@@ -9,62 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "filter/design.h"
+#include "filter/kaiser.h"
 
 #define PI 3.14159265358979323846264338328
-
-/* Kaiser's D: (attenuation - 7.95) / 14.36, constant where the window is rectangular. */
-static double kaiser_width(double attenuation_db)
-{
-    return attenuation_db > 21 ? (attenuation_db - 7.95) / 14.36 : 0.9222;
-}
-
-double prototype_kaiser_length(double attenuation_db, double transition)
-{
-    return kaiser_width(attenuation_db) / transition + 1;
-}
-
-double prototype_kaiser_transition(double attenuation_db, uint32_t taps)
-{
-    return kaiser_width(attenuation_db) / (taps - 1);
-}
-
-double prototype_kaiser_attenuation(uint32_t taps, double transition)
-{
-    double attenuation = 7.95 + 14.36 * transition * (taps - 1);
-    return fmin(fmax(attenuation, DESIGN_ATTENUATION_DB_MIN), DESIGN_ATTENUATION_DB_MAX);
-}
-
-double design_kaiser_beta(double attenuation_db)
-{
-    if (attenuation_db > 50)
-        return 0.1102 * (attenuation_db - 8.7);
-    if (attenuation_db > 21)
-        return 0.5842 * pow(attenuation_db - 21, 0.4) + 0.07886 * (attenuation_db - 21);
-    return 0;
-}
-
-/* Modified Bessel function of the first kind, order zero, by its series (all terms positive). */
-static double bessel_i0(double x)
-{
-    double sum = 1, term = 1, quarter = x * x / 4;
-    for (int k = 1; term > sum * 1e-17; k++) {
-        term *= quarter / ((double)k * k);
-        sum += term;
-    }
-    return sum;
-}
-
-void design_kaiser_window(double *window, uint32_t count, double beta)
-{
-    double middle = (count - 1) / 2.0, whole = bessel_i0(beta);
-    for (uint32_t n = 0; n <= (count - 1) / 2; n++) {
-        double x = middle > 0 ? (n - middle) / middle : 0;
-        double value = bessel_i0(beta * sqrt(fmax(0, 1 - x * x))) / whole;
-        window[n] = value;
-        window[count - 1 - n] = value;
-    }
-}
 
 double prototype_amplitude(const double *h, uint32_t taps, double frequency)
 {
@@ -111,7 +58,7 @@ int prototype_kaiser(const struct prototype *p, double *h, struct problem *probl
     double *window = malloc(p->taps * sizeof *window);
     if (window == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory to design %u taps", p->taps);
-    design_kaiser_window(window, p->taps, design_kaiser_beta(p->attenuation_db));
+    kaiser_window(window, p->taps, kaiser_beta(p->attenuation_db));
     double area = 0; /* the slope of the response at a cut-off is the window's spectrum at 0 */
     for (uint32_t n = 0; n < p->taps; n++)
         area += window[n];

@@ -1,8 +1,8 @@
 /*
- * Taps from files: WAV and its relatives through libsndfile, .npy and text by parsers of our
- * own. What a file is follows from its first bytes; its name only serves messages, and to
- * notice a name that promises another format. Everything here reads bytes that somebody else
- * wrote: each length is checked before it is used, each number is finite before it is a tap.
+ * Taps from files: WAV, W64, RF64 and FLAC through libsndfile, .npy and text by parsers of our own.
+ * The first bytes decide which of them a file is; its name serves messages, and tells when a file
+ * is not what it is called. The bytes are not trusted: the parsers check each length before they
+ * use it, and every tap is finite.
  *
  * No state; worker threads.
  */
@@ -20,8 +20,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <sndfile.h>
-
+#include "signal/sound_memory.h"
 #include "signal/sound_file.h"
 
 enum {
@@ -105,50 +104,6 @@ static int sets_check_size(const struct reading *r)
 
 /* ---- WAV, W64, RF64, FLAC: libsndfile over memory ---------------------------------------- */
 
-struct cursor {
-    const uint8_t *data;
-    sf_count_t bytes, at;
-};
-
-static sf_count_t cursor_length(void *context)
-{
-    return ((const struct cursor *)context)->bytes;
-}
-
-static sf_count_t cursor_seek(sf_count_t offset, int whence, void *context)
-{
-    struct cursor *cursor = context;
-    sf_count_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? cursor->at : cursor->bytes;
-    sf_count_t at;
-    if (__builtin_add_overflow(base, offset, &at) || at < 0 || at > cursor->bytes)
-        return -1;
-    return cursor->at = at;
-}
-
-static sf_count_t cursor_read(void *to, sf_count_t bytes, void *context)
-{
-    struct cursor *cursor = context;
-    sf_count_t left = cursor->bytes - cursor->at;
-    if (bytes > left)
-        bytes = left;
-    if (bytes <= 0)
-        return 0;
-    memcpy(to, cursor->data + cursor->at, (size_t)bytes);
-    cursor->at += bytes;
-    return bytes;
-}
-
-static sf_count_t cursor_write(const void *from, sf_count_t bytes, void *context)
-{
-    (void)from, (void)bytes, (void)context;
-    return 0; /* opened for reading only */
-}
-
-static sf_count_t cursor_tell(void *context)
-{
-    return ((const struct cursor *)context)->at;
-}
-
 static int sound_read_frames(struct reading *r, SNDFILE *file, const SF_INFO *info)
 {
     enum { PIECE = 4096 };
@@ -178,10 +133,9 @@ static int sound_load(struct reading *r)
 {
     if (sound_head_is_w64_float((const uint8_t *)r->data, r->bytes))
         return problem_set(r->problem, ERROR_UNSUPPORTED, "%s " SOUND_W64_FLOAT_ADVICE, r->name);
-    SF_VIRTUAL_IO io = {cursor_length, cursor_seek, cursor_read, cursor_write, cursor_tell};
-    struct cursor cursor = {.data = r->data, .bytes = (sf_count_t)r->bytes};
+    struct sound_memory memory = {.data = r->data, .bytes = r->bytes};
     SF_INFO info = {0};
-    SNDFILE *file = sf_open_virtual(&io, SFM_READ, &info, &cursor);
+    SNDFILE *file = sound_open_memory(&memory, &info);
     if (file == NULL)
         return problem_set(r->problem, ERROR_FORMAT,
                            "%s is not a sound file that can be read (%s); write taps as WAV, .npy "
