@@ -1,0 +1,560 @@
+/*
+ * The contract that makes everything else comparable: the results of one plan are the same to the
+ * last bit whatever the packet sizes, their order, the blocks of a batch, the slots of the ring,
+ * the gaps beyond a frame's reach, the neighbours in a batch, the batches submitted again, a
+ * device rebuilt, and equal filters loaded while the stream runs.
+ *
+ * Each case takes a variant and a shape, prepares two equal plans, and plays one signal through a
+ * stream: first plainly, packet by packet, one block a batch; then several times at random, all of
+ * the above at once. Every frame of the random runs is compared with the plain one, byte by byte.
+ *
+ * The device is CONVOLVD_TEST_DEVICE; by default the CPU, kernels built as for a GPU on the CPU,
+ * and a GPU where there is one. CONVOLVD_TEST_SEED sets the seed, which is printed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "signal/decimation.h"
+#include "stream/ring_size.h"
+#include "stream/stream.h"
+#include "tests/support/engine_group.h"
+
+enum {
+    RUNS = 2,           /* random ones of each case */
+    BLOCKS_MAX = 8,     /* J */
+    LEAD_MAX = 400,     /* frames of the epochs before the one compared */
+    GAP_MAX = 40,       /* frames */
+    DONE_MAX = 16,      /* batches that the engine has at most */
+    ROUNDS_MAX = 100000 /* of one run: far beyond any that ends */
+};
+
+static uint64_t seed = 20260401;
+
+/* What the random runs did, so that a test that stopped doing it fails. */
+static struct {
+    uint64_t single, several, shared, resubmitted, resets, gaps, changes, reordered, leads;
+} done;
+
+/* ---- a case -------------------------------------------------------------------------------- */
+
+struct shape {
+    uint32_t hop, taps, channels, decimate;
+    const char *format, *results; /* NULL: floats */
+    enum output_form form;
+    const char *only; /* the one variant that takes it; NULL: any */
+};
+
+static const struct shape shapes[] = {
+    {64, 129, 3, 1, "s16be", NULL, OUTPUT_REAL, NULL},
+    {48, 100, 2, 3, "s24le", NULL, OUTPUT_REAL, NULL},
+    {64, 33, 1, 8, "f32le", NULL, OUTPUT_ENVELOPE, NULL},
+    {64, 700, 2, 1, "s32le", "s16be", OUTPUT_REAL, NULL},
+    {100, 61, 2, 5, "u8", "s24be", OUTPUT_COMPLEX, NULL},
+    {4096, 4500, 1, 1, "s16le", NULL, OUTPUT_REAL, "staged"},
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0] };
+
+/* One stream's worth of input, with its plan twice. */
+struct subject {
+    const struct shape *shape;
+    struct test_signal *signal;
+    struct test_plan plan, equal;
+    struct decimation kept;
+    uint32_t frame_bytes;   /* of the output */
+    uint64_t output_frames; /* tail included */
+};
+
+static int prepare_like(struct test_plan *plan, const struct subject *subject, const char *variant)
+{
+    const struct shape *shape = subject->shape;
+    struct problem problem = {0};
+    test_plan_diagonal(plan, subject->signal, shape->hop, shape->taps, shape->form != OUTPUT_REAL,
+                       shape->form);
+    plan->spec.variant = variant;
+    plan->spec.decimate = shape->decimate;
+    plan->spec.decimate_phase = shape->decimate / 2;
+    plan->spec.blocks_max = BLOCKS_MAX;
+    if (shape->results != NULL) {
+        plan->spec.results.factor = 0.25;
+        assert_int_equal(sample_format_parse(shape->results, &plan->spec.results.format), 0);
+    }
+    test_plan_bind(plan, subject->signal);
+    return plan_prepare(engine, &plan->spec, &plan->plan, &problem);
+}
+
+static void subject_free(struct subject *subject)
+{
+    test_plan_free(&subject->plan);
+    test_plan_free(&subject->equal);
+    signal_free(subject->signal);
+}
+
+/* False when the variant does not do the shape. */
+static bool subject_make(struct subject *subject, const struct shape *shape, const char *variant,
+                         uint32_t blocks)
+{
+    *subject = (struct subject){.shape = shape};
+    subject->signal =
+        signal_noise(shape->format, shape->channels, (uint64_t)blocks * shape->hop + 17, 5);
+    if (prepare_like(&subject->plan, subject, variant) < 0) {
+        subject_free(subject);
+        return false;
+    }
+    assert_int_equal(prepare_like(&subject->equal, subject, variant), 0);
+    const struct plan_info *info = plan_info(subject->plan.plan);
+    subject->kept = (struct decimation){info->decimate, info->decimate_phase};
+    subject->frame_bytes = info->output_floats * info->sample_bytes;
+    subject->output_frames =
+        decimation_output(&subject->kept, subject->signal->frames + info->taps_longest - 1);
+    return true;
+}
+
+/* ---- a run --------------------------------------------------------------------------------- */
+
+/* A stream and what has come of it. */
+struct player {
+    const struct subject *subject;
+    struct stream *stream;
+    uint64_t put;                 /* frames of the signal */
+    uint32_t packet_max;          /* frames */
+    uint64_t gap_from, gap_until; /* frames that are never put */
+    uint64_t epoch;               /* the one compared */
+    uint64_t change_at;           /* the equal plan is requested when so much was put; 0: never */
+    uint8_t *bytes, *seen;        /* output: [output_frames][frame_bytes], [output_frames] */
+};
+
+struct run {
+    struct player player, neighbour; /* the second's stream NULL: none */
+    struct random_state random;
+    int64_t now_ns;
+    bool plain;
+};
+
+static bool chance(struct run *run, uint64_t of)
+{
+    return !run->plain && random_below(&run->random, of) == 0;
+}
+
+static void take(void *context, const struct result *result)
+{
+    struct player *player = context;
+    const struct subject *subject = player->subject;
+    if (result->epoch != player->epoch || result->frames == 0)
+        return;
+    const void *from = result->samples != NULL ? (const void *)result->samples : result->wire;
+    assert_true(result->first_frame + result->frames <= subject->output_frames);
+    memcpy(player->bytes + result->first_frame * subject->frame_bytes, from,
+           (size_t)result->frames * subject->frame_bytes);
+    memset(player->seen + result->first_frame, 1, result->frames);
+}
+
+static void player_open(struct player *player, const struct subject *subject, const char *name)
+{
+    const struct test_signal *signal = subject->signal;
+    player->subject = subject;
+    player->bytes = calloc(subject->output_frames, subject->frame_bytes);
+    player->seen = calloc(subject->output_frames, 1);
+    struct stream_options options = {
+        .name = name,
+        .rate_hz = 1e6,
+        .channels = signal->inputs,
+        .format = signal->format,
+        .frame_bytes = signal->inputs * signal->format.bytes,
+        .tail = true,
+        .reorder_ns = NS_PER_US,
+        .blocks_in_flight = BLOCKS_MAX + 2,
+    };
+    const struct ring_need need = ring_need_of(&options, plan_info(subject->plan.plan));
+    options.ring_frames_min = ring_size_least(&need);
+    struct problem problem = {0};
+    if (stream_open(engine, &options, subject->plan.plan, &player->stream, &problem) < 0)
+        fail_msg("%s", problem.text);
+    const struct result_port port = {.context = player, .put = take};
+    assert_int_equal(stream_add_port(player->stream, &port), 0);
+}
+
+static void player_close(struct player *player)
+{
+    if (player->stream == NULL)
+        return;
+    stream_close(player->stream);
+    free(player->bytes);
+    free(player->seen);
+}
+
+/* ---- packets ------------------------------------------------------------------------------- */
+
+static void put_frames(struct run *run, struct player *player, uint64_t from, uint64_t frames,
+                       uint32_t flags)
+{
+    const struct test_signal *signal = player->subject->signal;
+    const struct packet packet = {
+        .first_frame = from,
+        .frames = (uint32_t)frames,
+        .flags = flags,
+        .payload = signal->bytes + from * signal->inputs * signal->format.bytes,
+        .receive_ns = run->now_ns,
+        .receive_realtime_ns = run->now_ns,
+    };
+    run->now_ns += NS_PER_US;
+    const enum verdict verdict = stream_put(player->stream, &packet);
+    assert_true(verdict == VERDICT_ACCEPTED || verdict == VERDICT_DUPLICATE);
+}
+
+/* How long the next packet is, up to the gap and the end. */
+static uint64_t packet_frames(struct run *run, const struct player *player, uint64_t from)
+{
+    uint64_t frames =
+        run->plain ? player->packet_max : 1 + random_below(&run->random, player->packet_max);
+    uint64_t end = player->subject->signal->frames;
+    if (from < player->gap_from)
+        end = player->gap_from;
+    return frames < end - from ? frames : end - from;
+}
+
+/* The next packet or two, in order or not; false: no room, or everything was put. */
+static bool put_next(struct run *run, struct player *player)
+{
+    const uint64_t total = player->subject->signal->frames;
+    if (player->gap_from < player->gap_until && player->put == player->gap_from)
+        player->put = player->gap_until;
+    const uint64_t from = player->put;
+    if (from == total || stream_room(player->stream) < 2 * player->packet_max + GAP_MAX)
+        return false;
+    const uint64_t frames = packet_frames(run, player, from), next = from + frames;
+    const uint32_t flags = from == 0 ? PACKET_DISCONTINUITY : 0;
+    uint64_t more = 0;
+    if (from > 0 && next < total && next != player->gap_from && chance(run, 4)) {
+        more = packet_frames(run, player, next);
+        put_frames(run, player, next, more, 0);
+        done.reordered++;
+    }
+    put_frames(run, player, from, frames, flags);
+    if (chance(run, 8))
+        put_frames(run, player, from, frames, 0);
+    player->put = next + more;
+    if (from == player->gap_until && from > 0) { /* nobody waits for what never comes */
+        run->now_ns += NS_PER_SECOND;
+        stream_tick(player->stream, run->now_ns);
+        done.gaps++;
+    }
+    if (player->put == total)
+        stream_end(player->stream);
+    return true;
+}
+
+/* Epochs before the one compared: their lengths move its base along the ring. */
+static void put_leads(struct run *run, struct player *player)
+{
+    player->epoch = random_below(&run->random, 3);
+    for (uint64_t i = 0; i < player->epoch; i++) {
+        const uint64_t frames = 1 + random_below(&run->random, LEAD_MAX);
+        put_frames(run, player, 0, frames, PACKET_DISCONTINUITY);
+        stream_end(player->stream);
+        done.leads++;
+    }
+}
+
+static void no_plan_retires(void *context, struct plan *old)
+{
+    (void)context, (void)old; /* both plans live as long as the case */
+}
+
+/* An equal plan takes over at a frame soon to be submitted. */
+static void request_change(struct run *run, struct player *player)
+{
+    if (player->change_at == 0 || player->put < player->change_at)
+        return;
+    const struct stream_change change = {
+        .plan = player->subject->equal.plan,
+        .frame = stream_next_frame(player->stream) +
+                 random_below(&run->random, 3 * (uint64_t)player->subject->shape->hop),
+        .how = CHANGE_HARD,
+        .retired = no_plan_retires,
+    };
+    assert_int_equal(stream_change(player->stream, &change), 0);
+    player->change_at = 0;
+    done.changes++;
+}
+
+/* ---- batches ------------------------------------------------------------------------------- */
+
+/* Adds work of the player's stream, of a random number of blocks. */
+static bool fill(struct run *run, struct player *player, struct batch *batch, bool first)
+{
+    const uint32_t blocks =
+        run->plain ? 1 : 1 + (uint32_t)random_below(&run->random, 2 * BLOCKS_MAX);
+    const int64_t budget_ns =
+        blocks == 1 ? 1 : plan_cost_ns(player->subject->plan.plan, blocks) + 1;
+    return stream_fill(player->stream, batch, budget_ns, first) > 0;
+}
+
+static bool submit_one(struct run *run)
+{
+    struct batch *batch = engine_batch_take(engine);
+    if (batch == NULL)
+        return false;
+    struct player *others = run->neighbour.stream != NULL ? &run->neighbour : NULL;
+    const bool ours_first = others == NULL || chance(run, 2);
+    bool filled = false;
+    if (ours_first)
+        filled = fill(run, &run->player, batch, true);
+    if (others != NULL && !chance(run, 4))
+        filled |= fill(run, others, batch, !filled);
+    if (!ours_first && !chance(run, 4))
+        filled |= fill(run, &run->player, batch, !filled);
+    if (!filled) {
+        engine_batch_release(engine, batch);
+        return false;
+    }
+    for (uint32_t i = 0; i < batch->count; i++) {
+        if (batch->items[i].owner != run->player.stream)
+            continue;
+        *(batch->items[i].blocks == 1 ? &done.single : &done.several) += !run->plain;
+        done.shared += batch->count > 1;
+    }
+    struct problem problem = {0};
+    if (engine_in_flight(engine) == 0 && chance(run, 60)) {
+        if (engine_reset(engine, &problem) < 0)
+            fail_msg("%s", problem.text);
+        done.resets++;
+    }
+    engine_submit(engine, batch);
+    return true;
+}
+
+/* So that a batch submitted again has everything to write. */
+static void scribble(const struct batch *batch)
+{
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct batch_item *item = &batch->items[i];
+        const struct plan_info *info = plan_info(item->plan);
+        const struct decimation kept = {info->decimate, info->decimate_phase};
+        const uint64_t frames = decimation_kept(&kept, item->epoch_block * info->hop,
+                                                (uint64_t)item->blocks * info->hop);
+        memset(item->samples, 0xA5, frames * info->output_floats * info->sample_bytes);
+    }
+}
+
+/* Completes the oldest batch. Now and then it is computed again first, after those that were
+ * submitted behind it. */
+static void complete_one(struct run *run)
+{
+    struct batch *completed[DONE_MAX] = {harness_wait(engine)};
+    int count = 1;
+    if (chance(run, 6)) {
+        done.resubmitted++;
+        scribble(completed[0]);
+        engine_submit(engine, completed[0]);
+        for (struct batch *batch; (batch = harness_wait(engine)) != completed[0];)
+            completed[count++] = batch;
+    }
+    for (int b = 0; b < count; b++) {
+        struct batch *batch = completed[b];
+        for (uint32_t i = 0; i < batch->count; i++)
+            if (batch->items[i].owner != NULL)
+                stream_complete(batch->items[i].owner, batch, &batch->items[i]);
+        engine_batch_release(engine, batch);
+    }
+}
+
+/* ---- plain and random ---------------------------------------------------------------------- */
+
+static bool over(const struct player *player)
+{
+    return player->stream == NULL ||
+           (player->put == player->subject->signal->frames && stream_drained(player->stream));
+}
+
+static void play(struct run *run)
+{
+    for (int round = 0; !over(&run->player) || !over(&run->neighbour); round++) {
+        assert_true(round < ROUNDS_MAX);
+        bool more = true;
+        while (more && (run->plain || !chance(run, 3))) {
+            more = put_next(run, &run->player);
+            request_change(run, &run->player);
+            if (run->plain)
+                break;
+        }
+        if (run->neighbour.stream != NULL)
+            put_next(run, &run->neighbour);
+        submit_one(run);
+        while (engine_in_flight(engine) > 0 &&
+               (run->plain || engine_in_flight(engine) > 2 || !chance(run, 3)))
+            complete_one(run);
+    }
+    while (engine_in_flight(engine) > 0)
+        complete_one(run);
+}
+
+/* True when the gap lies within reach of the block that the frame belongs to. */
+static bool touched(const struct player *player, uint64_t frame)
+{
+    const struct plan_info *info = plan_info(player->subject->plan.plan);
+    const uint64_t start = frame / info->hop * info->hop;
+    return player->gap_from < player->gap_until && player->gap_from < start + info->hop &&
+           player->gap_until + info->history_frames > start;
+}
+
+static void compare(const char *label, const struct player *plain, const struct player *other)
+{
+    const struct subject *subject = plain->subject;
+    for (uint64_t m = 0; m < subject->output_frames; m++) {
+        const uint64_t frame = decimation_input(&subject->kept, m);
+        assert_true(plain->seen[m] && other->seen[m]);
+        if (touched(other, frame))
+            continue;
+        if (memcmp(plain->bytes + m * subject->frame_bytes, other->bytes + m * subject->frame_bytes,
+                   subject->frame_bytes) != 0)
+            fail_msg("%s: output frame %llu (input frame %llu) differs from the plain run", label,
+                     (unsigned long long)m, (unsigned long long)frame);
+    }
+}
+
+static void random_run(const char *label, const struct subject *subject,
+                       const struct subject *neighbour, const struct player *plain, uint64_t number)
+{
+    struct run run = {.random = {seed + number}, .now_ns = NS_PER_SECOND};
+    const uint64_t frames = subject->signal->frames;
+    const uint32_t hop = subject->shape->hop;
+    run.player.packet_max = 1 + (uint32_t)random_below(&run.random, chance(&run, 2) ? 3 * hop : 20);
+    player_open(&run.player, subject, "compared");
+    if (!chance(&run, 4))
+        put_leads(&run, &run.player);
+    if (chance(&run, 2)) {
+        run.player.gap_from = 1 + random_below(&run.random, frames - GAP_MAX - 2);
+        run.player.gap_until = run.player.gap_from + 1 + random_below(&run.random, GAP_MAX);
+    }
+    if (chance(&run, 2))
+        run.player.change_at = 1 + random_below(&run.random, frames / 2);
+    if (!chance(&run, 4)) {
+        player_open(&run.neighbour, neighbour, "neighbour");
+        run.neighbour.packet_max = 1 + (uint32_t)random_below(&run.random, 200);
+        const uint64_t theirs = neighbour->signal->frames;
+        run.neighbour.gap_from = 1 + random_below(&run.random, theirs - GAP_MAX - 2);
+        run.neighbour.gap_until = run.neighbour.gap_from + 1 + random_below(&run.random, GAP_MAX);
+    }
+    play(&run);
+    compare(label, plain, &run.player);
+    player_close(&run.player);
+    player_close(&run.neighbour);
+}
+
+static void play_case(const char *variant, const struct shape *shape,
+                      const struct subject *neighbour, uint64_t number)
+{
+    struct subject subject;
+    const uint32_t blocks = shape->hop > 1000 ? 20 : 44;
+    if (!subject_make(&subject, shape, variant, blocks))
+        return;
+    char label[100];
+    snprintf(label, sizeof label, "%s, %u taps, blocks of %u, 1 of %u, %s to %s", variant,
+             shape->taps, shape->hop, shape->decimate, shape->format,
+             shape->results != NULL ? shape->results : "floats");
+    struct run plain = {.plain = true, .now_ns = NS_PER_SECOND};
+    plain.player.packet_max = shape->hop;
+    player_open(&plain.player, &subject, "plain");
+    play(&plain);
+    for (uint64_t r = 0; r < RUNS; r++)
+        random_run(label, &subject, neighbour, &plain.player, number * RUNS + r);
+    player_close(&plain.player);
+    subject_free(&subject);
+}
+
+/* With the variants named in `only`, or all that the device runs. */
+static void same_bits(const char *only)
+{
+    print_message("seed %llu on %s\n", (unsigned long long)seed, engine_device(engine)->name);
+    memset(&done, 0, sizeof done);
+    struct subject neighbour;
+    static const struct shape beside = {32, 77, 2, 1, "s16le", NULL, OUTPUT_REAL, NULL};
+    assert_true(subject_make(&neighbour, &beside, "direct", 120));
+    const char *variant;
+    for (int v = 0; (variant = engine_variant_name(v)) != NULL; v++) {
+        const bool staged = strcmp(variant, "staged") == 0;
+        if (!harness_runs(engine, staged ? "fused" : variant) ||
+            (only != NULL && strstr(only, variant) == NULL))
+            continue;
+        for (uint64_t i = 0; i < SHAPES; i++)
+            if (staged == (shapes[i].only != NULL))
+                play_case(variant, &shapes[i], &neighbour, (uint64_t)v * SHAPES + i);
+    }
+    subject_free(&neighbour);
+    assert_true(done.single > 0 && done.several > 0 && done.shared > 0 && done.resubmitted > 0);
+    assert_true(done.resets > 0 && done.gaps > 0 && done.changes > 0);
+    assert_true(done.reordered > 0 && done.leads > 0);
+}
+
+static void same_bits_of_every_variant(void **state)
+{
+    (void)state;
+    same_bits(NULL);
+}
+
+/* Device memory of its own, as on a GPU, and kernels as for one: the other variants' kernels would
+ * only take minutes to compile that way on a CPU. */
+static void same_bits_through_a_mirror(void **state)
+{
+    (void)state;
+    same_bits("fused staged direct");
+}
+
+/* ---- devices ------------------------------------------------------------------------------- */
+
+static bool has_gpu(void)
+{
+    struct device_info infos[16];
+    struct problem problem;
+    const int count = device_list(infos, 16, 0, &problem);
+    for (int i = 0; i < count && i < 16; i++)
+        if (infos[i].gpu)
+            return true;
+    return false;
+}
+
+static int open_gpu(void **state)
+{
+    if (!has_gpu())
+        return 0;
+    setenv("CONVOLVD_TEST_DEVICE", "gpu", 1);
+    return open_engine(state);
+}
+
+static int close_gpu(void **state)
+{
+    return engine != NULL ? close_engine(state) : 0;
+}
+
+static void same_bits_on_a_gpu(void **state)
+{
+    if (engine == NULL) {
+        print_message("no GPU here\n");
+        skip();
+    }
+    (void)state;
+    same_bits(NULL);
+}
+
+int main(void)
+{
+    const char *wanted = getenv("CONVOLVD_TEST_SEED");
+    if (wanted != NULL)
+        seed = strtoull(wanted, NULL, 0);
+    const struct CMUnitTest any[] = {cmocka_unit_test(same_bits_of_every_variant)};
+    const struct CMUnitTest mirror[] = {cmocka_unit_test(same_bits_through_a_mirror)};
+    const struct CMUnitTest gpu[] = {cmocka_unit_test(same_bits_on_a_gpu)};
+    int failed = cmocka_run_group_tests_name("the device", any, open_engine, close_engine);
+    if (getenv("CONVOLVD_TEST_DEVICE") != NULL)
+        return failed;
+    failed += cmocka_run_group_tests_name("a mirror", mirror, open_twin_engine, close_engine);
+    failed += cmocka_run_group_tests_name("a GPU", gpu, open_gpu, close_gpu);
+    return failed;
+}
