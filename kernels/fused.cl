@@ -64,8 +64,8 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
         x[j] = times(x[j], h[j * THREADS]);
     }
     points_inverse(x, memory, 0.25f, again, kept);
-    barrier(CLK_LOCAL_MEM_FENCE); /* points_inverse below writes the memory that slower items still
-                                     read */
+    /* The second points_inverse writes memory that slower items may still read. */
+    barrier(CLK_LOCAL_MEM_FENCE);
     const bool imaginary = row->own.filter.im != ROW_NONE;
     if (imaginary)
         h = (__global const float2 *)(spectra + row->own.filter.im) + t;

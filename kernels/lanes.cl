@@ -14,8 +14,8 @@
  * which matters to the leaf only. A complex filter counts as two real ones: its channel has two
  * lanes, the real component first.
  *
- * Passes. The FFT is that of fft.clh with LANES = 1 order, recursing depth first so that the points
- * of a sub-transform stay in the nearest cache:
+ * Passes. The FFT is that of fft.clh without its first pass across lanes. It recurses depth first,
+ * so that the points of a sub-transform stay in the nearest cache:
  *
  *     frames -> pass 0 -> ( pass 1 -> ( … leaf: forward, x spectrum, inverse … ) -> pass 1 )
  *            -> pass 0 -> frames
@@ -25,9 +25,10 @@
  * so that each lane holds a sub-transform of its own, with twiddles of its own. All sizes are
  * constants of the program.
  *
- * Statistics for the report are taken by the first pass. A vector whose largest magnitude shows
- * that some value was not finite sends the blocks to the slow path; full scale is counted again
- * in the same way. Rows whose frames may be absent take the slow path at once (lanes_input.clh).
+ * Statistics for the report are taken by pass 0 (lanes_input.clh). If the largest magnitude shows
+ * that some value was not finite, pass 0 runs again on the slow path; if it is at full scale, the
+ * new frames are read again to count the overloads. Rows whose frames may be absent take the slow
+ * path at once.
  *
  * Decimation by D: the inverse computes only vectors that hold kept frames. Those are congruent
  * modulo the largest power of two in D, and so are the points of each pass that they depend on.
@@ -180,7 +181,7 @@ INLINE void node_inverse(SCRATCH real *z, __global const float *w, const uint lo
 #define HIGH_1(a, b) ((real)((a).s1, (b).s1, (a).s3, (b).s3))
 #define LOW_2(a, b)  LOW_HALF(a, b)
 #define HIGH_2(a, b) HIGH_HALF(a, b)
-#define LOW_4(a, b)  LOW_HALF(a, b) /* not a bit of theirs */
+#define LOW_4(a, b)  LOW_HALF(a, b) /* never used: 4 lanes have no such bit */
 #define HIGH_4(a, b) HIGH_HALF(a, b)
 #endif
 #define LOW_HALF(a, b)  ((real)((a).lo, (b).lo))
@@ -203,8 +204,7 @@ INLINE void transpose_bit(real rows[8], const uint lane_bit, const uint row_bit)
         }
 }
 
-/* Eight vectors of RUN points become eight vectors with one sub-transform a lane. Its own inverse.
- */
+/* Turns eight vectors of RUN points into eight vectors of one sub-transform a lane, and back. */
 INLINE void transpose(real rows[8])
 {
 #pragma unroll

@@ -24,8 +24,7 @@ struct build {
     uint64_t bytes;
 };
 
-/* ---- memory ------------------------------------------------------------------------------------
- */
+/* ---- memory ------------------------------------------------------------------------------ */
 
 static float *allocate_floats(struct build *build, uint64_t floats)
 {
@@ -38,8 +37,7 @@ static float *allocate_floats(struct build *build, uint64_t floats)
     return memory;
 }
 
-/* ---- feeds -------------------------------------------------------------------------------------
- */
+/* ---- feeds ------------------------------------------------------------------------------- */
 
 /* The feed with these inputs, created when there is none; NULL: out of memory. */
 static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint32_t count)
@@ -67,8 +65,7 @@ static struct feed *find_feed(struct build *build, const uint16_t *inputs, uint3
     return feed->previous != NULL && feed->current != NULL && feed->line != NULL ? feed : NULL;
 }
 
-/* ---- spectra -----------------------------------------------------------------------------------
- */
+/* ---- spectra ----------------------------------------------------------------------------- */
 
 /* Taps of one partition: B of them, B + 1 when there is only one. */
 static uint32_t partition_taps(const struct host_convolver *convolver)
@@ -141,8 +138,7 @@ static int fill_layer(struct build *build, const struct fft_plan *fft_plan,
     return 0;
 }
 
-/* ---- groups ------------------------------------------------------------------------------------
- */
+/* ---- groups ------------------------------------------------------------------------------ */
 
 static int build_group(struct build *build, const struct fft_plan *fft_plan,
                        const struct host_component *components, uint32_t count, struct group *group)
@@ -211,8 +207,7 @@ static int build_groups(struct build *build, const struct fft_plan *fft_plan)
     return error;
 }
 
-/* ---- creating ----------------------------------------------------------------------------------
- */
+/* ---- creating ---------------------------------------------------------------------------- */
 
 static int check_spec(const struct host_convolver_spec *spec, struct problem *problem)
 {

@@ -25,8 +25,7 @@
 
 #include "core/clock.h"
 
-/* ---- the processor's state ---------------------------------------------------------------------
- */
+/* ---- the processor's state --------------------------------------------------------------- */
 
 /* Arithmetic with denormal numbers can take a hundred times as long. They lie far below the error
  * bound, so execution flushes them to zero. */
@@ -56,8 +55,7 @@ static void arithmetic_end(unsigned before)
 }
 #endif
 
-/* ---- executing ---------------------------------------------------------------------------------
- */
+/* ---- executing --------------------------------------------------------------------------- */
 
 void host_convolver_reset(struct host_convolver *convolver)
 {
@@ -200,8 +198,7 @@ const struct host_convolver_info *host_convolver_info(const struct host_convolve
     return &convolver->info;
 }
 
-/* ---- measuring ---------------------------------------------------------------------------------
- */
+/* ---- measuring --------------------------------------------------------------------------- */
 
 enum {
     MEASURE_CALLS_MIN = 64,

@@ -92,8 +92,7 @@ const struct host_convolver_info *host_convolver_info(const struct host_convolve
  */
 void host_convolver_measure(struct host_convolver *convolver, struct host_convolver_times *times);
 
-/* The instruction sets that were built in and that this CPU has, widest first; NULL past the end.
- */
+/* The index-th instruction set built in that this CPU has, widest first; NULL past the end. */
 const char *host_isa_name(int index);
 
 #endif

@@ -44,8 +44,8 @@ struct host_layer {
     bool shared;         /* one filter for all lanes */
 };
 
-/* One depth-first recursion of the FFT: forward into a delay line, the layers' sum back, or both.
- */
+/* One depth-first recursion of the FFT: forward into a delay line, the layers' sum back, or both
+ * at once. */
 struct host_walk {
     const struct host_fft_plan *fft_plan;
     float *z;
@@ -127,8 +127,7 @@ const struct host_isa *host_isa_find(const char *name);
 /* The width of `isa` that takes the least time for `lanes` lanes in all. */
 const struct host_functions *host_isa_functions(const struct host_isa *isa, uint32_t lanes);
 
-/* ---- components --------------------------------------------------------------------------------
- */
+/* ---- components -------------------------------------------------------------------------- */
 
 /* The edges of a plan or convolver specification. */
 struct host_edges {
