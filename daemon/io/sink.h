@@ -1,6 +1,6 @@
 /*
  * The sink interface: where results go. One file a protocol; adding one is a file and a row
- * in sink_table (io/sinks.c). `put` runs on the loop thread and never blocks or allocates: a
+ * in the table of io/sinks.c. `put` runs on the loop thread and never blocks or allocates: a
  * sink that cannot take a block now drops it under a name (or hands it to its own thread).
  *
  * Ledger per sink: frames put = delivered + each named drop + in flight inside the sink.

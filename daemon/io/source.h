@@ -1,6 +1,6 @@
 /*
  * The source interface: a protocol or file that yields packets to one stream. One file a
- * protocol; adding one is a file and a row in source_table (io/sources.c). A source runs on
+ * protocol; adding one is a file and a row in the table of io/sources.c. A source runs on
  * the loop thread (slow files have a reader thread of their own and hand over by SPSC).
  *
  * Call order: open (worker thread: resolve, bind, allocate) → start (loop) → [stop (loop)] →
