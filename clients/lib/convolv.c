@@ -1,5 +1,5 @@
 /*
- * The common ground of libconvolv: errors, names and addresses. No state; any thread.
+ * What all of libconvolv uses: errors, names of enumerators, and addresses. No state; any thread.
  */
 #include "convolv.h"
 
@@ -100,7 +100,7 @@ int convolv__problem(struct convolv_problem *problem, enum convolv_error error, 
     return error;
 }
 
-/* Splits at the last colon; "[v6]:port" loses its brackets. False when it is not of that shape. */
+/* Splits HOST:PORT at the last colon, without the brackets of IPv6. False for any other form. */
 static bool split_address(const char *text, char host[HOST_BYTES], char port[PORT_BYTES])
 {
     const char *colon = strrchr(text, ':');
@@ -112,7 +112,7 @@ static bool split_address(const char *text, char host[HOST_BYTES], char port[POR
         text++;
         host_bytes -= 2;
     } else if (memchr(text, ':', host_bytes) != NULL) {
-        return false; /* an IPv6 address without brackets: its last group is no port */
+        return false; /* IPv6 without brackets: its port would be ambiguous */
     }
     if (host_bytes == 0 || host_bytes >= HOST_BYTES || port_bytes == 0 || port_bytes >= PORT_BYTES)
         return false;

@@ -6,12 +6,12 @@
  *   receiver  reads a result stream: samples by frame number, invalid frames, capture time and
  *             the latency of each stage, from RTP header extensions (RFC 8285)
  *
- * An object belongs to one thread at a time; different objects share nothing. No call prints,
- * exits or installs signal handlers. What arrives from the network is never trusted: every
- * length is proven before it is read, and what does not fit has a named counter.
+ * An object belongs to one thread at a time; different objects share nothing. No call prints, exits
+ * or installs signal handlers. The receiver trusts nothing that arrives from the network: it checks
+ * every length before it reads, and counts what it rejects by name.
  *
- * A function that can fail returns a negative enum convolv_error and, where there is something
- * to say, fills a struct convolv_problem (may be NULL) with a sentence that says what to do.
+ * A function that can fail returns 0 or a negative enum convolv_error. Where it takes a struct
+ * convolv_problem (which may be NULL) it fills in a sentence that says what to do.
  *
  * Build with `pkg-config --cflags --libs --static convolv`.
  */
@@ -55,7 +55,7 @@ const char *convolv_error_sentence(int error);
 /* "0.1.0" */
 const char *convolv_version(void);
 
-/* ---- what goes over the wire ------------------------------------------------------------- */
+/* ---- framing ----------------------------------------------------------------------------- */
 
 enum convolv_framing {
     CONVOLV_FRAMING_RTP,          /* RFC 3550; loss, order and restarts are visible */
@@ -70,14 +70,15 @@ int convolv_framing_parse(const char *name, enum convolv_framing *framing);
 
 struct convolv_sender;
 
-/* Start from convolv_sender_defaults and set what differs. Strings are copied. */
+/* Start from convolv_sender_defaults and set what differs. convolv_sender_open copies the strings.
+ */
 struct convolv_sender_options {
     const char *address;   /* "host:port", "[v6]:port", a multicast group and port */
     const char *interface; /* for multicast, by name; NULL: the kernel's choice */
     enum convolv_framing framing;
     const char *format;       /* "L16", "L24", "s32be", "f32be", "u8", "s16le", … */
     uint32_t bits;            /* significant bits of the word; 0: all of them */
-    bool justify_left;        /* where they stand when fewer than the word has */
+    bool justify_left;        /* whether fewer bits than the word has are its top ones */
     uint32_t channels;        /* 1…1024 */
     uint32_t packet_frames;   /* frames of a datagram; 0: as many as `mtu` allows */
     uint32_t mtu;             /* bytes of the IP packet, 68…65535 */
@@ -89,13 +90,13 @@ struct convolv_sender_options {
                                  PCs */
     uint32_t ttl;             /* hops of multicast datagrams */
     uint32_t batch;           /* datagrams handed to the kernel at once, 1…1024 */
-    bool segment; /* UDP_SEGMENT: let the kernel cut equal datagrams; off by itself where unknown */
+    bool segment; /* UDP_SEGMENT: let the kernel cut equal datagrams; turned off where unknown */
     uint64_t send_buffer_bytes; /* 0: the system's */
 };
 
 void convolv_sender_defaults(struct convolv_sender_options *options);
 
-/* frames = frames of the datagrams the kernel took; datagrams and bytes likewise. */
+/* Datagrams built or emitted = queued + taken by the kernel + failed, at every instant. */
 struct convolv_sender_ledger {
     uint64_t built, frames_built; /* convolv_sender_build, convolv_sender_write */
     uint64_t queued;              /* at this instant, not handed over */
@@ -129,14 +130,14 @@ int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *w
 void convolv_sender_encode(struct convolv_sender *sender, const double *values, uint64_t frames,
                            uint8_t *wire);
 
-/* Frames that were not acquired: the time stamp moves on (RTP). */
+/* Skips frames that were not acquired: advances the time stamp (RTP). */
 void convolv_sender_skip(struct convolv_sender *sender, uint32_t frames);
 
-/* A restarted rig: new SSRC, sequence number and time stamp from the next datagram on. */
+/* Acts as a restarted rig: new SSRC, sequence number and time stamp from the next datagram on. */
 void convolv_sender_restart(struct convolv_sender *sender, uint32_t ssrc, uint64_t sequence,
                             uint32_t timestamp);
 
-/* Hands over what is queued. write does so by itself for each full batch. */
+/* Passes what is queued to the kernel. convolv_sender_write does so for each full batch. */
 int convolv_sender_flush(struct convolv_sender *sender);
 
 void convolv_sender_ledger(const struct convolv_sender *sender,
@@ -243,11 +244,11 @@ struct convolv_block {
     uint64_t sequence;  /* extended RTP sequence number */
     uint64_t timestamp; /* extended RTP time stamp */
     bool marker;
-    uint64_t lost_before; /* packets missing between the newest one before and this one */
-    bool late;            /* older than the newest: fills a hole left before */
+    uint64_t lost_before; /* packets missing between the previous newest one and this one */
+    bool late;            /* older than the newest: fills an earlier gap */
 };
 
-/* Why a datagram was not taken: datagrams = accepted + each of these, at every instant. */
+/* Why a datagram was rejected: datagrams = accepted + each of these, at every instant. */
 #define CONVOLV_REJECT_TABLE(X)                                                                    \
     X(MALFORMED, "malformed") /* not RTP, or shorter than it says */                               \
     X(PAYLOAD_TYPE, "payload type")                                                                \
@@ -255,7 +256,7 @@ struct convolv_block {
     X(SIZE, "size")           /* not a whole number of frames */                                   \
     X(TRUNCATED, "truncated") /* longer than a datagram can be */                                  \
     X(DUPLICATE, "duplicate")                                                                      \
-    X(OLD, "old") /* too far behind the newest to tell a duplicate */
+    X(OLD, "old") /* too far behind the newest packet to recognise a duplicate */
 
 enum convolv_reject {
 #define X(name, text) CONVOLV_REJECT_##name,
@@ -270,15 +271,15 @@ struct convolv_receiver_ledger {
     uint64_t datagrams; /* read */
     uint64_t accepted;
     uint64_t rejected[CONVOLV_REJECTS];
-    uint64_t kernel_drops;         /* the socket's buffer was full (SO_RXQ_OVFL) */
-    uint64_t lost;                 /* packets missing by sequence number, late ones given back */
-    uint64_t reordered;            /* accepted though older than the newest */
-    uint64_t senders;              /* SSRCs followed: 1 after the first packet */
-    uint64_t frames;               /* received */
-    uint64_t frames_lost;          /* missing by frame number inside epochs, late ones given back */
-    uint64_t frames_invalid;       /* within a block's invalid range */
-    uint64_t epochs;               /* seen */
-    uint64_t undescribed;          /* packets without the daemon's header extensions */
+    uint64_t kernel_drops;   /* the socket's buffer was full (SO_RXQ_OVFL) */
+    uint64_t lost;           /* packets missing by sequence number; a late one reduces it */
+    uint64_t reordered;      /* accepted though older than the newest */
+    uint64_t senders;        /* SSRCs followed: 1 after the first packet */
+    uint64_t frames;         /* received */
+    uint64_t frames_lost;    /* missing by frame number inside epochs; a late one reduces it */
+    uint64_t frames_invalid; /* within a block's invalid range */
+    uint64_t epochs;         /* seen */
+    uint64_t undescribed;    /* packets without the daemon's header extensions */
     uint64_t receive_buffer_bytes; /* granted */
 };
 
@@ -293,13 +294,13 @@ int convolv_receiver_descriptor(const struct convolv_receiver *receiver);
 /* The bound port, for an address with port 0. */
 uint16_t convolv_receiver_port(const struct convolv_receiver *receiver);
 
-/* Returns 1 and the next block in order of arrival, 0 when none came within timeout_ms (-1: wait),
- * or an error. */
+/* Returns 1 and the next block in order of arrival, 0 when none arrived within timeout_ms (-1:
+ * waits without end), or an error. */
 int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms,
                           struct convolv_block *block);
 
-/* One datagram from elsewhere. Returns 1 and a block, or 0 when it was rejected (see the ledger).
- */
+/* Feeds one datagram that did not come through the receiver's socket. Returns 1 and a block, or 0
+ * when it was rejected (see the ledger). */
 int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *datagram, size_t bytes,
                           int64_t receive_ns, struct convolv_block *block);
 

@@ -1,5 +1,6 @@
 /*
- * What the files of libconvolv share and its users do not see. Prefix convolv__.
+ * Internals of libconvolv: errors and addresses, shared by its files and hidden from its users.
+ * Names begin with convolv__. No state; any thread.
  */
 #ifndef CONVOLV_INTERNAL_H
 #define CONVOLV_INTERNAL_H
@@ -13,7 +14,8 @@
 int convolv__problem(struct convolv_problem *problem, enum convolv_error error, const char *format,
                      ...) __attribute__((format(printf, 3, 4)));
 
-/* clang's analyser looks at one file at a time and has to be told so. */
+/* clang's analyser reads one file at a time; without this it does not know what the function
+ * returns. */
 #ifdef __clang_analyzer__
 #define convolv__problem(problem, error, ...)                                                      \
     (convolv__problem(problem, error, __VA_ARGS__), (int)(error))

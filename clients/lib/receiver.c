@@ -1,15 +1,15 @@
 /*
- * Receiver: datagrams of a result stream become blocks of samples with what the daemon says of
- * them. The path of a datagram, each step a check with a counter of its own:
+ * Receiver: turns the datagrams of a result stream into blocks of samples with the daemon's
+ * description of them. A datagram passes these checks, each with a counter of its own:
  *
  *     recvmmsg → length → RTP → payload type → whole frames → sender → sequence → block
  *
- * Sequence numbers prove loss, order and duplicates (a window of the last WINDOW_PACKETS); frame
- * numbers from the header extension say where samples belong. Nothing is held back: a packet that
- * comes late is handed out late, with its own frame number.
+ * Sequence numbers prove loss, order and duplicates (within the last WINDOW_PACKETS); frame numbers
+ * from the header extension say where samples belong. The receiver holds nothing back: it delivers
+ * a late packet late, with its own frame number.
  *
- * A receiver belongs to one thread. Nothing is allocated after open. Whatever the bytes say, no
- * read goes beyond a datagram and the ledger adds up.
+ * A receiver belongs to one thread. Nothing is allocated after open. For any input, no read goes
+ * beyond a datagram and the ledger adds up.
  */
 #include "convolv.h"
 
@@ -30,7 +30,7 @@ enum {
     BUFFER_BYTES = 65536,
     CONTROL_BYTES = 128,
     WINDOW_PACKETS = 8192, /* a power of two below 2^15 */
-    EPOCHS_KEPT = 4,       /* late packets of an epoch before are still numbered right */
+    EPOCHS_KEPT = 4,       /* so that late packets of earlier epochs still count there */
 };
 
 union control {
@@ -38,8 +38,8 @@ union control {
     char bytes[CONTROL_BYTES];
 };
 
-/* How far an epoch has come: the first frame not yet seen nor counted as lost. */
-struct epoch_place {
+/* Progress of an epoch: its first frame that is neither seen nor counted as lost. */
+struct epoch_progress {
     bool used;
     uint32_t epoch;
     uint64_t next_frame;
@@ -65,11 +65,11 @@ struct convolv_receiver {
     uint64_t first_timestamp, newest_timestamp;
     uint64_t seen[WINDOW_PACKETS / 64];
 
-    struct epoch_place epochs[EPOCHS_KEPT];
-    uint32_t epoch_slot; /* of epochs[]: the next to be given away */
-    uint32_t own_epoch;  /* numbers runs of undescribed packets */
+    struct epoch_progress epochs[EPOCHS_KEPT];
+    uint32_t epoch_slot; /* of epochs[]: the next to be reused */
+    uint32_t own_epoch;  /* epoch number of undescribed packets */
 
-    /* datagrams read and not yet looked at */
+    /* datagrams read and not yet checked */
     uint32_t pending_from, pending_until;
     uint8_t *buffers;
     struct mmsghdr messages[BATCH];
@@ -228,7 +228,7 @@ uint16_t convolv_receiver_port(const struct convolv_receiver *receiver)
     if (receiver->descriptor < 0 ||
         getsockname(receiver->descriptor, (struct sockaddr *)&storage, &length) != 0)
         return 0;
-    in_port_t port; /* at the same place in both families */
+    in_port_t port; /* at the same offset in both families */
     memcpy(&port, (const char *)&storage + offsetof(struct sockaddr_in, sin_port), sizeof port);
     return ntohs(port);
 }
@@ -245,8 +245,8 @@ static uint64_t window_bit(uint64_t sequence)
     return UINT64_C(1) << (sequence % 64);
 }
 
-/* True when this sender is the one to follow; starts anew with a sender proven by two packets in
- * order. */
+/* True when this sender is the one followed. Two packets in order prove a new sender, which it then
+ * follows. */
 static bool follow_sender(struct convolv_receiver *receiver, const struct rtp_header *header)
 {
     if (receiver->started && header->ssrc == receiver->ssrc)
@@ -265,7 +265,7 @@ static bool follow_sender(struct convolv_receiver *receiver, const struct rtp_he
     receiver->started = true;
     receiver->candidate = false;
     receiver->ssrc = header->ssrc;
-    /* One cycle up, so that packets older than the first have numbers too. */
+    /* One cycle above zero, so that packets older than the first have numbers too. */
     receiver->first_sequence = receiver->newest_sequence = 0x10000u + header->sequence;
     receiver->first_timestamp = receiver->newest_timestamp =
         (UINT64_C(1) << 32) + header->timestamp;
@@ -276,8 +276,8 @@ static bool follow_sender(struct convolv_receiver *receiver, const struct rtp_he
 
 enum sequence_answer { SEQUENCE_NEW, SEQUENCE_LATE, SEQUENCE_DUPLICATE, SEQUENCE_OLD };
 
-static enum sequence_answer place_sequence(struct convolv_receiver *receiver, uint16_t wire,
-                                           uint64_t *sequence, uint64_t *lost_before)
+static enum sequence_answer extend_sequence(struct convolv_receiver *receiver, uint16_t wire,
+                                            uint64_t *sequence, uint64_t *lost_before)
 {
     int16_t step = (int16_t)(uint16_t)(wire - (uint16_t)receiver->newest_sequence);
     *sequence = receiver->newest_sequence + (uint64_t)(int64_t)step;
@@ -313,26 +313,27 @@ static enum sequence_answer place_sequence(struct convolv_receiver *receiver, ui
     return SEQUENCE_LATE;
 }
 
-/* Counts frames missing inside epochs; a late block gives back what was counted for its place. */
-static void place_frames(struct convolv_receiver *receiver, const struct convolv_block *block)
+/* Counts frames missing inside epochs; a late block takes back those that it brings. */
+static void count_frames(struct convolv_receiver *receiver, const struct convolv_block *block)
 {
-    struct epoch_place *place = NULL;
+    struct epoch_progress *progress = NULL;
     for (int i = 0; i < EPOCHS_KEPT; i++)
         if (receiver->epochs[i].used && receiver->epochs[i].epoch == block->epoch)
-            place = &receiver->epochs[i];
-    if (place == NULL) {
-        place = &receiver->epochs[receiver->epoch_slot++ % EPOCHS_KEPT];
-        /* Tuned in while the first epoch was running: what was before is not lost. */
+            progress = &receiver->epochs[i];
+    if (progress == NULL) {
+        progress = &receiver->epochs[receiver->epoch_slot++ % EPOCHS_KEPT];
+        /* The receiver joined while the first epoch was running: earlier frames are not lost. */
         uint64_t begin = receiver->ledger.epochs == 0 ? block->first_frame : 0;
-        *place = (struct epoch_place){.used = true, .epoch = block->epoch, .next_frame = begin};
+        *progress =
+            (struct epoch_progress){.used = true, .epoch = block->epoch, .next_frame = begin};
         receiver->ledger.epochs++;
     }
-    if (block->first_frame >= place->next_frame) {
-        /* Time stamps of a foreign stream also jump where no packet is missing: a pause, not a
-         * loss. */
+    if (block->first_frame >= progress->next_frame) {
+        /* Time stamps of another program's stream also jump at a pause, where no packet is missing.
+         */
         if (block->described || block->lost_before > 0)
-            receiver->ledger.frames_lost += block->first_frame - place->next_frame;
-        place->next_frame = block->first_frame + block->frames;
+            receiver->ledger.frames_lost += block->first_frame - progress->next_frame;
+        progress->next_frame = block->first_frame + block->frames;
     } else if (receiver->ledger.frames_lost >= block->frames) {
         receiver->ledger.frames_lost -= block->frames;
     } else {
@@ -387,12 +388,12 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
         return reject(receiver, CONVOLV_REJECT_PAYLOAD_TYPE);
     struct rtp_result_info info;
     bool described = rtp_parse_result_info(&packet, &info);
-    /* An epoch whose frames have all been sent ends with a packet that says just that. */
-    bool only_tells = described && info.flags & (RTP_EPOCH_START | RTP_EPOCH_END);
+    /* A packet without frames reports that an epoch began or ended. */
+    bool reports_epoch = described && info.flags & (RTP_EPOCH_START | RTP_EPOCH_END);
     if (packet.payload_bytes % receiver->frame_bytes != 0 ||
-        (packet.payload_bytes == 0 && !only_tells))
+        (packet.payload_bytes == 0 && !reports_epoch))
         return reject(receiver, CONVOLV_REJECT_SIZE);
-    if (described && info.first_frame > UINT64_MAX / 4) /* beyond any clock: not ours */
+    if (described && info.first_frame > UINT64_MAX / 4) /* more frames than any stream can have */
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
     if (!follow_sender(receiver, &packet.header))
         return reject(receiver, CONVOLV_REJECT_SSRC);
@@ -400,10 +401,10 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
     int32_t time_step = (int32_t)(packet.header.timestamp - (uint32_t)receiver->newest_timestamp);
     uint64_t timestamp = receiver->newest_timestamp + (uint64_t)(int64_t)time_step;
     if (!described && timestamp < receiver->first_timestamp)
-        return reject(receiver, CONVOLV_REJECT_OLD); /* it would have a negative frame number */
+        return reject(receiver, CONVOLV_REJECT_OLD); /* its frame number would be negative */
     uint64_t sequence, lost_before;
     enum sequence_answer answer =
-        place_sequence(receiver, packet.header.sequence, &sequence, &lost_before);
+        extend_sequence(receiver, packet.header.sequence, &sequence, &lost_before);
     if (answer == SEQUENCE_DUPLICATE)
         return reject(receiver, CONVOLV_REJECT_DUPLICATE);
     if (answer == SEQUENCE_OLD)
@@ -435,7 +436,7 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
         for (size_t i = 0; i < (size_t)block->frames * receiver->channels; i++)
             receiver->values[i] *= receiver->scale;
 
-    place_frames(receiver, block);
+    count_frames(receiver, block);
     receiver->ledger.accepted++;
     receiver->ledger.reordered += block->late;
     receiver->ledger.frames += block->frames;
@@ -474,7 +475,7 @@ static int64_t read_control(struct convolv_receiver *receiver, struct msghdr *he
     return receive_ns != 0 ? receive_ns : now_ns(CLOCK_REALTIME);
 }
 
-/* Reads what is there. Returns how many datagrams, 0 when none, or an error. */
+/* Reads what the kernel has. Returns how many datagrams, 0 when none, or an error. */
 static int read_batch(struct convolv_receiver *receiver)
 {
     for (int i = 0; i < BATCH; i++) {

@@ -1,5 +1,5 @@
 /*
- * The SDP file of a result stream (RFC 8866), as far as a receiver needs it:
+ * Reads the SDP file of a result stream (RFC 8866), as far as a receiver needs it:
  *
  *     c=IN IP4 239.1.2.3/8            group or host, IP4 or IP6
  *     m=audio 5004 RTP/AVP 96         port and payload type
@@ -7,8 +7,8 @@
  *     a=x-convolvd-full-scale:10      value of full scale of an integer format
  *     a=x-convolvd-rate:5000000.5     the exact rate
  *
- * Lines it does not know are skipped. Any bytes may come: lines are copied into a bounded buffer
- * before they are looked at. Pure functions, any thread.
+ * It skips lines that it does not know. The file may hold any bytes: each line is copied into a
+ * bounded buffer before it is parsed. Pure functions, any thread.
  */
 #include "convolv.h"
 

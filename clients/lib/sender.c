@@ -1,5 +1,5 @@
 /*
- * Sender: frames become datagrams, datagrams are queued back to back in one buffer and go to
+ * Sender: turns frames into datagrams, queues them back to back in one buffer and passes them to
  * the kernel a batch at a time.
  *
  *     queue  |dg 0|dg 1|dg 2|…|dg n|          sizes[]: bytes of each
@@ -7,7 +7,7 @@
  *                                             a group of equal datagrams (the last may be shorter)
  *
  * Without UDP_SEGMENT every group is one datagram. A sender belongs to one thread. Every datagram
- * built or emitted ends in exactly one of: queued, taken by the kernel, failed.
+ * built or emitted is exactly one of: queued, taken by the kernel, failed.
  */
 #include "convolv.h"
 
@@ -32,7 +32,7 @@ enum {
     SEGMENTS_MAX = 64,       /* UDP_MAX_SEGMENTS of the kernels before 6.x */
     UDP_PAYLOAD_MAX = 65507, /* 65535 less the smaller IP header and UDP's */
     SEQUENCE_BYTES = 8,
-    RETRY_NS = 100000,   /* the kernel is short of memory: wait and offer it again */
+    RETRY_NS = 100000,   /* between retries when the kernel is short of memory */
     RETRIES_MAX = 10000, /* 1 s, then the datagram counts as failed */
 };
 
@@ -52,7 +52,7 @@ struct convolv_sender {
     uint32_t batch;
     size_t queue_bytes;
 
-    /* place of the next datagram */
+    /* numbers of the next datagram */
     uint64_t sequence;
     uint32_t timestamp, ssrc;
 
@@ -184,7 +184,7 @@ static int open_socket(struct convolv_sender *sender, const struct convolv_sende
             options->send_buffer_bytes < (1u << 30) ? (int)options->send_buffer_bytes : 1 << 30;
         if (set_option(sender->descriptor, SOL_SOCKET, SO_SNDBUFFORCE, bytes) != 0)
             set_option(sender->descriptor, SOL_SOCKET, SO_SNDBUF,
-                       bytes); /* less is granted quietly */
+                       bytes); /* the kernel may grant less */
     }
     if (connect(sender->descriptor, (const struct sockaddr *)&address->storage, address->bytes) !=
         0)
@@ -402,7 +402,7 @@ int convolv_sender_write(struct convolv_sender *sender, const double *values, ui
     return status;
 }
 
-/* ---- handing over ------------------------------------------------------------------------ */
+/* ---- sending ----------------------------------------------------------------------------- */
 
 /* Cuts the queued datagrams from `first` on into messages; returns how many. */
 static uint32_t make_groups(struct convolv_sender *sender, uint32_t first, size_t offset)
@@ -461,11 +461,12 @@ int convolv_sender_flush(struct convolv_sender *sender)
             sender->ledger.datagrams += gone;
         } else if (errno == ECONNREFUSED) {
             sender->ledger
-                .refused++; /* the answer to an earlier datagram: this one has not been tried */
+                .refused++; /* reports an earlier datagram: the kernel did not try this one */
         } else if (sender->group_sizes[0] > 1 &&
                    (errno == EINVAL || errno == EMSGSIZE || errno == EIO || errno == ENOPROTOOPT ||
                     errno == EOPNOTSUPP)) {
-            sender->segment = false; /* this kernel or route cannot cut: one by one from here on */
+            sender->segment =
+                false; /* this kernel or route cannot cut: one datagram per message from here on */
         } else if ((errno == ENOBUFS || errno == EAGAIN || errno == EINTR || errno == ENOMEM) &&
                    retries < RETRIES_MAX) {
             retries++;

@@ -35,91 +35,89 @@ static void see(void *context, const struct osc_message *message)
     snprintf(seen->last, sizeof seen->last, "%s", message->address);
 }
 
+static const struct {
+    const char *what, *data;
+    size_t bytes;
+    enum osc_fault expect;
+    unsigned messages;
+} packets[] = {
+    {"no argument", BYTES("/a\0\0,\0\0\0"), OSC_OK, 1},
+    {"int and float", BYTES("/a\0\0,if\0\0\0\0\1\x3f\x80\0\0"), OSC_OK, 1},
+    {"string and blob", BYTES("/a\0\0,sb\0hi\0\0\0\0\0\5abcde\0\0\0"), OSC_OK, 1},
+    {"without bytes: T, F, N, I", BYTES("/a\0\0,TFNI\0\0\0"), OSC_OK, 1},
+    {"h, t, d",
+     BYTES("/a\0\0,htd\0\0\0\0"
+           "12345678"
+           "12345678"
+           "12345678"),
+     OSC_OK, 1},
+    {",ib that ends inside its arguments", BYTES("/ch/1\0\0\0,ib\0\0\0\0\7"), OSC_FAULT_ARGUMENTS,
+     0},
+    {"empty", BYTES(""), OSC_FAULT_SIZE, 0},
+    {"no multiple of 4", BYTES("/a\0\0,\0\0"), OSC_FAULT_SIZE, 0},
+    {"address without an end", BYTES("/abc"), OSC_FAULT_ADDRESS, 0},
+    {"no slash", BYTES("a\0\0\0,\0\0\0"), OSC_FAULT_ADDRESS, 0},
+    {"space in the address", BYTES("/a b\0\0\0\0,\0\0\0"), OSC_FAULT_ADDRESS, 0},
+    {"no types", BYTES("/a\0\0"), OSC_FAULT_TYPES, 0},
+    {"types without a comma", BYTES("/a\0\0i\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
+    {"types without an end", BYTES("/a\0\0,iii"), OSC_FAULT_TYPES, 0},
+    {"an unknown type", BYTES("/a\0\0,q\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
+    {"an array", BYTES("/a\0\0,[i]\0\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
+    {"bytes after the arguments", BYTES("/a\0\0,i\0\0\0\0\0\1\0\0\0\0"), OSC_FAULT_ARGUMENTS, 0},
+    {"a blob longer than its message", BYTES("/a\0\0,b\0\0\0\0\0\10abcd"), OSC_FAULT_ARGUMENTS, 0},
+    {"a blob of 2^32 - 1 bytes",
+     BYTES("/a\0\0,b\0\0\xff\xff\xff\xff"
+           "abcd"),
+     OSC_FAULT_ARGUMENTS, 0},
+    {"a blob of 2^32 - 3 bytes",
+     BYTES("/a\0\0,b\0\0\xff\xff\xff\xfd"
+           "abcd"),
+     OSC_FAULT_ARGUMENTS, 0},
+    {"a string without an end", BYTES("/a\0\0,s\0\0abcd"), OSC_FAULT_ARGUMENTS, 0},
+    {"padding that is not 0", BYTES("/a\0x,\0\0\0"), OSC_FAULT_PADDING, 0},
+    {"a blob's padding that is not 0", BYTES("/a\0\0,b\0\0\0\0\0\3abcd"), OSC_FAULT_PADDING, 0},
+    {"two wildcards", BYTES("/*/?\0\0\0\0,\0\0\0"), OSC_OK, 1},
+    {"/*a*a*a*a*b", BYTES("/*a*a*a*a*b\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
+    {"a bracket left open", BYTES("/[ab\0\0\0\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
+    {"an empty bundle", BYTES(BUNDLE), OSC_OK, 0},
+    {"two messages",
+     BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
+                  "\0\0\0\10/b\0\0,\0\0\0"),
+     OSC_OK, 2},
+    {"the second is malformed: none counts",
+     BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
+                  "\0\0\0\10/b\0\0;\0\0\0"),
+     OSC_FAULT_TYPES, 0},
+    {"an element longer than its bundle", BYTES(BUNDLE "\0\0\0\14/a\0\0,\0\0\0"), OSC_FAULT_BUNDLE,
+     0},
+    {"an element of no bytes", BYTES(BUNDLE "\0\0\0\0"), OSC_FAULT_BUNDLE, 0},
+    {"a bundle without a time tag", BYTES("#bundle\0\0\0\0\1"), OSC_FAULT_BUNDLE, 0},
+    {"4 deep",
+     BYTES(BUNDLE "\0\0\0\x44" BUNDLE "\0\0\0\x30" BUNDLE "\0\0\0\x1c" BUNDLE
+                  "\0\0\0\10/a\0\0,\0\0\0"),
+     OSC_OK, 1},
+    {"5 deep",
+     BYTES(BUNDLE "\0\0\0\x4c" BUNDLE "\0\0\0\x38" BUNDLE "\0\0\0\x24" BUNDLE "\0\0\0\x10" BUNDLE),
+     OSC_FAULT_DEPTH, 0},
+};
+
 static void test_packets(void **state)
 {
     (void)state;
-    static const struct {
-        const char *what, *data;
-        size_t bytes;
-        enum osc_fault expect;
-        unsigned messages;
-    } rows[] = {
-        {"no argument", BYTES("/a\0\0,\0\0\0"), OSC_OK, 1},
-        {"int and float", BYTES("/a\0\0,if\0\0\0\0\1\x3f\x80\0\0"), OSC_OK, 1},
-        {"string and blob", BYTES("/a\0\0,sb\0hi\0\0\0\0\0\5abcde\0\0\0"), OSC_OK, 1},
-        {"without bytes: T, F, N, I", BYTES("/a\0\0,TFNI\0\0\0"), OSC_OK, 1},
-        {"h, t, d",
-         BYTES("/a\0\0,htd\0\0\0\0"
-               "12345678"
-               "12345678"
-               "12345678"),
-         OSC_OK, 1},
-        {",ib that ends inside its arguments", BYTES("/ch/1\0\0\0,ib\0\0\0\0\7"),
-         OSC_FAULT_ARGUMENTS, 0},
-        {"empty", BYTES(""), OSC_FAULT_SIZE, 0},
-        {"no multiple of 4", BYTES("/a\0\0,\0\0"), OSC_FAULT_SIZE, 0},
-        {"address without an end", BYTES("/abc"), OSC_FAULT_ADDRESS, 0},
-        {"no slash", BYTES("a\0\0\0,\0\0\0"), OSC_FAULT_ADDRESS, 0},
-        {"space in the address", BYTES("/a b\0\0\0\0,\0\0\0"), OSC_FAULT_ADDRESS, 0},
-        {"no types", BYTES("/a\0\0"), OSC_FAULT_TYPES, 0},
-        {"types without a comma", BYTES("/a\0\0i\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
-        {"types without an end", BYTES("/a\0\0,iii"), OSC_FAULT_TYPES, 0},
-        {"an unknown type", BYTES("/a\0\0,q\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
-        {"an array", BYTES("/a\0\0,[i]\0\0\0\0\0\0\0\1"), OSC_FAULT_TYPES, 0},
-        {"bytes after the arguments", BYTES("/a\0\0,i\0\0\0\0\0\1\0\0\0\0"), OSC_FAULT_ARGUMENTS,
-         0},
-        {"a blob longer than its message", BYTES("/a\0\0,b\0\0\0\0\0\10abcd"), OSC_FAULT_ARGUMENTS,
-         0},
-        {"a blob of 2^32 - 1 bytes",
-         BYTES("/a\0\0,b\0\0\xff\xff\xff\xff"
-               "abcd"),
-         OSC_FAULT_ARGUMENTS, 0},
-        {"a blob of 2^32 - 3 bytes",
-         BYTES("/a\0\0,b\0\0\xff\xff\xff\xfd"
-               "abcd"),
-         OSC_FAULT_ARGUMENTS, 0},
-        {"a string without an end", BYTES("/a\0\0,s\0\0abcd"), OSC_FAULT_ARGUMENTS, 0},
-        {"padding that is not 0", BYTES("/a\0x,\0\0\0"), OSC_FAULT_PADDING, 0},
-        {"a blob's padding that is not 0", BYTES("/a\0\0,b\0\0\0\0\0\3abcd"), OSC_FAULT_PADDING, 0},
-        {"two wildcards", BYTES("/*/?\0\0\0\0,\0\0\0"), OSC_OK, 1},
-        {"/*a*a*a*a*b", BYTES("/*a*a*a*a*b\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
-        {"a bracket left open", BYTES("/[ab\0\0\0\0,\0\0\0"), OSC_FAULT_PATTERN, 0},
-        {"an empty bundle", BYTES(BUNDLE), OSC_OK, 0},
-        {"two messages",
-         BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
-                      "\0\0\0\10/b\0\0,\0\0\0"),
-         OSC_OK, 2},
-        {"the second is malformed: none counts",
-         BYTES(BUNDLE "\0\0\0\10/a\0\0,\0\0\0"
-                      "\0\0\0\10/b\0\0;\0\0\0"),
-         OSC_FAULT_TYPES, 0},
-        {"an element longer than its bundle", BYTES(BUNDLE "\0\0\0\14/a\0\0,\0\0\0"),
-         OSC_FAULT_BUNDLE, 0},
-        {"an element of no bytes", BYTES(BUNDLE "\0\0\0\0"), OSC_FAULT_BUNDLE, 0},
-        {"a bundle without a time tag", BYTES("#bundle\0\0\0\0\1"), OSC_FAULT_BUNDLE, 0},
-        {"4 deep",
-         BYTES(BUNDLE "\0\0\0\x44" BUNDLE "\0\0\0\x30" BUNDLE "\0\0\0\x1c" BUNDLE
-                      "\0\0\0\10/a\0\0,\0\0\0"),
-         OSC_OK, 1},
-        {"5 deep",
-         BYTES(BUNDLE "\0\0\0\x4c" BUNDLE "\0\0\0\x38" BUNDLE "\0\0\0\x24" BUNDLE
-                      "\0\0\0\x10" BUNDLE),
-         OSC_FAULT_DEPTH, 0},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < COUNT(packets); i++) {
         struct seen seen = {0};
         struct osc_counts counts = {0};
         /* On the heap, at its size: a sanitizer sees a read past its end. */
-        uint8_t *data = malloc(rows[i].bytes > 0 ? rows[i].bytes : 1);
-        memcpy(data, rows[i].data, rows[i].bytes);
-        enum osc_fault got = osc_walk(data, rows[i].bytes, &counts, see, &seen);
+        uint8_t *data = malloc(packets[i].bytes > 0 ? packets[i].bytes : 1);
+        memcpy(data, packets[i].data, packets[i].bytes);
+        enum osc_fault got = osc_walk(data, packets[i].bytes, &counts, see, &seen);
         free(data);
-        if (got != rows[i].expect || seen.count != rows[i].messages)
-            fail_msg("%s: fault %s, %u messages; expected %s, %u", rows[i].what,
-                     osc_fault_name(got), seen.count, osc_fault_name(rows[i].expect),
-                     rows[i].messages);
-        assert_int_equal(counts.messages, rows[i].messages);
-        assert_int_equal(counts.faults[rows[i].expect], 1);
+        if (got != packets[i].expect || seen.count != packets[i].messages)
+            fail_msg("%s: fault %s, %u messages; expected %s, %u", packets[i].what,
+                     osc_fault_name(got), seen.count, osc_fault_name(packets[i].expect),
+                     packets[i].messages);
+        assert_int_equal(counts.messages, packets[i].messages);
+        assert_int_equal(counts.faults[packets[i].expect], 1);
     }
 }
 

@@ -33,19 +33,19 @@ static struct {
     int allow; /* packets taken before it refuses; -1: all */
     int error;
     int calls;
-    int trains_error; /* for messages of several packets; 0: they are taken */
-    int trains;       /* that were taken */
+    int messages_error; /* for messages of several packets; 0: they are taken */
+    int messages;       /* taken that held several packets */
 } kernel = {.allow = -1};
 
 int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     kernel.calls++;
-    /* Limits are in packets, so that trains would hide them. */
-    if (messages[0].msg_hdr.msg_iovlen > 1 && (kernel.trains_error != 0 || kernel.allow >= 0)) {
-        errno = kernel.trains_error != 0 ? kernel.trains_error : EIO;
+    /* Limits are in packets, so that UDP_SEGMENT would hide them. */
+    if (messages[0].msg_hdr.msg_iovlen > 1 && (kernel.messages_error != 0 || kernel.allow >= 0)) {
+        errno = kernel.messages_error != 0 ? kernel.messages_error : EIO;
         return -1;
     }
-    kernel.trains += messages[0].msg_hdr.msg_iovlen > 1;
+    kernel.messages += messages[0].msg_hdr.msg_iovlen > 1;
     if (kernel.allow == 0) {
         errno = kernel.error;
         return -1;
@@ -272,13 +272,68 @@ static void test_codes(void **state)
 
 /* ---- headers ----------------------------------------------------------------------------- */
 
+static const struct {
+    uint32_t frames, timestamp;
+    uint64_t first_frame;
+    bool marker;
+    unsigned flags, causes, invalid_from, invalid_until;
+} headers[] = {
+    {100, 0xFFFFFF00u, 1000, true, RTP_EPOCH_START | RTP_INVALID | RTP_ALIGNED,
+     1 << INVALID_SETTLING | 1 << INVALID_NETWORK, 0, 40},
+    {100, 0xFFFFFF64u, 1100, false, RTP_INVALID | RTP_ALIGNED, 1 << INVALID_LATE, 50, 100},
+    {100, 0xFFFFFFC8u, 1200, false, RTP_INVALID | RTP_ALIGNED, 1 << INVALID_LATE, 0, 60},
+    {50, 0x0000002Cu, 1300, false, RTP_EPOCH_END | RTP_ALIGNED, 0, 0, 0},
+    {40, 0xFFFFFF00u + 700000u, 0, true, RTP_EPOCH_START | RTP_EPOCH_END, 0, 0, 0},
+};
+
+static void check_header(const struct fixture *f, int i)
+{
+    const struct rtp_packet *packet = &f->datagrams[i].packet;
+    const struct rtp_result_info *info = &f->datagrams[i].info;
+    if (packet->payload_bytes != headers[i].frames * 8 ||
+        packet->header.timestamp != headers[i].timestamp ||
+        packet->header.marker != headers[i].marker || info->flags != headers[i].flags ||
+        info->first_frame != headers[i].first_frame || info->causes != headers[i].causes ||
+        info->invalid_from != headers[i].invalid_from ||
+        info->invalid_until != headers[i].invalid_until)
+        fail_msg("packet %d: %zu bytes at %u, frame %llu, marker %d, flags %u, causes %u, "
+                 "invalid %u to %u",
+                 i, packet->payload_bytes, packet->header.timestamp,
+                 (unsigned long long)info->first_frame, packet->header.marker, info->flags,
+                 info->causes, info->invalid_from, info->invalid_until);
+}
+
+/* What all packets of test_headers share. */
+static void check_common(const struct fixture *f, int i, int64_t capture_ns)
+{
+    const struct rtp_packet *packet = &f->datagrams[i].packet;
+    const struct rtp_result_info *info = &f->datagrams[i].info;
+    assert_int_equal(packet->header.ssrc, 0xC0FFEE);
+    assert_int_equal(packet->header.payload_type, 96);
+    assert_int_equal(packet->header.sequence,
+                     (uint16_t)(f->datagrams[0].packet.header.sequence + i));
+    assert_int_equal(info->capture_ns,
+                     capture_ns + (i < 4 ? i * 100000 : 0)); /* 1 MHz: 1000 ns a frame */
+    assert_int_equal(info->epoch, i < 4 ? 5 : 6);
+    assert_int_equal(info->record, 3);
+    assert_int_equal(info->clock, CLOCK_SOURCE_DECLARED);
+    assert_int_equal(info->clock_error_ns, 12345);
+    assert_int_equal(info->delay_half_frames, 63 * 6); /* at the source's rate */
+    assert_int_equal(info->decimate, 6);
+    assert_int_equal(info->stage_100ns[0], 10000);
+    assert_int_equal(info->stage_100ns[1], 20);
+    assert_int_equal(info->stage_100ns[2], 3);
+    assert_int_equal(info->stage_100ns[3], 400);
+    assert_in_range(info->egress_100ns, 50, 50 + 10000000);
+}
+
 static void test_headers(void **state)
 {
     (void)state;
     struct fixture f;
     open_receiver(&f);
     struct sink_options options = options_of(&f, "L16", 4);
-    f.own.mtu = 28 + 84 + 100 * 8 + 7; /* 100 frames, and a piece of one */
+    f.own.mtu = 28 + 84 + 100 * 8 + 7; /* 100 frames, and a part of one */
     options.stream.decimate = 6;
     open_sink(&f, &options);
     static float samples[400 * 4];
@@ -316,52 +371,11 @@ static void test_headers(void **state)
     sink_rtp.flush(f.sink);
     receive_all(&f);
 
-    static const struct {
-        uint32_t frames, timestamp;
-        uint64_t first_frame;
-        bool marker;
-        unsigned flags, causes, invalid_from, invalid_until;
-    } expect[] = {
-        {100, 0xFFFFFF00u, 1000, true, RTP_EPOCH_START | RTP_INVALID | RTP_ALIGNED,
-         1 << INVALID_SETTLING | 1 << INVALID_NETWORK, 0, 40},
-        {100, 0xFFFFFF64u, 1100, false, RTP_INVALID | RTP_ALIGNED, 1 << INVALID_LATE, 50, 100},
-        {100, 0xFFFFFFC8u, 1200, false, RTP_INVALID | RTP_ALIGNED, 1 << INVALID_LATE, 0, 60},
-        {50, 0x0000002Cu, 1300, false, RTP_EPOCH_END | RTP_ALIGNED, 0, 0, 0},
-        {40, 0xFFFFFF00u + 700000u, 0, true, RTP_EPOCH_START | RTP_EPOCH_END, 0, 0, 0},
-    };
     assert_int_equal(f.count, 5);
-    assert_int_equal(kernel.trains, 1);
+    assert_int_equal(kernel.messages, 1);
     for (int i = 0; i < 5; i++) {
-        const struct rtp_packet *packet = &f.datagrams[i].packet;
-        const struct rtp_result_info *info = &f.datagrams[i].info;
-        if (packet->payload_bytes != expect[i].frames * 8 ||
-            packet->header.timestamp != expect[i].timestamp ||
-            packet->header.marker != expect[i].marker || info->flags != expect[i].flags ||
-            info->first_frame != expect[i].first_frame || info->causes != expect[i].causes ||
-            info->invalid_from != expect[i].invalid_from ||
-            info->invalid_until != expect[i].invalid_until)
-            fail_msg("packet %d: %zu bytes at %u, frame %llu, marker %d, flags %u, causes %u, "
-                     "invalid %u to %u",
-                     i, packet->payload_bytes, packet->header.timestamp,
-                     (unsigned long long)info->first_frame, packet->header.marker, info->flags,
-                     info->causes, info->invalid_from, info->invalid_until);
-        assert_int_equal(packet->header.ssrc, 0xC0FFEE);
-        assert_int_equal(packet->header.payload_type, 96);
-        assert_int_equal(packet->header.sequence,
-                         (uint16_t)(f.datagrams[0].packet.header.sequence + i));
-        assert_int_equal(info->capture_ns,
-                         result.capture_ns + (i < 4 ? i * 100000 : 0)); /* 1 MHz: 1000 ns a frame */
-        assert_int_equal(info->epoch, i < 4 ? 5 : 6);
-        assert_int_equal(info->record, 3);
-        assert_int_equal(info->clock, CLOCK_SOURCE_DECLARED);
-        assert_int_equal(info->clock_error_ns, 12345);
-        assert_int_equal(info->delay_half_frames, 63 * 6); /* at the source's rate */
-        assert_int_equal(info->decimate, 6);
-        assert_int_equal(info->stage_100ns[0], 10000);
-        assert_int_equal(info->stage_100ns[1], 20);
-        assert_int_equal(info->stage_100ns[2], 3);
-        assert_int_equal(info->stage_100ns[3], 400);
-        assert_in_range(info->egress_100ns, 50, 50 + 10000000);
+        check_header(&f, i);
+        check_common(&f, i, result.capture_ns);
     }
     close_sink(&f, 0);
     assert_int_equal(f.ledger.frames, 390);
@@ -460,7 +474,7 @@ static void test_each_refusal_has_its_name(void **state)
     }
 }
 
-/* Where the kernel does not cut trains, everything arrives all the same, packet by packet. */
+/* Where the kernel does not cut messages, everything arrives all the same, packet by packet. */
 static void test_without_trains(void **state)
 {
     (void)state;
@@ -470,7 +484,7 @@ static void test_without_trains(void **state)
         open_receiver(&f);
         struct sink_options options = options_of(&f, "L16", 1);
         open_sink(&f, &options);
-        kernel.trains_error = errors[i];
+        kernel.messages_error = errors[i];
         enum { RESULTS = 300 }; /* more packets than the ring takes at once */
         for (int n = 0; n < RESULTS; n++) {
             struct result result = result_of(silence, 4096 - (uint32_t)n, 1);
@@ -482,7 +496,7 @@ static void test_without_trains(void **state)
         close_sink(&f, 0);
         assert_int_equal(f.ledger.delivered, RESULTS * 4096 - RESULTS * (RESULTS - 1) / 2);
         assert_int_equal(f.ledger.packets, f.count);
-        assert_true((kernel.trains > 0) == (errors[i] == 0));
+        assert_true((kernel.messages > 0) == (errors[i] == 0));
         for (int n = 1; n < f.count; n++)
             assert_int_equal(f.datagrams[n].packet.header.sequence,
                              (uint16_t)(f.datagrams[0].packet.header.sequence + n));
