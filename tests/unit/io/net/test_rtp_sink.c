@@ -475,7 +475,7 @@ static void test_each_refusal_has_its_name(void **state)
 }
 
 /* Where the kernel does not cut messages, everything arrives all the same, packet by packet. */
-static void test_without_trains(void **state)
+static void test_without_segments(void **state)
 {
     (void)state;
     static const int errors[] = {0, EIO, EINVAL, EMSGSIZE, EOPNOTSUPP};
@@ -655,7 +655,7 @@ int main(void)
         cmocka_unit_test(test_end_without_frames),
         cmocka_unit_test(test_refused_packets_are_unreachable),
         cmocka_unit_test(test_each_refusal_has_its_name),
-        cmocka_unit_test(test_without_trains),
+        cmocka_unit_test(test_without_segments),
         cmocka_unit_test(test_full_socket),
         cmocka_unit_test(test_close_waits_for_its_deadline),
         cmocka_unit_test(test_what_cannot_be_opened),
