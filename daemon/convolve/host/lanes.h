@@ -70,7 +70,7 @@ struct host_feed_load {
 /* One block of a vector's channels in a ring (kernels/row.h explains the fields). */
 struct host_block_read {
     const uint8_t *ring;
-    const uint32_t *present; /* NULL: every frame is */
+    const uint32_t *present; /* presence bits; NULL: all frames are present */
     uint32_t start, mask;    /* ring position of window index 0 */
     uint32_t frame_bytes, word;
     uint32_t shift_left, shift_right;
@@ -93,12 +93,15 @@ struct host_statistics {
 
 /* The functions of one instruction set and width. */
 struct host_functions {
-    uint32_t width;
+    uint32_t width; /* W */
+    /* Transforms z: see struct host_walk. */
     void (*walk)(const struct host_walk *walk);
+    /* Copies input frames to lanes; values that are not finite become 0 and are counted. */
     void (*load)(const struct host_feed_load *load);
-    /* Window indices [from, until) become `frames` ([until - from][W]; NULL: zero). */
+    /* Stores `frames` ([until - from][W]; NULL: zeros) at window indices [from, until) of z. */
     void (*window)(float *z, uint32_t q, uint32_t from, uint32_t until, const float *frames);
-    /* The whole window: indices outside [load_from, load_until) become zero. Fills `levels`. */
+    /* Reads a whole window from a ring into z, zeros outside [load_from, load_until), and writes
+     * the statistics of its new frames. */
     void (*read)(const struct host_block_read *read);
 };
 
@@ -121,7 +124,7 @@ static inline double host_frame_ns(uint32_t width)
     return 1.2 * (4 + width);
 }
 
-/* The isa of that name, or the widest (NULL); NULL when this CPU does not have it. */
+/* The instruction set of that name, or this CPU's widest (name NULL); NULL: the CPU lacks it. */
 const struct host_isa *host_isa_find(const char *name);
 
 /* The width of `isa` that takes the least time for `lanes` lanes in all. */
