@@ -77,7 +77,6 @@ UNIT_WRAPS  = $(eval UNIT_WRAPS := $$(shell grep -oh '__wrap_[a-z0-9_]*' $(UNIT_
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py tests/fuzz/test_*.py))
 # Rules about the source tree itself: floors, sizes, words, formatting.
 GATES      := $(filter-out %/common.py,$(sort $(wildcard tests/gates/*.py)))
-CHECKED_GATES := tests/gates/format.py
 BENCH_SRC  := $(wildcard bench/bench_*.c bench/echo_*.c)
 BENCH      := $(patsubst bench/%.c,$(BUILD)/bench/%,$(BENCH_SRC))
 BENCH_COMMON_SRC := $(filter-out $(BENCH_SRC),$(wildcard bench/*.c))
@@ -243,7 +242,7 @@ check-only:
 	+@for sanitizer in $(if $(SANITIZER),$(SANITIZER),"" address$(comma)undefined); do \
 	    $(MAKE) --no-print-directory -j$(JOBS) SANITIZER="$$sanitizer" testables || exit 1; done
 	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) $(CHECK_BUILDS:%=--build %) \
-	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(CHECKED_GATES)
+	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(GATES)
 
 check-long: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables
