@@ -108,7 +108,7 @@ static int list_devices(const struct arguments *arguments)
                device->platform, device->version, device->driver);
     }
     free(devices);
-    if (sound_devices_ask() != 0)
+    if (sound_devices_print() != 0)
         log_warning("the sound devices could not be listed: no process for it");
     return count > 0 ? EXIT_SUCCESS : fail(&problem);
 }

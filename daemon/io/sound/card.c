@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "core/log.h"
 #include "io/sound/devices.h"
 #include "io/sound/link.h"
@@ -386,10 +387,9 @@ static void on_look(uv_timer_t *timer)
 static void on_doorbell(uv_poll_t *poll, int status, int events)
 {
     struct sound_card *card = poll->data;
-    uint64_t rings;
-    (void)status, (void)events;
-    ssize_t bytes = read(sound_link_doorbell(card->link), &rings, sizeof rings);
-    (void)bytes; /* drained by now: nothing is lost, the rings say what there is */
+    if (status != 0 || !(events & UV_READABLE))
+        return;
+    doorbell_wait(sound_link_doorbell(card->link));
     if (card->phase == PHASE_OPENING || card->phase == PHASE_RUNNING) {
         if (!card->based)
             look(card);
@@ -503,7 +503,7 @@ void sound_card_start(struct sound_card *card)
     uv_poll_start(&card->doorbell, UV_READABLE, on_doorbell);
     card->phase = PHASE_OPENING;
     card->since_ns = clock_monotonic_ns();
-    if (sound_link_control(card->link) < 0) { /* it was absent when it was opened */
+    if (!sound_link_spawned(card->link)) { /* the device was absent at sound_card_open */
         card->stopped = true;
         wait_a_while(card);
     } else {

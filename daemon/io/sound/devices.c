@@ -1,10 +1,11 @@
-/* Sound devices: see sound_devices.h. */
+/* Sound devices: see devices.h. */
 #include "io/sound/devices.h"
 
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <portaudio.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -107,7 +108,7 @@ int sound_devices_find(const struct sound_device *devices, int count,
                        request->device, count == 1 ? "is" : "are", count > 0 ? names : "none");
 }
 
-/* ---- silent conversion ------------------------------------------------------------------- */
+/* ---- devices that convert samples -------------------------------------------------------- */
 
 bool sound_device_hardware(const char *name, int *card, int *device)
 {
@@ -117,7 +118,7 @@ bool sound_device_hardware(const char *name, int *card, int *device)
     return at != NULL && sscanf(at + 1, "hw:%d,%d", card, device) == 2;
 }
 
-/* A part of a name and what such a device does. */
+/* A part of a device's name, and what such a device does. */
 static const struct {
     const char *part;
     const char *does;
@@ -147,11 +148,11 @@ const char *sound_device_converts(const struct sound_device *device)
     for (size_t i = 0; i < sizeof converting / sizeof converting[0]; i++)
         if (contains(device->name, converting[i].part))
             return converting[i].does;
-    /* surround51, front, iec958 …: names of asound.conf, through plugins nobody has looked at. */
+    /* surround51, front, iec958 …: defined in asound.conf, with plugins of unknown effect. */
     return "is a name of the ALSA configuration and no hardware device (hw:CARD,DEVICE)";
 }
 
-/* ---- what the kernel says ---------------------------------------------------------------- */
+/* ---- hardware parameters ----------------------------------------------------------------- */
 
 bool sound_hardware_parse(const char *text, struct sound_hardware *hardware)
 {
@@ -214,7 +215,7 @@ static void print_latency(FILE *out, const char *what, const double latency_s[2]
     fprintf(out, ", %s latency %.1f … %.1f ms", what, 1e3 * latency_s[0], 1e3 * latency_s[1]);
 }
 
-/* The rates that are asked about. */
+/* The usual rates, of which the list shows those that a device supports. */
 static const double rates_hz[] = {8000,  11025, 16000, 22050,  32000,  44100,
                                   48000, 88200, 96000, 176400, 192000, 384000};
 enum { RATES = sizeof rates_hz / sizeof rates_hz[0] };
@@ -233,7 +234,7 @@ static void print_rates(FILE *out, const struct sound_device *device)
         fprintf(out, "%.15g Hz", device->rate_hz);
 }
 
-void sound_devices_print(const struct sound_device *devices, int count, FILE *out)
+static void print_devices(const struct sound_device *devices, int count, FILE *out)
 {
     for (int i = 0; i < count; i++) {
         const struct sound_device *device = &devices[i];
@@ -251,7 +252,8 @@ void sound_devices_print(const struct sound_device *devices, int count, FILE *ou
     }
 }
 
-static uint32_t ask_rates(const struct sound_device *device)
+/* The usual rates that PortAudio says the device supports. */
+static uint32_t supported_rates(const struct sound_device *device)
 {
     uint32_t rates = 0;
     PaStreamParameters parameters = {
@@ -261,8 +263,8 @@ static uint32_t ask_rates(const struct sound_device *device)
     };
     for (int i = 0; parameters.channelCount > 0 && i < RATES; i++) {
         const PaStreamParameters *in = device->inputs > 0 ? &parameters : NULL;
-        const PaStreamParameters *outwards = in == NULL ? &parameters : NULL;
-        if (Pa_IsFormatSupported(in, outwards, rates_hz[i]) == paFormatIsSupported)
+        const PaStreamParameters *out = in == NULL ? &parameters : NULL;
+        if (Pa_IsFormatSupported(in, out, rates_hz[i]) == paFormatIsSupported)
             rates |= 1u << i;
     }
     return rates;
@@ -270,35 +272,35 @@ static uint32_t ask_rates(const struct sound_device *device)
 
 void sound_devices_main(void)
 {
-    static struct sound_device devices[SOUND_DEVICES_MAX];
-    int kept = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    struct sound_device devices[SOUND_DEVICES_MAX];
+    int stderr_fd = dup(STDERR_FILENO), null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
     fflush(stderr);
-    if (nowhere >= 0)
-        dup2(nowhere, STDERR_FILENO);
+    if (null_fd >= 0)
+        dup2(null_fd, STDERR_FILENO);
     int count = 0;
     PaError error = Pa_Initialize();
     if (error == paNoError) {
         count = sound_devices_list(devices, SOUND_DEVICES_MAX);
         count = count < SOUND_DEVICES_MAX ? count : SOUND_DEVICES_MAX;
         for (int i = 0; i < count; i++)
-            devices[i].rates = ask_rates(&devices[i]);
+            devices[i].rates = supported_rates(&devices[i]);
         Pa_Terminate();
     }
-    if (kept >= 0) {
-        dup2(kept, STDERR_FILENO);
-        close(kept);
+    if (stderr_fd >= 0) {
+        dup2(stderr_fd, STDERR_FILENO);
+        close(stderr_fd);
     }
-    if (nowhere >= 0)
-        close(nowhere);
-    sound_devices_print(devices, count, stdout);
+    if (null_fd >= 0)
+        close(null_fd);
+    print_devices(devices, count, stdout);
     if (count == 0)
         printf("sound: no device: no ALSA hardware, and no JACK server is running%s%s\n",
                error == paNoError ? "" : ": ", error == paNoError ? "" : Pa_GetErrorText(error));
-    /* Nothing of what the libraries leave behind is run or looked at. */
+    /* Run no exit handlers of the libraries, and let no leak checker see what they leave behind. */
     _exit(fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
-int sound_devices_ask(void)
+int sound_devices_print(void)
 {
     char name[] = "convolvd", argument[] = SOUND_DEVICES_ARGUMENT;
     char *const arguments[] = {name, argument, NULL};

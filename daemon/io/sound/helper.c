@@ -1,7 +1,8 @@
 /*
- * The helper process of a sound card: see sound_helper.h. Its main thread finds, opens and
- * watches the device; PortAudio's thread runs on_period, which copies between the device and the
- * rings, stores times and flags, and rings the doorbell. It does nothing else.
+ * Helper process of a sound card: see helper.h. The main thread finds, opens and watches the device
+ * and makes convolvers for direct mode. PortAudio's thread runs on_period, which copies between the
+ * device and the rings (or convolves), stores times and flags, and rings the doorbell; it does
+ * nothing else.
  */
 #include "io/sound/helper.h"
 
@@ -16,36 +17,37 @@
 #include <portaudio.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "io/sound/devices.h"
 #include "io/sound/direct.h"
 #include "io/sound/ring.h"
 
 enum {
-    LOOK_MS = 50,     /* between two looks at a running device */
+    POLL_MS = 50,     /* between two checks of a running device */
     SILENT_MS = 2000, /* without a callback: the device is lost */
-    LEAVE_S = 2,      /* for PortAudio to close; then the process ends regardless */
+    TERMINATE_S = 2,  /* for PortAudio to close the device; then the process exits anyway */
 };
 
 struct helper {
     struct sound_shared *shared;
     PaStream *stream;
     enum sound_api api;
-    jack_client_t *jack; /* only to read the server's count of frames; NULL: no JACK */
+    jack_client_t *jack; /* only reads the server's frame count; NULL: the device is not JACK's */
     struct sound_direct direct;
-    uint32_t direct_period; /* frames it was made for */
-    int next_filters;       /* descriptor of filters that came while it ran; -1: none */
-    bool changing;          /* the callback is on its way to others */
-    /* callback's thread */
+    uint32_t direct_period; /* frames of a period that `direct` was made for */
+    int next_filters;       /* descriptor of changed filters not yet in use; -1: none */
+    bool changing;          /* the callback has been offered changed filters */
+    /* the callback's thread */
     _Atomic bool thread_known;
     pthread_t thread;
     double last_adc_s, last_now_s;
@@ -54,13 +56,6 @@ struct helper {
 };
 
 /* ---- the callback ------------------------------------------------------------------------ */
-
-static int64_t monotonic_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
-}
 
 static void count_flags(struct sound_shared *shared, PaStreamCallbackFlags flags)
 {
@@ -80,9 +75,9 @@ static void count_flags(struct sound_shared *shared, PaStreamCallbackFlags flags
 }
 
 /*
- * Frames that the device lost before this callback. JACK numbers its cycles, so every lost one
- * shows. Elsewhere the stream's own clock tells, and is asked only where a flag says that frames
- * were lost; that time is known to a fraction of a period, and a loss counts in whole ones.
+ * Frames that the device lost before this callback. JACK counts frames, so every lost cycle shows.
+ * For other devices the stream's clock tells, and only when a flag reports a loss: its time is
+ * known to a fraction of a period, and the loss is rounded to whole periods.
  */
 static uint64_t frames_lost(struct helper *helper, double now_s, PaStreamCallbackFlags flags)
 {
@@ -107,7 +102,7 @@ static int on_period(const void *input, void *output, unsigned long count,
 {
     struct helper *helper = context;
     struct sound_shared *shared = helper->shared;
-    int64_t callback_ns = monotonic_ns();
+    int64_t callback_ns = clock_monotonic_ns();
     uint32_t frames = (uint32_t)count, played = 0;
     if (!helper->thread_known) {
         helper->thread = pthread_self();
@@ -133,26 +128,25 @@ static int on_period(const void *input, void *output, unsigned long count,
     sound_ring_advance(shared, frames, played, callback_ns);
     helper->last_now_s = time->currentTime;
     helper->last_frames = frames;
-    uint64_t one = 1;
-    ssize_t written = write(SOUND_DOORBELL_FD, &one, sizeof one);
-    (void)written; /* full: it is ringing already */
+    doorbell_ring(SOUND_DOORBELL_FD);
     return paContinue;
 }
 
-/* ---- telling ----------------------------------------------------------------------------- */
+/* ---- state ------------------------------------------------------------------------------- */
 
-static void tell(const struct helper *helper, enum sound_state state)
+static void set_state(const struct helper *helper, enum sound_state state)
 {
     char byte = (char)state;
     atomic_store(&helper->shared->state, state);
     ssize_t written = send(SOUND_CONTROL_FD, &byte, 1, MSG_NOSIGNAL);
-    (void)written; /* the daemon is gone: so shall we be */
+    (void)written; /* it fails when the daemon is gone; then the control socket ends too */
 }
 
+/* Ends the session in this state; returns the exit status. */
 static int end(const struct helper *helper, enum sound_state state, const char *text)
 {
     snprintf(helper->shared->problem, sizeof helper->shared->problem, "%s", text);
-    tell(helper, state);
+    set_state(helper, state);
     return EXIT_FAILURE;
 }
 
@@ -184,7 +178,7 @@ static PaSampleFormat portaudio_format(const struct sample_format *format)
     }
 }
 
-/* Both directions of a JACK port are float. */
+/* Why the device cannot do what the request asks for, in `text`; NULL: it can. */
 static const char *refusal(const struct helper *helper, const struct sound_device *device,
                            char *text, size_t bytes)
 {
@@ -193,18 +187,19 @@ static const char *refusal(const struct helper *helper, const struct sound_devic
     const char *converts = sound_device_converts(device);
     if (converts != NULL && !request->allow_conversion) {
         snprintf(text, bytes,
-                 "`%s` %s: what it delivers is no measurement; choose a hardware device "
+                 "`%s` %s: its samples are not what a converter measured; choose a hardware device "
                  "(convolvd --list-devices), or write allow conversion = yes",
                  device->name, converts);
         return text;
     }
     for (int i = 0; i < 2; i++) {
-        uint32_t there = i == 0 ? device->inputs : device->outputs;
-        if (sides[i]->channels > 0 && sides[i]->device_channels > there) {
+        uint32_t channels = i == 0 ? device->inputs : device->outputs;
+        if (sides[i]->channels > 0 && sides[i]->device_channels > channels) {
             snprintf(text, bytes,
                      "`%s` has %u %s channels, and channel %u is asked for; write fewer "
                      "`channels` or another `channel map`",
-                     device->name, there, i == 0 ? "input" : "output", sides[i]->device_channels);
+                     device->name, channels, i == 0 ? "input" : "output",
+                     sides[i]->device_channels);
             return text;
         }
         if (device->api == SOUND_API_JACK && sides[i]->channels > 0 &&
@@ -241,7 +236,8 @@ static bool read_hardware(const char *name, bool capture, struct sound_hardware 
     return sound_hardware_parse(text, hardware);
 }
 
-/* What the kernel says the hardware really does; where it says nothing, that is said. */
+/* Records the hardware's parameters as the kernel reports them. Returns why they differ from the
+ * request, in `text`; NULL: they agree, or the kernel reports nothing. */
 static const char *check_hardware(struct helper *helper, char *text, size_t bytes)
 {
     struct sound_obtained *obtained = &helper->shared->obtained;
@@ -275,7 +271,7 @@ static int open_stream(struct helper *helper, const struct sound_device *device,
                               .channelCount = (int)request->playback.device_channels,
                               .sampleFormat = portaudio_format(&request->playback.format),
                               .suggestedLatency = latency_s};
-    /* JACK's period is the server's; another one would be adapted, which adds a period. */
+    /* With JACK take the server's period: PortAudio would adapt another one and add a period. */
     unsigned long period = device->api == SOUND_API_JACK || request->period_frames == 0
                                ? paFramesPerBufferUnspecified
                                : request->period_frames;
@@ -284,10 +280,10 @@ static int open_stream(struct helper *helper, const struct sound_device *device,
                          paClipOff | paDitherOff, on_period, helper);
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int open_device(struct helper *helper)
 {
-    static struct sound_device devices[SOUND_DEVICES_MAX];
+    struct sound_device devices[SOUND_DEVICES_MAX];
     const struct sound_request *request = &helper->shared->request;
     struct sound_obtained *obtained = &helper->shared->obtained;
     struct problem problem;
@@ -315,7 +311,7 @@ static int open_device(struct helper *helper)
         return end_error(helper, SOUND_ABSENT, device->name, error);
     const PaStreamInfo *info = Pa_GetStreamInfo(helper->stream);
     obtained->rate_hz = info->sampleRate;
-    /* Of a JACK stream PortAudio leaves the server's own period out. */
+    /* PortAudio's latencies of a JACK stream lack the server's own period. */
     bool jack = helper->api == SOUND_API_JACK;
     obtained->input_latency_s = jack ? device->input_latency_s[0] : info->inputLatency;
     obtained->output_latency_s = jack ? device->output_latency_s[0] : info->outputLatency;
@@ -336,7 +332,7 @@ static int open_device(struct helper *helper)
 
 /* ---- direct mode ------------------------------------------------------------------------- */
 
-/* NULL when there are none, which is no error. */
+/* Maps packed filters; NULL when there are none. */
 static void *map_filters(int fd, size_t *bytes)
 {
     struct stat status;
@@ -348,8 +344,9 @@ static void *map_filters(int fd, size_t *bytes)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* What is measured runs as the callback will: in real time where JACK's threads do. */
-static void take_priority(const struct helper *helper, bool real_time)
+/* Gives this thread the callback's priority while it measures: real time where JACK's threads have
+ * it. */
+static void set_priority(const struct helper *helper, bool real_time)
 {
     int priority = helper->jack != NULL && jack_is_realtime(helper->jack)
                        ? jack_client_real_time_priority(helper->jack)
@@ -359,7 +356,7 @@ static void take_priority(const struct helper *helper, bool real_time)
         pthread_setschedparam(pthread_self(), real_time ? SCHED_FIFO : SCHED_OTHER, &param);
 }
 
-/* 0, or the exit status. */
+/* Returns 0, or the exit status. */
 static int prepare_direct(struct helper *helper)
 {
     struct sound_obtained *obtained = &helper->shared->obtained;
@@ -373,10 +370,10 @@ static int prepare_direct(struct helper *helper)
     uint32_t period =
         helper->jack != NULL ? jack_get_buffer_size(helper->jack) : request->period_frames;
     helper->direct_period = period;
-    take_priority(helper, true);
+    set_priority(helper, true);
     int error =
         sound_direct_make(filters, bytes, request, period, &helper->direct, &times, &problem);
-    take_priority(helper, false);
+    set_priority(helper, false);
     munmap(filters, bytes);
     obtained->direct_median_ns = times.median_ns;
     obtained->direct_worst_ns = times.worst_ns;
@@ -384,8 +381,8 @@ static int prepare_direct(struct helper *helper)
     return error == 0 ? 0 : end(helper, SOUND_REFUSED, problem.text);
 }
 
-/* Now and then: makes a convolver of filters that have come, at the usual priority, and hands it to
- * the callback. What is too slow is refused, and the filters stay as they are. */
+/* At every poll: makes a convolver from changed filters, at normal priority, and offers it to the
+ * callback. Refuses filters that are too slow; then the old ones stay in use. */
 static void change_filters(struct helper *helper)
 {
     struct sound_shared *shared = helper->shared;
@@ -422,9 +419,10 @@ static void change_filters(struct helper *helper)
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-/* True when the daemon has closed its end; else a byte has come, or filters, or the time is over.
- */
-static bool daemon_gone(struct helper *helper, int timeout_ms, bool *word)
+/* Waits up to timeout_ms (-1: for ever) for a message of the daemon and takes it: *started is true
+ * for the byte that starts the device; changed filters go to next_filters. Returns false when the
+ * daemon has closed its end. */
+static bool receive_control(struct helper *helper, int timeout_ms, bool *started)
 {
     struct pollfd control = {.fd = SOUND_CONTROL_FD, .events = POLLIN};
     union {
@@ -435,20 +433,21 @@ static bool daemon_gone(struct helper *helper, int timeout_ms, bool *word)
     struct iovec part = {.iov_base = &byte, .iov_len = 1};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = &with, .msg_controllen = sizeof with};
-    *word = false;
+    *started = false;
     if (poll(&control, 1, timeout_ms) <= 0)
-        return false;
+        return true;
     ssize_t bytes = recvmsg(SOUND_CONTROL_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     const struct cmsghdr *head = bytes == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    *word = bytes == 1 && head == NULL;
+    *started = bytes == 1 && head == NULL;
     if (head != NULL && head->cmsg_type == SCM_RIGHTS) {
-        if (helper->next_filters >= 0) /* the last ones count */
+        if (helper->next_filters >= 0) /* newer filters replace those not yet in use */
             close(helper->next_filters);
         memcpy(&helper->next_filters, CMSG_DATA(head), sizeof helper->next_filters);
     }
-    return bytes == 0 || (bytes < 0 && errno != EAGAIN && errno != EINTR);
+    return bytes > 0 || (bytes < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
+/* Stores the priority of the callback's thread once that is known. */
 static void read_priority(struct helper *helper)
 {
     struct sound_obtained *obtained = &helper->shared->obtained;
@@ -463,20 +462,20 @@ static void read_priority(struct helper *helper)
 
 static int run(struct helper *helper)
 {
-    bool word = false;
-    while (!word)
-        if (daemon_gone(helper, -1, &word))
+    bool started = false;
+    while (!started)
+        if (!receive_control(helper, -1, &started))
             return EXIT_SUCCESS;
     PaError error = Pa_StartStream(helper->stream);
     if (error != paNoError)
         return end_error(helper, SOUND_LOST, "the device does not start", error);
-    tell(helper, SOUND_RUNNING);
+    set_state(helper, SOUND_RUNNING);
     uint64_t seen = 0;
-    int64_t seen_ns = monotonic_ns();
-    while (!daemon_gone(helper, LOOK_MS, &word)) {
+    int64_t seen_ns = clock_monotonic_ns();
+    while (receive_control(helper, POLL_MS, &started)) {
         change_filters(helper);
         uint64_t callbacks = sound_count(helper->shared, SOUND_CALLBACKS);
-        int64_t now_ns = monotonic_ns();
+        int64_t now_ns = clock_monotonic_ns();
         read_priority(helper);
         if (callbacks != seen)
             seen_ns = now_ns;
@@ -500,8 +499,8 @@ static struct sound_shared *map_memory(void)
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Signals of the terminal and of the service manager are the daemon's business; it closes the
- * control socket when it is done. */
+/* The daemon handles the signals of the terminal and the service manager; it closes the control
+ * socket when it stops. */
 static void ignore_signals(void)
 {
     static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGUSR1, SIGUSR2};
@@ -509,12 +508,12 @@ static void ignore_signals(void)
         signal(ignored[i], SIG_IGN);
 }
 
-/* ALSA and JACK write what they think to stderr, for every device that is not there. */
+/* ALSA and JACK write messages to stderr for every device that is absent. */
 static void silence_libraries(void)
 {
-    int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (nowhere >= 0)
-        dup2(nowhere, STDERR_FILENO);
+    int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null_fd >= 0)
+        dup2(null_fd, STDERR_FILENO);
 }
 
 int sound_helper_main(void)
@@ -534,11 +533,11 @@ int sound_helper_main(void)
     if (status == 0)
         status = prepare_direct(&helper);
     if (status == 0) {
-        tell(&helper, SOUND_OPEN);
+        set_state(&helper, SOUND_OPEN);
         status = run(&helper);
     }
-    /* A server that is gone must not keep us: the process ends whatever PortAudio waits for. */
-    alarm(LEAVE_S);
+    /* Exit even if Pa_Terminate waits for a server that is gone. */
+    alarm(TERMINATE_S);
     signal(SIGALRM, SIG_DFL);
     if (status == EXIT_SUCCESS)
         Pa_Terminate();

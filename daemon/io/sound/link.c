@@ -1,4 +1,4 @@
-/* Link: see sound_link.h. */
+/* Link: see link.h. */
 #include "io/sound/link.h"
 
 #include <errno.h>
@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "io/sound/helper.h"
 
-enum { FD_LEAST = 16 }; /* above those the helper is born with */
+enum { FD_MIN = 16 }; /* above the helper's own descriptors, SOUND_FDS_END */
 
 struct sound_link {
     struct sound_shared *shared;
@@ -28,14 +28,14 @@ struct sound_link {
     pid_t helper;  /* 0: none */
 };
 
-/* A descriptor that cannot stand in the way of the helper's own. */
-static int lift(int fd)
+/* Moves a descriptor out of the range that spawn fills with the helper's own. Takes -1 too. */
+static int move_up(int fd)
 {
-    if (fd < 0 || fd >= FD_LEAST)
+    if (fd < 0 || fd >= FD_MIN)
         return fd;
-    int lifted = fcntl(fd, F_DUPFD_CLOEXEC, FD_LEAST);
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, FD_MIN);
     close(fd);
-    return lifted;
+    return moved;
 }
 
 int sound_link_open(const struct sound_request *request, struct sound_link **out,
@@ -46,8 +46,8 @@ int sound_link_open(const struct sound_request *request, struct sound_link **out
         return problem_set(problem, ERROR_MEMORY, "no memory for a sound card");
     link->bytes = sound_shared_bytes(request);
     link->control_fd = link->filter_fd = -1;
-    link->doorbell_fd = lift(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    link->memory_fd = lift(memfd_create("convolvd-sound", MFD_CLOEXEC));
+    link->doorbell_fd = move_up(doorbell_open());
+    link->memory_fd = move_up(memfd_create("convolvd-sound", MFD_CLOEXEC));
     if (link->doorbell_fd < 0 || link->memory_fd < 0 ||
         ftruncate(link->memory_fd, (off_t)link->bytes) != 0)
         goto failed;
@@ -87,7 +87,7 @@ void sound_link_close(struct sound_link *link)
 
 int sound_link_filters(const void *packed, size_t bytes, struct problem *problem)
 {
-    int fd = lift(memfd_create("convolvd-filters", MFD_CLOEXEC));
+    int fd = move_up(memfd_create("convolvd-filters", MFD_CLOEXEC));
     for (size_t done = 0; fd >= 0 && done < bytes;) {
         ssize_t written = write(fd, (const uint8_t *)packed + done, bytes - done);
         if (written < 0 && errno == EINTR)
@@ -119,7 +119,7 @@ void sound_link_set_filters(struct sound_link *link, int filters)
     memcpy(CMSG_DATA(&with.head), &filters, sizeof filters);
     if (link->control_fd >= 0) {
         ssize_t sent = sendmsg(link->control_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void)sent; /* it has ended: the next one begins with them */
+        (void)sent; /* it fails when the helper has ended; the next one begins with the filters */
     }
     if (link->filter_fd >= 0)
         close(link->filter_fd);
@@ -129,8 +129,8 @@ void sound_link_set_filters(struct sound_link *link, int filters)
 /* ---- the helper -------------------------------------------------------------------------------
  */
 
-/* Signals as a process has them by default, a process group of its own (the terminal's Ctrl-C is
- * not for it), no descriptor but its three. */
+/* The helper gets default signals, a process group of its own (so that Ctrl-C does not reach it)
+ * and no descriptors but its own. */
 static int spawn(struct sound_link *link, int control)
 {
     posix_spawn_file_actions_t actions;
@@ -178,7 +178,7 @@ int sound_link_spawn(struct sound_link *link, struct problem *problem)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
         return problem_set(problem, ERROR_SYSTEM, "no socket for a sound card's helper: %s",
                            strerror(errno));
-    int control = lift(pair[1]);
+    int control = move_up(pair[1]);
     int error = control < 0 ? errno : spawn(link, control);
     if (control >= 0)
         close(control);
@@ -188,7 +188,7 @@ int sound_link_spawn(struct sound_link *link, struct problem *problem)
         return problem_set(problem, ERROR_SYSTEM, "no helper process for a sound card: %s",
                            strerror(error));
     }
-    link->control_fd = lift(pair[0]);
+    link->control_fd = move_up(pair[0]);
     return 0;
 }
 
@@ -233,7 +233,7 @@ void sound_link_start(struct sound_link *link)
 {
     char byte = 'S';
     ssize_t sent = send(link->control_fd, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)sent; /* it has ended: its state will say so */
+    (void)sent; /* it fails when the helper has ended; sound_link_state reports that */
 }
 
 bool sound_link_stop(struct sound_link *link, bool now)
@@ -262,7 +262,7 @@ int sound_link_doorbell(const struct sound_link *link)
     return link->doorbell_fd;
 }
 
-int sound_link_control(const struct sound_link *link)
+bool sound_link_spawned(const struct sound_link *link)
 {
-    return link->control_fd;
+    return link->control_fd >= 0;
 }

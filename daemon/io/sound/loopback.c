@@ -1,39 +1,40 @@
-/* Loopback of a sound card: see sound_loopback.h. */
+/* Loopback of a sound card: see loopback.h. */
 #include "io/sound/loopback.h"
 
 #include <math.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/doorbell.h"
 #include "io/sound/link.h"
 #include "io/sound/ring.h"
 
 enum {
     CHIRPS = 6,
-    CHIRPS_LEAST = 3, /* that must have come back, all after the same time */
+    CHIRPS_MIN = 3, /* that a channel must receive, all after the same time */
     OPEN_TIMEOUT_MS = 15000,
     STOP_TIMEOUT_MS = 3000,
-    SILENT_MS = 5000,
+    SILENT_MS = 5000, /* without a callback: the card stands still */
+    POLL_MS = 100,
 };
 
-static const double lead_s = 0.25;    /* chirps are written so long before their time */
-static const double spacing_s = 0.5;  /* from one to the next: no longer round trip is found */
-static const double agreement = 0.25; /* frames */
+static const double lead_s = 0.25;    /* chirps are written this long before they play */
+static const double spacing_s = 0.5;  /* from one chirp to the next: the longest round trip */
+static const double agreement = 0.25; /* largest difference between round trips [frames] */
 
 struct measure {
     struct sound_link *link;
     struct sound_shared *shared;
     const struct sound_side *capture, *playback;
     uint64_t first, spacing, lead; /* card frames */
-    uint64_t listened;             /* frames from `first` on */
+    uint64_t listened;             /* frames captured from `first` on */
     double *heard;                 /* [capture channels][listened] */
-    double *decoded;               /* [channels] */
+    double *decoded;               /* [capture channels] of one frame */
     uint8_t *chirp;                /* one chirp for every playback channel, encoded */
-    uint32_t written;              /* chirps */
+    uint32_t written;              /* chirps written */
 };
 
 static int prepare(struct measure *measure, double rate_hz, double level)
@@ -65,7 +66,7 @@ static void write_chirps(struct measure *measure, uint64_t now)
             return;
         if (!sound_ring_write(measure->shared, at, measure->chirp, ROUND_TRIP_CHIRP_FRAMES,
                               &silent_from))
-            return; /* again when there is room */
+            return; /* tried again at the next doorbell */
         measure->written++;
     }
 }
@@ -90,16 +91,17 @@ static void listen(struct measure *measure)
     }
 }
 
-/* Until every chirp has had its time; false when the card ended or stands still. */
+/* Plays and captures until the time of the last chirp is over; false when the card stops. */
 static bool run(struct measure *measure)
 {
-    struct pollfd doorbell = {.fd = sound_link_doorbell(measure->link), .events = POLLIN};
+    const int doorbell = sound_link_doorbell(measure->link);
     int64_t rang_ns = clock_monotonic_ns();
-    uint64_t count;
     for (;;) {
         struct sound_position position;
-        if (poll(&doorbell, 1, 100) > 0 && read(doorbell.fd, &count, sizeof count) > 0)
+        if (doorbell_rung_within(doorbell, POLL_MS * NS_PER_MS)) {
+            doorbell_wait(doorbell);
             rang_ns = clock_monotonic_ns();
+        }
         if (sound_link_state(measure->link) > SOUND_RUNNING ||
             clock_monotonic_ns() - rang_ns > SILENT_MS * NS_PER_MS)
             return false;
@@ -115,7 +117,7 @@ static bool run(struct measure *measure)
     }
 }
 
-/* One channel: every chirp it heard, and whether they agree. */
+/* Finds the chirps in one channel and checks that their round trips agree. */
 static int examine(const struct measure *measure, uint32_t channel, struct sound_loopback *out,
                    struct problem *problem)
 {
@@ -136,7 +138,7 @@ static int examine(const struct measure *measure, uint32_t channel, struct sound
         if (trip.clearness > out->channels[channel].trip.clearness)
             out->channels[channel].trip = trip;
     }
-    if (found < CHIRPS_LEAST)
+    if (found < CHIRPS_MIN)
         return 0;
     if (most - least > agreement)
         return problem_set(
