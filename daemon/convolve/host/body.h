@@ -188,7 +188,7 @@ HOST_INLINE void NAME(products)(struct point *sum, const float *x, const float *
         sum[v] = part[v];
 }
 
-/* Points [from, from + SUMS) of a leaf: a layer's sum over partitions, in groups of
+/* Points [from, from + SUM_POINTS) of a leaf: a layer's sum over partitions, in groups of
  * HOST_PARTITIONS to bound the rounding error. */
 HOST_INLINE void NAME(sum_layer)(const struct host_walk *walk, const struct host_layer *layer,
                                  uint32_t leaf, uint32_t from, bool shared, struct point *total)

@@ -171,7 +171,7 @@ static int build_group(struct build *build, const struct fft_plan *fft_plan,
     return 0;
 }
 
-/* Marks feeds that only one group reads, and that group has no other layer. */
+/* Marks the feeds that only one group reads, if the group has no other layer. */
 static void mark_owned_feeds(struct host_convolver *convolver)
 {
     for (uint32_t g = 0; g < convolver->group_count; g++) {

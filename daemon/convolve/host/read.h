@@ -1,7 +1,7 @@
 /*
  * The first step of a block for one vector width: wire bytes of any sample format become lanes of
- * physical values, and the new frames' statistics are taken for the block's report. Same values
- * and statistics, to the bit, as kernels/sample.clh:
+ * physical values, and the new frames' statistics are taken for the block's report. The same values
+ * and statistics as in kernels/sample.clh:
  *
  *     value = (code - offset) * scale          (offset in codes, as a sum of two floats)
  *
@@ -80,8 +80,7 @@ HOST_INLINE words NAME(read_words)(const struct host_block_read *read, const uin
     return all >> 24 | (all >> 8 & 0xff00u) | (all << 8 & 0xff0000u) | all << 24;
 }
 
-/* Values of one frame's words. Sets the lanes that are valid (`here`), not finite (`bad`) and at
- * full scale (`limit`). */
+/* Values of one frame's words. Sets the lanes that are valid, not finite and at full scale. */
 HOST_INLINE real NAME(read_values)(const struct host_block_read *read, words word, bits used,
                                    bits *valid, bits *nonfinite, bits *full_scale)
 {
