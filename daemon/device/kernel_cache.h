@@ -15,7 +15,7 @@
 #include "device/opencl.h"
 #include "device/program.h"
 
-enum { KERNELS_MAX = 512, KERNEL_OPTIONS = 768 };
+enum { KERNELS_MAX = 512, KERNEL_OPTIONS = PROGRAM_OPTIONS };
 
 struct kernel {
     char *file, *function, *options;

@@ -141,7 +141,8 @@ static int build_source(const struct program_request *request, const char *sourc
 
 int program_build(const struct program_request *request, cl_program *out, struct problem *problem)
 {
-    char *source = NULL, options[512], key[DIGEST_TEXT], path[PATH_BYTES];
+    char *source = NULL, options[PROGRAM_OPTIONS + sizeof common_options + 1], key[DIGEST_TEXT],
+         path[PATH_BYTES];
     int error = kernel_source(request->kernels_dir, request->file, &source, problem);
     if (error < 0)
         return error;

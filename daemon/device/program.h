@@ -10,6 +10,8 @@
 
 #include "device/opencl.h"
 
+enum { PROGRAM_OPTIONS = 768 }; /* bytes of a request's options, at most */
+
 struct program_request {
     cl_context context;
     cl_device_id device;

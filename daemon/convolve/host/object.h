@@ -1,6 +1,6 @@
 /*
  * The private structures of a host convolver, shared by host/build.c, which creates it, and
- * host/host.c, which executes it.
+ * host/execute.c, which executes it.
  *
  * Outputs consist of components, one lane each; W of them form a group, which fills a vector. A
  * group's result is a sum of layers: layer k holds the k-th edge of each lane, that is a vector of

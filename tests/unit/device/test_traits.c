@@ -1,0 +1,70 @@
+/*
+ * What the engine takes from a device: shapes of kernels, local memory, the default depth of its
+ * queue, by rows of {what OpenCL says, what follows}.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "device/traits.h"
+
+static void traits_follow_from_the_device(void **state)
+{
+    (void)state;
+    static const struct {
+        struct device_info info;
+        struct device_traits expect;
+    } rows[] = {
+        {{.gpu = true, .vector_floats = 1, .local_bytes = 48 << 10},
+         {.lanes = 1,
+          .items = 128,
+          .vector = 4,
+          .local_budget_bytes = (48 << 10) - 128 * 32 - 1024,
+          .depth = 3,
+          .polled = true}},
+        {{.vector_floats = 16, .local_bytes = 1 << 20},
+         {.lanes = 16,
+          .items = 1,
+          .vector = 16,
+          .local_budget_bytes = (1 << 20) - 32 - 1024,
+          .depth = 2}},
+        {{.vector_floats = 8, .local_bytes = 1 << 20},
+         {.lanes = 16,
+          .items = 1,
+          .vector = 8,
+          .local_budget_bytes = (1 << 20) - 32 - 1024,
+          .depth = 2}},
+        {{.vector_floats = 2, .local_bytes = 100},
+         {.lanes = 16, .items = 1, .vector = 4, .local_budget_bytes = 0, .depth = 2}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct device_traits got = device_traits_of(&rows[i].info);
+        assert_int_equal(got.lanes, rows[i].expect.lanes);
+        assert_int_equal(got.items, rows[i].expect.items);
+        assert_int_equal(got.vector, rows[i].expect.vector);
+        assert_int_equal(got.local_budget_bytes, rows[i].expect.local_budget_bytes);
+        assert_int_equal(got.depth, rows[i].expect.depth);
+        assert_int_equal(got.polled, rows[i].expect.polled);
+    }
+}
+
+/* The manual says the default that the engine takes. */
+static void depth_in_words(void **state)
+{
+    (void)state;
+    assert_string_equal(DEVICE_DEPTH_WORDS, "2 on a CPU, 3 on a GPU");
+    assert_int_equal(device_traits_of(&(struct device_info){.gpu = true}).depth, DEVICE_DEPTH_GPU);
+    assert_int_equal(device_traits_of(&(struct device_info){0}).depth, DEVICE_DEPTH_CPU);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(traits_follow_from_the_device),
+        cmocka_unit_test(depth_in_words),
+    };
+    return cmocka_run_group_tests_name("traits", tests, NULL, NULL);
+}
