@@ -1,6 +1,6 @@
 /*
- * The words of the stream tables (packet.h, result.h), for status, sidecars and messages.
- * Constant data, any thread. A value outside its table answers "?".
+ * The names of the values in the tables of packet.h, result.h and stream.h, for status, sidecars and
+ * messages; "?" for a value outside its table. Constant data, any thread.
  */
 #include <stddef.h>
 

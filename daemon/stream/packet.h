@@ -1,6 +1,9 @@
 /*
- * What a source hands to a stream: a run of frames and the place it belongs to. Sources prove
- * the fields (a payload holds exactly `frames` frames); the stream trusts them.
+ * What a source hands to a stream: a run of frames, the number of the first one, and when it was
+ * received; and what the stream says became of it. Sources validate the fields (a payload holds
+ * exactly `frames` frames); the stream trusts them.
+ *
+ * Also the causes of invalid frames and the clocks of capture times, which results share.
  */
 #ifndef CONVOLVD_STREAM_PACKET_H
 #define CONVOLVD_STREAM_PACKET_H
@@ -8,14 +11,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Why frames of a result are not what the user asked for. Names are used in headers, sidecars and
- * tables. */
+/* Why frames of a result are invalid. Packet headers, sidecars and status name them so. */
 #define INVALID_TABLE(X)                                                                           \
     X(SETTLING, "settling")    /* S-1 frames at the start of an epoch */                           \
     X(TAIL, "tail")            /* S-1 frames after its end */                                      \
     X(NETWORK, "network")      /* a gap: lost on the way */                                        \
     X(SOCKET, "socket")        /* a gap: lost in the receive buffer */                             \
-    X(LATE, "late")            /* a gap: came after the reorder window */                          \
+    X(LATE, "late")            /* a gap: received after the reorder window */                      \
     X(OVERLOAD, "overload")    /* a gap or shed blocks: not processed in time */                   \
     X(NONFINITE, "non-finite") /* NaN or infinity in the input */                                  \
     X(FILTER_CHANGE, "filter change")                                                              \
@@ -38,7 +40,7 @@ struct invalid_range {
     enum invalid_cause cause;
 };
 
-/* What a capture time rests on. */
+/* Which clock a capture time comes from. */
 #define CLOCK_TABLE(X)                                                                             \
     X(RECEIVE, "receive")     /* receive times smoothed by a robust line */                        \
     X(SOURCE, "source")       /* given by the rig or the file */                                   \
@@ -61,12 +63,12 @@ enum packet_flags {
     PACKET_LAST = 4,          /* ends the epoch: the tail follows */
     PACKET_CAPTURE = 8,       /* capture_ns is known by the source */
     PACKET_TIMED =
-        32, /* places go on by elapsed time, also over jumps: the timeline follows them */
+        32, /* frame numbers advance by elapsed time, also over jumps: the timeline follows them */
     PACKET_RESULT = 64, /* the payload lies in a batch of an engine: another stream's results */
 };
 
 struct packet {
-    uint64_t first_frame; /* its 64-bit number, as the source counts */
+    uint64_t first_frame; /* number of the first frame, as the source counts in 64 bits */
     uint32_t frames;
     uint32_t flags;         /* enum packet_flags */
     const uint8_t *payload; /* frames · frame_bytes bytes, the wire's format */

@@ -1,7 +1,7 @@
 /*
- * Ranges: the invalid ranges of one epoch's output, kept until the output has passed them.
- * A bounded list: when it is full the two closest neighbours of one cause become one, which
- * flags more frames, never fewer. Never allocates. One owner.
+ * The invalid ranges of one epoch's output, kept until the output has passed them. The list is
+ * bounded: when it is full, the two ranges of one cause with the smallest distance become one,
+ * which flags more frames, never fewer. Never allocates; one owner.
  */
 #ifndef CONVOLVD_STREAM_RANGES_H
 #define CONVOLVD_STREAM_RANGES_H
@@ -17,19 +17,18 @@ struct ranges {
     struct invalid_range list[RANGES_MAX];
 };
 
-/* Adds [from, until); joins ranges of the same cause that touch it. Empty ranges are ignored. */
+/* Adds [from, until) and joins ranges of the same cause that touch it; ignores an empty range. */
 void ranges_add(struct ranges *ranges, uint64_t from, uint64_t until, enum invalid_cause cause);
 
-/* Forgets what lies wholly before `frame`. */
+/* Removes the ranges that lie wholly before `frame`. */
 void ranges_drop_before(struct ranges *ranges, uint64_t frame);
 
-/* Copies the parts inside [from, until) to `out`; when more than `capacity` (at least 1), the last
- * one covers the rest with cause UPSTREAM. Returns the number. */
+/* Copies the parts inside [from, until) to out[capacity], capacity ≥ 1, and returns how many. When
+ * there are more, the last one covers the rest with cause INVALID_UPSTREAM. */
 uint32_t ranges_clip(const struct ranges *ranges, uint64_t from, uint64_t until,
                      struct invalid_range *out, uint32_t capacity);
 
-/* Frames of [from, until) that lie in at least one of the clipped ranges. Reorders `clipped` by
- * `from`. */
+/* How many frames lie in at least one of the clipped ranges. Sorts `clipped` by `from`. */
 uint64_t ranges_union(struct invalid_range *clipped, uint32_t count);
 
 #endif

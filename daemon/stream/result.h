@@ -1,6 +1,6 @@
 /*
- * What a stream hands to its sinks: consecutive output frames with all that is known of them.
- * Valid only during the call; a sink that needs the samples later copies them.
+ * What a stream hands to its ports: consecutive output frames with their numbers, times, invalid
+ * ranges and latencies. Valid only during the call; a sink that needs the samples later copies them.
  *
  * Where the stream decimates by D, an output frame m is the input frame m·D of its epoch (with
  * `align`: it answers that one), and first_frame, timeline_frame, delay_frames, rate_hz and the
@@ -34,7 +34,7 @@ const char *stage_name(enum stage stage);
 enum result_flags {
     RESULT_EPOCH_START = 1, /* first frames of an epoch: RTP marker, recordings note it */
     RESULT_EPOCH_END = 2,   /* last frames of an epoch, tail included; without frames (samples NULL)
-                             * when all   had been handed on before the end was known */
+                             * when the stream had handed on all of them before the epoch ended */
     RESULT_RAW = 4,         /* raw input, wire format, for `record = input` sinks */
     RESULT_MIXED = 8, /* a cross-fade: the samples are the host's, the device holds its two parts */
 };
@@ -62,7 +62,7 @@ struct result {
     double delay_frames;   /* filter delay of all stages of the chain so far, in frames at rate_hz;
                               never applied unless `align` */
     bool aligned;          /* the delay has been applied to frame numbers and times */
-    const char *taps_hash; /* of the filters, where an exchange has brought others than the stream
+    const char *taps_hash; /* of the filters, after a change to others than the stream
                             * began with; lives as long as the sinks */
     uint32_t taps_longest; /* likewise */
     uint64_t taps_from; /* first frame computed with them (alone, or in a cross-fade); numbered like

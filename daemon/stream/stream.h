@@ -1,18 +1,15 @@
 /*
- * A stream: places the packets of one source in its input ring, decides which blocks are
- * complete, keeps epochs, gaps, invalid ranges, times and ledgers, fills batches when the
- * scheduler asks, and hands results to its ports in frame order.
+ * A stream: puts the packets of one source into its input ring, decides which blocks are complete,
+ * keeps epochs, gaps, invalid ranges, times and ledgers, fills batches when the scheduler asks, and
+ * hands results to its ports in frame order.
  *
- * One line of ring positions carries all epochs: an epoch's frame n lies at position
- * base + n, and between two epochs lie enough absent frames for the tail of the one and the
- * zero history of the other. Nothing is allocated, locked or logged per block.
+ * One input ring serves all epochs, one after the other (state.h shows how). A plan may decimate: of
+ * D frames it computes one, and results are numbered by those kept. All bookkeeping here (blocks,
+ * epochs, ranges, ledgers) counts frames at the input's rate; only what a result says (frame
+ * numbers, rate, delay, ranges) counts frames at the output's.
  *
- * A plan may decimate: of D frames it computes one, and results are numbered by those kept. All
- * bookkeeping here (blocks, epochs, ranges, ledgers) goes on in frames at the input's rate; only
- * what a result says (frame numbers, rate, delay, ranges) is in frames at the output's.
- *
- * Made on a worker thread (stream_open), then owned by the loop thread. Knows nothing of
- * OpenCL or of protocols.
+ * A worker thread opens it (WORKER), then the loop thread owns it (LOOP): nothing there allocates,
+ * locks or logs per packet or block. Knows nothing of OpenCL or of protocols.
  */
 #ifndef CONVOLVD_STREAM_STREAM_H
 #define CONVOLVD_STREAM_STREAM_H
@@ -28,19 +25,19 @@
 struct stream;
 
 struct stream_options {
-    const char *name; /* outlives the stream */
+    const char *name; /* copied, up to 63 bytes */
     double rate_hz;
     uint32_t channels; /* of the input */
     struct sample_format format;
     uint32_t frame_bytes;
-    bool live;           /* the source does not wait: overload sheds blocks */
+    bool live;           /* the source does not wait: the stream sheds blocks under overload */
     bool records;        /* record mode: results carry record numbers */
     bool tail;           /* the S-1 tail frames follow an epoch's end */
     bool converter;      /* the input comes from one: samples at its full scale are overloads */
     bool align;          /* apply the delay to frame numbers and times */
     double delay_frames; /* of this stream's filters, in frames at the input's rate, as the next */
     double upstream_delay_frames; /* of the chain before it */
-    int64_t reorder_ns;           /* how long a missing frame is awaited */
+    int64_t reorder_ns;           /* how long the stream awaits a missing frame */
     int64_t max_gap_ns;           /* the ring is made to hold a gap of this length, within reason */
     int64_t idle_flush_ns;        /* silence after which a partial block is processed; 0: never */
     int64_t
@@ -50,16 +47,17 @@ struct stream_options {
     uint32_t blocks_in_flight; /* for the rule */
 };
 
-/* Where results go; loop thread. */
+/* Where results go; every function is called on the loop. */
 struct result_port {
     void *context;
-    void (*put)(void *context, const struct result *result);
+    void (*put)(void *context, const struct result *result); /* the result is valid until it returns */
     void (*flush)(void *context);    /* after all results of one wake-up; may be NULL */
     uint64_t (*room)(void *context); /* frames it can take now; NULL: any number */
     bool raw;                        /* wants RESULT_RAW input instead of results */
 };
 
-/* WORKER. The plan stays the caller's; it must outlive the stream's last batch. */
+/* WORKER. The plan stays the caller's; it must outlive the stream's last batch. 0, ERROR_MEMORY, or
+ * ERROR_LIMIT when the input memory has no room for the ring. */
 int stream_open(struct engine *engine, const struct stream_options *options, struct plan *plan,
                 struct stream **out, struct problem *problem);
 /* WORKER or LOOP; nothing may be in flight. NULL is fine. */
@@ -67,24 +65,26 @@ void stream_close(struct stream *stream);
 
 /* ---- LOOP -------------------------------------------------------------------------------- */
 
-/* At most 16 ports; raw ones before the first packet. */
+/* Raw ports before the first packet. 0, or ERROR_FULL beyond 16 ports. */
 int stream_add_port(struct stream *stream, const struct result_port *port);
-/* The port with this context gets nothing more; ports of results only (not raw). */
+/* The port of results with this context gets nothing more. Raw ports stay. */
 void stream_remove_port(struct stream *stream, const void *context);
 
+/* Puts a packet of at least one frame into the ring, and says what became of it. */
 enum verdict stream_put(struct stream *stream, const struct packet *packet);
+/* Frames that a source that waits may put now. */
 uint64_t stream_room(const struct stream *stream);
 /*
- * Where the frames from `place` on would lie: slots of the ring that are empty and free, for a
- * source that may receive into them. *frames: wanted, becomes how many of them lie there in one
- * piece. NULL: none. What is written there counts for nothing until stream_put is given this
- * address as the payload of a packet of that place (it is then not copied). Valid until the next
- * call for this stream.
+ * The ring slots of the frames from number `first_frame` on, for a source that receives into the
+ * ring directly; NULL unless they are empty and free. *frames: in, how many the source wants; out,
+ * how many of them lie there without a break. What the source writes there has no effect until it
+ * passes this address to stream_put as the payload of a packet with that first_frame, which then
+ * copies nothing. Valid until the next call for this stream.
  */
-uint8_t *stream_vacant(const struct stream *stream, uint64_t place, uint64_t *frames);
-/* The source ended: close the epoch, its tail follows. */
+uint8_t *stream_vacant(const struct stream *stream, uint64_t first_frame, uint64_t *frames);
+/* The source ended: ends the epoch; its tail follows. */
 void stream_end(struct stream *stream);
-/* `datagrams` were dropped by the socket before the next packet. */
+/* The socket dropped `datagrams` before the next packet. */
 void stream_socket_drops(struct stream *stream, uint64_t datagrams);
 /* `frames` are missing before the next packet, and the source knows why: INVALID_OVERLOAD or
  * INVALID_CAPTURE. */
@@ -92,11 +92,11 @@ void stream_lost(struct stream *stream, uint64_t frames, enum invalid_cause caus
 /* Everything received has been processed, tail included, and handed to the ports. */
 bool stream_drained(const struct stream *stream);
 
-/* From frame x of the current epoch on another plan is used. What lies between: */
+/* How the new plan takes over at frame x of the current epoch; see change.h. */
 enum change_how {
-    CHANGE_HARD,  /* nothing: frame x comes from the new plan and its true history */
+    CHANGE_HARD,  /* frame x is the new plan's, computed from its true history */
     CHANGE_FADE,  /* frames x … x + F - 1 mix both: (1 - w) old + w new, w a raised cosine */
-    CHANGE_CLEAR, /* the new plan sees silence before frame x, as at an epoch's start */
+    CHANGE_CLEAR, /* the new plan reads frames before x as zeros, as at an epoch's start */
 };
 
 struct stream_change {
@@ -104,12 +104,12 @@ struct stream_change {
         *plan; /* same inputs, hop, output floats and kept frames; results as before, or floats */
     uint64_t frame; /* x, at the input's rate */
     double delay_frames;
-    const char *taps_hash; /* handed on with results, see there; may be NULL */
+    const char *taps_hash; /* results carry it, see result.h; may be NULL */
     enum change_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
     /* FADE where an output is an envelope or results are no floats: the plan in use and the new one
      * with floats, and complex outputs in place of envelopes, which are taken after the mix; else
-     * NULL. `forms` are the outputs', and outlive the exchange. */
+     * NULL. `forms` are the outputs', and outlive the change. */
     struct plan *raw_old, *raw_new;
     const enum output_form *forms;
     uint32_t forms_count;
@@ -120,20 +120,21 @@ struct stream_change {
     void *context;
 };
 
-/* ERROR_ARGUMENT when the frame has already been submitted, an exchange is pending, or the plan is
- * not alike. */
+/* Requests the change. 0, or ERROR_ARGUMENT when the frame was submitted already, another change is
+ * pending, or the plan differs in more than its filters. */
 int stream_change(struct stream *stream, const struct stream_change *exchange);
 
-/* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. WORKER. */
+/* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. 0,
+ * ERROR_MEMORY or ERROR_LIMIT. WORKER. */
 struct stream_ring;
 int stream_ring_prepare(const struct stream *stream, const struct plan *plan,
                         struct stream_ring **out, struct problem *problem);
-/* The ring that an exchange has replaced, once it is retired; NULL: none. LOOP. */
+/* The ring that a change replaced, now the caller's; NULL: none. LOOP, after the change retired. */
 struct stream_ring *stream_ring_replaced(struct stream *stream);
 /* WORKER. NULL is fine. */
 void stream_ring_free(struct stream_ring *ring);
-/* First frame (at the input's rate) of the current epoch not yet submitted: the earliest a change
- * can take. */
+/* First frame (at the input's rate) of the current epoch not yet submitted: the earliest frame of a
+ * change. */
 uint64_t stream_next_frame(const struct stream *stream);
 
 /* ---- for the scheduler ------------------------------------------------------------------- */
@@ -157,7 +158,7 @@ double stream_block_period_ns(const struct stream *stream);
 bool stream_is_live(const struct stream *stream);
 const char *stream_name(const struct stream *stream);
 
-/* ---- what is known ----------------------------------------------------------------------- */
+/* ---- figures ----------------------------------------------------------------------------- */
 
 #define SHED_TABLE(X)                                                                              \
     X(OVERLOAD, "overload")   /* ring full: oldest blocks given up */                              \
