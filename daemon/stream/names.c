@@ -1,6 +1,6 @@
 /*
- * The names of the values in the tables of packet.h, result.h and stream.h, for status, sidecars and
- * messages; "?" for a value outside its table. Constant data, any thread.
+ * The names of the values in the tables of packet.h, result.h and stream.h, for status, sidecars
+ * and messages; "?" for a value outside its table. Constant data, any thread.
  */
 #include <stddef.h>
 

@@ -1,6 +1,7 @@
 /*
  * What a stream hands to its ports: consecutive output frames with their numbers, times, invalid
- * ranges and latencies. Valid only during the call; a sink that needs the samples later copies them.
+ * ranges and latencies. Valid only during the call; a sink that needs the samples later copies
+ * them.
  *
  * Where the stream decimates by D, an output frame m is the input frame m·D of its epoch (with
  * `align`: it answers that one), and first_frame, timeline_frame, delay_frames, rate_hz and the

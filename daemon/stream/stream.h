@@ -3,10 +3,10 @@
  * keeps epochs, gaps, invalid ranges, times and ledgers, fills batches when the scheduler asks, and
  * hands results to its ports in frame order.
  *
- * One input ring serves all epochs, one after the other (state.h shows how). A plan may decimate: of
- * D frames it computes one, and results are numbered by those kept. All bookkeeping here (blocks,
- * epochs, ranges, ledgers) counts frames at the input's rate; only what a result says (frame
- * numbers, rate, delay, ranges) counts frames at the output's.
+ * One input ring serves all epochs, one after the other (state.h shows how). A plan may decimate:
+ * of D frames it computes one, and results are numbered by those kept. All bookkeeping here
+ * (blocks, epochs, ranges, ledgers) counts frames at the input's rate; only what a result says
+ * (frame numbers, rate, delay, ranges) counts frames at the output's.
  *
  * A worker thread opens it (WORKER), then the loop thread owns it (LOOP): nothing there allocates,
  * locks or logs per packet or block. Knows nothing of OpenCL or of protocols.
@@ -50,10 +50,11 @@ struct stream_options {
 /* Where results go; every function is called on the loop. */
 struct result_port {
     void *context;
-    void (*put)(void *context, const struct result *result); /* the result is valid until it returns */
-    void (*flush)(void *context);    /* after all results of one wake-up; may be NULL */
-    uint64_t (*room)(void *context); /* frames it can take now; NULL: any number */
-    bool raw;                        /* wants RESULT_RAW input instead of results */
+    void (*put)(void *context,
+                const struct result *result); /* the result is valid until it returns */
+    void (*flush)(void *context);             /* after all results of one wake-up; may be NULL */
+    uint64_t (*room)(void *context);          /* frames it can take now; NULL: any number */
+    bool raw;                                 /* wants RESULT_RAW input instead of results */
 };
 
 /* WORKER. The plan stays the caller's; it must outlive the stream's last batch. 0, ERROR_MEMORY, or

@@ -20,6 +20,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "convolve/check/prepare.h"
 #include "core/clock.h"
 #include "signal/decimation.h"
 #include "stream/ring_size.h"
@@ -28,7 +29,7 @@
 
 enum {
     RUNS = 2,           /* random ones of each case */
-    BLOCKS_MAX = 8,     /* J */
+    J_MAX = 8,          /* J */
     LEAD_MAX = 400,     /* frames of the epochs before the one compared */
     GAP_MAX = 40,       /* frames */
     DONE_MAX = 16,      /* batches that the engine has at most */
@@ -80,7 +81,7 @@ static int prepare_like(struct test_plan *plan, const struct subject *subject, c
     plan->spec.variant = variant;
     plan->spec.decimate = shape->decimate;
     plan->spec.decimate_phase = shape->decimate / 2;
-    plan->spec.blocks_max = BLOCKS_MAX;
+    plan->spec.blocks_max = J_MAX;
     if (shape->results != NULL) {
         plan->spec.results.factor = 0.25;
         assert_int_equal(sample_format_parse(shape->results, &plan->spec.results.format), 0);
@@ -169,7 +170,7 @@ static void player_open(struct player *player, const struct subject *subject, co
         .frame_bytes = signal->inputs * signal->format.bytes,
         .tail = true,
         .reorder_ns = NS_PER_US,
-        .blocks_in_flight = BLOCKS_MAX + 2,
+        .blocks_in_flight = J_MAX + 2,
     };
     const struct ring_need need = ring_need_of(&options, plan_info(subject->plan.plan));
     options.ring_frames_min = ring_size_least(&need);
@@ -289,8 +290,7 @@ static void request_change(struct run *run, struct player *player)
 /* Adds work of the player's stream, of a random number of blocks. */
 static bool fill(struct run *run, struct player *player, struct batch *batch, bool first)
 {
-    const uint32_t blocks =
-        run->plain ? 1 : 1 + (uint32_t)random_below(&run->random, 2 * BLOCKS_MAX);
+    const uint32_t blocks = run->plain ? 1 : 1 + (uint32_t)random_below(&run->random, 2 * J_MAX);
     const int64_t budget_ns =
         blocks == 1 ? 1 : plan_cost_ns(player->subject->plan.plan, blocks) + 1;
     return stream_fill(player->stream, batch, budget_ns, first) > 0;
@@ -554,7 +554,7 @@ int main(void)
     int failed = cmocka_run_group_tests_name("the device", any, open_engine, close_engine);
     if (getenv("CONVOLVD_TEST_DEVICE") != NULL)
         return failed;
-    failed += cmocka_run_group_tests_name("a mirror", mirror, open_twin_engine, close_engine);
+    failed += cmocka_run_group_tests_name("a mirror", mirror, open_mirrored_engine, close_engine);
     failed += cmocka_run_group_tests_name("a GPU", gpu, open_gpu, close_gpu);
     return failed;
 }
