@@ -183,4 +183,9 @@ void config_free(struct config *config); /* NULL is fine */
 int config_find_stream(const struct config *config, const char *name);
 int config_find_filter(const struct config *config, const char *name);
 
+/* What the filter's section says, completed by what only the stream knows (channels of an array).
+ */
+struct filter_spec config_filter_spec(const struct config_filter *filter,
+                                      const struct config_stream *stream);
+
 #endif

@@ -7,8 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "pipeline/stream_filters.h"
-
 /* A number as given; 0, "not given" to the designs, when it is not. */
 static double number_or_zero(const struct raw_section *section, enum schema_id id)
 {
@@ -127,6 +125,14 @@ int build_filters(struct build *build)
         if (build_filter(build, build->filter_sections[i], &build->filters[i]) != 0)
             return ERROR_MEMORY;
     return 0;
+}
+
+struct filter_spec config_filter_spec(const struct config_filter *filter,
+                                      const struct config_stream *stream)
+{
+    struct filter_spec spec = filter->spec;
+    spec.fk.channels = stream->source.channels;
+    return spec;
 }
 
 /* ---- against the rates ------------------------------------------------------------------------
@@ -261,7 +267,7 @@ static void check_filter(struct build *build, uint32_t index)
         struct problem problem;
         if (section->broken || !check_nyquist(build, section, stream))
             continue;
-        struct filter_spec spec = stream_filter_spec(filter, stream);
+        struct filter_spec spec = config_filter_spec(filter, stream);
         int status = filter_check(&spec, stream->source.rate_hz, &problem);
         if (status == 0)
             status = build->world->makeable(&spec, stream->source.rate_hz, &problem);

@@ -149,7 +149,7 @@ static void hash_fixed(const struct build *build)
     sha256_init(&sha);
     hash_section(&sha, raw_find(build->raw, SECTION_DEVICE, ""));
     hash_section(&sha, raw_find(build->raw, SECTION_OSC, ""));
-    hash_optional(&sha, config->osc.used ? "osc" : NULL);
+    hash_optional(&sha, config->osc.used ? "used" : NULL);
     hash_optional(&sha, config->device.kernels_dir);
     hash_optional(&sha, config->device.cache_dir);
     hash_optional(&sha, config->daemon.state_directory);

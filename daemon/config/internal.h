@@ -6,7 +6,7 @@
  *     config/stream.c, config/filter.c, config/sink.c   values → struct config
  *     config/drivers.c what io's drivers say of their options, into struct config and messages
  *     config/hash.c    what names it, and what tells a reload which streams have changed
- *     config.c         the order of it all, files, messages
+ *     config/load.c    files, and the order of it all
  *
  * One thread; everything lives in the config's memory and dies with it.
  */
@@ -15,6 +15,7 @@
 
 #include "config/config.h"
 #include "config/memory.h"
+#include "config/own_values.h"
 #include "config/schema.h"
 
 enum {

@@ -4,6 +4,7 @@
  */
 #include "config/schema_rows.h"
 
+#include "config/own_values.h"
 #include "convolve/engine.h"
 #include "core/log.h"
 #include "filter/filter.h"

@@ -2,7 +2,8 @@
 #ifndef CONVOLVD_CONFIG_SCHEMA_ROWS_H
 #define CONVOLVD_CONFIG_SCHEMA_ROWS_H
 
-#include "config/schema.h"
+#include "config/keys.h"
+#include "core/option.h"
 
 /* Which drivers a row applies to. */
 enum schema_scope {
@@ -26,12 +27,5 @@ extern const struct schema_row schema_rows[KEYS];
 /* Texts and choices that schema.c makes of io's tables. */
 extern struct option_choice sink_types[];
 extern char source_formats[], sink_formats[];
-
-int schema_parse_format(const struct option_row *row, const char *text, struct option_value *value,
-                        struct problem *problem);
-int schema_parse_route(const struct option_row *row, const char *text, struct option_value *value,
-                       struct problem *problem);
-int schema_parse_source(const struct option_row *row, const char *text, struct option_value *value,
-                        struct problem *problem);
 
 #endif

@@ -567,45 +567,6 @@ void pipeline_close_source(struct pipeline *pipeline)
     pipeline->source_ops->close(pipeline->source, source_closed, pipeline);
 }
 
-bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger)
-{
-    if (pipeline->source != NULL)
-        pipeline->source_ops->ledger(pipeline->source, ledger);
-    else
-        *ledger = pipeline->source_ledger;
-    return pipeline->upstream == NULL;
-}
-
-void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger)
-{
-    if (sink->sink != NULL)
-        sink->ops->ledger(sink->sink, ledger);
-    else
-        *ledger = sink->ledger;
-}
-
-bool pipeline_source_sound(const struct pipeline *pipeline, struct sound_report *report)
-{
-    if (pipeline->source_ops == NULL || pipeline->source_ops->sound == NULL)
-        return false;
-    if (pipeline->source != NULL)
-        pipeline->source_ops->sound(pipeline->source, report);
-    else
-        *report = pipeline->sound;
-    return true;
-}
-
-bool pipeline_sink_sound(const struct pipeline_sink *sink, struct sound_report *report)
-{
-    if (sink->ops->sound == NULL)
-        return false;
-    if (sink->sink != NULL)
-        sink->ops->sound(sink->sink, report);
-    else
-        *report = sink->sound;
-    return true;
-}
-
 void pipeline_free(struct pipeline *pipeline)
 {
     assert(pipeline->source == NULL && pipeline->closing == 0);

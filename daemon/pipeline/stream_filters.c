@@ -26,19 +26,11 @@ static void made_free(struct made *made, uint32_t filters)
     free(made);
 }
 
-struct filter_spec stream_filter_spec(const struct config_filter *filter,
-                                      const struct config_stream *stream)
-{
-    struct filter_spec spec = filter->spec;
-    spec.fk.channels = stream->source.channels;
-    return spec;
-}
-
 static int make_one(const struct config_filter *filter, const struct config_stream *stream,
                     struct made *made, struct problem *problem)
 {
     struct filter_measure measure;
-    struct filter_spec spec = stream_filter_spec(filter, stream);
+    struct filter_spec spec = config_filter_spec(filter, stream);
     int error =
         filter_make(&spec, stream->source.rate_hz, &made->sets, &made->count, &measure, problem);
     if (error < 0)

@@ -34,11 +34,6 @@ int stream_filters_make(const struct config *config, const struct config_stream 
 struct plan_spec stream_plan_spec(const struct config_stream *stream,
                                   const struct stream_filters *filters, const char *variant);
 
-/* What the filter's section says, completed by what only the stream knows (channels of an array).
- */
-struct filter_spec stream_filter_spec(const struct config_filter *filter,
-                                      const struct config_stream *stream);
-
 /* A zeroed struct is fine. */
 void stream_filters_free(struct stream_filters *filters);
 

@@ -231,7 +231,7 @@ static void print_outputs(const struct config *config, const struct config_strea
 static int print_array(const struct config_filter *filter, const struct config_stream *stream,
                        FILE *out, struct problem *problem)
 {
-    struct filter_spec spec = stream_filter_spec(filter, stream);
+    struct filter_spec spec = config_filter_spec(filter, stream);
     struct taps **sets;
     uint32_t count;
     double rate_hz = stream->source.rate_hz;

@@ -14,7 +14,6 @@
 
 #include "report/fk.h"
 #include "report/units.h"
-#include "pipeline/stream_filters.h"
 
 enum { TABLE_STEPS = 32, POINTS_MAX = 80, TAPS_SHOWN = 8 };
 
@@ -406,7 +405,7 @@ static struct design_subject subject_of(const struct config *config, uint32_t fi
                                         const struct config_stream *stream,
                                         struct filter_spec *spec)
 {
-    *spec = stream_filter_spec(&config->filters[filter], stream);
+    *spec = config_filter_spec(&config->filters[filter], stream);
     return (struct design_subject){.filter_name = config->filters[filter].name,
                                    .stream_name = stream->name,
                                    .spec = spec,

@@ -49,7 +49,7 @@ static void values_reach_the_filter(void **state)
     assert_true(fk->taper == 0.5);
     assert_int_equal(fk->taps, 255);
     assert_false(fk->reject);
-    struct filter_spec whole = stream_filter_spec(&config->filters[0], &config->streams[0]);
+    struct filter_spec whole = config_filter_spec(&config->filters[0], &config->streams[0]);
     assert_int_equal(whole.fk.channels, 12);
     config_free(config);
 }
@@ -78,7 +78,7 @@ static void every_channel_leads_to_every_channel(void **state)
         assert_int_equal(filters.count, cases[i].sets);
         assert_true(filters.delay_frames == 127);
         int fan = config_find_filter(config, "fan");
-        struct filter_spec spec = stream_filter_spec(&config->filters[fan], stream);
+        struct filter_spec spec = config_filter_spec(&config->filters[fan], stream);
         struct taps **sets;
         uint32_t count, seen = 0;
         assert_int_equal(filter_make(&spec, 1e6, &sets, &count, NULL, &problem), 0);
