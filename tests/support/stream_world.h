@@ -25,12 +25,8 @@
 
 /* ---- an engine by definition ------------------------------------------------------------- */
 
-enum { CHANNELS = 2, HOP = 32, TAPS = 37, HISTORY = 96, BATCHES = 4, BLOCKS_MAX = 8 };
-enum {
-    TAPS_MOST = 1000,
-    OUTPUT_FLOATS = CHANNELS,
-    BATCH_FLOATS = 2 * BLOCKS_MAX * HOP * OUTPUT_FLOATS
-};
+enum { CHANNELS = 2, HOP = 32, TAPS = 37, HISTORY = 96, BATCHES = 4, J_MAX = 8 };
+enum { TAPS_MOST = 1000, OUTPUT_FLOATS = CHANNELS, BATCH_FLOATS = 2 * J_MAX * HOP * OUTPUT_FLOATS };
 
 struct plan {
     struct plan_info info;
@@ -44,8 +40,8 @@ struct engine {
     bool taken[BATCHES];
     float samples[BATCHES][BATCH_FLOATS];
     uint32_t used[BATCHES];
-    struct block_report reports[BATCHES][2 * BLOCKS_MAX * CHANNELS];
-    uint32_t saturated[BATCHES][BATCH_ITEMS_MAX][BLOCKS_MAX * CHANNELS];
+    struct block_report reports[BATCHES][2 * J_MAX * CHANNELS];
+    uint32_t saturated[BATCHES][BATCH_ITEMS_MAX][J_MAX * CHANNELS];
     struct batch *queue[BATCHES];
     int queued, completable;
     bool fail_next;
@@ -122,7 +118,7 @@ uint32_t engine_batch_room(const struct engine *engine, const struct batch *batc
 {
     uint32_t used = engine->used[batch - engine->batches];
     uint32_t room = (BATCH_FLOATS - used) / (HOP * plan->info.output_floats);
-    return room < BLOCKS_MAX ? room : BLOCKS_MAX;
+    return room < J_MAX ? room : J_MAX;
 }
 
 int engine_batch_add(struct engine *engine, struct batch *batch, const struct batch_item *item)
