@@ -1,14 +1,14 @@
 /*
- * Clock line: the robust straight line through the receive times of a stream's packets. It
- * turns frame numbers into times, and its slope is the source's true rate.
+ * Clock line: the robust straight line through the receive times of a stream's packets. It turns
+ * frame numbers into times, and its slope is the source's true rate.
  *
- * A packet is late by the network, never early; so the line runs through the *least* delayed
- * packets: time is cut into slots, each keeps its least residual against the nominal rate, and
- * the slope is the median of the slopes between all pairs of slots (Theil 1950, Sen 1968), which
- * ignores up to 29 % of bad slots. When all slots are filled, neighbours merge and the slots
- * grow, from 50 ms up to 4 s each, so the line is usable at once and gets better for two minutes.
+ * The network makes a packet late, never early, so the line runs through the least delayed packets.
+ * Time is cut into slots; each slot keeps its least residual against the nominal rate. The slope is
+ * the median of the slopes between all pairs of slots (Theil 1950, Sen 1968), which ignores up to
+ * 29 % of bad slots. When all slots are filled, neighbours merge and the slots grow, from 50 ms to
+ * 4 s each: the line is usable at once and improves for two minutes.
  *
- * Times are monotonic; frames are the source's numbering. One owner; never allocates.
+ * Times are monotonic; frames are numbered as the source counts. One owner; never allocates.
  */
 #ifndef CONVOLVD_STREAM_CLOCK_LINE_H
 #define CONVOLVD_STREAM_CLOCK_LINE_H

@@ -12,9 +12,9 @@
 
 enum { STREAMS_MAX = 256 };
 
-/* A batch that has nothing to make way for may still not keep a result back for long. On one core
- * blocks gain nothing from each other's company beyond this, and results that outgrow its cache
- * cost more: a stream that fell behind near the highest rate would stay behind. */
+/* The most device time of a batch while no live stream waits for another: results must not wait for
+ * long. On one core longer batches gain nothing, and results that outgrow its cache cost more: a
+ * stream that fell behind near the highest rate would stay behind. */
 static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
 
@@ -195,7 +195,7 @@ static void on_check(uv_check_t *check)
 
 static void on_idle(uv_idle_t *idle)
 {
-    (void)idle; /* its being active is enough: the loop does not sleep */
+    (void)idle; /* an active idle handle keeps the loop from sleeping */
 }
 
 static void on_timer(uv_poll_t *poll, int status, int events)

@@ -1,12 +1,12 @@
 /*
- * Scheduler: brings ready blocks of all streams of one engine into batches and completed
- * batches back to their streams. A batch is decided when it closes: the most urgent stream
- * first, then others while the expected device time of all that is queued stays under half the
- * shortest block period of any live stream (kernels are not preempted), so a saturating stream
- * cannot make a modest one late. Runs once per loop iteration that brought something; owns the one
- * timerfd for reorder windows and idle flushes.
+ * Scheduler: puts ready blocks of all streams of one engine into batches, and hands completed
+ * batches back to their streams. It decides what a batch holds when it closes the batch: the most
+ * urgent stream first, then others, while the expected device time of everything queued stays under
+ * half the shortest block period of any live stream. Kernels are not preempted, so that limit keeps
+ * a saturating stream from making a modest one late. Runs once per loop iteration that brought
+ * packets or results; owns the one timerfd for reorder windows and idle flushes.
  *
- * Loop thread.
+ * Loop thread; allocates, locks and logs only when streams come and go.
  */
 #ifndef CONVOLVD_STREAM_SCHEDULER_H
 #define CONVOLVD_STREAM_SCHEDULER_H

@@ -1,10 +1,8 @@
 /*
- * Sequence: see sequence.h for the rules. A packet is first measured against the newest one
- * (how many packets and how many frames it lies ahead), then judged, then committed when it
- * moves the newest place. Nothing here fails and nothing is trusted: each field of a packet
- * may be hostile, and every difference is taken modulo the width of its counter.
- *
- * One owner; no clock of its own.
+ * Sequence: see sequence.h for the rules. sequence_next measures a packet against the newest one
+ * (how many packets and frames it lies ahead), judges it, and commits it when it becomes the
+ * newest. Nothing here fails or trusts: each field of a packet may be hostile, and every difference
+ * is taken modulo the width of its counter.
  */
 #include "stream/sequence.h"
 
@@ -25,7 +23,7 @@ enum kind {
 
 struct judged {
     enum kind kind;
-    uint64_t place;
+    uint64_t first_frame;
     uint32_t flags;
 };
 
@@ -120,7 +118,7 @@ static struct distance measure(const struct sequence *s, const struct sequence_n
     return distance;
 }
 
-/* The place a numbering begins at. */
+/* The frame number at which a numbering begins. */
 static uint64_t origin_of(const struct sequence *s, const struct sequence_packet *packet)
 {
     if (s->options.timestamp_bits != 0)
@@ -218,15 +216,15 @@ static struct judged judge(const struct sequence *s, const struct sequence_packe
         judged.kind = FORWARD;
         return judged;
     }
-    uint64_t place = s->newest.first_frame + s->newest.frames + (uint64_t)distance.frames;
+    uint64_t first_frame = s->newest.first_frame + s->newest.frames + (uint64_t)distance.frames;
     bool skipped = records && next && distance.frames > 0; /* nothing lost: the sender's own jump */
     if (!ambiguous && !skipped && explained_forward(&distance) &&
         distance.frames <= window_frames(s))
-        return (struct judged){FORWARD, place, records && packet->marker ? PACKET_RECORD : 0};
+        return (struct judged){FORWARD, first_frame, records && packet->marker ? PACKET_RECORD : 0};
     if (!ambiguous && overlaps(&s->newest, packet, &distance))
-        return (struct judged){FORWARD, place, 0};
+        return (struct judged){FORWARD, first_frame, 0};
     if (!ambiguous && explained_backward(&s->newest, &distance, reach_frames(s)))
-        return (struct judged){REORDERED, place, 0};
+        return (struct judged){REORDERED, first_frame, 0};
     return judge_jump(s, packet, &distance, ambiguous);
 }
 
@@ -246,12 +244,12 @@ static void hold(struct sequence *s, const struct sequence_packet *packet, struc
 {
     s->holding = true;
     s->held = *packet;
-    s->held_first_frame = judged.place;
+    s->held_first_frame = judged.first_frame;
     s->held_flags = judged.flags;
 }
 
 /* Makes the packet the newest. */
-static void commit(struct sequence *s, const struct sequence_packet *packet, uint64_t place,
+static void commit(struct sequence *s, const struct sequence_packet *packet, uint64_t first_frame,
                    uint32_t flags)
 {
     if (flags & (PACKET_DISCONTINUITY | PACKET_RECORD)) {
@@ -264,7 +262,7 @@ static void commit(struct sequence *s, const struct sequence_packet *packet, uin
         s->frames_per_packet += (packet->frames - s->frames_per_packet) / 16;
     s->started = true;
     s->newest =
-        (struct sequence_newest){packet->sequence, place, packet->frames, packet->receive_ns};
+        (struct sequence_newest){packet->sequence, first_frame, packet->frames, packet->receive_ns};
 }
 
 static void release_held(struct sequence *s, struct sequence_step *step)
@@ -312,9 +310,9 @@ static void decide_held(struct sequence *s, struct sequence_step *step)
         step->held = HELD_REJECT;
         return;
     }
-    commit(s, &s->held, judged.place, judged.flags);
+    commit(s, &s->held, judged.first_frame, judged.flags);
     step->held = HELD_RELEASE_AFTER;
-    step->held_first_frame = judged.place;
+    step->held_first_frame = judged.first_frame;
     step->held_flags = judged.flags;
 }
 
@@ -349,10 +347,10 @@ struct sequence_step sequence_next(struct sequence *s, const struct sequence_pac
         return step;
     }
     step.verdict = SEQUENCE_ACCEPT;
-    step.first_frame = judged.place;
+    step.first_frame = judged.first_frame;
     step.flags = judged.flags;
     if (judged.kind == FORWARD) {
-        commit(s, packet, judged.place, judged.flags);
+        commit(s, packet, judged.first_frame, judged.flags);
         if (s->holding)
             decide_held(s, &step);
     }

@@ -1,31 +1,33 @@
 /*
- * Sequence: which packets of a numbered datagram stream are accepted, and at which 64-bit
- * place their first frame lies. RFC 3550 A.1 (probation, MAX_DROPOUT, MAX_MISORDER, restart
- * by two consecutive packets) with its limits as times, turned into packets and frames from
- * the measured packet size and the nominal rate; sequence numbers (16 or 64 bits) prove order
- * and loss, 32-bit time stamps are extended to 64 bits around the newest place.
+ * Sequence: turns the sequence numbers and time stamps of a datagram stream into 64-bit frame
+ * numbers, and decides which packets to accept. The rules are those of RFC 3550 A.1 (probation,
+ * MAX_DROPOUT, MAX_MISORDER, restart by two consecutive packets) with limits given as times, which
+ * the measured packet size and the nominal rate turn into packets and frames. Sequence numbers (16
+ * or 64 bits) prove order and loss; 32-bit time stamps are extended to 64 bits around the newest
+ * frame number.
  *
  * Rules:
- * - The first packet of a sender is held until the next in order proves it; then both count,
- *   so a clean start loses nothing. One that is not followed in order is replaced.
- * - A step of at most the reorder window (and always one of two packets) forward of the newest
- *   place is accepted at once, provided that the sequence numbers can explain it: each packet
- *   lost held at least one frame.
- * - A larger jump forward (up to max_gap), a jump beyond it, or a jump backwards past
- *   max_misorder is held until the next packet of the same sender continues it; then both are
- *   accepted: as a gap up to max_gap and max_dropout, as a discontinuity beyond or backwards.
- *   A packet that continues the old place instead makes the held one an unconfirmed jump,
- *   unless it brought the newest place so near that the held one follows by the rule above.
- *   So one forged packet never moves the stream.
- * - Within reach backwards (the larger of max_misorder, the reorder window and two packets) a
- *   packet is a reordered one (place before the newest); it does not decide about a held one.
- * - Record mode: the marker on the next packet in order begins a record at once; a jump that
- *   lost packets do not explain begins one when it is confirmed.
- * - A packet that belongs to the run of numbers before the last discontinuity is late.
+ * - The first packet of a sender is held until the next in order proves it; then both are accepted,
+ *   so a clean start loses nothing. A held packet that the next one does not follow is replaced.
+ * - A step forward of at most the reorder window (and always one of two packets) is accepted at
+ *   once, provided that the sequence numbers can explain it: each lost packet held at least one
+ *   frame.
+ * - A larger jump forward (up to max_gap), a jump beyond it, or a jump backwards past max_misorder
+ *   is held until the next packet of the same sender continues it. Then both are accepted: as a gap
+ *   up to max_gap and max_dropout, as a discontinuity beyond or backwards. If the next packet
+ *   continues the numbers before the jump instead, the held one is rejected, unless the newest
+ * frame number is now so near that the held packet follows by the rule above. So one forged packet
+ * never moves the stream.
+ * - Within reach backwards (the largest of max_misorder, the reorder window and two packets) a
+ *   packet is a reordered one, before the newest; it does not decide about a held one.
+ * - Record mode: the marker on the next packet in order begins a record at once; a jump that lost
+ *   packets do not explain begins one when it is confirmed.
+ * - A packet that belongs to the numbers before the last discontinuity is late.
  *
- * Places continue over gaps, and over forward jumps of a sender whose sequence numbers go on
- * (time stamps are then extended with the time that has passed); PACKET_DISCONTINUITY says that
- * the numbering begins anew. Places start at 2^32, so that a reordered one is never negative.
+ * Frame numbers continue over gaps, and over forward jumps of a sender whose sequence numbers
+ * continue (time stamps are then extended with the time that has passed). PACKET_DISCONTINUITY says
+ * that the numbering begins anew. Frame numbers start at 2^32, so that a reordered packet never has
+ * a negative one.
  *
  * Pure state machine, no clock, no sockets: driven by the arguments alone. One owner.
  */
@@ -54,9 +56,9 @@ struct sequence_packet {
 };
 
 enum sequence_verdict {
-    SEQUENCE_ACCEPT,    /* at `place`; flags say what begins with it */
-    SEQUENCE_HOLD,      /* keep a copy: a later call decides (see `held`) */
-    SEQUENCE_DUPLICATE, /* of the packet that is held: drop it */
+    SEQUENCE_ACCEPT,    /* at first_frame; flags say what begins with it */
+    SEQUENCE_HOLD,      /* keep a copy: a later call decides about it (see `held`) */
+    SEQUENCE_DUPLICATE, /* of the held packet: drop it */
     SEQUENCE_LATE,      /* from before the last discontinuity: drop it */
 };
 
@@ -99,7 +101,10 @@ struct sequence {
     struct sequence_newest previous;
 };
 
+/* Forgets everything, as before the first packet. */
 void sequence_reset(struct sequence *sequence, const struct sequence_options *options);
+/* What to do with this packet, and with the one held before. Never fails: any field may be hostile.
+ */
 struct sequence_step sequence_next(struct sequence *sequence, const struct sequence_packet *packet);
 
 #endif
