@@ -12,15 +12,24 @@
 #include "core/digest.h"
 #include "config/internal.h"
 
-static void hash_section(struct sha256_ctx *sha, const struct raw_section *section)
+/* With `running` also what may change while the section runs. */
+static void hash_settings(struct sha256_ctx *sha, const struct raw_section *section, bool running)
 {
     digest_text(sha, schema_sections[section->kind].word);
     digest_text(sha, section->name);
-    for (unsigned i = 0; i < schema_count(section->kind); i++)
-        for (unsigned k = 0; k < section->settings[i].count; k++) {
-            digest_text(sha, schema_at(section->kind, i)->row.key);
+    for (unsigned i = 0; i < schema_count(section->kind); i++) {
+        const struct option_row *row = &schema_at(section->kind, i)->row;
+        for (unsigned k = 0; k < section->settings[i].count && (running || !row->running); k++) {
+            digest_text(sha, row->key);
             digest_text(sha, section->settings[i].items[k].text);
         }
+    }
+}
+
+/* What makes a section another one for a reload. */
+static void hash_section(struct sha256_ctx *sha, const struct raw_section *section)
+{
+    hash_settings(sha, section, false);
 }
 
 static void hash_optional(struct sha256_ctx *sha, const char *text)
@@ -166,6 +175,6 @@ void config_hashes(struct build *build)
     sha256_init(&sha);
     qsort(raw->sections, raw->count, sizeof *raw->sections, compare_sections);
     for (unsigned s = 0; s < raw->count; s++)
-        hash_section(&sha, raw->sections[s]);
+        hash_settings(&sha, raw->sections[s], true);
     digest_finish(&sha, build->config->hash);
 }

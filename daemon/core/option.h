@@ -126,7 +126,8 @@ struct option_row {
     const char *keyword; /* PATH: a word that is no path, such as none; NULL: there is none */
     enum option_field field;
     size_t offset;
-    bool common; /* the field is one that all owners have (source_options), not the owner's own */
+    bool running; /* may change while the section runs: its owner's `change` takes it. A number */
+    bool common;  /* the field is one that all owners have (source_options), not the owner's own */
 };
 
 enum {

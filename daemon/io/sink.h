@@ -126,6 +126,8 @@ struct sink_ops {
                 struct sink **out, struct problem *problem);
     /* Loop thread, before the first put: what cannot be done by open. May be NULL. */
     void (*start)(struct sink *sink);
+    /* Loop thread: as source_ops.change. NULL: no row says `running`. */
+    void (*change)(struct sink *sink, const struct sink_options *options);
     /* Loop thread. Copies what it keeps. Returns the monotonic time at which the last byte was
      * handed over. */
     int64_t (*put)(struct sink *sink, const struct result *result);

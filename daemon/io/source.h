@@ -150,6 +150,9 @@ struct source_ops {
     int (*open)(const struct source_options *options, const struct io_environment *environment,
                 const struct source_host *host, struct source **out, struct problem *problem);
     int (*start)(struct source *source, struct problem *problem);
+    /* Loop thread: takes the options whose rows say `running` from a set that differs in nothing
+     * else; copies what it keeps. NULL: no row does. */
+    void (*change)(struct source *source, const struct source_options *options);
     /* The ring has room again (files and generators waiting under back-pressure). May be NULL. */
     void (*resume)(struct source *source);
     /* No put after this returns. */

@@ -161,6 +161,10 @@ void pipeline_resume(struct pipeline *pipeline);
 /* LOOP. No more input: stops the source and closes the epoch, so that its tail follows. Twice is
  * fine. */
 void pipeline_stop(struct pipeline *pipeline);
+/* Takes what may change while running from `stream` of `config`, which has the same hash as the
+ * stream that runs. */
+void pipeline_change(struct pipeline *pipeline, const struct config *config,
+                     const struct config_stream *stream);
 
 /* LOOP. Nothing more comes, and everything received has been handed to the sinks. */
 bool pipeline_drained(const struct pipeline *pipeline);

@@ -60,7 +60,9 @@ static const char *facts_text(const struct schema_key *key, char *text, size_t b
         used += (size_t)snprintf(text + used, bytes - used, "; %s", range);
     applies_text(key, applies, sizeof applies);
     if (applies[0] != '\0' && used < bytes)
-        snprintf(text + used, bytes - used, "; for %s", applies);
+        used += (size_t)snprintf(text + used, bytes - used, "; for %s", applies);
+    if (key->row.running && used < bytes)
+        snprintf(text + used, bytes - used, "; a reload changes it while the stream runs");
     return text;
 }
 

@@ -167,7 +167,8 @@ static int connect_made(struct reload *reload)
     return 0;
 }
 
-/* Retires the pipelines whose stream is gone or has changed. Returns how many are gone. */
+/* Retires the pipelines whose stream is gone or has changed; the others take what may change while
+ * they run. Returns how many are gone. */
 static uint32_t retire_old(struct reload *reload)
 {
     const struct config *config = reload->config;
@@ -177,8 +178,10 @@ static uint32_t retire_old(struct reload *reload)
     for (uint32_t at = 0;
          (pipeline = pipelines_next(reload->process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         int index = config_find_stream(config, pipeline->stream_config->name);
-        if (index >= 0 && unchanged(pipeline, &config->streams[index]))
+        if (index >= 0 && unchanged(pipeline, &config->streams[index])) {
+            pipeline_change(pipeline, config, &config->streams[index]);
             continue;
+        }
         removed += index < 0;
         pipelines_retire(pipeline);
     }

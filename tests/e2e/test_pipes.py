@@ -305,6 +305,29 @@ class Pipes(unittest.TestCase):
             self.assertEqual(process.returncode, 0)
         c.assert_within(floats(first + out), c.convolve(x, h), x, h)
 
+    def test_each_pipe_refuses_a_second_opening(self):
+        for source, keys, sink, says in (
+                ("stdin", "", "type = recording\npath = y.wav", "standard input is read already"),
+                ("generator", "duration = 1 h", "type = stdout", "standard output is written already")):
+            path, _ = config(self.folder, source=source, keys=keys, sink=sink)
+            with open(self.path("err"), "w+b") as err:
+                process = subprocess.Popen([CONVOLVD, path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                           stderr=err)
+
+                def said(words):
+                    with open(self.path("err"), encoding="utf-8") as file:
+                        return words in file.read()
+                c.wait_for(lambda: said("ready after"), "the start")
+                with open(path, encoding="utf-8") as file:
+                    text = file.read()
+                with open(path, "w", encoding="utf-8") as file:
+                    file.write(text.replace("filter = f", "filter = f\nblock = 512 frames"))
+                process.send_signal(c.signal.SIGHUP)
+                c.wait_for(lambda words=says: said(words), says)
+                process.send_signal(c.signal.SIGTERM)
+                process.stdin.close()
+                self.assertEqual(process.wait(c.PATIENCE_S), 0)
+
 
 if __name__ == "__main__":
     unittest.main()

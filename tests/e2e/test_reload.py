@@ -125,6 +125,29 @@ class Reload(unittest.TestCase):
         self.assertEqual(sum(streams["b"]["frames_in"]["gap"].values()), 0)
         self.assertLess(streams["b"]["datagrams"]["read"], sent)
 
+    def test_some_options_change_while_a_stream_runs(self):
+        """`min free` and `datagrams per wake` reach what runs; the stream is not made anew for them."""
+        codes = c.noise_codes(19, 4 * RATE, 1)
+        c.write_wav16(f"{self.folder}/in.wav", RATE, codes)
+        record = f"[sink rec]\ntype = recording\nstream = a\npath = {self.folder}/out.wav\n"
+        with c.Daemon(self.folder, self.config(more=record + "min free = 0\n")) as daemon:
+            rig = self.rig("a", 4, f"{self.folder}/in.wav")
+            time.sleep(0.5)
+            more = record + "min free = 1024 TiB\n"
+            self.rewrite(daemon, self.config(a="datagrams per wake = 7", more=more))
+            self.assertIn("2 streams unchanged, 0 changed or new, 0 removed", self.reload(daemon, "reloaded: "))
+            c.wait_for(lambda: "recording paused" in daemon.output(), "the pause")
+            self.rewrite(daemon, self.config(more=record + "min free = 0\n"))
+            self.assertIn("2 streams unchanged", self.reload(daemon, "reloaded: "))
+            c.wait_for(lambda: "recording continues" in daemon.output(), "the recording")
+            self.assertEqual(rig.wait(c.PATIENCE_S), 0)
+            rig.stdout.close()
+            status = daemon.stop()
+        stream_a = next(s for s in status["streams"] if s["name"] == "a")
+        self.assertEqual(stream_a["epochs"], 1)
+        dropped = next(s for s in stream_a["sinks"] if s["name"] == "rec")["dropped"]
+        self.assertGreater(dropped["paused"], 0)
+
     def test_a_swapped_stream_loses_no_datagram(self):
         frames = 2 * RATE
         codes = c.noise_codes(12, frames, 1)

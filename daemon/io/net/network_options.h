@@ -43,7 +43,7 @@ struct network_options {
                      "the log says how to raise its limit."},                                      \
     {                                                                                              \
         .key = "datagrams per wake", .type = OPTION_COUNT, .minimum = 1, .maximum = 65536,         \
-        .fallback = "256", OPTION_FIELD(struct network_options, work_per_wake),                    \
+        .fallback = "256", .running = true, OPTION_FIELD(struct network_options, work_per_wake),   \
         .sentence = "The most datagrams read from the socket in one go, so that one sender "       \
                     "cannot starve the other streams."                                             \
     }

@@ -113,6 +113,13 @@ int network_source_start(struct source *source, struct problem *problem)
     return receiver_start(source->receiver, source->loop, problem);
 }
 
+void network_source_change(struct source *source, const struct source_options *options)
+{
+    const struct network_options *own = options->own;
+    if (source->receiver != NULL)
+        receiver_set_work(source->receiver, own->work_per_wake);
+}
+
 /*
  * Reads what reached the kernel before the stop, as far as the stream has room, and no more than a
  * full socket buffer holds, for a sender may never pause.

@@ -16,6 +16,7 @@ int network_source_open(const struct ingest_protocol *protocol,
                         const struct io_environment *environment, const struct source_host *host,
                         struct source **out, struct problem *problem);
 int network_source_start(struct source *source, struct problem *problem);
+void network_source_change(struct source *source, const struct source_options *options);
 void network_source_stop(struct source *source);
 void network_source_close(struct source *source, void (*closed)(void *context), void *context);
 void network_source_ledger(const struct source *source, struct source_ledger *ledger);

@@ -113,6 +113,11 @@ struct receiver {
     void *closed_context;
 };
 
+void receiver_set_work(struct receiver *r, uint32_t work_per_wake)
+{
+    r->options.work_per_wake = work_per_wake > 0 ? work_per_wake : WORK_PER_WAKE;
+}
+
 int receiver_open(const struct receiver_options *options, struct receiver **out,
                   struct problem *problem)
 {
@@ -125,8 +130,7 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
         goto no_buffers;
     r->options = *options;
     r->overflow = handover_drops_before(options->handover, options->fd);
-    if (r->options.work_per_wake == 0)
-        r->options.work_per_wake = WORK_PER_WAKE;
+    receiver_set_work(r, options->work_per_wake);
     for (size_t i = 0; i < MESSAGES; i++) {
         r->messages[i].msg_hdr = (struct msghdr){
             .msg_name = &r->from[i], .msg_iov = r->vectors[i], .msg_control = &r->controls[i]};

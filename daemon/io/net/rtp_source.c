@@ -93,6 +93,7 @@ const struct source_ops source_rtp = {
     .loss_detectable = true,
     .open = open_rtp,
     .start = network_source_start,
+    .change = network_source_change,
     .stop = network_source_stop,
     .close = network_source_close,
     .ledger = network_source_ledger,

@@ -46,6 +46,7 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      .type = OPTION_MEMORY,
      .maximum = 1125899906842624.0,
      .fallback = "64 MiB",
+     .running = true,
      OPTION_FIELD(struct recording_options, min_free_bytes),
      .sentence = "Recording pauses while less than this is free on the disk, and resumes by "
                  "itself."},

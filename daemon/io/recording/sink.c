@@ -501,6 +501,12 @@ static void recording_sink_ledger(const struct sink *s, struct sink_ledger *ledg
     ledger->saturated = atomic_load(&s->saturated);
 }
 
+static void recording_sink_change(struct sink *s, const struct sink_options *options)
+{
+    const struct recording_options *own = options->own;
+    recording_writer_set_min_free(s->writer, own->min_free_bytes);
+}
+
 const struct sink_ops sink_recording = {
     .name = "recording",
     .sentence = "files",
@@ -515,6 +521,7 @@ const struct sink_ops sink_recording = {
     .report = recording_sink_report,
     .writes = true,
     .open = recording_sink_open,
+    .change = recording_sink_change,
     .put = recording_sink_put,
     .room = recording_sink_room,
     .flush = NULL,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -31,6 +32,7 @@ static const int64_t retry_ns = 1 * NS_PER_SECOND;
 struct recording_writer {
     const struct sink_options *options;
     const struct recording_options *own;
+    _Atomic uint64_t min_free_bytes; /* set by any thread */
     struct writer_system system;
     struct container_spec spec;
     struct recording_files files;
@@ -284,9 +286,10 @@ static uint64_t disk_free_bytes(const char *directory)
 
 static void check_free(struct recording_writer *w)
 {
-    uint64_t least = w->own->min_free_bytes;
+    uint64_t least = atomic_load(&w->min_free_bytes);
     int64_t now_ns = clock_monotonic_ns();
-    if (least == 0 || (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
+    if ((least == 0 && !w->paused) ||
+        (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
         return;
     w->next_check_ns = now_ns + check_interval_ns;
     w->unchecked_bytes = 0;
@@ -455,6 +458,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     w->options = options;
     w->own = options->own;
+    atomic_store(&w->min_free_bytes, w->own->min_free_bytes);
     w->spec = spec;
     w->filters.taps_hash = options->stream.taps_hash != NULL ? options->stream.taps_hash : "";
     w->filters.taps_longest = options->stream.taps_longest;
@@ -480,6 +484,11 @@ int recording_writer_open(const struct sink_options *options, const struct write
     }
     *out = w;
     return 0;
+}
+
+void recording_writer_set_min_free(struct recording_writer *w, uint64_t bytes)
+{
+    atomic_store(&w->min_free_bytes, bytes);
 }
 
 const struct writer_counts *recording_writer_counts(const struct recording_writer *w)

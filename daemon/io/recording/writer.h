@@ -73,4 +73,7 @@ bool recording_writer_dirty(const struct recording_writer *writer);
 /* Finishes the file and frees the writer. NULL is fine. */
 void recording_writer_close(struct recording_writer *writer);
 
+/* Any thread: `min free` from the next frames on. */
+void recording_writer_set_min_free(struct recording_writer *writer, uint64_t bytes);
+
 #endif
