@@ -166,12 +166,13 @@ static bool runs(int variant)
 static void every_variant_keeps_the_same_bits(void **state)
 {
     (void)state;
-    static const uint32_t decimations[] = {2, 3, 4, 8, 12, 16, 20, 64, 96, 256, 1000, 4096};
+    /* Odd, powers of two, between and beyond the hop; a device compiles a program for each. */
+    static const uint32_t decimations[] = {2, 3, 8, 12, 20, 96, 256, 1000, 4096};
     struct test_signal *signal = signal_noise("s16be", 3, 4800, 7);
     signal_absent(signal, 1500, 1541);
     for (int v = 0; v < VARIANTS; v++)
         if (runs(v))
-            compare("s16be", variants[v], signal, 128, 200, OUTPUT_REAL, decimations, 12);
+            compare("s16be", variants[v], signal, 128, 200, OUTPUT_REAL, decimations, 9);
     signal_free(signal);
 }
 

@@ -1,4 +1,8 @@
-/* Results that the device encodes in each format of the sinks; see engine_results.h. */
+/*
+ * Results that the device encodes in each format of the sinks; see engine_results.h.
+ *
+ * sanitizers: no, a sweep over formats of the code that test_engine_results runs
+ */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

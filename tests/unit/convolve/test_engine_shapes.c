@@ -2,6 +2,8 @@
  * The engine against the definition in double: every variant over blocks, transforms, taps,
  * channels and forms, in random splits into batches. What is given comes from the two
  * tables; what is expected is linear convolution within the error bound.
+ *
+ * sanitizers: no, a sweep over sizes of the code that test_engine_edges runs
  */
 #include <setjmp.h>
 #include <stdarg.h>

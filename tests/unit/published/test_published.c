@@ -2,6 +2,8 @@
  * The published systems against the definition in double precision, at small sizes: every variant
  * of the two Burtsev papers, the three forms of direct convolution, the book's 2-D pipeline on an
  * image and on a sensor-array record, and the vector-width probe at every width and type.
+ *
+ * sanitizers: no, the programs of the benches, which no user's input reaches
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,6 +10,8 @@
  *
  * The device is CONVOLVD_TEST_DEVICE; by default the CPU, kernels built as for a GPU on the CPU,
  * and a GPU where there is one. CONVOLVD_TEST_SEED sets the seed, which is printed.
+ *
+ * sanitizers: no, a search over schedules of the code that test_stream_exchange runs
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,8 @@
 /*
  * Choosing by measurement: what is chosen is a candidate that passed its self-test and has the
  * least time of those that suit; plan_prepare follows it, and gives the same samples by it.
+ *
+ * sanitizers: no, it measures, and a sanitizer changes what is fastest
  */
 #include <math.h>
 #include <setjmp.h>
