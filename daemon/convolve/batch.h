@@ -42,7 +42,7 @@ struct batch_item {
 
     /* [kept frames][output_floats], valid after completion until the batch is released: the frames
      * epoch_block·L + t ≡ phase (mod D) with t = 0…J·L-1, in order; with D = 1 all J·L. */
-    float *samples; /* in the format of plan_info.results: the same place, bytes without a gap */
+    float *samples;               /* with plan_info.results set: samples of that format, packed */
     struct block_report *reports; /* [J][inputs] */
     /* [J][outputs]: samples between write_from and write_until that an integer format has clipped,
      * or that were no number; NULL: the plan's results are native. */

@@ -1,6 +1,6 @@
 /*
- * The engine's outside: opening and closing, rings, and the batches that LOOP fills. What
- * LOOP calls here touches only its own fields, two SPSC rings and an eventfd.
+ * The engine's outside, see engine.h: opening and closing, rings, and the batches that LOOP fills.
+ * What LOOP calls here touches only its own fields, two SPSC rings and an eventfd.
  */
 #include "convolve/engine.h"
 

@@ -1,20 +1,19 @@
 /*
- * The engine: everything that computes on one OpenCL device, behind an interface that knows
- * no OpenCL. It owns the device thread (which makes every OpenCL call), the device memory,
- * the rings' memory, the prepared plans and the batches in flight.
+ * The engine: everything that computes on one OpenCL device, behind an interface that knows no
+ * OpenCL. It owns the device thread, the device's memory, the rings, the plans and the batches in
+ * flight.
  *
  *     loop thread                              device thread
  *     engine_batch_take ─ fill ─ engine_submit ──SPSC+eventfd──► launch … complete
  *     engine_completed ◄──────────SPSC + wake()──────────────────┘
  *     engine_batch_release
  *
- * Contract: for one plan the samples of a block are bit-identical whatever J, batch
- * neighbours and timing. What a plan keeps on the device (delay line of spectra, tails) is a
- * cache: a block that does not directly follow the last one computed makes the engine
- * rebuild it from the ring.
+ * Contract: for one plan the samples of a block are bit-identical whatever J, batch neighbours and
+ * timing. What a plan keeps on the device (a delay line of spectra, tails) is a cache: when a block
+ * does not directly follow the last one computed, the engine rebuilds the cache from the ring.
  *
- * Thread rules stand at each declaration: LOOP = the one thread that submits; WORKER = any
- * thread but LOOP (may block, allocate, build programs); ANY.
+ * check/prepare.h makes the plans that batches name. Each declaration names its thread: LOOP = the
+ * one thread that submits; WORKER = any thread but LOOP (may block, allocate, build programs); ANY.
  */
 #ifndef CONVOLVD_CONVOLVE_ENGINE_H
 #define CONVOLVD_CONVOLVE_ENGINE_H

@@ -1,9 +1,9 @@
 /*
- * Kernel sources: the files of kernels/, embedded at build time by embed.sh, or the ones of
- * a directory given with --kernels, which win by name. `#include "file"` is resolved here,
- * so that a driver never looks for files of its own.
+ * Kernel sources: the files of kernels/, embedded at build time by embed.sh. A file of the same
+ * name in the directory of --kernels takes the place of an embedded one. kernel_source resolves
+ * `#include "file"` itself, so that no driver opens files.
  *
- * Pure functions; worker threads (they read files and allocate).
+ * No state; any thread.
  */
 #ifndef CONVOLVD_DEVICE_KERNELS_H
 #define CONVOLVD_DEVICE_KERNELS_H

@@ -1,9 +1,9 @@
 /*
- * OpenCL as the rest of the house uses it: which devices there are, and the names of errors.
+ * Which OpenCL devices there are, the choice among them by name, and the names of OpenCL errors.
  *
- * The first call of a process decides how many threads PoCL uses and which priority they
- * inherit: make it from a thread of normal priority, always with the same `cpu_threads`.
- * Any thread, not per block.
+ * The first call of a process decides how many threads PoCL uses and which priority they inherit:
+ * make it from a thread of normal priority, always with the same `cpu_threads`. Any thread, not per
+ * block.
  */
 #ifndef CONVOLVD_DEVICE_OPENCL_H
 #define CONVOLVD_DEVICE_OPENCL_H

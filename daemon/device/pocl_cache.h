@@ -1,6 +1,6 @@
 /*
  * Where PoCL keeps the code it compiles. Its compiler ends the whole process when a write there
- * fails, so a directory without room is left alone before PoCL starts.
+ * fails, so the engine gives it a directory with room before PoCL starts.
  */
 #ifndef CONVOLVD_DEVICE_POCL_CACHE_H
 #define CONVOLVD_DEVICE_POCL_CACHE_H

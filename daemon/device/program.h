@@ -1,7 +1,7 @@
 /*
- * Programs: kernel sources built for one device, remembered as binaries in a directory under
- * the hash of everything they depend on (source, options, device, driver). A damaged or
- * foreign file in the cache costs a build and nothing else.
+ * Programs: kernel sources built for one device. A cache directory keeps their binaries under the
+ * hash of everything they depend on: source, options, device, driver. A damaged cache file costs
+ * one build and nothing else.
  *
  * Worker threads; one caller at a time per context.
  */

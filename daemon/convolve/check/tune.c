@@ -3,8 +3,8 @@
  *
  *     candidates ─► each alone: built, self-tested, timed ─► the best few, in turns ─► wisdom
  *
- * A single timing on a busy machine means little: the second round times the finalists one
- * after the other, many times over, and takes medians, so that what disturbs one disturbs all.
+ * One timing on a busy machine means little. The second round times the finalists one after the
+ * other, many times over, and compares medians, so that a disturbance hits all of them.
  */
 #include "convolve/check/tune.h"
 

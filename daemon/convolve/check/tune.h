@@ -1,9 +1,9 @@
 /*
- * Choosing by measurement. plan_tune prepares every plan that could do a shape, times them
- * against each other on this device and remembers the outcome as wisdom, which plan_prepare
- * follows from then on; plan_explain says what each variant could do and why not.
+ * Choosing by measurement. plan_tune prepares every plan that could do a shape, times them against
+ * each other on this device and remembers the outcome as wisdom, which plan_prepare follows from
+ * then on. plan_explain says what each variant could do and why not.
  *
- * WORKER threads; plan_tune wants an engine that computes nothing else.
+ * WORKER threads. While plan_tune runs, the engine must compute nothing else.
  */
 #ifndef CONVOLVD_CONVOLVE_CHECK_TUNE_H
 #define CONVOLVD_CONVOLVE_CHECK_TUNE_H

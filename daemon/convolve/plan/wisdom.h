@@ -1,8 +1,8 @@
 /*
- * Wisdom: which plan was measured to be the best for a shape on a device, remembered in one
- * JSON file of the cache directory. An entry counts only for the device, driver and kernels it
- * was measured with: whatever changes one of them makes it a stranger that is kept and not used.
- * A damaged file costs the wisdom and nothing else.
+ * Wisdom: which plan measured best for a shape on a device, kept in one JSON file of the cache
+ * directory. An entry holds for the device, driver and kernels it was measured with; wisdom_find
+ * ignores an entry of others, and the file keeps it. A damaged file loses the wisdom and nothing
+ * else.
  *
  * Immutable between wisdom_open and wisdom_put; worker threads, one at a time.
  */
@@ -18,7 +18,7 @@
 
 enum { WISDOM_NAME = 32, WISDOM_REASON = 240, WISDOM_SHAPE = 256, WISDOM_DATE = 24 };
 
-/* One way to compute a shape, and what it took. */
+/* One way to compute a shape, and how long it took. */
 struct candidate {
     char variant[WISDOM_NAME];
     uint32_t hop, fft, partitions;
@@ -43,9 +43,8 @@ struct wisdom_entry {
 
 struct wisdom;
 
-/* `kernels_dir` is kept. Reads `directory`/wisdom.json (NULL: nothing is remembered). Always gives
- * a table, unless out of memory; a file that cannot be understood is reported in one log line and
- * taken as empty. */
+/* Reads `directory`/wisdom.json (NULL: nothing is remembered); `kernels_dir` must outlive the
+ * table. 0 or ERROR_MEMORY: a file that it cannot read costs one log line and counts as empty. */
 int wisdom_open(const char *directory, const char *kernels_dir, const struct device_info *info,
                 struct wisdom **out, struct problem *problem);
 void wisdom_close(struct wisdom *wisdom); /* NULL is fine */

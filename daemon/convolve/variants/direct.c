@@ -1,8 +1,11 @@
 /*
- * The variant "direct": filters of a few taps in the time domain (kernels/direct.cl). On a GPU a
- * row is an output; with vectors it is up to 16 neighbouring outputs of neighbouring inputs. Inputs
- * that no output hears have rows for their reports. Taps lie in SPECTRUM as floats, gains folded
- * in, padded with zeros to whole eights, W = the device's lanes:
+ * The variant "direct": short filters in the time domain (kernels/direct.cl), where a transform
+ * would take longer than the products.
+ *
+ * On a GPU a row computes one output. With vectors it computes up to 16 neighbouring outputs of
+ * neighbouring inputs, a lane each. An input without an edge has a row for its report. The taps lie
+ * in SPECTRUM as floats, multiplied by their gains and padded with zeros to a multiple of 8; W are
+ * the device's lanes:
  *
  *     row:  with vectors, scale[16] offset_hi[16] offset_lo[16] (unused[16])
  *           re[taps][W], and im[taps][W] where the outputs take it

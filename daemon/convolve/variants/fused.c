@@ -1,9 +1,10 @@
 /*
- * The variant "fused": overlap-save in one launch on a GPU, a block in the registers of its
- * work-group (kernels/fused.cl). A row an output, and a row for each input that no output hears,
- * for its report; neighbouring channels share a group, whose last one is filled up with rows that
- * do nothing. The program is specialised for transform, sample format and, on a GPU, the shape of
- * the frames.
+ * The variant "fused": overlap-save in one launch on a GPU. A work-group holds a block in its
+ * registers from the conversion of the samples to the result (kernels/fused.cl).
+ *
+ * A row computes one output; an input without an edge has a row for its report. Neighbouring
+ * channels share a work-group, and rows that compute nothing fill up the last one. The program is
+ * built for one transform, one sample format and, on a GPU, one shape of the frames.
  *
  * Worker threads, one at a time.
  */

@@ -1,7 +1,8 @@
 /*
- * The variant "general": any edges, filters of any length (kernels/general.cl). The first
- * stage transforms each input into its delay line in STATE, the second sums the products of
- * each output and inverts once. Its tables of edges lie behind the spectra.
+ * The variant "general": any edges and filters of any length, in two launches
+ * (kernels/general.cl). The first transforms each input into its delay line in STATE, the second
+ * sums the products of each output and inverts the sum once. The tables of edges lie behind the
+ * spectra in SPECTRUM.
  *
  * Worker threads, one at a time.
  */

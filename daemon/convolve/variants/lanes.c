@@ -1,12 +1,13 @@
 /*
- * The variant "lanes": on a CPU, a vector holds channels, consecutive points and neighbouring
- * blocks (kernels/lanes.cl). W, the width of a vector, is 16, 8 or 4: what the device was found
- * to be quickest with, or what the specification says. A row is a group of up to W neighbouring
- * channels, or W / 2 with two components each; what is left of a plan's channels has a stage of its
- * own, whose narrower groups use their lanes for points. Every size and the sample format are built
- * into the program. In SPECTRUM, for each stage:
+ * The variant "lanes": overlap-save on a CPU in one launch (kernels/lanes.cl). A vector of W lanes
+ * holds channels first, then consecutive points, then neighbouring blocks. W is 16, 8 or 4: the
+ * width of the device's own vectors, or what the specification says.
  *
- *     factors of the nodes, those of the leaves;
+ * A row computes a group of up to W neighbouring channels, or W / 2 with two components each. The
+ * channels that fill no group have a stage of their own, whose groups use their lanes for points.
+ * Every size and the sample format are constants of the program. In SPECTRUM, for each stage:
+ *
+ *     twiddles of the passes, those of the leaves
  *     group: scale[W] offset_hi[W] offset_lo[W] near_full_scale[W] · [Q / RUN][re: W][im: W]
  *
  * Worker threads, one at a time.

@@ -1,6 +1,6 @@
 /*
- * The variant "local": overlap-save in one launch (kernels/local.cl). A row an output, and a
- * row for each input that no output hears, for its report.
+ * The variant "local": overlap-save in one launch for filters that fit one block
+ * (kernels/local.cl). A row computes one output; an input without an edge has a row for its report.
  *
  * Worker threads, one at a time.
  */

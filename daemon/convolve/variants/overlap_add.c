@@ -1,7 +1,7 @@
 /*
- * The overlap-add variants: "local" or "general" with the products of zero-padded blocks
- * left as planes in STATE, and a last stage that gathers the tails that reach into each
- * block, in a fixed order (kernels/overlap_add.cl).
+ * The overlap-add variants. The kernels of "local" or "general" transform zero-padded blocks and
+ * leave all N frames of each product as a plane in STATE; a last launch adds the planes that reach
+ * into each block, the oldest first (kernels/overlap_add.cl).
  *
  * Worker threads, one at a time.
  */

@@ -1,16 +1,16 @@
 /*
- * The variant "partitioned": long filters at short blocks (kernels/partitioned.cl). Taps
- * [0, 2·R·L) are the head, in partitions that go with blocks of L frames; the rest is the tail,
- * in partitions of R·L taps that go with R blocks at a time, computed one long block ahead, a
- * few rows a block (after Gardner 1995 and Garcia 2002, with two sizes of partitions). Without a
- * tail the partitions are uniform. Where both lie:
+ * The variant "partitioned": long filters with short blocks (kernels/partitioned.cl), in partitions
+ * of two sizes after Gardner 1995 and Garcia 2002. The head, taps [0, 2·R·L), has partitions for
+ * blocks of L frames. The tail, all further taps, has partitions of R·L taps for R blocks at a
+ * time; the kernels compute it one long block ahead, a few rows a block. A short filter has no tail
+ * and uniform partitions.
  *
  *     SPECTRUM   each filter's component: head [partitions][N], tail [partitions][N of the tail]
  *     STATE      each channel: head line [head slots][N], tail line [tail slots][N of the tail],
  *                tail planes [planes][components][R·L]
  *
- * Slots and planes are powers of two, so that a place follows from the low bits of a block's
- * number.
+ * The numbers of slots and planes are powers of two, so that the low bits of a block's number give
+ * its slot.
  *
  * Worker threads, one at a time.
  */

@@ -1,7 +1,7 @@
 /*
- * The transforms of kernels/registers.clh as the host sees them: which radices, how many points
- * an item holds, how many transforms stand in a group, and filter spectra in the order in which
- * the last pass holds its points. Shared by the variants "fused" and "staged".
+ * The transforms of kernels/registers.clh as the host sees them: their radices, the points of a
+ * work-item, the transforms of a work-group, and filter spectra in the order in which the last pass
+ * holds its points. The variants "fused" and "staged" use them.
  *
  * Pure functions, worker threads.
  */

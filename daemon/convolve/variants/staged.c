@@ -1,7 +1,7 @@
 /*
- * The variant "staged": transforms too long for a work-group of a GPU, in three launches over a
- * scratch in device memory (kernels/staged.cl). The blocks of an item are cut into slices, large
- * enough to fill the device, small enough to leave room for other plans.
+ * The variant "staged": transforms too long for one work-group of a GPU, in three launches with a
+ * scratch in device memory (kernels/staged.cl). It cuts the blocks of an item into slices that are
+ * large enough to fill the device and small enough to leave memory for other plans.
  *
  * Worker threads, one at a time; staged_run on the device thread.
  */
