@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/clock.h"
+#include "core/quantity.h"
 #include "control/osc_counters.h"
 #include "control/status_internal.h"
 
@@ -18,22 +19,6 @@ const struct status_quantile status_quantiles[STATUS_QUANTILES] = {
 };
 
 /* ---- texts ------------------------------------------------------------------------------- */
-
-/* "350 ns", "12.5 us", "3.21 ms", "4.2 s": three digits that count. */
-static const char *duration_text(int64_t duration_ns, char text[24])
-{
-    static const struct {
-        double ns;
-        const char *unit;
-    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
-    size_t i = 0;
-    while (i < 3 && fabs((double)duration_ns) < units[i].ns)
-        i++;
-    double value = (double)duration_ns / units[i].ns;
-    int decimals = units[i].ns == 1 || fabs(value) >= 99.95 ? 0 : fabs(value) >= 9.995 ? 1 : 2;
-    snprintf(text, 24, "%.*f %s", decimals, value, units[i].unit);
-    return text;
-}
 
 static const char *time_text(int64_t realtime_ns, char text[40])
 {
@@ -179,53 +164,16 @@ static void print_datagrams(const struct source_ledger *ledger, FILE *out)
             "                this source carries no numbers: loss on the network cannot be seen\n");
 }
 
-static void print_follow(const struct sound_report *report, FILE *out)
-{
-    const struct playback_follow_report *follow = &report->follow;
-    fprintf(out, "\n                plays %" PRIu64 " frames later (now %.1f), resampled: ",
-            report->latency_frames, follow->latency_frames);
-    if (follow->ppm_known)
-        fprintf(out, "the stream's clock is %+.1f ppm against the card's", follow->ppm);
-    else
-        fprintf(out, "the stream's clock against the card's is not known yet");
-    fprintf(out, "; underruns %" PRIu64 ", overruns %" PRIu64, follow->underruns, follow->overruns);
-}
-
-static void print_sound(const struct sound_report *report, double rate_hz, FILE *out)
-{
-    const struct sound_status *card = &report->card;
-    char text[24];
-    fprintf(out,
-            "  sound card    `%s` (%s), %s, period %" PRIu32 " frames, session %" PRIu64
-            "; callbacks %" PRIu64,
-            card->obtained.device, card->obtained.api, card->running ? "running" : "not running",
-            card->period_frames, card->sessions, card->counters[SOUND_CALLBACKS]);
-    for (int i = SOUND_CALLBACKS + 1; i < SOUND_COUNTERS; i++)
-        if (card->counters[i] > 0)
-            fprintf(out, ", %s %" PRIu64, sound_counter_name((enum sound_counter)i),
-                    card->counters[i]);
-    if (report->plays && report->anchored && report->follows)
-        print_follow(report, out);
-    else if (report->plays && report->anchored)
-        fprintf(
-            out,
-            "\n                plays %" PRIu64
-            " frames (%s) later; frame n is the card's n%+" PRId64,
-            report->latency_frames,
-            duration_text((int64_t)llround((double)report->latency_frames / rate_hz * 1e9), text),
-            report->offset_frames);
-    fprintf(out, "\n");
-}
-
 static void print_ledgers(const struct pipeline *pipeline, const struct stream_stats *stats,
                           FILE *out)
 {
-    struct sound_report report;
+    const struct driver_status *driver;
+    const void *status;
     struct source_ledger datagrams;
     if (pipeline_source_ledger(pipeline, &datagrams))
         print_datagrams(&datagrams, out);
-    if (pipeline_source_sound(pipeline, &report))
-        print_sound(&report, pipeline->stream_config->source.rate_hz, out);
+    if ((driver = pipeline_source_status(pipeline, &status)) != NULL)
+        driver->print(status, pipeline->stream_config->source.rate_hz, out);
     fprintf(out, "  frames in     %" PRIu64 " = received %" PRIu64, stats->timeline_in,
             stats->received);
     print_part(out, "awaited", stats->awaited);
@@ -251,8 +199,8 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         if (ledger.saturated > 0)
             fprintf(out, "; %" PRIu64 " samples saturated", ledger.saturated);
         fprintf(out, "\n");
-        if (pipeline_sink_sound(sink, &report))
-            print_sound(&report, pipeline->stream_config->source.rate_hz, out);
+        if ((driver = pipeline_sink_status(sink, &status)) != NULL)
+            driver->print(status, pipeline->stream_config->source.rate_hz, out);
     }
 }
 

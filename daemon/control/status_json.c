@@ -100,57 +100,10 @@ static json_t *frames_out_json(const struct stream_stats *stats)
     return object;
 }
 
-static json_t *follow_json(const struct playback_follow_report *follow)
-{
-    json_t *object = json_object();
-    json_object_set_new(object, "ppm", follow->ppm_known ? real(follow->ppm) : json_null());
-    json_object_set_new(object, "speed_ppm", real(follow->speed_ppm));
-    json_object_set_new(object, "latency_frames", real(follow->latency_frames));
-    json_object_set_new(object, "underruns", integer(follow->underruns));
-    json_object_set_new(object, "overruns", integer(follow->overruns));
-    return object;
-}
-
-/* A sound card: the device as obtained, every counter, and for playback where frames are played. */
-static json_t *sound_json(const struct sound_report *report)
-{
-    const struct sound_status *card = &report->card;
-    json_t *object = json_object(), *counters = json_object();
-    for (int i = 0; i < SOUND_COUNTERS; i++)
-        json_object_set_new(counters, sound_counter_name((enum sound_counter)i),
-                            integer(card->counters[i]));
-    json_object_set_new(object, "device", json_string(card->obtained.device));
-    json_object_set_new(object, "host_api", json_string(card->obtained.api));
-    json_object_set_new(object, "hardware", json_string(card->obtained.format));
-    json_object_set_new(object, "rate_hz", real(card->obtained.rate_hz));
-    json_object_set_new(object, "period_frames", integer(card->period_frames));
-    json_object_set_new(object, "input_latency_s", real(card->obtained.input_latency_s));
-    json_object_set_new(object, "output_latency_s", real(card->obtained.output_latency_s));
-    json_object_set_new(object, "priority", json_integer(card->obtained.priority));
-    if (card->obtained.direct_period_ns > 0) {
-        json_object_set_new(object, "direct_period_ns",
-                            integer((uint64_t)card->obtained.direct_period_ns));
-        json_object_set_new(object, "direct_median_ns",
-                            integer((uint64_t)card->obtained.direct_median_ns));
-        json_object_set_new(object, "direct_worst_ns",
-                            integer((uint64_t)card->obtained.direct_worst_ns));
-    }
-    json_object_set_new(object, "running", json_boolean(card->running));
-    json_object_set_new(object, "sessions", integer(card->sessions));
-    json_object_set_new(object, "counters", counters);
-    if (report->plays && report->anchored) {
-        json_object_set_new(object, "latency_frames", integer(report->latency_frames));
-        json_object_set_new(object, "offset_frames", json_integer(report->offset_frames));
-        json_object_set_new(object, "level_frames", integer(report->level_frames));
-    }
-    if (report->follows)
-        json_object_set_new(object, "resampler", follow_json(&report->follow));
-    return object;
-}
-
 static json_t *sink_json(const struct pipeline_sink *sink)
 {
-    struct sound_report report;
+    const struct driver_status *driver;
+    const void *status;
     struct sink_ledger ledger;
     pipeline_sink_ledger(sink, &ledger);
     json_t *object = json_object(), *dropped = json_object();
@@ -165,8 +118,8 @@ static json_t *sink_json(const struct pipeline_sink *sink)
     json_object_set_new(object, "packets", integer(ledger.packets));
     json_object_set_new(object, "bytes", integer(ledger.bytes));
     json_object_set_new(object, "saturated", integer(ledger.saturated));
-    if (pipeline_sink_sound(sink, &report))
-        json_object_set_new(object, "sound", sound_json(&report));
+    if ((driver = pipeline_sink_status(sink, &status)) != NULL)
+        json_object_set_new(object, driver->name, driver->json(status));
     return object;
 }
 
@@ -252,9 +205,10 @@ static json_t *stream_json(const struct pipeline *pipeline)
     struct source_ledger datagrams;
     if (pipeline_source_ledger(pipeline, &datagrams))
         json_object_set_new(object, "datagrams", datagrams_json(&datagrams));
-    struct sound_report report;
-    if (pipeline_source_sound(pipeline, &report))
-        json_object_set_new(object, "sound", sound_json(&report));
+    const struct driver_status *driver;
+    const void *status;
+    if ((driver = pipeline_source_status(pipeline, &status)) != NULL)
+        json_object_set_new(object, driver->name, driver->json(status));
     json_object_set_new(object, "frames_in", frames_in_json(&stats));
     json_object_set_new(object, "frames_out", frames_out_json(&stats));
     json_t *sinks = json_array();

@@ -404,3 +404,18 @@ const char *quantity_print(enum dimension dimension, double value, char *text, s
     }
     return text;
 }
+
+const char *duration_text(int64_t duration_ns, char text[24])
+{
+    static const struct {
+        double ns;
+        const char *unit;
+    } steps[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+    size_t i = 0;
+    while (i < 3 && fabs((double)duration_ns) < steps[i].ns)
+        i++;
+    double value = (double)duration_ns / steps[i].ns;
+    int decimals = steps[i].ns == 1 || fabs(value) >= 99.95 ? 0 : fabs(value) >= 9.995 ? 1 : 2;
+    snprintf(text, 24, "%.*f %s", decimals, value, steps[i].unit);
+    return text;
+}

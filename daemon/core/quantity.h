@@ -78,4 +78,8 @@ bool quantity_unit_exponent(const char *from, const char *to, int *exponent);
  * "16 MiB". Returns `text`. */
 const char *quantity_print(enum dimension dimension, double value, char *text, size_t bytes);
 
+/* A duration for people with three significant digits: "350 ns", "12.5 us", "3.21 ms", "4.2 s".
+ * Returns `text`. */
+const char *duration_text(int64_t duration_ns, char text[24]);
+
 #endif

@@ -15,6 +15,7 @@
 
 #include "core/error.h"
 #include "io/check.h"
+#include "io/driver.h"
 #include "io/environment.h"
 #include "wire/format.h"
 #include "stream/result.h"
@@ -69,8 +70,6 @@ struct sink_stream {
     double input_rate_hz;
     const struct channel_scale *input_scales; /* [input_channels] */
 };
-
-struct sound_report;
 
 /* What all sinks have. The driver's own options stand behind `own`. */
 struct sink_options {
@@ -147,11 +146,13 @@ struct sink_ops {
      * agree may have it done on the device (result.wire; only in this format). NULL: it needs the
      * floats. */
     struct result_format (*wire)(const struct sink_options *options);
-    /* What a sound card says of itself; NULL: it is none. */
-    void (*sound)(const struct sink *sink, struct sound_report *report);
     /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it, as a
      * slow reader takes what it takes. */
     bool drains;
+    /* What it tells besides the ledger, see io/driver.h; NULL: nothing. read_status fills a
+     * structure of status->bytes. */
+    const struct driver_status *status;
+    void (*read_status)(const struct sink *sink, void *status);
     bool writes; /* a thread of its own writes: pending frames that stay are for the watchdog */
 };
 

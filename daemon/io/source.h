@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "io/check.h"
+#include "io/driver.h"
 #include "io/environment.h"
 #include "io/receive_path.h"
 #include "wire/format.h"
@@ -81,8 +82,6 @@ struct source_host {
      */
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
 };
-
-struct sound_report;
 
 enum source_mode {
     MODE_CONTINUOUS, /* one endless signal */
@@ -163,8 +162,12 @@ struct source_ops {
     /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has
      * none. */
     uint16_t (*port)(const struct source *source);
-    /* What a sound card says of itself; NULL: it is none. */
-    void (*sound)(const struct source *source, struct sound_report *report);
+    /* What it offers besides, see io/driver.h; each may be NULL. read_status fills a structure of
+     * status->bytes. */
+    const struct driver_status *status;
+    void (*read_status)(const struct source *source, void *status);
+    const struct driver_direct *direct;
+    const struct driver_loopback *loopback;
     /* Loop thread. Whether a thread of its own has something to do, and how much it has done: for
      * the watchdog. NULL: there is none. */
     bool (*working)(const struct source *source, uint64_t *done);

@@ -1,23 +1,27 @@
 /*
- * Direct mode: what a sound card's callback needs to convolve a stream by itself, made from the
- * configuration. See io/sound_direct.h.
+ * Direct mode: what a driver that filters by itself (io/driver.h) needs of a stream, made from the
+ * configuration: the stream's filters, and whether anybody else wants the results.
  *
  * Worker threads.
  */
 #ifndef CONVOLVD_PIPELINE_DIRECT_H
 #define CONVOLVD_PIPELINE_DIRECT_H
 
-#include "io/sound/card.h"
-#include "config/config.h"
+#include <stdbool.h>
 
-/* *out: the card's options with the filters, NULL when the stream is not in direct mode; they take
- * the place of the configuration's for source and sink alike. Free with direct_free. */
-int direct_prepare(const struct config *config, const struct config_stream *stream,
-                   struct sound_options **out, struct problem *problem);
-/* Of a stream in direct mode with other edges: *filters is a descriptor for sound_card_set_filters.
- */
+#include "config/config.h"
+#include "core/error.h"
+
+/* *out: the driver's options with the filters, which take the place of the configuration's in
+ * source and sink; NULL: the stream is not in direct mode. Free with the driver's direct->free. */
+int direct_prepare(const struct config *config, const struct config_stream *stream, void **out,
+                   struct problem *problem);
+
+/* Whether only the driver wants the results of the stream, so that the stream computes none. */
+bool direct_only(const struct config *config, const struct config_stream *stream);
+
+/* Of a stream in direct mode with other edges: *filters is a descriptor for direct->set. */
 int direct_filters(const struct config *config, const struct config_stream *stream, int *filters,
                    struct problem *problem);
-void direct_free(struct sound_options *options); /* NULL is fine */
 
 #endif

@@ -1,5 +1,5 @@
-/* What a pipeline's source and sinks have counted, also after they are closed: see pipeline.h. Loop
- * thread. */
+/* What the source and the sinks of a pipeline have counted, also after they are closed: see
+ * pipeline.h. */
 #include "pipeline/pipeline.h"
 
 bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger)
@@ -19,24 +19,24 @@ void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *
         *ledger = sink->ledger;
 }
 
-bool pipeline_source_sound(const struct pipeline *pipeline, struct sound_report *report)
+const struct driver_status *pipeline_source_status(const struct pipeline *pipeline,
+                                                   const void **status)
 {
-    if (pipeline->source_ops == NULL || pipeline->source_ops->sound == NULL)
-        return false;
+    *status = pipeline->source_status;
+    if (pipeline->source_status == NULL)
+        return NULL;
     if (pipeline->source != NULL)
-        pipeline->source_ops->sound(pipeline->source, report);
-    else
-        *report = pipeline->sound;
-    return true;
+        pipeline->source_ops->read_status(pipeline->source, pipeline->source_status);
+    return pipeline->source_ops->status;
 }
 
-bool pipeline_sink_sound(const struct pipeline_sink *sink, struct sound_report *report)
+const struct driver_status *pipeline_sink_status(const struct pipeline_sink *sink,
+                                                 const void **status)
 {
-    if (sink->ops->sound == NULL)
-        return false;
+    *status = sink->status;
+    if (sink->status == NULL)
+        return NULL;
     if (sink->sink != NULL)
-        sink->ops->sound(sink->sink, report);
-    else
-        *report = sink->sound;
-    return true;
+        sink->ops->read_status(sink->sink, sink->status);
+    return sink->ops->status;
 }

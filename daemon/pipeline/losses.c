@@ -58,25 +58,20 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
         told->told_ns = now_ns;
 }
 
-/* What a card says went wrong; the frames it cost are told as gaps. */
-static void tell_card(const char *who, const struct sound_report *report, struct told_card *told,
-                      int64_t now_ns)
+/* Faults that a driver counts; the frames they cost are logged as gaps. */
+static void tell_driver(const char *who, const struct driver_status *driver, const void *status,
+                        struct told_driver *told, int64_t now_ns)
 {
-    static const enum sound_counter capture[] = {SOUND_INPUT_OVERFLOW, SOUND_INPUT_UNDERFLOW,
-                                                 SOUND_RING_OVERRUN, SOUND_BAD_TIME};
-    static const enum sound_counter playback[] = {SOUND_OUTPUT_OVERFLOW, SOUND_OUTPUT_UNDERFLOW};
-    const enum sound_counter *counters = report->plays ? playback : capture;
-    size_t count =
-        report->plays ? sizeof playback / sizeof *playback : sizeof capture / sizeof *capture;
+    struct driver_fault faults[DRIVER_FAULTS_MAX];
     struct list events = {0};
     if (!due(told->told_ns, now_ns))
         return;
-    for (size_t i = 0; i < count; i++)
-        add(&events, sound_counter_name(counters[i]), report->card.counters[counters[i]],
-            &told->counters[counters[i]]);
+    uint32_t count = driver->faults(status, faults);
+    for (uint32_t i = 0; i < count; i++)
+        add(&events, faults[i].name, faults[i].count, &told->faults[i]);
     if (events.total == 0)
         return;
-    log_warning("%s: sound card: %s", who, events.text);
+    log_warning("%s: %s: %s", who, driver->what, events.text);
     told->told_ns = now_ns;
 }
 
@@ -120,16 +115,17 @@ void losses_tell(struct pipeline *pipeline, int64_t now_ns)
     stream_stats(pipeline->stream, &stats);
     tell_stream(pipeline, &stats, now_ns);
     tell_channels(pipeline, &stats, now_ns);
-    struct sound_report report;
+    const struct driver_status *driver;
+    const void *status;
     char who[96];
     snprintf(who, sizeof who, "stream %s", pipeline->stream_config->name);
-    if (pipeline_source_sound(pipeline, &report))
-        tell_card(who, &report, &pipeline->told.card, now_ns);
+    if ((driver = pipeline_source_status(pipeline, &status)) != NULL)
+        tell_driver(who, driver, status, &pipeline->told.driver, now_ns);
     for (uint32_t i = 0; i < pipeline->sink_count; i++) {
         struct pipeline_sink *sink = &pipeline->sinks[i];
         tell_sink(sink, now_ns);
         snprintf(who, sizeof who, "sink %s", sink->config->name);
-        if (sink->sink != NULL && pipeline_sink_sound(sink, &report))
-            tell_card(who, &report, &sink->told.card, now_ns);
+        if (sink->sink != NULL && (driver = pipeline_sink_status(sink, &status)) != NULL)
+            tell_driver(who, driver, status, &sink->told.driver, now_ns);
     }
 }

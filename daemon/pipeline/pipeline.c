@@ -7,12 +7,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-#include "convolve/check/prepare.h"
-#include "convolve/check/tune.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "pipeline/direct.h"
-#include "pipeline/loopback.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 #include "stream/ring_size.h"
@@ -139,53 +136,6 @@ static uint64_t chain_room(void *context)
 
 /* ---- prepare: worker thread -------------------------------------------------------------- */
 
-int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
-                       struct plan **plan, double *delay_frames, char **hash,
-                       struct problem *problem)
-{
-    struct stream_filters filters;
-    int error = stream_filters_make(pipeline->config, config, &filters, problem);
-    if (error < 0)
-        return error;
-    /* What is kept follows from the numbers that results will carry. */
-    const struct decimation kept = decimation_aligned(
-        config->decimate,
-        config->align ? filters.delay_frames + pipeline->upstream_delay_frames : 0);
-    struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
-    spec.decimate_phase = kept.phase;
-    if (pipeline->plan != NULL) { /* another plan for a stream that runs: its blocks stay */
-        spec.hop = plan_info(pipeline->plan)->hop;
-        spec.hop_free = false;
-    }
-    if (*plan == NULL || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
-        plan_close(*plan);
-        *plan = NULL;
-        error = plan_prepare(pipeline->engine, &spec, plan, problem);
-    }
-    if (error < 0) {
-        problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
-                       config->name);
-    } else {
-        static const char *const choices[] = {[PLAN_BY_RULE] = "by rule",
-                                              [PLAN_BY_NAME] = "as asked for",
-                                              [PLAN_BY_WISDOM] = "by measurement"};
-        const struct plan_info *info = plan_info(*plan);
-        char format[24], way[PLAN_WAY];
-        const bool native = result_format_native(&info->results);
-        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
-                 "%s, chosen %s",
-                 config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
-                 info->partitions, info->partitions == 1 ? "" : "s",
-                 native ? "floats" : sample_format_name(&info->results.format, format),
-                 choices[info->choice]);
-        *delay_frames = filters.delay_frames;
-        *hash = filters.hash;
-        filters.hash = NULL;
-    }
-    stream_filters_free(&filters);
-    return error;
-}
-
 static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -218,6 +168,16 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         options.ring_frames_min = config->ring_frames > least ? config->ring_frames : least;
     }
     return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
+}
+
+/* Memory for what the driver tells, if it tells anything. */
+static int prepare_status(const struct driver_status *driver, void **status,
+                          struct problem *problem)
+{
+    if (driver == NULL)
+        return 0;
+    *status = calloc(1, driver->bytes);
+    return *status != NULL ? 0 : problem_set(problem, ERROR_MEMORY, "out of memory");
 }
 
 static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
@@ -256,7 +216,9 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     uint64_t frame_bytes =
         sink->options.raw ? config->source.frame_bytes : info->output_floats * sizeof(float);
     sink->options.block_bytes = info->hop * frame_bytes;
-    int error = sink->ops->open(&sink->options, pipeline->environment, &sink->sink, problem);
+    int error = prepare_status(sink->ops->status, &sink->status, problem);
+    if (error == 0)
+        error = sink->ops->open(&sink->options, pipeline->environment, &sink->sink, problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
                        sink->config->place.line, sink->config->name);
@@ -301,7 +263,9 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
         pipeline->direct_source.own = pipeline->direct;
         options = &pipeline->direct_source;
     }
-    int error = pipeline->source_ops->open(options, pipeline->environment, &host, &pipeline->source,
+    int error = prepare_status(pipeline->source_ops->status, &pipeline->source_status, problem);
+    if (error == 0)
+        error = pipeline->source_ops->open(options, pipeline->environment, &host, &pipeline->source,
                                            problem);
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
@@ -309,17 +273,21 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
     return error;
 }
 
-/* What lies between an excitation and its capture is a delay like a filter's. */
+/* The delay between an excitation and its capture counts like a filter's. */
 static void declare_round_trip(struct pipeline *pipeline)
 {
-    struct loopback_entry measured = {0};
-    uint64_t frames = loopback_declared(pipeline->config, pipeline->stream_config, &measured);
+    const struct config_stream *config = pipeline->stream_config;
+    const struct driver_loopback *loopback = config->driver->loopback;
+    char note[128];
+    if (loopback == NULL)
+        return;
+    uint64_t frames =
+        loopback->declared(&config->source, pipeline->config->device.cache_dir, note, sizeof note);
     pipeline->round_trip_frames = frames;
     pipeline->upstream_delay_frames = (double)frames;
-    if (measured.frames > 0)
-        log_info("stream %s: round trip of %" PRIu64
-                 " frames declared, measured %s with periods of %" PRIu32 " frames",
-                 pipeline->stream_config->name, frames, measured.measured, measured.period_frames);
+    if (frames > 0 && note[0] != '\0')
+        log_info("stream %s: round trip of %" PRIu64 " frames declared, %s", config->name, frames,
+                 note);
 }
 
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
@@ -351,60 +319,11 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,
                                 problem)) < 0)
         return error;
+    pipeline->direct_only =
+        pipeline->direct != NULL && direct_only(pipeline->config, pipeline->stream_config);
     if ((error = prepare_sinks(pipeline, problem)) < 0)
         return error;
     return prepare_source(pipeline, problem);
-}
-
-/* ---- direct mode ------------------------------------------------------------------------- */
-
-int pipeline_make_direct_filters(const struct pipeline *pipeline,
-                                 const struct config_stream *stream, int *filters,
-                                 struct problem *problem)
-{
-    *filters = -1;
-    return pipeline->direct == NULL ? 0
-                                    : direct_filters(pipeline->config, stream, filters, problem);
-}
-
-void pipeline_set_direct_filters(struct pipeline *pipeline, int filters)
-{
-    sound_card_set_filters(pipeline->direct, filters);
-}
-
-bool pipeline_direct_only(const struct pipeline *pipeline)
-{
-    return pipeline->direct != NULL && pipeline->direct->direct_alone;
-}
-
-/* ---- frame numbers ----------------------------------------------------------------------- */
-
-static struct decimation kept_frames(const struct pipeline *pipeline)
-{
-    const struct plan_info *info = plan_info(pipeline->plan);
-    return (struct decimation){info->decimate, info->decimate_phase};
-}
-
-/* Output frames that alignment leaves out at an epoch's start. */
-static uint64_t output_shift(const struct pipeline *pipeline)
-{
-    const struct config_stream *config = pipeline->stream_config;
-    double delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames;
-    return config->align ? decimation_shift(config->decimate, delay_frames) : 0;
-}
-
-uint64_t pipeline_next_output(const struct pipeline *pipeline)
-{
-    const struct decimation kept = kept_frames(pipeline);
-    uint64_t next = decimation_output(&kept, stream_next_frame(pipeline->stream));
-    uint64_t shift = output_shift(pipeline);
-    return next > shift ? next - shift : 0;
-}
-
-uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
-{
-    const struct decimation kept = kept_frames(pipeline);
-    return decimation_input(&kept, output + output_shift(pipeline));
 }
 
 /* ---- run: loop thread -------------------------------------------------------------------- */
@@ -523,7 +442,8 @@ static void sink_closed(void *context)
     struct pipeline_sink *sink = context;
     struct pipeline *pipeline = sink->pipeline;
     sink->ops->ledger(sink->sink, &sink->ledger);
-    pipeline_sink_sound(sink, &sink->sound);
+    if (sink->status != NULL)
+        sink->ops->read_status(sink->sink, sink->status);
     sink->sink = NULL;
     pipeline->closing--;
     pipeline->changed(pipeline->context);
@@ -562,7 +482,8 @@ void pipeline_close_source(struct pipeline *pipeline)
     }
     /* Stopped, it counts nothing more. */
     pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
-    pipeline_source_sound(pipeline, &pipeline->sound);
+    if (pipeline->source_status != NULL)
+        pipeline->source_ops->read_status(pipeline->source, pipeline->source_status);
     pipeline->closing++;
     pipeline->source_ops->close(pipeline->source, source_closed, pipeline);
 }
@@ -575,6 +496,10 @@ void pipeline_free(struct pipeline *pipeline)
     plan_close(pipeline->placement_plan);
     free(pipeline->taps_hash);
     free(pipeline->told_channels);
-    direct_free(pipeline->direct);
+    if (pipeline->direct != NULL)
+        pipeline->stream_config->driver->direct->free(pipeline->direct);
+    for (uint32_t i = 0; i < pipeline->sink_count; i++)
+        free(pipeline->sinks[i].status);
     free(pipeline->sinks);
+    free(pipeline->source_status);
 }

@@ -24,26 +24,25 @@
 #include "pipeline/chain.h"
 #include "config/config.h"
 #include "pipeline/devices.h"
-#include "io/sound/card.h"
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
 struct pipeline;
 
 /* How much of each counter the log has told (losses.c), and when; start zeroed. */
-struct told_card {
-    uint64_t counters[SOUND_COUNTERS];
+struct told_driver {
+    uint64_t faults[DRIVER_FAULTS_MAX];
     int64_t told_ns;
 };
 
 struct told_stream {
-    struct told_card card;
+    struct told_driver driver;
     uint64_t gap[INVALID_CAUSES], shed[SHEDS];
     int64_t told_ns;
 };
 
 struct told_sink {
-    struct told_card card;
+    struct told_driver driver;
     uint64_t dropped[DROPS];
     int64_t told_ns;
 };
@@ -59,7 +58,7 @@ struct pipeline_sink {
     struct sink_options options; /* lives as long as the sink */
     struct sink *sink;           /* NULL once closed */
     struct sink_ledger ledger;   /* the last one, when closed */
-    struct sound_report sound;   /* likewise */
+    void *status;                /* the driver's, the last one when closed; NULL: it has none */
     struct pipeline *pipeline;
     bool ended;            /* can deliver nothing any more */
     uint64_t watched_done; /* watch.c: frames written or dropped by the writer */
@@ -96,7 +95,8 @@ struct pipeline {
     struct stream *stream;
     double delay_frames;          /* of this stream's filters */
     double upstream_delay_frames; /* of the chain before, unless it was applied there */
-    struct sound_options *direct; /* mode = direct: in place of the configuration's, see direct.h */
+    void *direct;                 /* MODE_DIRECT: takes the place of source.own, see direct.h */
+    bool direct_only;             /* only the driver wants the results */
     struct source_options direct_source;
     uint64_t round_trip_frames; /* in the line above: from an excitation's play to its capture */
     char *taps_hash;            /* of all taps used, joined by commas */
@@ -104,6 +104,7 @@ struct pipeline {
     struct source *source; /* NULL once closed */
     struct pipeline_sink *sinks;
     uint32_t sink_count;
+    void *source_status; /* the driver's, the last one when closed; NULL: it has none */
 
     /* loop thread */
     struct scheduler *scheduler; /* set by pipeline_connect */
@@ -113,7 +114,6 @@ struct pipeline {
     bool ended;       /* nothing more will be put: the source ended or was stopped */
     uint32_t closing; /* closes not finished */
     struct source_ledger source_ledger; /* the last one, when closed */
-    struct sound_report sound;          /* likewise */
     struct chain chain;                 /* of the results this stream reads */
     struct pipeline_watch watch;
     struct told_stream told;
@@ -177,9 +177,12 @@ void pipeline_close_source(struct pipeline *pipeline);
  * source. */
 bool pipeline_source_ledger(const struct pipeline *pipeline, struct source_ledger *ledger);
 void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *ledger);
-/* LOOP. The same of sound cards; false: it is none. */
-bool pipeline_source_sound(const struct pipeline *pipeline, struct sound_report *report);
-bool pipeline_sink_sound(const struct pipeline_sink *sink, struct sound_report *report);
+/* LOOP. *status: what the driver tells besides, now or when it was closed, valid until the next
+ * call. Returns how to show it; NULL: the driver tells nothing. */
+const struct driver_status *pipeline_source_status(const struct pipeline *pipeline,
+                                                   const void **status);
+const struct driver_status *pipeline_sink_status(const struct pipeline_sink *sink,
+                                                 const void **status);
 
 /* No loop runs any more and sources and sinks are closed: frees stream, plan and texts. */
 void pipeline_free(struct pipeline *pipeline);

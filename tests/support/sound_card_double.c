@@ -33,6 +33,12 @@ void sound_card_start(struct sound_card *opened)
     opened->started = true;
 }
 
+bool sound_card_set_filters(const struct sound_options *options, int filters)
+{
+    (void)options, (void)filters;
+    return false;
+}
+
 void sound_card_leave(struct sound_card *opened, enum sound_direction direction,
                       void (*closed)(void *context), void *context)
 {

@@ -70,7 +70,7 @@ struct sound_status {
 };
 void sound_card_status(const struct sound_card *card, struct sound_status *status);
 
-/* What a source or sink says of itself, for the status. */
+/* What a source or sink tells of its card, for driver_status. */
 struct sound_report {
     struct sound_status card;
     bool plays;              /* a sink: */

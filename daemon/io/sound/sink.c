@@ -31,6 +31,7 @@
 #include "io/sinks.h"
 #include "io/sound/card.h"
 #include "io/sound/ring.h"
+#include "io/sound/report.h"
 
 enum {
     CHUNK_FRAMES = 512, /* encoded in one go */
@@ -453,8 +454,9 @@ static void portaudio_ledger(const struct sink *s, struct sink_ledger *ledger)
     ledger->pending += s->unmade;
 }
 
-static void portaudio_sound(const struct sink *s, struct sound_report *report)
+static void portaudio_status(const struct sink *s, void *status)
 {
+    struct sound_report *report = status;
     *report = (struct sound_report){
         .plays = true,
         .anchored = s->anchored || s->sound->direct != NULL, /* no frame later */
@@ -486,5 +488,6 @@ const struct sink_ops sink_portaudio = {
     .room = portaudio_room,
     .close = portaudio_close,
     .ledger = portaudio_ledger,
-    .sound = portaudio_sound,
+    .status = &sound_status_ops,
+    .read_status = portaudio_status,
 };

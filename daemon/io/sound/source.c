@@ -17,6 +17,9 @@
 #include "core/clock.h"
 #include "io/sound/card.h"
 #include "io/sound/ring.h"
+#include "io/sound/direct_options.h"
+#include "io/sound/report.h"
+#include "io/sound/round_trips.h"
 #include "io/sources.h"
 #include "stream/clock_line.h"
 
@@ -183,8 +186,9 @@ static void portaudio_ledger(const struct source *source, struct source_ledger *
     *ledger = source->ledger;
 }
 
-static void portaudio_sound(const struct source *source, struct sound_report *report)
+static void portaudio_status(const struct source *source, void *status)
 {
+    struct sound_report *report = status;
     *report = (struct sound_report){0};
     sound_card_status(source->card, &report->card);
 }
@@ -209,5 +213,8 @@ const struct source_ops source_portaudio = {
     .stop = portaudio_stop,
     .close = portaudio_close,
     .ledger = portaudio_ledger,
-    .sound = portaudio_sound,
+    .status = &sound_status_ops,
+    .read_status = portaudio_status,
+    .direct = &sound_direct_ops,
+    .loopback = &sound_loopback_ops,
 };

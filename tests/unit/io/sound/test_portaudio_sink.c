@@ -191,7 +191,7 @@ static void an_excitation_keeps_the_offset_of_its_first_frame(void **state)
     open_sink(true, false, 500);
     callback();
     put(7000, 200);
-    sink_portaudio.sound(sink, &report);
+    sink_portaudio.read_status(sink, &report);
     assert_true(report.anchored && report.plays);
     assert_int_equal(report.latency_frames, 500);
     assert_int_equal(report.offset_frames, PERIOD + 500 - 7000);
@@ -219,7 +219,7 @@ static void a_card_of_its_own_returns_to_its_latency(void **state)
     for (int i = 0; i < 6; i++)
         callback();
     put(200, 200); /* its time was 1456, it is 1792 now: again from 2792 on */
-    sink_portaudio.sound(sink, &report);
+    sink_portaudio.read_status(sink, &report);
     assert_int_equal(report.offset_frames, 7 * PERIOD + 1000 - 200);
     for (int i = 0; i < 8; i++)
         callback();

@@ -1,0 +1,112 @@
+/* The plan of a pipeline: how it is made, which frames it keeps, and the filters of a driver that
+ * filters by itself. See pipeline.h. */
+#include "pipeline/pipeline.h"
+
+#include <stdlib.h>
+
+#include "convolve/check/prepare.h"
+#include "convolve/check/tune.h"
+#include "core/log.h"
+#include "pipeline/direct.h"
+#include "pipeline/stream_filters.h"
+#include "signal/decimation.h"
+
+/* ---- making: worker thread --------------------------------------------------------------- */
+
+int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
+                       struct plan **plan, double *delay_frames, char **hash,
+                       struct problem *problem)
+{
+    struct stream_filters filters;
+    int error = stream_filters_make(pipeline->config, config, &filters, problem);
+    if (error < 0)
+        return error;
+    /* The frame numbers of the results decide which frames decimation keeps. */
+    const struct decimation kept = decimation_aligned(
+        config->decimate,
+        config->align ? filters.delay_frames + pipeline->upstream_delay_frames : 0);
+    struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
+    spec.decimate_phase = kept.phase;
+    if (pipeline->plan != NULL) { /* a running stream keeps its block size */
+        spec.hop = plan_info(pipeline->plan)->hop;
+        spec.hop_free = false;
+    }
+    if (*plan == NULL || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
+        plan_close(*plan);
+        *plan = NULL;
+        error = plan_prepare(pipeline->engine, &spec, plan, problem);
+    }
+    if (error < 0) {
+        problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
+                       config->name);
+    } else {
+        static const char *const choices[] = {[PLAN_BY_RULE] = "by rule",
+                                              [PLAN_BY_NAME] = "as asked for",
+                                              [PLAN_BY_WISDOM] = "by measurement"};
+        const struct plan_info *info = plan_info(*plan);
+        char format[24], way[PLAN_WAY];
+        const bool native = result_format_native(&info->results);
+        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
+                 "%s, chosen %s",
+                 config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
+                 info->partitions, info->partitions == 1 ? "" : "s",
+                 native ? "floats" : sample_format_name(&info->results.format, format),
+                 choices[info->choice]);
+        *delay_frames = filters.delay_frames;
+        *hash = filters.hash;
+        filters.hash = NULL;
+    }
+    stream_filters_free(&filters);
+    return error;
+}
+
+/* ---- direct mode ------------------------------------------------------------------------- */
+
+int pipeline_make_direct_filters(const struct pipeline *pipeline,
+                                 const struct config_stream *stream, int *filters,
+                                 struct problem *problem)
+{
+    *filters = -1;
+    return pipeline->direct == NULL ? 0
+                                    : direct_filters(pipeline->config, stream, filters, problem);
+}
+
+void pipeline_set_direct_filters(struct pipeline *pipeline, int filters)
+{
+    pipeline->stream_config->driver->direct->set(pipeline->direct, filters);
+}
+
+bool pipeline_direct_only(const struct pipeline *pipeline)
+{
+    return pipeline->direct_only;
+}
+
+/* ---- frame numbers ----------------------------------------------------------------------- */
+
+static struct decimation kept_frames(const struct pipeline *pipeline)
+{
+    const struct plan_info *info = plan_info(pipeline->plan);
+    return (struct decimation){info->decimate, info->decimate_phase};
+}
+
+/* Output frames that alignment leaves out at an epoch's start. */
+static uint64_t output_shift(const struct pipeline *pipeline)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    double delay_frames = pipeline->delay_frames + pipeline->upstream_delay_frames;
+    return config->align ? decimation_shift(config->decimate, delay_frames) : 0;
+}
+
+uint64_t pipeline_next_output(const struct pipeline *pipeline)
+{
+    const struct decimation kept = kept_frames(pipeline);
+    uint64_t next = decimation_output(&kept, stream_next_frame(pipeline->stream));
+    uint64_t shift = output_shift(pipeline);
+    return next > shift ? next - shift : 0;
+}
+
+uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output)
+{
+    const struct decimation kept = kept_frames(pipeline);
+    return decimation_input(&kept, output + output_shift(pipeline));
+}
