@@ -12,7 +12,7 @@ import unittest
 import convolvd as c
 
 # Names that a seam, or a hook in its place, would have.
-SYMBOL = re.compile(r"__wrap_|wedge|seam|sabotage|fault_inject|for_test", re.IGNORECASE)
+SYMBOL = re.compile(r"__wrap_|wedge|hook|seam|sabotage|fault_inject|for_test", re.IGNORECASE)
 STRING = re.compile(r"CONVOLVD_TEST|wedge|test.?hook|sabotage|fault.?inject", re.IGNORECASE)
 
 
