@@ -1,27 +1,27 @@
 /*
- * Sink `portaudio`: results played on a sound card or into a JACK server's clients.
+ * Sink `portaudio`: plays results on a sound card or into JACK clients.
  *
- * Output frame n of the stream's timeline is played as frame n + offset of the card:
+ * Output frame n of the stream's timeline is played as card frame n + offset:
  *
- *   - on a duplex card that plays what it has captured, offset is the latency, for ever: a result
- *     that comes later than that is dropped as `late` and silence stands in its place, so that
- *     the declared latency holds for every frame that is heard. By rule it is the least that can
- *     be kept: a block of L frames is complete when the callback that brings its last frame has
- *     run, and is played from the next one on; with periods of P frames L + P − gcd(L, P), which
- *     is one period when L divides P;
- *   - on a duplex card that plays another stream (an excitation), offset is chosen with its first
- *     frame and then kept;
- *   - in direct mode the callback itself has convolved and played what it captured, no frame later,
- *     and what comes here counts as delivered;
- *   - else the card has a clock of its own: offset is chosen so that the first frame waits
- *     `latency` in the ring, and again after an underrun or when the ring holds far too much. With
- *     `resample` (playback_follow.h) that never has to happen: the frames are taken at the speed
- *     that keeps the latency, and no offset is constant.
+ *   - On a duplex card that plays what it captures, the offset is the latency and never changes.
+ *     The sink drops a result that arrives later as `late` and the card plays silence instead, so
+ *     the declared latency holds for every frame played. The default is the least that can be kept:
+ *     a block of L frames is complete when the callback with its last frame has run, and plays from
+ *     the next callback on. With periods of P frames that is L + P − gcd(L, P), one period when L
+ *     divides P.
+ *   - On a duplex card that plays another stream (an excitation), the sink chooses the offset with
+ *     the first frame and keeps it.
+ *   - In direct mode the callback has already convolved and played what it captured, with no added
+ *     latency; the results that arrive here count as delivered.
+ *   - Otherwise stream and card have different clocks. The sink chooses the offset so that the
+ * first frame waits `latency` in the ring, and again after an underrun or when the ring holds far
+ * too much. With `resample` (playback_follow.h) neither happens: a resampler takes the frames at
+ *     the speed that keeps the latency, and the offset varies.
  *
- * Ledger: frames = delivered (played) + dropped by name + pending. What is played is counted by
- * the callback itself; a frame that came while its time passed counts as `late`.
+ * Ledger: frames = delivered (played) + each named drop + pending. The callback counts what it
+ * plays; a frame written too late for it counts as `late`.
  *
- * Opened on a worker, then loop thread; nothing allocates per result.
+ * open runs on a worker thread, everything else on the loop thread, without allocating.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,14 +34,14 @@
 #include "io/sound/report.h"
 
 enum {
-    CHUNK_FRAMES = 512, /* encoded in one go */
-    RUNS_MAX = 64,      /* written and not yet played; neighbours of one kind are one */
+    CHUNK_FRAMES = 512, /* most frames encoded at once */
+    RUNS_MAX = 64,      /* written and not yet played; adjacent runs of one kind merge */
 };
 
-/* Device frames that were written, as results or as the silence before them. */
+/* Device frames [from, until) that were written: results, or silence before them. */
 struct run {
     uint64_t from, until;
-    uint64_t put; /* frames of results that they stand for: as many, but for a resampler */
+    uint64_t put; /* frames of results in them; with a resampler not until − from */
     bool result;
 };
 
@@ -51,17 +51,17 @@ struct sink {
     char label[96];
     struct sound_card *card;
     uint8_t *bytes;                 /* [CHUNK_FRAMES] frames, encoded */
-    struct playback_follow *follow; /* NULL: frames are played one for one */
-    /* place */
-    bool anchored;
+    struct playback_follow *follow; /* NULL: frames are played without resampling */
+    /* offset */
+    bool anchored;           /* it is chosen */
     uint64_t latency_frames; /* as declared; 0: not known yet */
     int64_t offset;          /* card frame − timeline frame */
-    /* since the card was opened, oldest first */
+    /* what was written and not yet played, oldest first; frames of this session */
     struct run runs[RUNS_MAX];
     uint32_t run_first, run_count;
-    uint64_t unmade; /* put, and still in the resampler */
-    uint64_t passed; /* frames of runs that the card has gone past */
-    uint64_t missed; /* of them, those that the callback did not see */
+    uint64_t resampling; /* frames of results that the resampler holds */
+    uint64_t passed;     /* frames of runs whose time has passed */
+    uint64_t missed;     /* of them, those that the callback did not play */
     struct sink_ledger ledger;
     bool waiting_for_room;
     /* closing */
@@ -71,14 +71,14 @@ struct sink {
     void *closed_context;
 };
 
-/* ---- accounts ---------------------------------------------------------------------------- */
+/* ---- ledger ------------------------------------------------------------------------------ */
 
 static void drop(struct sink *s, enum drop name, uint64_t frames)
 {
     s->ledger.dropped[name] += frames;
 }
 
-/* `put`: frames of results in it, none when it is silence. */
+/* put: frames of results in [from, until), 0 for silence. */
 static void add_run(struct sink *s, uint64_t from, uint64_t until, uint64_t put)
 {
     bool result = put > 0;
@@ -95,8 +95,9 @@ static void add_run(struct sink *s, uint64_t from, uint64_t until, uint64_t put)
         (struct run){.from = from, .until = until, .put = put, .result = result};
 }
 
-/* What the card has gone past since the last look: played, or too late by a hair. */
-static void settle(struct sink *s)
+/* Moves frames whose time has passed from pending to delivered, or to `late` when the callback ran
+ * before they were written. */
+static void count_played(struct sink *s)
 {
     struct sound_position position;
     sound_ring_position(sound_card_shared(s->card), &position);
@@ -128,14 +129,14 @@ static void settle(struct sink *s)
 
 static void drop_pending(struct sink *s, enum drop name)
 {
-    drop(s, name, s->ledger.pending + s->unmade);
-    s->ledger.pending = s->unmade = 0;
+    drop(s, name, s->ledger.pending + s->resampling);
+    s->ledger.pending = s->resampling = 0;
     s->run_count = 0;
 }
 
-/* ---- place ------------------------------------------------------------------------------- */
+/* ---- offset ------------------------------------------------------------------------------ */
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+static uint64_t greatest_common_divisor(uint64_t a, uint64_t b)
 {
     while (b != 0) {
         uint64_t rest = a % b;
@@ -145,6 +146,7 @@ static uint64_t greatest_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
+/* The latency in frames that the options declare, or the default with this period. */
 static uint64_t latency_of(const struct sink *s, uint32_t period)
 {
     const struct sound_options *sound = s->sound;
@@ -152,11 +154,12 @@ static uint64_t latency_of(const struct sink *s, uint32_t period)
     if (sound->latency_frames > 0)
         return sound->latency_frames;
     if (sound->duplex && sound->own)
-        return hop + period - greatest_divisor(hop, period);
+        return hop + period - greatest_common_divisor(hop, period);
     return 2 * (hop + period) + (s->follow != NULL ? playback_follow_held(s->follow) : 0);
 }
 
-/* Chooses offset when there is none; `now`: the card's frame that is played next. */
+/* Chooses the offset unless it is chosen; now: the card frame that plays next. Returns false while
+ * the origin of the captured stream is not known. */
 static bool anchor(struct sink *s, const struct result *result, uint64_t now)
 {
     struct sound_position position;
@@ -176,8 +179,9 @@ static bool anchor(struct sink *s, const struct result *result, uint64_t now)
     return true;
 }
 
-/* A card with a clock of its own: back to the latency that was declared, after an underrun at once,
- * and when the ring holds twice as much by leaving results out. True: this one is left out. */
+/* Restores the declared latency of a card with another clock than the stream: after an underrun at
+ * once, and when the ring holds twice as much by dropping results. Returns true when this result is
+ * to be dropped. */
 static bool correct(struct sink *s, const struct result *result, uint64_t now, uint64_t written)
 {
     uint64_t frame = (uint64_t)((int64_t)result->timeline_frame + s->offset);
@@ -196,7 +200,7 @@ static bool correct(struct sink *s, const struct result *result, uint64_t now, u
 
 /* ---- results ----------------------------------------------------------------------------- */
 
-/* Encodes and writes up to CHUNK_FRAMES that stand for `put` frames of results; false: no room. */
+/* Encodes and writes up to CHUNK_FRAMES, which hold `put` frames of results; false: no room. */
 static bool write_chunk(struct sink *s, const float *samples, uint64_t frame, uint32_t frames,
                         uint32_t put)
 {
@@ -229,8 +233,9 @@ static void write_frames(struct sink *s, const float *samples, uint32_t channels
     }
 }
 
-/* What the resampler holds back stays `unmade`; all else is in the frames it makes. */
-static void write_following(struct sink *s, const struct result *result, uint64_t base)
+/* Resamples and writes a result. Frames that the resampler holds stay in `resampling`; all others
+ * are in the frames it returns. */
+static void write_resampled(struct sink *s, const struct result *result, uint64_t base)
 {
     const uint64_t held = playback_follow_held(s->follow);
     for (uint32_t done = 0; done < result->frames;) {
@@ -240,26 +245,26 @@ static void write_following(struct sink *s, const struct result *result, uint64_
         const float *samples = playback_follow_convert(
             s->follow, result->samples + (size_t)done * result->channels, chunk, &frame, &made);
         done += chunk;
-        s->unmade += chunk;
+        s->resampling += chunk;
         for (uint32_t at = 0; at < made;) {
             uint32_t part = made - at < CHUNK_FRAMES ? made - at : CHUNK_FRAMES;
-            uint32_t put = s->unmade > held ? (uint32_t)(s->unmade - held) : 0;
+            uint32_t put = s->resampling > held ? (uint32_t)(s->resampling - held) : 0;
             if (at + part < made && put > part)
                 put = part;
             if (!write_chunk(s, samples + (size_t)at * result->channels, frame + at - base, part,
                              put)) {
-                drop(s, DROP_QUEUE, s->unmade + result->frames - done);
-                s->unmade = 0;
+                drop(s, DROP_QUEUE, s->resampling + result->frames - done);
+                s->resampling = 0;
                 playback_follow_lost(s->follow);
                 return;
             }
-            s->unmade -= put;
+            s->resampling -= put;
             at += part;
         }
     }
 }
 
-static void put_following(struct sink *s, const struct result *result, uint64_t base,
+static void put_resampled(struct sink *s, const struct result *result, uint64_t base,
                           const struct sound_position *card)
 {
     s->latency_frames = latency_of(s, card->period_frames);
@@ -277,13 +282,13 @@ static void put_following(struct sink *s, const struct result *result, uint64_t 
         drop(s, DROP_QUEUE, result->frames);
         return;
     case PLAYBACK_RESTART:
-        drop(s, DROP_LATE, s->unmade);
-        s->unmade = 0;
+        drop(s, DROP_LATE, s->resampling);
+        s->resampling = 0;
         break;
     case PLAYBACK_CONTINUE:
         break;
     }
-    write_following(s, result, base);
+    write_resampled(s, result, base);
 }
 
 static int64_t portaudio_put(struct sink *s, const struct result *result)
@@ -292,7 +297,7 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
     struct sound_position position;
     uint64_t base;
     s->ledger.frames += result->frames;
-    if (s->sound->direct != NULL) { /* played when it was captured, in the same callback */
+    if (s->sound->direct != NULL) { /* the callback that captured it has played it */
         s->ledger.delivered += result->frames;
         return clock_monotonic_ns();
     }
@@ -303,12 +308,12 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
         return clock_monotonic_ns();
     }
     sound_ring_position(shared, &position);
-    if (s->follow != NULL && position.period_frames == 0) { /* no callback yet: no time to go by */
+    if (s->follow != NULL && position.period_frames == 0) { /* no callback has run: no clock yet */
         drop(s, DROP_DEVICE, result->frames);
         return clock_monotonic_ns();
     }
     if (s->follow != NULL) {
-        put_following(s, result, base, &position);
+        put_resampled(s, result, base, &position);
         return clock_monotonic_ns();
     }
     uint64_t now = base + position.now, written = base + sound_ring_written(shared);
@@ -334,11 +339,11 @@ static int64_t portaudio_put(struct sink *s, const struct result *result)
     return clock_monotonic_ns();
 }
 
-/* So much ahead of the card that a block always fits behind the latency. */
+/* Lets a stream that waits run ahead of the card by its latency and two blocks. */
 static uint64_t portaudio_room(const struct sink *s)
 {
-    struct sink *mutable = (struct sink *)s;
-    const struct sound_shared *shared = sound_card_shared(mutable->card);
+    struct sink *self = (struct sink *)s; /* to remember that the stream waits */
+    const struct sound_shared *shared = sound_card_shared(self->card);
     struct sound_position position;
     uint64_t base, room = 0;
     sound_ring_position(shared, &position);
@@ -350,7 +355,7 @@ static uint64_t portaudio_room(const struct sink *s)
         uint64_t used = written > position.now ? written - position.now : 0;
         room = used < ahead ? ahead - used : 0;
     }
-    mutable->waiting_for_room = room < s->sound->hop_frames;
+    self->waiting_for_room = room < s->sound->hop_frames;
     return room;
 }
 
@@ -376,10 +381,10 @@ static void leave_when_done(struct sink *s)
     sound_card_leave(s->card, SOUND_PLAYBACK, on_left, s);
 }
 
-static void rang(void *context)
+static void on_callback(void *context)
 {
     struct sink *s = context;
-    settle(s);
+    count_played(s);
     if (s->closed != NULL)
         leave_when_done(s);
     else if (s->waiting_for_room && s->options.room_again != NULL &&
@@ -387,10 +392,10 @@ static void rang(void *context)
         s->options.room_again(s->options.room_context);
 }
 
-static void lost(void *context)
+static void on_lost(void *context)
 {
     struct sink *s = context;
-    settle(s);
+    count_played(s);
     drop_pending(s, DROP_DEVICE);
     s->passed = s->missed = 0;
     if (!s->sound->duplex)
@@ -414,7 +419,7 @@ static int portaudio_open(const struct sink_options *options,
     s->bytes = malloc((size_t)CHUNK_FRAMES * options->stream.channels * options->format.bytes);
     snprintf(s->label, sizeof s->label, "sink %s", options->name);
     const struct sound_card_user user = {
-        .context = s, .label = s->label, .rang = rang, .lost = lost};
+        .context = s, .label = s->label, .callback = on_callback, .lost = on_lost};
     int error = s->bytes == NULL ? problem_set(problem, ERROR_MEMORY, "no memory for a sink") : 0;
     if (error == 0 && s->sound->resample)
         error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
@@ -432,7 +437,7 @@ static int portaudio_open(const struct sink_options *options,
     return 0;
 }
 
-/* A duplex card is started by its source. */
+/* The source starts a duplex card. */
 static void portaudio_start(struct sink *s)
 {
     if (!s->sound->duplex)
@@ -451,7 +456,7 @@ static void portaudio_close(struct sink *s, int64_t deadline_ns, void (*closed)(
 static void portaudio_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
     *ledger = s->ledger;
-    ledger->pending += s->unmade;
+    ledger->pending += s->resampling;
 }
 
 static void portaudio_status(const struct sink *s, void *status)

@@ -1,15 +1,15 @@
 /*
- * Source `portaudio`: what a sound card's converters deliver, in the hardware's own format.
+ * Source `portaudio`: captures from a sound card, in the hardware's own format.
  *
- * A period of the card is a packet; its place is the card's own count of frames, in which frames
- * that were lost have their numbers too. What is missing is blamed on `overload` when the daemon
- * was behind (the ring was full) and on `capture` when the card lost it or was away.
+ * Each period of the card is a packet. Its frame number is the card's count of frames, which
+ * includes frames that were lost. The source reports missing frames as `overload` when the daemon
+ * was late (the ring was full) and as `capture` when the card lost them or was away.
  *
- * Capture times rest on the converter's time stamps, smoothed by a clock line (the callback that
- * brings them is late, never early). Where PortAudio gives none, or they go backwards, they rest
- * on the times at which callbacks ran, and results say `receive` instead of `converter`.
+ * Capture times come from the converter's time stamps, smoothed by a clock line. When PortAudio
+ * gives none, or they go backwards, they come from the times at which callbacks ran, and results
+ * name the clock `receive` instead of `converter`.
  *
- * Opened on a worker, then loop thread; nothing allocates per period, nothing is copied here.
+ * open runs on a worker thread, everything else on the loop thread, without allocating or copying.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,22 +33,23 @@ struct source {
     struct source_ledger ledger;
     /* numbering */
     bool begun;
-    uint64_t next;      /* place behind the newest frame */
-    uint64_t lost_ring; /* of this session, blamed so far */
+    uint64_t next;      /* frame number after the newest frame */
+    uint64_t lost_ring; /* frames that the ring lost in this session, reported so far */
     /* time */
     struct clock_line line;
-    bool converter;   /* the line goes through the converter's stamps, else through callbacks */
-    double trusted_s; /* how long stamps have been usable */
+    bool converter;   /* the line fits the converter's stamps, else times of callbacks */
+    double trusted_s; /* time since the last unusable stamp */
     void (*closed)(void *context);
     void *closed_context;
 };
 
-/* Stamps that were bad are believed again after this long without another. */
+/* After an unusable stamp the source trusts stamps again when this long has passed. */
 static const double trust_s = 1.0;
 
 /* ---- periods ----------------------------------------------------------------------------- */
 
-static void blame(struct source *source, const struct sound_period *period, uint64_t missing)
+/* Reports `missing` frames before a period: those that the ring lost, then those the card lost. */
+static void report_lost(struct source *source, const struct sound_period *period, uint64_t missing)
 {
     uint64_t ring = period->lost_ring - source->lost_ring;
     if (ring > missing)
@@ -59,7 +60,7 @@ static void blame(struct source *source, const struct sound_period *period, uint
         source->host.lost(source->host.context, missing - ring, INVALID_CAPTURE);
 }
 
-static void add_time(struct source *source, const struct sound_period *period, uint64_t place)
+static void add_time(struct source *source, const struct sound_period *period, uint64_t frame)
 {
     double rate_hz = source->options.rate_hz;
     source->trusted_s = period->time_usable ? source->trusted_s + period->frames / rate_hz : 0;
@@ -70,30 +71,30 @@ static void add_time(struct source *source, const struct sound_period *period, u
     int64_t end_ns = period->callback_ns;
     if (converter)
         end_ns = period->adc_ns + (int64_t)(period->frames * 1e9 / rate_hz);
-    clock_line_add(&source->line, place + period->frames, end_ns);
+    clock_line_add(&source->line, frame + period->frames, end_ns);
 }
 
 static void put(struct source *source, const struct sound_period *period, const uint8_t *bytes,
                 uint64_t base)
 {
-    uint64_t place = base + period->frame;
+    uint64_t frame = base + period->frame;
     int64_t offset_ns = clock_offset_ns();
     if (!source->begun)
-        sound_card_set_origin(source->card, place);
-    else if (place > source->next)
-        blame(source, period, place - source->next);
+        sound_card_set_origin(source->card, frame);
+    else if (frame > source->next)
+        report_lost(source, period, frame - source->next);
     source->begun = true;
     source->lost_ring = period->lost_ring;
-    source->next = place + period->frames;
-    add_time(source, period, place);
+    source->next = frame + period->frames;
+    add_time(source, period, frame);
     struct packet packet = {
-        .first_frame = place,
+        .first_frame = frame,
         .frames = period->frames,
         .flags = PACKET_CAPTURE | PACKET_TIMED,
         .payload = bytes,
         .receive_ns = period->callback_ns,
         .receive_realtime_ns = period->callback_ns + offset_ns,
-        .capture_ns = clock_line_time_ns(&source->line, (double)place) + offset_ns,
+        .capture_ns = clock_line_time_ns(&source->line, (double)frame) + offset_ns,
         .clock = source->converter ? CLOCK_SOURCE_CONVERTER : CLOCK_SOURCE_RECEIVE,
         .clock_error_ns = clock_line_error_ns(&source->line),
     };
@@ -101,7 +102,8 @@ static void put(struct source *source, const struct sound_period *period, const 
     source_ledger_count(&source->ledger, source->host.put(source->host.context, &packet));
 }
 
-static void rang(void *context)
+/* A callback has run: puts the periods that it stored. */
+static void on_callback(void *context)
 {
     struct source *source = context;
     struct sound_shared *shared = sound_card_shared(source->card);
@@ -117,7 +119,7 @@ static void rang(void *context)
     }
 }
 
-static void lost(void *context)
+static void on_lost(void *context)
 {
     struct source *source = context;
     source->lost_ring = 0;
@@ -141,7 +143,7 @@ static int portaudio_open(const struct source_options *options,
     source->trusted_s = trust_s;
     snprintf(source->label, sizeof source->label, "stream %s", options->stream);
     const struct sound_card_user user = {
-        .context = source, .label = source->label, .rang = rang, .lost = lost};
+        .context = source, .label = source->label, .callback = on_callback, .lost = on_lost};
     int error = sound_card_open(source->sound, SOUND_CAPTURE, &user, environment->loop,
                                 &source->card, problem);
     if (error != 0) {
@@ -160,7 +162,7 @@ static int portaudio_start(struct source *source, struct problem *problem)
     return 0;
 }
 
-/* The card runs on, so that a sink that shares it can play what is left. */
+/* The card keeps running, so that a sink that shares it can play its last results. */
 static void portaudio_stop(struct source *source)
 {
     source->running = false;

@@ -30,7 +30,7 @@ static void callback(void)
     uint32_t played = sound_ring_play(card.shared, (uint8_t *)&heard[heard_frames], PERIOD);
     sound_ring_advance(card.shared, PERIOD, played, 1);
     heard_frames += PERIOD;
-    card.user.rang(card.user.context);
+    card.user.callback(card.user.context);
 }
 
 static struct sink *sink;

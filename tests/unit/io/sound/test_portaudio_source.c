@@ -102,7 +102,7 @@ static void callback(uint64_t period, bool usable)
     now_ns = begun_ns + PERIOD_NS + LATE_NS;
     sound_ring_store(card.shared, (const uint8_t *)input, PERIOD, now_ns, begun_ns, usable);
     sound_ring_advance(card.shared, PERIOD, 0, now_ns);
-    card.user.rang(card.user.context);
+    card.user.callback(card.user.context);
 }
 
 /* ---- contracts --------------------------------------------------------------------------- */
@@ -180,7 +180,7 @@ static void missing_frames_have_their_cause(void **state)
     uint64_t ring = sound_count(card.shared, SOUND_RING_LOST_FRAMES);
     assert_int_equal(stored + ring, 200 * PERIOD);
     assert_true(ring > 0);
-    card.user.rang(card.user.context); /* those that were kept */
+    card.user.callback(card.user.context); /* those that were kept */
     callback(204, true);
     assert_int_equal(blamed[INVALID_OVERLOAD], ring);
     assert_int_equal(blamed[INVALID_CAPTURE], 3 * PERIOD);
