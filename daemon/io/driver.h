@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "core/error.h"
+#include "io/environment.h"
 
 struct plan_spec;
 struct source_options;
@@ -59,9 +60,9 @@ struct driver_direct {
     void (*free)(void *made); /* NULL is fine */
     /* The filters of a copy as a descriptor for `set`, or an error. */
     int (*filters)(const void *made, struct problem *problem);
-    /* Loop thread. The device opened with this copy goes over to other filters; takes the
-     * descriptor. */
-    void (*set)(const void *made, int filters);
+    /* Loop thread. The device opened with this copy and environment changes to other filters. Takes
+     * the descriptor. */
+    void (*set)(const struct io_environment *environment, const void *made, int filters);
 };
 
 /* ---- loopback ---------------------------------------------------------------------------- */

@@ -73,7 +73,7 @@ int pipeline_make_direct_filters(const struct pipeline *pipeline,
 
 void pipeline_set_direct_filters(struct pipeline *pipeline, int filters)
 {
-    pipeline->stream_config->driver->direct->set(pipeline->direct, filters);
+    pipeline->stream_config->driver->direct->set(pipeline->environment, pipeline->direct, filters);
 }
 
 bool pipeline_direct_only(const struct pipeline *pipeline)

@@ -19,6 +19,7 @@
 #include "control/status.h"
 #include "io/net/handover.h"
 #include "io/osc/hub.h"
+#include "io/sound/card.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
 #include "service/reload.h"
@@ -516,9 +517,12 @@ int service_run(const struct service_options *options, struct problem *problem)
     if (error < 0)
         goto free_service;
     handover_adopt(service->environment.handover);
-    error = open_signals(service, problem);
+    error = sound_cards_open(&service->environment.cards, problem);
     if (error < 0)
         goto close_handover;
+    error = open_signals(service, problem);
+    if (error < 0)
+        goto close_cards;
     if (uv_loop_init(&service->loop) != 0) {
         error = problem_set(problem, ERROR_SYSTEM,
                             "no event loop; raise the limit of open files (ulimit -n)");
@@ -553,6 +557,8 @@ close_loop:;
     (void)closed;
 close_signals:
     close_signals(service);
+close_cards:
+    sound_cards_close(service->environment.cards);
 close_handover:
     handover_close(service->environment.handover);
 free_service:

@@ -151,7 +151,7 @@ class Direct(unittest.TestCase):
     def test_changes_over_osc(self):
         daemon, client = self.changes("", (("sh", "g", 1 << 40), "leave the frame out"))
         client.send("/convolvd/x/filter", "s", "slow")
-        daemon.wait_said("what is played keeps its filters: mode = direct would be too slow here", 8 * c.PATIENCE_S)
+        daemon.wait_said("playback keeps its filters: mode = direct would be too slow here", 8 * c.PATIENCE_S)
         self.assertEqual(daemon.stop()["streams"][0]["sound"]["counters"]["filters refused"], 1)
 
     def test_changes_for_others_too(self):

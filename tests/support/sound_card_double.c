@@ -13,10 +13,10 @@ void sound_card_forget(void)
 }
 
 int sound_card_open(const struct sound_options *options, enum sound_direction direction,
-                    const struct sound_card_user *user, uv_loop_t *loop, struct sound_card **out,
-                    struct problem *problem)
+                    const struct sound_card_user *user, const struct io_environment *environment,
+                    struct sound_card **out, struct problem *problem)
 {
-    (void)loop, (void)problem;
+    (void)environment, (void)problem;
     card.direction = direction;
     card.shared = aligned_alloc(4096, sound_shared_bytes(&options->request));
     if (card.shared == NULL)

@@ -1,11 +1,11 @@
 /*
- * Sound card: see sound_card.h.
+ * Sound card: see card.h.
  *
- *     closed ─ open ─► opening ─► running ─► waiting ─ back-off ─► opening …
+ *     idle ─ start ─► opening ─► running ─► waiting ─ back-off ─► opening …
  *                          └── absent ─────────▲
  *
- * A timer looks after the helper; the doorbell, rung by every callback and every change of
- * state, makes it quick.
+ * A timer polls the state of the helper every 20 ms. The device's callbacks ring the doorbell,
+ * which wakes the loop at once.
  */
 #include "io/sound/card.h"
 
@@ -28,18 +28,19 @@
 
 enum {
     OPEN_TIMEOUT_MS = 10000,
-    LOOK_MS = 20,
+    POLL_MS = 20,
     BACK_OFF_FIRST_MS = 100,
     BACK_OFF_LAST_MS = 5000,
-    HUNG_MS = 4000,  /* no callback, and a helper that says nothing of it, as it does after 2000 */
-    LEAVE_MS = 3000, /* for the helper to close its device; then it is killed */
-    REPORT_INTERVAL_S = 60,
+    HUNG_MS = 4000, /* without a callback: the helper hangs (it ends itself after 2000) */
+    STOP_MS = 3000, /* for the helper to close its device; then the card kills it */
+    LOG_INTERVAL_S = 60,
 };
 
 enum phase { PHASE_IDLE, PHASE_OPENING, PHASE_RUNNING, PHASE_WAITING, PHASE_CLOSING };
 
+/* One direction and its user. */
 struct side {
-    bool taken;
+    bool used;
     struct sound_card_user user;
     void (*closed)(void *context);
     void *closed_context;
@@ -49,36 +50,44 @@ struct sound_card {
     const struct sound_options *options;
     uv_loop_t *loop;
     struct sound_link *link;
-    struct sound_card *next; /* of all; under the lock */
-    unsigned users;          /* under the lock */
+    struct sound_cards *cards; /* NULL: none */
+    /* under the lock of `cards` */
+    struct sound_card *next;
+    unsigned users;
     struct side sides[SOUND_DIRECTIONS];
     /* loop */
     enum phase phase;
     bool handles_open;
     int open_handles;
     uv_poll_t doorbell;
-    uv_timer_t look;
-    int64_t since_ns, retry_ns;
+    uv_timer_t poll_timer;
+    int64_t since_ns; /* when the phase began [monotonic] */
+    int64_t retry_ns; /* in PHASE_WAITING: when it ends */
     uint32_t back_off_ms;
-    bool stopped; /* in PHASE_WAITING, PHASE_CLOSING: the helper has gone */
-    bool told_absent, told_priority;
-    uint64_t told_changed, told_refused; /* filters, of this session */
+    bool stopped; /* in PHASE_WAITING, PHASE_CLOSING: the helper has ended */
+    bool logged_absent, logged_priority;
+    uint64_t logged_changed, logged_refused; /* filter changes of this session */
     struct log_limit limit;
     /* numbering */
-    bool based, ran, origin_known;
-    uint64_t origin, base, last_frame; /* global frame behind the last callback */
-    int64_t last_ns;                   /* when that was */
-    uint64_t sums[SOUND_COUNTERS];     /* of the sessions before */
+    bool based; /* base is that of this session */
+    bool ran;   /* in this session or an earlier one */
+    bool origin_known;
+    uint64_t origin, base;
+    uint64_t last_frame;           /* global frame after the newest callback */
+    int64_t last_ns;               /* when that callback ran [monotonic] */
+    uint64_t sums[SOUND_COUNTERS]; /* of earlier sessions */
     uint64_t sessions;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sound_card *cards;
+struct sound_cards {
+    pthread_mutex_t lock;
+    struct sound_card *first;
+};
 
 static const char *label(const struct sound_card *card)
 {
     for (int d = 0; d < SOUND_DIRECTIONS; d++)
-        if (card->sides[d].taken)
+        if (card->sides[d].used)
             return card->sides[d].user.label;
     return "sound card";
 }
@@ -122,9 +131,9 @@ void sound_card_status(const struct sound_card *card, struct sound_status *statu
         status->counters[i] = card->sums[i] + sound_count(shared, (enum sound_counter)i);
 }
 
-/* ---- telling ----------------------------------------------------------------------------- */
+/* ---- logging ----------------------------------------------------------------------------- */
 
-static void tell_obtained(const struct sound_card *card)
+static void log_obtained(const struct sound_card *card)
 {
     const struct sound_obtained *got = &sound_link_shared(card->link)->obtained;
     const struct sound_request *request = &card->options->request;
@@ -132,8 +141,7 @@ static void tell_obtained(const struct sound_card *card)
     sample_format_name(&request->capture.format, capture);
     sample_format_name(&request->playback.format, playback);
     log_info("%s: sound card `%s` (%s): %.15g Hz, %" PRIu32 " in %s, %" PRIu32
-             " out %s, hardware %s; "
-             "latency of the device %.2f ms in, %.2f ms out",
+             " out %s, hardware %s; latency of the device %.2f ms in, %.2f ms out",
              label(card), got->device, got->api, got->rate_hz, request->capture.channels,
              request->capture.channels > 0 ? capture : "-", request->playback.channels,
              request->playback.channels > 0 ? playback : "-",
@@ -145,20 +153,20 @@ static void tell_obtained(const struct sound_card *card)
                  label(card), 1e-3 * (double)got->direct_period_ns,
                  1e-3 * (double)got->direct_median_ns, 1e-3 * (double)got->direct_worst_ns);
     if (fabs(got->rate_hz - request->rate_hz) > 1e-6 * request->rate_hz)
-        log_warning("%s: %.15g Hz asked for, %.15g Hz obtained", label(card), request->rate_hz,
+        log_warning("%s: %.15g Hz requested, %.15g Hz obtained", label(card), request->rate_hz,
                     got->rate_hz);
 }
 
-static void tell_priority(struct sound_card *card)
+static void log_priority(struct sound_card *card)
 {
     const struct sound_shared *shared = sound_link_shared(card->link);
     const struct sound_obtained *got = &shared->obtained;
     struct sound_position position;
     sound_ring_position(shared, &position);
     int policy = atomic_load_explicit(&got->policy, memory_order_acquire);
-    if (card->told_priority || policy < 0 || position.period_frames == 0)
+    if (card->logged_priority || policy < 0 || position.period_frames == 0)
         return;
-    card->told_priority = true;
+    card->logged_priority = true;
     bool real = policy == SCHED_FIFO || policy == SCHED_RR;
     log_info("%s: sound card's thread: period %" PRIu32 " frames, %s%.0d", label(card),
              position.period_frames,
@@ -166,41 +174,39 @@ static void tell_priority(struct sound_card *card)
              real ? got->priority : 0);
 }
 
-static void tell_filters(struct sound_card *card)
+static void log_filters(struct sound_card *card)
 {
     const struct sound_shared *shared = sound_link_shared(card->link);
     const uint64_t changed = sound_count(shared, SOUND_FILTERS_CHANGED);
     const uint64_t refused = sound_count(shared, SOUND_FILTERS_REFUSED);
-    if (changed > card->told_changed)
-        log_notice("%s: direct mode: what is played goes through the changed filters now",
-                   label(card));
-    if (refused > card->told_refused)
-        log_warning("%s: direct mode: what is played keeps its filters: %s", label(card),
+    if (changed > card->logged_changed)
+        log_notice("%s: direct mode: playback uses the changed filters now", label(card));
+    if (refused > card->logged_refused)
+        log_warning("%s: direct mode: playback keeps its filters: %s", label(card),
                     shared->problem);
-    card->told_changed = changed;
-    card->told_refused = refused;
+    card->logged_changed = changed;
+    card->logged_refused = refused;
 }
 
-static void tell_lost(struct sound_card *card, enum sound_state state)
+static void log_lost(struct sound_card *card, enum sound_state state)
 {
     const char *why = sound_link_shared(card->link)->problem;
     if (state == SOUND_LOST && card->ran) {
         log_warning("%s: sound card lost: %s; it is opened again as soon as it is back",
                     label(card), why);
-        card->told_absent = true;
     } else {
-        log_limited(&card->limit, REPORT_INTERVAL_S * NS_PER_SECOND,
-                    card->told_absent ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
+        log_limited(&card->limit, LOG_INTERVAL_S * NS_PER_SECOND,
+                    card->logged_absent ? LOG_LEVEL_INFO : LOG_LEVEL_WARNING,
                     "%s: sound card not open: %s; looking for it", label(card), why);
-        card->told_absent = true;
     }
+    card->logged_absent = true;
 }
 
 /* ---- sessions ---------------------------------------------------------------------------- */
 
-/* Global numbers of a new session: those of the last one and the time between, in whole periods: so
- * that blocks end where periods end, as before. */
-static void take_base(struct sound_card *card)
+/* Sets the base of a new session: it continues after the last session by the time between, in whole
+ * periods, so that blocks still end where periods end. */
+static void set_base(struct sound_card *card)
 {
     struct sound_position position;
     sound_ring_position(sound_link_shared(card->link), &position);
@@ -219,19 +225,19 @@ static void take_base(struct sound_card *card)
     }
     card->based = true;
     card->ran = true;
-    card->told_absent = false;
+    card->logged_absent = false;
     card->back_off_ms = BACK_OFF_FIRST_MS;
 }
 
-static void ring_users(struct sound_card *card)
+static void call_users(struct sound_card *card)
 {
     if (!card->based)
         return;
     struct sound_position position;
     sound_ring_position(sound_link_shared(card->link), &position);
     for (int d = 0; d < SOUND_DIRECTIONS; d++)
-        if (card->sides[d].taken)
-            card->sides[d].user.rang(card->sides[d].user.context);
+        if (card->sides[d].used)
+            card->sides[d].user.callback(card->sides[d].user.context);
     card->last_frame = card->base + position.now;
     card->last_ns = position.callback_ns;
 }
@@ -240,20 +246,21 @@ static void end_session(struct sound_card *card)
 {
     const struct sound_shared *shared = sound_link_shared(card->link);
     if (card->based) {
-        ring_users(card);
+        call_users(card);
         card->based = false;
         for (int d = 0; d < SOUND_DIRECTIONS; d++)
-            if (card->sides[d].taken)
+            if (card->sides[d].used)
                 card->sides[d].user.lost(card->sides[d].user.context);
     }
     for (int i = 0; i < SOUND_COUNTERS; i++)
         card->sums[i] += sound_count(shared, (enum sound_counter)i);
     sound_shared_reset(sound_link_shared(card->link));
-    card->told_priority = false;
-    card->told_changed = card->told_refused = 0;
+    card->logged_priority = false;
+    card->logged_changed = card->logged_refused = 0;
 }
 
-static void wait_a_while(struct sound_card *card)
+/* Stops the helper and schedules the next attempt to open the device. */
+static void wait_to_retry(struct sound_card *card)
 {
     int64_t now_ns = clock_monotonic_ns();
     card->phase = PHASE_WAITING;
@@ -268,16 +275,17 @@ static void spawn(struct sound_card *card)
 {
     struct problem problem;
     if (sound_link_spawn(card->link, &problem) != 0) {
-        log_limited(&card->limit, REPORT_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING, "%s: %s",
+        log_limited(&card->limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING, "%s: %s",
                     label(card), problem.text);
-        wait_a_while(card);
+        wait_to_retry(card);
         return;
     }
     card->phase = PHASE_OPENING;
     card->since_ns = clock_monotonic_ns();
 }
 
-/* Its memory says when it last called back, also when this thread was held up itself. */
+/* Compares with the time of the last callback in the shared memory, so a delay of the loop itself
+ * does not count. */
 static bool helper_hangs(const struct sound_card *card)
 {
     struct sound_position position;
@@ -285,7 +293,7 @@ static bool helper_hangs(const struct sound_card *card)
     return position.now > 0 && clock_monotonic_ns() - position.callback_ns > HUNG_MS * NS_PER_MS;
 }
 
-static void look_at_helper(struct sound_card *card)
+static void poll_helper(struct sound_card *card)
 {
     enum sound_state state = sound_link_state(card->link);
     if (card->phase == PHASE_OPENING && state == SOUND_STARTING &&
@@ -304,27 +312,28 @@ static void look_at_helper(struct sound_card *card)
         if (card->phase == PHASE_OPENING) {
             card->phase = PHASE_RUNNING;
             card->sessions++;
-            tell_obtained(card);
+            log_obtained(card);
             sound_link_start(card->link);
         }
         return;
     case SOUND_RUNNING:
-        take_base(card);
-        tell_priority(card);
-        tell_filters(card);
+        set_base(card);
+        log_priority(card);
+        log_filters(card);
         return;
     case SOUND_ABSENT:
     case SOUND_REFUSED:
     case SOUND_LOST:
-        take_base(card); /* a session shorter than a look */
-        tell_lost(card, state);
+        set_base(card); /* a session shorter than POLL_MS */
+        log_lost(card, state);
         end_session(card);
-        wait_a_while(card);
+        wait_to_retry(card);
         return;
     }
 }
 
-static void answer_leavers(struct sound_card *card)
+/* Calls `closed` of the users that have left. */
+static void confirm_left(struct sound_card *card)
 {
     for (int d = 0; d < SOUND_DIRECTIONS; d++) {
         struct side *side = &card->sides[d];
@@ -340,7 +349,7 @@ static void on_closed(uv_handle_t *handle)
     struct sound_card *card = handle->data;
     if (--card->open_handles > 0)
         return;
-    answer_leavers(card);
+    confirm_left(card);
     sound_link_close(card->link);
     free(card);
 }
@@ -349,26 +358,26 @@ static void close_card(struct sound_card *card)
 {
     int64_t now_ns = clock_monotonic_ns();
     if (!card->stopped)
-        card->stopped = sound_link_stop(card->link, now_ns - card->since_ns > LEAVE_MS * NS_PER_MS);
-    if (!card->stopped || uv_is_closing((uv_handle_t *)&card->look))
+        card->stopped = sound_link_stop(card->link, now_ns - card->since_ns > STOP_MS * NS_PER_MS);
+    if (!card->stopped || uv_is_closing((uv_handle_t *)&card->poll_timer))
         return;
-    uv_close((uv_handle_t *)&card->look, on_closed);
+    uv_close((uv_handle_t *)&card->poll_timer, on_closed);
     uv_close((uv_handle_t *)&card->doorbell, on_closed);
 }
 
-static void look(struct sound_card *card)
+static void poll_card(struct sound_card *card)
 {
     switch (card->phase) {
     case PHASE_IDLE:
         break;
     case PHASE_OPENING:
     case PHASE_RUNNING:
-        look_at_helper(card);
+        poll_helper(card);
         break;
     case PHASE_WAITING:
         if (!card->stopped)
             card->stopped = sound_link_stop(card->link, clock_monotonic_ns() - card->since_ns >
-                                                            LEAVE_MS * NS_PER_MS);
+                                                            STOP_MS * NS_PER_MS);
         if (card->stopped && clock_monotonic_ns() >= card->retry_ns)
             spawn(card);
         break;
@@ -376,12 +385,12 @@ static void look(struct sound_card *card)
         close_card(card);
         return;
     }
-    answer_leavers(card);
+    confirm_left(card);
 }
 
-static void on_look(uv_timer_t *timer)
+static void on_poll_timer(uv_timer_t *timer)
 {
-    look(timer->data);
+    poll_card(timer->data);
 }
 
 static void on_doorbell(uv_poll_t *poll, int status, int events)
@@ -392,31 +401,71 @@ static void on_doorbell(uv_poll_t *poll, int status, int events)
     doorbell_wait(sound_link_doorbell(card->link));
     if (card->phase == PHASE_OPENING || card->phase == PHASE_RUNNING) {
         if (!card->based)
-            look(card);
-        ring_users(card);
+            poll_card(card);
+        call_users(card);
     }
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* The other direction's card that has this one still free, else none. Under the lock. */
-static struct sound_card *find_card(const struct sound_options *options,
-                                    enum sound_direction direction)
+int sound_cards_open(struct sound_cards **out, struct problem *problem)
 {
-    for (struct sound_card *card = cards; card != NULL; card = card->next)
-        if (options->duplex && card->options == options && !card->sides[direction].taken)
-            return card;
-    return NULL;
+    struct sound_cards *cards = calloc(1, sizeof *cards);
+    if (cards == NULL || pthread_mutex_init(&cards->lock, NULL) != 0) {
+        free(cards);
+        return problem_set(problem, ERROR_MEMORY, "no memory for sound cards");
+    }
+    *out = cards;
+    return 0;
 }
 
-static int make_card(const struct sound_options *options, const char *name, uv_loop_t *loop,
-                     struct sound_card **out, struct problem *problem)
+void sound_cards_close(struct sound_cards *cards)
+{
+    if (cards == NULL)
+        return;
+    assert(cards->first == NULL);
+    pthread_mutex_destroy(&cards->lock);
+    free(cards);
+}
+
+/* Under the lock, once the card is in the list. */
+static void use_side(struct sound_card *card, enum sound_direction direction,
+                     const struct sound_card_user *user)
+{
+    card->sides[direction].used = true;
+    card->sides[direction].user = *user;
+    card->users++;
+}
+
+/* Joins the card with these options whose other direction is in use; NULL when there is none. */
+static struct sound_card *join_card(struct sound_cards *cards, const struct sound_options *options,
+                                    enum sound_direction direction,
+                                    const struct sound_card_user *user)
+{
+    if (cards == NULL || !options->duplex)
+        return NULL;
+    pthread_mutex_lock(&cards->lock);
+    struct sound_card *card = cards->first;
+    while (card != NULL && (card->options != options || card->sides[direction].used))
+        card = card->next;
+    if (card != NULL)
+        use_side(card, direction, user);
+    pthread_mutex_unlock(&cards->lock);
+    return card;
+}
+
+/* Opens the device, which may take seconds; the lock is not held meanwhile, because the loop takes
+ * it too. name: begins log lines. */
+static int make_card(const struct sound_options *options, const char *name,
+                     const struct io_environment *environment, struct sound_card **out,
+                     struct problem *problem)
 {
     struct sound_card *card = calloc(1, sizeof *card);
     if (card == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a sound card");
     card->options = options;
-    card->loop = loop;
+    card->loop = environment->loop;
+    card->cards = environment->cards;
     card->back_off_ms = BACK_OFF_FIRST_MS;
     int error = sound_link_open(&options->request, &card->link, problem);
     if (error == 0 && options->direct != NULL) {
@@ -438,7 +487,7 @@ static int make_card(const struct sound_options *options, const char *name, uv_l
     }
     if (state != SOUND_OPEN) {
         log_warning("%s: sound card not open: %s; looking for it", name, why);
-        card->told_absent = true;
+        card->logged_absent = true;
         sound_link_stop(card->link, true);
     }
     *out = card;
@@ -450,36 +499,24 @@ failed:
     return error;
 }
 
-/* Under the lock. */
-static void take_side(struct sound_card *card, enum sound_direction direction,
-                      const struct sound_card_user *user)
-{
-    card->sides[direction].taken = true;
-    card->sides[direction].user = *user;
-    card->users++;
-}
-
 int sound_card_open(const struct sound_options *options, enum sound_direction direction,
-                    const struct sound_card_user *user, uv_loop_t *loop, struct sound_card **out,
-                    struct problem *problem)
+                    const struct sound_card_user *user, const struct io_environment *environment,
+                    struct sound_card **out, struct problem *problem)
 {
-    pthread_mutex_lock(&lock);
-    struct sound_card *card = find_card(options, direction);
-    bool joins = card != NULL;
-    if (joins)
-        take_side(card, direction, user);
-    pthread_mutex_unlock(&lock);
-    if (!joins) { /* opening takes a while: the loop must not wait for the lock meanwhile */
-        int error = make_card(options, user->label, loop, &card, problem);
-        if (error != 0)
-            return error;
-        pthread_mutex_lock(&lock);
-        card->next = cards;
-        cards = card;
-        take_side(card, direction, user);
-        pthread_mutex_unlock(&lock);
-    }
-    *out = card;
+    struct sound_cards *cards = environment->cards;
+    *out = join_card(cards, options, direction, user);
+    if (*out != NULL)
+        return 0;
+    int error = make_card(options, user->label, environment, out, problem);
+    if (error != 0)
+        return error;
+    use_side(*out, direction, user);
+    if (cards == NULL)
+        return 0;
+    pthread_mutex_lock(&cards->lock);
+    (*out)->next = cards->first;
+    cards->first = *out;
+    pthread_mutex_unlock(&cards->lock);
     return 0;
 }
 
@@ -489,10 +526,10 @@ static void open_handles(struct sound_card *card)
         return;
     card->handles_open = true;
     uv_poll_init(card->loop, &card->doorbell, sound_link_doorbell(card->link));
-    uv_timer_init(card->loop, &card->look);
-    card->doorbell.data = card->look.data = card;
+    uv_timer_init(card->loop, &card->poll_timer);
+    card->doorbell.data = card->poll_timer.data = card;
     card->open_handles = 2;
-    uv_timer_start(&card->look, on_look, LOOK_MS, LOOK_MS);
+    uv_timer_start(&card->poll_timer, on_poll_timer, POLL_MS, POLL_MS);
 }
 
 void sound_card_start(struct sound_card *card)
@@ -505,45 +542,55 @@ void sound_card_start(struct sound_card *card)
     card->since_ns = clock_monotonic_ns();
     if (!sound_link_spawned(card->link)) { /* the device was absent at sound_card_open */
         card->stopped = true;
-        wait_a_while(card);
+        wait_to_retry(card);
     } else {
-        look(card);
+        poll_card(card);
     }
 }
 
-bool sound_card_set_filters(const struct sound_options *options, int filters)
+void sound_card_set_filters(struct sound_cards *cards, const struct sound_options *options,
+                            int filters)
 {
-    pthread_mutex_lock(&lock);
-    struct sound_card *card = cards;
-    while (card != NULL && card->options != options)
-        card = card->next;
-    if (card != NULL)
-        sound_link_set_filters(card->link, filters);
-    pthread_mutex_unlock(&lock);
+    struct sound_card *card = NULL;
+    if (cards != NULL) {
+        pthread_mutex_lock(&cards->lock);
+        card = cards->first;
+        while (card != NULL && card->options != options)
+            card = card->next;
+        if (card != NULL)
+            sound_link_set_filters(card->link, filters);
+        pthread_mutex_unlock(&cards->lock);
+    }
     if (card == NULL)
         close(filters);
-    return card != NULL;
+}
+
+/* Returns true when the card has no user left; it is then no longer in the list. */
+static bool release_card(struct sound_card *card)
+{
+    if (card->cards == NULL)
+        return --card->users == 0;
+    pthread_mutex_lock(&card->cards->lock);
+    const bool last = --card->users == 0;
+    struct sound_card **at = &card->cards->first;
+    while (last && *at != card)
+        at = &(*at)->next;
+    if (last)
+        *at = card->next;
+    pthread_mutex_unlock(&card->cards->lock);
+    return last;
 }
 
 void sound_card_leave(struct sound_card *card, enum sound_direction direction,
                       void (*closed)(void *context), void *context)
 {
     struct side *side = &card->sides[direction];
-    assert(side->taken);
-    side->taken = false;
+    assert(side->used);
+    side->used = false;
     side->closed = closed;
     side->closed_context = context;
     open_handles(card);
-    pthread_mutex_lock(&lock);
-    bool last = --card->users == 0;
-    for (struct sound_card **at = &cards; last && *at != NULL; at = &(*at)->next) {
-        if (*at == card) {
-            *at = card->next;
-            break;
-        }
-    }
-    pthread_mutex_unlock(&lock);
-    if (!last)
+    if (!release_card(card))
         return;
     uv_poll_stop(&card->doorbell);
     card->stopped = sound_link_stop(card->link, false);

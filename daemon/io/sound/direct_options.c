@@ -41,9 +41,9 @@ static int filters(const void *made, struct problem *problem)
     return sound_link_filters(options->direct, options->direct_bytes, problem);
 }
 
-static void set(const void *made, int filters)
+static void set(const struct io_environment *environment, const void *made, int filters)
 {
-    sound_card_set_filters(made, filters);
+    sound_card_set_filters(environment->cards, made, filters);
 }
 
 const struct driver_direct sound_direct_ops = {

@@ -425,8 +425,7 @@ static int portaudio_open(const struct sink_options *options,
         error = playback_follow_open(options->stream.channels, options->stream.rate_hz, &s->follow,
                                      problem);
     if (error == 0)
-        error =
-            sound_card_open(s->sound, SOUND_PLAYBACK, &user, environment->loop, &s->card, problem);
+        error = sound_card_open(s->sound, SOUND_PLAYBACK, &user, environment, &s->card, problem);
     if (error != 0) {
         playback_follow_close(s->follow);
         free(s->bytes);

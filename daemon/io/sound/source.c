@@ -144,8 +144,8 @@ static int portaudio_open(const struct source_options *options,
     snprintf(source->label, sizeof source->label, "stream %s", options->stream);
     const struct sound_card_user user = {
         .context = source, .label = source->label, .callback = on_callback, .lost = on_lost};
-    int error = sound_card_open(source->sound, SOUND_CAPTURE, &user, environment->loop,
-                                &source->card, problem);
+    int error =
+        sound_card_open(source->sound, SOUND_CAPTURE, &user, environment, &source->card, problem);
     if (error != 0) {
         free(source);
         return error;
