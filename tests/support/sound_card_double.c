@@ -33,10 +33,10 @@ void sound_card_start(struct sound_card *opened)
     opened->started = true;
 }
 
-bool sound_card_set_filters(const struct sound_options *options, int filters)
+void sound_card_set_filters(struct sound_cards *cards, const struct sound_options *options,
+                            int filters)
 {
-    (void)options, (void)filters;
-    return false;
+    (void)cards, (void)options, (void)filters;
 }
 
 void sound_card_leave(struct sound_card *opened, enum sound_direction direction,

@@ -1,5 +1,7 @@
-/* Options of the sink `recording`: its keys, what a container can hold, and what `--check` reports.
- * The thread that builds the configuration. */
+/*
+ * Options of the sink `recording`: its keys, the checks of what a container can hold and of paths
+ * that clash, and what `--check` reports. Runs on the thread that builds the configuration.
+ */
 #include <math.h>
 #include <string.h>
 
@@ -61,7 +63,7 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
     SINK_ROW_QUEUE(struct recording_options, queue_bytes),
 };
 
-/* What the container's header cannot hold, before asking the writer. */
+/* Reports what a header cannot hold, then what recording_check refuses. */
 static void check_header(const struct option_check *check, const struct sink_options *options)
 {
     const struct recording_options *own = options->own;
@@ -126,7 +128,7 @@ static const char *path_of(const struct sink_section *section)
     return own != NULL ? own->path : NULL;
 }
 
-/* A recording must not replace another, nor what a stream reads. */
+/* Refuses a recording that would overwrite another one, or a file that a stream reads. */
 void recording_sink_check_all(const struct driver_sections *all, uint32_t self)
 {
     const struct sink_section *section = &all->sinks[self];

@@ -1,5 +1,5 @@
-/* Options of sound cards: see options.h. Whether a device exists and does what is asked is found
- * out when it is opened: it may come later. */
+/* Options of sound cards: see options.h. The checks do not look for the device, which may appear
+ * later; opening it shows whether it can do what the options ask for. */
 #include "io/sound/options.h"
 
 #include <inttypes.h>
@@ -50,8 +50,8 @@ const struct option_row sound_source_rows[SOUND_SOURCE_ROWS] = {
                            .fallback_words = "`block` when it lies within 16 … 8192 frames, else "
                                              "256; a JACK server has its own",
                            FIELD(period),
-                           .sentence = "Frames of one period of an ALSA device: that often it "
-                                       "interrupts, and that much it adds to the latency."},
+                           .sentence = "Frames of one period of an ALSA device: how often it "
+                                       "interrupts, and what it adds to the latency."},
     {.key = "duplex",
      .type = OPTION_BOOLEAN,
      .fallback = "no",
@@ -65,16 +65,16 @@ const struct option_row sound_source_rows[SOUND_SOURCE_ROWS] = {
                                .fallback_words = "what `convolvd --measure-loopback` found for "
                                                  "this card and rate, else 0",
                                FIELD(round_trip),
-                               .sentence = "How much later than it is played an excitation is "
-                                           "captured, on a duplex card that plays another stream: "
-                                           "declared with the filter's delay, and applied with it "
-                                           "by `align`."},
+                               .sentence = "Time from the play of an excitation to its capture, on "
+                                           "a duplex card that plays another stream: declared with "
+                                           "the filter's delay, and applied with it by `align`."},
     {.key = "allow conversion",
      .type = OPTION_BOOLEAN,
      .fallback = "no",
      FIELD(allow_conversion),
-     .sentence = "Whether a device may be used that resamples, mixes or converts without saying so "
-                 "(default, plug, dmix, pulse, pipewire): its samples are no measurement."},
+     .sentence =
+         "Whether a device may be used that resamples, mixes or converts without saying so "
+         "(default, plug, dmix, pulse, pipewire); its samples are not what a converter measured."},
     SOURCE_ROW_MODE,
     SOURCE_ROW_MAX_GAP,
 };
@@ -130,7 +130,7 @@ const struct option_row sound_sink_rows[SOUND_SINK_ROWS] = {
      .type = OPTION_CHOICE,
      .fallback = "auto",
      .choices = resamples,
-     FIELD(resample_wish),
+     FIELD(resample_setting),
      .sentence = "Whether what is played is resampled to follow the stream's clock, so that "
                  "`latency` holds for ever; auto: where source and card have clocks of their own "
                  "(a live or paced source, no `duplex`). Nothing but what is played is ever "
@@ -206,7 +206,7 @@ static bool check_request(const struct option_check *check, const struct daemon_
     return good;
 }
 
-/* The block is known once the stream is built: called for both directions. */
+/* Sets the default period, which depends on the block; the checks of both directions call it. */
 static void set_period(struct sound_options *sound, uint32_t hop_frames)
 {
     bool fits = hop_frames >= PERIOD_MIN && hop_frames <= PERIOD_MAX;
@@ -273,12 +273,13 @@ static bool same_device(const struct sound_request *a, const struct sound_reques
     return strcmp(a->device, b->device) == 0 && a->api == b->api;
 }
 
-/* The stream that captures from the sink's duplex card; NULL when reported. */
+/* The stream that captures from the sink's duplex card; NULL after reporting an error. */
 static const struct source_section *find_capture(const struct driver_sections *all,
                                                  const struct sink_section *section,
                                                  const struct sound_options *sound)
 {
-    /* Who captures from the card that plays the result means this pair; several may (JACK). */
+    /* Prefer the stream that the sink plays; other streams may capture from the same device (JACK).
+     */
     const struct source_section *played = section->stream, *found = NULL;
     const struct sound_options *own = sound_of(played);
     if (own != NULL && own->duplex && same_device(&own->request, &sound->request))
@@ -311,7 +312,8 @@ static const struct source_section *find_capture(const struct driver_sections *a
     return found;
 }
 
-/* The capturing stream's options, joined by what the sink plays; NULL when reported. */
+/* Adds the playback side to the options of the stream that captures from the sink's duplex card and
+ * returns them; NULL after reporting an error. */
 static struct sound_options *join_capture(const struct driver_sections *all,
                                           const struct sink_section *section,
                                           const struct sound_options *sound)
@@ -348,14 +350,15 @@ void sound_sink_check_all(const struct driver_sections *all, uint32_t self)
     if (sound == NULL)
         return;
     const struct stream_facts *played = &section->stream->facts;
-    /* auto: a source and a card that have one clock each. What waits for room has the card's. */
-    const enum sound_resample wish = written->resample_wish;
-    if (wish == RESAMPLE_YES && sound->duplex)
+    /* auto: resample when source and card have different clocks. A source that waits for room
+     * follows the card's clock. */
+    const enum sound_resample setting = written->resample_setting;
+    if (setting == RESAMPLE_YES && sound->duplex)
         option_error(&section->check, "resample",
                      "a duplex card has one clock, and its frame numbers would lose their meaning; "
                      "write resample = no");
-    sound->resample = wish == RESAMPLE_YES ||
-                      (wish == RESAMPLE_AUTO && !sound->duplex && (played->live || played->paced));
+    sound->resample = setting == RESAMPLE_YES || (setting == RESAMPLE_AUTO && !sound->duplex &&
+                                                  (played->live || played->paced));
     sound->hop_frames = (played->hop_frames + played->decimate - 1) / played->decimate;
     sound->request.playback_frames = sound->latency_frames + 8 * (uint64_t)sound->hop_frames +
                                      (uint64_t)(played->output_rate_hz / HALF);
@@ -363,7 +366,7 @@ void sound_sink_check_all(const struct driver_sections *all, uint32_t self)
     section->options->own = sound;
 }
 
-/* Nothing that takes time or other frames than those of the callback. */
+/* Direct mode plays only what the same callback captured, without delay. */
 static void check_direct(const struct source_section *section, const struct sound_options *sound)
 {
     const char *why = NULL;
@@ -402,7 +405,7 @@ const char *sound_source_describe(const struct source_options *options, char *te
     return text;
 }
 
-/* The period of a JACK server is known when it is opened. */
+/* A JACK server's period is known only once it is open. */
 void sound_source_report(const struct source_options *options, FILE *out)
 {
     const struct sound_options *sound = options->own;

@@ -1,7 +1,9 @@
 /*
- * Options of the source and the sink `portaudio`: as written, and the request that they make of a
- * card. A source and a sink with `duplex = yes` on one card share the source's structure: the
- * sink's checks join it. The thread that builds the configuration.
+ * Options of the source and the sink `portaudio`: as the configuration gives them, and the request
+ * to the card that follows from them. A source and a sink with `duplex = yes` on one card share the
+ * source's structure; the sink's checks complete it.
+ *
+ * The functions run on the thread that builds the configuration, and touch no device.
  */
 #ifndef CONVOLVD_IO_SOUND_OPTIONS_H
 #define CONVOLVD_IO_SOUND_OPTIONS_H
@@ -22,23 +24,23 @@ struct sound_options {
     const struct option_value *period, *round_trip, *latency;
     bool duplex;
     bool allow_conversion;
-    enum sound_resample resample_wish;
+    enum sound_resample resample_setting;
 
     /* set by the checks */
-    bool proven; /* the section's own checks found nothing wrong */
+    bool proven; /* the section's own checks found no error */
     struct sound_request request;
-    bool own;                   /* what is played is the result of what is captured */
-    uint64_t latency_frames;    /* of playback, see sound/sink.c; 0: by rule */
+    bool own;                   /* the card plays the results of what it captures */
+    uint64_t latency_frames;    /* of playback, see sink.c; 0: the least that can be kept */
     uint32_t hop_frames;        /* of the stream that is played */
-    bool round_trip_given;      /* what an excitation needs from the output to the input … */
-    uint64_t round_trip_frames; /* … by the configuration; else as it was measured */
-    bool direct_mode;           /* by the configuration */
+    bool round_trip_given;      /* the configuration gives round_trip_frames */
+    uint64_t round_trip_frames; /* from the card's output to its input, for an excitation */
+    bool direct_mode;           /* mode = direct */
     bool resample;              /* playback follows the stream's clock, see playback_follow.h */
 
-    /* set by who opens the card in direct mode */
-    const void *direct; /* the filters, packed (sound/direct.h); NULL: no */
+    /* set when a stream in direct mode is prepared */
+    const void *direct; /* the filters, packed (direct.h); NULL: no direct mode */
     size_t direct_bytes;
-    bool direct_alone; /* and nobody else wants the stream's results: none are made */
+    bool direct_alone; /* nothing else needs the stream's results: it computes none */
 };
 
 enum { SOUND_SOURCE_ROWS = 9, SOUND_SINK_ROWS = 8 };
