@@ -1,8 +1,8 @@
 /*
- * Direct mode from the pipeline's side: the options of a card with the filters that its callback
- * applies, packed for the helper process (sound/direct.h).
+ * Direct mode for the pipeline: makes a copy of a card's options with the stream's filters, packed
+ * for the helper process (direct.h), and changes the filters of a running card.
  *
- * Worker threads; changing the filters: loop thread.
+ * Worker threads; `set` runs on the loop thread.
  */
 #ifndef CONVOLVD_IO_SOUND_DIRECT_OPTIONS_H
 #define CONVOLVD_IO_SOUND_DIRECT_OPTIONS_H

@@ -1,4 +1,4 @@
-/* The status of a sound card: see report.h. */
+/* Status of a sound card: see report.h. */
 #include "io/sound/report.h"
 
 #include <inttypes.h>
@@ -55,7 +55,7 @@ static json_t *integer(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
-/* JSON has no infinities. */
+/* JSON has neither infinities nor NaN. */
 static json_t *real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
@@ -111,7 +111,7 @@ static json_t *report_json(const void *status)
 
 /* ---- log --------------------------------------------------------------------------------- */
 
-/* The frames that these cost are logged as gaps of the stream. */
+/* Counters of events whose lost frames the stream logs as gaps. */
 static uint32_t faults(const void *status, struct driver_fault *faults)
 {
     static const enum sound_counter capture[] = {SOUND_INPUT_OVERFLOW, SOUND_INPUT_UNDERFLOW,

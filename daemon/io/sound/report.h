@@ -1,9 +1,9 @@
 /*
- * The status of a sound card, for people, for programs and for the log: the device as opened, the
- * callbacks' counters, and for playback where frames are played. The structure is struct
- * sound_report of sound/card.h.
+ * Status of a sound card, as a table, as JSON and as counters for the log: the device as opened,
+ * the counters of its callbacks, and for playback its latency and offset. The driver fills a struct
+ * sound_report (card.h); this module formats it.
  *
- * Loop thread, or after the card is closed.
+ * Loop thread; also after the card has closed.
  */
 #ifndef CONVOLVD_IO_SOUND_REPORT_H
 #define CONVOLVD_IO_SOUND_REPORT_H

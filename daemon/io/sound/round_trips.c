@@ -16,14 +16,14 @@
 #include "io/sound/options.h"
 
 static const char file_name[] = "loopback.json";
-static const double chirp_level = 0.25; /* of full scale: loud enough, far from clipping */
+static const double chirp_level = 0.25; /* of full scale: clear, and far from clipping */
 
 /* ---- the file --------------------------------------------------------------------------- */
 
 /* One card at one rate. */
 struct entry {
     uint64_t frames;
-    uint32_t period_frames; /* with another period the round trip is another one */
+    uint32_t period_frames; /* of the measurement; another period has another round trip */
     char measured[32];      /* UTC */
 };
 
@@ -34,7 +34,7 @@ static json_t *load(const char *directory)
     json_t *table = json_load_file(path, 0, NULL);
     if (json_is_array(table))
         return table;
-    json_decref(table); /* damaged: better measured again than wrong */
+    json_decref(table); /* absent or damaged: begin a new table */
     return json_array();
 }
 
@@ -47,6 +47,7 @@ static bool same(const json_t *row, const struct sound_request *request)
            json_number_value(json_object_get(row, "rate")) == request->rate_hz;
 }
 
+/* Finds the round trip of a card; directory NULL: finds none. */
 static bool find(const char *directory, const struct sound_request *request, struct entry *entry)
 {
     bool found = false;
@@ -69,11 +70,12 @@ static bool find(const char *directory, const struct sound_request *request, str
     return found;
 }
 
+/* Stores an entry in place of an older one of the same card. */
 static int keep(const char *directory, const struct sound_request *request,
                 const struct entry *entry, struct problem *problem)
 {
     char path[PATH_MAX];
-    mkdir(directory, 0755); /* if this fails, writing the file fails and says so */
+    mkdir(directory, 0755); /* when this fails, so does writing the file, which reports it */
     json_t *table = load(directory);
     for (size_t i = json_array_size(table); i-- > 0;)
         if (same(json_array_get(table, i), request))
@@ -99,7 +101,7 @@ static uint64_t declared(const struct source_options *options, const char *cache
     const struct sound_options *sound = options->own;
     struct entry entry = {0};
     note[0] = '\0';
-    /* The delay means something only where the card plays an excitation, not its own results. */
+    /* Only a card that plays an excitation has such a delay, not one that plays its own results. */
     if (!sound->duplex || sound->own || sound->request.playback.channels == 0)
         return 0;
     if (sound->round_trip_given)
