@@ -1,6 +1,6 @@
 /*
- * The table of the OSC server's counters: status, its JSON form, `convolvd --help-osc` and the page
- * docs/osc.md read it.
+ * The OSC server's counters: one table of name, sentence and field, from which the status, its JSON
+ * form, `convolvd --help-osc` and docs/osc.md are printed.
  *
  * Loop thread, or after the loop has ended; the table is constant.
  */

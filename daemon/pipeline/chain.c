@@ -7,8 +7,8 @@
 struct packet chain_packet(struct chain *chain, const struct result *result, int64_t offset_ns)
 {
     assert(result->samples != NULL && result->frames > 0);
-    /* A result tells of a new epoch by its flag; the number guards against a first piece that was
-     * shed. */
+    /* A flag marks the first result of an epoch; the epoch's number covers the case that this
+     * result was shed. */
     bool begins =
         chain->begun && (result->flags & RESULT_EPOCH_START || result->epoch != chain->epoch);
     uint32_t flags = PACKET_CAPTURE;

@@ -1,7 +1,7 @@
 /*
- * Chain: the output of one stream as the source of another (`source = stream NAME`). Results
- * become packets in the upstream's own frame numbers, with its capture times and invalid
- * ranges, so that delays and invalid ranges add up along the chain.
+ * A chain feeds the output of one stream into another (`source = stream NAME`). Each result becomes
+ * a packet with the upstream's frame numbers, capture times and invalid ranges, so that delays and
+ * invalid ranges add up along the chain.
  *
  * Loop thread; nothing here allocates, locks or logs.
  */
@@ -20,8 +20,8 @@ struct chain {
     uint64_t epoch; /* of the last result */
 };
 
-/* The packet that a result is for the next stream. Its payload is the result's samples, so that
- * they need not leave the device that both streams are on. */
+/* The packet for the next stream. Its payload is the samples of the result, so they need not leave
+ * a device that both streams run on. */
 struct packet chain_packet(struct chain *chain, const struct result *result, int64_t offset_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What a configuration asks of its OpenCL device, as the engine takes it.
+ * The options of the engine that follow from a configuration.
  *
  * Pure; any thread.
  */

@@ -1,14 +1,14 @@
 /*
- * Pipeline: one stream of the configuration made whole and kept together: its source (or the
- * stream it reads), filters, plan, stream and sinks.
+ * A pipeline is one stream of the configuration with everything it needs to run: its source (or the
+ * stream it reads), filters, plan, input ring and sinks.
  *
  *     source ──► stream ──► plan on the engine ──► ports ──► sinks
  *        ▲                                           └─────► streams that read this one
  *        └── room, resume (back-pressure)
  *
- * pipeline_prepare does all that takes time (files, designs, programs, sockets) on a worker
- * thread; everything else runs on the loop. A pipeline that could not be prepared is closed
- * like any other.
+ * pipeline_prepare does everything that takes time (files, designs, kernels, sockets) on a worker
+ * thread; everything else runs on the loop. A pipeline whose preparation failed is closed like any
+ * other.
  */
 #ifndef CONVOLVD_PIPELINE_PIPELINE_H
 #define CONVOLVD_PIPELINE_PIPELINE_H

@@ -1,6 +1,6 @@
 /*
- * The filters of one stream: makes the taps its edges name and brings them to one delay, so
- * that all outputs of the stream stay aligned to the sample.
+ * The filters of one stream: makes the taps that its edges name and delays the faster ones, so that
+ * all outputs of the stream are aligned to the sample.
  *
  * Worker threads; pure functions.
  */
@@ -29,7 +29,7 @@ struct stream_filters {
 int stream_filters_make(const struct config *config, const struct config_stream *stream,
                         struct stream_filters *out, struct problem *problem);
 
-/* What the engine is asked for: points into config, stream and filters. `variant` NULL: the
+/* The request to the engine: points into config, stream and filters. `variant` NULL: the
  * configuration's. */
 struct plan_spec stream_plan_spec(const struct config_stream *stream,
                                   const struct stream_filters *filters, const char *variant);

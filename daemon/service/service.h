@@ -1,15 +1,15 @@
 /*
- * Service: the daemon's life. Owns the event loop, the engine, the scheduler and one pipeline
- * per configured stream, and takes them through their phases:
+ * The service: runs the daemon from its configuration to its exit status. It owns the event loop,
+ * the devices and the registry of pipelines, and takes them through their phases:
  *
- *     preparing ─► running ─► draining ─► closing sinks ─► table ─► closing sources ─► stopped
+ *     preparing ─► running ─► draining ─► closing sinks ─► status ─► closing sources ─► stopped
  *       (worker)      │ SIGTERM, SIGINT, or every source has come to its end
- *                     ├ SIGUSR1: the table
- *                     └ SIGHUP: the configuration is read again; unchanged streams run on
+ *                     ├ SIGUSR1: prints the status
+ *                     └ SIGHUP: reads the configuration again; unchanged streams run on
  *
- * Draining stops the sources, processes what was received, lets the tails follow and ends
- * within `drain timeout`; a second signal leaves at once, with files as they are after their last
- * flush. Sources of a finite length end the run by themselves, without a limit of time.
+ * Draining stops the sources, processes what they have delivered, lets the tails follow and ends
+ * within `drain timeout`. A second signal exits at once and leaves files as they were after their
+ * last flush. A run whose sources all have an end stops by itself, without a time limit.
  *
  * The thread that calls service_run is the loop thread.
  */
