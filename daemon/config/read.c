@@ -53,7 +53,7 @@ struct reader {
     unsigned line;               /* of the line last handed to inih */
     struct raw_section *section; /* NULL: before the first heading, or in one that is skipped */
     bool skip;                   /* the heading was bad: its keys are not looked at */
-    bool homeless;               /* keys before the first heading were reported */
+    bool headless_reported;      /* keys before the first heading were reported */
     bool out_of_memory;
     char joined[CONFIG_LINE_MAX + 2];
 };
@@ -319,7 +319,7 @@ static void unknown_key(struct reader *reader, const char *name)
     const char *word = schema_sections[kind].word;
     const struct schema_key *nearest = schema_nearest(kind, name);
     unsigned distance = nearest != NULL ? option_distance(name, nearest->row.key) : UINT_MAX;
-    /* A key of another section is a better guess than a word that only looks alike. */
+    /* A key of another section is a better suggestion than a word that is only spelled alike. */
     for (int other = 0; other < SECTIONS && distance > 1; other++) {
         const struct schema_key *key = same_key((enum section_kind)other, name);
         if (key == NULL)
@@ -347,12 +347,12 @@ static void store(struct reader *reader, const char *name, const char *value)
     if (reader->skip)
         return;
     if (reader->section == NULL) {
-        if (!reader->homeless)
+        if (!reader->headless_reported)
             config_error(errors, place,
                          "`%.*s` stands before the first heading; write one above it, "
                          "as [daemon] or [stream NAME]",
                          QUOTE, name);
-        reader->homeless = true;
+        reader->headless_reported = true;
         return;
     }
     if (value == NULL) {
