@@ -60,7 +60,7 @@ static struct container_spec spec_of(const char *format, enum container containe
     return spec;
 }
 
-/* The file says `frames` frames, and their bytes are those given. */
+/* The file holds `frames` frames with these bytes. */
 static void expect_file(const struct container_spec *spec, int type, const uint8_t *bytes,
                         uint64_t frames)
 {
@@ -115,7 +115,7 @@ static void test_read_back(void **state)
                 struct stat status;
                 assert_int_equal(stat(path, &status), 0);
                 assert_true(spec.container == CONTAINER_W64 || status.st_size % 2 == 0);
-                /* A second recording never takes the place of the first. */
+                /* A second recording never overwrites the first. */
                 assert_int_equal(container_create(&file, path, &spec, &problem), ERROR_NO_FILE);
                 assert_non_null(strstr(problem.text, path));
                 unlink(path);
@@ -124,9 +124,9 @@ static void test_read_back(void **state)
     }
 }
 
-/* A W64 that is cut off holds nothing behind the size of its last chunk: readers that go from chunk
- * to chunk (ffmpeg) would take samples for a chunk and refuse the whole file. Its fact chunk says
- * what was flushed; once closed, the sizes are exact. */
+/* A W64 whose writer died has no data after the end of its last chunk: readers that go from chunk
+ * to chunk (ffmpeg) would take samples for a chunk and refuse the file. Its fact chunk counts the
+ * frames flushed; once closed, the sizes are exact. */
 static void test_w64_cut_off(void **state)
 {
     (void)state;
@@ -191,7 +191,7 @@ static void test_beyond_4_gib(void **state)
     }
 }
 
-/* The very frame at which 32 bits end. */
+/* The first frame that 32 bits cannot count. */
 static void test_threshold(void **state)
 {
     (void)state;

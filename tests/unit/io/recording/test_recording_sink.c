@@ -127,7 +127,7 @@ static void test_sink(void **state)
 static atomic_bool held;
 static pthread_t loop_thread;
 
-/* A clock that lets the writer, which asks it after every message, wait while `held`. */
+/* A clock that blocks the writer, which reads it after every message, while `held`. */
 static int64_t holding_time(void)
 {
     while (atomic_load(&held) && !pthread_equal(pthread_self(), loop_thread))
@@ -137,8 +137,7 @@ static int64_t holding_time(void)
     return (int64_t)now.tv_sec * NS_PER_SECOND + now.tv_nsec;
 }
 
-/* A queue far too small for what comes while the disk hangs: whole results are dropped, none
- * silently. */
+/* A queue far too small while the disk hangs: the sink drops whole results and counts them all. */
 static void test_queue_overflow(void **state)
 {
     (void)state;
@@ -179,7 +178,7 @@ static void test_queue_overflow(void **state)
     assert_int_equal(frames, rig.at_end.delivered);
 }
 
-/* Who asks for room first never loses a frame, however small the queue and the pieces. */
+/* A stream that checks for room first never loses a frame, however small queue and messages are. */
 static void test_back_pressure(void **state)
 {
     (void)state;
@@ -241,7 +240,7 @@ static void test_close_past_deadline(void **state)
     expect_recorded("late.wav", 0, 0, 2.0);
 }
 
-/* kill -9 in the middle of writing: file and sidecar are whole up to a flush. */
+/* kill -9 while the writer writes: file and sidecar are complete up to a flush. */
 static void test_kill(void **state)
 {
     (void)state;

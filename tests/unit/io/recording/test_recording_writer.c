@@ -1,6 +1,6 @@
 /*
- * The writer of recordings, driven directly where time, free space or file names matter: what
- * results hold must stand in the files, frame by frame, and the sidecars must say where.
+ * The recording writer, called directly where time, free space or file names matter: the files hold
+ * every frame of the results, and the sidecars say which frames they are.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -124,7 +124,7 @@ static void test_keep(void **state)
     struct sink_options options = recording_options("keep.wav", "s16le");
     recording_own(&options)->rotate_ns = 1000 * 1000; /* 1000 frames */
     recording_own(&options)->keep = 3;
-    /* A stranger's file of a similar name stays. */
+    /* A file with a similar name that is not ours stays. */
     FILE *other = fopen(scratch_path("keep-notes.wav"), "w");
     assert_non_null(other);
     fclose(other);
@@ -138,7 +138,7 @@ static void test_keep(void **state)
     assert_int_equal(recording_names(names, 16), 4);
     expect_recorded(names[0], 0, 5000, 2.0);
     assert_string_equal(names[3], "keep-notes.wav");
-    /* A later run counts what an earlier one left. */
+    /* A later run counts the files of an earlier one. */
     writer = writer_of(&options, NULL);
     put(writer, 0, 8000, 1500);
     recording_writer_close(writer);
@@ -274,7 +274,7 @@ static void test_sidecar(void **state)
     json_decref(root);
 }
 
-/* Readable and true at every flush, not only at the end. */
+/* Files are readable and correct at every flush, not only at the end. */
 static void test_flush(void **state)
 {
     (void)state;

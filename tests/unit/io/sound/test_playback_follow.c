@@ -1,7 +1,7 @@
 /*
  * Playback that follows another clock, with a simulated card: a sine of a stream that is 150 ppm
- * fast comes out as one clean sine of the card's frequency; after an underrun, an overrun and a
- * loss of the card the latency is what was declared.
+ * fast becomes one clean sine on the card's clock; after an underrun, an overrun and a loss of the
+ * card the latency is the declared one.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -132,7 +132,7 @@ static void test_one_clean_sine(void **state)
     }
 }
 
-/* The first frame is heard exactly the latency after its block was put. */
+/* The first frame plays exactly the latency after its block was put. */
 static void test_declared_latency(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * Sink `portaudio` over a card made here: which frame is played when, what is late, dropped or
- * pending, and how far ahead a stream that waits may be.
+ * Sink `portaudio` with a simulated card: which frame plays when, what is late, dropped or pending,
+ * and how far a stream that waits may run ahead.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ enum { PERIOD = 256, HOP = 64, FAR = 1 << 20 };
 static float heard[FAR];
 static uint64_t heard_frames;
 
-/* A callback: what it plays is heard, then the daemon is rung. */
+/* A callback: plays a period into `heard`, then calls the sink. */
 static void callback(void)
 {
     uint32_t played = sound_ring_play(card.shared, (uint8_t *)&heard[heard_frames], PERIOD);
@@ -157,7 +157,7 @@ static void by_rule_a_duplex_card_adds_one_period(void **state)
     close_sink();
 }
 
-/* A late result is not heard late: silence in its place, and the next one in time. */
+/* A late result is never played late: silence replaces it, and the next one plays in time. */
 static void late_results_do_not_shift_the_others(void **state)
 {
     (void)state;
@@ -178,7 +178,7 @@ static void late_results_do_not_shift_the_others(void **state)
     expect_silence(1100, 1280);
     expect_heard(1280, 1500, 1000);
     expect_silence(1500, 1536);
-    /* Wholly late ones too. */
+    /* The same for a result that is late as a whole. */
     put(500, 36);
     assert_int_equal(ledger().dropped[DROP_LATE], 216);
     close_sink();
@@ -226,7 +226,7 @@ static void a_card_of_its_own_returns_to_its_latency(void **state)
     assert_int_equal(ledger().delivered, 400);
     assert_int_equal(ledger().dropped[DROP_LATE], 0);
     expect_heard(2792, 2992, 2592);
-    /* Too much: left out until the ring holds no more than the latency. */
+    /* Too many frames: the sink drops results until the ring holds no more than the latency. */
     uint64_t frame = 400;
     while (ledger().dropped[DROP_QUEUE] == 0 && frame < 20000) {
         put(frame, 200);
@@ -251,7 +251,7 @@ static void without_a_card_frames_are_dropped_as_such(void **state)
     put(100, 100);
     assert_int_equal(ledger().dropped[DROP_DEVICE], 200);
     assert_int_equal(sink_portaudio.room(sink), 0);
-    /* It is back with a session of its own; the offset is what it was. */
+    /* The card is back in a new session; the offset is unchanged. */
     sound_shared_reset(card.shared);
     card.base = 8 * PERIOD;
     card.based = true;
@@ -265,7 +265,7 @@ static void without_a_card_frames_are_dropped_as_such(void **state)
     close_sink();
 }
 
-/* Before the first results have been captured there is nothing to be late for. */
+/* Before the first results nothing is late. */
 static void before_the_capture_began_nothing_is_played(void **state)
 {
     (void)state;
@@ -293,7 +293,7 @@ static void a_stream_that_waits_is_let_ahead_of_the_card_by_a_block(void **state
     callback();
     assert_int_equal(room_calls, 1);
     assert_true(sink_portaudio.room(sink) >= HOP);
-    /* So it goes on for ever, without a hole. */
+    /* It continues without a gap. */
     for (int i = 0; i < 400; i++) {
         while (sink_portaudio.room(sink) >= HOP) {
             put(frame, HOP);
@@ -307,7 +307,7 @@ static void a_stream_that_waits_is_let_ahead_of_the_card_by_a_block(void **state
     close_sink();
 }
 
-/* Playing out what is pending, up to a deadline. */
+/* Close plays what is pending, up to a deadline. */
 static void closing_waits_for_what_is_pending(void **state)
 {
     (void)state;

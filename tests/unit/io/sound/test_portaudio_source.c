@@ -1,6 +1,6 @@
 /*
- * Source `portaudio` over a card made here: places, times and their clock, and what missing
- * frames are blamed on.
+ * Source `portaudio` with a simulated card: frame numbers, capture times and their clock, and the
+ * causes of missing frames.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -184,7 +184,7 @@ static void missing_frames_have_their_cause(void **state)
     callback(204, true);
     assert_int_equal(blamed[INVALID_OVERLOAD], ring);
     assert_int_equal(blamed[INVALID_CAPTURE], 3 * PERIOD);
-    /* Every frame of the timeline was put or blamed. */
+    /* Every frame of the timeline was put or reported as lost. */
     uint64_t put_frames = 0;
     for (unsigned i = 0; i < packet_count; i++)
         put_frames += packets[i].frames;
@@ -194,7 +194,7 @@ static void missing_frames_have_their_cause(void **state)
     close_source();
 }
 
-/* Another session: its device counts from 0, its ring has lost nothing yet. */
+/* A new session: the device counts from 0, the ring has lost nothing yet. */
 static void a_card_that_was_away_is_a_gap_of_capture(void **state)
 {
     (void)state;

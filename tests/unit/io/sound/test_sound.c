@@ -1,6 +1,6 @@
 /*
- * Sound cards without one: the rings that the callback and the daemon share, the choice of a
- * device by name, which devices convert behind our back, and what the kernel says of hardware.
+ * Sound cards, without a device: the rings that callback and daemon share, the choice of a device
+ * by name, which devices convert samples, and the hardware parameters that the kernel reports.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static struct sound_shared *make(uint32_t channels, const uint16_t *map, uint32_
     return shared;
 }
 
-/* What channel c of device frame n holds. */
+/* The value in channel c of device frame n. */
 static int16_t sample_at(uint64_t frame, uint32_t channel)
 {
     return (int16_t)(frame * 7 + channel * 1009 + 1);
@@ -45,7 +45,7 @@ static void fill(int16_t *samples, uint64_t frame, uint32_t frames, uint32_t cha
             samples[i * channels + c] = sample_at(frame + i, c);
 }
 
-/* Periods of any length come out as they went in, mapped, wherever the ring ends. */
+/* The daemon reads periods of any length as they were stored, mapped, also where the ring wraps. */
 static void captured_frames_come_out_in_order(void **state)
 {
     (void)state;
@@ -81,7 +81,7 @@ static void captured_frames_come_out_in_order(void **state)
     free(shared);
 }
 
-/* What does not fit is lost as a whole period, counted, and shows in the next one's numbers. */
+/* A period that does not fit is dropped whole and counted; the next period's number shows it. */
 static void a_full_ring_loses_whole_periods_and_says_so(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void a_full_ring_loses_whole_periods_and_says_so(void **state)
     free(shared);
 }
 
-/* Frames that the device lost have numbers of their own, and input that is not there counts. */
+/* Frames that the device lost keep their numbers, and missing input is counted. */
 static void what_the_device_lost_is_numbered(void **state)
 {
     (void)state;
@@ -152,7 +152,7 @@ static void check_played(const int16_t *output, uint64_t frame, uint32_t frames,
     }
 }
 
-/* Frames are played at their number: silence before, between and behind, and every one counted. */
+/* Frames play at their number, with silence before, between and after them, all counted. */
 static void playback_keeps_its_frames(void **state)
 {
     (void)state;
@@ -161,12 +161,12 @@ static void playback_keeps_its_frames(void **state)
     static int16_t output[3 * 256], frames[2 * 256];
     struct sound_position position;
     uint64_t silent;
-    /* Nothing written yet is no underrun. */
+    /* Before the first write there is no underrun. */
     assert_int_equal(sound_ring_play(shared, (uint8_t *)output, 256), 0);
     check_played(output, 0, 256, 0, 0);
     sound_ring_advance(shared, 256, 0, 7);
     assert_int_equal(sound_count(shared, SOUND_PLAYBACK_UNDERRUN), 0);
-    /* 100 frames at 300: silence from where the card is. */
+    /* 100 frames at 300: silence from the card's position on. */
     fill(frames, 300, 100, 2);
     assert_true(sound_ring_write(shared, 300, (const uint8_t *)frames, 100, &silent));
     assert_int_equal(silent, 256);
@@ -181,11 +181,11 @@ static void playback_keeps_its_frames(void **state)
     assert_int_equal(position.played, 144);
     assert_int_equal(position.callback_ns, 9);
     assert_int_equal(position.period_frames, 256);
-    /* What has been passed by is not written again. */
+    /* Frames that were played are not written again. */
     fill(frames, 600, 100, 2);
     assert_true(sound_ring_write(shared, 600, (const uint8_t *)frames, 100, &silent));
     assert_int_equal(silent, 512);
-    /* More than the ring holds is refused. */
+    /* The ring refuses more than it holds. */
     uint64_t far = 512 + shared->layout.playback_frames;
     assert_false(sound_ring_write(shared, far - 99, (const uint8_t *)frames, 100, &silent));
     assert_true(sound_ring_write(shared, far - 100, (const uint8_t *)frames, 100, &silent));
@@ -210,7 +210,7 @@ static void the_ring_wraps_unheard(void **state)
         check_played(output, now, 256, 0, UINT64_MAX);
         sound_ring_advance(shared, 256, 256, 0);
     }
-    /* A hole is silence, not what lay there a turn ago. */
+    /* A gap is silence, not the samples of an earlier pass through the ring. */
     struct sound_position position;
     uint64_t from = written + 300, begin = written;
     sound_ring_position(shared, &position);
@@ -329,7 +329,7 @@ static void hardware_is_read_from_a_name(void **state)
     }
 }
 
-/* As /proc/asound has it (Documentation/sound/designs/procfile.rst). */
+/* As in /proc/asound (Documentation/sound/designs/procfile.rst). */
 static void what_the_kernel_says_is_read_back(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /*
- * Direct mode without a card: what the callback makes of a period, for every format and map, is the
- * convolution by its definition, from the first frame on; and what cannot be done within half a
- * period is refused with the figures.
+ * Direct mode, without a card: for every format and map the callback's output is the convolution by
+ * its definition, from the first frame on; filters that take more than half a period are refused
+ * with the figures.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -86,7 +86,7 @@ static int make(struct rig *rig, double full_scale, struct sound_direct *direct,
     struct sound_direct_times times;
     assert_int_equal(sound_direct_pack(&rig->plan, full_scale, &packed, &bytes, problem), 0);
     int error = sound_direct_make(packed, bytes, &rig->request, PERIOD, direct, &times, problem);
-    /* Cut short it is refused, not read beyond its end. */
+    /* A truncated pack is refused; nothing is read past its end. */
     assert_int_equal(sound_direct_make(packed, bytes / 2, &rig->request, PERIOD,
                                        &(struct sound_direct){0}, &times, NULL),
                      ERROR_FORMAT);
@@ -221,7 +221,7 @@ static void test_change(void **state)
         }
     for (int d = 0; d < 3; d++)
         sound_direct_free(&directs[d]);
-    /* one that is offered and never taken is freed too */
+    /* a convolver that was offered and never used is freed too */
     assert_int_equal(make(&rig, 1, &directs[0], &problem), 0);
     assert_int_equal(make(&other, 1, &next, &problem), 0);
     sound_direct_offer(&directs[0], &next);
