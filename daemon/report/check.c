@@ -15,7 +15,7 @@
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 
-/* Guesses for a CPU that nobody has measured yet; the daemon measures its device at start. */
+/* Estimates for a CPU without measurements; the daemon measures its device at start. */
 #define DEVICE_FLOPS      4e9
 #define LAUNCH_S          50e-6
 #define PACKET_S          2e-6
