@@ -22,14 +22,13 @@
 
 #define DROP_TABLE(X)                                                                              \
     X(SOCKET, "socket")           /* the kernel would not take it (send buffer full) */            \
-    X(UNREACHABLE, "unreachable") /* the kernel said no (ECONNREFUSED, ENETUNREACH …) */         \
+    X(UNREACHABLE, "unreachable") /* the kernel said no (ECONNREFUSED, EPIPE …) */               \
     X(QUEUE, "queue")             /* the writer thread is behind */                                \
     X(PAUSED, "paused")           /* `min free` reached */                                         \
     X(DISK, "disk")               /* a write failed */                                             \
     X(STOPPED, "stopped")                                                                          \
     X(LATE, "late")     /* a sound card had gone past its time */                                  \
-    X(DEVICE, "device") /* the sound card is away */                                               \
-    X(READER, "reader") /* the reader of a pipe has closed it */
+    X(DEVICE, "device") /* the sound card is away */
 
 enum drop {
 #define X(name, text) DROP_##name,

@@ -7,7 +7,7 @@
  * The loop never blocks: it only fills the ring. A stream that can wait waits for room in it, so
  * no frame is dropped between a pipe or file and here, however slow the reader is. Results of a
  * live stream that do not fit are dropped under `queue`. A reader that closes the pipe ends the
- * sink: it says so once and drops what still comes under `reader`.
+ * sink: it says so once and drops what still comes under `unreachable`.
  *
  * Only samples go to standard output. The sink takes the descriptor over and puts standard error in
  * its place, so that tables and what libraries print go there.
@@ -121,7 +121,7 @@ static void fail(struct sink *s, int reason)
         log_error("sink %s: standard output cannot be written: %s; the sink ends and drops the "
                   "results that still come",
                   s->options.name, strerror(reason));
-    atomic_store(&s->failed, reason == EPIPE ? DROP_READER : DROP_DISK);
+    atomic_store(&s->failed, reason == EPIPE ? DROP_UNREACHABLE : DROP_DISK);
     uv_async_send(&s->doorbell);
 }
 
