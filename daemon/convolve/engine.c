@@ -217,6 +217,11 @@ const struct device_info *engine_device(const struct engine *engine)
     return &engine->device.found.info;
 }
 
+uint32_t engine_batches(const struct engine *engine)
+{
+    return engine->slot_count;
+}
+
 uint32_t engine_depth(const struct engine *engine)
 {
     return engine->depth;

@@ -74,6 +74,8 @@ const struct device_info *engine_device(const struct engine *engine);
 /* Batches that the device's queue holds at once: engine_options.depth or the device's own default,
  * at most `batches`. Submitting more only delays them. ANY. */
 uint32_t engine_depth(const struct engine *engine);
+/* Batches in flight and held by sinks: engine_options.batches or the engine's default. ANY. */
+uint32_t engine_batches(const struct engine *engine);
 
 /* ---- rings -------------------------------------------------------------------------------- */
 

@@ -14,8 +14,6 @@
 #include "signal/decimation.h"
 #include "stream/ring_size.h"
 
-enum { BATCHES_DEFAULT = 6 }; /* engine_options.batches when the configuration leaves it open */
-
 static const struct pipeline *root_of(const struct pipeline *pipeline)
 {
     while (pipeline->upstream != NULL)
@@ -140,9 +138,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
 {
     const struct config_stream *config = pipeline->stream_config;
     const struct pipeline *upstream = pipeline->upstream;
-    uint32_t batches = pipeline->config->device.batches;
-    if (batches == 0)
-        batches = BATCHES_DEFAULT;
+    const uint32_t batches = engine_batches(pipeline->engine);
     struct stream_options options = {
         .name = config->name,
         .rate_hz = config->source.rate_hz,
