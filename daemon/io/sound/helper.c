@@ -539,7 +539,9 @@ int sound_helper_main(void)
     /* Exit even if Pa_Terminate waits for a server that is gone. */
     alarm(TERMINATE_S);
     signal(SIGALRM, SIG_DFL);
-    if (status == EXIT_SUCCESS)
-        Pa_Terminate();
+    if (status == EXIT_SUCCESS) {
+        Pa_Terminate(); /* closes the stream: the callback no longer runs */
+        sound_direct_free(&helper.direct);
+    }
     _exit(status);
 }

@@ -255,12 +255,6 @@ void sound_sink_check(const struct option_check *check, const struct daemon_fact
 
 /* ---- both ends of a card ----------------------------------------------------------------- */
 
-const struct sound_options *sound_options_of(const struct source_ops *driver,
-                                             const struct source_options *options)
-{
-    return driver == &source_portaudio ? options->own : NULL;
-}
-
 static struct sound_options *sound_of(const struct source_section *section)
 {
     struct sound_options *sound =

@@ -58,8 +58,4 @@ void sound_sink_check(const struct option_check *check, const struct daemon_fact
 void sound_sink_check_all(const struct driver_sections *all, uint32_t self);
 void sound_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out);
 
-/* The sound options of a source, NULL when it is no sound card. */
-const struct sound_options *sound_options_of(const struct source_ops *driver,
-                                             const struct source_options *options);
-
 #endif
