@@ -1,8 +1,9 @@
 /*
- * Filter design: low-pass, high-pass, band-pass and band-stop taps in double, by the windowed
- * ideal response with Kaiser's window (Kaiser 1974; our own code) or by Parks–McClellan
- * (liquid-dsp) up to the length that solves. Every design is measured on a dense grid before
- * anybody may use it, and refused, asked against achieved, when it misses.
+ * Filter design: low-pass, high-pass, band-pass and band-stop taps in double, either the ideal
+ * response under Kaiser's window (kaiser.h) or by the algorithm of Parks and McClellan
+ * (prototype.h, liquid-dsp), as long as liquid-dsp solves it. design_make measures every design on
+ * a dense grid and refuses one that misses the request, with what was requested and what was
+ * achieved.
  *
  * The band edges are the -6 dB points (amplitude one half). The gain is exactly 1 at the centre
  * of the pass-band: at 0 Hz for low-pass and band-stop, at Nyquist for high-pass, half-way

@@ -1,8 +1,8 @@
 /*
- * Filters: one typed description of every kind of filter a configuration can name, and the one
- * function that turns it into taps: from a file, designed, matched to a replica, a velocity
- * filter of a line array, or the identity. Delays follow one rule (see enum delay_source): known by
- * construction, else what the user says, else found symmetric, else 0 with a warning.
+ * Filters: one typed description of every kind of filter that a configuration can name, and the one
+ * function that turns it into taps: read from a file, designed, matched to a replica, a velocity
+ * filter of a line array, or the identity. One rule gives the delay (enum delay_source): known by
+ * construction, else the user's, else (S-1)/2 when the taps are symmetric, else 0 with a warning.
  *
  * Worker threads; pure functions.
  */

@@ -1,7 +1,9 @@
 /*
- * Matched filters: h[n] = conj(s[S-1-n]), s being the replica of what the transducer was sent,
- * window included: a linear chirp, a Barker code, one of a pair of Golay codes (Golay 1961), or
- * a file. The delay is S-1 frames, so that the time stamp of a peak is the onset of the echo.
+ * Matched filters: h[n] = conj(s[S-1-n]), where the replica s is the pulse that the transducer was
+ * sent, window included: a linear chirp, a Barker code (R. H. Barker, "Group synchronizing of
+ * binary digital systems", 1953), one of a pair of complementary codes (M. J. E. Golay,
+ * "Complementary series", IRE Trans. Inf. Theory 7, 1961), or a file. The delay is S-1 frames, so
+ * the time stamp of a peak is the onset of the echo.
  *
  * An analytic matched filter takes s + j·Hilbert(s); the magnitude of its output is the
  * envelope of what the real one gives.

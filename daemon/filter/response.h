@@ -1,7 +1,7 @@
 /*
- * The frequency response of taps, measured on a dense grid: what a design is judged by, and
- * what `--design` prints. Gains are amplitudes of exp(j 2 pi f n); real taps are measured over
- * 0 … Nyquist, complex taps over both signs.
+ * The frequency response of taps, measured on a dense grid: design.c judges designs by it, and
+ * `--design` prints it. Gains are amplitudes of exp(j 2 pi f n); real taps are measured over
+ * 0 … Nyquist, complex taps over both signs of the frequency.
  *
  * Worker threads; pure functions.
  */

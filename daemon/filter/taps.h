@@ -1,7 +1,7 @@
 /*
- * Taps: the impulse response of one FIR filter, in double, with where it came from and its
- * declared delay. Loaded from WAV, .npy or text (taps_file.c), or designed (design.c,
- * replica.c). Immutable once made and reference-counted by whoever shares it.
+ * Taps: the impulse response of one FIR filter, in double, with its declared delay and what that
+ * rests on. Loaded from WAV, .npy or text (taps_file.c), or designed (design.c, replica.c, fk.c).
+ * Immutable once made.
  *
  * Worker threads; nothing here runs on the loop.
  */

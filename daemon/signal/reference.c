@@ -1,9 +1,7 @@
 /*
- * The double-precision references: see reference.h. Stateless functions for any thread; they
- * allocate and take their time, so not for the loop.
- *
- * Nothing here is shared with the kernels: the transform is the plain radix-2 one with bit
- * reversal and twiddles straight from sin and cos, the convolution plain overlap-add.
+ * The double-precision references: see reference.h. The transform is the plain radix-2 FFT with bit
+ * reversal and twiddles from sin and cos, the convolution plain overlap-add: the kernels share none
+ * of it.
  */
 #include "signal/reference.h"
 
@@ -115,7 +113,7 @@ int reference_convolve(const double *x, uint64_t frames, const double *h, uint32
 {
     if (frames == 0 || taps == 0)
         return 0;
-    if (frames < taps) { /* convolution commutes: the shorter one takes the filter's part */
+    if (frames < taps) { /* convolution commutes: use the shorter one as the filter */
         const double *swap = x;
         x = h;
         h = swap;

@@ -1,15 +1,18 @@
 /*
- * The double-precision references every result is held against.
+ * The double-precision references that tests and self-tests compare results with, and the error
+ * bound that results must keep.
  *
  * reference_convolve_direct is the definition itself: y[n] = sum_k h[k] x[n-k], x zero outside
- * [0, frames). reference_convolve computes the same by FFT in double (overlap-add over blocks) and
- * is itself checked against direct dot products in the tests. Neither shares code with the kernels.
+ * [0, frames). reference_convolve computes the same by FFT in double (overlap-add over blocks); the
+ * tests compare it with direct dot products. Neither shares code with the kernels.
  *
- * Pure functions, any thread.
+ * Pure functions, any thread; those with scratch memory allocate it, so not for the loop.
  */
 #ifndef CONVOLVD_SIGNAL_REFERENCE_H
 #define CONVOLVD_SIGNAL_REFERENCE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* y[0 … frames+taps-2] (frames + taps - 1 values) from real x[frames] and real h[taps]. */
@@ -19,7 +22,8 @@ void reference_convolve_direct(const double *x, uint64_t frames, const double *h
 /* The same through double FFTs. Returns 0 or ERROR_MEMORY. */
 int reference_convolve(const double *x, uint64_t frames, const double *h, uint32_t taps, double *y);
 
-/* One value of the definition, y[n], Neumaier-compensated. */
+/* One value of the definition, y[n], summed with Neumaier's compensation (A. Neumaier, ZAMM 54,
+ * 1974). */
 double reference_dot(const double *x, uint64_t frames, const double *h, uint32_t taps, uint64_t n);
 
 /* In-place complex DFT of power-of-two length n, interleaved re/im; sign -1 forward, +1 inverse
@@ -35,10 +39,9 @@ struct error_bound {
     double e2, e_max, want2, want_max; /* measured */
     double limit2, limit_max;          /* allowed */
 };
-/* x2 = ||x||_2 and x_max = max|x| over the input frames the block can see; h_max = max |H(f)|.
- * Returns true when within. NaN in got is never within. */
-#include <stdbool.h>
-#include <stddef.h>
+/* got[count] at distances of `stride` floats; x2 = ||x||_2 and x_max = max|x| over the input frames
+ * that the values depend on; h_max = max |H(f)|. True when within the bound; NaN in got never is.
+ */
 bool error_bound_check(const float *got, size_t stride, const double *want, size_t count, double x2,
                        double x_max, double h_max, struct error_bound *measured);
 

@@ -1,9 +1,9 @@
 /*
- * Round trip: how many frames later a known chirp comes back, by its matched filter. The chirp is
- * linear from 2 % to 40 % of the rate with soft ends, so that it passes every converter's
- * reconstruction filter and its compressed peak is a few frames wide.
+ * Round trip: measures how many frames after it was played a known chirp is captured, by its
+ * matched filter. The chirp is linear from 2 % to 40 % of the rate with soft ends, so that it
+ * passes every converter's reconstruction filter and its compressed peak is a few frames wide.
  *
- * Pure functions, any thread.
+ * Pure functions, any thread but the loop: finding allocates.
  */
 #ifndef CONVOLVD_SIGNAL_ROUND_TRIP_H
 #define CONVOLVD_SIGNAL_ROUND_TRIP_H
@@ -18,8 +18,7 @@ void round_trip_chirp(float *chirp);
 
 struct round_trip {
     bool found;
-    double frames; /* from the chirp's first frame in `heard` on; parts of a frame by the peak's
-                      shape */
+    double frames; /* from the chirp's first frame in `heard`, to a fraction of a frame */
     double
         clearness; /* the peak over the largest value elsewhere; found: at least ROUND_TRIP_CLEAR */
     double level;  /* of what came back, against the chirp that was sent with a peak of 1 */
@@ -27,7 +26,7 @@ struct round_trip {
 
 #define ROUND_TRIP_CLEAR 4.0
 
-/* heard[frames] begins when the chirp did. Returns 0 or ERROR_MEMORY. */
+/* heard[frames] begins at the frame at which the chirp was played. Returns 0 or ERROR_MEMORY. */
 int round_trip_find(const double *heard, uint64_t frames, struct round_trip *out);
 
 #endif

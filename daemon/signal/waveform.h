@@ -1,8 +1,8 @@
 /*
- * Test signals, computed sample by sample from their definition and frame number alone, so
- * that frame n is the same whoever asks and in whatever pieces: the daemon's generator, the
- * rig, the tests and the matched filter's replica use this one source. Seeded; identical on
- * every machine up to libm's last bit.
+ * Test signals. Every sample follows from the specification, the frame number and the channel
+ * alone, so frame n is the same in whatever pieces a caller computes the signal. The generator, the
+ * tests and the replica of a matched filter all use it. Seeded; identical on every machine up to
+ * libm's last bit.
  *
  * Pure functions over an immutable waveform object; any thread.
  */
@@ -24,7 +24,7 @@ enum waveform_kind {
     WAVEFORM_BURST_TRIANGLE,
     WAVEFORM_BURST_SINE2, /* sin² envelope */
     WAVEFORM_AE,      /* acoustic emission: random arrivals, decaying bursts, per-channel delays */
-    WAVEFORM_COUNTER, /* the frame number modulo 2^15, in LSB of 16 bits: for placing tests */
+    WAVEFORM_COUNTER, /* the frame number modulo 2^15, in LSB of 16 bits: tests find lost frames */
 };
 
 struct waveform_spec {
@@ -49,8 +49,8 @@ struct waveform_spec {
 
 struct waveform;
 
-/* A spec with usable defaults for `kind`: 1 kHz… see waveform.c; rate and channels are set by the
- * caller. */
+/* Fills *spec with usable defaults for `kind` (the table in waveform.c); the caller sets rate and
+ * channels. */
 void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind);
 
 /* "sine", "chirp", "noise", "impulses", "dc", "burst-rect", "burst-triangle", "burst-sine2", "ae",
@@ -58,11 +58,12 @@ void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind);
 int waveform_kind_parse(const char *name, enum waveform_kind *kind);
 const char *waveform_kind_name(enum waveform_kind kind);
 
+/* 0, ERROR_MEMORY, or ERROR_ARGUMENT with a sentence that names the field at fault. */
 int waveform_create(const struct waveform_spec *spec, struct waveform **out,
                     struct problem *problem);
-void waveform_free(struct waveform *waveform);
+void waveform_free(struct waveform *waveform); /* NULL is fine */
 
-/* Frames [first, first + frames), interleaved [frames][channels]. Never allocates. */
+/* values[frames][channels], frames [first, first + frames). Never allocates. */
 void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
                    double *values);
 
