@@ -78,7 +78,8 @@ static void hash_paths(struct sha256_ctx *sha, const struct option_row *rows, un
 {
     for (unsigned i = 0; i < count; i++)
         if (rows[i].type == OPTION_PATH)
-            hash_optional(sha, *(const char *const *)((const char *)own + rows[i].offset));
+            hash_optional(sha,
+                          *(const char *const *)(const void *)((const char *)own + rows[i].offset));
 }
 
 static void hash_source(struct sha256_ctx *sha, const struct build *build, uint32_t index)
