@@ -49,7 +49,7 @@ struct ingest {
     size_t last_header_bytes;
     bool blame_next_gap; /* the socket dropped a GRO batch: the next gap is its fault */
     /* headerless */
-    uint64_t next_place;
+    uint64_t next_frame;
     uint32_t next_flags;
     struct log_limit reject_limits[REJECTS];
 };
@@ -87,7 +87,7 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
     in->buffers = buffers;
     for (int i = 0; i < 1 + CANDIDATES; i++)
         in->senders[i].held_payload = buffers + (size_t)i * HELD_BYTES;
-    in->next_place = SEQUENCE_ORIGIN;
+    in->next_frame = SEQUENCE_ORIGIN;
     in->ledger.loss_detectable = protocol->sequence_bits != 0;
     *out = in;
     return 0;
@@ -238,7 +238,7 @@ static struct sequence_newest newest_of(const struct ingest *in)
     const struct sender *followed = &in->senders[0];
     if (in->protocol->sequence_bits != 0)
         return followed->sequence.newest;
-    return (struct sequence_newest){.first_frame = in->next_place - in->last_frames,
+    return (struct sequence_newest){.first_frame = in->next_frame - in->last_frames,
                                     .frames = in->last_frames};
 }
 
@@ -276,7 +276,8 @@ bool ingest_hit(const struct ingest *in, const struct receive_prediction *predic
     const struct ingest_protocol *protocol = in->protocol;
     const struct sequence_newest newest = newest_of(in);
     struct ingest_fields fields = {0};
-    if (protocol->parse(&in->options, received, &fields) != 0 ||
+    enum reject reason;
+    if (!protocol->parse(&in->options, received, &fields, &reason) ||
         fields.payload != received->data + prediction->header_bytes ||
         fields.payload_bytes != prediction->payload_bytes || fields.marker ||
         !is_from(in, &in->senders[0], fields.ssrc, received))
@@ -381,38 +382,43 @@ static void number_by_count(struct ingest *in, const struct received *received,
         sender->from = *received->from;
     }
     sender->last_ns = packet->receive_ns;
-    packet->first_frame = in->next_place;
+    packet->first_frame = in->next_frame;
     packet->flags = in->next_flags;
-    in->next_place += packet->frames;
+    in->next_frame += packet->frames;
     in->next_flags = 0;
     put(in, packet);
 }
 
-/* Checks that do not depend on the sender followed: 0, or 1 + the reject. */
-static int check(struct ingest *in, const struct received *received, struct ingest_fields *fields)
+/* Checks that do not depend on the sender followed. False: `reason` says why. */
+static bool check(struct ingest *in, const struct received *received, struct ingest_fields *fields,
+                  enum reject *reason)
 {
     char text[ADDRESS_TEXT];
     const struct source_options *o = &in->options;
     const struct ingest_options *own = o->own;
-    if (received->truncated)
-        return 1 + REJECT_TRUNCATED;
+    if (received->truncated) {
+        *reason = REJECT_TRUNCATED;
+        return false;
+    }
     if (in->allow_set && !address_same_host(&in->allow, received->from)) {
         explain(in, REJECT_ADDRESS, "stream %s: datagrams from %s refused: `allow` names another",
                 o->stream, address_text(received->from, text));
-        return 1 + REJECT_ADDRESS;
+        *reason = REJECT_ADDRESS;
+        return false;
     }
-    int failed = in->protocol->parse(o, received, fields);
-    if (failed == 1 + REJECT_PAYLOAD_TYPE)
-        explain(in, REJECT_PAYLOAD_TYPE,
-                "stream %s: datagrams of payload type %u from %s refused: `payload type` is %u",
-                o->stream, fields->payload_type, address_text(received->from, text),
-                own->payload_type);
-    if (failed != 0)
-        return failed;
+    if (!in->protocol->parse(o, received, fields, reason)) {
+        if (*reason == REJECT_PAYLOAD_TYPE)
+            explain(in, REJECT_PAYLOAD_TYPE,
+                    "stream %s: datagrams of payload type %u from %s refused: `payload type` is %u",
+                    o->stream, fields->payload_type, address_text(received->from, text),
+                    own->payload_type);
+        return false;
+    }
     if (in->protocol->has_ssrc && own->ssrc_pinned && fields->ssrc != own->ssrc) {
         explain(in, REJECT_SSRC, "stream %s: SSRC %u from %s refused: `ssrc` is %u", o->stream,
                 fields->ssrc, address_text(received->from, text), own->ssrc);
-        return 1 + REJECT_SSRC;
+        *reason = REJECT_SSRC;
+        return false;
     }
     if (fields->payload_bytes == 0 || fields->payload_bytes % o->frame_bytes != 0) {
         explain(in, REJECT_SIZE,
@@ -420,18 +426,19 @@ static int check(struct ingest *in, const struct received *received, struct inge
                 "%u bytes (`channels` or `format` differ from the sender's)",
                 o->stream, fields->payload_bytes, address_text(received->from, text),
                 o->frame_bytes);
-        return 1 + REJECT_SIZE;
+        *reason = REJECT_SIZE;
+        return false;
     }
-    return 0;
+    return true;
 }
 
 void ingest_datagram(struct ingest *in, const struct received *received)
 {
     struct ingest_fields fields = {0};
     in->ledger.datagrams++;
-    int failed = check(in, received, &fields);
-    if (failed != 0) {
-        reject(in, (enum reject)(failed - 1));
+    enum reject reason;
+    if (!check(in, received, &fields, &reason)) {
+        reject(in, reason);
         return;
     }
     struct packet packet = {
@@ -472,7 +479,7 @@ void ingest_drops(struct ingest *in, uint64_t datagrams)
     /* Without numbers nothing else says where the lost frames were: skip their numbers here. */
     if (in->protocol->sequence_bits == 0 && in->senders[0].active) {
         uint64_t frames = datagrams * in->last_frames;
-        in->next_place += frames;
+        in->next_frame += frames;
         if ((double)frames > (double)in->options.max_gap_ns * 1e-9 * in->options.rate_hz)
             in->next_flags |= PACKET_DISCONTINUITY;
     }

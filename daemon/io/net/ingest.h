@@ -45,9 +45,10 @@ struct ingest_protocol {
     uint32_t timestamp_bits; /* as struct sequence_options */
     uint32_t sequence_bits;  /* 0: headerless, each datagram continues the one before */
     bool has_ssrc;
-    /* Reads the header: 0, or 1 + the reject. */
-    int (*parse)(const struct source_options *options, const struct received *received,
-                 struct ingest_fields *fields);
+    /* Reads the header into `fields`. False: the datagram is not a packet of this stream, and
+     * `reason` says why. */
+    bool (*parse)(const struct source_options *options, const struct received *received,
+                  struct ingest_fields *fields, enum reject *reason);
 };
 
 struct ingest;

@@ -8,17 +8,19 @@
 #include "wire/rtp.h"
 #include "io/sources.h"
 
-static int parse(const struct source_options *options, const struct received *received,
-                 struct ingest_fields *fields)
+static bool parse(const struct source_options *options, const struct received *received,
+                  struct ingest_fields *fields, enum reject *reason)
 {
     struct rtp_packet packet;
     switch (rtp_parse(received->data, received->bytes, &packet)) {
     case RTP_OK:
         break;
     case RTP_VERSION:
-        return 1 + REJECT_VERSION;
+        *reason = REJECT_VERSION;
+        return false;
     default:
-        return 1 + REJECT_MALFORMED;
+        *reason = REJECT_MALFORMED;
+        return false;
     }
     *fields = (struct ingest_fields){
         .payload = packet.payload,
@@ -30,7 +32,8 @@ static int parse(const struct source_options *options, const struct received *re
         .marker = packet.header.marker,
     };
     const struct ingest_options *own = options->own;
-    return packet.header.payload_type == own->payload_type ? 0 : 1 + REJECT_PAYLOAD_TYPE;
+    *reason = REJECT_PAYLOAD_TYPE;
+    return packet.header.payload_type == own->payload_type;
 }
 
 const struct ingest_protocol rtp_protocol = {

@@ -15,28 +15,30 @@
 
 enum { SEQUENCE_BYTES = 8 };
 
-static int parse_headerless(const struct source_options *options, const struct received *received,
-                            struct ingest_fields *fields)
+static bool parse_headerless(const struct source_options *options, const struct received *received,
+                             struct ingest_fields *fields, enum reject *reason)
 {
-    (void)options;
+    (void)options, (void)reason;
     fields->payload = received->data;
     fields->payload_bytes = received->bytes;
-    return 0;
+    return true;
 }
 
-static int parse_numbered(const struct source_options *options, const struct received *received,
-                          struct ingest_fields *fields)
+static bool parse_numbered(const struct source_options *options, const struct received *received,
+                           struct ingest_fields *fields, enum reject *reason)
 {
     const struct network_options *own = options->own;
-    if (received->bytes < SEQUENCE_BYTES)
-        return 1 + REJECT_MALFORMED;
+    if (received->bytes < SEQUENCE_BYTES) {
+        *reason = REJECT_MALFORMED;
+        return false;
+    }
     for (int i = 0; i < SEQUENCE_BYTES; i++) {
         int from = own->sequence_big_endian ? i : SEQUENCE_BYTES - 1 - i;
         fields->sequence = fields->sequence << 8 | received->data[from];
     }
     fields->payload = received->data + SEQUENCE_BYTES;
     fields->payload_bytes = received->bytes - SEQUENCE_BYTES;
-    return 0;
+    return true;
 }
 
 const struct ingest_protocol udp_protocol = {.parse = parse_headerless};

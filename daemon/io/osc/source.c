@@ -82,29 +82,28 @@ static bool read_numbers(struct osc_reader *reader, struct ingest_fields *fields
     return osc_read_wide(reader, &fields->sequence) && osc_read_wide(reader, &fields->timestamp);
 }
 
-static int parse(const struct source_options *options, const struct received *received,
-                 struct ingest_fields *fields, bool numbered)
+static bool parse(const struct source_options *options, const struct received *received,
+                  struct ingest_fields *fields, enum reject *reason, bool numbered)
 {
+    *reason = REJECT_MALFORMED;
     struct osc_message message = {0};
     if (osc_walk(received->data, received->bytes, NULL, keep, &message) != OSC_OK ||
         message.data == NULL)
-        return 1 + REJECT_MALFORMED;
+        return false;
     struct osc_reader reader = {.message = &message, .at = message.arguments};
-    if ((numbered && !read_numbers(&reader, fields)) || !read_samples(options, &reader, fields))
-        return 1 + REJECT_MALFORMED;
-    return 0;
+    return (!numbered || read_numbers(&reader, fields)) && read_samples(options, &reader, fields);
 }
 
-static int parse_numbered(const struct source_options *options, const struct received *received,
-                          struct ingest_fields *fields)
+static bool parse_numbered(const struct source_options *options, const struct received *received,
+                           struct ingest_fields *fields, enum reject *reason)
 {
-    return parse(options, received, fields, true);
+    return parse(options, received, fields, reason, true);
 }
 
-static int parse_counted(const struct source_options *options, const struct received *received,
-                         struct ingest_fields *fields)
+static bool parse_counted(const struct source_options *options, const struct received *received,
+                          struct ingest_fields *fields, enum reject *reason)
 {
-    return parse(options, received, fields, false);
+    return parse(options, received, fields, reason, false);
 }
 
 static const struct ingest_protocol protocols[FORMS] = {
