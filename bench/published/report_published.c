@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "bench/published/report.h"
+#include "core/replace_file.h"
 
 static const char *const devices[] = {"cpu", "gpu"};
 
@@ -96,21 +97,11 @@ static bool fill_place(const char *name, const char *results, const char *figure
     return false;
 }
 
-static int fill_document(const char *path, const char *results, const char *figures)
+/* Copies the document and writes each marked place anew. */
+static int copy_document(FILE *in, const char *results, const char *figures, const char *plots,
+                         FILE *out)
 {
     static char line[65536];
-    char plots[512], fresh[520];
-    snprintf(plots, sizeof plots, "%s", path);
-    char *slash = strrchr(plots, '/');
-    snprintf(slash != NULL ? slash : plots, 2, "%s", slash != NULL ? "" : ".");
-    snprintf(fresh, sizeof fresh, "%s.part", path);
-    FILE *in = fopen(path, "re"), *out = in == NULL ? NULL : fopen(fresh, "we");
-    if (out == NULL) {
-        fprintf(stderr, "report_published: %s: %s\n", path, strerror(errno));
-        if (in != NULL)
-            fclose(in);
-        return ERROR_NO_FILE;
-    }
     int error = 0;
     bool skipping = false;
     while (fgets(line, sizeof line, in) != NULL) {
@@ -122,10 +113,35 @@ static int fill_document(const char *path, const char *results, const char *figu
         if (sscanf(line, "<!-- report: %63s -->", name) == 1)
             skipping = fill_place(name, results, figures, plots, out, &error);
     }
+    return error;
+}
+
+static int fill_document(const char *path, const char *results, const char *figures)
+{
+    char plots[512];
+    snprintf(plots, sizeof plots, "%s", path);
+    char *slash = strrchr(plots, '/');
+    snprintf(slash != NULL ? slash : plots, 2, "%s", slash != NULL ? "" : ".");
+    FILE *in = fopen(path, "re");
+    if (in == NULL) {
+        fprintf(stderr, "report_published: %s: %s\n", path, strerror(errno));
+        return ERROR_NO_FILE;
+    }
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    int error = out != NULL ? copy_document(in, results, figures, plots, out) : ERROR_MEMORY;
     fclose(in);
-    if (fclose(out) != 0 || error != 0 || rename(fresh, path) != 0)
-        return error != 0 ? error : ERROR_SYSTEM;
-    return 0;
+    if (out != NULL && fclose(out) != 0 && error == 0)
+        error = ERROR_MEMORY;
+    if (error == 0) {
+        struct problem problem;
+        error = replace_file_text(path, text, &problem);
+        if (error != 0)
+            fprintf(stderr, "report_published: %s\n", problem.text);
+    }
+    free(text);
+    return error;
 }
 
 int main(int argc, char **argv)
