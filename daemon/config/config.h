@@ -80,6 +80,9 @@ struct config_edge {
 /* The word for every device, each stream on the one with the least load. */
 #define DEVICE_ALL "all"
 
+/* The word for the best device on which the engine opens. */
+#define DEVICE_AUTO "auto"
+
 struct config_stream {
     const char *name;
     struct config_place place;

@@ -30,9 +30,14 @@ int device_list(struct device_info *infos, int capacity, int cpu_threads, struct
     return count;
 }
 
-int device_index(const char *name, int cpu_threads, struct problem *problem)
+int device_candidates(const char *name, int cpu_threads, int *candidates, int capacity,
+                      struct problem *problem)
 {
-    return device_select_index(name, cpu_threads, problem);
+    int choices[DEVICES_MAX];
+    const int count = device_choices(name, cpu_threads, choices, problem);
+    for (int i = 0; i < count && i < capacity; i++)
+        candidates[i] = choices[i];
+    return count;
 }
 
 const char *engine_variant_name(int index)

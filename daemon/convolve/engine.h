@@ -38,9 +38,12 @@ struct engine;
  * must be the same at the first OpenCL call of the process. ANY (before the engine opens). */
 int device_list(struct device_info *infos, int capacity, int cpu_threads, struct problem *problem);
 
-/* The number in that list of the device that engine_options.device would mean; ERROR_NO_DEVICE
- * lists those present. ANY. */
-int device_index(const char *name, int cpu_threads, struct problem *problem);
+/* The devices that engine_options.device may mean, as numbers of that list, best first: with "auto"
+ * every device, with "gpu" and "cpu" those of the kind. engine_open takes the first. Returns how
+ * many there are, at least 1 (filled up to `capacity`); ERROR_NO_DEVICE lists those present. ANY.
+ */
+int device_candidates(const char *name, int cpu_threads, int *candidates, int capacity,
+                      struct problem *problem);
 
 /* The names of the variants in table order; NULL past the end. ANY. */
 const char *engine_variant_name(int index);

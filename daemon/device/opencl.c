@@ -94,42 +94,59 @@ static bool contains(const char *text, const char *part)
     return strcasestr(text, part) != NULL;
 }
 
-/* Its index among those found; -1: there is none of that name. */
-static int choose(const char *name, const struct device_found *found, int count)
+/* GPUs with the most compute units first, then the CPUs in the order of the list. */
+static bool better(const struct device_info *a, const struct device_info *b)
 {
-    bool any = name == NULL || strcmp(name, "auto") == 0;
-    bool want_gpu = any || strcmp(name, "gpu") == 0, want_cpu = any || strcmp(name, "cpu") == 0;
-    int chosen = -1;
-    if (want_gpu || want_cpu) {
-        for (int i = 0; want_gpu && i < count; i++)
-            if (found[i].info.gpu &&
-                (chosen < 0 || found[i].info.compute_units > found[chosen].info.compute_units))
-                chosen = i;
-        for (int i = 0; want_cpu && chosen < 0 && i < count; i++)
-            if (!found[i].info.gpu)
-                chosen = i;
-    } else {
-        char *end;
-        long index = strtol(name, &end, 10);
-        if (*name != '\0' && *end == '\0' && index >= 0 && index < count)
-            chosen = (int)index;
-        for (int i = 0; chosen < 0 && *name != '\0' && i < count; i++)
-            if (contains(found[i].info.name, name) || contains(found[i].info.platform, name))
-                chosen = i;
+    return a->gpu != b->gpu ? a->gpu : a->gpu && a->compute_units > b->compute_units;
+}
+
+/* The index that a number or a part of a name means; -1: none. */
+static int index_of(const char *name, const struct device_found *found, int count)
+{
+    char *end;
+    const long index = strtol(name, &end, 10);
+    if (*name != '\0' && *end == '\0' && index >= 0 && index < count)
+        return (int)index;
+    for (int i = 0; *name != '\0' && i < count; i++)
+        if (contains(found[i].info.name, name) || contains(found[i].info.platform, name))
+            return i;
+    return -1;
+}
+
+/* Fills `choices` with the indices that the name means, best first; returns how many. */
+static int choose(const char *name, const struct device_found *found, int count,
+                  int choices[DEVICES_MAX])
+{
+    const bool any = name == NULL || strcmp(name, "auto") == 0;
+    const bool gpus = any || strcmp(name, "gpu") == 0, cpus = any || strcmp(name, "cpu") == 0;
+    int chosen = 0;
+    if (!gpus && !cpus) {
+        choices[0] = index_of(name, found, count);
+        return choices[0] >= 0;
+    }
+    for (int i = 0; i < count; i++) {
+        if (found[i].info.gpu ? !gpus : !cpus)
+            continue;
+        int at = chosen++;
+        for (; at > 0 && better(&found[i].info, &found[choices[at - 1]].info); at--)
+            choices[at] = choices[at - 1];
+        choices[at] = i;
     }
     return chosen;
 }
 
-static int select_index(const char *name, int cpu_threads, struct device_found found[DEVICES_MAX],
-                        struct problem *problem)
+/* Finds the devices and chooses among them: returns how many `choices` there are. */
+static int find_and_choose(const char *name, int cpu_threads,
+                           struct device_found found[DEVICES_MAX], int choices[DEVICES_MAX],
+                           struct problem *problem)
 {
     int count = devices_find(found, DEVICES_MAX, cpu_threads, problem);
     if (count < 0)
         return count;
     if (count > DEVICES_MAX)
         count = DEVICES_MAX;
-    const int chosen = choose(name, found, count);
-    if (chosen >= 0)
+    const int chosen = choose(name, found, count, choices);
+    if (chosen > 0)
         return chosen;
     char list[320] = "";
     for (int i = 0; i < count; i++) {
@@ -146,17 +163,19 @@ int device_select(const char *name, int cpu_threads, struct device_found *out,
                   struct problem *problem)
 {
     struct device_found found[DEVICES_MAX];
-    const int chosen = select_index(name, cpu_threads, found, problem);
-    if (chosen < 0)
-        return chosen;
-    *out = found[chosen];
+    int choices[DEVICES_MAX];
+    const int count = find_and_choose(name, cpu_threads, found, choices, problem);
+    if (count < 0)
+        return count;
+    *out = found[choices[0]];
     return 0;
 }
 
-int device_select_index(const char *name, int cpu_threads, struct problem *problem)
+int device_choices(const char *name, int cpu_threads, int choices[DEVICES_MAX],
+                   struct problem *problem)
 {
     struct device_found found[DEVICES_MAX];
-    return select_index(name, cpu_threads, found, problem);
+    return find_and_choose(name, cpu_threads, found, choices, problem);
 }
 
 /* The codes a driver is known to answer with. */

@@ -32,8 +32,10 @@ int devices_find(struct device_found *found, int capacity, int cpu_threads,
 int device_select(const char *name, int cpu_threads, struct device_found *out,
                   struct problem *problem);
 
-/* The same, as an index of the list. */
-int device_select_index(const char *name, int cpu_threads, struct problem *problem);
+/* All that the name may mean, as indices of the list, the one that device_select takes first.
+ * Returns how many, at least 1, or ERROR_NO_DEVICE. */
+int device_choices(const char *name, int cpu_threads, int choices[DEVICES_MAX],
+                   struct problem *problem);
 
 /* "CL_OUT_OF_RESOURCES" for -5; "OpenCL error" for what the table does not know. */
 const char *opencl_error_name(cl_int code);

@@ -16,6 +16,7 @@ struct devices {
     const char *kernels_dir;
     struct placement placements[DEVICES_USED_MAX];
     uint32_t count;     /* WORKER: with an engine */
+    uint64_t unusable;  /* WORKER: bit i: device i did not open, "auto" passes it over */
     uint32_t connected; /* LOOP: with a scheduler */
 };
 
@@ -68,12 +69,31 @@ static int placement_at(struct devices *devices, const struct config *config, in
     return 0;
 }
 
+/* With "auto" the engine decides: the best device on which it opens. */
 static int place_by_name(struct devices *devices, const struct config *config, const char *name,
                          struct placement **out, struct problem *problem)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
-    int index = device_index(name, options.cpu_threads, problem);
-    return index < 0 ? index : placement_at(devices, config, index, out, problem);
+    int candidates[DEVICES_USED_MAX];
+    int count = device_candidates(name, options.cpu_threads, candidates, DEVICES_USED_MAX, problem);
+    if (count < 0)
+        return count;
+    if (strcmp(name, DEVICE_AUTO) != 0)
+        count = 1;
+    int error = ERROR_NO_DEVICE;
+    for (int i = 0; i < count && i < DEVICES_USED_MAX; i++) {
+        const uint64_t bit = UINT64_C(1) << candidates[i];
+        if (i + 1 < count && (devices->unusable & bit) != 0)
+            continue;
+        error = placement_at(devices, config, candidates[i], out, problem);
+        if (error == 0)
+            return 0;
+        if (i + 1 < count)
+            log_warning("device %d cannot be used, the next one is tried: %s", candidates[i],
+                        problem->text);
+        devices->unusable |= bit;
+    }
+    return error;
 }
 
 /* *load: the share of the device's time that the stream would need there, measured with *plan. */

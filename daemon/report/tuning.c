@@ -174,12 +174,13 @@ static uint32_t devices_of(const struct config *config, uint32_t index, int thre
         return devices_of(config, (uint32_t)stream->upstream, threads, problem);
     const char *name = stream->device != NULL ? stream->device : config->device.device;
     const bool all = strcmp(name, DEVICE_ALL) == 0;
-    const int found =
-        all ? device_list(NULL, 0, threads, problem) : device_index(name, threads, problem);
+    int first = 0;
+    const int found = all ? device_list(NULL, 0, threads, problem)
+                          : device_candidates(name, threads, &first, 1, problem);
     if (found < 0)
         return 0;
     if (!all)
-        return 1u << (found < DEVICES_USED_MAX ? found : 0);
+        return 1u << (first < DEVICES_USED_MAX ? first : 0);
     return found < DEVICES_USED_MAX ? (1u << found) - 1 : (1u << DEVICES_USED_MAX) - 1;
 }
 

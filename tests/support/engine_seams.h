@@ -14,12 +14,13 @@
 
 struct engine_seams {
     /* seam_device.c */
-    bool gpu_shape;          /* work-groups with barriers, one float a lane, also on a CPU */
-    bool mirrored;           /* memory of the device's own, also where it could be shared */
-    uint32_t items;          /* work-items of a group in that shape, 0: as on a GPU */
-    uint64_t local_bytes;    /* local memory for transforms, 0: the device's */
-    uint32_t refused_launch; /* the device refuses the n-th launch of a kernel from now on, as one
-                                that has run out; 0: none. May change between batches */
+    bool gpu_shape;           /* work-groups with barriers, one float a lane, also on a CPU */
+    bool mirrored;            /* memory of the device's own, also where it could be shared */
+    uint32_t items;           /* work-items of a group in that shape, 0: as on a GPU */
+    uint64_t local_bytes;     /* local memory for transforms, 0: the device's */
+    uint32_t refused_devices; /* bit i: device i of the list cannot be opened */
+    uint32_t refused_launch;  /* the device refuses the n-th launch of a kernel from now on, as one
+                                 that has run out; 0: none. May change between batches */
     /* seam_host.c */
     const char *host_isa; /* instruction set of the variant "host" (host_isa_name), NULL: the widest
                            */

@@ -1,6 +1,22 @@
 /* A device that looks like another one or refuses a launch, see engine_seams.h. */
+#include <stdlib.h>
+
 #include "device/device.h"
 #include "tests/support/engine_seams.h"
+
+int __real_device_open(struct device *device, const struct device_options *options,
+                       struct problem *problem);
+int __wrap_device_open(struct device *device, const struct device_options *options,
+                       struct problem *problem);
+int __wrap_device_open(struct device *device, const struct device_options *options,
+                       struct problem *problem)
+{
+    if (engine_seams.refused_devices != 0 &&
+        engine_seams.refused_devices >> strtoul(options->name, NULL, 10) & 1)
+        return problem_set(problem, ERROR_DEVICE, "device %s is refused by the test",
+                           options->name);
+    return __real_device_open(device, options, problem);
+}
 
 struct device_traits __real_device_traits_of(const struct device_info *info);
 struct device_traits __wrap_device_traits_of(const struct device_info *info);
