@@ -34,6 +34,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "wire/rtp.h"
+#include "io/deadline.h"
 #include "io/net/rtp_sink_options.h"
 #include "io/net/sdp.h"
 #include "io/sinks.h"
@@ -532,15 +533,13 @@ static void rtp_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *
 {
     s->closed = closed;
     s->closed_context = context;
-    uv_update_time(s->loop); /* timers count from the time of the loop, which may be stale */
     uv_timer_init(s->loop, &s->deadline);
     s->deadline.data = s;
     rtp_flush(s);
-    int64_t left_ns = deadline_ns - clock_monotonic_ns();
-    if (!s->blocked || left_ns <= 0)
+    if (!s->blocked || deadline_ns <= clock_monotonic_ns())
         finish_closing(s);
     else
-        uv_timer_start(&s->deadline, deadline_passed, (uint64_t)(left_ns / NS_PER_MS) + 1, 0);
+        deadline_start(&s->deadline, deadline_ns, deadline_passed);
 }
 
 const struct sink_ops sink_rtp = {

@@ -28,6 +28,7 @@
 #include "core/doorbell.h"
 #include "core/log.h"
 #include "core/message_ring.h"
+#include "io/deadline.h"
 #include "io/rows.h"
 #include "io/sinks.h"
 
@@ -411,12 +412,7 @@ static void stdout_close(struct sink *s, int64_t deadline_ns, void (*closed)(voi
     stdout_start(s);
     s->closed = closed;
     s->closed_context = context;
-    if (deadline_ns != INT64_MAX) {
-        int64_t left_ns = deadline_ns - clock_monotonic_ns();
-        uv_update_time(s->loop); /* timers count from the loop's time, which may be old */
-        uv_timer_start(&s->deadline, deadline_reached,
-                       left_ns > 0 ? (uint64_t)(left_ns / NS_PER_MS) : 0, 0);
-    }
+    deadline_start(&s->deadline, deadline_ns, deadline_reached);
     atomic_store(&s->stop, STOP_DRAIN);
     doorbell_ring(s->wake_fd);
     if (atomic_load(&s->done))

@@ -25,6 +25,7 @@
 #include "core/doorbell.h"
 #include "core/log.h"
 #include "core/message_ring.h"
+#include "io/deadline.h"
 #include "io/recording/recording.h"
 #include "io/recording/writer.h"
 #include "io/sink.h"
@@ -472,11 +473,7 @@ static void recording_sink_close(struct sink *s, int64_t deadline_ns, void (*clo
     open_handles(s);
     s->closed = closed;
     s->closed_context = context;
-    if (deadline_ns != INT64_MAX) {
-        int64_t left_ns = deadline_ns - clock_monotonic_ns();
-        uint64_t left_ms = left_ns > 0 ? (uint64_t)(left_ns / NS_PER_MS) : 0;
-        uv_timer_start(&s->deadline, deadline_reached, left_ms, 0);
-    }
+    deadline_start(&s->deadline, deadline_ns, deadline_reached);
     atomic_store(&s->stop, STOP_DRAIN);
     wake_writer(s);
     if (atomic_load(&s->done))
