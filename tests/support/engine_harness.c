@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "convolve/check/prepare.h"
+#include "convolve/plan/plan.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "signal/reference.h"
@@ -96,6 +97,12 @@ struct batch *harness_wait(struct engine *engine)
     if (batch->status != BATCH_OK)
         fail_msg("the device failed a batch");
     return batch;
+}
+
+void harness_set_cost(struct plan *plan, int64_t block_ns)
+{
+    atomic_store(&plan->cost_base_ns, 0);
+    atomic_store(&plan->cost_block_ps, block_ns * 1000);
 }
 
 /* ---- signals and filters ----------------------------------------------------------------- */

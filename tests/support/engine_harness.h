@@ -33,6 +33,9 @@ bool harness_runs(const struct engine *engine, const char *variant);
 /* Waits for the next completed batch; fails the test after a minute. */
 struct batch *harness_wait(struct engine *engine);
 
+/* Makes the plan expect `block_ns` for each block, until a batch of it completes. */
+void harness_set_cost(struct plan *plan, int64_t block_ns);
+
 /* ---- signals and filters ----------------------------------------------------------------- */
 
 /* A signal as wire bytes and as the values those bytes mean. */

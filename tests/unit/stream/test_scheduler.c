@@ -28,6 +28,7 @@
 #include "io/sinks.h"
 #include "io/sources.h"
 #include "stream/scheduler.h"
+#include "tests/support/engine_harness.h"
 
 /* ---- what the loop thread must not do ---------------------------------------------------- */
 
@@ -132,6 +133,7 @@ struct feed {
     struct stream *stream;
     struct plan *plan;
     uint32_t channels, frame_bytes, chunk;
+    uint32_t ahead;         /* blocks that the ring holds beyond what is due at once; 0: 6 */
     uint64_t frames, total; /* put; to put */
     double rate_hz;
     bool live;
@@ -270,7 +272,7 @@ static void feed_open(struct feed *feed, struct house *house, const char *name)
         .live = feed->live,
         .tail = true,
         .reorder_ns = 0,
-        .blocks_in_flight = 6,
+        .blocks_in_flight = feed->ahead != 0 ? feed->ahead : 6,
     };
     if (stream_open(house->engine, &options, feed->plan, &feed->stream, &problem) != 0)
         fail_msg("%s", problem.text);
@@ -433,6 +435,56 @@ static void test_streams_come_change_and_go(void **state)
 
 /* ---- a saturated device ------------------------------------------------------------------ */
 
+enum { MODEST_HOP = 96, GREEDY_HOP = 1024, GREEDY_BLOCKS = 64, GREEDY_BLOCK_NS = 300000 };
+
+/* The expected device time of what the first round queues of a stream with 64 blocks ready, each of
+ * which takes 0.3 ms. `shared`: a live stream runs beside it. */
+static int64_t queued_at_once_ns(bool shared)
+{
+    struct house house;
+    house_open(&house);
+    struct feed modest = {.channels = 1, .rate_hz = 48000, .live = true, .chunk = MODEST_HOP};
+    struct feed greedy = {.channels = 1, .rate_hz = 1e6, .ahead = 2 * GREEDY_BLOCKS};
+    greedy.plan = make_plan(&house, 1, GREEDY_HOP, 100, GREEDY_BLOCKS, 6);
+    greedy.total = GREEDY_BLOCKS * GREEDY_HOP;
+    feed_open(&greedy, &house, "greedy");
+    if (shared) {
+        modest.plan = make_plan(&house, 1, MODEST_HOP, 50, 4, 5);
+        modest.total = 4 * MODEST_HOP;
+        feed_open(&modest, &house, "modest");
+        uv_timer_stop(&modest.timer); /* it only has to be there */
+    }
+    harness_set_cost(greedy.plan, GREEDY_BLOCK_NS);
+    while (greedy.frames < greedy.total)
+        feed_put(&greedy, GREEDY_HOP);
+    uv_run(&house.loop, UV_RUN_NOWAIT); /* one round of the scheduler */
+    struct stream_stats stats;
+    stream_stats(greedy.stream, &stats);
+    if (shared)
+        uv_timer_start(&modest.timer, on_time, 1, 1);
+    while (!feed_done(&greedy) || (shared && !feed_done(&modest)))
+        uv_run(&house.loop, UV_RUN_ONCE);
+    if (shared)
+        feed_close(&modest);
+    feed_close(&greedy);
+    house_close(&house);
+    assert_int_equal(stats.out, 0);
+    return (int64_t)(stats.submitted / GREEDY_HOP) * GREEDY_BLOCK_NS;
+}
+
+/* Counts what is queued, measures no time: holds on a loaded machine too. */
+static void test_queue_leaves_room_for_live_streams(void **state)
+{
+    (void)state;
+    const int64_t half_period_ns = (int64_t)(MODEST_HOP / 48000.0 * 1e9 / 2);
+    const int64_t alone_ns = queued_at_once_ns(false), shared_ns = queued_at_once_ns(true);
+    if (alone_ns <= half_period_ns)
+        fail_msg("alone: %lld ns queued, too little to show the limit", (long long)alone_ns);
+    if (shared_ns <= 0 || shared_ns > half_period_ns)
+        fail_msg("beside a live stream: %lld ns queued, want at most half its period, %lld ns",
+                 (long long)shared_ns, (long long)half_period_ns);
+}
+
 static void test_modest_beside_saturating(void **state)
 {
     (void)state;
@@ -461,9 +513,8 @@ static void test_modest_beside_saturating(void **state)
                   (unsigned long long)stats.blocks, (unsigned long long)stats.deadline_misses,
                   (unsigned long long)load.blocks, load.load);
     assert_true(load.blocks > 100);
-    /* Its deadline is one block, 100 ms. Without the limit on a launch nearly all blocks would miss
-     * it; a machine that stalls as a whole may cost some. */
-    assert_true(stats.deadline_misses <= stats.blocks / 4);
+    /* Its deadline is one block, 100 ms. A machine that stalls as a whole costs some blocks. */
+    assert_true(stats.deadline_misses <= stats.blocks / 2);
     greedy.total = greedy.frames;
     while (!feed_done(&greedy))
         uv_run(&house.loop, UV_RUN_ONCE);
@@ -731,6 +782,7 @@ int main(void)
         cmocka_unit_test(test_one_core_takes_short_batches),
         cmocka_unit_test(test_depth_is_the_engines),
         cmocka_unit_test(test_streams_come_change_and_go),
+        cmocka_unit_test(test_queue_leaves_room_for_live_streams),
         cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_loop_never_allocates_or_locks),
     };
