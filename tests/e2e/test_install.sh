@@ -19,6 +19,7 @@ rm -f "$root.log"
 list=$(cd "$root" && find . -type f | sort)
 echo "$list" >"$root/list"
 cat >"$root/want" <<END
+./usr/bin/convolv-design
 ./usr/bin/convolv-rig
 ./usr/bin/convolv-tap
 ./usr/bin/convolvd
@@ -43,7 +44,7 @@ sort "$root/want" | diff - "$root/list" >"$root/diff" || {
 echo "ok 1 - the list of files"
 
 [ "$("$root/usr/bin/convolvd" --version)" = "convolvd $(sed -n 's/^VERSION *:= *//p' Makefile)" ] || fail "its version"
-for tool in convolvd convolv-rig convolv-tap; do
+for tool in convolvd convolv-design convolv-rig convolv-tap; do
     "$root/usr/bin/$tool" --help >/dev/null || fail "$tool --help"
 done
 echo "ok 2 - the programs run"
