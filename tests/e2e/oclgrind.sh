@@ -1,11 +1,12 @@
 #!/bin/sh
-# Runs every variant's kernels under Oclgrind, in both shapes the kernels are built in:
+# Runs every variant's kernels under Oclgrind, as built for a GPU, with barriers:
 #   tests/e2e/oclgrind.sh BUILD_DIRECTORY
 # Fails when the results are wrong or Oclgrind reports anything (races, bounds, barriers,
 # API misuse).
 # timeout: 600
 # sanitizers: no, Oclgrind must be loaded before all others, and watches memory itself
 # parallel: yes
+# long: also, the kernels as built for a CPU too
 set -eu
 ulimit -v 8000000 # the simulator shadows every byte of device memory
 program=$1/tests/test_engine_small
@@ -16,7 +17,7 @@ command -v oclgrind >/dev/null || {
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 failed=0
-for shape in cpu gpu; do
+for shape in gpu ${CONVOLVD_TEST_LONG:+cpu}; do
     report=$directory/$shape
     : >"$report"
     if ! CONVOLVD_TEST_DEVICE=oclgrind CONVOLVD_TEST_SHAPE=$shape \
