@@ -5,7 +5,7 @@
 
 #include "control/osc_counters.h"
 
-/* One row a message reads best as written. */
+/* One row per message; clang-format would break its sentences into pieces. */
 /* clang-format off */
 const struct osc_row osc_table[OSC_WORDS] = {
     [OSC_BLOCK] = {"block", true, true,

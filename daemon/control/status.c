@@ -30,7 +30,7 @@ static const char *time_text(int64_t realtime_ns, char text[40])
     return text;
 }
 
-/* " + NAME N" for every part that is not zero. */
+/* Prints " + NAME N", unless the part is zero. */
 static void print_part(FILE *out, const char *name, uint64_t count)
 {
     if (count > 0)

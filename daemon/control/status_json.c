@@ -1,6 +1,6 @@
 /*
- * Status as JSON: every figure of the table under a name, the three ledgers with all their
- * parts (zero or not), for programs and tests. See status.h.
+ * Status as JSON, for programs and tests: every figure of the table under a name, and the three
+ * ledgers with all their parts, also those that are zero. See status.h.
  */
 #include <jansson.h>
 #include <math.h>
@@ -18,13 +18,14 @@ static json_t *integer(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
-/* JSON has no infinities. */
+/* JSON has no infinities and no NaN: they become null. */
 static json_t *real(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* The setters take the value over, also when it is NULL for lack of memory: dumping then fails. */
+/* Out of memory: Jansson's constructors return NULL and its setters ignore it, so nothing here
+ * checks for it; a figure is then missing, or json_dumps fails. */
 static json_t *histogram_json(const struct histogram *histogram)
 {
     json_t *object = json_object();
@@ -246,7 +247,7 @@ json_t *status_json(const struct process *process)
     json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
     for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++)
         json_array_append_new(devices, device_json(placement));
-    /* The first one also alone: most machines have no other. */
+    /* `device` repeats the first of `devices`: most machines have only one. */
     if (json_array_size(devices) > 0)
         json_object_set(object, "device", json_array_get(devices, 0));
     json_object_set_new(object, "devices", devices);

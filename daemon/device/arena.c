@@ -1,6 +1,4 @@
-/*
- * Arenas of memory that host and kernels address by offset, see arena.h.
- */
+/* Arenas: memory that host and kernels address by offset; see arena.h. */
 #include "device/arena.h"
 
 #include <assert.h>
@@ -37,7 +35,8 @@ int arena_open(struct arena *arena, const char *name, uint64_t bytes,
             "cannot reserve %llu MiB for the %s: make it smaller or raise the address "
             "space limit (ulimit -v)",
             (unsigned long long)(arena->bytes >> 20), name);
-    madvise(host, arena->bytes, MADV_HUGEPAGE); /* fewer faults; a kernel without them says no */
+    /* Huge pages mean fewer page faults; a kernel without them refuses, which costs only time. */
+    madvise(host, arena->bytes, MADV_HUGEPAGE);
     arena->host = host;
     pthread_mutex_init(&arena->mutex, NULL);
     return 0;
@@ -78,7 +77,7 @@ int arena_attach(struct arena *arena, cl_context context, cl_command_queue queue
                               "cannot get %llu MiB of device memory, lower `%s`",
                               (unsigned long long)(arena->bytes >> 20), arena->name);
     }
-    /* Without it copies are slower and nothing else. */
+    /* The pinned buffer only makes copies faster: a failure is ignored. */
     if (mirrored && arena->copied)
         arena->pinned = clCreateBuffer(context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
                                        arena->bytes, arena->host, &code);
@@ -156,7 +155,7 @@ int arena_take(struct arena *arena, cl_command_queue queue, uint64_t bytes, uint
     arena->pieces[place] = (struct arena_piece){from, from + need, bytes};
     arena->count++;
     *offset = from + guard;
-    /* Untouched pages and pages given back read as zero. */
+    /* The piece itself needs no clearing: new pages are zero, and arena_give zeroes used ones. */
     if (guard > 0) {
         memset(arena->host + from, guard_pattern, guard);
         memset(arena->host + from + guard + bytes, guard_pattern, need - guard - bytes);
@@ -187,7 +186,7 @@ void arena_give(struct arena *arena, uint64_t offset)
     assert(place < arena->count);
     uint8_t *bytes = arena->host + arena->pieces[place].from;
     const uint64_t count = arena->pieces[place].until - arena->pieces[place].from;
-    /* The pages go back to the system, unless the driver holds on to them. */
+    /* Zero the piece: return its pages to the system, unless the driver has pinned them. */
     if (arena->copied)
         memset(bytes, 0, count);
     else

@@ -72,8 +72,8 @@ struct source_host {
     enum verdict (*put)(void *context, const struct packet *packet);
     /* Frames that can be put now without losing any (back-pressure for files). */
     uint64_t (*room)(void *context);
-    /* Where a payload may be received into; may be NULL. See stream_vacant. */
-    uint8_t *(*vacant)(void *context, uint64_t place, uint64_t *frames);
+    /* Where in the ring a source may receive a payload; may be NULL. See stream_vacant. */
+    uint8_t *(*vacant)(void *context, uint64_t first_frame, uint64_t *frames);
     /* The source has come to its end (file played once): the stream flushes its tail. */
     void (*ended)(void *context);
     /* The socket dropped `datagrams` more (SO_RXQ_OVFL advanced), just before the next put. */

@@ -9,7 +9,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 
-/* The first loss is told at once, what follows in sums. */
+/* The log reports the first loss at once and later ones as a sum per interval. */
 static const int64_t interval_ns = 10 * NS_PER_SECOND;
 
 static bool due(int64_t told_ns, int64_t now_ns)
@@ -17,8 +17,8 @@ static bool due(int64_t told_ns, int64_t now_ns)
     return told_ns == 0 || now_ns - told_ns >= interval_ns;
 }
 
-/* A list of "NAME COUNT", for what has grown. Counters may move from one cause to another, so that
- * one shrinks: that is no loss. */
+/* Text "NAME COUNT, NAME COUNT" of the counters that have grown since the last line. A counter may
+ * shrink, when the stream moves frames from one cause to another: that is no loss. */
 struct list {
     char text[300];
     uint64_t total;
@@ -44,7 +44,8 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
         add(&frames, invalid_cause_name(cause), stats->gap[cause], &told->gap[cause]);
     for (int shed = 0; shed < SHEDS; shed++) {
-        if (shed != SHED_ALIGNED && shed != SHED_DECIMATED) /* left out as asked for: no loss */
+        if (shed != SHED_ALIGNED &&
+            shed != SHED_DECIMATED) /* the configuration asks for these: no loss */
             add(&blocks, shed_name(shed), stats->shed[shed], &told->shed[shed]);
     }
     const char *name = pipeline->stream_config->name;
@@ -58,7 +59,7 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
         told->told_ns = now_ns;
 }
 
-/* Faults that a driver counts; the frames they cost are logged as gaps. */
+/* Logs the faults that a driver counts. The frames that they cost are logged as gaps. */
 static void tell_driver(const char *who, const struct driver_status *driver, const void *status,
                         struct told_driver *told, int64_t now_ns)
 {

@@ -1,4 +1,4 @@
-/* Pipeline: one stream made whole; see pipeline.h. */
+/* Pipeline: a stream with its source, plan and sinks; see pipeline.h. */
 #include "pipeline/pipeline.h"
 
 #include <assert.h>
@@ -42,10 +42,10 @@ static uint64_t host_room(void *context)
     return stream_room(pipeline->stream);
 }
 
-static uint8_t *host_vacant(void *context, uint64_t place, uint64_t *frames)
+static uint8_t *host_vacant(void *context, uint64_t first_frame, uint64_t *frames)
 {
     const struct pipeline *pipeline = context;
-    return stream_vacant(pipeline->stream, place, frames);
+    return stream_vacant(pipeline->stream, first_frame, frames);
 }
 
 static void host_ended(void *context)
@@ -99,14 +99,13 @@ static void sink_room_again(void *context)
     struct pipeline *pipeline = sink->pipeline;
     if (pipeline->scheduled)
         scheduler_kick(pipeline->scheduler);
-    /* Raw input goes to its sinks straight from the source: no batch need complete for it to go on.
+    /* The source puts raw input into its sinks itself, so it can go on without a completed batch.
      */
     if (sink->options.raw)
         pipeline_resume(pipeline);
 }
 
-/* The sink can deliver nothing any more: whether its stream still has a purpose, the owner knows.
- */
+/* The sink cannot deliver any more. The owner decides whether the stream goes on without it. */
 static void sink_ended(void *context)
 {
     struct pipeline_sink *sink = context;
@@ -158,7 +157,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .deadline_ns = config->deadline_ns,
         .blocks_in_flight = batches + config->blocks_max,
     };
-    if (config->ring_frames > 0) { /* a `buffer`, never less than the plan needs */
+    if (config->ring_frames > 0) { /* `buffer` is set: never less than the plan needs */
         const struct ring_need need = ring_need_of(&options, plan_info(pipeline->plan));
         const uint64_t least = ring_size_least(&need);
         options.ring_frames_min = config->ring_frames > least ? config->ring_frames : least;
@@ -166,7 +165,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
     return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
 }
 
-/* Memory for what the driver tells, if it tells anything. */
+/* Allocates the driver's status, if it has one. */
 static int prepare_status(const struct driver_status *driver, void **status,
                           struct problem *problem)
 {
@@ -269,7 +268,7 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
     return error;
 }
 
-/* The delay between an excitation and its capture counts like a filter's. */
+/* The stream counts the delay from an excitation to its capture like the delay of a filter. */
 static void declare_round_trip(struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -347,7 +346,8 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
             .context = sink,
             .put = sink_put,
             .flush = sink->ops->flush != NULL ? sink_flush : NULL,
-            /* A source that waits must not overrun a writer; a live one drops under a name. */
+            /* A source that can wait waits for room; a live one does not, and the sink drops and
+             * counts. */
             .room = live || sink->ops->room == NULL ? NULL : sink_room,
             .raw = sink->options.raw,
         };
@@ -476,7 +476,7 @@ void pipeline_close_source(struct pipeline *pipeline)
         pipeline->source_started = false;
         pipeline->source_ops->stop(pipeline->source);
     }
-    /* Stopped, it counts nothing more. */
+    /* A stopped source counts nothing more: this ledger is final. */
     pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
     if (pipeline->source_status != NULL)
         pipeline->source_ops->read_status(pipeline->source, pipeline->source_status);

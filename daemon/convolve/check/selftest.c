@@ -15,7 +15,7 @@
 
 /* The test reads at most this much ring; longer filters are tested on their first partitions. */
 static const uint64_t ring_bytes_max = UINT64_C(32) << 20;
-/* Multiplications in double that the comparison may take: below a tenth of a second. */
+/* The comparison does at most so many double multiplications: less than a tenth of a second. */
 static const uint64_t products_max = UINT64_C(1) << 26;
 
 struct trial {
@@ -23,11 +23,11 @@ struct trial {
     struct plan *plan;
     const struct plan_spec *spec;
     struct ring *ring;
-    uint64_t frames;        /* in the ring from position 0 */
-    uint64_t silent_frames; /* before them, that windows reach */
-    uint64_t epoch_block;   /* of the item */
+    uint64_t frames;        /* of noise, from ring position 0 on */
+    uint64_t silent_frames; /* of ring before the noise, which windows read */
+    uint64_t epoch_block;   /* the block at which the item begins */
     uint32_t blocks;
-    uint64_t fresh_from; /* the ring before it is on the device already */
+    uint64_t fresh_from; /* the device holds the ring before it already */
     double *values;      /* [frames][inputs], physical */
     float *got;
     double *want;
@@ -66,7 +66,7 @@ static void read_noise(const struct trial *trial)
     }
 }
 
-/* Has the device thread compute `blocks` blocks into the worker's slot; duration in *ns. */
+/* The device thread computes `blocks` blocks into the worker's slot; *ns is the duration. */
 static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct problem *problem)
 {
     struct plan *plan = trial->plan;
@@ -102,7 +102,7 @@ static double dot(const struct trial *trial, const double *h, uint32_t taps, uin
     const uint32_t inputs = trial->spec->inputs;
     const double *x = trial->values + n * inputs + input;
     const uint64_t count = n + 1 < taps ? n + 1 : taps;
-    /* Four sums side by side: one alone waits for each of its additions. */
+    /* Four independent sums: a single one would wait for each addition's latency. */
     double sums[4] = {0};
     uint64_t k = 0;
     for (; k + 4 <= count; k += 4) {
@@ -153,7 +153,7 @@ static void output_value(const struct trial *trial, uint32_t output, uint64_t n,
     }
 }
 
-/* Compares frames spread evenly over the item, as many as there is time for. */
+/* Compares frames spread evenly over the item, as many as products_max allows. */
 static int compare(struct trial *trial, const double *peaks, const float *samples,
                    struct problem *problem)
 {
@@ -243,15 +243,15 @@ static void choose_blocks(struct trial *trial, uint32_t blocks)
     before = before > settled ? before : settled;
     uint64_t most = ring_bytes_max / (hop * frame_bytes);
     if (before + trial->blocks > most) {
-        /* Windows reach frames before the epoch: the ring has room for them, where nothing is
-         * present. */
+        /* Windows read frames before the epoch. The ring keeps room for them, with no frame marked
+         * present there. */
         const uint64_t window = layout->tail.fft > layout->fft ? layout->tail.fft : layout->fft;
         const uint64_t room = (window + hop - 1) / hop;
         most = most > room ? most - room : 0;
         before = most > trial->blocks ? most - trial->blocks : 0;
         trial->silent_frames = room * hop;
     }
-    /* A block later there may be a frame that is kept. */
+    /* With decimation the item may keep no frame: begin a block later until it keeps one. */
     while (plan_kept(plan, before, trial->blocks) == 0)
         before++;
     trial->epoch_block = before;
@@ -304,7 +304,8 @@ int plan_time(struct engine *engine, struct plan *plan, const struct plan_spec *
                            spec->inputs * spec->format.bytes, &trial.ring, problem);
     if (error == 0) {
         fill_noise(&trial);
-        error = run(&trial, trial.blocks, &ns[0], problem); /* compiles, rebuilds, copies all */
+        /* This run compiles, rebuilds the delay lines and copies the whole ring. */
+        error = run(&trial, trial.blocks, &ns[0], problem);
         trial.fresh_from = trial.epoch_block * plan->hop;
     }
     for (uint32_t i = 0; i < runs && error == 0; i++)

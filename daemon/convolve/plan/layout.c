@@ -1,4 +1,4 @@
-/* Geometry of plans, see layout.h. */
+/* Layout of plans: see layout.h. */
 #include "convolve/plan/layout.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "core/power.h"
 #include "device/device.h"
 
-/* The shortest transform of at least that many points; 0: there is none. */
+/* The shortest supported transform of at least `least` points; 0: there is none. */
 static uint32_t fft_from(uint64_t least)
 {
     const uint64_t fft = power_of_two_from(FFT_MIN, least);
@@ -22,7 +22,7 @@ static uint32_t partition_blocks(uint32_t fft, uint32_t hop)
     return fft + 1 < 2 * hop ? 0 : (fft - hop + 1) / hop;
 }
 
-/* Flops per block, input and output: two transforms of Q points and the products. */
+/* Flops per block for one input and one output: two transforms of Q points and the products. */
 double layout_block_cost(uint32_t fft, uint32_t partitions)
 {
     const double q = fft / 2.0;
@@ -44,8 +44,8 @@ static double delay_line_bytes(const struct plan_spec *spec, uint32_t fft, uint3
     return ((partitions - 1) * step + spec->blocks_max) * fft * sizeof(float) * spec->inputs;
 }
 
-/* The cheapest N for partitions whose state stays within a quarter of the arena; 0: there is none.
- */
+/* The N with the fewest operations: of the shortest one that is possible, and the longer ones whose
+ * delay lines fit a quarter of STATE. 0: none is possible. */
 uint32_t layout_partitioned_fft(const struct device *device, const struct plan_spec *spec,
                                 uint32_t taps)
 {

@@ -22,9 +22,9 @@
 #include "convolve/plan/variant.h"
 
 enum {
-    TAPS_MOST = 4096, /* by name */
-    /* By rule, of what "lanes" declines: where "local" took longer with PoCL for 1 and 16 channels.
-     */
+    TAPS_MOST = 4096, /* when asked for by name */
+    /* By rule, for plans that "lanes" declines: up to so many taps "local" was slower with PoCL,
+     * for 1 and for 16 channels. */
     TAPS_BY_RULE = 32,
     EIGHT = 8,          /* a multiple of direct.cl's RUN */
     RUN = 8,            /* direct.cl's at most */
@@ -62,7 +62,7 @@ static int direct_layout(const struct device *device, const struct plan_spec *sp
                          const struct variant *variant, bool by_name, struct layout *layout,
                          struct problem *problem)
 {
-    /* No transform: N is the window, and partitions cannot be cheaper. */
+    /* There is no transform: N is the window, and partitions would save nothing. */
     (void)by_name;
     int error = layout_standard(device, spec, variant, true, layout, problem);
     layout->fft_lanes = 0;
@@ -78,12 +78,12 @@ enum { CONSTANTS_FLOATS = 64 };
 /* What a row computes: outputs output … output + channels - 1 of inputs input … */
 struct span {
     uint32_t input, output, channels, components;
-    bool reports; /* no row before it gives these inputs' reports */
+    bool reports; /* no earlier row gives the reports of these inputs */
     bool silent;  /* read for its reports only */
 };
 
-/* The edge of every output, and at most one row an output and one an unheard input; returns how
- * many rows there are. */
+/* Finds the edge of every output and lists the rows: at most one per output, and one per input
+ * without an edge. Returns how many rows there are. */
 static uint32_t list_spans(const struct build *build, const struct edge *edges[CHANNELS_MAX],
                            struct span spans[2 * CHANNELS_MAX])
 {
@@ -127,14 +127,14 @@ static void direct_measure(struct build *build)
 {
     const struct edge *edges[CHANNELS_MAX] = {NULL};
     struct span spans[2 * CHANNELS_MAX];
-    spectra_place(build); /* says which filters have an imaginary part */
+    spectra_place(build); /* finds which filters have an imaginary part */
     const uint32_t count = list_spans(build, edges, spans);
     build->spectra_floats = 0;
     for (uint32_t r = 0; r < count; r++)
         build->spectra_floats += span_floats(build, &spans[r]);
 }
 
-/* Constants and taps of lane `lane`: channel lane % channels of its span. */
+/* Fills the constants and taps of one lane, which computes channel lane % channels of its span. */
 static void fill_lane(const struct build *build, const struct span *span, const struct edge *edge,
                       uint32_t lane, float *memory)
 {
@@ -156,7 +156,7 @@ static void fill_lane(const struct build *build, const struct span *span, const 
     }
 }
 
-/* What the kernel is built with: every row has the stream's sample format. */
+/* The build options of the kernel: every row has the stream's sample format. */
 static void format_options(const struct row *row, uint32_t tile, char *options, size_t bytes)
 {
     snprintf(options, bytes, "-D TILE=%u -D WORD=%u -D SWAP=%d -D FLOATS=%d -D INVERT=%d", tile,
@@ -180,7 +180,8 @@ static int direct_fill(struct build *build, struct problem *problem)
     int error = plan_stage(build, "direct.cl", "direct", options, count, &stage, problem);
     if (error < 0)
         return error;
-    /* A value in nine of local memory is left out, where there are several work-items. */
+    /* With several work-items, the kernel leaves every ninth value of local memory unused, against
+     * bank conflicts. */
     const uint64_t values = tile + padded + RUN;
     stage->local_bytes = (values + (device->traits.items > 1 ? values / 8 + 1 : 0)) *
                          device->traits.lanes * sizeof(float);

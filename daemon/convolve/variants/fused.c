@@ -29,13 +29,14 @@ static const char *fused_objection(const struct device *device, const struct pla
     return device->traits.lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
 }
 
-/* The engine's budget leaves room for the reports of the other kernels; here they are counted. */
+/* local_budget_bytes leaves out the reports, which other kernels keep beside their scratch. Here
+ * registers_report_bytes counts them, so they are added back. */
 uint64_t fused_local_bytes(const struct device *device)
 {
     return device->traits.local_budget_bytes + device->traits.items * sizeof(struct report_row);
 }
 
-/* Channels side by side: as many as there are, up to a sector of memory. */
+/* Puts as many channels side by side as there are, up to a memory sector. */
 static struct registers shape_of(const struct device *device, const struct plan_spec *spec,
                                  uint32_t fft)
 {
@@ -64,8 +65,9 @@ static int fused_layout(const struct device *device, const struct plan_spec *spe
     if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(device))
         return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
                            variant->name, layout->fft);
-    /* A group then reads a channel here and there, staged whole sectors: 1.5 times as fast on an
-     * H100 with 16 channels, at half as many points 0.85 times. */
+    /* A group of so many points holds few channels and reads parts of sectors, while "staged" reads
+     * whole ones. On an H100 with 16 channels "staged" is 1.5 times as fast, and 0.85 times as fast
+     * with half as many points. */
     if (!by_name && shape.points > 4096 && spec->inputs >= WIDTH_MOST)
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: staged is faster for N = %u and %u channels", variant->name,
@@ -127,7 +129,7 @@ int fused_rows(const struct build *build, struct row *rows)
         return ERROR_MEMORY;
     for (uint32_t e = 0; e < spec->edge_count; e++)
         heard[spec->edges[e].input] = &spec->edges[e];
-    /* in the order of the inputs, so that neighbours in a frame stand side by side */
+    /* In the order of the inputs, so that neighbouring rows read neighbouring samples. */
     for (uint32_t i = 0; i < spec->inputs; i++) {
         struct row *row = &rows[i];
         *row = row_of_input(plan, spec, i);
@@ -160,7 +162,7 @@ int fused_options(const struct build *build, const struct registers *shape, cons
                   char *options, size_t bytes)
 {
     bool offset = false, one_form = true, plain = true;
-    const struct row *first = NULL; /* that writes */
+    const struct row *first = NULL; /* the first row that writes results */
     for (uint32_t i = 0; i < build->spec->inputs; i++) {
         offset |= rows[i].offset_hi != 0 || rows[i].offset_lo != 0;
         plain &= rows[i].scale == 1 && rows[i].gain == 1;
@@ -186,7 +188,7 @@ int fused_options(const struct build *build, const struct registers *shape, cons
     return length;
 }
 
-/* The bins as the last pass holds them. */
+/* The order in which the last pass holds the bins. */
 static uint32_t bin_at(const void *shape, uint32_t place)
 {
     return registers_bin(shape, place);

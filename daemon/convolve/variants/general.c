@@ -22,7 +22,7 @@ void general_measure(struct build *build)
     build->state_floats = (uint64_t)spec->inputs * plan->slots * plan->layout.fft;
 }
 
-/* One row of the second stage, its edges from edges[*used] on. */
+/* Makes one row of the second stage; its edges begin at edges[*used]. */
 static void product_row(const struct build *build, uint32_t output, uint64_t line_floats,
                         struct edge_row *edges, uint32_t *used, struct row *row)
 {

@@ -21,7 +21,7 @@
 #include "convolve/plan/variant.h"
 
 enum {
-    LAUNCH_NS = 40000, /* of PoCL's, with the wakings around it */
+    LAUNCH_NS = 40000, /* what a launch with PoCL costs, with waking its threads */
     NO_REPORT = UINT32_MAX,
 };
 
@@ -34,9 +34,10 @@ struct host_table {
     uint32_t reports[HOST_LANES_MAX]; /* the input whose report this lane gives, or NO_REPORT */
     bool contiguous;
     bool silent; /* read for its reports only: no output */
-    /* With results in a format: of these samples of the frame, the target's offsets begin at 0. */
+    /* For results in another format than native f32: the group writes these samples of the frame,
+     * and the target's offsets count from the first of them. */
     uint32_t sample_first, samples;
-    uint32_t outputs[HOST_LANES_MAX]; /* whose samples they are */
+    uint32_t outputs[HOST_LANES_MAX]; /* the output of each of these samples */
     _Alignas(HOST_ALIGNMENT) float scale[HOST_LANES_MAX];
     float offset_hi[HOST_LANES_MAX], offset_lo[HOST_LANES_MAX];
 };
@@ -52,7 +53,7 @@ static struct host_edges edges_of(const struct plan_spec *spec)
                                .outputs_count = spec->outputs_count};
 }
 
-/* Inputs without an edge. */
+/* Lists the inputs without an edge. */
 static uint32_t list_unheard(const struct plan_spec *spec, uint32_t unheard[CHANNELS_MAX])
 {
     bool heard[CHANNELS_MAX] = {false};
@@ -67,7 +68,7 @@ static uint32_t list_unheard(const struct plan_spec *spec, uint32_t unheard[CHAN
 
 /* ---- what it can do ---------------------------------------------------------------------- */
 
-/* Lanes that an item's blocks take at most: components, and inputs read for their reports. */
+/* An upper bound of the lanes of a block: its components, and the inputs read for reports only. */
 static uint32_t lanes_bound(const struct plan_spec *spec)
 {
     uint32_t count = spec->inputs;
@@ -85,8 +86,8 @@ static const char *host_objection(const struct device *device, const struct plan
     return layout_output_edges(spec);
 }
 
-/* One thread does what a launch spreads over all: unless asked for by name, the largest item has to
- * take less than that launch. */
+/* The device thread alone does what a launch spreads over all threads. So, unless the user asks for
+ * the variant by name, its largest item has to take less time than the launch. */
 static int host_layout(const struct device *device, const struct plan_spec *spec,
                        const struct variant *variant, bool by_name, struct layout *layout,
                        struct problem *problem)
@@ -105,7 +106,7 @@ static int host_layout(const struct device *device, const struct plan_spec *spec
                            "%s: %u blocks of %u channels take longer than a launch", variant->name,
                            spec->blocks_max, spec->inputs);
     layout->fft_lanes = 1;
-    layout->scratch = SCRATCH_LOCAL; /* none of the device's */
+    layout->scratch = SCRATCH_LOCAL; /* needs no scratch in device memory */
     return 0;
 }
 
@@ -134,7 +135,7 @@ static int shape_open(const struct plan_spec *spec, struct shape *shape)
     return 0;
 }
 
-/* At most; an envelope may leave a lane unused. */
+/* Reserves the most that host_fill may need: an envelope may leave a lane unused. */
 static void host_measure(struct build *build)
 {
     const uint64_t fft = build->plan->layout.fft;
@@ -161,7 +162,8 @@ static void table_lane(struct host_table *table, uint32_t lane, const struct pla
     reported[input] = true;
 }
 
-/* A group's samples are contiguous in the frame: the target's offsets become indices among them. */
+/* A group's samples are contiguous in the frame: makes the target's offsets count from the first of
+ * them. */
 static void list_samples(struct host_table *table, const struct host_component *components)
 {
     struct host_target *target = &table->target;
@@ -176,7 +178,7 @@ static void list_samples(struct host_table *table, const struct host_component *
         }
 }
 
-/* Group `group` of the components: its table and its spectra. */
+/* Fills the table and the spectra of one group of components. */
 static void fill_group(const struct build *build, const struct shape *shape, uint32_t group,
                        struct host_table *table, float *spectra, float *spectrum,
                        bool reported[CHANNELS_MAX])
@@ -191,7 +193,8 @@ static void fill_group(const struct build *build, const struct shape *shape, uin
     if (!result_format_native(&build->plan->info.results))
         list_samples(table, components);
     for (uint32_t l = 0; l < count; l++) {
-        /* A component without taps of its own is its output's input times zero. */
+        /* A component without taps of its own reads its output's input and multiplies it by zero.
+         */
         const struct host_component real = {.output = components[l].output, .kind = LANE_VALUE};
         const struct edge *edge = host_component_edge(&edges, &real, 0);
         assert(edge != NULL); /* plans without one were refused */
@@ -293,8 +296,9 @@ static void write_reports(const struct host_table *table, const struct host_stat
     }
 }
 
-/* Block k's frames that the item wants, `first`, first + D, …; with decimation those of kept,
- * kept + D, … They are written one after the other, from the item's frame `to` on. */
+/* The frames of block k that the item needs: first, first + D, …, below `until`. D is the
+ * decimation, and the frames lie on the grid kept, kept + D, … The host writes them one after the
+ * other, from the item's output frame `to` on. */
 struct wanted {
     uint32_t first, until;
     uint64_t to;
@@ -332,7 +336,7 @@ static void write_block(const struct host_table *table, const struct row *row, u
     }
 }
 
-/* Encodes `count` samples; those that are clipped are counted for their outputs. */
+/* Encodes `count` samples and counts the clipped ones for their outputs. */
 static void write_codes(const struct host_table *table, const struct result_format *results,
                         const float *values, uint32_t count, uint8_t *wire, uint32_t *clips)
 {
@@ -345,9 +349,9 @@ static void write_codes(const struct host_table *table, const struct result_form
             sample_encode(&results->format, (double)values[i] * factor, again);
 }
 
-enum { CODED_FRAMES = 32 }; /* encoded at once, where their samples follow each other */
+enum { CODED_FRAMES = 32 }; /* of one call of write_codes, where a group fills its frames */
 
-/* The same with results in a format. */
+/* As write_block, for results in another format than native f32. */
 static void write_block_coded(const struct host_table *table, const struct row *row, uint32_t k,
                               const float *z, uint32_t q, const struct result_format *results,
                               float *output)

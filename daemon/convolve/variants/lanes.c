@@ -28,9 +28,9 @@ enum {
     LEAF = 8,
     LOG_LEAF = 3,
     LEVELS_MAX = 5, /* above the leaf */
-    RUN_MAX = 8,    /* points of a lane's leaf */
-    LONE_WIDTH = 8, /* at most, of a channel by itself: quicker, by measurement, than 16, which are
-                       two or four blocks side by side */
+    RUN_MAX = 8,    /* the most points of a channel that a vector holds */
+    LONE_WIDTH = 8, /* the widest vector for one channel: measured faster than 16 lanes,
+                       which hold two or four blocks side by side */
 };
 
 /* ---- geometry ---------------------------------------------------------------------------- */
@@ -44,7 +44,8 @@ struct lanes_shape {
     uint32_t first, groups;        /* channel of the first group */
 };
 
-/* Lanes of a channel: complex outputs and envelopes take a real and an imaginary one. */
+/* Lanes per channel and point: complex outputs and envelopes take two, the real and the imaginary
+ * part. */
 static uint32_t components(const struct plan_spec *spec)
 {
     return spec->outputs[0] == OUTPUT_REAL ? 1 : 2;
@@ -55,7 +56,8 @@ static uint32_t log2_of(uint32_t power)
     return (uint32_t)__builtin_ctz(power);
 }
 
-/* The stages of a plan: full groups, and the channels that are left. Returns how many. */
+/* Shapes the stages of a plan: one of full groups, one of the channels that fill none. Returns how
+ * many stages there are. */
 static uint32_t shapes_of(const struct plan_spec *spec, const struct layout *layout,
                           struct lanes_shape shapes[2])
 {
@@ -79,7 +81,8 @@ static uint32_t shapes_of(const struct plan_spec *spec, const struct layout *lay
         };
         while (shape->span < shape->channels * each)
             shape->span *= 2;
-        /* The level above the leaf has at least `run` leaves, and none has radix 2 if it can be. */
+        /* The level above the leaf needs at least `run` leaves; halve RUN_MAX where it would
+         * leave too few of them or force a level of radix 2. */
         shape->run = shape->width / shape->span;
         if (shape->run > RUN_MAX)
             shape->run = RUN_MAX;
@@ -91,8 +94,8 @@ static uint32_t shapes_of(const struct plan_spec *spec, const struct layout *lay
     return stages;
 }
 
-/* log2 of the radices above the leaf, by log2 of their product. Chosen by measurement; a level next
- * to leaves that go RUN_MAX at a time has as many. */
+/* log2 of the radices above the leaf, by log2 of their product, chosen by measurement. Where a
+ * vector holds RUN_MAX leaves at a time, the level next to the leaves has that radix. */
 static const uint8_t levels_wide[][LEVELS_MAX] = {
     [2] = {2},
     [3] = {3},
@@ -119,7 +122,7 @@ static const uint8_t *levels_of(const struct lanes_shape *shape)
     return levels_wide[above];
 }
 
-/* Those levels and the leaf, as struct fft_plan holds them. */
+/* The radices of these levels and of the leaf, as struct fft_plan holds them. */
 static uint64_t radices_of(const struct lanes_shape *shape)
 {
     const uint8_t *levels = levels_of(shape);
@@ -130,14 +133,15 @@ static uint64_t radices_of(const struct lanes_shape *shape)
     return radices | (uint64_t)LOG_LEAF << (2 * level);
 }
 
-/* Twiddles of the leaves, lane by lane; with one point a vector they are those of the plan. */
+/* Floats of the leaves' twiddles, lane by lane; none when a vector holds one point, because the
+ * kernel then reads the twiddles of the plan. */
 static uint64_t leaf_floats(const struct lanes_shape *shape)
 {
     return shape->run == 1 ? 0
                            : (uint64_t)shape->q / LEAF / shape->run * (LEAF - 1) * 2 * shape->width;
 }
 
-static uint64_t factor_floats(const struct lanes_shape *shape)
+static uint64_t twiddle_floats(const struct lanes_shape *shape)
 {
     return 2 * (uint64_t)shape->q + leaf_floats(shape);
 }
@@ -209,7 +213,7 @@ static void lanes_measure(struct build *build)
     const uint32_t stages = shapes_of(build->spec, &build->plan->layout, shapes);
     for (uint32_t s = 0; s < stages; s++)
         build->spectra_floats +=
-            factor_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
+            twiddle_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
 }
 
 /* ---- tables ------------------------------------------------------------------------------ */
@@ -231,7 +235,8 @@ static void fill_twiddles(const struct lanes_shape *shape, const struct fft_plan
             }
 }
 
-/* Constants and spectrum of one component of one channel, in all its lanes. `lane` is the first. */
+/* Fills the constants and the spectrum of one component of one channel into all its lanes, of which
+ * `lane` is the first. */
 static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t lane,
                        const struct row *like, const float *spectrum, float gain)
 {
@@ -252,7 +257,8 @@ static void fill_lanes(const struct lanes_shape *shape, float *group, uint32_t l
     }
 }
 
-/* The spectra of a channel's components, [components][N]. Taps without imaginary part have none. */
+/* Computes the spectra of a channel's components, [components][N]. Taps without an imaginary part
+ * have zeros there. */
 static void make_spectra(const struct lanes_shape *shape, const struct fft_plan *fft_plan,
                          const struct taps *taps, double *work, float *spectra)
 {
@@ -263,14 +269,15 @@ static void make_spectra(const struct lanes_shape *shape, const struct fft_plan 
         memset(spectra + shape->fft, 0, shape->fft * sizeof *spectra);
 }
 
-/* The edge of each channel. */
+/* Finds the edge of each input. */
 static void find_edges(const struct plan_spec *spec, const struct edge *edges[CHANNELS_MAX])
 {
     for (uint32_t e = 0; e < spec->edge_count; e++)
         edges[spec->edges[e].input] = &spec->edges[e];
 }
 
-/* Everything of a stage that is not a number of the batch is a constant of its program. */
+/* Defines everything of a stage that does not change from batch to batch as a constant of its
+ * program. */
 static void program_options(const struct build *build, const struct lanes_shape *shape,
                             char *options, size_t capacity)
 {
@@ -333,7 +340,7 @@ static int fill_stage(struct build *build, const struct lanes_shape *shape, uint
     find_edges(spec, edges);
     const struct taps *last = NULL;
     for (uint32_t g = 0; g < shape->groups; g++) {
-        const uint64_t place = factor_floats(shape) + g * group_floats(shape);
+        const uint64_t place = twiddle_floats(shape) + g * group_floats(shape);
         const uint32_t first = shape->first + g * shape->channels;
         memset(memory + place, 0, group_floats(shape) * sizeof *memory);
         for (uint32_t c = 0; c < shape->channels; c++) {
@@ -377,7 +384,7 @@ static int lanes_fill(struct build *build, struct problem *problem)
     for (uint32_t s = 0; error == 0 && s < stages; s++) {
         error = fill_stage(build, &shapes[s], base, memory, problem);
         const uint64_t floats =
-            factor_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
+            twiddle_floats(&shapes[s]) + shapes[s].groups * group_floats(&shapes[s]);
         base += floats;
         memory += floats;
     }

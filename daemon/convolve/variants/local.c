@@ -20,7 +20,8 @@ const char *local_objection(const struct device *device, const struct plan_spec 
     return layout_single_edges(spec);
 }
 
-/* Both components of a complex output share the forward transform where two planes fit. */
+/* Both components of a complex output share the forward transform where local memory holds two
+ * planes. */
 int local_layout(const struct device *device, const struct plan_spec *spec,
                  const struct variant *variant, bool by_name, struct layout *layout,
                  struct problem *problem)

@@ -32,7 +32,8 @@ static void overlap_add_general_measure(struct build *build)
     build->state_floats += plane_floats(build);
 }
 
-/* Turns the last stage's outputs into planes, from `planes` of STATE on, and adds the gathering. */
+/* Makes the last stage write its outputs as planes, which begin at float `planes` of STATE, and
+ * adds the stage that sums them. */
 static int gather(struct build *build, uint64_t planes, struct problem *problem)
 {
     struct plan *plan = build->plan;

@@ -25,11 +25,11 @@
 #include "convolve/plan/variant.h"
 #include "core/power.h"
 
-/* A tail must save this share of the operations: it costs two more launches. */
+/* A tail costs two more launches, so it has to bring the operations below this share of those of a
+ * uniform layout. */
 static const double tail_pays = 0.8;
-/* Operations of one row's tail that a block may wait for, a second of them; an estimate for slow
- * cores.
- */
+/* Operations a second that a slow core does of one row's tail, while a block waits for them: an
+ * estimate. */
 static const double tail_flops_per_s = 4e9;
 
 static const char *partitioned_objection(const struct device *device, const struct plan_spec *spec,
@@ -43,22 +43,22 @@ static const char *partitioned_objection(const struct device *device, const stru
 /* ---- geometry ----------------------------------------------------------------------------------
  */
 
-/* Taps of the head with long blocks of R. */
+/* Taps of the head when a long block is R = `span` blocks. */
 static uint64_t head_taps(const struct plan_spec *spec, uint32_t span)
 {
     return 2 * (uint64_t)span * spec->hop;
 }
 
-/* One row's share must fit into half a block's time, or at least not be more than what every block
- * would have to do without a tail. */
+/* One row's share must take at most half a block's time, or no more operations than each block
+ * would do without a tail. */
 static bool slice_fits(const struct plan_spec *spec, double flops, double uniform)
 {
     return spec->rate_hz <= 0 || flops / tail_flops_per_s <= spec->hop / spec->rate_hz / 2 ||
            flops <= uniform * spec->inputs;
 }
 
-/* Looks for the long block that makes the operations of a block fewest; leaves the layout uniform
- * when none pays. */
+/* Chooses the length of the long block that needs the fewest operations per block, and leaves the
+ * layout uniform when none pays. */
 static void choose_tail(const struct device *device, const struct plan_spec *spec,
                         struct layout *layout)
 {
@@ -105,8 +105,8 @@ static int partitioned_layout(const struct device *device, const struct plan_spe
     const uint32_t span = layout->tail.span;
     layout->partition_blocks = (layout->fft - spec->hop + 1) / spec->hop;
     layout->partition_taps = layout->partition_blocks * spec->hop;
-    /* The planes of the long block that a block lies in and of the next, in part; what they are
-     * sums of. */
+    /* A block reads the planes of its own long block while the kernels compute those of the next,
+     * and history_blocks is what these planes are computed from. */
     layout->tail_blocks = 2 * span;
     layout->history_blocks = (layout->tail.partitions + 2) * span;
     return 0;
@@ -115,9 +115,9 @@ static int partitioned_layout(const struct device *device, const struct plan_spe
 /* ---- memory ------------------------------------------------------------------------------------
  */
 
-/* How much of STATE what takes, and where it begins for a channel. */
+/* Sizes of the parts of STATE. */
 struct places {
-    uint32_t head_blocks; /* before a block, that its head needs */
+    uint32_t head_blocks; /* blocks before a block that its head reads */
     uint32_t head_slots, tail_slots, planes;
     uint64_t head_floats, tail_floats, plane_floats; /* of one channel */
 };
@@ -142,7 +142,7 @@ static struct places places_of(const struct plan *plan)
     return places;
 }
 
-/* Taps of a filter that belong to the head. */
+/* How many of a filter's `count` taps belong to the head. */
 static uint32_t head_count(const struct plan *plan, uint32_t count)
 {
     const uint64_t head = 2 * (uint64_t)plan->layout.tail.span * plan->hop;
@@ -181,7 +181,7 @@ static void partitioned_measure(struct build *build)
 /* ---- tables ------------------------------------------------------------------------------------
  */
 
-/* Head, then tail: as component_floats counts them. */
+/* Fills the head and then the tail, in the sizes that component_floats counts. */
 static void component_fill(const struct plan *plan, const double *h, uint32_t count, double *work,
                            float *spectra)
 {
@@ -212,7 +212,7 @@ static int add_stage(struct build *build, const char *function, const struct pla
     return 0;
 }
 
-/* One that works on long blocks. */
+/* Adds a stage that works on long blocks. */
 static int add_tail_stage(struct build *build, const char *function, const struct places *places,
                           struct stage **out, struct problem *problem)
 {
@@ -225,14 +225,14 @@ static int add_tail_stage(struct build *build, const char *function, const struc
     return 0;
 }
 
-/* What both stages of the tail read of a row of the head: long blocks, and the window before the
- * one that runs. */
+/* Makes a row of the tail from the head's: both stages of the tail work on long blocks and read the
+ * window before the running one. */
 static struct row tail_row(const struct plan *plan, const struct row *head, uint64_t line)
 {
     const struct layout *layout = &plan->layout;
     struct row row = *head;
     row.hop = (uint32_t)tail_taps(plan);
-    row.start = 0u - layout->tail.fft; /* modulo 2^32, as ring positions are */
+    row.start = 0u - layout->tail.fft; /* modulo 2^32, like ring positions */
     row.new_from = layout->tail.fft - row.hop;
     row.load_from = row.new_from - (row.hop - 1);
     row.load_until = layout->tail.fft;

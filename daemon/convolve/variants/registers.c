@@ -1,7 +1,7 @@
 /*
- * Shapes of the transforms in registers, see registers.h. The shapes were measured on an H100:
- * few passes where an item has the registers for it, groups of 128 items or more, and exchanges
- * of whole points unless they would not fit 48 KiB.
+ * Shapes of the transforms in registers, see registers.h. They were chosen by measurement on an
+ * H100: few passes where a work-item has enough registers, work-groups of at least 128 items, and
+ * exchanges of whole points wherever they fit 48 KiB.
  */
 #include "convolve/variants/registers.h"
 
@@ -71,7 +71,8 @@ void registers_fit(struct registers *shape, uint32_t width, uint64_t local_bytes
     for (shape->width = width; shape->width > 1; shape->width /= 2) {
         if (fits(shape, local_bytes, items_most))
             break;
-        struct registers half = *shape; /* less memory rather than fewer rows */
+        /* Try the exchange that needs half the memory before halving the width. */
+        struct registers half = *shape;
         half.split = true;
         if (fits(&half, local_bytes, items_most)) {
             *shape = half;
@@ -114,12 +115,13 @@ uint32_t registers_bin(const struct registers *shape, uint32_t place)
     uint32_t passes = REGISTER_PASSES_MAX;
     while (shape->radices[passes - 1] == 1)
         passes--;
-    /* place_item and place_point of the last pass, whose nodes become single points */
+    /* As place_item and place_point of the kernel do for the last pass, whose nodes have become
+     * single points. */
     const uint32_t size = shape->radices[passes - 1], each = shape->each;
     uint32_t position = size >= each ? t / (size / each) * size + t % (size / each) : t * each;
     const uint32_t g = j / size, k = j % size;
     position += size >= each ? size / each * g + k : g * size + k;
-    /* its digits reversed: the first radix is the slowest digit of the position */
+    /* Reverse the digits: the first radix is the slowest digit of the position. */
     uint32_t bin = 0, weight = 1, span = shape->points;
     for (uint32_t pass = 0; pass < passes; pass++) {
         span /= shape->radices[pass];

@@ -28,9 +28,9 @@ enum {
 /* Q = rows · columns. */
 struct stages {
     struct registers column, row; /* transforms of `rows` points, of `columns` points */
-    uint32_t kept;                /* one column in so many comes back */
-    uint32_t side;                /* channels of a group of columns */
-    uint32_t entries;             /* of a slice: a block of an output each */
+    uint32_t kept;                /* the inverse computes one column in so many */
+    uint32_t side;                /* channels side by side in a group of columns */
+    uint32_t entries;             /* of a slice; an entry is one block of one output */
 };
 
 static const char *staged_objection(const struct device *device, const struct plan_spec *spec,
@@ -40,7 +40,8 @@ static const char *staged_objection(const struct device *device, const struct pl
     return device->traits.lanes != 1 ? "it is made for GPUs" : layout_single_edges(spec);
 }
 
-/* False: there is none. Few rows, so that many columns stand side by side. */
+/* Splits `points` into rows and columns; false: it cannot. Chooses few rows, so that many columns
+ * stand side by side. */
 static bool stages_find(const struct device *device, uint32_t points, uint32_t decimate,
                         uint32_t inputs, struct stages *stages)
 {
@@ -52,7 +53,7 @@ static bool stages_find(const struct device *device, uint32_t points, uint32_t d
     stages->row = *row;
     registers_fit(&stages->column, rows == 64 ? 32 : 16, fused_local_bytes(device), ITEMS_MOST);
     registers_fit(&stages->row, 1, fused_local_bytes(device), ITEMS_MOST);
-    /* A group reads whole sectors of memory: of few channels, several columns. */
+    /* A group should read whole memory sectors: with few channels it takes several columns. */
     stages->side = inputs & -inputs; /* the largest power of two that divides it */
     stages->side = stages->side < SIDE_MOST ? stages->side : SIDE_MOST;
     stages->side = stages->side < stages->column.width ? stages->side : stages->column.width;
@@ -86,7 +87,7 @@ static void stages_of(const struct build *build, struct stages *stages)
     const uint32_t points = plan->layout.fft / 2;
     const bool found =
         stages_find(build->device, points, plan->info.decimate, build->spec->inputs, stages);
-    assert(found); /* staged_layout has seen it */
+    assert(found); /* staged_layout has checked it */
     (void)found;
     const uint64_t entry_bytes = 2 * sizeof(float) * (uint64_t)points * fused_components(build);
     const uint64_t most = (uint64_t)build->spec->inputs * plan->blocks_max;
@@ -108,7 +109,7 @@ static void staged_measure(struct build *build)
                           stages.row.points * (uint64_t)REPORT_FLOATS);
 }
 
-/* Row K of the scratch has the bins K + rows · (those of its own transform). */
+/* Row K of the scratch holds bins K + rows · b, b being the bins of its own transform. */
 static uint32_t bin_at(const void *order, uint32_t place)
 {
     const struct stages *stages = order;
@@ -168,7 +169,7 @@ struct slice {
     uint32_t row_first, rows, block_first, entries;
 };
 
-/* Groups (groups, entries / side). */
+/* Launches (groups, entries / side) work-groups. */
 static cl_int launch(struct device *device, const struct plan *plan, cl_kernel kernel,
                      const struct registers *shape, uint32_t groups, uint32_t side,
                      const struct slice *slice)
