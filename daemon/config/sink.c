@@ -103,7 +103,7 @@ static int build_sink(struct build *build, uint32_t index)
         return ERROR_MEMORY;
     const int stream_index = find_stream(build, section);
     sink->stream = (uint32_t)stream_index;
-    section->broken = section->broken || stream_index < 0;
+    section->broken = section->broken || driver == NULL || stream_index < 0;
     if (section->broken || build->stream_sections[stream_index]->broken)
         return 0;
     const struct config_stream *stream = &build->streams[stream_index];
