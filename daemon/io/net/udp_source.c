@@ -15,29 +15,36 @@
 
 enum { SEQUENCE_BYTES = 8 };
 
+/* Takes what lies behind the header as the payload. */
+static bool take_payload(const struct received *received, size_t header_bytes,
+                         struct ingest_fields *fields, enum reject *reason)
+{
+    if (received->bytes < header_bytes) {
+        *reason = REJECT_MALFORMED;
+        return false;
+    }
+    fields->payload = received->data + header_bytes;
+    fields->payload_bytes = received->bytes - header_bytes;
+    return true;
+}
+
 static bool parse_headerless(const struct source_options *options, const struct received *received,
                              struct ingest_fields *fields, enum reject *reason)
 {
-    (void)options, (void)reason;
-    fields->payload = received->data;
-    fields->payload_bytes = received->bytes;
-    return true;
+    (void)options;
+    return take_payload(received, 0, fields, reason);
 }
 
 static bool parse_numbered(const struct source_options *options, const struct received *received,
                            struct ingest_fields *fields, enum reject *reason)
 {
     const struct network_options *own = options->own;
-    if (received->bytes < SEQUENCE_BYTES) {
-        *reason = REJECT_MALFORMED;
+    if (!take_payload(received, SEQUENCE_BYTES, fields, reason))
         return false;
-    }
     for (int i = 0; i < SEQUENCE_BYTES; i++) {
         int from = own->sequence_big_endian ? i : SEQUENCE_BYTES - 1 - i;
         fields->sequence = fields->sequence << 8 | received->data[from];
     }
-    fields->payload = received->data + SEQUENCE_BYTES;
-    fields->payload_bytes = received->bytes - SEQUENCE_BYTES;
     return true;
 }
 

@@ -314,7 +314,7 @@ static int stdout_open(const struct sink_options *options, const struct io_envir
     const uint64_t ring_bytes = own->queue_bytes > blocks ? own->queue_bytes : blocks;
     s->wake_fd = doorbell_open();
     s->fd = take_output();
-    struct stat status;
+    struct stat status = {0};
     int reason = 0, error = 0;
     if (s->wake_fd < 0 || s->fd < 0 || fstat(s->fd, &status) != 0)
         reason = errno;
