@@ -280,6 +280,24 @@ class Pipes(unittest.TestCase):
         process.stdout.close()
         process.stderr.close()
 
+    def test_an_idle_writer_does_not_keep_it_from_stopping(self):
+        """The reading thread waits for bytes that do not come when the daemon is told to stop."""
+        path, _ = config(self.folder)
+        process = subprocess.Popen([CONVOLVD, path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        for line in process.stderr:
+            if b"ready after" in line:
+                break
+        time.sleep(0.1)
+        process.send_signal(c.signal.SIGTERM)
+        try:
+            self.assertEqual(process.wait(c.PATIENCE_S), 0)
+        finally:
+            process.kill()
+            process.wait()
+            process.stdin.close()
+            process.stderr.close()
+
     def test_pipes_are_opened_once(self):
         """A reload cannot open the pipes a second time: it says so and nothing changes."""
         path, h = config(self.folder)
