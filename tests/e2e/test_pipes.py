@@ -175,6 +175,20 @@ class Pipes(unittest.TestCase):
         x = codes / 32768
         c.assert_within(floats(got), c.convolve(x, h), x, h)
 
+    def test_a_reader_may_stall_after_the_end(self):
+        """The file has ended long before the reader wakes: no deadline cuts what waits for it."""
+        frames = 14000  # of 8 bytes: more than a pipe holds, less than pipe and queue
+        codes = c.noise_codes(4, frames, CHANNELS)
+        c.write_wav16(self.path("x.wav"), RATE, codes)
+        path, h = config(self.folder, source="file", keys="path = x.wav\npace = fast",
+                         sink="type = stdout\nqueue = 256 KiB", daemon="drain timeout = 100 ms")
+        done = subprocess.run(["bash", "-c", f"{CONVOLVD} -q {path} | (sleep 4; cat > y.raw); echo ${{PIPESTATUS[0]}}"],
+                              cwd=self.folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=c.PATIENCE_S,
+                              check=False)
+        self.assertEqual(done.stdout, b"0\n", done)
+        x = codes / 32768
+        c.assert_within(self.result(), c.convolve(x, h), x, h)
+
     def test_a_reader_that_leaves_ends_the_sink(self):
         """An endless writer before the daemon does not keep it alive: nobody wants results any more."""
         path, h = config(self.folder)
