@@ -2,10 +2,10 @@
 #include "stream/clock_line.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/median.h"
 
 enum { FIRST_SLOT_MS = 50, LAST_SLOT_MS = 4000 };
 
@@ -22,19 +22,6 @@ static double nominal_ns(const struct clock_line *line, double frame)
     return (frame - (double)line->frame0) * 1e9 / line->rate_hz;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-    qsort(values, (size_t)count, sizeof *values, compare_doubles);
-    return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
-
 static void fit(struct clock_line *line)
 {
     double slopes[CLOCK_LINE_SLOTS * (CLOCK_LINE_SLOTS - 1) / 2];
@@ -49,11 +36,11 @@ static void fit(struct clock_line *line)
                     (line->slots[j].residual_ns - line->slots[i].residual_ns) / span_ns;
         }
     }
-    line->slope = line->count >= 3 && pairs > 0 ? median(slopes, pairs) : 0.0;
+    line->slope = line->count >= 3 && pairs > 0 ? median(slopes, (size_t)pairs) : 0.0;
     for (int i = 0; i < line->count; i++)
         values[i] = line->slots[i].residual_ns -
                     line->slope * nominal_ns(line, (double)line->slots[i].frame);
-    line->intercept_ns = median(values, line->count);
+    line->intercept_ns = median(values, (size_t)line->count);
     double worst_ns = 0;
     for (int i = 0; i < line->count; i++) {
         double off_ns = fabs(line->slots[i].residual_ns - line->intercept_ns -
@@ -63,7 +50,7 @@ static void fit(struct clock_line *line)
     line->bound_ns = worst_ns;
     for (int i = 0; i < line->count; i++)
         values[i] = line->slots[i].spread_ns;
-    line->jitter_ns = median(values, line->count);
+    line->jitter_ns = median(values, (size_t)line->count);
 }
 
 static void close_slot(struct clock_line *line)

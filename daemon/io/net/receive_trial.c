@@ -1,6 +1,8 @@
 /* Receive trial: see receive_trial.h. Loop thread. */
 #include "io/net/receive_trial.h"
 
+#include "core/median.h"
+
 static void begin_turn(struct receive_trial *trial, uint32_t turn)
 {
     trial->turn = turn;
@@ -29,22 +31,10 @@ void receive_trial_refuse(struct receive_trial *trial)
     receive_trial_reset(trial, RECEIVE_RECVMMSG);
 }
 
-static double median(const double values[RECEIVE_PATH_TURNS])
-{
-    double sorted[RECEIVE_PATH_TURNS] = {0};
-    for (int i = 0; i < RECEIVE_PATH_TURNS; i++) {
-        int at = i;
-        for (; at > 0 && sorted[at - 1] > values[i]; at--)
-            sorted[at] = sorted[at - 1];
-        sorted[at] = values[i];
-    }
-    return sorted[RECEIVE_PATH_TURNS / 2];
-}
-
 static void decide(struct receive_trial *trial, int64_t now_ns)
 {
     for (int path = 0; path < RECEIVE_PATHS; path++)
-        trial->cost_ns[path] = median(trial->turns_ns[path]);
+        trial->cost_ns[path] = median(trial->turns_ns[path], RECEIVE_PATH_TURNS);
     const enum receive_path other = trial->chosen == RECEIVE_GRO ? RECEIVE_RECVMMSG : RECEIVE_GRO;
     const bool better =
         trial->cost_ns[other] < (1 - RECEIVE_PATH_MARGIN) * trial->cost_ns[trial->chosen];

@@ -2,10 +2,10 @@
 #include "io/sound/clock_follow.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/median.h"
 
 enum { PAIR_MIN = 4, PAIR_MAX = 12, SLOTS_MIN = 6 };
 
@@ -49,12 +49,6 @@ static void observe(struct follow_clock *clock, uint64_t frame, int64_t now_ns)
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Seconds that the clock loses in each second of its own time; false while there are too few pairs
  * of slots. */
 static bool slope(const struct follow_clock *clock, double *lost)
@@ -72,8 +66,7 @@ static bool slope(const struct follow_clock *clock, double *lost)
     }
     if (clock->count < SLOTS_MIN || pairs == 0)
         return false;
-    qsort(slopes, (size_t)pairs, sizeof *slopes, compare);
-    *lost = pairs % 2 ? slopes[pairs / 2] : (slopes[pairs / 2 - 1] + slopes[pairs / 2]) / 2;
+    *lost = median(slopes, (size_t)pairs);
     return true;
 }
 
