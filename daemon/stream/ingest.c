@@ -225,8 +225,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     if (packet->first_frame < e->source_origin)
         return VERDICT_LATE; /* from before the epoch: no part of its timeline */
 
-    uint64_t from = packet->first_frame - e->source_origin;
-    uint64_t until = from + packet->frames;
+    uint64_t first = packet->first_frame - e->source_origin;
+    uint64_t until = first + packet->frames;
     if (until > e->head && !room_make(s, e->base + until)) {
         s->overload_debt += packet->frames;
         return VERDICT_OUT_OF_WINDOW;
@@ -238,8 +238,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     uint64_t old_head = e->head;
     if (until > old_head) {
         presence_clear_until(s, e->base + until);
-        if (from > old_head)
-            gaps_open(s, e, old_head, from, packet->receive_ns);
+        if (first > old_head)
+            gaps_open(s, e, old_head, first, packet->receive_ns);
         uint64_t grown = until - old_head;
         s->stats.timeline_in += grown;
         s->stats.awaited += grown;
@@ -249,24 +249,24 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     }
     if (packet->flags & PACKET_CAPTURE && until > old_head) {
         e->capture_known = true;
-        e->capture_frame = from;
+        e->capture_frame = first;
         e->capture_rate_hz = s->options.rate_hz;
         e->capture_ns = packet->capture_ns;
         e->capture_error_ns = packet->clock_error_ns;
         e->clock = packet->clock;
     }
     uint64_t late;
-    uint64_t written = write_frames(s, e, packet, from, until, &late);
+    uint64_t written = write_frames(s, e, packet, first, until, &late);
     s->stats.awaited -= written;
     s->stats.received += written;
     if (late > 0)
-        gaps_mark_late(s, e, from, until);
+        gaps_mark_late(s, e, first, until);
     if (written > 0) {
         clock_line_add(&s->line, packet->first_frame + packet->frames + packet->frames_behind,
                        packet->receive_ns);
         if (!e->capture_known)
             e->clock = packet->clock;
-        note_receive(s, e, from, until, packet->receive_ns, old_head);
+        note_receive(s, e, first, until, packet->receive_ns, old_head);
         if (packet->invalid_count > 0)
             inherit_ranges(s, e, packet);
         gaps_settle(s, e);
