@@ -94,8 +94,8 @@ static void rows_are_complete_and_in_order(void **state)
             fail_msg("`%s` has another's place in its section", key->row.key);
         if (schema_find(key->section, key->row.key) != key)
             fail_msg("`%s` is in the table twice", key->row.key);
-        size_t length = strlen(key->row.sentence);
-        if (key->row.sentence[length - 1] != '.')
+        const char *sentence = key->row.sentence != NULL ? key->row.sentence : "";
+        if (sentence[0] == '\0' || sentence[strlen(sentence) - 1] != '.')
             fail_msg("`%s`: the sentence has no full stop", key->row.key);
         if (key->row.type == OPTION_CHOICE && key->row.choices == NULL)
             fail_msg("`%s` has no choices", key->row.key);
