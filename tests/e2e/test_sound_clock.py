@@ -28,7 +28,8 @@ SECONDS = float(os.environ.get("CONVOLVD_CLOCK_SECONDS", "122"))
 BLOCK, PERIOD = 128, 256
 LATENCIES = (720, 2880)
 TONE = 997.0
-LISTEN_S = 4
+# A stall of the machine bends the loop for some seconds; the median of this time does not see it.
+LISTEN_S = 40
 
 STREAM = """
 [stream {name}]
