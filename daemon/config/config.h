@@ -57,7 +57,7 @@ struct config_osc {
     const char *tcp_address; /* NULL: none */
     const char *const *allow, *const *trust; /* [allow_count], [trust_count] networks */
     uint32_t allow_count, trust_count;
-    int64_t lease_ns, tcp_timeout_ns;
+    int64_t lease_ns, tcp_timeout_ns, tcp_idle_ns;
     uint64_t receive_buffer_bytes;
 };
 

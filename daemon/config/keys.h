@@ -118,6 +118,7 @@ enum schema_id {
     KEY_OSC_TRUST,
     KEY_OSC_LEASE,
     KEY_OSC_TCP_TIMEOUT,
+    KEY_OSC_TCP_IDLE,
     KEY_OSC_RECEIVE_BUFFER,
     KEYS,
 };

@@ -53,6 +53,7 @@ int build_osc(struct build *build)
     osc->tcp_address = tcp != NULL ? tcp->text : NULL;
     osc->lease_ns = value_of(section, KEY_OSC_LEASE)->integer;
     osc->tcp_timeout_ns = value_of(section, KEY_OSC_TCP_TIMEOUT)->integer;
+    osc->tcp_idle_ns = value_of(section, KEY_OSC_TCP_IDLE)->integer;
     osc->receive_buffer_bytes = (uint64_t)value_of(section, KEY_OSC_RECEIVE_BUFFER)->integer;
     int status = build_networks(build, section, KEY_OSC_ALLOW, &osc->allow, &osc->allow_count);
     if (status == 0)

@@ -246,6 +246,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "How long a subscription lasts unless it is renewed, and an address stays proven after its last word."}},
     [KEY_OSC_TCP_TIMEOUT] = {SECTION_OSC, .row = {"tcp timeout", OPTION_TIME, .minimum = 0.1, .maximum = 3600, .fallback = "10 s",
         .sentence = "A TCP connection is closed when a packet is not complete after this time, or nothing is read at its other end."}},
+    [KEY_OSC_TCP_IDLE] = {SECTION_OSC, .row = {"tcp idle", OPTION_TIME, .minimum = 1, .maximum = 1e6, .fallback = "600 s",
+        .sentence = "A TCP connection is closed when no packet has gone either way for this time; after `tcp timeout` already when a new connection finds all 32 taken."}},
     [KEY_OSC_RECEIVE_BUFFER] = {SECTION_OSC, .row = {"receive buffer", OPTION_MEMORY, .minimum = 4 * KI, .maximum = GI, .fallback = "16 MiB",
         .sentence = "Size asked for the receive buffer of the UDP socket."}},
 };

@@ -28,7 +28,7 @@ struct osc_stats {
     uint64_t refused, socket_drops, unclaimed, peers_refused;
     uint64_t challenged, proven;
     uint64_t sent, dropped;
-    uint64_t connected, connections_refused, closed_slow, closed_stuck, closed_framing;
+    uint64_t connected, connections_refused, closed_slow, closed_stuck, closed_idle, closed_framing;
     uint64_t leases, leases_expired;
     uint64_t connections, subscriptions, peers; /* at this instant */
 };

@@ -231,6 +231,7 @@ static int open_tcp(struct osc *osc, struct problem *problem)
     const struct osc_tcp_options options = {
         .address = osc->options.tcp_address,
         .timeout_ns = osc->options.tcp_timeout_ns,
+        .idle_ns = osc->options.tcp_idle_ns,
         .stats = &osc->hub->stats,
         .context = osc,
         .allowed = on_connection,

@@ -37,7 +37,8 @@ struct osc_options {
     const char *const *allow, *const *trust; /* "192.0.2.7", "10.0.0.0/8", "any" */
     uint32_t allow_count, trust_count;
     int64_t
-        tcp_timeout_ns; /* ends a link with an unfinished packet or a reader that accepts none */
+        tcp_timeout_ns;  /* ends a link with an unfinished packet or a reader that accepts none */
+    int64_t tcp_idle_ns; /* ends a link on which no packet goes either way */
     int64_t lease_ns;
     uint64_t receive_buffer_bytes;
     void *context;

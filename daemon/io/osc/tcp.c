@@ -2,6 +2,7 @@
 #include "io/osc/tcp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,16 +20,19 @@ enum {
     READ_BYTES = 65536,
     READS_PER_WAKE = 4, /* so that a fast sender does not starve the others */
     BACKLOG = 16,
+    LOG_INTERVAL_S = 30,
 };
 
 struct osc_tcp {
     struct osc_tcp_options options;
     uv_loop_t *loop;
     int fd;
+    int spare; /* given up to accept a connection that is refused; -1: none */
     uv_poll_t listener;
+    bool paused; /* the listener is not polled before the next tick */
     struct osc_link *links[OSC_LINKS_MAX];
     unsigned handles; /* open or closing: the last one frees the object */
-    struct log_limit refused_limit;
+    struct log_limit refused_limit, failed_limit;
     void (*closed)(void *context);
 };
 
@@ -41,6 +45,7 @@ struct osc_link {
     struct osc_frames frames;
     int64_t partial_ns; /* when the unfinished packet began; 0: there is none */
     int64_t stuck_ns;   /* when the reader stopped accepting; 0: it accepts */
+    int64_t active_ns;  /* when the last packet came, or bytes were sent */
     uint8_t *out;
     size_t out_from, out_until;
     int64_t receive_ns, receive_realtime_ns;
@@ -100,6 +105,7 @@ static void send_waiting(struct osc_link *link)
             break;
         link->out_from += (size_t)sent;
         link->stuck_ns = 0;
+        link->active_ns = clock_monotonic_ns();
     }
     bool waiting = link->out_from < link->out_until;
     if (!waiting)
@@ -135,6 +141,7 @@ static void on_packet(void *context, const uint8_t *data, size_t bytes)
 {
     struct osc_link *link = context;
     link->partial_ns = 0;
+    link->active_ns = link->receive_ns;
     const struct osc_tcp_options *o = &link->tcp->options;
     if (!link->closing)
         o->packet(o->context, link, &link->from, data, bytes, link->receive_ns,
@@ -184,11 +191,33 @@ static void on_link(uv_poll_t *poll, int status, int events)
 
 /* ---- accept ------------------------------------------------------------------------------ */
 
-static void add_link(struct osc_tcp *tcp, int fd, const struct sockaddr_storage *from)
+/* Closes the link idle longest, if that has been idle for the timeout. */
+static void close_idlest(struct osc_tcp *tcp)
 {
-    int slot = 0, one = 1;
+    struct osc_link *idlest = tcp->links[0];
+    for (int i = 1; i < OSC_LINKS_MAX; i++)
+        if (tcp->links[i]->active_ns < idlest->active_ns)
+            idlest = tcp->links[i];
+    if (clock_monotonic_ns() - idlest->active_ns <= tcp->options.timeout_ns)
+        return;
+    tcp->options.stats->closed_idle++;
+    close_link(idlest, "it was idle, and a new connection needs its slot");
+}
+
+static int free_slot(const struct osc_tcp *tcp)
+{
+    int slot = 0;
     while (slot < OSC_LINKS_MAX && tcp->links[slot] != NULL)
         slot++;
+    return slot;
+}
+
+static void add_link(struct osc_tcp *tcp, int fd, const struct sockaddr_storage *from)
+{
+    int one = 1;
+    if (free_slot(tcp) == OSC_LINKS_MAX)
+        close_idlest(tcp);
+    int slot = free_slot(tcp);
     struct osc_link *link = slot < OSC_LINKS_MAX ? calloc(1, sizeof *link) : NULL;
     uint8_t *out = link != NULL ? malloc(OUT_BYTES) : NULL;
     if (out == NULL || uv_poll_init(tcp->loop, &link->poll, fd) != 0) {
@@ -205,6 +234,7 @@ static void add_link(struct osc_tcp *tcp, int fd, const struct sockaddr_storage 
     link->fd = fd;
     link->from = *from;
     link->out = out;
+    link->active_ns = clock_monotonic_ns();
     link->frames = (struct osc_frames){.buffer = link->in, .capacity = IN_BYTES};
     link->poll.data = link;
     tcp->links[slot] = link;
@@ -213,22 +243,88 @@ static void add_link(struct osc_tcp *tcp, int fd, const struct sockaddr_storage 
     uv_poll_start(&link->poll, UV_READABLE, on_link);
 }
 
+static void take_spare(struct osc_tcp *tcp)
+{
+    if (tcp->spare < 0)
+        tcp->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/*
+ * No descriptor is left: accepts one connection with the spare one and closes it, so that it does
+ * not keep the listener readable. accept4 reports EMFILE also when none waits, so that is no
+ * failure. False when there is no spare one either.
+ */
+static bool refuse_waiting(struct osc_tcp *tcp, bool *refused)
+{
+    if (tcp->spare < 0)
+        return false;
+    close(tcp->spare);
+    tcp->spare = -1;
+    int fd = accept(tcp->fd, NULL, NULL);
+    int reason = errno;
+    *refused = fd >= 0;
+    if (fd >= 0) {
+        close(fd);
+        tcp->options.stats->connections_refused++;
+        log_limited(&tcp->failed_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
+                    "osc: a connection was refused: the process has no descriptor left; raise "
+                    "LimitNOFILE= (ulimit -n)");
+    }
+    take_spare(tcp);
+    return fd >= 0 || reason == EAGAIN;
+}
+
+/* The listener would only fail again at once: the next tick resumes it. */
+static void pause_listener(struct osc_tcp *tcp, int reason)
+{
+    log_limited(&tcp->failed_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
+                "osc: no TCP connection can be accepted: %s; trying again", strerror(reason));
+    uv_poll_stop(&tcp->listener);
+    tcp->paused = true;
+}
+
+/* Accepts one connection, or refuses it. False when none is left that can be. */
+static bool accept_next(struct osc_tcp *tcp)
+{
+    struct sockaddr_storage from;
+    socklen_t bytes = sizeof from;
+    int fd = accept4(tcp->fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    bool refused = false;
+    if (fd >= 0) {
+        if (tcp->options.allowed(tcp->options.context, &from))
+            add_link(tcp, fd, &from);
+        else
+            close(fd);
+        return true;
+    }
+    int reason = errno;
+    switch (reason) {
+    case EAGAIN:
+        return false;
+    case EMFILE:
+    case ENFILE:
+        if (refuse_waiting(tcp, &refused))
+            return refused;
+        break;
+    case ENOBUFS:
+    case ENOMEM:
+    case EBADF:
+    case EINVAL:
+        break;
+    default: /* the connection ended in the queue (accept(2)): the next one may be fine */
+        return true;
+    }
+    pause_listener(tcp, reason);
+    return false;
+}
+
 static void on_listener(uv_poll_t *poll, int status, int events)
 {
     struct osc_tcp *tcp = poll->data;
     (void)status;
     (void)events;
-    for (int i = 0; i < BACKLOG; i++) {
-        struct sockaddr_storage from;
-        socklen_t bytes = sizeof from;
-        int fd = accept4(tcp->fd, (struct sockaddr *)&from, &bytes, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0)
-            return;
-        if (tcp->options.allowed(tcp->options.context, &from))
-            add_link(tcp, fd, &from);
-        else
-            close(fd);
-    }
+    for (int i = 0; i < BACKLOG && accept_next(tcp); i++)
+        ;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -266,6 +362,7 @@ int osc_tcp_open(uv_loop_t *loop, const struct osc_tcp_options *options, struct 
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     tcp->options = *options;
     tcp->loop = loop;
+    tcp->spare = -1;
     int error = listen_at(options->address, &tcp->fd, problem);
     if (error != 0)
         goto free_tcp;
@@ -276,7 +373,8 @@ int osc_tcp_open(uv_loop_t *loop, const struct osc_tcp_options *options, struct 
     tcp->listener.data = tcp;
     tcp->handles = 1;
     uv_poll_start(&tcp->listener, UV_READABLE, on_listener);
-    log_info("osc: TCP port %u", socket_port(tcp->fd));
+    take_spare(tcp);
+    log_info("osc: TCP port %u", osc_tcp_port(tcp));
     *out = tcp;
     return 0;
 
@@ -290,6 +388,9 @@ free_tcp:
 void osc_tcp_tick(struct osc_tcp *tcp, int64_t now_ns)
 {
     const int64_t timeout_ns = tcp->options.timeout_ns;
+    take_spare(tcp);
+    if (tcp->paused)
+        tcp->paused = uv_poll_start(&tcp->listener, UV_READABLE, on_listener) != 0;
     for (int i = 0; i < OSC_LINKS_MAX; i++) {
         struct osc_link *link = tcp->links[i];
         if (link == NULL)
@@ -300,6 +401,9 @@ void osc_tcp_tick(struct osc_tcp *tcp, int64_t now_ns)
         } else if (link->stuck_ns != 0 && now_ns - link->stuck_ns > timeout_ns) {
             tcp->options.stats->closed_stuck++;
             close_link(link, "it does not read (`tcp timeout` in [osc])");
+        } else if (now_ns - link->active_ns > tcp->options.idle_ns) {
+            tcp->options.stats->closed_idle++;
+            close_link(link, "it was idle (`tcp idle` in [osc])");
         }
     }
 }
@@ -312,10 +416,17 @@ uint32_t osc_tcp_links(const struct osc_tcp *tcp)
     return count;
 }
 
+uint16_t osc_tcp_port(const struct osc_tcp *tcp)
+{
+    return socket_port(tcp->fd);
+}
+
 static void on_listener_closed(uv_handle_t *handle)
 {
     struct osc_tcp *tcp = handle->data;
     close(tcp->fd);
+    if (tcp->spare >= 0)
+        close(tcp->spare);
     handle_closed(tcp);
 }
 

@@ -4,6 +4,12 @@
  * reader accepts nothing, for longer than the timeout; neither can delay anything else, for no
  * call here blocks.
  *
+ * Nobody can keep others out by holding links: one on which no packet goes either way is closed
+ * after idle_ns, and earlier when a newcomer finds all OSC_LINKS_MAX taken: it replaces the link
+ * idle longest, if that has been idle for the timeout. When the process has no descriptor left, a
+ * spare one serves to accept and close what waits; without it the listener pauses until the next
+ * tick, so that it never spins.
+ *
  * Knows nothing of the packets it carries: the owner's callbacks decide whom to accept and what a
  * packet means. Loop thread.
  */
@@ -27,6 +33,7 @@ struct osc_tcp;
 struct osc_tcp_options {
     const char *address;     /* "host:port", "*:port" */
     int64_t timeout_ns;      /* of an unfinished packet, and of a reader that accepts nothing */
+    int64_t idle_ns;         /* of a link on which no packet goes either way */
     struct osc_stats *stats; /* counted here: connected, connections_refused, closed_… */
     void *context;
     /* Whether to accept a connection from there. */
@@ -43,11 +50,14 @@ struct osc_tcp_options {
 int osc_tcp_open(uv_loop_t *loop, const struct osc_tcp_options *options, struct osc_tcp **out,
                  struct problem *problem);
 
-/* Closes links that passed the timeout. */
+/* Closes links that passed a timeout, and listens again after a pause. Twice a second or so. */
 void osc_tcp_tick(struct osc_tcp *tcp, int64_t now_ns);
 
 /* Links open at this instant. */
 uint32_t osc_tcp_links(const struct osc_tcp *tcp);
+
+/* The port it listens at. */
+uint16_t osc_tcp_port(const struct osc_tcp *tcp);
 
 /* Frames the packet as the peer does and queues it. False when the link is closing or has no room
  * for it. May close the link. */
