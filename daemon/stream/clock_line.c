@@ -7,6 +7,9 @@
 #include "core/clock.h"
 #include "core/median.h"
 
+/* So many packets, or batches of packets, must come before the least delayed one tells much about
+ * the least delay. */
+enum { EARLY_PACKETS = 64 };
 enum { FIRST_SLOT_MS = 50, LAST_SLOT_MS = 4000 };
 
 void clock_line_reset(struct clock_line *line, double rate_hz)
@@ -60,8 +63,10 @@ static void close_slot(struct clock_line *line)
             for (int i = 0; i < CLOCK_LINE_SLOTS / 2; i++) {
                 const struct clock_slot *a = &line->slots[2 * i];
                 const struct clock_slot *b = &line->slots[2 * i + 1];
+                const double largest_ns =
+                    fmax(a->residual_ns + a->spread_ns, b->residual_ns + b->spread_ns);
                 struct clock_slot merged = a->residual_ns <= b->residual_ns ? *a : *b;
-                merged.spread_ns = fmax(a->spread_ns, b->spread_ns);
+                merged.spread_ns = largest_ns - merged.residual_ns;
                 line->slots[i] = merged;
             }
             line->count = CLOCK_LINE_SLOTS / 2;
@@ -75,8 +80,12 @@ static void close_slot(struct clock_line *line)
     fit(line);
 }
 
-void clock_line_add(struct clock_line *line, uint64_t frame_end, int64_t receive_ns)
+void clock_line_add(struct clock_line *line, uint64_t frame_end, uint64_t frames,
+                    int64_t receive_ns)
 {
+    line->packet_ns = fmax(line->packet_ns, (double)frames * 1e9 / line->rate_hz);
+    line->receipts += line->receipts == 0 || receive_ns != line->last_ns;
+    line->last_ns = receive_ns;
     if (!line->started) {
         line->started = true;
         line->frame0 = frame_end;
@@ -111,8 +120,11 @@ int64_t clock_line_time_ns(const struct clock_line *line, double frame)
 
 int64_t clock_line_error_ns(const struct clock_line *line)
 {
-    double bound_ns = line->count > 0 ? line->bound_ns + line->jitter_ns : line->open.spread_ns;
-    return (int64_t)bound_ns + NS_PER_US;
+    const double seen_ns =
+        line->count > 0 ? line->bound_ns + line->jitter_ns : line->open.spread_ns;
+    const double early = (double)EARLY_PACKETS / (double)(line->receipts + 1);
+    const double unseen_ns = line->packet_ns * fmin(early, 1);
+    return (int64_t)(seen_ns + unseen_ns) + NS_PER_US;
 }
 
 bool clock_line_rate(const struct clock_line *line, double *rate_hz, double *ppm)

@@ -36,19 +36,30 @@ struct clock_line {
     double slope;        /* ns of residual per ns of nominal time */
     double intercept_ns; /* residual at frame0 */
     double bound_ns, jitter_ns;
+    double packet_ns;  /* duration of the longest packet */
+    uint64_t receipts; /* receive times: of packets, or of batches that share one */
+    int64_t last_ns;   /* the newest */
 };
 
 void clock_line_reset(struct clock_line *line, double rate_hz);
 
 /* The frame before `frame_end` was complete when its packet was received: its last frame reached
- * the kernel at receive_ns. frame_end = number of the first frame after the packet. */
-void clock_line_add(struct clock_line *line, uint64_t frame_end, int64_t receive_ns);
+ * the kernel at receive_ns. frame_end = number of the first frame after the packet; frames: how
+ * many the packet brought, or all packets that share the receive time. */
+void clock_line_add(struct clock_line *line, uint64_t frame_end, uint64_t frames,
+                    int64_t receive_ns);
 
 /* Monotonic time of a frame: when it was captured, as far as receive times tell. */
 int64_t clock_line_time_ns(const struct clock_line *line, double frame);
 
-/* Half-width within which the line is trusted [ns]: the network's constant least delay is not in
- * it. */
+/*
+ * Half-width within which the line is trusted [ns]; the network's constant least delay is not in
+ * it. The sum of what the packets have shown (how far slots lie off the line, and how much later
+ * than the least delayed packet others were received) and of what they cannot have shown yet: a
+ * queue or jitter that has held up all packets so far. That share is a packet's duration until 64
+ * packets have come, and falls with their number from then on. Packets of one receive time count
+ * as one.
+ */
 int64_t clock_line_error_ns(const struct clock_line *line);
 
 /* Measured rate; ppm against nominal. False while fewer than three slots are closed. */

@@ -263,7 +263,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         gaps_mark_late(s, e, first, until);
     if (written > 0) {
         clock_line_add(&s->line, packet->first_frame + packet->frames + packet->frames_behind,
-                       packet->receive_ns);
+                       packet->frames + packet->frames_behind, packet->receive_ns);
         if (!e->capture_known)
             e->clock = packet->clock;
         note_receive(s, e, first, until, packet->receive_ns, old_head);

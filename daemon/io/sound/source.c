@@ -71,7 +71,7 @@ static void add_time(struct source *source, const struct sound_period *period, u
     int64_t end_ns = period->callback_ns;
     if (converter)
         end_ns = period->adc_ns + (int64_t)(period->frames * 1e9 / rate_hz);
-    clock_line_add(&source->line, frame + period->frames, end_ns);
+    clock_line_add(&source->line, frame + period->frames, period->frames, end_ns);
 }
 
 static void put(struct source *source, const struct sound_period *period, const uint8_t *bytes,

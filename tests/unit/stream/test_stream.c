@@ -317,7 +317,9 @@ static void test_one_stamp_covers_a_train(void **state)
     assert_in_range(world->got.capture_end_ns[0], begun_ns + last_ns - 100,
                     begun_ns + last_ns + 100);
     assert_int_equal(world->got.clock, CLOCK_SOURCE_GRO);
-    assert_in_range(world->got.clock_error_ns, 0, 2000);
+    /* The packets of a train show no jitter. A hundred trains leave a share of one for a queue. */
+    const int64_t unseen_ns = TRAIN * PACKET * 1000 * 64 / (PACKETS / TRAIN + 1);
+    assert_in_range(world->got.clock_error_ns, unseen_ns, unseen_ns + 2000);
     world_close();
 }
 
