@@ -87,14 +87,6 @@ static void record_stages(struct stream *s, const struct block_times *times,
     }
 }
 
-/* Turns the range into kept frames; false when it holds none. */
-static bool range_of_kept(const struct stream *s, struct invalid_range *range)
-{
-    range->from = decimation_output(&s->kept, range->from);
-    range->until = decimation_output(&s->kept, range->until);
-    return range->from < range->until;
-}
-
 /* What is invalid of [from, until), in kept frames, and counts it. Returns how many ranges. */
 static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
                              struct invalid_range *ranges)
@@ -104,7 +96,7 @@ static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, u
     uint32_t count = 0;
     for (uint32_t i = 0; i < found; i++) {
         struct invalid_range range = ranges[i];
-        if (!range_of_kept(s, &range))
+        if (!ports_range_of_kept(s, &range))
             continue;
         ranges[count++] = range;
         by_cause[range.cause] += range.until - range.from;
@@ -172,20 +164,6 @@ struct portion {
     int64_t first_ns, last_ns; /* receive times */
 };
 
-/* Frames that were shed before this result: their range tells why they are missing. */
-static void report_shed(struct stream *s, struct epoch *e, struct result *result,
-                        struct invalid_range *ranges)
-{
-    struct invalid_range shed = {e->shed_from, e->shed_until, e->shed_cause};
-    uint64_t shift = s->options.align ? (uint64_t)result->delay_frames : 0;
-    if (range_of_kept(s, &shed) && shed.until > shift) {
-        shed.from = shed.from > shift ? shed.from - shift : 0;
-        shed.until -= shift;
-        ranges[result->invalid_count++] = shed;
-    }
-    e->shed_pending = false;
-}
-
 static void deliver_portion(struct stream *s, const struct flight *flight,
                             const struct batch *batch, const struct batch_item *item,
                             const struct portion *portion)
@@ -195,7 +173,7 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
     const uint64_t first = decimation_output(&s->kept, from);
     const uint64_t kept = decimation_output(&s->kept, until) - first;
     const uint64_t item_first = decimation_output(&s->kept, flight->first_block * s->hop);
-    struct invalid_range ranges[RESULT_RANGES_MAX + 1];
+    struct invalid_range ranges[RESULT_RANGES_MAX + SHEDS_MAX];
     struct result result = {
         .epoch = e->number,
         .record = e->record,
@@ -224,13 +202,9 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
     s->stats.shed[SHED_ALIGNED] += left_out;
     s->stats.out += kept - left_out;
     e->delivered = until;
-    if (left_out == kept) {
-        if (e->ended)
-            ports_put_end(s, e);
+    if (left_out == kept)
         return;
-    }
-    if (e->shed_pending && e->shed_until <= from)
-        report_shed(s, e, &result, ranges);
+    result.invalid_count += ports_take_shed(s, e, from, ranges + result.invalid_count);
     /* An output frame answers the input up to this instant, aligned or not; aligned times have the
      * delay subtracted. */
     double frame = (double)decimation_input(&s->kept, first + left_out);
@@ -240,6 +214,7 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
     memcpy(result.stage_ns, portion->stage_ns, sizeof result.stage_ns);
     result.stage_ns[STAGE_EGRESS] = result.delivered_ns - batch->completed_ns;
     e->announced = true;
+    e->end_told = result.flags & RESULT_EPOCH_END;
     ports_put(s, &result);
 }
 
@@ -313,6 +288,7 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
     }
     if (flight.retiring != NULL)
         s->next.retired(s->next.context, flight.retiring);
+    ports_put_ends(s);
     epochs_retire(s);
 }
 

@@ -99,12 +99,16 @@ static bool in_flight(const struct stream *s, const struct epoch *e)
     return false;
 }
 
+bool epochs_through(const struct stream *s, const struct epoch *e)
+{
+    return e->ended && e->submitted >= e->output_end && !in_flight(s, e);
+}
+
 void epochs_retire(struct stream *s)
 {
     /* The newest stays: the base and the timeline of the next one follow from it. */
     while (s->epoch_next - s->epoch_first > 1) {
-        const struct epoch *e = epoch_at(s, s->epoch_first);
-        if (!e->ended || e->submitted < e->output_end || in_flight(s, e))
+        if (!epochs_through(s, epoch_at(s, s->epoch_first)))
             return;
         s->epoch_first++;
     }

@@ -7,6 +7,7 @@
 #ifndef CONVOLVD_STREAM_EPOCHS_H
 #define CONVOLVD_STREAM_EPOCHS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "stream/packet.h"
@@ -32,6 +33,9 @@ int64_t epochs_capture_ns(const struct stream *stream, const struct epoch *epoch
 
 /* The clock line is about to be reset: epochs whose results are still to come keep its times. */
 void epochs_keep_capture_times(struct stream *stream);
+
+/* The epoch has ended, and nothing of it is left to submit or in flight. */
+bool epochs_through(const struct stream *stream, const struct epoch *epoch);
 
 /* Forgets epochs that have nothing left to submit or in flight, except for the newest. */
 void epochs_retire(struct stream *stream);

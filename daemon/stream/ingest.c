@@ -44,7 +44,7 @@ static void end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
         if (block - e->head / s->hop >= s->times_mask)
             break;
     }
-    ports_put_end(s, e);
+    ports_put_ends(s);
 }
 
 enum { CLOCK_BREAK_NS = 5 * NS_PER_MS };

@@ -128,37 +128,83 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
     }
 }
 
+/* ---- what was shed --------------------------------------------------------------------------- */
+
+bool ports_range_of_kept(const struct stream *s, struct invalid_range *range)
+{
+    range->from = decimation_output(&s->kept, range->from);
+    range->until = decimation_output(&s->kept, range->until);
+    return range->from < range->until;
+}
+
+/* Frames by which the numbers of results lie before those of the frames that answer them. */
+static uint64_t aligned_by(const struct stream *s)
+{
+    return s->options.align ? (uint64_t)output_delay_frames(s, s->delay_frames) : 0;
+}
+
+uint32_t ports_take_shed(struct stream *s, const struct epoch *e, uint64_t until,
+                         struct invalid_range *ranges)
+{
+    const uint64_t shift = aligned_by(s);
+    uint32_t taken = sheds_take(&s->sheds, e->number, until, ranges), count = 0;
+    for (uint32_t i = 0; i < taken; i++) {
+        struct invalid_range range = ranges[i];
+        if (!ports_range_of_kept(s, &range) || range.until <= shift)
+            continue;
+        range.from = range.from > shift ? range.from - shift : 0;
+        range.until -= shift;
+        ranges[count++] = range;
+    }
+    return count;
+}
+
 /* ---- the end of an epoch ------------------------------------------------------------------- */
 
-void ports_put_end(struct stream *s, const struct epoch *e)
+/* Tells the ports by a result without frames that the epoch has ended, and what of it was shed
+ * last; nothing, when nothing of it was handed on or shed. */
+static void put_end(struct stream *s, struct epoch *e)
 {
-    if (!e->announced || e->delivered < e->output_end)
+    struct invalid_range ranges[SHEDS_MAX];
+    const uint32_t count = ports_take_shed(s, e, e->output_end, ranges);
+    e->end_told = true;
+    if (!e->announced && count == 0)
         return;
-    uint64_t delivered = decimation_output(&s->kept, e->delivered);
-    double delay_frames = s->delay_frames + s->options.upstream_delay_frames;
+    const uint64_t ended = decimation_output(&s->kept, e->output_end), shift = aligned_by(s);
+    const double delay_frames = s->delay_frames + s->options.upstream_delay_frames;
+    double frame = (double)decimation_input(&s->kept, ended);
+    if (s->options.align)
+        frame -= delay_frames;
+    assert(ended >= shift); /* else nothing was announced or shed */
     struct result result = {
         .epoch = e->number,
         .record = e->record,
-        .first_frame = delivered,
-        .timeline_frame = output_timeline(s, e, delivered),
+        .first_frame = ended - shift,
+        .timeline_frame = output_timeline(s, e, ended) - shift,
         .channels = s->output_channels,
-        .flags = RESULT_EPOCH_END,
+        .flags = RESULT_EPOCH_END | (e->announced ? 0 : RESULT_EPOCH_START),
         .rate_hz = decimation_rate_hz(s->kept.factor, s->options.rate_hz),
-        .delay_frames = decimation_delay_frames(s->kept.factor, delay_frames),
+        .delay_frames = output_delay_frames(s, s->delay_frames),
         .aligned = s->options.align,
+        .invalid = ranges,
+        .invalid_count = count,
         .first_receive_ns = s->last_receive_ns,
         .last_receive_ns = s->last_receive_ns,
         .delivered_ns = clock_monotonic_ns(),
     };
-    double frame = (double)decimation_input(&s->kept, delivered);
-    if (s->options.align) {
-        uint64_t shift = (uint64_t)result.delay_frames;
-        assert(delivered >= shift); /* else nothing was announced */
-        result.first_frame -= shift;
-        result.timeline_frame -= shift;
-        frame -= delay_frames;
-    }
     result.capture_ns = epochs_capture_ns(s, e, frame, &result.clock, &result.clock_error_ns);
+    e->announced = true;
     ports_put(s, &result);
     stream_flush_ports(s);
+}
+
+void ports_put_ends(struct stream *s)
+{
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        if (!epochs_through(s, e))
+            return;
+        if (!e->end_told)
+            put_end(s, e);
+    }
 }

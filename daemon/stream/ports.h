@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 struct epoch;
+struct invalid_range;
 struct result;
 struct stream;
 
@@ -29,9 +30,17 @@ uint64_t ports_raw_room(const struct stream *stream, uint64_t waiting);
  */
 void ports_put_raw(struct stream *stream, struct epoch *e, uint64_t until);
 
-/* The epoch has ended after its last frame was handed on: tells the ports by a result without
- * frames. Does nothing while frames with the flag RESULT_EPOCH_END are still to come, or when
- * nothing of the epoch was ever handed on. */
-void ports_put_end(struct stream *stream, const struct epoch *e);
+/* Turns a range at the input's rate into kept frames; false when it holds none. */
+bool ports_range_of_kept(const struct stream *stream, struct invalid_range *range);
+
+/* Moves what was shed of the epoch below frame `until` and not reported yet into ranges[SHEDS_MAX],
+ * numbered as results are; returns how many. */
+uint32_t ports_take_shed(struct stream *stream, const struct epoch *e, uint64_t until,
+                         struct invalid_range *ranges);
+
+/* Epochs that are through, oldest first: tells the ports of the end of each one that no result with
+ * RESULT_EPOCH_END has told, by a result without frames, which also reports what was shed last. An
+ * epoch all of which was shed begins with it as well. */
+void ports_put_ends(struct stream *stream);
 
 #endif

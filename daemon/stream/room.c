@@ -3,18 +3,14 @@
 
 #include "stream/epochs.h"
 #include "stream/gaps.h"
+#include "stream/ports.h"
 #include "stream/state.h"
 
 void room_shed(struct stream *s, struct epoch *e, uint64_t from, uint64_t until, enum shed why,
                enum invalid_cause cause)
 {
     s->stats.shed[why] += until - from;
-    if (!e->shed_pending || e->shed_until != from) {
-        e->shed_pending = true;
-        e->shed_from = from;
-        e->shed_cause = cause;
-    }
-    e->shed_until = until;
+    sheds_add(&s->sheds, e->number, (struct invalid_range){from, until, cause});
 }
 
 bool room_make(struct stream *s, uint64_t until)
@@ -47,6 +43,7 @@ bool room_make(struct stream *s, uint64_t until)
         if (!e->ended || e->submitted < e->output_end)
             break;
     }
+    ports_put_ends(s);
     epochs_retire(s);
     /* What is in flight still reads its part of the ring. */
     return epochs_low(s) + s->ring->frames >= until;

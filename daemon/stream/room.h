@@ -20,7 +20,7 @@ struct epoch;
 bool room_make(struct stream *stream, uint64_t until);
 
 /* Counts output frames [from, until) of the epoch (at the input's rate) as shed; the next result
- * reports them with `cause`. */
+ * of the epoch reports them with `cause`. */
 void room_shed(struct stream *stream, struct epoch *e, uint64_t from, uint64_t until, enum shed why,
                enum invalid_cause cause);
 

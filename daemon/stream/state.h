@@ -17,6 +17,7 @@
 #include "signal/decimation.h"
 #include "stream/clock_line.h"
 #include "stream/ranges.h"
+#include "stream/sheds.h"
 #include "stream/stream.h"
 
 /* Position of the first epoch: no history that a plan may read reaches below 0. */
@@ -71,10 +72,8 @@ struct epoch {
     uint64_t submitted;  /* first frame not yet in a batch or shed */
     uint64_t delivered;  /* first frame not yet handed to the ports */
     uint64_t raw_delivered;
-    bool announced;    /* a result with RESULT_EPOCH_START went out */
-    bool shed_pending; /* frames [shed_from, shed_until) were shed, no result has reported it yet */
-    uint64_t shed_from, shed_until;
-    enum invalid_cause shed_cause;
+    bool announced;        /* a result with RESULT_EPOCH_START went out */
+    bool end_told;         /* one with RESULT_EPOCH_END did, or there was nothing to tell */
     uint64_t taps_from;    /* first frame of the filters in use */
     struct ranges invalid; /* in output frames at the input's rate */
 
@@ -175,6 +174,9 @@ struct stream {
     /* blocks.c and deliver.c: submitted items, oldest first */
     struct flight flights[FLIGHTS_MAX];
     uint32_t flight_first, flight_next;
+
+    /* room.c and deliver.c add, ports.c takes: shed and not reported yet, at the input's rate */
+    struct sheds sheds;
 
     /* deliver.c */
     struct block_report *partial; /* [channels]: reports of a block submitted in part, subtracted

@@ -45,6 +45,8 @@ struct engine {
     struct batch *queue[BATCHES];
     int queued, completable;
     bool fail_next;
+    double failing; /* probability that a batch fails */
+    struct random_state chance;
 };
 
 const struct plan_info *plan_info(const struct plan *plan)
@@ -226,7 +228,9 @@ struct batch *engine_completed(struct engine *engine)
     engine->completable--;
     struct batch *batch = engine->queue[0];
     memmove(engine->queue, engine->queue + 1, (size_t)--engine->queued * sizeof engine->queue[0]);
-    batch->status = engine->fail_next ? BATCH_FAILED : BATCH_OK;
+    bool fails = engine->fail_next ||
+                 (engine->failing > 0 && random_unit(&engine->chance) < engine->failing);
+    batch->status = fails ? BATCH_FAILED : BATCH_OK;
     engine->fail_next = false;
     for (uint32_t i = 0; i < batch->count && batch->status == BATCH_OK; i++)
         convolve(&batch->items[i]);
@@ -257,6 +261,8 @@ struct capture {
     bool wire[EPOCHS][FRAMES_MAX]; /* came as codes, which samples are decoded from */
     uint64_t saturated;
     uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
+    uint8_t holes[EPOCHS][FRAMES_MAX]; /* results that reported the frame as missing before them */
+    uint64_t hole_frames[INVALID_CAUSES];
     uint64_t delivered;
     int starts, ends;
     uint64_t timeline_next;
@@ -334,8 +340,13 @@ static void take(void *context, const struct result *result)
         got->mixed[result->epoch][n] = (result->flags & RESULT_MIXED) != 0;
     }
     for (uint32_t i = 0; i < result->invalid_count; i++) {
-        for (uint64_t n = result->invalid[i].from; n < result->invalid[i].until; n++)
-            got->causes[result->epoch][n] |= (uint16_t)(1u << result->invalid[i].cause);
+        const struct invalid_range *range = &result->invalid[i];
+        const bool hole = range->until <= result->first_frame;
+        for (uint64_t n = range->from; n < range->until; n++) {
+            got->causes[result->epoch][n] |= (uint16_t)(1u << range->cause);
+            got->holes[result->epoch][n] += hole;
+        }
+        got->hole_frames[range->cause] += hole ? range->until - range->from : 0;
     }
     got->delivered += result->frames;
     got->saturated += result->saturated;
