@@ -9,7 +9,7 @@ import numpy as np
 # Keys of a stream that a generator does not take.
 LIVE_KEYS = {"address", "interface", "allow", "payload type", "ssrc", "mode", "sequence order", "card",
              "host api", "channel map", "device period", "duplex", "round trip", "allow conversion",
-             "reorder", "max gap", "max dropout", "max misorder", "receive buffer", "receive",
+             "reorder", "max gap", "takeover", "max dropout", "max misorder", "receive buffer", "receive",
              "datagrams per wake"}
 # The format of a live source whose stream names none.
 LIVE_FORMATS = {"rtp": "s16be", "udp": "f32le", "udp-seq": "f32le", "osc": "f32be",

@@ -30,6 +30,7 @@
     X(PAYLOAD_TYPE, "payload type")                                                                \
     X(SIZE, "size")             /* payload is not a whole number of frames */                      \
     X(SSRC, "ssrc")             /* another sender than the learnt or pinned one */                 \
+    X(SOURCE, "source")         /* another port of the host that is followed */                    \
     X(ADDRESS, "address")       /* not from the allowed or learnt address */                       \
     X(PROBATION, "probation")   /* a source not yet proven (RFC 3550 A.1) */                       \
     X(JUMP, "unconfirmed jump") /* a jump that the next packet did not confirm */                  \

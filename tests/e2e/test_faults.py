@@ -181,7 +181,7 @@ class Faults(unittest.TestCase):
         c.assert_within(run.outputs[0][~seen], want[~seen], run.x, run.h)
 
     def test_restart(self):
-        run = self.run_with("--restart-at", 9600)
+        run = self.run_with("--restart-at", 9600, stream="takeover = 1 ms")
         self.check_common(run)
         self.assertEqual(run.stream["epochs"], 2)
         self.assertEqual(run.stream["datagrams"]["accepted"], run.sent["datagrams_gone"])

@@ -5,8 +5,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    struct network_options own = {
-        .ingest = {.max_dropout_ns = NS_PER_SECOND, .max_misorder_ns = 10 * NS_PER_MS}};
+    struct network_options own = {.ingest = {.takeover_ns = NS_PER_SECOND,
+                                             .max_dropout_ns = NS_PER_SECOND,
+                                             .max_misorder_ns = 10 * NS_PER_MS}};
     struct source_options options = {
         .stream = "fuzz",
         .rate_hz = 1e6,

@@ -16,35 +16,19 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "io/net/socket.h"
+#include "io/net/address.h"
+#include "io/net/senders.h"
 
-enum {
-    HELD_BYTES = 65536, /* the largest payload */
-    CANDIDATES = 2,     /* so that a forged datagram does not delay a true sender */
-    REJECT_INTERVAL_S = 30,
-};
-
-struct sender {
-    bool active;
-    uint32_t ssrc;
-    struct sockaddr_storage from;
-    int64_t last_ns;
-    struct sequence sequence;
-    bool holding;
-    struct packet held; /* its payload lies in held_payload */
-    uint8_t *held_payload;
-};
+enum { REJECT_INTERVAL_S = 30 };
 
 struct ingest {
     const struct ingest_protocol *protocol;
     struct source_options options;
     struct source_host host;
     struct source_ledger ledger;
-    struct sequence_options limits;
     bool allow_set;
     struct sockaddr_storage allow;
-    struct sender senders[1 + CANDIDATES]; /* [0] is the one followed */
-    uint8_t *buffers;
+    struct senders senders;
     uint32_t last_frames;
     size_t last_header_bytes;
     bool blame_next_gap; /* the socket dropped a GRO batch: the next gap is its fault */
@@ -59,14 +43,28 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
 {
     const struct ingest_options *own = options->own;
     struct ingest *in = calloc(1, sizeof *in);
-    uint8_t *buffers = malloc((1 + CANDIDATES) * (size_t)HELD_BYTES);
     int error = 0;
-    if (in == NULL || buffers == NULL)
-        error = problem_set(problem, ERROR_MEMORY, "no memory for a source");
-    if (error == 0 && own->allow != NULL)
+    if (in == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for a source");
+    const struct senders_options senders = {
+        .stream = options->stream,
+        .has_ssrc = protocol->has_ssrc,
+        .takeover_ns = own->takeover_ns,
+        .numbers = {.rate_hz = options->rate_hz,
+                    .timestamp_bits = protocol->timestamp_bits,
+                    .sequence_bits = protocol->sequence_bits,
+                    .reorder_ns = options->reorder_ns,
+                    .max_gap_ns = options->max_gap_ns,
+                    .max_dropout_ns = own->max_dropout_ns,
+                    .max_misorder_ns = own->max_misorder_ns,
+                    .records = options->mode == MODE_RECORD},
+        .ledger = &in->ledger,
+    };
+    if (own->allow != NULL)
         error = address_resolve_host(own->allow, &in->allow, problem);
+    if (error == 0)
+        error = senders_open(&in->senders, &senders, problem);
     if (error != 0) {
-        free(buffers);
         free(in);
         return error;
     }
@@ -74,19 +72,6 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
     in->options = *options;
     in->host = *host;
     in->allow_set = own->allow != NULL;
-    in->limits = (struct sequence_options){
-        .rate_hz = options->rate_hz,
-        .timestamp_bits = protocol->timestamp_bits,
-        .sequence_bits = protocol->sequence_bits,
-        .reorder_ns = options->reorder_ns,
-        .max_gap_ns = options->max_gap_ns,
-        .max_dropout_ns = own->max_dropout_ns,
-        .max_misorder_ns = own->max_misorder_ns,
-        .records = options->mode == MODE_RECORD,
-    };
-    in->buffers = buffers;
-    for (int i = 0; i < 1 + CANDIDATES; i++)
-        in->senders[i].held_payload = buffers + (size_t)i * HELD_BYTES;
     in->next_frame = SEQUENCE_ORIGIN;
     in->ledger.loss_detectable = protocol->sequence_bits != 0;
     *out = in;
@@ -97,7 +82,7 @@ void ingest_close(struct ingest *in)
 {
     if (in == NULL)
         return;
-    free(in->buffers);
+    senders_close(&in->senders);
     free(in);
 }
 
@@ -146,7 +131,7 @@ static void put(struct ingest *in, const struct packet *packet)
 static void hold(struct ingest *in, struct sender *sender, const struct packet *packet)
 {
     size_t bytes = (size_t)packet->frames * in->options.frame_bytes;
-    assert(!sender->holding && bytes <= HELD_BYTES);
+    assert(!sender->holding && bytes <= SENDERS_HELD_BYTES);
     memcpy(sender->held_payload, packet->payload, bytes);
     sender->held = *packet;
     sender->held.payload = sender->held_payload;
@@ -164,78 +149,12 @@ static void release(struct ingest *in, struct sender *sender, uint64_t first_fra
     put(in, &sender->held);
 }
 
-static void reject_held(struct ingest *in, struct sender *sender, enum reject reason)
-{
-    if (!sender->holding)
-        return;
-    sender->holding = false;
-    in->ledger.held--;
-    reject(in, reason);
-}
-
-/* ---- senders ----------------------------------------------------------------------------- */
-
-static bool is_from(const struct ingest *in, const struct sender *sender, uint32_t ssrc,
-                    const struct received *received)
-{
-    return sender->active && (!in->protocol->has_ssrc || sender->ssrc == ssrc) &&
-           address_same_host(&sender->from, received->from);
-}
-
-/* Why a datagram of this sender is rejected while another one is followed. */
-static enum reject stranger(const struct ingest *in, const struct sender *sender)
-{
-    if (!in->senders[0].active)
-        return REJECT_PROBATION;
-    return address_same_host(&in->senders[0].from, &sender->from) ? REJECT_SSRC : REJECT_ADDRESS;
-}
-
-static void forget_candidates(struct ingest *in)
-{
-    for (int i = 1; i < 1 + CANDIDATES; i++) {
-        reject_held(in, &in->senders[i], stranger(in, &in->senders[i]));
-        in->senders[i].active = false;
-    }
-}
-
-/* The candidate that sent this datagram; a new one replaces the one silent longest. */
-static struct sender *candidate_for(struct ingest *in, uint32_t ssrc,
-                                    const struct received *received)
-{
-    struct sender *oldest = &in->senders[1];
-    for (int i = 1; i < 1 + CANDIDATES; i++) {
-        struct sender *sender = &in->senders[i];
-        if (is_from(in, sender, ssrc, received))
-            return sender;
-        if (!sender->active || (oldest->active && sender->last_ns < oldest->last_ns))
-            oldest = sender;
-    }
-    reject_held(in, oldest, stranger(in, oldest));
-    oldest->active = true;
-    oldest->ssrc = ssrc;
-    oldest->from = *received->from;
-    sequence_reset(&oldest->sequence, &in->limits);
-    return oldest;
-}
-
-/* Makes a proven candidate the sender followed, and returns it. */
-static struct sender *follow(struct ingest *in, struct sender *candidate)
-{
-    struct sender former = in->senders[0];
-    reject_held(in, &in->senders[0], REJECT_JUMP);
-    in->senders[0] = *candidate;
-    former.active = former.holding = false;
-    *candidate = former; /* with its buffer */
-    in->ledger.ssrc = in->senders[0].ssrc;
-    return &in->senders[0];
-}
-
 /* ---- predictions ------------------------------------------------------------------------- */
 
 /* The packet before the next one, in the numbering of the sender followed. */
 static struct sequence_newest newest_of(const struct ingest *in)
 {
-    const struct sender *followed = &in->senders[0];
+    const struct sender *followed = &in->senders.all[0];
     if (in->protocol->sequence_bits != 0)
         return followed->sequence.newest;
     return (struct sequence_newest){.first_frame = in->next_frame - in->last_frames,
@@ -245,13 +164,13 @@ static struct sequence_newest newest_of(const struct ingest *in)
 unsigned ingest_predict(const struct ingest *in, struct receive_prediction *predictions,
                         unsigned most)
 {
-    const struct sender *followed = &in->senders[0];
+    const struct sender *followed = &in->senders.all[0];
     struct sequence_newest newest = newest_of(in);
     if (in->host.vacant == NULL || !followed->active || followed->holding || newest.frames == 0 ||
         in->next_flags != 0)
         return 0;
     size_t payload_bytes = (size_t)newest.frames * in->options.frame_bytes;
-    if (in->last_header_bytes + payload_bytes >= HELD_BYTES)
+    if (in->last_header_bytes + payload_bytes >= SENDERS_HELD_BYTES)
         return 0;
     uint64_t frames = (uint64_t)most * newest.frames;
     uint8_t *at = in->host.vacant(in->host.context, newest.first_frame + newest.frames, &frames);
@@ -280,7 +199,7 @@ bool ingest_hit(const struct ingest *in, const struct receive_prediction *predic
     if (!protocol->parse(&in->options, received, &fields, &reason) ||
         fields.payload != received->data + prediction->header_bytes ||
         fields.payload_bytes != prediction->payload_bytes || fields.marker ||
-        !is_from(in, &in->senders[0], fields.ssrc, received))
+        !senders_is_followed(&in->senders, received->from, fields.ssrc))
         return false;
     uint64_t first_frame = newest.first_frame + (1 + (uint64_t)number) * newest.frames;
     uint64_t sequence = newest.sequence + 1 + number;
@@ -299,7 +218,9 @@ static void carry_out(struct ingest *in, struct sender *sender, struct packet *p
     if (step->held == HELD_RELEASE)
         release(in, sender, step->held_first_frame, held_flags);
     else if (step->held == HELD_REJECT)
-        reject_held(in, sender, step->held_unproven ? stranger(in, sender) : REJECT_JUMP);
+        senders_reject_held(&in->senders, sender,
+                            step->held_unproven ? senders_stranger(&in->senders, sender)
+                                                : REJECT_JUMP);
 
     packet->first_frame = step->first_frame;
     packet->flags = step->flags;
@@ -348,7 +269,7 @@ static void number_by_header(struct ingest *in, struct sender *sender, struct pa
         .marker = fields->marker,
         .receive_ns = packet->receive_ns,
     };
-    bool candidate = sender != &in->senders[0];
+    bool candidate = sender != senders_followed(&in->senders);
     const struct sequence_newest newest = sender->sequence.newest;
     struct sequence_step step = sequence_next(&sender->sequence, &numbers);
     sender->last_ns = packet->receive_ns;
@@ -356,31 +277,22 @@ static void number_by_header(struct ingest *in, struct sender *sender, struct pa
         blame_gap(in, &newest, &step);
     bool changed = false;
     if (candidate && sender->sequence.started) {
-        changed = in->senders[0].active;
-        in->ledger.senders += changed;
-        sender = follow(in, sender);
+        sender = senders_follow(&in->senders, sender, &changed);
         candidate = false;
     }
     carry_out(in, sender, packet, &step, changed);
-    /* Two datagrams of a candidate count as consecutive only when none of the sender followed came
-     * between them. */
     if (!candidate)
-        forget_candidates(in);
+        senders_forget_candidates(&in->senders);
 }
 
 /* Headerless: each datagram continues where the one before ended. */
-static void number_by_count(struct ingest *in, const struct received *received,
-                            struct packet *packet)
+static void number_by_count(struct ingest *in, struct sender *sender, struct packet *packet)
 {
-    struct sender *sender = &in->senders[0];
-    if (!is_from(in, sender, 0, received)) {
-        if (sender->active) {
-            in->next_flags |= PACKET_DISCONTINUITY;
-            in->ledger.senders++;
-        }
-        sender->active = true;
-        sender->from = *received->from;
-    }
+    bool changed = false;
+    if (sender != senders_followed(&in->senders))
+        sender = senders_follow(&in->senders, sender, &changed);
+    if (changed)
+        in->next_flags |= PACKET_DISCONTINUITY;
     sender->last_ns = packet->receive_ns;
     packet->first_frame = in->next_frame;
     packet->flags = in->next_flags;
@@ -441,6 +353,12 @@ void ingest_datagram(struct ingest *in, const struct received *received)
         reject(in, reason);
         return;
     }
+    struct sender *sender =
+        senders_find(&in->senders, received->from, fields.ssrc, received->receive_ns, &reason);
+    if (sender == NULL) {
+        reject(in, reason);
+        return;
+    }
     struct packet packet = {
         .frames = (uint32_t)(fields.payload_bytes / in->options.frame_bytes),
         .payload = received->payload != NULL ? received->payload : fields.payload,
@@ -455,29 +373,17 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     if (received->behind_bytes > headers)
         packet.frames_behind =
             (uint32_t)((received->behind_bytes - headers) / in->options.frame_bytes);
-    struct sender *followed = &in->senders[0];
-    bool known = is_from(in, followed, fields.ssrc, received);
-    bool silent = received->receive_ns - followed->last_ns > in->limits.max_dropout_ns;
-    if (!known && followed->active && !silent &&
-        !address_same_host(&followed->from, received->from)) {
-        char text[ADDRESS_TEXT], from[ADDRESS_TEXT];
-        explain(in, REJECT_ADDRESS, "stream %s: datagrams from %s refused: %s is followed",
-                in->options.stream, address_text(received->from, from),
-                address_text(&followed->from, text));
-        reject(in, REJECT_ADDRESS);
-    } else if (in->protocol->sequence_bits == 0) {
-        number_by_count(in, received, &packet);
-    } else {
-        number_by_header(in, known ? followed : candidate_for(in, fields.ssrc, received), &packet,
-                         &fields);
-    }
+    if (in->protocol->sequence_bits == 0)
+        number_by_count(in, sender, &packet);
+    else
+        number_by_header(in, sender, &packet, &fields);
 }
 
 void ingest_drops(struct ingest *in, uint64_t datagrams)
 {
     in->ledger.kernel_drops += datagrams;
     /* Without numbers nothing else says where the lost frames were: skip their numbers here. */
-    if (in->protocol->sequence_bits == 0 && in->senders[0].active) {
+    if (in->protocol->sequence_bits == 0 && in->senders.all[0].active) {
         uint64_t frames = datagrams * in->last_frames;
         in->next_frame += frames;
         if ((double)frames > (double)in->options.max_gap_ns * 1e-9 * in->options.rate_hz)
@@ -495,8 +401,6 @@ void ingest_batch_drops(struct ingest *in, uint64_t batches)
 
 void ingest_stop(struct ingest *in)
 {
-    for (int i = 0; i < 1 + CANDIDATES; i++) {
-        struct sender *sender = &in->senders[i];
-        reject_held(in, sender, i > 0 ? stranger(in, sender) : REJECT_JUMP);
-    }
+    senders_reject_held(&in->senders, senders_followed(&in->senders), REJECT_JUMP);
+    senders_forget_candidates(&in->senders);
 }

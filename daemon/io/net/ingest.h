@@ -1,18 +1,14 @@
 /*
  * Ingest: turns the datagrams of one protocol into packets of one stream. A protocol is a row that
  * says how to read its header and which numbers it carries. Everything else is common and lives
- * here: which sender to follow, what to hold until it is proven, which frame numbers a payload
+ * here: what to hold until it is proven, which frame numbers a payload
  * gets, and the ledger
  *
  *     datagrams = accepted + each named reject + held
  *
  * which holds before and after every call.
  *
- * Senders. The ingest follows one sender, known by its host and (RTP) its SSRC. Another one takes
- * over when two consecutive datagrams prove it and none of the sender followed came between them:
- * at once when it is another SSRC of the same host (a restarted sender), and from another host only
- * when the sender followed has been silent for max_dropout. Ports are not compared: a restarted
- * program has a new one.
+ * senders.h decides whose datagrams it follows.
  *
  * No sockets and no clock: tests and fuzzers feed it directly. Loop thread; nothing allocates after
  * open.

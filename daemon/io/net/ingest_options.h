@@ -11,6 +11,7 @@
 
 struct ingest_options {
     const char *allow;       /* sender address to accept; NULL: any */
+    int64_t takeover_ns;     /* silence after which another sender is followed, 1 s */
     int64_t max_dropout_ns;  /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
     int64_t max_misorder_ns; /* MAX_MISORDER as a time, 10 ms */
     uint32_t payload_type;   /* RTP, 0…127 */
@@ -24,6 +25,15 @@ struct ingest_options {
         OPTION_FIELD(struct ingest_options, allow),                                                \
         .sentence = "The only address whose datagrams are accepted; all others are counted and "   \
                     "dropped."                                                                     \
+    }
+
+#define INGEST_ROW_TAKEOVER                                                                        \
+    {                                                                                              \
+        .key = "takeover", .type = OPTION_TIME, .minimum = 0.001, .maximum = 3600,                 \
+        .fallback = "1 s", OPTION_FIELD(struct ingest_options, takeover_ns),                       \
+        .sentence = "How long the sender that is followed must be silent before another one, or "  \
+                    "the same one restarted, takes over; until then the datagrams of others are "  \
+                    "counted and dropped."                                                         \
     }
 
 #define INGEST_ROWS                                                                                \

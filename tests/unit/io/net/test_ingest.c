@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
+#include "io/net/address.h"
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
 #include "wire/rtp.h"
@@ -71,6 +72,7 @@ static struct network_options own;
 
 static const struct network_options own_defaults = {
     .ingest = {.payload_type = TYPE,
+               .takeover_ns = NS_PER_SECOND,
                .max_dropout_ns = NS_PER_SECOND,
                .max_misorder_ns = 10 * NS_PER_MS},
 };
@@ -139,6 +141,7 @@ struct row {
     uint32_t flags;  /* of the first packet delivered by it */
     int wait_ms;     /* silence before it */
     int last;        /* the last one delivered by it, when that is another */
+    int port;        /* it comes from */
 };
 
 struct scenario {
@@ -173,21 +176,27 @@ static const struct scenario scenarios[] = {
      ROWS({1, 1, 0, .held = 1}, {2, 1, 0, .held = 2},
           {3, 1, 0, .rejected = NO(PROBATION), .held = 2},
           {3, 1, 1, .accepted = 2, .rejected = NO(SSRC)})},
-    {"one packet of another SSRC", 0, 0, 0,
-     ROWS(START, {9, 1, 2, .held = 1}, {7, 1, 2, .accepted = 1, .rejected = NO(SSRC)},
-          {7, 1, 3, .accepted = 1})},
-    {"packets of another SSRC between ours", 0, 0, 0,
-     ROWS(START, {9, 1, 2, .held = 1}, {7, 1, 2, .accepted = 1, .rejected = NO(SSRC)},
-          {9, 1, 3, .held = 1}, {7, 1, 3, .accepted = 1, .rejected = NO(SSRC)})},
-    {"another SSRC, not in order", 0, 0, 0,
-     ROWS(START, {9, 1, 2, .held = 1}, {9, 1, 4, .rejected = NO(SSRC), .held = 1},
-          {7, 1, 2, .accepted = 1, .rejected = NO(SSRC)})},
-    {"a restarted sender", 0, 0, 0,
-     ROWS(START, {9, 1, 500, .held = 1}, {9, 1, 501, .accepted = 2, .flags = PACKET_DISCONTINUITY},
-          {9, 1, 502, .accepted = 1}, {7, 1, 2, .held = 1},
-          {9, 1, 503, .accepted = 1, .rejected = NO(SSRC)})},
+    {"another SSRC of the same host, two in a row", 0, 0, 0,
+     ROWS(START, {9, 1, 2, .rejected = NO(SSRC)}, {9, 1, 3, .rejected = NO(SSRC)},
+          {9, 1, 4, .rejected = NO(SSRC)}, {7, 1, 2, .accepted = 1},
+          {9, 1, 5, .rejected = NO(SSRC)}, {7, 1, 3, .accepted = 1})},
+    {"the same SSRC from another port", 0, 0, 0,
+     ROWS(START, {7, 1, 500, .port = 4, .rejected = NO(SOURCE)},
+          {7, 1, 501, .port = 4, .rejected = NO(SOURCE)}, {7, 1, 2, .accepted = 1},
+          {7, 1, 700, .port = 4, .held = 1, .wait_ms = 1100},
+          {7, 1, 701, .port = 4, .accepted = 2, .flags = PACKET_DISCONTINUITY})},
+    {"a restarted sender is back after a second of silence", 0, 0, 0,
+     ROWS(START, {9, 1, 500, .rejected = NO(SSRC)}, {9, 1, 501, .rejected = NO(SSRC)},
+          {9, 1, 900, .rejected = NO(SSRC), .wait_ms = 900},
+          {9, 1, 1000, .held = 1, .wait_ms = 200},
+          {9, 1, 1001, .accepted = 2, .flags = PACKET_DISCONTINUITY}, {9, 1, 1002, .accepted = 1},
+          {7, 1, 2, .rejected = NO(SSRC)}, {9, 1, 1003, .accepted = 1})},
+    {"another SSRC after a silence, not in order", 0, 0, 0,
+     ROWS(START, {9, 1, 2, .held = 1, .wait_ms = 1100}, {9, 1, 4, .rejected = NO(SSRC), .held = 1},
+          {7, 1, 2, .jump = 11020, .rejected = NO(SSRC), .held = 1},
+          {7, 1, 3, .jump = 11020, .accepted = 2, .flags = PACKET_DISCONTINUITY})},
     {"restarted with a jump held", 0, 0, 0,
-     ROWS(START, {7, 1, 900, .held = 1}, {9, 1, 500, .held = 2},
+     ROWS(START, {7, 1, 900, .held = 1}, {9, 1, 500, .held = 2, .wait_ms = 1100},
           {9, 1, 501, .accepted = 2, .rejected = NO(JUMP), .flags = PACKET_DISCONTINUITY})},
     {"the same SSRC from another host", 0, 0, 0,
      ROWS(START, {7, 2, 2, .rejected = NO(ADDRESS)}, {7, 2, 3, .rejected = NO(ADDRESS)},
@@ -235,7 +244,7 @@ static const struct scenario scenarios[] = {
           {7, 1, 2, .jump = 5000, .shape = MARKED, .accepted = 1, .flags = PACKET_RECORD})},
     {"records of a restarted recorder", 0, 0, 1,
      ROWS({7, 1, 0, .held = 1}, {7, 1, 1, .accepted = 2, .flags = PACKET_RECORD},
-          {9, 1, 7, .shape = MARKED, .held = 1},
+          {9, 1, 7, .shape = MARKED, .held = 1, .wait_ms = 1100},
           {9, 1, 8, .accepted = 2, .flags = PACKET_RECORD | PACKET_DISCONTINUITY})},
 };
 
@@ -290,6 +299,7 @@ static void run_scenario(const struct scenario *scenario)
         const struct row *row = &scenario->rows[i];
         uint8_t datagram[256];
         struct sockaddr_storage from = address_of(row->host, i % 2);
+        address_set_port(&from, (uint16_t)(5000 + row->port));
         now_ns += NS_PER_MS + row->wait_ms * NS_PER_MS;
         struct received received = {
             .data = datagram,
@@ -383,6 +393,7 @@ static void test_headerless(void **state)
 {
     (void)state;
     struct fake_host host;
+    own = own_defaults;
     struct ingest *ingest = open_ingest(&udp_protocol, &defaults, &host);
     struct source_ledger ledger;
     uint8_t frames[65536] = {0};

@@ -272,6 +272,7 @@ static void open_fixture(struct fixture *f, const char *type, enum receive_path 
     assert_int_equal(uv_loop_init(&f->loop), 0);
     static struct network_options own;
     own = (struct network_options){.ingest = {.payload_type = 96,
+                                              .takeover_ns = NS_PER_SECOND,
                                               .max_dropout_ns = NS_PER_SECOND,
                                               .max_misorder_ns = 10 * NS_PER_MS},
                                    .address = "127.0.0.1:0",

@@ -81,6 +81,7 @@ static bool open_source(struct fixture *f, const char *type, const char *address
     assert_int_equal(uv_loop_init(&f->loop), 0);
     static struct network_options own;
     own = (struct network_options){.ingest = {.payload_type = 96,
+                                              .takeover_ns = NS_PER_SECOND,
                                               .max_dropout_ns = NS_PER_SECOND,
                                               .max_misorder_ns = 10 * NS_PER_MS},
                                    .address = address,
