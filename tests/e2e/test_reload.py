@@ -208,15 +208,16 @@ class Reload(unittest.TestCase):
 
     def test_a_chain_is_swapped_with_what_it_reads(self):
         chain = "[stream d]\nsource = stream a\nblock = 128\nfilter = fb\n"
-        with c.Daemon(self.folder, self.config(more=chain)) as daemon:
+        again = "takeover = 1 ms\n"  # one rig after the other
+        with c.Daemon(self.folder, self.config(a=again, more=chain)) as daemon:
             c.rig(self.folder, self.ports["a"], "--rate", RATE, "--channels", 1, "--seconds", 0.2)
             # The chain alone: what it reads runs on.
-            self.rewrite(daemon, self.config(more=chain + "tail = no\n"))
+            self.rewrite(daemon, self.config(a=again, more=chain + "tail = no\n"))
             self.assertIn("2 streams unchanged, 1 changed or new", self.reload(daemon, "reloaded: "))
             c.rig(self.folder, self.ports["a"], "--rate", RATE, "--channels", 1, "--seconds", 0.2)
             self.assertEqual(daemon.stream("a")["frames_in"]["received"], 2 * (RATE // 5))
             # What it reads: both.
-            self.rewrite(daemon, self.config(a="idle flush = 20 ms", more=chain + "tail = no\n"))
+            self.rewrite(daemon, self.config(a=again + "idle flush = 20 ms", more=chain + "tail = no\n"))
             self.assertIn("1 stream unchanged, 2 changed or new", self.reload(daemon, "reloaded: "))
             c.rig(self.folder, self.ports["a"], "--rate", RATE, "--channels", 1, "--seconds", 0.2)
             status = daemon.stop()
