@@ -47,6 +47,7 @@ struct config_device {
     const char *kernels_dir;                           /* NULL: embedded */
     const char *cache_dir;                             /* NULL: none */
     uint32_t batches, depth;                           /* 0: the engine's choice */
+    int64_t deadline_ns;                               /* 0: the engine's choice */
     uint64_t input_bytes, spectrum_bytes, state_bytes; /* 0: the engine's choice */
     uint64_t batch_output_floats;                      /* 0: the engine's choice */
 };

@@ -98,6 +98,8 @@ static void print_quality(const struct stream_stats *stats, bool live, FILE *out
             100 * stats->load, 100 * stats->load_worst, 100 * stats->fill);
     fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches", stats->blocks,
             stats->batches);
+    if (stats->batches_failed > 0)
+        fprintf(out, ", %" PRIu64 " batches failed", stats->batches_failed);
     if (live)
         fprintf(out, ", %" PRIu64 " past the deadline\n", stats->deadline_misses);
     else

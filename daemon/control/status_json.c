@@ -196,6 +196,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_object_set_new(object, "buffer_fill", real(stats.fill));
     json_object_set_new(object, "blocks", integer(stats.blocks));
     json_object_set_new(object, "batches", integer(stats.batches));
+    json_object_set_new(object, "batches_failed", integer(stats.batches_failed));
     json_object_set_new(object, "deadline_misses", integer(stats.deadline_misses));
     json_object_set_new(object, "channels", channels_json(pipeline, &stats));
     json_t *latency = json_object();

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "convolve/lost.h"
 #include "convolve/object.h"
 #include "convolve/plan/plan.h"
 #include "convolve/plan/variant.h"
@@ -48,6 +49,10 @@ const char *engine_variant_name(int index)
 
 /* ---- opening and closing ----------------------------------------------------------------- */
 
+/* A GPU computes nothing else. On a CPU the batch's threads take turns with other processes, and a
+ * machine under load keeps them waiting for far longer than 50 ms. */
+static const int64_t patience_gpu_ns = 50 * NS_PER_MS, patience_cpu_ns = 2 * NS_PER_SECOND;
+
 static uint64_t or_default(uint64_t value, uint64_t standard)
 {
     return value != 0 ? value : standard;
@@ -79,6 +84,9 @@ static int open_device(struct engine *engine, const struct engine_options *optio
     int error = device_open(&engine->device, &wanted, problem);
     if (error < 0)
         return error;
+    engine->patience_ns = options->deadline_ns != 0       ? options->deadline_ns
+                          : engine->device.found.info.gpu ? patience_gpu_ns
+                                                          : patience_cpu_ns;
     const uint32_t depth = options->depth != 0 ? options->depth : engine->device.traits.depth;
     engine->depth = depth < engine->slot_count ? depth : engine->slot_count;
     engine->rings.device = engine->feeds.device = &engine->device;
@@ -130,6 +138,8 @@ static void free_engine(struct engine *engine)
         close(engine->waiter_bell);
     pthread_mutex_destroy(&engine->planner.workers);
     pthread_mutex_destroy(&engine->request_mutex);
+    pthread_mutex_destroy(&engine->wake_mutex);
+    pthread_mutex_destroy(&engine->loss_mutex);
     pthread_cond_destroy(&engine->request_done);
     free(engine->slots);
     free(engine);
@@ -174,7 +184,13 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
         return problem_set(problem, ERROR_MEMORY, "out of memory for the engine");
     pthread_mutex_init(&engine->planner.workers, NULL);
     pthread_mutex_init(&engine->request_mutex, NULL);
-    pthread_cond_init(&engine->request_done, NULL);
+    pthread_mutex_init(&engine->wake_mutex, NULL);
+    pthread_mutex_init(&engine->loss_mutex, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&engine->request_done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     engine->wake = options->wake;
     engine->wake_context = options->wake_context;
     engine->slot_count = options->batches == 0 ? 6 : options->batches;
@@ -207,7 +223,7 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
 
 void engine_close(struct engine *engine)
 {
-    if (engine == NULL)
+    if (engine == NULL || engine->abandoned)
         return;
     assert(engine->free_count == engine->slot_count && engine->in_flight == 0);
     for (int i = 0; i < PLANS_MAX; i++)
@@ -262,6 +278,8 @@ int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_
 
 void engine_ring_close(struct engine *engine, struct ring *ring)
 {
+    if (atomic_load(&engine->planner.abandoned))
+        return;
     pthread_mutex_lock(&engine->planner.workers);
     struct ring_memory *memory = (struct ring_memory *)ring;
     if (memory != NULL && atomic_load(&memory->feeds_waiting) > 0)
@@ -273,7 +291,8 @@ void engine_ring_close(struct engine *engine, struct ring *ring)
 bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed_from,
                       uint64_t position, const void *samples, uint32_t frames)
 {
-    return feeds_add(&engine->feeds, ring, changed_from, position, samples, frames);
+    return engine_lost(engine) == ENGINE_WORKS &&
+           feeds_add(&engine->feeds, ring, changed_from, position, samples, frames);
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */
@@ -354,6 +373,9 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
 void engine_submit(struct engine *engine, struct batch *batch)
 {
     batch->submitted_ns = clock_monotonic_ns();
+    if (engine->in_flight == 0)
+        engine->oldest_from_ns = batch->submitted_ns;
+    engine->flights[(engine->flight_first + engine->in_flight) % BATCHES_MAX] = batch;
     engine->in_flight++;
     bool pushed = spsc_push(&engine->submitted, batch);
     assert(pushed);
@@ -363,9 +385,12 @@ void engine_submit(struct engine *engine, struct batch *batch)
 
 struct batch *engine_completed(struct engine *engine)
 {
-    struct batch *batch = spsc_pop(&engine->completed);
-    if (batch != NULL)
+    struct batch *batch = engine->abandoned ? NULL : spsc_pop(&engine->completed);
+    if (batch != NULL) {
         engine->in_flight--;
+        engine->flight_first++;
+        engine->oldest_from_ns = batch->completed_ns;
+    }
     return batch;
 }
 

@@ -62,6 +62,8 @@ struct engine_options {
     uint64_t spectrum_bytes; /* for spectra and twiddles, 0: 512 MiB */
     uint64_t state_bytes;    /* for delay lines, tails and scratch, 0: 512 MiB */
     uint64_t batch_output_floats; /* results one batch can hold, 0: 4 Mi floats */
+    int64_t deadline_ns;          /* least time that a batch is given, see lost.h; 0: 50 ms on a
+                                     GPU, 2 s on a CPU, where other processes take turns with the batch */
     bool guards;                  /* guard zones around every piece of device memory (tests) */
     void (*wake)(void *context);  /* DEVICE thread: something was completed; must only signal */
     void *wake_context;

@@ -4,12 +4,12 @@
 #include <assert.h>
 #include <string.h>
 
+#include "convolve/lost.h"
 #include "convolve/mirror.h"
 #include "convolve/object.h"
 #include "convolve/plan/fft_cache.h"
 #include "convolve/plan/fft_plan.h"
 #include "convolve/plan/plan.h"
-#include "core/log.h"
 
 /* A step runs one stage: for the blocks before an item, spectra before planes, or for its own. */
 enum {
@@ -209,8 +209,8 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
                 device_launch(&engine->device, kernel, arguments, ARGUMENTS + stage->number_count,
                               global, local, &slot->event);
             if (code != CL_SUCCESS) {
-                log_error("the device refused a launch of %s: %s", plan->info.variant,
-                          opencl_error_name(code));
+                engine_note_fault(engine, "the device refused a launch of %s: %s",
+                                  plan->info.variant, opencl_error_name(code));
                 return ERROR_DEVICE;
             }
         }
@@ -349,7 +349,7 @@ int batch_launch(struct engine *engine, struct slot *slot)
         slot->event == NULL)
         code = clEnqueueMarkerWithWaitList(engine->device.queue, 0, NULL, &slot->event);
     if (code != CL_SUCCESS) {
-        log_error("the device refused a copy: %s", opencl_error_name(code));
+        engine_note_fault(engine, "the device refused a copy: %s", opencl_error_name(code));
         error = ERROR_DEVICE;
     }
     if (error < 0)

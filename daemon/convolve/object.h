@@ -19,7 +19,7 @@
 #include "core/spsc.h"
 #include "device/device.h"
 
-enum { BATCHES_MAX = 16 };
+enum { BATCHES_MAX = 16, LOSS_DETAIL = 160 };
 
 enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET, REQUEST_FEEDS };
 
@@ -29,9 +29,8 @@ struct engine {
     struct planner planner;
     uint32_t slot_count, depth;
     struct slot *slots; /* [slot_count + 1]: the last is the worker's */
-    void (*wake)(void *context);
-    void *wake_context;
     pthread_t thread;
+    int64_t patience_ns;
     int doorbell; /* eventfd to the device thread */
     bool waits;   /* completions come from the waiter thread, not from the driver's callbacks */
     pthread_t waiter;
@@ -44,12 +43,24 @@ struct engine {
     struct slot *free_slots[BATCHES_MAX];
     uint32_t free_count;
     uint32_t in_flight;
+    const struct batch *flights[BATCHES_MAX]; /* submitted, oldest first, mod BATCHES_MAX */
+    uint32_t flight_first;
+    int64_t oldest_from_ns; /* when the oldest of them began to count */
+    bool abandoned;
 
     /* LOOP → device thread, and back */
     struct spsc submitted, completed;
     struct feeds feeds;
     struct traffic traffic;
     _Atomic bool stopping;
+
+    /* ANY → LOOP */
+    pthread_mutex_t wake_mutex;  /* whoever wakes LOOP holds it; LOOP takes it once, to abandon */
+    void (*wake)(void *context); /* NULL: abandoned */
+    void *wake_context;
+    pthread_mutex_t loss_mutex;
+    _Atomic int loss; /* enum engine_loss */
+    char loss_detail[LOSS_DETAIL];
 
     /* WORKER → device thread, under request_mutex */
     pthread_mutex_t request_mutex;
@@ -68,6 +79,7 @@ struct engine {
     struct slot *running[BATCHES_MAX + 1];
     uint32_t running_count;
     int64_t last_completed_ns;
+    char fault[LOSS_DETAIL]; /* of the first batch that failed; LOOP reads it after such a batch */
 };
 
 #endif

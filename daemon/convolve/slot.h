@@ -32,6 +32,7 @@ struct slot {
     /* event callback → device thread */
     _Atomic int done; /* 0, 1: complete, -1: failed */
     int64_t done_ns;
+    cl_int status; /* of the event; CL_SUCCESS: complete */
 };
 
 #endif

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "convolve/launch.h"
+#include "convolve/lost.h"
 #include "convolve/plan/plan.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
@@ -16,6 +17,7 @@
 static void note_done(struct slot *slot, cl_int status)
 {
     slot->done_ns = clock_monotonic_ns();
+    slot->status = status;
     atomic_store_explicit(&slot->done, status == CL_COMPLETE ? 1 : -1, memory_order_release);
 }
 
@@ -31,6 +33,10 @@ static void CL_CALLBACK batch_done(cl_event event, cl_int status, void *context)
 
 /* A thread polls without a pause from so long before to so long after the predicted completion. */
 static const int64_t poll_early_ns = 15 * NS_PER_US, poll_late_ns = 35 * NS_PER_US;
+/* What a worker asks of the device thread: a self-test, in whose first launch a CPU's driver
+ * compiles. */
+static const int64_t request_patience_ns = 60 * NS_PER_SECOND;
+
 /* Outside that time it sleeps between two polls for a share of the time gone by, within limits. */
 enum { SLEEP_SHARE = 16 };
 static const int64_t sleep_min_ns = 10 * NS_PER_US, sleep_max_ns = NS_PER_MS;
@@ -198,6 +204,8 @@ static void finish(struct engine *engine, struct slot *slot, int status)
             from = engine->last_completed_ns;
         learn_costs(batch, batch->completed_ns - from);
     } else {
+        engine_note_fault(engine, "a batch failed on the device: %s",
+                          opencl_error_name(slot->status));
         for (uint32_t i = 0; i < batch->count; i++)
             batch->items[i].plan->cache.valid = false;
     }
@@ -209,8 +217,7 @@ static void finish(struct engine *engine, struct slot *slot, int status)
     bool pushed = spsc_push(&engine->completed, batch);
     assert(pushed);
     (void)pushed;
-    if (engine->wake != NULL)
-        engine->wake(engine->wake_context);
+    engine_wake(engine);
 }
 
 static void launch(struct engine *engine, struct slot *slot)
@@ -226,7 +233,7 @@ static void launch(struct engine *engine, struct slot *slot)
         /* Whatever was enqueued must not write when the slot is used again. */
         device_finish(&engine->device);
         if (code != CL_SUCCESS)
-            log_error("clSetEventCallback: %s", opencl_error_name(code));
+            engine_note_fault(engine, "clSetEventCallback: %s", opencl_error_name(code));
         slot->done_ns = clock_monotonic_ns();
         atomic_store_explicit(&slot->done, -1, memory_order_relaxed);
     } else if (slot->event == NULL) { /* nothing to compute */
@@ -307,8 +314,16 @@ int engine_request(struct engine *engine, enum request_kind kind, struct problem
     engine->request_error = 0;
     problem_set(&engine->request_problem, ERROR_DEVICE, "the device reported an error");
     doorbell_ring(engine->doorbell);
-    while (!engine->request_finished)
-        pthread_cond_wait(&engine->request_done, &engine->request_mutex);
+    const int64_t until_ns = clock_monotonic_ns() + request_patience_ns;
+    const struct timespec until = {until_ns / NS_PER_SECOND, until_ns % NS_PER_SECOND};
+    int late = 0;
+    while (!engine->request_finished && late == 0)
+        late = pthread_cond_timedwait(&engine->request_done, &engine->request_mutex, &until);
+    if (!engine->request_finished) { /* and it may yet finish: the request's memory stays its own */
+        engine_declare_lost(engine, ENGINE_LOSS_STALLED, "a self-test does not come back");
+        engine->request_error = ERROR_DEVICE;
+        engine->request_taken = true;
+    }
     engine->request = REQUEST_NONE;
     int error = engine->request_error;
     if (error < 0 && problem != NULL)

@@ -68,10 +68,10 @@ struct pipeline_sink {
 
 /* What the last look at a pipeline saw (watch.c). */
 struct pipeline_watch {
-    uint64_t batches; /* completed */
-    bool computing;   /* work was on the device, or overdue */
-    bool reading;     /* the source's thread had something to do … */
-    uint64_t read;    /* … and had done so much */
+    uint64_t batches, batches_failed;
+    bool computing; /* work was on the device, or overdue */
+    bool reading;   /* the source's thread had something to do … */
+    uint64_t read;  /* … and had done so much */
 };
 
 struct pipeline {

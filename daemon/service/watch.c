@@ -41,10 +41,12 @@ static bool device_stuck(struct pipeline *pipeline, int64_t now_ns)
     struct stream_stats stats;
     stream_stats(pipeline->stream, &stats);
     struct pipeline_watch *last = &pipeline->watch;
-    bool computing = stats.submitted > 0 || stream_ready_deadline_ns(pipeline->stream) < now_ns;
+    bool computing = stats.submitted > 0 || stats.batches_failed != last->batches_failed ||
+                     stream_ready_deadline_ns(pipeline->stream) < now_ns;
     bool stuck = computing && last->computing && stats.batches == last->batches;
     last->computing = computing;
     last->batches = stats.batches;
+    last->batches_failed = stats.batches_failed;
     return stuck;
 }
 

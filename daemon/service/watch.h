@@ -8,7 +8,8 @@
  * between:
  *
  *     loop     its timer does not fire
- *     device   batches were on the device, or a block was past its deadline; counts batches
+ *     device   batches were on the device, or a block was past its deadline; counts those
+ *              that succeeded
  *     readers  a file or a generator had a chunk to make; counts chunks
  *     writers  frames were in a recording's queue; counts frames that the writer wrote or dropped
  *              (frames dropped because the queue is full are no progress)

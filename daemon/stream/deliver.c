@@ -273,14 +273,15 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
 {
     assert(s->flight_first != s->flight_next);
     struct flight flight = s->flights[s->flight_first++ % FLIGHTS_MAX];
-    s->stats.batches++;
     if (batch->status == BATCH_OK) {
+        s->stats.batches++;
         take_reports(s, &flight, item->reports);
         measure_load(s, &flight, batch);
         if (flight.mixed)
             change_mix(s, &flight, item[-1].samples, item->samples);
         deliver_flight(s, &flight, batch, item);
     } else {
+        s->stats.batches_failed++;
         s->stats.submitted -= flight.until - flight.from;
         room_shed(s, flight.epoch, flight.from, flight.until, SHED_DEVICE, INVALID_DEVICE);
         flight.epoch->delivered = flight.until;

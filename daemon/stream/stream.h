@@ -202,8 +202,9 @@ struct stream_stats {
     bool rate_known;
     double load, load_worst;
     double fill; /* of the ring, 0…1 */
-    uint64_t blocks, batches, deadline_misses;
-    double delay_frames; /* with upstream, in frames at the output's rate */
+    uint64_t blocks, deadline_misses;
+    uint64_t batches, batches_failed; /* computed; failed by the device, or lost with it */
+    double delay_frames;              /* with upstream, in frames at the output's rate */
     uint32_t channels;
     const struct channel_levels *levels; /* [channels] */
     const struct histogram *stages;      /* [STAGES] */

@@ -316,9 +316,9 @@ def check_ledgers(status):
 
 class Daemon(Process):
     """convolvd with a configuration; ready when the constructor returns. `program`: convolvd-test where a
-    test needs one of the faults of tests/seams/."""
+    test needs one of the faults of tests/seams/; `environment`: more of it."""
 
-    def __init__(self, folder, config, *arguments, wait=True, program="convolvd"):
+    def __init__(self, folder, config, *arguments, wait=True, program="convolvd", environment=None):
         self.path = os.path.join(folder, "convolvd.conf")
         self.status_path = os.path.join(folder, "status.json")
         with open(self.path, "w", encoding="utf-8") as file:
@@ -326,7 +326,7 @@ class Daemon(Process):
                 file.write(f"[device]\ndevice = {DEVICE}\n\n")
             file.write(config)
         super().__init__(program, ["--config", self.path, "--status-json", self.status_path, *arguments],
-                         {"RUNTIME_DIRECTORY": folder})
+                         {"RUNTIME_DIRECTORY": folder, **(environment or {})})
         if wait:
             try:
                 self.wait_said("running:", 4 * PATIENCE_S)

@@ -168,6 +168,7 @@ static const struct {
     {SECTION_DEVICE, "kernels", "kernels"},
     {SECTION_DEVICE, "cache", "cache"},
     {SECTION_DEVICE, "depth", "3"},
+    {SECTION_DEVICE, "batch deadline", "100 ms"},
     {SECTION_STREAM, "source", "generator"},
     {SECTION_STREAM, "address", "[ff15::1]:5004"},
     {SECTION_STREAM, "interface", "eth1"},

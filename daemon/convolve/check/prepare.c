@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "convolve/check/selftest.h"
+#include "convolve/lost.h"
 #include "convolve/object.h"
 #include "convolve/plan/assemble.h"
 #include "convolve/plan/shape.h"
@@ -71,7 +72,8 @@ static int prepare_variant(struct engine *engine, const struct plan_spec *spec,
         return error;
     error = plan_self_test(engine, plan, spec, problem);
     if (error < 0) {
-        plan_discard(plan);
+        if (engine_lost(engine) == ENGINE_WORKS) /* else the device may still use it: leaked */
+            plan_discard(plan);
         return error;
     }
     *out = plan;
@@ -135,6 +137,10 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
     int error = spec_check(engine, spec, problem);
     if (error < 0)
         return error;
+    if (engine_lost(engine) != ENGINE_WORKS)
+        return problem_set(problem, ERROR_DEVICE, "the device is lost (%s)",
+                           engine_loss_name(engine_lost(engine)));
+    atomic_fetch_add(&engine->planner.preparing, 1);
     pthread_mutex_lock(&engine->planner.workers);
     enum plan_choice choice = PLAN_BY_WISDOM;
     if (plans_full(&engine->planner)) {
@@ -148,5 +154,6 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
         engine_make_resident(engine, *out);
     }
     pthread_mutex_unlock(&engine->planner.workers);
+    atomic_fetch_sub(&engine->planner.preparing, 1);
     return error;
 }

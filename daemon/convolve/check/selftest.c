@@ -298,6 +298,7 @@ int plan_time(struct engine *engine, struct plan *plan, const struct plan_spec *
               uint32_t blocks, uint32_t runs, int64_t *ns, struct problem *problem)
 {
     struct trial trial = {.engine = engine, .plan = plan, .spec = spec};
+    atomic_fetch_add(&engine->planner.preparing, 1);
     pthread_mutex_lock(&engine->planner.workers);
     choose_blocks(&trial, blocks);
     int error = rings_take(&engine->rings, trial.frames + trial.silent_frames,
@@ -312,5 +313,6 @@ int plan_time(struct engine *engine, struct plan *plan, const struct plan_spec *
         error = run(&trial, trial.blocks, &ns[i], problem);
     rings_give(&engine->rings, trial.ring);
     pthread_mutex_unlock(&engine->planner.workers);
+    atomic_fetch_sub(&engine->planner.preparing, 1);
     return error;
 }

@@ -254,8 +254,8 @@ void plan_discard(struct plan *plan)
 
 void plan_close(struct plan *plan)
 {
-    if (plan == NULL)
-        return;
+    if (plan == NULL || atomic_load(&plan->planner->abandoned))
+        return; /* a worker that hangs in the driver may hold the mutex */
     pthread_mutex_t *workers = &plan->planner->workers;
     pthread_mutex_lock(workers);
     plan_discard(plan);

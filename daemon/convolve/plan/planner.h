@@ -6,6 +6,8 @@
 #define CONVOLVD_CONVOLVE_PLAN_PLANNER_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "convolve/plan/fft_cache.h"
@@ -22,6 +24,8 @@ struct planner {
     /* immutable while the engine is open */
     struct device *device;
     uint64_t batch_samples, batch_reports; /* what one batch holds: floats, reports */
+    _Atomic bool abandoned; /* the engine is: nothing is closed, see engine_abandon */
+    _Atomic int preparing;  /* workers that build and test plans */
     pthread_mutex_t workers;
     /* under `workers`; the device thread while a worker waits for it */
     struct fft_cache fft_plans;

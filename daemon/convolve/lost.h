@@ -1,0 +1,72 @@
+/*
+ * Losing the device: the verdict, the deadline it rests on, and leaving an engine behind. A device
+ * is lost when a batch fails, misses its deadline, or when somebody finds a wrong result; the
+ * scheduler passes the verdict on, and pipeline/takeover.h moves the streams.
+ */
+#ifndef CONVOLVD_CONVOLVE_LOST_H
+#define CONVOLVD_CONVOLVE_LOST_H
+
+#include <stdint.h>
+
+struct engine;
+
+/* Why a device is lost. */
+#define ENGINE_LOSS_TABLE(X)                                                                       \
+    X(FAILED, "failed")             /* it refused or failed a batch */                             \
+    X(STALLED, "stalled")           /* a batch missed its deadline */                              \
+    X(WRONG_RESULT, "wrong result") /* it computed outside the error bound */
+enum engine_loss {
+    ENGINE_WORKS,
+#define X(name, text) ENGINE_LOSS_##name,
+    ENGINE_LOSS_TABLE(X)
+#undef X
+        ENGINE_LOSSES,
+};
+
+/* "works", "failed", "stalled", "wrong result". ANY. */
+const char *engine_loss_name(enum engine_loss loss);
+
+/*
+ * Declares the device lost: its streams go on elsewhere, see pipeline/takeover.h. `detail`, a
+ * phrase for the log and the status, is copied. The first cause counts, later calls do nothing.
+ * ANY: also LOOP, the device thread, and whoever checks results.
+ */
+void engine_declare_lost(struct engine *engine, enum engine_loss cause, const char *detail);
+/* ENGINE_WORKS, or why the device is lost; the detail once it is. ANY. */
+enum engine_loss engine_lost(const struct engine *engine);
+const char *engine_loss_detail(const struct engine *engine);
+
+/* What the device answered to the first batch that failed, logged once; "": none did. LOOP, after
+ * engine_completed gave a failed batch. */
+const char *engine_fault(const struct engine *engine);
+
+/*
+ * When the oldest batch in flight has to be complete (monotonic); INT64_MAX: none is in flight. It
+ * is given engine_options.deadline_ns and twenty times its expected cost, from its submission or
+ * the completion of the batch before. While a worker prepares a plan on the device, at least 5 s
+ * (on a CPU 30 s: its driver compiles inside the first launch). LOOP.
+ */
+int64_t engine_deadline_ns(const struct engine *engine);
+/* engine_options.deadline_ns, or its default. ANY. */
+int64_t engine_patience_ns(const struct engine *engine);
+
+/*
+ * Leaves a lost engine behind with all it has: a call of the driver may never return. Nothing wakes
+ * the loop for it any more, nothing is in flight, and what is closed of it (plans, rings, the
+ * engine) stays as it is, on purpose: a leak. Rings keep their memory, which the streams read.
+ * LOOP.
+ */
+void engine_abandon(struct engine *engine);
+/* Engines abandoned in this process. ANY. */
+uint32_t engines_abandoned(void);
+
+/* ---- for the modules of this folder --------------------------------------------------------- */
+
+/* ANY but LOOP. Wakes LOOP, unless it has abandoned the engine. */
+void engine_wake(struct engine *engine);
+
+/* Device thread: keeps the first fault, a phrase in the manner of printf, and logs it. */
+void engine_note_fault(struct engine *engine, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

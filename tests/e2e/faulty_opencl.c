@@ -1,0 +1,228 @@
+/*
+ * An OpenCL library between the daemon and the real one, loaded with LD_PRELOAD: it counts the
+ * calls that a device's run is made of, and from call n on it misbehaves.
+ *
+ *   FAULTY_MODE     fail   call n answers CL_OUT_OF_RESOURCES
+ *                   die    call n and all after it answer CL_DEVICE_NOT_AVAILABLE
+ *                   stall  call n never returns
+ *                   mute   the work of call n and after never completes: events stay queued
+ *                   wrong  kernels from call n on do not run: results are what memory held
+ *   FAULTY_CALL     n, from 1; 0: never
+ *   FAULTY_GATE     calls count only once this file is there
+ *   FAULTY_CONTEXTS how many contexts, in the order of their creation, misbehave; 1
+ *   FAULTY_COUNT    a file that gets the number of calls counted, at exit
+ *
+ * Calls count only on the first FAULTY_CONTEXTS contexts, so that a second engine is sound.
+ */
+#define _GNU_SOURCE
+#define CL_TARGET_OPENCL_VERSION 120
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <CL/cl.h>
+
+enum { MOST = 256 };
+enum mode { MODE_NONE, MODE_FAIL, MODE_DIE, MODE_STALL, MODE_MUTE, MODE_WRONG };
+
+static enum mode mode;
+static long first_call, contexts_wanted = 1;
+static const char *count_path, *gate;
+static _Atomic long calls;
+static _Atomic long contexts_made;
+static cl_context contexts[MOST];
+static struct {
+    cl_command_queue queue;
+    long context;
+} queues[MOST];
+static int queue_count;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+__attribute__((constructor)) static void read_environment(void)
+{
+    static const char *const names[] = {"none", "fail", "die", "stall", "mute", "wrong"};
+    const char *text = getenv("FAULTY_MODE");
+    for (int i = 0; text != NULL && i < 6; i++)
+        if (strcmp(text, names[i]) == 0)
+            mode = (enum mode)i;
+    if ((text = getenv("FAULTY_CALL")) != NULL)
+        first_call = atol(text);
+    gate = getenv("FAULTY_GATE");
+    if ((text = getenv("FAULTY_CONTEXTS")) != NULL)
+        contexts_wanted = atol(text);
+    count_path = getenv("FAULTY_COUNT");
+}
+
+__attribute__((destructor)) static void write_count(void)
+{
+    FILE *file = count_path != NULL ? fopen(count_path, "w") : NULL;
+    if (file == NULL)
+        return;
+    fprintf(file, "%ld\n", atomic_load(&calls));
+    fclose(file);
+}
+
+#define REAL(name) ((__typeof__(&name))real(#name))
+static void *real(const char *name)
+{
+    return dlsym(RTLD_NEXT, name);
+}
+
+static bool is_open(void)
+{
+    static _Atomic bool opened;
+    if (!atomic_load(&opened) && (gate == NULL || access(gate, F_OK) == 0))
+        atomic_store(&opened, true);
+    return atomic_load(&opened);
+}
+
+static bool is_watched(cl_command_queue queue)
+{
+    bool watched = false;
+    pthread_mutex_lock(&mutex);
+    for (int i = queue_count - 1; i >= 0; i--)
+        if (queues[i].queue == queue) {
+            watched = queues[i].context < contexts_wanted;
+            break;
+        }
+    pthread_mutex_unlock(&mutex);
+    return watched && is_open();
+}
+
+/* Counts a call; what becomes of it. */
+static enum mode of_call(cl_command_queue queue, cl_int *code)
+{
+    if (!is_watched(queue))
+        return MODE_NONE;
+    const long call = atomic_fetch_add(&calls, 1) + 1;
+    if (first_call == 0 || call < first_call)
+        return MODE_NONE;
+    switch (mode) {
+    case MODE_FAIL:
+        *code = CL_OUT_OF_RESOURCES;
+        return call == first_call ? MODE_FAIL : MODE_NONE;
+    case MODE_DIE:
+        *code = CL_DEVICE_NOT_AVAILABLE;
+        return MODE_FAIL;
+    case MODE_STALL:
+        if (call == first_call)
+            for (;;)
+                pause();
+        return MODE_NONE;
+    case MODE_MUTE:
+    case MODE_WRONG:
+        return mode;
+    case MODE_NONE:
+        break;
+    }
+    return MODE_NONE;
+}
+
+/* An event that never completes takes the place of the command's. */
+static cl_int never(cl_command_queue queue, cl_event *event)
+{
+    cl_context context;
+    cl_int code =
+        REAL(clGetCommandQueueInfo)(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (code == CL_SUCCESS && event != NULL)
+        *event = REAL(clCreateUserEvent)(context, &code);
+    return code;
+}
+
+#define CALL(name, parameters, arguments)                                                          \
+    cl_int name parameters                                                                         \
+    {                                                                                              \
+        cl_int code = CL_SUCCESS;                                                                  \
+        switch (of_call(queue, &code)) {                                                           \
+        case MODE_FAIL:                                                                            \
+            return code;                                                                           \
+        case MODE_MUTE:                                                                            \
+            return never(queue, event);                                                            \
+        default:                                                                                   \
+            return REAL(name) arguments;                                                           \
+        }                                                                                          \
+    }
+
+CALL(clEnqueueWriteBuffer,
+     (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t bytes,
+      const void *from, cl_uint waits, const cl_event *list, cl_event *event),
+     (queue, buffer, blocking, offset, bytes, from, waits, list, event))
+CALL(clEnqueueReadBuffer,
+     (cl_command_queue queue, cl_mem buffer, cl_bool blocking, size_t offset, size_t bytes,
+      void *to, cl_uint waits, const cl_event *list, cl_event *event),
+     (queue, buffer, blocking, offset, bytes, to, waits, list, event))
+CALL(clEnqueueCopyBuffer,
+     (cl_command_queue queue, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset,
+      size_t bytes, cl_uint waits, const cl_event *list, cl_event *event),
+     (queue, from, to, from_offset, to_offset, bytes, waits, list, event))
+CALL(clEnqueueFillBuffer,
+     (cl_command_queue queue, cl_mem buffer, const void *pattern, size_t pattern_bytes,
+      size_t offset, size_t bytes, cl_uint waits, const cl_event *list, cl_event *event),
+     (queue, buffer, pattern, pattern_bytes, offset, bytes, waits, list, event))
+CALL(clEnqueueMarkerWithWaitList,
+     (cl_command_queue queue, cl_uint waits, const cl_event *list, cl_event *event),
+     (queue, waits, list, event))
+
+cl_int clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
+                              const size_t *offset, const size_t *global, const size_t *local,
+                              cl_uint waits, const cl_event *list, cl_event *event)
+{
+    cl_int code = CL_SUCCESS;
+    switch (of_call(queue, &code)) {
+    case MODE_FAIL:
+        return code;
+    case MODE_MUTE:
+        return never(queue, event);
+    case MODE_WRONG:
+        return REAL(clEnqueueMarkerWithWaitList)(queue, waits, list, event);
+    default:
+        return REAL(clEnqueueNDRangeKernel)(queue, kernel, dimensions, offset, global, local, waits,
+                                            list, event);
+    }
+}
+
+cl_int clFlush(cl_command_queue queue)
+{
+    cl_int code = CL_SUCCESS;
+    return of_call(queue, &code) == MODE_FAIL ? code : REAL(clFlush)(queue);
+}
+
+cl_int clFinish(cl_command_queue queue)
+{
+    cl_int code = CL_SUCCESS;
+    return of_call(queue, &code) == MODE_FAIL ? code : REAL(clFinish)(queue);
+}
+
+cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
+                                      cl_command_queue_properties properties, cl_int *code)
+{
+    cl_command_queue queue = REAL(clCreateCommandQueue)(context, device, properties, code);
+    pthread_mutex_lock(&mutex);
+    for (long i = atomic_load(&contexts_made) - 1; queue != NULL && i >= 0; i--)
+        if (i < MOST && contexts[i] == context && queue_count < MOST) {
+            queues[queue_count].queue = queue;
+            queues[queue_count++].context = i;
+            break;
+        }
+    pthread_mutex_unlock(&mutex);
+    return queue;
+}
+
+cl_context clCreateContext(const cl_context_properties *properties, cl_uint count,
+                           const cl_device_id *devices,
+                           void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
+                           void *user, cl_int *code)
+{
+    cl_context context = REAL(clCreateContext)(properties, count, devices, notify, user, code);
+    pthread_mutex_lock(&mutex);
+    const long made = atomic_fetch_add(&contexts_made, 1);
+    if (context != NULL && made < MOST)
+        contexts[made] = context;
+    pthread_mutex_unlock(&mutex);
+    return context;
+}
