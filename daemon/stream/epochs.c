@@ -7,6 +7,14 @@
 
 /* ---- in the ring --------------------------------------------------------------------------- */
 
+/* What the next block of the epoch reads, and raw input that is not handed on yet. */
+static uint64_t lowest_read(const struct stream *s, const struct epoch *e)
+{
+    uint64_t low = e->base + block_start(s, e->submitted) - s->history;
+    uint64_t raw = e->base + e->raw_delivered;
+    return s->has_raw && !e->ended && raw < low ? raw : low;
+}
+
 uint64_t epochs_low(const struct stream *s)
 {
     if (s->flight_first != s->flight_next)
@@ -16,7 +24,7 @@ uint64_t epochs_low(const struct stream *s)
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
         const struct epoch *e = epoch_at((struct stream *)s, i);
         if (!e->ended || e->submitted < e->output_end)
-            return e->base + block_start(s, e->submitted) - s->history;
+            return lowest_read(s, e);
     }
     const struct epoch *last = epoch_newest((struct stream *)s);
     return last->base + block_start(s, last->output_end) - s->history;

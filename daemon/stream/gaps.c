@@ -27,6 +27,18 @@ void gaps_open(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
 
 /* ---- giving up ----------------------------------------------------------------------------- */
 
+/* Missing frames [from, until) as the raw ports get them; everything before them is present or
+ * given up, so that what the list has no room for can go out first. */
+static void flag_raw(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
+                     enum invalid_cause cause)
+{
+    if (!s->has_raw)
+        return;
+    if (s->raw_invalid.count == RANGES_MAX)
+        ports_put_raw(s, e, from);
+    ranges_add(&s->raw_invalid, from, until, cause);
+}
+
 /* Counts missing frames [from, until) by cause and flags what they reach: those that the source
  * reported as lost first, the rest is the network's. */
 static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
@@ -46,12 +58,14 @@ static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t
         s->stats.gap[known[i].cause] += part;
         s->stats.awaited -= part;
         ranges_add(&e->invalid, from, from + part + s->taps_longest - 1, known[i].cause);
+        flag_raw(s, e, from, from + part, known[i].cause);
         from += part;
     }
     if (from < until) {
         s->stats.gap[INVALID_NETWORK] += until - from;
         s->stats.awaited -= until - from;
         ranges_add(&e->invalid, from, until + s->taps_longest - 1, INVALID_NETWORK);
+        flag_raw(s, e, from, until, INVALID_NETWORK);
         s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
     }
 }
@@ -77,8 +91,8 @@ void gaps_give_up_oldest(struct stream *s, struct epoch *e)
     uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
     while ((position = presence_find(s, position, until, false)) < until) {
         uint64_t end = presence_find(s, position, until, true);
-        count_gap(s, e, position - e->base, end - e->base);
         write_silence(s, position, end - position);
+        count_gap(s, e, position - e->base, end - e->base);
         if (end > e->absent_until)
             e->absent_until = end;
         position = end;
@@ -154,6 +168,10 @@ void gaps_mark_late(struct stream *s, struct epoch *e, uint64_t from, uint64_t u
         s->stats.gap[INVALID_LATE] += b - a;
         if (b + s->taps_longest - 1 > e->delivered)
             ranges_add(&e->invalid, a, b + s->taps_longest - 1, INVALID_LATE);
+        if (s->has_raw && b > e->raw_delivered && s->raw_invalid.count + 3 <= RANGES_MAX) {
+            ranges_remove(&s->raw_invalid, a, b, INVALID_NETWORK);
+            ranges_add(&s->raw_invalid, a, b, INVALID_LATE);
+        }
         struct gap right = {gap->epoch, b, gap->until};
         gap->until = a;
         if (right.from < right.until)

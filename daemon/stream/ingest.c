@@ -93,6 +93,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     presence_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
+    s->raw_invalid.count = 0;
     /* What was dropped before belongs to no gap of this epoch. */
     s->socket_debt = s->overload_debt = s->capture_debt = 0;
     s->begin_flags = 0;
@@ -183,17 +184,21 @@ static uint64_t write_frames(struct stream *s, struct epoch *e, const struct pac
     return written;
 }
 
-/* Takes over the invalid ranges of an upstream stream's result, widened by the reach of the taps.
- */
+/* Takes over the invalid ranges of an upstream stream's result: for this stream's results widened
+ * by the reach of the taps, for its raw input as they are. */
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
 {
+    if (s->has_raw && s->raw_invalid.count + packet->invalid_count > RANGES_MAX)
+        ports_put_raw(s, e, e->settled);
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const struct invalid_range *range = &packet->invalid[i];
         if (range->until <= e->source_origin)
             continue;
         uint64_t from = range->from > e->source_origin ? range->from - e->source_origin : 0;
-        ranges_add(&e->invalid, from, range->until - e->source_origin + s->taps_longest - 1,
-                   range->cause);
+        const uint64_t until = range->until - e->source_origin;
+        ranges_add(&e->invalid, from, until + s->taps_longest - 1, range->cause);
+        if (s->has_raw && until > e->raw_delivered)
+            ranges_add(&s->raw_invalid, from, until, range->cause);
     }
 }
 

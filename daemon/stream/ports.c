@@ -80,22 +80,6 @@ uint64_t ports_raw_room(const struct stream *s, uint64_t waiting)
 
 /* ---- raw input ----------------------------------------------------------------------------- */
 
-/* What is wrong with raw frames [from, until): the gaps. The filter's settling and the reach of its
- * taps are no fault of the raw input. Returns how many ranges. */
-static uint32_t raw_ranges(const struct epoch *e, uint64_t from, uint64_t until,
-                           struct invalid_range *ranges)
-{
-    struct invalid_range clipped[RESULT_RANGES_MAX];
-    uint32_t found = ranges_clip(&e->invalid, from, until, clipped, RESULT_RANGES_MAX), count = 0;
-    for (uint32_t i = 0; i < found; i++) {
-        enum invalid_cause cause = clipped[i].cause;
-        if (cause == INVALID_NETWORK || cause == INVALID_SOCKET || cause == INVALID_LATE ||
-            cause == INVALID_OVERLOAD)
-            ranges[count++] = clipped[i];
-    }
-    return count;
-}
-
 void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
     while (e->raw_delivered < until) {
@@ -103,7 +87,7 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
         uint64_t frames = until - e->raw_delivered;
         if (frames > s->ring->frames - slot)
             frames = s->ring->frames - slot;
-        struct invalid_range ranges[RESULT_RANGES_MAX];
+        struct invalid_range ranges[RANGES_MAX];
         struct result result = {
             .epoch = e->number,
             .record = e->record,
@@ -116,7 +100,8 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
             .raw = s->ring->bytes + slot * s->ring->frame_bytes,
             .rate_hz = s->options.rate_hz,
             .invalid = ranges,
-            .invalid_count = raw_ranges(e, e->raw_delivered, until, ranges),
+            .invalid_count = ranges_clip(&s->raw_invalid, e->raw_delivered,
+                                         e->raw_delivered + frames, ranges, RANGES_MAX),
             .first_receive_ns = s->last_receive_ns,
             .last_receive_ns = s->last_receive_ns,
             .delivered_ns = clock_monotonic_ns(),
@@ -126,6 +111,7 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
         ports_put(s, &result);
         e->raw_delivered += frames;
     }
+    ranges_drop_before(&s->raw_invalid, e->raw_delivered);
 }
 
 /* ---- what was shed --------------------------------------------------------------------------- */

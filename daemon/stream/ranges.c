@@ -61,6 +61,21 @@ void ranges_add(struct ranges *ranges, uint64_t from, uint64_t until, enum inval
     ranges->list[ranges->count++] = (struct invalid_range){from, until, cause};
 }
 
+void ranges_remove(struct ranges *ranges, uint64_t from, uint64_t until, enum invalid_cause cause)
+{
+    for (uint32_t i = 0; i < ranges->count;) {
+        const struct invalid_range old = ranges->list[i];
+        if (old.cause != cause || old.until <= from || until <= old.from) {
+            i++;
+            continue;
+        }
+        remove_at(ranges, i);
+        ranges_add(ranges, old.from, from, cause);
+        ranges_add(ranges, until, old.until, cause);
+        i = 0; /* what was added lies outside of [from, until) */
+    }
+}
+
 void ranges_drop_before(struct ranges *ranges, uint64_t frame)
 {
     for (uint32_t i = 0; i < ranges->count;) {

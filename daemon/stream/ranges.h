@@ -20,6 +20,10 @@ struct ranges {
 /* Adds [from, until) and joins ranges of the same cause that touch it; ignores an empty range. */
 void ranges_add(struct ranges *ranges, uint64_t from, uint64_t until, enum invalid_cause cause);
 
+/* Takes [from, until) out of the ranges of that cause. A range cut in two needs room for one more.
+ */
+void ranges_remove(struct ranges *ranges, uint64_t from, uint64_t until, enum invalid_cause cause);
+
 /* Removes the ranges that lie wholly before `frame`. */
 void ranges_drop_before(struct ranges *ranges, uint64_t frame);
 

@@ -37,8 +37,11 @@ bool room_make(struct stream *s, uint64_t until)
             room_shed(s, e, e->submitted, shed_until, SHED_OVERLOAD, INVALID_OVERLOAD);
             e->submitted = shed_until;
             s->partial_valid = false;
-            if (!e->ended)
+            if (!e->ended) {
                 gaps_give_up_until(s, e, shed_until);
+                if (s->has_raw) /* before their slots are taken */
+                    ports_put_raw(s, e, e->settled);
+            }
         }
         if (!e->ended || e->submitted < e->output_end)
             break;

@@ -154,6 +154,10 @@ struct stream {
     uint64_t fresh_until;   /* ring positions below were in a batch's fresh frames: the device has
                                them */
 
+    /* gaps.c and ingest.c add: what of the newest epoch's input is invalid and not yet handed to
+     * the raw ports; frames of input, not spread by the taps */
+    struct ranges raw_invalid;
+
     /* gaps.c: holes of the newest epoch, oldest first, and frames known to be lost but not yet
      * part of a gap */
     struct hole holes[HOLES_MAX];

@@ -274,6 +274,7 @@ struct capture {
     int64_t clock_error_ns;
     int16_t raw[EPOCHS][FRAMES_MAX][CHANNELS];
     uint64_t raw_frames[EPOCHS];
+    uint16_t raw_causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
     bool out_of_order;
 };
 
@@ -304,6 +305,11 @@ static int64_t simulated_monotonic_ns(void)
 static int64_t simulated_realtime_ns(void)
 {
     return world->now_ns + 1700000000 * NS_PER_SECOND;
+}
+
+static inline uint16_t bit(enum invalid_cause cause)
+{
+    return (uint16_t)(1u << cause);
 }
 
 static void take(void *context, const struct result *result)
@@ -361,6 +367,13 @@ static void take_raw(void *context, const struct result *result)
     memcpy(got->raw[result->epoch][result->first_frame], result->raw,
            (size_t)result->frames * sizeof got->raw[0][0]);
     got->raw_frames[result->epoch] += result->frames;
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        assert_true(range->from >= result->first_frame &&
+                    range->until <= result->first_frame + result->frames);
+        for (uint64_t n = range->from; n < range->until; n++)
+            got->raw_causes[result->epoch][n] |= bit(range->cause);
+    }
 }
 
 static inline struct stream_options default_options(void)
@@ -539,11 +552,6 @@ static inline void check_epoch(int epoch, uint64_t frames, const double *taps, u
                          (unsigned long long)n, c, world->got.samples[epoch][n][c], sum);
         }
     }
-}
-
-static inline uint16_t bit(enum invalid_cause cause)
-{
-    return (uint16_t)(1u << cause);
 }
 
 #endif

@@ -1,0 +1,222 @@
+/*
+ * Raw input of a stream: exactly the frames that are missing are flagged, each with its cause,
+ * whatever the length of the filter.
+ */
+#include "tests/support/stream_world.h"
+
+/* The longest filter of the plan in use, which says nothing about the input. */
+static void open_with_taps(uint32_t taps, uint64_t ring_frames, bool live)
+{
+    struct stream_options options = default_options();
+    options.ring_frames_min = ring_frames;
+    options.live = live;
+    world_open(&options);
+    stream_close(world->stream);
+    world->plan.info.taps_longest = taps;
+    world->plan.info.history_frames = taps;
+    struct problem problem;
+    assert_int_equal(stream_open(&world->engine, &options, &world->plan, &world->stream, &problem),
+                     0);
+    struct result_port port = {.context = &world->got, .put = take};
+    struct result_port raw = {.context = &world->got, .put = take_raw, .raw = true};
+    assert_int_equal(stream_add_port(world->stream, &port), 0);
+    assert_int_equal(stream_add_port(world->stream, &raw), 0);
+}
+
+static void check_raw(uint64_t frames, uint64_t from, uint64_t until, uint16_t causes)
+{
+    assert_int_equal(world->got.raw_frames[0], frames);
+    for (uint64_t n = 0; n < frames; n++) {
+        uint16_t want = n >= from && n < until ? causes : 0;
+        if (world->got.raw_causes[0][n] != want)
+            fail_msg("raw frame %llu has causes %x, not %x", (unsigned long long)n,
+                     world->got.raw_causes[0][n], want);
+    }
+}
+
+/* {taps, frames before the gap, frames of the gap} */
+static const uint32_t gaps[][3] = {{1, 320, 2},   {1, 333, 10},  {37, 320, 2},
+                                   {37, 330, 10}, {500, 320, 2}, {500, 350, 10}};
+
+static void one_gap(const uint32_t gap[3], enum invalid_cause cause)
+{
+    open_with_taps(gap[0], 2048, true);
+    put(0, 0, gap[1], 0, 0);
+    turn(BATCHES);
+    if (cause != INVALID_NETWORK)
+        stream_lost(world->stream, gap[2], cause);
+    const uint64_t end = gap[1] + gap[2];
+    put(0, end, 7, end, 0);
+    world->now_ns += NS_PER_MS;
+    turn(BATCHES); /* the results of these frames are out before the raw input is */
+    put(0, end + 7, 60, end + 7, 0);
+    turn(BATCHES);
+    put(0, end + 67, 300, end + 67, 0);
+    stream_end(world->stream);
+    drain();
+    check_raw(end + 367, gap[1], end, bit(cause));
+    world_close();
+}
+
+static void test_exactly_the_missing_frames(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof gaps / sizeof gaps[0]; i++) {
+        one_gap(gaps[i], INVALID_NETWORK);
+        one_gap(gaps[i], INVALID_CAPTURE);
+        one_gap(gaps[i], INVALID_OVERLOAD);
+    }
+}
+
+/* A gap that comes in one packet after another: many more than one result lists, all in one block.
+ */
+static void test_many_gaps_in_one_block(void **state)
+{
+    (void)state;
+    open_with_taps(37, 2048, true);
+    uint64_t n = 0;
+    for (; n < 1200; n += 3)
+        put(0, n, 1, n, 0);
+    world->now_ns += NS_PER_MS;
+    turn(BATCHES);
+    put(0, n, 100, n, 0);
+    stream_end(world->stream);
+    drain();
+    assert_int_equal(world->got.raw_frames[0], n + 100);
+    for (uint64_t i = 0; i < n + 100; i++)
+        assert_int_equal(world->got.raw_causes[0][i],
+                         i < n && i % 3 != 0 ? bit(INVALID_NETWORK) : 0);
+    world_close();
+}
+
+/* What an upstream stream declares invalid is invalid in the recording of this one's input, and no
+ * further. */
+static void test_upstream_ranges_are_not_widened(void **state)
+{
+    (void)state;
+    open_with_taps(37, 2048, true);
+    const struct invalid_range ranges[] = {{10, 20, INVALID_NETWORK}, {90, 130, INVALID_SETTLING}};
+    struct packet packet = {.frames = 120,
+                            .payload = (const uint8_t *)world->sent[0][0],
+                            .receive_ns = world->now_ns,
+                            .invalid = ranges,
+                            .invalid_count = 2};
+    assert_int_equal(stream_put(world->stream, &packet), VERDICT_ACCEPTED);
+    put(0, 120, 120, 120, 0);
+    stream_end(world->stream);
+    drain();
+    for (uint64_t n = 0; n < 240; n++)
+        assert_int_equal(world->got.raw_causes[0][n], n >= 10 && n < 20    ? bit(INVALID_NETWORK)
+                                                      : n >= 90 && n < 130 ? bit(INVALID_SETTLING)
+                                                                           : 0);
+    world_close();
+}
+
+/* Frames that come after they were given up, but before the raw input was handed on, are late: one
+ * cause, as in the ledger. */
+static void test_late_frames_have_one_cause(void **state)
+{
+    (void)state;
+    open_with_taps(37, 2048, true);
+    put(0, 0, 100, 0, 0);
+    put(0, 110, 7, 110, 0);
+    world->now_ns += NS_PER_MS;
+    turn(BATCHES);
+    assert_int_equal(put(0, 102, 4, 102, 0), VERDICT_LATE);
+    put(0, 117, 100, 117, 0);
+    stream_end(world->stream);
+    drain();
+    for (uint64_t n = 0; n < 217; n++) {
+        uint16_t gap = n >= 102 && n < 106 ? bit(INVALID_LATE) : bit(INVALID_NETWORK);
+        assert_int_equal(world->got.raw_causes[0][n], n >= 100 && n < 110 ? gap : 0);
+    }
+    world_close();
+}
+
+/* Input waits for the raw ports while a hole is awaited: with a short filter no block reads it any
+ * more, and what comes behind the hole must not take its slots. */
+static void test_slots_are_kept_for_raw_input(void **state)
+{
+    (void)state;
+    open_with_taps(1, 2048, false);
+    put(0, 0, 40, 0, 0);
+    put(0, 40, 31, 40, 0); /* one frame less than a block: not handed on yet */
+    turn(BATCHES);
+    assert_int_equal(world->got.raw_frames[0], 40);
+    uint64_t n = 900;
+    while (n < 8192 && put(0, n, 50, n, 0) == VERDICT_ACCEPTED)
+        n += 50;
+    assert_in_range(n, 2000, 8191);
+    world->now_ns += NS_PER_MS;
+    turn(BATCHES);
+    stream_end(world->stream);
+    drain();
+    assert_memory_equal(world->got.raw[0], world->sent[0], 71 * sizeof world->sent[0][0]);
+    assert_int_equal(world->got.raw_causes[0][70], 0);
+    assert_int_equal(world->got.raw_causes[0][71], bit(INVALID_OVERLOAD)); /* refused packets */
+    world_close();
+}
+
+/* Shed results are no fault of the raw input: what was received is recorded, and what was not is
+ * flagged, also where the ring has no room. */
+static void random_world(uint64_t seed)
+{
+    struct random_state random = {seed * 15485863};
+    open_with_taps(seed % 3 == 0 ? 1 : 37, seed % 2 == 0 ? 2048 : 8192, true);
+    world->engine.chance = (struct random_state){seed};
+    world->engine.failing = 0.1;
+    uint64_t next = 0;
+    struct stream_stats stats;
+    for (int step = 0; step < 300; step++) {
+        uint32_t count = 1 + random_below(&random, 60);
+        bool lost = next > 0 && random_unit(&random) < 0.1;
+        if (lost && random_below(&random, 2) == 0)
+            stream_lost(world->stream, count, INVALID_CAPTURE);
+        world->now_ns += count * 1000;
+        if (!lost)
+            put(0, next, count, next, 0);
+        next += count;
+        if (random_unit(&random) < 0.02)
+            world->now_ns += 20 * NS_PER_MS;
+        turn(step / 30 % 3 == 2 ? 0 : 2);
+    }
+    stream_end(world->stream);
+    drain();
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.epochs, 1);
+    uint64_t flagged[INVALID_CAUSES] = {0};
+    assert_int_equal(world->got.raw_frames[0], stats.timeline_in);
+    for (uint64_t n = 0; n < stats.timeline_in; n++) {
+        const int16_t *got = world->got.raw[0][n], *sent = world->sent[0][n];
+        const uint16_t causes = world->got.raw_causes[0][n];
+        bool missing = got[0] != sent[0] || got[1] != sent[1];
+        if (missing != (causes != 0) || (missing && (got[0] != 0 || got[1] != 0)))
+            fail_msg("seed %llu, raw frame %llu: %d, sent %d, causes %x", (unsigned long long)seed,
+                     (unsigned long long)n, got[0], sent[0], causes);
+        for (int cause = 0; cause < INVALID_CAUSES; cause++)
+            flagged[cause] += causes >> cause & 1;
+    }
+    for (int cause = 0; cause < INVALID_CAUSES; cause++)
+        assert_int_equal(flagged[cause], stats.gap[cause]);
+    world_close();
+}
+
+static void test_random_worlds(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 40; seed++)
+        random_world(seed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_exactly_the_missing_frames),
+        cmocka_unit_test(test_many_gaps_in_one_block),
+        cmocka_unit_test(test_upstream_ranges_are_not_widened),
+        cmocka_unit_test(test_late_frames_have_one_cause),
+        cmocka_unit_test(test_slots_are_kept_for_raw_input),
+        cmocka_unit_test(test_random_worlds),
+    };
+    return cmocka_run_group_tests_name("stream_raw", tests, NULL, NULL);
+}
