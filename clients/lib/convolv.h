@@ -207,7 +207,8 @@ const char *convolv_stage_name(enum convolv_stage stage);
     X(FILTER_CHANGE, "filter change")                                                              \
     X(DEVICE, "device")     /* the OpenCL device failed */                                         \
     X(UPSTREAM, "upstream") /* more ranges than an upstream stream could list */                   \
-    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */
+    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */              \
+    X(SENDER, "sender")     /* the sender's frames are not those of the configuration */
 
 enum convolv_cause {
 #define X(name, text) CONVOLV_CAUSE_##name,

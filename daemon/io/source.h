@@ -29,6 +29,7 @@
     X(VERSION, "version")     /* RTP version other than 2 */                                       \
     X(PAYLOAD_TYPE, "payload type")                                                                \
     X(SIZE, "size")             /* payload is not a whole number of frames */                      \
+    X(CHANNELS, "channels")     /* time stamps count other frames than its payloads hold */        \
     X(SSRC, "ssrc")             /* another sender than the learnt or pinned one */                 \
     X(SOURCE, "source")         /* another port of the host that is followed */                    \
     X(ADDRESS, "address")       /* not from the allowed or learnt address */                       \

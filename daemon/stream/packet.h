@@ -23,7 +23,8 @@
     X(FILTER_CHANGE, "filter change")                                                              \
     X(DEVICE, "device")     /* the device failed */                                                \
     X(UPSTREAM, "upstream") /* more ranges than the upstream result could list */                  \
-    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */
+    X(CAPTURE, "capture")   /* a gap: lost by the sound card, or while it was away */              \
+    X(SENDER, "sender")     /* the sender's frames are not those of the configuration */
 
 enum invalid_cause {
 #define X(name, text) INVALID_##name,

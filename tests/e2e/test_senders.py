@@ -29,13 +29,13 @@ def plain(_number, _):
     return bytes(2 * FRAMES)
 
 
-def stream(name, source, port, keys=""):
+def stream(name, source, port, keys="", channels=1):
     return f"""
 [stream {name}]
 source = {source}
 address = 127.0.0.1:{port}
 rate = {RATE} Hz
-channels = 1
+channels = {channels}
 format = {"L16" if source == "rtp" else "s16le"}
 block = 64 frames
 filter = h
@@ -51,12 +51,13 @@ def sender():
 
 class Senders(unittest.TestCase):
     def run_streams(self, streams, play):
-        """A daemon with these streams, name -> (source, keys); play(daemon, ports) and its last status by name."""
+        """A daemon with these streams, name -> (source, keys, …); play(daemon, ports), its last status by name and
+        its log."""
         ports = {name: c.free_port() for name in streams}
         with c.temporary() as folder:
-            text = c.taps_file(folder, "h", np.ones(3))
-            for name, (source, keys) in streams.items():
-                text += stream(name, source, ports[name], keys)
+            text = c.taps_file(folder, "h", np.ones(1))
+            for name, (source, *more) in streams.items():
+                text += stream(name, source, ports[name], *more)
             with c.Daemon(folder, text) as daemon:
                 play(daemon, ports)
                 status = daemon.stop()
@@ -135,6 +136,42 @@ class Senders(unittest.TestCase):
         got, _ = self.run_streams({"pinned": ("rtp", "ssrc = 2\ntakeover = 1 ms")}, play)
         self.assertEqual(got["pinned"]["datagrams"]["rejected"]["ssrc"], 10)
         self.assertEqual(got["pinned"]["datagrams"]["accepted"], 5)
+
+    def test_a_wrong_channel_count_is_refused(self):
+        """Packets of 4 and of 1 channels into streams of 2: refused from the ninth on, what came before is flagged.
+        One odd step of the time stamps is none of that."""
+        #        sent channels, stamps step by; expected accepted, message
+        cases = {"four": (4, FRAMES, "write `channels = 4`"), "one": (1, FRAMES, "write `channels = 1`"),
+                 "three": (3, FRAMES, "write `channels = 3`"), "right": (2, FRAMES, None)}
+        packets = 60
+
+        def play(daemon, ports):
+            with sender() as one:
+                for number in range(packets):
+                    for name, (channels, step, _) in cases.items():
+                        stamp = number * step + (7 if name == "right" and number == 30 else 0)
+                        packet = struct.pack(">BBHII", 0x80, 96, number, stamp, 1) + b"\x10" * (2 * FRAMES * channels)
+                        one.sendto(packet, ("127.0.0.1", ports[name]))
+                    time.sleep(FRAMES / RATE)
+                c.wait_for(lambda: all(daemon.stream(name)["datagrams"]["read"] == packets for name in cases), "all")
+
+        got, lines = self.run_streams({name: ("rtp", "", 2) for name in cases}, play)
+        for name, (_, _, message) in cases.items():
+            with self.subTest(name):
+                one = got[name]
+                unflagged = one["frames_out"]["out"] - one["invalid_frames"]
+                c.note(f"wrong channel count, {name}: {one['datagrams']['accepted']} packets accepted, "
+                       f"{unflagged} frames unflagged")
+                if message is None:
+                    self.assertGreater(one["datagrams"]["accepted"], packets - 2)
+                    self.assertEqual(one["datagrams"]["rejected"]["channels"], 0)
+                    self.assertEqual(one["invalid"]["sender"], 0)
+                    continue
+                self.assertLess(one["datagrams"]["accepted"], 10)
+                self.assertEqual(one["datagrams"]["rejected"]["channels"], packets - one["datagrams"]["accepted"])
+                self.assertGreater(one["invalid"]["sender"], 0)
+                self.assertEqual(unflagged, 0)
+                self.assertEqual(sum(f"stream {name}: " in line and message in line for line in lines), 1)
 
 
 if __name__ == "__main__":

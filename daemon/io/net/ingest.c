@@ -12,6 +12,7 @@
 #include "io/net/ingest.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,9 @@ struct ingest {
     struct senders senders;
     uint32_t last_frames;
     size_t last_header_bytes;
-    bool blame_next_gap; /* the socket dropped a GRO batch: the next gap is its fault */
+    bool blame_next_gap;   /* the socket dropped a GRO batch: the next gap is its fault */
+    bool suspect;          /* the packets put now: their time stamps do not count their frames */
+    uint64_t suspect_from; /* the first frame of those in a row */
     /* headerless */
     uint64_t next_frame;
     uint32_t next_flags;
@@ -123,7 +126,19 @@ static bool may_explain(struct ingest *in, enum reject reason)
 
 static void put(struct ingest *in, const struct packet *packet)
 {
-    source_ledger_count(&in->ledger, in->host.put(in->host.context, packet));
+    if (!in->suspect) {
+        source_ledger_count(&in->ledger, in->host.put(in->host.context, packet));
+        return;
+    }
+    struct packet flagged = *packet;
+    const struct invalid_range range = {
+        .from = in->suspect_from < packet->first_frame ? in->suspect_from : packet->first_frame,
+        .until = packet->first_frame + packet->frames,
+        .cause = INVALID_SENDER,
+    };
+    flagged.invalid = &range;
+    flagged.invalid_count = 1;
+    source_ledger_count(&in->ledger, in->host.put(in->host.context, &flagged));
 }
 
 /* ---- held packets ------------------------------------------------------------------------ */
@@ -259,6 +274,57 @@ static void blame_gap(struct ingest *in, const struct sequence_newest *newest,
                               (first - expected + newest->frames - 1) / newest->frames);
 }
 
+/* Says what was seen and what to write. */
+static void explain_stamps(const struct ingest *in, const struct stamp_steps *stamps)
+{
+    const struct source_options *o = &in->options;
+    uint32_t bytes = stamps->payload * o->frame_bytes;
+    uint32_t sample_bytes = o->channels > 0 ? o->frame_bytes / o->channels : 0;
+    char advice[160] = "correct `channels`, `format` or the clock of the sender's time stamps";
+    uint32_t frame_bytes = bytes % stamps->step == 0 ? bytes / stamps->step : 0;
+    if (frame_bytes > 0 && sample_bytes > 0 && frame_bytes % sample_bytes == 0)
+        snprintf(advice, sizeof advice,
+                 "write `channels = %u`, or the sender's `format` if it has %u channel%s",
+                 frame_bytes / sample_bytes, o->channels, o->channels == 1 ? "" : "s");
+    else if (frame_bytes > 0 && o->channels > 0 && frame_bytes % o->channels == 0)
+        snprintf(advice, sizeof advice, "write a `format` of %u bytes a sample",
+                 frame_bytes / o->channels);
+    log_warning("stream %s: the sender's time stamps advance by %u frames from packet to packet, "
+                "but by `channels = %u` and `format` its payloads of %u bytes hold %u: its packets "
+                "are refused from here on (counted as '%s') and the results before are flagged; %s",
+                o->stream, stamps->step, o->channels, bytes, stamps->payload,
+                reject_name(REJECT_CHANNELS), advice);
+}
+
+/* False: the time stamps of this sender do not count its frames, and its packet is rejected. */
+static bool check_stamps(struct ingest *in, struct sender *sender, const struct packet *packet,
+                         const struct ingest_fields *fields)
+{
+    const struct ingest_protocol *protocol = in->protocol;
+    if (protocol->timestamp_bits == 0)
+        return true;
+    struct stamp_steps *stamps = &sender->stamps;
+    const struct stamp_packet numbers = {.sequence = fields->sequence,
+                                         .timestamp = fields->timestamp,
+                                         .frames = packet->frames,
+                                         .begins_record = fields->marker};
+    uint64_t mask = protocol->sequence_bits == 16 ? UINT16_MAX : UINT64_MAX;
+    bool wrong_before = stamps->wrong;
+    enum stamp_verdict verdict =
+        stamp_steps_next(stamps, &numbers, mask, in->options.mode == MODE_RECORD);
+    if (stamps->began)
+        in->suspect_from = sender->sequence.newest.first_frame;
+    in->suspect = verdict == STAMPS_SUSPECT;
+    if (verdict != STAMPS_WRONG)
+        return true;
+    if (!wrong_before)
+        explain_stamps(in, stamps);
+    senders_reject_held(&in->senders, sender, REJECT_CHANNELS);
+    reject(in, REJECT_CHANNELS);
+    sender->last_ns = packet->receive_ns;
+    return false;
+}
+
 static void number_by_header(struct ingest *in, struct sender *sender, struct packet *packet,
                              const struct ingest_fields *fields)
 {
@@ -269,6 +335,8 @@ static void number_by_header(struct ingest *in, struct sender *sender, struct pa
         .marker = fields->marker,
         .receive_ns = packet->receive_ns,
     };
+    if (!check_stamps(in, sender, packet, fields))
+        return;
     bool candidate = sender != senders_followed(&in->senders);
     const struct sequence_newest newest = sender->sequence.newest;
     struct sequence_step step = sequence_next(&sender->sequence, &numbers);

@@ -147,6 +147,7 @@ static struct sender *candidate_for(struct senders *s, const struct sockaddr_sto
     senders_reject_held(s, oldest, senders_stranger(s, oldest));
     oldest->active = true;
     oldest->id = (struct sender_id){.from = *from, .ssrc = ssrc};
+    oldest->stamps = (struct stamp_steps){0};
     sequence_reset(&oldest->sequence, &s->options.numbers);
     return oldest;
 }

@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 
 #include "core/log.h"
+#include "io/net/stamp_steps.h"
 #include "io/source.h"
 #include "stream/sequence.h"
 
@@ -42,6 +43,7 @@ struct sender {
     struct sender_id id;
     int64_t last_ns; /* of its newest datagram, monotonic */
     struct sequence sequence;
+    struct stamp_steps stamps;
     bool holding;
     struct packet held; /* its payload lies in held_payload */
     uint8_t *held_payload;

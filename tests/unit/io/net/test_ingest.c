@@ -31,6 +31,7 @@ struct put {
     uint32_t flags;
     uint32_t frames;
     uint8_t first_byte;
+    bool flagged; /* from its first frame to its last */
 };
 
 struct fake_host {
@@ -46,8 +47,11 @@ static enum verdict fake_put(void *context, const struct packet *packet)
     assert_true(host->count < 64);
     for (uint32_t i = 1; i < packet->frames * FRAME_BYTES; i++)
         assert_int_equal(packet->payload[i], packet->payload[0]);
-    host->puts[host->count++] =
-        (struct put){packet->first_frame, packet->flags, packet->frames, packet->payload[0]};
+    bool flagged = packet->invalid_count == 1 && packet->invalid->cause == INVALID_SENDER &&
+                   packet->invalid->from <= packet->first_frame &&
+                   packet->invalid->until == packet->first_frame + packet->frames;
+    host->puts[host->count++] = (struct put){packet->first_frame, packet->flags, packet->frames,
+                                             packet->payload[0], flagged};
     return host->verdict;
 }
 
@@ -387,6 +391,32 @@ static void test_every_verdict_has_its_reject(void **state)
     }
 }
 
+/* Twice the channels that are configured: what is put before it is known is flagged. */
+static void test_wrong_channel_count(void **state)
+{
+    (void)state;
+    own = own_defaults;
+    struct fake_host host;
+    struct ingest *ingest = open_ingest(&rtp_protocol, &defaults, &host);
+    struct source_ledger ledger;
+    for (int i = 0; i < 20; i++) {
+        uint8_t datagram[RTP_HEADER_BYTES + 2 * FRAMES * FRAME_BYTES] = {0};
+        struct rtp_header header = {.payload_type = TYPE,
+                                    .sequence = (uint16_t)i,
+                                    .timestamp = (uint32_t)(FRAMES * i),
+                                    .ssrc = 7};
+        rtp_build(datagram, &header, NULL);
+        feed(ingest, datagram, sizeof datagram, 1, i);
+    }
+    ingest_ledger(ingest, &ledger);
+    assert_int_equal(ledger.accepted, 8);
+    assert_int_equal(ledger.rejected[REJECT_CHANNELS], 12);
+    assert_int_equal(ledger.datagrams, ledger.accepted + rejects(&ledger) + ledger.held);
+    for (int i = 0; i < host.count; i++)
+        assert_true(host.puts[i].flagged);
+    ingest_close(ingest);
+}
+
 /* ---- headerless -------------------------------------------------------------------------- */
 
 static void test_headerless(void **state)
@@ -482,6 +512,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_senders_and_rejects),
         cmocka_unit_test(test_every_verdict_has_its_reject),
+        cmocka_unit_test(test_wrong_channel_count),
         cmocka_unit_test(test_headerless),
         cmocka_unit_test(test_numbered),
     };
