@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "convolve/engine.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "io/sound/devices.h"
 #include "report/check.h"
@@ -70,8 +71,10 @@ static int run_service(const struct arguments *arguments)
         .keep_log_level = arguments->verbose || arguments->quiet,
     };
     struct problem problem = {0};
+    log_start();
     int error = service_run(&options, &problem);
     int status = error == 0 ? EXIT_SUCCESS : fail(&problem);
+    log_stop(NS_PER_SECOND); /* a log that nobody reads does not keep the process */
     config_free(config);
     return status;
 }

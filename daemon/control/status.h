@@ -12,7 +12,6 @@
 #include <stdio.h>
 
 #include "control/process.h"
-#include "core/error.h"
 
 /* The process has connected pipelines; retired ones are left out. */
 void status_print(const struct process *process, FILE *out);
@@ -20,8 +19,7 @@ void status_print(const struct process *process, FILE *out);
 /* The same as one JSON object, the caller's; NULL: no memory. */
 json_t *status_json(const struct process *process);
 
-/* Written whole or not at all (a new file renamed over the old one). 0 or an error with its
- * sentence. */
-int status_write_json(const struct process *process, const char *path, struct problem *problem);
+/* The same as text with a newline at its end, the caller's to free; NULL: no memory. */
+char *status_json_text(const struct process *process);
 
 #endif

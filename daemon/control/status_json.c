@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "core/clock.h"
-#include "core/replace_file.h"
 #include "control/osc_counters.h"
 #include "control/status.h"
 #include "control/status_internal.h"
@@ -263,14 +262,17 @@ json_t *status_json(const struct process *process)
     return object;
 }
 
-int status_write_json(const struct process *process, const char *path, struct problem *problem)
+char *status_json_text(const struct process *process)
 {
     json_t *object = status_json(process);
     char *text = json_dumps(object, JSON_INDENT(1));
     json_decref(object);
-    int error = replace_file(
-        path, (const struct file_part[]){{text, text != NULL ? strlen(text) : 0}, {"\n", 1}}, 2,
-        problem);
-    free(text);
-    return error;
+    size_t length = text != NULL ? strlen(text) : 0;
+    char *longer = text != NULL ? realloc(text, length + 2) : NULL;
+    if (longer == NULL) {
+        free(text);
+        return NULL;
+    }
+    memcpy(longer + length, "\n", 2);
+    return longer;
 }

@@ -1,9 +1,13 @@
 /* Log: see log.h. */
 #include "core/log.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +19,7 @@
 #include <systemd/sd-journal.h>
 
 #include "core/clock.h"
+#include "core/line_ring.h"
 
 static _Atomic int max_level = LOG_LEVEL_INFO;
 
@@ -87,7 +92,7 @@ static bool write_journal(enum log_level level, const char *text)
     enum { SUBJECTS = 4, FIELD_BYTES = 128 };
     struct log_field subjects[SUBJECTS];
     int count = log_fields(text, subjects, SUBJECTS);
-    char message[1100], priority[16], values[SUBJECTS][FIELD_BYTES];
+    char message[LINE_TEXT_BYTES + 76], priority[16], values[SUBJECTS][FIELD_BYTES];
     struct iovec fields[3 + SUBJECTS];
     fields[0] =
         (struct iovec){message, (size_t)snprintf(message, sizeof message, "MESSAGE=%s", text)};
@@ -104,16 +109,10 @@ static bool write_journal(enum log_level level, const char *text)
     return sd_journal_sendv(fields, 3 + count) == 0;
 }
 
-__attribute__((format(printf, 2, 0))) static void
-write_line(enum log_level level, const char *format, va_list arguments, uint64_t suppressed)
+/* One write(2), which waits for as long as the reader of the log takes. */
+static void write_text(enum log_level level, const char *text)
 {
-    char text[1024], line[1100];
-    vsnprintf(text, sizeof text - 64, format, arguments);
-    if (suppressed > 0) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, " (and %llu more like it)",
-                 (unsigned long long)suppressed);
-    }
+    char line[LINE_TEXT_BYTES + 76];
     bool journal = stderr_is_journal();
     if (journal && write_journal(level, text))
         return;
@@ -124,13 +123,135 @@ write_line(enum log_level level, const char *format, va_list arguments, uint64_t
     (void)written; /* a closed stderr must not stop the daemon */
 }
 
+/* ---- the writing thread ------------------------------------------------------------------ */
+
+enum mode {
+    MODE_DIRECT,    /* callers write */
+    MODE_THREAD,    /* callers fill the ring */
+    MODE_ABANDONED, /* the thread hangs in a write: lines are dropped */
+};
+
+static struct {
+    _Atomic int mode;
+    _Atomic bool stopping;
+    pthread_t thread;
+    sem_t filled;  /* posted for each line; posts that find the thread awake only wake it again */
+    sem_t stopped; /* the thread has written everything and ends */
+    struct line_ring ring;
+} writer;
+
+static void write_refused(void)
+{
+    uint64_t refused = line_ring_take_refused(&writer.ring);
+    if (refused == 0)
+        return;
+    char text[160];
+    snprintf(text, sizeof text,
+             "%" PRIu64 " lines of the log were dropped: whoever reads it is too slow", refused);
+    write_text(LOG_LEVEL_WARNING, text);
+}
+
+static void write_ring(void)
+{
+    const struct line *line;
+    for (uint32_t written = 1; (line = line_ring_front(&writer.ring)) != NULL; written++) {
+        write_text((enum log_level)line->level, line->text);
+        line_ring_release(&writer.ring);
+        if (written % LINE_RING_SLOTS == 0) /* one that never empties reports too */
+            write_refused();
+    }
+    write_refused();
+}
+
+static void *run_writer(void *unused)
+{
+    pthread_setname_np(pthread_self(), "log");
+    while (!atomic_load_explicit(&writer.stopping, memory_order_acquire)) {
+        sem_wait(&writer.filled);
+        write_ring();
+    }
+    write_ring();
+    sem_post(&writer.stopped);
+    return unused;
+}
+
+void log_start(void)
+{
+    if (atomic_load(&writer.mode) != MODE_DIRECT)
+        return;
+    line_ring_reset(&writer.ring);
+    atomic_store(&writer.stopping, false);
+    sem_init(&writer.filled, 0, 0);
+    sem_init(&writer.stopped, 0, 0);
+    sigset_t all, before; /* signals belong to other threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&writer.thread, NULL, run_writer, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed == 0)
+        atomic_store_explicit(&writer.mode, MODE_THREAD, memory_order_release);
+}
+
+bool log_stop(int64_t timeout_ns)
+{
+    if (atomic_load(&writer.mode) != MODE_THREAD)
+        return atomic_load(&writer.mode) == MODE_DIRECT;
+    atomic_store_explicit(&writer.stopping, true, memory_order_release);
+    sem_post(&writer.filled);
+    int64_t deadline_ns = clock_monotonic_ns() + timeout_ns;
+    const struct timespec deadline = {deadline_ns / NS_PER_SECOND, deadline_ns % NS_PER_SECOND};
+    int failed;
+    do
+        failed = sem_clockwait(&writer.stopped, CLOCK_MONOTONIC, &deadline);
+    while (failed != 0 && errno == EINTR);
+    if (failed != 0) {
+        atomic_store(&writer.mode, MODE_ABANDONED);
+        pthread_detach(writer.thread);
+        return false;
+    }
+    pthread_join(writer.thread, NULL);
+    atomic_store(&writer.mode, MODE_DIRECT);
+    write_ring(); /* what others have put in since the thread's last round */
+    return true;
+}
+
+__attribute__((format(printf, 2, 0))) static void
+format_text(char text[LINE_TEXT_BYTES], const char *format, va_list arguments, uint64_t suppressed)
+{
+    vsnprintf(text, LINE_TEXT_BYTES - 64, format, arguments);
+    if (suppressed > 0) {
+        size_t used = strlen(text);
+        snprintf(text + used, LINE_TEXT_BYTES - used, " (and %llu more like it)",
+                 (unsigned long long)suppressed);
+    }
+}
+
+__attribute__((format(printf, 2, 0))) static void put_line(enum log_level level, const char *format,
+                                                           va_list arguments, uint64_t suppressed)
+{
+    int mode = atomic_load_explicit(&writer.mode, memory_order_acquire);
+    if (mode == MODE_DIRECT) {
+        char text[LINE_TEXT_BYTES];
+        format_text(text, format, arguments, suppressed);
+        write_text(level, text);
+    } else if (mode == MODE_THREAD) {
+        struct line *line = line_ring_claim(&writer.ring);
+        if (line == NULL)
+            return;
+        line->level = (int)level;
+        format_text(line->text, format, arguments, suppressed);
+        line_ring_publish(line);
+        sem_post(&writer.filled);
+    }
+}
+
 void log_line(enum log_level level, const char *format, ...)
 {
     if ((int)level > atomic_load_explicit(&max_level, memory_order_relaxed))
         return;
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, format, arguments, 0);
+    put_line(level, format, arguments, 0);
     va_end(arguments);
 }
 
@@ -146,7 +267,7 @@ void log_limited(struct log_limit *limit, int64_t interval_ns, enum log_level le
     }
     va_list arguments;
     va_start(arguments, format);
-    write_line(level, format, arguments, limit->suppressed);
+    put_line(level, format, arguments, limit->suppressed);
     va_end(arguments);
     limit->suppressed = 0;
     limit->next_ns = now_ns + interval_ns;

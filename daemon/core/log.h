@@ -1,17 +1,23 @@
 /*
  * Log: one line per event to stderr. Where stderr is the journal's (JOURNAL_STREAM names it) the
  * line becomes a journal entry with its priority and with fields for its subject; else it carries a
- * readable level. Never call it per block on the loop, nor in an audio callback; messages that may
- * repeat go through log_limited, which counts the lines it suppresses.
+ * readable level. Messages that may repeat go through log_limited, which counts the lines it
+ * suppresses.
  *
  * A line begins with its subject, "stream NAME: " or "stream NAME: channel 3: ", which becomes the
  * fields STREAM=NAME, CHANNEL=3 (also SINK=, FILTER=).
  *
- * Any thread: each line is one write(2).
+ * Between log_start and log_stop, which the service calls, a line goes into a bounded lock-free
+ * ring (line_ring.h) and one thread writes it out: no other thread ever waits for whoever reads the
+ * log. When the ring is full the line is dropped, and the writing thread says how many were as soon
+ * as it gets on. Otherwise, as in commands, each line is one write(2) of the caller.
+ *
+ * Any thread.
  */
 #ifndef CONVOLVD_CORE_LOG_H
 #define CONVOLVD_CORE_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +49,15 @@ struct log_limit {
 
 void log_limited(struct log_limit *limit, int64_t interval_ns, enum log_level level,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+/* From now on a thread writes the lines; without a thread (no memory) callers go on writing them
+ * themselves. Does nothing when it is started already. */
+void log_start(void);
+
+/* Waits up to `timeout_ns` for the thread to write what the ring holds, then ends it. False: it did
+ * not get done, as with a full pipe that nobody reads; later lines are dropped, and the thread
+ * hangs until the process exits. Call it when no other thread logs what matters. */
+bool log_stop(int64_t timeout_ns);
 
 /* A field of the journal found at the beginning of a line; `value` lies in the line. */
 struct log_field {

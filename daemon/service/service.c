@@ -16,13 +16,13 @@
 #include "control/osc_control.h"
 #include "control/process.h"
 #include "control/socket.h"
-#include "control/status.h"
 #include "io/net/handover.h"
 #include "io/osc/hub.h"
 #include "io/sound/card.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
 #include "service/reload.h"
+#include "service/status_output.h"
 #include "service/watch.h"
 
 /* How often the loop checks whether a drain is through. */
@@ -30,6 +30,10 @@ enum { TICK_MS = 5 };
 
 /* After the drain's deadline the sinks get this long to close their files. */
 static const int64_t close_grace_ns = NS_PER_SECOND;
+
+/* At the end, how long whoever reads standard output, the log or the disk may take for what is
+ * left; after a second signal, how long. */
+static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5;
 
 struct service {
     const struct service_options *options;
@@ -52,6 +56,7 @@ struct service {
     int64_t deadline_ns; /* of the drain; INT64_MAX: none */
     struct reload *reload;
     struct watch *watch;
+    struct status_output *output;
     struct osc_control *osc;       /* NULL: no OSC */
     struct control_socket *socket; /* NULL: no runtime directory */
 };
@@ -66,15 +71,9 @@ struct signal_row {
 static void print_status(const struct service *service, bool table)
 {
     const struct process *process = &service->process;
-    if (table) {
-        status_print(process, stdout);
-        fflush(stdout);
-    }
     const char *path = service->options->status_json != NULL ? service->options->status_json
                                                              : process->config->daemon.status_json;
-    struct problem problem;
-    if (path != NULL && status_write_json(process, path, &problem) < 0)
-        log_warning("%s", problem.text);
+    status_output_write(service->output, process, table, path);
 }
 
 /* A run that failed before its pipelines were connected has nothing to show. */
@@ -122,13 +121,20 @@ static void close_sinks(struct service *service)
     uv_async_send(&service->changed);
 }
 
-/* Exits without undoing anything: a device or a disk hangs and still uses what would be freed. */
-static void leave(const struct service *service)
+/* Exits without undoing anything: something hangs and still uses what would be freed. */
+static _Noreturn void exit_now(struct service *service, int status, int64_t timeout_ns)
+{
+    status_output_close(service->output, timeout_ns);
+    log_stop(timeout_ns);
+    _exit(status);
+}
+
+static _Noreturn void leave(struct service *service)
 {
     print_last_status(service);
     log_warning(
         "stopped with work left over; the table counts it as waiting, submitted or in flight");
-    _exit(service->error == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+    exit_now(service, service->error == 0 ? EXIT_SUCCESS : EXIT_FAILURE, flush_ns);
 }
 
 static void close_sources(struct service *service)
@@ -351,7 +357,7 @@ static void on_stop(struct service *service, const struct signalfd_siginfo *info
     struct process *process = &service->process;
     if (process->stopping) {
         log_warning("second signal: leaving at once");
-        _exit(128 + (int)info->ssi_signo);
+        exit_now(service, 128 + (int)info->ssi_signo, hasty_flush_ns);
     }
     process->stopping = true;
     log_notice("%s: stopping", strsignal((int)info->ssi_signo));
@@ -483,7 +489,8 @@ static int open_watchers(struct service *service, struct problem *problem)
         .changed = on_reload_changed,
     };
     if (reload_open(&host, &service->reload) < 0 ||
-        watch_open(&service->process, &service->watch) < 0)
+        watch_open(&service->process, &service->watch) < 0 ||
+        status_output_open(&service->output) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     return control_socket_open(&service->process, &service->socket, problem);
 }
@@ -491,6 +498,7 @@ static int open_watchers(struct service *service, struct problem *problem)
 /* The loop has ended. */
 static void free_parts(struct service *service)
 {
+    status_output_close(service->output, flush_ns);
     pipelines_close(service->process.pipelines);
     osc_control_free(service->osc);
     devices_free(service->process.devices);
