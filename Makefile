@@ -72,7 +72,7 @@ UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
 UNIT_COMMON_SRC := $(wildcard tests/support/*.c)
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Every function that tests/support defines as __wrap_NAME takes the place of NAME in unit tests.
-UNIT_WRAPS  = $(eval UNIT_WRAPS := $$(shell grep -oh '__wrap_[a-z0-9_]*' $(UNIT_COMMON_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/'))$(UNIT_WRAPS)
+UNIT_WRAPS  = $(eval UNIT_WRAPS := $$(shell grep -ohE '__wrap_[A-Za-z0-9_]*' $(UNIT_COMMON_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/'))$(UNIT_WRAPS)
 # Tests that drive the programs; $CONVOLVD_BUILD tells them which build.
 SCRIPTS    := $(sort $(wildcard tests/e2e/test_*.py tests/e2e/*.sh tests/property/test_*.py tests/fuzz/test_*.py))
 # Rules about the source tree itself: floors, sizes, words, formatting.
@@ -228,7 +228,7 @@ $(FAULTY_CL): tests/e2e/faulty_opencl.c
 
 # The shipped daemon's objects with the seams of tests/seams/ linked in: what end-to-end tests run
 # that need a fault. Every function a seam defines as __wrap_NAME takes the place of NAME.
-SEAM_WRAPS  = $(shell grep -oh '__wrap_[a-z0-9_]*' $(SEAM_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/')
+SEAM_WRAPS  = $(shell grep -ohE '__wrap_[A-Za-z0-9_]*' $(SEAM_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/')
 $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BUILD)/libdaemon.a
 	$(Q)$(CC) $(LDFLAGS) $(SEAM_WRAPS) $^ $(PKG_LIBS) -o $@
 

@@ -50,6 +50,8 @@ static cl_int feed_launch(struct feeds *feeds, const struct feed *feed)
     const uint64_t slots = ring->ring.frames, slot = feed->position & (slots - 1);
     const uint64_t first = feed->frames < slots - slot ? feed->frames : slots - slot;
     const uint64_t until = feed->position + feed->frames;
+    if (until > ring->mirrored_until)
+        ring->mirrored_until = until;
     cl_int code = copy_to_slots(feeds, ring, feed->source_offset, slot, first);
     if (code == CL_SUCCESS)
         code = copy_to_slots(feeds, ring, feed->source_offset + first * ring->ring.frame_bytes, 0,

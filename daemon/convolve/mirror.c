@@ -70,11 +70,36 @@ static cl_int copy_positions(struct engine *engine, cl_command_queue queue,
     return code == CL_SUCCESS ? copy_slots(engine, queue, ring, bytes, 0, last) : code;
 }
 
+/* Copies what the item reads of positions that a failure has made doubtful. What lies before it
+ * stays doubtful, for a plan that reads farther back. */
+static cl_int copy_stale(struct engine *engine, cl_command_queue queue,
+                         const struct batch_item *item)
+{
+    struct ring_memory *ring = (struct ring_memory *)item->ring;
+    if (ring->failure_seen != engine->failures) {
+        ring->failure_seen = engine->failures;
+        ring->stale_until = ring->mirrored_until;
+    }
+    const struct plan_info *info = &item->plan->info;
+    const uint64_t reach =
+        info->history_frames > info->taps_longest ? info->history_frames : info->taps_longest;
+    const uint64_t from = item->position > reach ? item->position - reach : 0;
+    if (from >= ring->stale_until)
+        return CL_SUCCESS;
+    const cl_int code = copy_positions(engine, queue, ring, true, from, ring->stale_until);
+    ring->stale_until = from;
+    return code;
+}
+
 static cl_int copy_item(struct engine *engine, cl_command_queue queue,
                         const struct batch_item *item)
 {
     struct ring_memory *ring = (struct ring_memory *)item->ring;
-    cl_int code = copy_positions(engine, queue, ring, true, item->fresh_from, item->fresh_until);
+    cl_int code = copy_stale(engine, queue, item);
+    if (item->fresh_until > ring->mirrored_until)
+        ring->mirrored_until = item->fresh_until;
+    if (code == CL_SUCCESS)
+        code = copy_positions(engine, queue, ring, true, item->fresh_from, item->fresh_until);
     if (code != CL_SUCCESS || !item->absent)
         return code;
     /* What was fed inside the device lacks its presence, which the kernels read from now on. */

@@ -10,6 +10,10 @@
  *     queue                              └► kernels ─┐
  *     out                                            └► reports, samples ─► slot->event
  *
+ * A failed copy leaves the mirror behind the host's memory. After any failed batch every ring is
+ * copied again as far back as a batch reads it, before that batch's kernels: fresh frames, fed
+ * frames (feed.h) and presence alike. The host's memory always holds all of them.
+ *
  * Device thread only. Nothing is allocated.
  */
 #ifndef CONVOLVD_CONVOLVE_MIRROR_H

@@ -80,6 +80,9 @@ struct engine {
     uint32_t running_count;
     int64_t last_completed_ns;
     char fault[LOSS_DETAIL]; /* of the first batch that failed; LOOP reads it after such a batch */
+    uint64_t launches;       /* batches handed to the device */
+    uint64_t failures;       /* of them, refused or failed */
+    uint64_t suspect_until;  /* launches up to this one may have read what a failed one left */
 };
 
 #endif

@@ -20,6 +20,10 @@ struct ring_memory {
     _Atomic uint32_t feeds_waiting;
     /* device thread: positions whose presence bits are not on the device yet */
     uint64_t unseen_from, unseen_until;
+    /* device thread, mirror.h: the device was given positions below mirrored_until; those below
+     * stale_until have to be copied again, since a copy may have failed; as of that failure */
+    uint64_t mirrored_until, stale_until;
+    uint64_t failure_seen;
 };
 
 struct rings {

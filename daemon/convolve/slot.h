@@ -14,6 +14,13 @@
 
 struct engine;
 
+enum slot_done {
+    DONE_NOT_YET,
+    DONE_OK,
+    DONE_REFUSED, /* at its launch: batches launched later know */
+    DONE_FAILED,  /* while it ran: batches may have been launched behind it */
+};
+
 struct slot {
     struct batch batch; /* first: the caller's pointer */
     /* immutable */
@@ -28,9 +35,10 @@ struct slot {
     /* device thread */
     uint32_t rows_used;
     cl_event event;
+    uint64_t launch; /* its number */
     int64_t device_from_ns;
     /* event callback → device thread */
-    _Atomic int done; /* 0, 1: complete, -1: failed */
+    _Atomic int done; /* enum slot_done */
     int64_t done_ns;
     cl_int status; /* of the event; CL_SUCCESS: complete */
 };

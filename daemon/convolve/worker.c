@@ -18,7 +18,8 @@ static void note_done(struct slot *slot, cl_int status)
 {
     slot->done_ns = clock_monotonic_ns();
     slot->status = status;
-    atomic_store_explicit(&slot->done, status == CL_COMPLETE ? 1 : -1, memory_order_release);
+    atomic_store_explicit(&slot->done, status == CL_COMPLETE ? DONE_OK : DONE_FAILED,
+                          memory_order_release);
 }
 
 /* A thread of the driver's, or the waiter. */
@@ -190,9 +191,23 @@ static void learn_costs(const struct batch *batch, int64_t device_ns)
         plan_cost_scale(batch->items[i].plan, 1 + (ratio - 1) / 8);
 }
 
+/* The batch was launched before one ahead of it was seen to fail, and may have read what that one
+ * did not leave: its copies into the mirror, or what its plans keep on the device. */
+static bool is_suspect(const struct engine *engine, const struct slot *slot)
+{
+    if (slot->launch > engine->suspect_until)
+        return false;
+    bool reads = engine->device.mirrored;
+    for (uint32_t i = 0; i < slot->batch.count; i++)
+        reads = reads || slot->batch.items[i].plan->stateful;
+    return reads;
+}
+
 static void finish(struct engine *engine, struct slot *slot, int status)
 {
     struct batch *batch = &slot->batch;
+    if (status == BATCH_OK && is_suspect(engine, slot))
+        status = BATCH_FAILED;
     if (slot->event != NULL)
         clReleaseEvent(slot->event);
     slot->event = NULL;
@@ -222,8 +237,9 @@ static void finish(struct engine *engine, struct slot *slot, int status)
 
 static void launch(struct engine *engine, struct slot *slot)
 {
-    atomic_store_explicit(&slot->done, 0, memory_order_relaxed);
+    atomic_store_explicit(&slot->done, DONE_NOT_YET, memory_order_relaxed);
     slot->event = NULL;
+    slot->launch = ++engine->launches;
     slot->batch.started_ns = slot->device_from_ns = clock_monotonic_ns();
     int error = batch_launch(engine, slot);
     cl_int code = CL_SUCCESS;
@@ -235,10 +251,11 @@ static void launch(struct engine *engine, struct slot *slot)
         if (code != CL_SUCCESS)
             engine_note_fault(engine, "clSetEventCallback: %s", opencl_error_name(code));
         slot->done_ns = clock_monotonic_ns();
-        atomic_store_explicit(&slot->done, -1, memory_order_relaxed);
+        atomic_store_explicit(&slot->done, DONE_REFUSED, memory_order_relaxed);
+        engine->failures++;
     } else if (slot->event == NULL) { /* nothing to compute */
         slot->done_ns = clock_monotonic_ns();
-        atomic_store_explicit(&slot->done, 1, memory_order_relaxed);
+        atomic_store_explicit(&slot->done, DONE_OK, memory_order_relaxed);
     } else {
         device_flush(&engine->device);
         if (engine->waits) { /* the waiter takes batches in the order of their launches */
@@ -259,10 +276,14 @@ static void drain(struct engine *engine)
     while (finished < engine->running_count) {
         struct slot *slot = engine->running[finished];
         int done = atomic_load_explicit(&slot->done, memory_order_acquire);
-        if (done == 0)
+        if (done == DONE_NOT_YET)
             break;
         finished++;
-        finish(engine, slot, done > 0 ? BATCH_OK : BATCH_FAILED);
+        if (done == DONE_FAILED) {
+            engine->failures++;
+            engine->suspect_until = engine->launches;
+        }
+        finish(engine, slot, done == DONE_OK ? BATCH_OK : BATCH_FAILED);
     }
     if (finished > 0) {
         engine->running_count -= finished;
@@ -301,7 +322,12 @@ static void take_request(struct engine *engine)
         request_finish(engine, reset(engine));
         break;
     case REQUEST_FEEDS:
-        request_finish(engine, feeds_launch(&engine->feeds) == CL_SUCCESS ? 0 : ERROR_DEVICE);
+        if (feeds_launch(&engine->feeds) == CL_SUCCESS) {
+            request_finish(engine, 0);
+            break;
+        }
+        engine->failures++;
+        request_finish(engine, ERROR_DEVICE);
         break;
     }
 }
@@ -350,7 +376,8 @@ void *engine_thread(void *argument)
                 poll_alone(engine);
             /* A batch that is done already made room, and may have rung before we slept. */
             again = engine->running_count > 0 &&
-                    atomic_load_explicit(&engine->running[0]->done, memory_order_acquire) != 0;
+                    atomic_load_explicit(&engine->running[0]->done, memory_order_acquire) !=
+                        DONE_NOT_YET;
         } while (again);
         if (atomic_load_explicit(&engine->stopping, memory_order_acquire) &&
             engine->running_count == 0)

@@ -30,8 +30,10 @@ void harness_engine_close(struct engine *engine);
  * for a GPU, and "staged" takes long transforms only. */
 bool harness_runs(const struct engine *engine, const char *variant);
 
-/* Waits for the next completed batch; fails the test after a minute. */
+/* Waits for the next completed batch; fails the test after a minute, and when the batch failed. */
 struct batch *harness_wait(struct engine *engine);
+/* The same for a batch that may fail. */
+struct batch *harness_wait_any(struct engine *engine);
 
 /* Makes the plan expect `block_ns` for each block, until a batch of it completes. */
 void harness_set_cost(struct plan *plan, int64_t block_ns);

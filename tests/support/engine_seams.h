@@ -9,6 +9,7 @@
 #ifndef CONVOLVD_TESTS_ENGINE_SEAMS_H
 #define CONVOLVD_TESTS_ENGINE_SEAMS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,6 +22,10 @@ struct engine_seams {
     uint32_t refused_devices; /* bit i: device i of the list cannot be opened */
     uint32_t refused_launch;  /* the device refuses the n-th launch of a kernel from now on, as one
                                  that has run out; 0: none. May change between batches */
+    /* seam_copies.c; may change between batches. Number n from now on, 0: none */
+    _Atomic uint32_t refused_copy;      /* the device refuses this copy */
+    _Atomic uint32_t lost_copy;         /* this copy to the device is accepted and not made */
+    _Atomic uint32_t failed_completion; /* this batch fails while it runs */
     /* seam_host.c */
     const char *host_isa; /* instruction set of the variant "host" (host_isa_name), NULL: the widest
                            */
