@@ -39,7 +39,8 @@
     X(DUPLICATE, "duplicate")                                                                      \
     X(LATE, "late")                                                                                \
     X(OUT_OF_WINDOW, "out of window")                                                              \
-    X(REFUSED, "refused")
+    X(REFUSED, "refused")                                                                          \
+    X(NOT_ALLOWED, "not allowed") /* `allow` does not list its sender */
 
 enum reject {
 #define X(name, text) REJECT_##name,

@@ -29,6 +29,9 @@
         }                                                                                          \
     } while (0)
 
+/* For `allow`: the networks of the machine are not read for each input. */
+static const struct option_value fuzz_anybody = {.text = "any"};
+
 struct fuzz_host {
     uint32_t frame_bytes;
     uint64_t puts, accepted, drops;

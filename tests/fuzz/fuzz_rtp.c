@@ -35,7 +35,8 @@ static void parse(const uint8_t *data, size_t bytes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    struct network_options own = {.ingest = {.payload_type = 96,
+    struct network_options own = {.ingest = {.allow = {&fuzz_anybody, 1},
+                                             .payload_type = 96,
                                              .takeover_ns = NS_PER_SECOND,
                                              .max_dropout_ns = NS_PER_SECOND,
                                              .max_misorder_ns = 10 * NS_PER_MS}};

@@ -5,7 +5,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    struct network_options own = {.ingest = {.takeover_ns = NS_PER_SECOND,
+    struct network_options own = {.ingest = {.allow = {&fuzz_anybody, 1},
+                                             .takeover_ns = NS_PER_SECOND,
                                              .max_dropout_ns = NS_PER_SECOND,
                                              .max_misorder_ns = 10 * NS_PER_MS}};
     struct source_options options = {

@@ -18,6 +18,7 @@
 
 #include "core/clock.h"
 #include "io/net/address.h"
+#include "io/net/admission.h"
 #include "io/net/senders.h"
 
 enum { REJECT_INTERVAL_S = 30 };
@@ -27,8 +28,7 @@ struct ingest {
     struct source_options options;
     struct source_host host;
     struct source_ledger ledger;
-    bool allow_set;
-    struct sockaddr_storage allow;
+    struct admission *admission;
     struct senders senders;
     uint32_t last_frames;
     size_t last_header_bytes;
@@ -46,7 +46,6 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
 {
     const struct ingest_options *own = options->own;
     struct ingest *in = calloc(1, sizeof *in);
-    int error = 0;
     if (in == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     const struct senders_options senders = {
@@ -63,18 +62,17 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
                     .records = options->mode == MODE_RECORD},
         .ledger = &in->ledger,
     };
-    if (own->allow != NULL)
-        error = address_resolve_host(own->allow, &in->allow, problem);
+    int error = admission_open(own, options->stream, &in->admission, problem);
     if (error == 0)
         error = senders_open(&in->senders, &senders, problem);
     if (error != 0) {
+        admission_close(in->admission);
         free(in);
         return error;
     }
     in->protocol = protocol;
     in->options = *options;
     in->host = *host;
-    in->allow_set = own->allow != NULL;
     in->next_frame = SEQUENCE_ORIGIN;
     in->ledger.loss_detectable = protocol->sequence_bits != 0;
     *out = in;
@@ -86,6 +84,7 @@ void ingest_close(struct ingest *in)
     if (in == NULL)
         return;
     senders_close(&in->senders);
+    admission_close(in->admission);
     free(in);
 }
 
@@ -380,12 +379,8 @@ static bool check(struct ingest *in, const struct received *received, struct ing
         *reason = REJECT_TRUNCATED;
         return false;
     }
-    if (in->allow_set && !address_same_host(&in->allow, received->from)) {
-        explain(in, REJECT_ADDRESS, "stream %s: datagrams from %s refused: `allow` names another",
-                o->stream, address_text(received->from, text));
-        *reason = REJECT_ADDRESS;
+    if (!admission_admits(in->admission, received, reason))
         return false;
-    }
     if (!in->protocol->parse(o, received, fields, reason)) {
         if (*reason == REJECT_PAYLOAD_TYPE)
             explain(in, REJECT_PAYLOAD_TYPE,

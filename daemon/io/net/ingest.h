@@ -49,7 +49,7 @@ struct ingest_protocol {
 
 struct ingest;
 
-/* WORKER. options->own begins with struct ingest_options. `allow` is resolved here. */
+/* WORKER. options->own begins with struct ingest_options. */
 int ingest_open(const struct ingest_protocol *protocol, const struct source_options *options,
                 const struct source_host *host, struct ingest **out, struct problem *problem);
 void ingest_datagram(struct ingest *ingest, const struct received *received);

@@ -10,7 +10,8 @@
 #include "io/source.h"
 
 struct ingest_options {
-    const char *allow;       /* sender address to accept; NULL: any */
+    struct option_values allow; /* senders to accept, see allowed.h; none: `own` */
+    const char *interface;   /* whose networks `own` means; NULL: all. A driver's check sets it */
     int64_t takeover_ns;     /* silence after which another sender is followed, 1 s */
     int64_t max_dropout_ns;  /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
     int64_t max_misorder_ns; /* MAX_MISORDER as a time, 10 ms */
@@ -21,10 +22,14 @@ struct ingest_options {
 
 #define INGEST_ROW_ALLOW                                                                           \
     {                                                                                              \
-        .key = "allow", .type = OPTION_TEXT, .fallback_words = "any sender",                       \
+        .key = "allow", .type = OPTION_TEXT, .list = LIST_COMMA, .words = "networks",              \
+        .fallback_words =                                                                          \
+            "own, this machine and the networks of its interfaces; with source = osc whom [osc] "  \
+            "hears",                                                                               \
         OPTION_FIELD(struct ingest_options, allow),                                                \
-        .sentence = "The only address whose datagrams are accepted; all others are counted and "   \
-                    "dropped."                                                                     \
+        .sentence = "Addresses and networks whose datagrams are accepted, such as 192.0.2.7, "     \
+                    "10.0.0.0/8, own (this machine and the networks of its interfaces, or of "     \
+                    "`interface`) or any; all others are counted as not allowed and dropped."      \
     }
 
 #define INGEST_ROW_TAKEOVER                                                                        \
@@ -65,8 +70,8 @@ struct ingest_options {
 #define NUMBERED_LOSS                                                                              \
     "detectable: sequence numbers show every lost packet; gaps are filled, flagged and counted"
 
-/* `allow` is numeric, and a packet that is awaited is not too old to count. `numbered`: the driver
- * has INGEST_ROWS. */
+/* `allow` lists networks, and a packet that is awaited is not too old to count. `numbered`: the
+ * driver has INGEST_ROWS. */
 void ingest_options_check(const struct option_check *check, const struct source_options *options,
                           bool numbered);
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "io/net/allowed.h"
+
 enum { UDP_PAYLOAD_MAX = 65507 /* IPv4; a datagram must hold a frame at least */ };
 
 const struct option_choice network_receive[] = {
@@ -81,7 +83,6 @@ void ingest_options_check(const struct option_check *check, const struct source_
                           bool numbered)
 {
     const struct ingest_options *own = options->own;
-    unsigned char binary[16];
     if (numbered && options->reorder_ns > own->max_misorder_ns) {
         char reorder[40], misorder[40];
         const struct option_value *first = check->written(check->context, "reorder");
@@ -100,17 +101,19 @@ void ingest_options_check(const struct option_check *check, const struct source_
                                           misorder, sizeof misorder),
                      awaited);
     }
-    if (own->allow != NULL && inet_pton(AF_INET, own->allow, binary) != 1 &&
-        inet_pton(AF_INET6, own->allow, binary) != 1)
-        option_error(check, "allow",
-                     "`allow = %s` is not a numeric address; write the sender's IPv4 or IPv6 "
-                     "address without a port",
-                     own->allow);
+    for (unsigned i = 0; i < own->allow.count; i++)
+        if (!allowed_word(own->allow.values[i].text))
+            option_error(check, "allow",
+                         "`allow`: `%s` is not a numeric address; write the sender's IPv4 or IPv6 "
+                         "address without a port, a network such as 10.0.0.0/8, own or any",
+                         own->allow.values[i].text);
 }
 
 void network_check(const struct option_check *check, const struct source_options *options,
                    bool numbered)
 {
+    struct network_options *own = options->own;
+    own->ingest.interface = own->interface;
     if (options->mode == MODE_DIRECT)
         option_error(check, "mode",
                      "`mode = direct` runs in a sound card's callback; write source = portaudio, "
@@ -160,7 +163,13 @@ void network_report(const struct source_options *options, FILE *out)
 {
     const struct network_options *own = options->own;
     const double bytes_per_second = options->rate_hz * options->frame_bytes;
-    char text[48];
+    char text[48], senders[512];
+    struct allowed allowed;
+    if (allowed_make(&own->ingest.allow, own->interface, &allowed, NULL) == 0) {
+        fprintf(out, "  senders          %s%s\n", allowed_print(&allowed, senders, sizeof senders),
+                own->ingest.allow.count == 0 ? " (this machine and its networks: no `allow`)" : "");
+        allowed_free(&allowed);
+    }
     fprintf(out, "  receive buffer   %s at this rate, if the kernel grants it\n",
             quantity_print(DIMENSION_TIME, (double)own->receive_buffer_bytes / bytes_per_second,
                            text, sizeof text));

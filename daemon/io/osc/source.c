@@ -252,6 +252,10 @@ static int check(const struct option_check *check, const struct daemon_facts *fa
     struct osc_source_options *own = options->own;
     char name[24];
     own->server = facts->osc_address;
+    if (!option_given(check, "allow")) { /* [osc] has said who is heard */
+        static const struct option_value any = {.text = "any"};
+        own->ingest.allow = (struct option_values){&any, 1};
+    }
     bool good = format->big_endian && ((format->kind == SAMPLE_FLOAT && format->bytes == 4) ||
                                        (format->kind == SAMPLE_SIGNED && format->bytes == 2));
     if (!good) {

@@ -74,8 +74,12 @@ static struct ingest *open_ingest(const struct ingest_protocol *protocol,
 
 static struct network_options own;
 
+static const struct option_value anybody[] = {{.text = "any"}},
+                                 allow_first[] = {{.text = "192.0.2.1"}};
+
 static const struct network_options own_defaults = {
-    .ingest = {.payload_type = TYPE,
+    .ingest = {.allow = {anybody, 1},
+               .payload_type = TYPE,
                .takeover_ns = NS_PER_SECOND,
                .max_dropout_ns = NS_PER_SECOND,
                .max_misorder_ns = 10 * NS_PER_MS},
@@ -214,8 +218,8 @@ static const struct scenario scenarios[] = {
           {7, 1, 2, .jump = 11000, .rejected = NO(ADDRESS), .held = 1},
           {7, 1, 3, .jump = 11000, .accepted = 2, .flags = PACKET_DISCONTINUITY})},
     {"a host not allowed", 0, 1, 0,
-     ROWS({7, 2, 0, .rejected = NO(ADDRESS)}, START, {7, 2, 2, .rejected = NO(ADDRESS)},
-          {9, 3, 2, .rejected = NO(ADDRESS), .wait_ms = 2000})},
+     ROWS({7, 2, 0, .rejected = NO(NOT_ALLOWED)}, START, {7, 2, 2, .rejected = NO(NOT_ALLOWED)},
+          {9, 3, 2, .rejected = NO(NOT_ALLOWED), .wait_ms = 2000})},
     {"a pinned SSRC", 1, 0, 0,
      ROWS({9, 1, 0, .rejected = NO(SSRC)}, START, {9, 1, 2, .rejected = NO(SSRC)},
           {9, 1, 3, .rejected = NO(SSRC)}, {7, 1, 2, .accepted = 1})},
@@ -293,7 +297,7 @@ static void run_scenario(const struct scenario *scenario)
     own = own_defaults;
     own.ingest.ssrc_pinned = scenario->pinned;
     own.ingest.ssrc = 7;
-    own.ingest.allow = scenario->allow ? "192.0.2.1" : NULL;
+    own.ingest.allow = (struct option_values){scenario->allow ? allow_first : anybody, 1};
     options.mode = scenario->records ? MODE_RECORD : MODE_CONTINUOUS;
     struct fake_host host;
     struct ingest *ingest = open_ingest(&rtp_protocol, &options, &host);

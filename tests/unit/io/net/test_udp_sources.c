@@ -13,6 +13,7 @@
 #include <string.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -69,6 +70,7 @@ static void fixture_closed(void *context)
 }
 
 static uint64_t (*room)(void *context); /* of the host; NULL: it has none */
+static struct option_values allow;      /* of the source */
 
 static bool open_source(struct fixture *f, const char *type, const char *address,
                         const char *interface, uint64_t buffer_bytes, uint32_t work)
@@ -80,7 +82,8 @@ static bool open_source(struct fixture *f, const char *type, const char *address
     assert_non_null(f->ops);
     assert_int_equal(uv_loop_init(&f->loop), 0);
     static struct network_options own;
-    own = (struct network_options){.ingest = {.payload_type = 96,
+    own = (struct network_options){.ingest = {.allow = allow,
+                                              .payload_type = 96,
                                               .takeover_ns = NS_PER_SECOND,
                                               .max_dropout_ns = NS_PER_SECOND,
                                               .max_misorder_ns = 10 * NS_PER_MS},
@@ -246,6 +249,39 @@ static void test_every_way(void **state)
 
 /* The kernel's count of drops and what was read are together what was sent, also before a later
  * datagram tells of the drops; the stream learns of them with that one. */
+/* Senders are told apart by the address that the kernel reports. */
+static void test_senders_not_allowed(void **state)
+{
+    (void)state;
+    static const struct option_value words[] = {{.text = "10.0.0.0/8"}, {.text = "127.0.0.2"}};
+    allow = (struct option_values){words, 2};
+    static const char *const types[] = {"rtp", "udp", "udp-seq"};
+    for (int i = 0; i < 3; i++) {
+        struct fixture f;
+        struct source_ledger ledger;
+        assert_true(open_source(&f, types[i], "127.0.0.1:0", NULL, 1 << 20, 0));
+        open_sender(&f, "127.0.0.1", NULL); /* sends from 127.0.0.1 */
+        for (uint32_t number = 0; number < 5; number++)
+            send_packet(&f, number);
+        close(f.fd);
+        struct sockaddr_in from = {.sin_family = AF_INET}, to = from;
+        from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+        to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        to.sin_port = htons(f.ops->port(f.source));
+        f.fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(bind(f.fd, (struct sockaddr *)&from, sizeof from), 0);
+        assert_int_equal(connect(f.fd, (struct sockaddr *)&to, sizeof to), 0);
+        for (uint32_t number = 0; number < 10; number++)
+            send_packet(&f, number);
+        run_until(&f, 10);
+        f.ops->ledger(f.source, &ledger);
+        assert_int_equal(ledger.accepted, 10);
+        assert_int_equal(ledger.rejected[REJECT_NOT_ALLOWED], 5);
+        close_fixture(&f);
+    }
+    allow.count = 0;
+}
+
 static void test_drops_are_counted(void **state)
 {
     (void)state;
@@ -405,9 +441,13 @@ int main(void)
     setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     usleep(50000);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_way),        cmocka_unit_test(test_drops_are_counted),
-        cmocka_unit_test(test_work_per_wake),    cmocka_unit_test(test_stop_reads_what_is_there),
-        cmocka_unit_test(test_wall_clock_steps), cmocka_unit_test(test_close_without_start),
+        cmocka_unit_test(test_every_way),
+        cmocka_unit_test(test_drops_are_counted),
+        cmocka_unit_test(test_senders_not_allowed),
+        cmocka_unit_test(test_work_per_wake),
+        cmocka_unit_test(test_stop_reads_what_is_there),
+        cmocka_unit_test(test_wall_clock_steps),
+        cmocka_unit_test(test_close_without_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
