@@ -3,7 +3,8 @@
  * it, which is then renamed over it, so that a reader finds the old contents or the new ones and
  * never a part. After a failure the old file is as it was and the temporary file is gone.
  *
- * The file is not synced to the disk: after a power failure it may be the old one.
+ * Unless the function says so, the file is not synced to the disk: after a power failure it may be
+ * the old one, or on some file systems an empty one.
  *
  * Any thread, several at once too: each thread's temporary file has its own name. Waits for the
  * disk, so never on the loop per block.
@@ -29,5 +30,8 @@ int replace_file(const char *path, const struct file_part *parts, size_t part_co
 
 /* The same with the contents in a text; a text that is NULL is ERROR_MEMORY. */
 int replace_file_text(const char *path, const char *text, struct problem *problem);
+
+/* The same, and the disk holds the new contents under that name when the call returns 0. */
+int replace_file_text_synced(const char *path, const char *text, struct problem *problem);
 
 #endif

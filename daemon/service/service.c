@@ -430,6 +430,7 @@ static int open_signals(struct service *service, struct problem *problem)
     fill_set(&set);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
+    signal(SIGXFSZ, SIG_IGN); /* and so is a file that reaches the limit on its size */
     service->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (service->signal_fd < 0)
         return problem_set(problem, ERROR_SYSTEM,

@@ -5,6 +5,7 @@ frame lost however slow the writers are; recordings of output and input, cut, ke
 and readable after a kill. Held against numpy by frame number."""
 import glob
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -145,6 +146,38 @@ class Recordings(unittest.TestCase):
         frames = min(len(got), len(raw))
         x = raw[:frames] / 32768.0
         c.assert_within(got[:frames].astype(np.float64), c.convolve(x, self.h)[:frames], x, self.h)
+        with c.Daemon(self.folder, text) as daemon:  # the next start repairs what the kill left
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > 1000, "some results")
+            daemon.stop()
+        self.assertIn("was not finished by an earlier run and is repaired", daemon.output())
+        side = c.load_json(self.path("out.wav.json"))
+        again = c.read_recording(self.path("out.wav"))
+        self.assertEqual((side["complete"], side["repaired"], side["frames"]), (False, True, len(again)))
+        np.testing.assert_array_equal(again[:len(got)], got)
+        for name in ("out-0002.wav", "raw-0002.wav"):
+            side = c.load_json(self.path(name + ".json"))
+            self.assertEqual((side["complete"], side["repaired"]), (True, False))
+            self.assertEqual(side["synced_frames"], side["frames"])
+
+    def test_what_the_disk_refuses(self):
+        """The kernel refuses writes past a limit on the size of files: the file that ends there is not
+        complete, and the next one says which frames no file holds. Nothing else is lost."""
+        text = "[stream s]\nsource = generator\nwaveform = noise\namplitude = 0.1\nrate = 100 kHz\nchannels = 2\n" \
+            "format = s16le\nblock = 256 frames\nfilter = h\n" + self.filter + sink("out", self.path("out.wav"))
+        with c.Daemon(self.folder, text) as daemon:
+            resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+            c.wait_for(lambda: len(glob.glob(self.path("out*.wav.json"))) >= 2, "a second file")
+            daemon.stop()
+        sides = [c.load_json(path + ".json") for path in sorted(glob.glob(self.path("out*.wav")), key=os.path.getmtime)]
+        next_frame = 0
+        for side in sides:
+            for missing in side["missing_before"]:
+                self.assertEqual((missing["from"], missing["cause"]), (next_frame, "disk"))
+                next_frame = missing["until"]
+            self.assertEqual(side["first_frame"], next_frame)
+            next_frame += side["frames"]
+        for side in sides[:-1]:
+            self.assertEqual((side["complete"], side["error"]), (False, "File too large"))
 
     def test_a_missing_directory_is_named(self):
         c.write_wav16(self.path("x.wav"), RATE, c.noise_codes(7, 100, 1))

@@ -6,13 +6,21 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "io/recording/disk.h"
+
+static const char *const names[] = {"wav", "rf64", "w64"};
+
+const char *container_name(enum container container)
+{
+    return names[container];
+}
 
 int container_parse(const char *name, enum container *container)
 {
-    static const char *const names[] = {"wav", "rf64", "w64"};
     for (int i = 0; i < CONTAINERS; i++) {
         if (strcmp(name, names[i]) == 0) {
             *container = (enum container)i;
@@ -150,30 +158,12 @@ void container_header(const struct container_spec *spec, uint64_t frames, uint64
 
 /* ---- a growing file ---------------------------------------------------------------------- */
 
-/* Returns how many bytes it wrote: fewer than `count` when a write failed (errno). */
-static uint64_t write_at(int fd, const uint8_t *bytes, uint64_t count, uint64_t offset)
-{
-    uint64_t done = 0;
-    while (done < count) {
-        ssize_t written = pwrite(fd, bytes + done, count - done, (off_t)(offset + done));
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0) {
-            if (written == 0)
-                errno = ENOSPC;
-            break;
-        }
-        done += (uint64_t)written;
-    }
-    return done;
-}
-
 static int write_header(struct container_file *file, uint64_t claimed)
 {
     assert(claimed >= file->frames);
     uint8_t header[CONTAINER_HEADER_MAX];
     container_header(&file->spec, file->frames, claimed, header);
-    if (write_at(file->fd, header, file->header_bytes, 0) < file->header_bytes)
+    if (disk_write(file->fd, header, file->header_bytes, 0) < file->header_bytes)
         return ERROR_SYSTEM;
     file->frames_in_header = file->frames;
     file->frames_claimed = claimed;
@@ -200,7 +190,7 @@ int container_create(struct container_file *file, const char *path,
         .frame_bytes = frame_bytes_of(spec),
         .header_bytes = container_header_bytes(spec),
     };
-    file->fd = open(path, O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0644);
+    file->fd = disk_create(path);
     if (file->fd < 0)
         return problem_set(problem, ERROR_NO_FILE, "recording %s cannot be created: %s", path,
                            strerror(errno));
@@ -209,7 +199,7 @@ int container_create(struct container_file *file, const char *path,
     int saved = errno;
     close(file->fd);
     file->fd = -1;
-    unlink(path);
+    disk_remove(path);
     errno = saved;
     return problem_set(problem, ERROR_SYSTEM, "recording %s cannot be written: %s", path,
                        strerror(saved));
@@ -220,14 +210,14 @@ uint64_t container_append(struct container_file *file, const uint8_t *bytes, uin
     if (claim_ahead(file, frames) != 0)
         return 0;
     uint64_t offset = file->header_bytes + file->frames * file->frame_bytes;
-    uint64_t written = write_at(file->fd, bytes, frames * file->frame_bytes, offset);
+    uint64_t written = disk_write(file->fd, bytes, frames * file->frame_bytes, offset);
     uint64_t whole = written / file->frame_bytes;
     file->frames += whole;
     if (whole < frames) {
         int saved = errno;
         /* The write may have left a part of a frame. If truncating fails too, the header still
          * does not count it. */
-        int ignored = ftruncate(file->fd, (off_t)(offset + whole * file->frame_bytes));
+        int ignored = disk_truncate(file->fd, offset + whole * file->frame_bytes);
         (void)ignored;
         errno = saved;
     }
@@ -242,20 +232,39 @@ int container_flush(struct container_file *file)
     return write_header(file, ahead ? file->frames_claimed : file->frames);
 }
 
-int container_close(struct container_file *file)
+int container_sync(struct container_file *file)
+{
+    return disk_sync(file->fd) == 0 ? 0 : ERROR_SYSTEM;
+}
+
+/* RIFF pads chunks to an even size. The last chunk of a W64 needs no padding: readers take the end
+ * of the file for the end of the data. */
+static uint64_t padding_bytes(const struct container_spec *spec, uint64_t data_bytes)
+{
+    return spec->container == CONTAINER_W64 ? 0 : data_bytes & 1;
+}
+
+static int write_end(struct container_file *file)
+{
+    static const uint8_t padding[1];
+    uint64_t data_bytes = file->frames * file->frame_bytes;
+    uint64_t pad = padding_bytes(&file->spec, data_bytes);
+    bool padded = disk_write(file->fd, padding, pad, file->header_bytes + data_bytes) == pad;
+    int saved = errno;
+    int status = write_header(file, file->frames); /* also when the padding failed */
+    if (padded)
+        return status;
+    errno = saved;
+    return ERROR_SYSTEM;
+}
+
+int container_close(struct container_file *file, bool sync)
 {
     if (file->fd < 0)
         return 0;
-    uint64_t data_bytes = file->frames * file->frame_bytes;
-    static const uint8_t padding[1];
-    /* RIFF pads chunks to an even size. The last chunk of a W64 needs no padding: readers take the
-     * end of the file for the end of the data. */
-    uint64_t pad = file->spec.container == CONTAINER_W64 ? 0 : data_bytes & 1;
-    int status = 0;
-    if (write_at(file->fd, padding, pad, file->header_bytes + data_bytes) < pad)
-        status = ERROR_SYSTEM;
-    if (write_header(file, file->frames) != 0)
-        status = ERROR_SYSTEM;
+    int status = write_end(file);
+    if (status == 0 && sync)
+        status = container_sync(file);
     int saved = errno;
     if (close(file->fd) != 0 && status == 0) {
         status = ERROR_SYSTEM;
@@ -264,4 +273,100 @@ int container_close(struct container_file *file)
     file->fd = -1;
     errno = saved;
     return status;
+}
+
+/* ---- a file that its writer did not close ------------------------------------------------ */
+
+static uint64_t get_number(const uint8_t *at, int bytes)
+{
+    uint64_t value = 0;
+    for (int i = bytes - 1; i >= 0; i--)
+        value = value << 8 | at[i];
+    return value;
+}
+
+/* The WAVEFORMAT at `fmt`; false when a recording has no such format. */
+static bool read_format(const uint8_t *fmt, struct container_spec *spec)
+{
+    uint64_t tag = get_number(fmt, 2), bits = get_number(fmt + 14, 2);
+    spec->channels = (uint32_t)get_number(fmt + 2, 2);
+    spec->rate_hz = (uint32_t)get_number(fmt + 4, 4);
+    spec->format = (struct sample_format){
+        .kind = tag == 3    ? SAMPLE_FLOAT
+                : bits == 8 ? SAMPLE_UNSIGNED
+                            : SAMPLE_SIGNED,
+        .bytes = (uint8_t)(bits / 8),
+        .bits = (uint8_t)bits,
+    };
+    return (tag == 1 || tag == 3) && bits <= 32 && spec->channels > 0 &&
+           container_format_valid(&spec->format);
+}
+
+bool container_header_read(const uint8_t *bytes, uint64_t count, struct container_spec *spec,
+                           uint64_t *frames)
+{
+    enum { W64_FORMAT = 64, RIFF_FORMAT = 56, FORMAT_BYTES = 16, RF64_DATA = 28 };
+    *spec = (struct container_spec){.container = CONTAINER_WAV};
+    if (count >= 4 && memcmp(bytes, "riff", 4) == 0)
+        spec->container = CONTAINER_W64;
+    else if (count >= 4 && memcmp(bytes, "RF64", 4) == 0)
+        spec->container = CONTAINER_RF64;
+    const unsigned format = spec->container == CONTAINER_W64 ? W64_FORMAT : RIFF_FORMAT;
+    if (count < format + FORMAT_BYTES || !read_format(bytes + format, spec))
+        return false;
+    const uint32_t header_bytes = container_header_bytes(spec);
+    if (count < header_bytes)
+        return false;
+    uint64_t claimed;
+    if (spec->container == CONTAINER_W64)
+        claimed = get_number(bytes + header_bytes - 8, 8) - 24;
+    else if (spec->container == CONTAINER_RF64)
+        claimed = get_number(bytes + RF64_DATA, 8);
+    else
+        claimed = get_number(bytes + header_bytes - 4, 4);
+    claimed /= frame_bytes_of(spec);
+    *frames = claimed;
+    if (spec->container == CONTAINER_W64 && spec->format.kind == SAMPLE_FLOAT)
+        *frames = get_number(bytes + header_bytes - 32, 8);
+    /* It is one of ours when these numbers make the same header again. */
+    uint8_t header[CONTAINER_HEADER_MAX];
+    container_header(spec, *frames, claimed, header);
+    return memcmp(header, bytes, header_bytes) == 0;
+}
+
+/* True when the header says that the last of these bytes is padding. */
+static bool is_padded(int fd, uint64_t data_bytes)
+{
+    uint8_t header[CONTAINER_HEADER_MAX];
+    struct container_spec spec;
+    uint64_t frames;
+    ssize_t count = pread(fd, header, sizeof header, 0);
+    if (count <= 0 || !container_header_read(header, (uint64_t)count, &spec, &frames))
+        return false;
+    uint64_t counted = frames * frame_bytes_of(&spec);
+    return padding_bytes(&spec, counted) == 1 && data_bytes == counted + 1;
+}
+
+int container_repair(int fd, const struct container_spec *spec, uint64_t *frames)
+{
+    struct container_file file = {
+        .spec = *spec,
+        .fd = fd,
+        .frame_bytes = frame_bytes_of(spec),
+        .header_bytes = container_header_bytes(spec),
+    };
+    struct stat status;
+    if (fstat(fd, &status) != 0)
+        return ERROR_SYSTEM;
+    if ((uint64_t)status.st_size < file.header_bytes)
+        return ERROR_FORMAT;
+    uint64_t data_bytes = (uint64_t)status.st_size - file.header_bytes;
+    file.frames = data_bytes / file.frame_bytes;
+    if (file.frame_bytes == 1 && is_padded(fd, data_bytes))
+        file.frames--;
+    if (disk_truncate(fd, file.header_bytes + file.frames * file.frame_bytes) != 0 ||
+        write_end(&file) != 0 || container_sync(&file) != 0)
+        return ERROR_SYSTEM;
+    *frames = file.frames;
+    return 0;
 }

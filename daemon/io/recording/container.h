@@ -5,10 +5,11 @@
  *     RIFF size WAVE | JUNK or ds64 (28) | fmt | fact (float) | data size | frames …
  *
  * The header is rewritten in place as the file grows, so a file is readable up to the last frame
- * its header counts, however the process ended. A WAV reserves 28 bytes (a JUNK chunk) when it is
- * created. Once its sizes no longer fit 32 bits, that chunk becomes a ds64 and the file an RF64
- * (EBU Tech 3306; ITU-R BS.2088); no sample data moves. The sizes in a growing W64 run up to one
- * second ahead of its data, and readers stop at the end of the file.
+ * its header counts, however the process ended, and after a power cut up to the last sync. A WAV
+ * reserves 28 bytes (a JUNK chunk) when it is created. Once its sizes no longer fit 32 bits, that
+ * chunk becomes a ds64 and the file an RF64 (EBU Tech 3306; ITU-R BS.2088); no sample data moves.
+ * The sizes in a growing W64 run up to one second ahead of its data, and readers stop at the end of
+ * the file.
  *
  * The module does not write through libsndfile, because a full disk must leave whole frames and
  * every header rewrite must go to a known offset. The tests read the files back with libsndfile.
@@ -34,6 +35,9 @@ enum container {
 /* Finds a container by its name: "wav", "rf64" or "w64". Returns 0 or ERROR_ARGUMENT. */
 int container_parse(const char *name, enum container *container);
 
+/* The name that container_parse finds. */
+const char *container_name(enum container container);
+
 struct container_spec {
     enum container container;
     uint32_t rate_hz;            /* at most 2^31 - 1: readers store it in an int */
@@ -54,6 +58,12 @@ uint32_t container_header_bytes(const struct container_spec *spec);
  * `claimed` ≥ frames instead; RIFF and RF64 ignore `claimed`. */
 void container_header(const struct container_spec *spec, uint64_t frames, uint64_t claimed,
                       uint8_t header[CONTAINER_HEADER_MAX]);
+
+/* Reads a header that container_header built: its shape in `spec` (riff_bytes_max 0) and the frames
+ * that its size fields count. Returns false for any other bytes. `bytes` has `count` of them, from
+ * the start of the file. */
+bool container_header_read(const uint8_t *bytes, uint64_t count, struct container_spec *spec,
+                           uint64_t *frames);
 
 /* ---- a growing file ---------------------------------------------------------------------- */
 
@@ -79,8 +89,18 @@ uint64_t container_append(struct container_file *file, const uint8_t *bytes, uin
 /* Rewrites the header so that it counts every frame written. Returns 0 or ERROR_SYSTEM (errno). */
 int container_flush(struct container_file *file);
 
-/* Pads the last chunk, rewrites the header and closes the file. Returns 0 or ERROR_SYSTEM (errno).
- * Does nothing to a file that is not open. */
-int container_close(struct container_file *file);
+/* Returns when the disk holds what has been written so far: 0 or ERROR_SYSTEM (errno). */
+int container_sync(struct container_file *file);
+
+/* Pads the last chunk, rewrites the header, waits for the disk when `sync` is set, and closes the
+ * file. Returns 0 or ERROR_SYSTEM (errno of the first failure). Does nothing to a file that is not
+ * open. */
+int container_close(struct container_file *file, bool sync);
+
+/* Makes the header of a file that its writer did not close agree with the file's length: cuts off a
+ * part of a frame, pads the last chunk and rewrites the header. `fd` is open for reading and
+ * writing. Returns 0 and the number of frames, ERROR_SYSTEM (errno), or ERROR_FORMAT when the file
+ * ends before its first frame. */
+int container_repair(int fd, const struct container_spec *spec, uint64_t *frames);
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "io/recording/disk.h"
 #include "io/recording/recording.h"
 
 /* Give up after this many names that are in use. */
@@ -67,6 +68,31 @@ static bool is_dated_name(const char *rest, const char *extension)
     return strcmp(rest, extension) == 0;
 }
 
+/* True when what follows the stem is the extension, or -N and the extension. */
+static bool is_numbered_name(const char *rest, const char *extension)
+{
+    if (*rest == '-' && isdigit((unsigned char)rest[1])) {
+        rest++;
+        while (isdigit((unsigned char)*rest))
+            rest++;
+    }
+    return strcmp(rest, extension) == 0;
+}
+
+static const char *stem_name(const struct recording_files *files)
+{
+    const char *slash = strrchr(files->stem, '/');
+    return slash == NULL ? files->stem : slash + 1;
+}
+
+bool recording_files_match(const struct recording_files *files, const char *name)
+{
+    size_t length = strlen(stem_name(files));
+    return strncmp(name, stem_name(files), length) == 0 &&
+           (is_numbered_name(name + length, files->extension) ||
+            is_dated_name(name + length, files->extension));
+}
+
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
@@ -78,11 +104,9 @@ static void find_earlier_files(struct recording_files *files)
     DIR *directory = opendir(files->directory);
     if (directory == NULL)
         return;
-    const char *slash = strrchr(files->stem, '/');
-    const char *stem_name = slash == NULL ? files->stem : slash + 1;
-    size_t stem_length = strlen(stem_name);
+    size_t stem_length = strlen(stem_name(files));
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        if (strncmp(entry->d_name, stem_name, stem_length) == 0 &&
+        if (strncmp(entry->d_name, stem_name(files), stem_length) == 0 &&
             is_dated_name(entry->d_name + stem_length, files->extension)) {
             char path[2 * PATH_MAX];
             snprintf(path, sizeof path, "%s%s", files->stem, entry->d_name + stem_length);
@@ -195,12 +219,12 @@ void recording_files_prune(struct recording_files *files, uint32_t keep)
     for (size_t i = 0; i < surplus; i++) {
         char sidecar[PATH_MAX + 8];
         snprintf(sidecar, sizeof sidecar, "%s.json", files->finished[i]);
-        if (unlink(files->finished[i]) != 0 && errno != ENOENT)
+        if (disk_remove(files->finished[i]) != 0 && errno != ENOENT)
             log_warning("sink %s: %s cannot be deleted: %s", files->sink, files->finished[i],
                         strerror(errno));
         else
             log_debug("sink %s: %s deleted", files->sink, files->finished[i]);
-        unlink(sidecar);
+        disk_remove(sidecar);
         free(files->finished[i]);
     }
     memmove(files->finished, files->finished + surplus,

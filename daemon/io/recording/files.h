@@ -35,6 +35,10 @@ int recording_files_open(struct recording_files *files, const struct sink_option
 /* Frees the list of finished files. A zeroed structure is fine. */
 void recording_files_close(struct recording_files *files);
 
+/* True when a file with this name (without folder) is one of these: with or without number, with or
+ * without a time. */
+bool recording_files_match(const struct recording_files *files, const char *name);
+
 /* Creates the next file under the first free name and returns that name in `path`. capture_ns: of
  * the file's first frame [ns, realtime]; it is part of a dated name. Returns 0, ERROR_CONFIG (path
  * too long), ERROR_NO_FILE or ERROR_SYSTEM. */

@@ -13,6 +13,27 @@
 static const struct option_choice containers[] = {{"wav", 0}, {"w64", 0}, {"rf64", 0}, {NULL, 0}};
 static const struct option_choice contents[] = {{"output", false}, {"input", true}, {NULL, 0}};
 
+static int parse_sync(const struct option_row *row, const char *text, struct option_value *value,
+                      struct problem *problem)
+{
+    static const struct option_row interval = {
+        .key = "sync", .type = OPTION_TIME, .minimum = 0.01, .maximum = 86400};
+    (void)row;
+    if (strcmp(text, "never") == 0) {
+        value->integer = SYNC_NEVER;
+        return 0;
+    }
+    if (strcmp(text, "rotate") == 0) {
+        value->integer = SYNC_ROTATE;
+        return 0;
+    }
+    if (strpbrk(text, "0123456789") == NULL)
+        return problem_set(problem, ERROR_CONFIG,
+                           "`sync = %.*s` is not known; write never, rotate, or a time as 10 s",
+                           OPTION_QUOTE, text);
+    return option_parse(&interval, text, value, problem);
+}
+
 const struct option_row recording_rows[RECORDING_ROWS] = {
     {.key = "path",
      .type = OPTION_PATH,
@@ -60,8 +81,99 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      OPTION_FIELD(struct recording_options, flush_ns),
      .sentence = "How often the file is made readable up to its last frame, should the daemon be "
                  "killed."},
+    {.key = "sync",
+     .type = OPTION_OWN,
+     .words = "never, rotate or time",
+     .parse = parse_sync,
+     .fallback = "rotate",
+     OPTION_FIELD(struct recording_options, sync_ns),
+     .sentence = "When the writer waits until the disk holds the recording: never, at the end of "
+                 "each file, or at least this often too. What it waited for survives a power cut."},
     SINK_ROW_QUEUE(struct recording_options, queue_bytes),
 };
+
+/* ---- what can be recorded ---------------------------------------------------------------- */
+
+/* The format in which a file holds raw input: the input's width, with offset binary, big endian and
+ * spare bits replaced by what a container can hold. The normalised values stay the same. */
+static struct sample_format raw_file_format(const struct sample_format *input)
+{
+    struct sample_format format = {SAMPLE_SIGNED, input->bytes, (uint8_t)(8 * input->bytes), false,
+                                   false};
+    if (input->kind == SAMPLE_FLOAT)
+        format.kind = SAMPLE_FLOAT;
+    else if (input->bytes == 1)
+        format.kind = SAMPLE_UNSIGNED;
+    return format;
+}
+
+int recording_spec(const struct sink_options *options, struct container_spec *spec,
+                   uint64_t *frames_per_file, struct problem *problem)
+{
+    const struct sink_stream *stream = &options->stream;
+    const struct recording_options *own = options->own;
+    double rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
+    uint32_t channels = options->raw ? stream->input_channels : stream->channels;
+    *spec = (struct container_spec){
+        .channels = channels,
+        .format = options->raw ? raw_file_format(&stream->input_format) : options->format,
+    };
+    if (own->container == NULL || container_parse(own->container, &spec->container) != 0)
+        return problem_set(problem, ERROR_CONFIG,
+                           "container \"%s\" is not known; write wav, rf64 or w64",
+                           own->container != NULL ? own->container : "");
+    if (!container_format_valid(&spec->format)) {
+        char name[24];
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold %s samples; write u8, s16le, s24le, s32le or f32le",
+            sample_format_name(&spec->format, name));
+    }
+    if (!(rate_hz >= 1.0 && rate_hz <= INT32_MAX) || rate_hz != nearbyint(rate_hz))
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold a rate of %.17g Hz: its header has whole numbers "
+            "from 1 to 2147483647 Hz; choose such a rate or send by RTP",
+            rate_hz);
+    spec->rate_hz = (uint32_t)rate_hz;
+    uint64_t frame_bytes = (uint64_t)channels * spec->format.bytes;
+    if (channels < 1 || frame_bytes > UINT16_MAX)
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "a recording cannot hold %u channels of %u bytes: a frame has at most 65535 "
+            "bytes; choose a narrower format or fewer channels",
+            channels, spec->format.bytes);
+    if (!options->raw && !(options->full_scale > 0.0 && isfinite(options->full_scale)))
+        return problem_set(problem, ERROR_CONFIG, "full scale %g of a recording: write one above 0",
+                           options->full_scale);
+    *frames_per_file = UINT64_MAX;
+    if (own->rotate_ns > 0) {
+        double frames = round((double)own->rotate_ns * rate_hz / 1e9);
+        *frames_per_file = frames < 1.0 ? 0 : (uint64_t)frames;
+    }
+    if (own->rotate_bytes > 0) {
+        uint64_t header = container_header_bytes(spec) + 8; /* and padding */
+        uint64_t bytes = own->rotate_bytes > header ? own->rotate_bytes - header : 0;
+        if (bytes / frame_bytes < *frames_per_file)
+            *frames_per_file = bytes / frame_bytes;
+    }
+    if (*frames_per_file == 0)
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "`rotate` leaves no room for a single frame of %llu bytes; write a longer "
+            "time or a larger size",
+            (unsigned long long)frame_bytes);
+    return 0;
+}
+
+int recording_check(const struct sink_options *options, struct problem *problem)
+{
+    struct container_spec spec;
+    uint64_t frames_per_file;
+    return recording_spec(options, &spec, &frames_per_file, problem);
+}
+
+/* ---- the driver's checks and report ------------------------------------------------------ */
 
 /* Reports what a header cannot hold, then what recording_check refuses. */
 static void check_header(const struct option_check *check, const struct sink_options *options)

@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "core/option.h"
+#include "io/recording/container.h"
 #include "io/sink.h"
 #include "wire/format.h"
 
@@ -33,10 +34,14 @@ struct recording_options {
     uint64_t min_free_bytes;
     int64_t flush_ns;     /* file readable up to the last flush after a kill; 0: 1 s */
     uint64_t queue_bytes; /* between loop and writer thread, 0: 64 MiB */
-    bool input;           /* record = input */
+    int64_t sync_ns; /* how often the writer waits until the disk holds the file: SYNC_NEVER, at
+                        the end of each file (SYNC_ROTATE), or at least this often too */
+    bool input;      /* record = input */
 };
 
-enum { RECORDING_ROWS = 8 };
+static const int64_t SYNC_NEVER = 0, SYNC_ROTATE = INT64_MAX;
+
+enum { RECORDING_ROWS = 9 };
 extern const struct option_row recording_rows[RECORDING_ROWS];
 
 /* The members of struct sink_ops. */
@@ -53,6 +58,11 @@ void recording_sink_report(const struct sink_options *options, double bytes_per_
  */
 int recording_probe(const char *path, double *rate_hz, uint32_t *channels,
                     struct sample_format *format, uint64_t *frames, struct problem *problem);
+
+/* The shape of a sink's files and how many frames each holds (UINT64_MAX: no rotation); what
+ * recording_check says of the options holds here too. */
+int recording_spec(const struct sink_options *options, struct container_spec *spec,
+                   uint64_t *frames_per_file, struct problem *problem);
 
 /*
  * Checks the options of a recording sink: the container is known and can hold the format, the rate

@@ -9,15 +9,17 @@
 #include <time.h>
 
 #include "core/clock.h"
-#include "core/replace_file.h"
+#include "io/recording/disk.h"
 
 void sidecar_reset(struct sidecar *sidecar)
 {
     sidecar->complete = false;
+    sidecar->error = 0;
     sidecar->frames = 0;
+    sidecar->synced_frames = 0;
     sidecar->saturated = 0;
     sidecar->range_count = 0;
-    sidecar->missing_count = 0;
+    sidecar->missing.count = 0;
     sidecar->filters_count = 0;
     sidecar->clock_error_ns = 0;
     memset(sidecar->last_range, 0, sizeof sidecar->last_range);
@@ -39,6 +41,40 @@ bool sidecar_add(struct sidecar *sidecar, struct invalid_range range)
     sidecar->ranges[sidecar->range_count++] = range;
     sidecar->last_range[range.cause] = sidecar->range_count;
     return true;
+}
+
+/* Makes room in a full list: joins the oldest two ranges of one epoch that follow each other, or
+ * drops the oldest range when no epoch has two. */
+static void make_room(struct sidecar_losses *losses)
+{
+    uint32_t at = 1;
+    while (at < losses->count && losses->ranges[at].epoch != losses->ranges[at - 1].epoch)
+        at++;
+    struct sidecar_missing *ranges = losses->ranges;
+    if (at < losses->count) {
+        ranges[at].from =
+            ranges[at - 1].from < ranges[at].from ? ranges[at - 1].from : ranges[at].from;
+        ranges[at].until =
+            ranges[at - 1].until > ranges[at].until ? ranges[at - 1].until : ranges[at].until;
+    } else {
+        at = 1;
+    }
+    memmove(&ranges[at - 1], &ranges[at], (losses->count - at) * sizeof *ranges);
+    losses->count--;
+}
+
+void sidecar_lose(struct sidecar_losses *losses, const struct sidecar_missing *missing)
+{
+    struct sidecar_missing *last = losses->count > 0 ? &losses->ranges[losses->count - 1] : NULL;
+    if (last != NULL && last->epoch == missing->epoch && missing->from <= last->until &&
+        missing->until >= last->from && strcmp(last->cause, missing->cause) == 0) {
+        last->from = missing->from < last->from ? missing->from : last->from;
+        last->until = missing->until > last->until ? missing->until : last->until;
+        return;
+    }
+    if (losses->count == SIDECAR_MISSING_MAX)
+        make_room(losses);
+    losses->ranges[losses->count++] = *missing;
 }
 
 bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters)
@@ -69,19 +105,34 @@ static const char *time_text(int64_t realtime_ns, char text[40])
     return text;
 }
 
-/* The parts of the ranges that lie in frames [from, until). */
-static json_t *ranges_json(const struct invalid_range *ranges, uint32_t count, uint64_t from,
-                           uint64_t until)
+/* The parts of the ranges that lie in the file's frames [from, until). */
+static json_t *ranges_json(const struct sidecar *s, uint64_t from, uint64_t until)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t first = ranges[i].from > from ? ranges[i].from : from;
-        uint64_t end = ranges[i].until < until ? ranges[i].until : until;
+    for (uint32_t i = 0; i < s->range_count; i++) {
+        const struct invalid_range *range = &s->ranges[i];
+        uint64_t first = range->from > from ? range->from : from;
+        uint64_t end = range->until < until ? range->until : until;
         if (first >= end)
             continue;
         json_array_append_new(list, json_pack("{s:I, s:I, s:s}", "from", (json_int_t)first, "until",
                                               (json_int_t)end, "cause",
-                                              invalid_cause_name(ranges[i].cause)));
+                                              invalid_cause_name(range->cause)));
+    }
+    return list;
+}
+
+/* A range of another epoch names it. */
+static json_t *missing_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->missing.count; i++) {
+        const struct sidecar_missing *missing = &s->missing.ranges[i];
+        json_t *range = json_pack("{s:I, s:I, s:s}", "from", (json_int_t)missing->from, "until",
+                                  (json_int_t)missing->until, "cause", missing->cause);
+        if (missing->epoch != s->epoch)
+            json_object_set_new(range, "epoch", json_integer((json_int_t)missing->epoch));
+        json_array_append_new(list, range);
     }
     return list;
 }
@@ -144,8 +195,11 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"sink", json_string(text_or_empty(options->name))},
         {"content", json_string(options->raw ? "input" : "output")},
         {"complete", json_boolean(s->complete)},
+        {"error", s->error != 0 ? json_string(strerror(s->error)) : json_null()},
+        {"repaired", json_false()},
         {"first_frame", json_integer((json_int_t)s->first_frame)},
         {"frames", json_integer((json_int_t)s->frames)},
+        {"synced_frames", json_integer((json_int_t)s->synced_frames)},
         {"timeline_frame", json_integer((json_int_t)s->timeline_frame)},
         {"epoch", json_integer((json_int_t)s->epoch)},
         {"record", json_integer((json_int_t)s->record)},
@@ -156,14 +210,15 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"clock_error_ns", json_integer(s->clock_error_ns)},
         {"rate_hz", json_real(rate_hz)},
         {"decimation", json_integer(options->raw || stream->decimate <= 1 ? 1 : stream->decimate)},
+        {"container", json_string(container_name(s->container))},
         {"format", json_string(sample_format_name(&s->format, format))},
         {"channels", channels_json(options)},
         {"delay_frames", json_real(s->delay_frames)},
         {"delay_s", json_real(s->delay_frames / rate_hz)},
         {"aligned", json_boolean(s->aligned)},
         {"taps_longest", json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
-        {"invalid", ranges_json(s->ranges, s->range_count, s->first_frame, end)},
-        {"missing_before", ranges_json(s->missing, s->missing_count, 0, s->first_frame)},
+        {"invalid", ranges_json(s, s->first_frame, end)},
+        {"missing_before", missing_json(s)},
         {"saturated_samples", json_integer((json_int_t)s->saturated)},
         {"loss_detectable", json_boolean(stream->loss_detectable)},
         {"version", json_string(CONVOLVD_VERSION)},
@@ -181,7 +236,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
     return root;
 }
 
-int sidecar_write(const struct sidecar *sidecar, const char *recording, struct problem *problem)
+int sidecar_write(const struct sidecar *sidecar, const char *recording, bool sync,
+                  struct problem *problem)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s.json", recording) >= (int)sizeof path)
@@ -189,7 +245,7 @@ int sidecar_write(const struct sidecar *sidecar, const char *recording, struct p
     json_t *root = sidecar_json(sidecar, recording);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(root);
-    int error = replace_file_text(path, text, problem);
+    int error = disk_replace(path, text, sync, problem);
     free(text);
     return error;
 }

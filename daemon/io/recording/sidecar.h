@@ -15,12 +15,13 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "io/recording/container.h"
 #include "io/sink.h"
 #include "stream/result.h"
 
 /* How many invalid ranges and filter changes one file lists; the writer begins another file before
  * there are more. */
-enum { SIDECAR_RANGES_MAX = 4096, SIDECAR_FILTERS_MAX = 64 };
+enum { SIDECAR_RANGES_MAX = 4096, SIDECAR_FILTERS_MAX = 64, SIDECAR_MISSING_MAX = 64 };
 
 /* The filters in use from one frame on. */
 struct sidecar_filters {
@@ -29,11 +30,31 @@ struct sidecar_filters {
     uint32_t taps_longest;
 };
 
+/* Frames [from, until) of an epoch that no file holds, and why: the name of an invalid cause, or of
+ * the sink's drop. */
+struct sidecar_missing {
+    uint64_t epoch, from, until;
+    const char *cause;
+};
+
+/* Frames that no file holds, oldest first. In a full list, ranges of one epoch are joined: a range
+ * may then cover frames between them that a file holds, but leaves none out. */
+struct sidecar_losses {
+    uint32_t count;
+    struct sidecar_missing ranges[SIDECAR_MISSING_MAX];
+};
+
+/* Adds frames that no file holds; merges them with the latest range when they continue it. */
+void sidecar_lose(struct sidecar_losses *losses, const struct sidecar_missing *missing);
+
 struct sidecar {
     const struct sink_options *options;
+    enum container container;
     struct sample_format format; /* in the file */
-    bool complete;
+    bool complete;               /* the file ended in order, and every write to it succeeded */
+    int error;                   /* errno of the first write that failed, 0: none has */
     uint64_t frames;
+    uint64_t synced_frames; /* the disk has confirmed that it holds the first so many */
     uint64_t epoch, record, first_frame, timeline_frame;
     int64_t capture_ns, last_capture_ns; /* of the first and the last frame */
     enum clock_source clock;
@@ -41,12 +62,11 @@ struct sidecar {
     double delay_frames;
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
-    uint32_t range_count, missing_count, filters_count;
+    uint32_t range_count, filters_count;
     struct sidecar_filters
         filters[SIDECAR_FILTERS_MAX];                /* [0] applies from the file's first frame */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
-    struct invalid_range
-        missing[INVALID_CAUSES];         /* frames before first_frame that no file holds, and why */
+    struct sidecar_losses missing;                   /* before first_frame */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };
 
@@ -61,8 +81,9 @@ bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
  * full. */
 bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters);
 
-/* Writes RECORDING.json beside the recording at that path. Returns 0, ERROR_NO_FILE, ERROR_SYSTEM
- * or ERROR_MEMORY. */
-int sidecar_write(const struct sidecar *sidecar, const char *recording, struct problem *problem);
+/* Writes RECORDING.json beside the recording at that path; with `sync` the disk holds it when the
+ * call returns 0. Returns 0, ERROR_NO_FILE, ERROR_SYSTEM or ERROR_MEMORY. */
+int sidecar_write(const struct sidecar *sidecar, const char *recording, bool sync,
+                  struct problem *problem);
 
 #endif

@@ -340,6 +340,8 @@ static int recording_sink_open(const struct sink_options *options,
     s->own = own;
     s->loop = environment->loop;
     s->flush_ns = own->flush_ns > 0 ? own->flush_ns : flush_ns_default;
+    if (own->sync_ns != SYNC_NEVER && own->sync_ns < s->flush_ns)
+        s->flush_ns = own->sync_ns;
     s->frame_bytes = options->raw
                          ? options->stream.input_channels * options->stream.input_format.bytes
                          : options->stream.channels * (uint32_t)sizeof(float);

@@ -17,8 +17,10 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/recording/container.h"
-#include "io/recording/recording.h"
+#include "io/recording/disk.h"
 #include "io/recording/files.h"
+#include "io/recording/recording.h"
+#include "io/recording/repair.h"
 #include "io/recording/sidecar.h"
 
 enum { BUFFER_BYTES = 1 << 20 };
@@ -49,6 +51,11 @@ struct recording_writer {
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and the frames in it */
     bool sidecar_stale;               /* the sidecar on disk lacks frames of the file */
+    int64_t synced_ns;                /* of the last sync, or the file's begin [monotonic] */
+
+    struct sidecar_losses losses; /* since the newest frame in a file */
+    bool seen;                    /* a result came; the following describe the newest */
+    uint64_t seen_epoch, seen_until;
 
     bool paused;
     uint64_t paused_frames;   /* dropped since the pause began */
@@ -58,89 +65,6 @@ struct recording_writer {
     struct log_limit disk_limit;
     struct writer_counts counts;
 };
-
-/* ---- what can be recorded ---------------------------------------------------------------- */
-
-/* The format in which a file holds raw input: the input's width, with offset binary, big endian and
- * spare bits replaced by what a container can hold. The normalised values stay the same. */
-static struct sample_format raw_file_format(const struct sample_format *input)
-{
-    struct sample_format format = {SAMPLE_SIGNED, input->bytes, (uint8_t)(8 * input->bytes), false,
-                                   false};
-    if (input->kind == SAMPLE_FLOAT)
-        format.kind = SAMPLE_FLOAT;
-    else if (input->bytes == 1)
-        format.kind = SAMPLE_UNSIGNED;
-    return format;
-}
-
-/* Shape of the files and frames of each, from the sink's options; what cannot be recorded is an
- * ERROR_CONFIG. */
-static int make_spec(const struct sink_options *options, struct container_spec *spec,
-                     uint64_t *frames_per_file, struct problem *problem)
-{
-    const struct sink_stream *stream = &options->stream;
-    const struct recording_options *own = options->own;
-    double rate_hz = options->raw ? stream->input_rate_hz : stream->rate_hz;
-    uint32_t channels = options->raw ? stream->input_channels : stream->channels;
-    *spec = (struct container_spec){
-        .channels = channels,
-        .format = options->raw ? raw_file_format(&stream->input_format) : options->format,
-    };
-    if (own->container == NULL || container_parse(own->container, &spec->container) != 0)
-        return problem_set(problem, ERROR_CONFIG,
-                           "container \"%s\" is not known; write wav, rf64 or w64",
-                           own->container != NULL ? own->container : "");
-    if (!container_format_valid(&spec->format)) {
-        char name[24];
-        return problem_set(
-            problem, ERROR_CONFIG,
-            "a recording cannot hold %s samples; write u8, s16le, s24le, s32le or f32le",
-            sample_format_name(&spec->format, name));
-    }
-    if (!(rate_hz >= 1.0 && rate_hz <= INT32_MAX) || rate_hz != nearbyint(rate_hz))
-        return problem_set(
-            problem, ERROR_CONFIG,
-            "a recording cannot hold a rate of %.17g Hz: its header has whole numbers "
-            "from 1 to 2147483647 Hz; choose such a rate or send by RTP",
-            rate_hz);
-    spec->rate_hz = (uint32_t)rate_hz;
-    uint64_t frame_bytes = (uint64_t)channels * spec->format.bytes;
-    if (channels < 1 || frame_bytes > UINT16_MAX)
-        return problem_set(
-            problem, ERROR_CONFIG,
-            "a recording cannot hold %u channels of %u bytes: a frame has at most 65535 "
-            "bytes; choose a narrower format or fewer channels",
-            channels, spec->format.bytes);
-    if (!options->raw && !(options->full_scale > 0.0 && isfinite(options->full_scale)))
-        return problem_set(problem, ERROR_CONFIG, "full scale %g of a recording: write one above 0",
-                           options->full_scale);
-    *frames_per_file = UINT64_MAX;
-    if (own->rotate_ns > 0) {
-        double frames = round((double)own->rotate_ns * rate_hz / 1e9);
-        *frames_per_file = frames < 1.0 ? 0 : (uint64_t)frames;
-    }
-    if (own->rotate_bytes > 0) {
-        uint64_t header = container_header_bytes(spec) + 8; /* and padding */
-        uint64_t bytes = own->rotate_bytes > header ? own->rotate_bytes - header : 0;
-        if (bytes / frame_bytes < *frames_per_file)
-            *frames_per_file = bytes / frame_bytes;
-    }
-    if (*frames_per_file == 0)
-        return problem_set(
-            problem, ERROR_CONFIG,
-            "`rotate` leaves no room for a single frame of %llu bytes; write a longer "
-            "time or a larger size",
-            (unsigned long long)frame_bytes);
-    return 0;
-}
-
-int recording_check(const struct sink_options *options, struct problem *problem)
-{
-    struct container_spec spec;
-    uint64_t frames_per_file;
-    return make_spec(options, &spec, &frames_per_file, problem);
-}
 
 /* ---- files ------------------------------------------------------------------------------- */
 
@@ -156,30 +80,49 @@ static void log_disk_error(struct recording_writer *w, const char *text)
                 text);
 }
 
-static void write_sidecar(struct recording_writer *w)
+static bool write_sidecar(struct recording_writer *w, bool sync)
 {
     struct problem problem;
     w->sidecar.frames = w->file.frames;
-    if (sidecar_write(&w->sidecar, w->path, &problem) != 0)
+    bool written = sidecar_write(&w->sidecar, w->path, sync, &problem) == 0;
+    if (!written)
         log_disk_error(w, problem.text);
-    w->sidecar_stale = false;
+    w->sidecar_stale = !written;
+    return written;
+}
+
+/* Logs a write that failed (errno), and remembers it: the file is never complete. */
+static void note_failure(struct recording_writer *w, const char *what)
+{
+    int reason = errno;
+    struct problem problem;
+    problem_set(&problem, ERROR_SYSTEM, "recording %s %s: %s", w->path, what, strerror(reason));
+    log_disk_error(w, problem.text);
+    if (w->sidecar.error == 0)
+        w->sidecar.error = reason != 0 ? reason : EIO;
 }
 
 static void end_file(struct recording_writer *w)
 {
-    if (container_close(&w->file) != 0) {
-        struct problem problem;
-        problem_set(&problem, ERROR_SYSTEM, "recording %s cannot be finished: %s", w->path,
-                    strerror(errno));
-        log_disk_error(w, problem.text);
-    }
-    w->sidecar.complete = true;
-    write_sidecar(w);
+    const bool sync = w->own->sync_ns != SYNC_NEVER;
+    if (container_close(&w->file, sync && w->sidecar.error == 0) != 0)
+        note_failure(w, "cannot be finished");
+    w->sidecar.complete = w->sidecar.error == 0;
+    if (sync && w->sidecar.complete)
+        w->sidecar.synced_frames = w->file.frames;
+    write_sidecar(w, sync);
     if (w->own->keep > 0)
         recording_files_add(&w->files, w->path);
     log_debug("sink %s: %s ends with %llu frames", w->options->name, w->path,
               (unsigned long long)w->file.frames);
     w->path[0] = '\0';
+}
+
+static void lose_frames(struct recording_writer *w, uint64_t epoch, uint64_t from, uint64_t until,
+                        const char *cause)
+{
+    if (from < until)
+        sidecar_lose(&w->losses, &(struct sidecar_missing){epoch, from, until, cause});
 }
 
 void recording_writer_drain(struct recording_writer *w)
@@ -194,11 +137,10 @@ void recording_writer_drain(struct recording_writer *w)
     w->buffered = 0;
     w->sidecar_stale = true;
     if (lost > 0) {
-        struct problem problem;
-        problem_set(&problem, ERROR_SYSTEM, "recording %s cannot be written: %s", w->path,
-                    strerror(errno));
-        log_disk_error(w, problem.text);
+        note_failure(w, "cannot be written");
         w->counts.dropped[DROP_DISK] += lost;
+        w->sidecar.last_capture_ns -= (int64_t)nearbyint((double)lost * 1e9 / w->rate_hz);
+        lose_frames(w, w->sidecar.epoch, w->next_frame - lost, w->next_frame, drop_name(DROP_DISK));
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
         end_file(w); /* the next frame no longer follows the file's last */
     }
@@ -211,18 +153,44 @@ void recording_writer_finish(struct recording_writer *w)
         end_file(w);
 }
 
+/* True when `sync` asks for one every so often, and frames wait for it. */
+static bool is_unsynced(const struct recording_writer *w)
+{
+    return w->own->sync_ns != SYNC_NEVER && w->own->sync_ns != SYNC_ROTATE &&
+           w->sidecar.synced_frames < w->file.frames;
+}
+
+/* Syncs the open file when it is time. Returns false when that failed: the kernel may then have
+ * dropped anything since the last sync, and a later sync would not say so. */
+static bool sync_when_due(struct recording_writer *w, bool *synced)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    *synced = is_unsynced(w) && now_ns - w->synced_ns >= w->own->sync_ns;
+    if (w->own->sync_ns != SYNC_NEVER && !*synced)
+        disk_begin_sync(w->file.fd);
+    if (!*synced)
+        return true;
+    if (container_sync(&w->file) != 0) {
+        note_failure(w, "cannot be synced");
+        return false;
+    }
+    w->synced_ns = now_ns;
+    w->sidecar.synced_frames = w->file.frames;
+    return true;
+}
+
 void recording_writer_flush(struct recording_writer *w)
 {
     recording_writer_drain(w);
-    if (!is_open(w) || !w->sidecar_stale)
+    if (!is_open(w) || (!w->sidecar_stale && !is_unsynced(w)))
         return;
-    if (container_flush(&w->file) != 0) {
-        struct problem problem;
-        problem_set(&problem, ERROR_SYSTEM, "the header of %s cannot be written: %s", w->path,
-                    strerror(errno));
-        log_disk_error(w, problem.text);
-    }
-    write_sidecar(w);
+    if (container_flush(&w->file) != 0)
+        note_failure(w, "cannot get its header");
+    bool synced;
+    if (!sync_when_due(w, &synced))
+        end_file(w);
+    else if (w->sidecar_stale || synced)
+        write_sidecar(w, synced);
 }
 
 /* Begins the file of frame result->first_frame + done. */
@@ -240,9 +208,11 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
         return status;
     }
     w->counts.files++;
+    w->synced_ns = clock_monotonic_ns();
     struct sidecar *s = &w->sidecar;
     sidecar_reset(s);
     s->options = w->options;
+    s->container = w->spec.container;
     s->format = w->spec.format;
     s->epoch = result->epoch;
     s->record = result->record;
@@ -252,11 +222,8 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
     s->clock = result->clock;
     s->delay_frames = result->delay_frames;
     s->aligned = result->aligned;
-    /* Ranges before the result's first frame say why the frames before it are missing. */
-    for (uint32_t i = 0; done == 0 && i < result->invalid_count; i++) {
-        if (result->invalid[i].until <= result->first_frame && s->missing_count < INVALID_CAUSES)
-            s->missing[s->missing_count++] = result->invalid[i];
-    }
+    s->missing = w->losses;
+    w->losses.count = 0;
     w->next_frame = s->first_frame;
     w->sidecar_stale = true;
     log_debug("sink %s: %s begins with frame %llu", w->options->name, w->path,
@@ -410,24 +377,65 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     return frames;
 }
 
+/* Adds frames that were missing before this result: those whose ranges it carries, and those of
+ * results that never came, because the sink's queue was full. */
+static void add_missing(struct recording_writer *w, const struct result *result)
+{
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        if (range->until <= result->first_frame)
+            lose_frames(w, result->epoch, range->from, range->until,
+                        invalid_cause_name(range->cause));
+    }
+    if (!w->seen || w->seen_epoch != result->epoch)
+        return;
+    uint64_t at = w->seen_until;
+    while (at < result->first_frame) {
+        uint64_t until = result->first_frame; /* of the frames from `at` on that no range covers */
+        uint64_t covered = at;
+        for (uint32_t i = 0; i < result->invalid_count; i++) {
+            const struct invalid_range *range = &result->invalid[i];
+            if (range->from <= at && range->until > covered)
+                covered = range->until;
+            else if (range->from > at && range->from < until)
+                until = range->from;
+        }
+        if (covered == at)
+            lose_frames(w, result->epoch, at, until, drop_name(DROP_QUEUE));
+        at = covered > at ? covered : until;
+    }
+}
+
+/* Drops the result's frames from index `done` on. */
+static void drop(struct recording_writer *w, const struct result *result, uint64_t done,
+                 enum drop cause)
+{
+    w->counts.dropped[cause] += result->frames - done;
+    lose_frames(w, result->epoch, result->first_frame + done, result->first_frame + result->frames,
+                drop_name(cause));
+}
+
 void recording_writer_put(struct recording_writer *w, const struct result *result)
 {
     assert(result->invalid_count <= SIDECAR_RANGES_MAX);
     assert(((result->flags & RESULT_RAW) != 0) == w->options->raw);
     check_free(w);
+    add_missing(w, result);
+    w->seen = true;
+    w->seen_epoch = result->epoch;
+    w->seen_until = result->first_frame + result->frames;
     uint64_t done = 0;
     while (done < result->frames) {
-        uint64_t left = result->frames - done;
         if (w->paused) {
-            w->counts.dropped[DROP_PAUSED] += left;
-            w->paused_frames += left;
+            drop(w, result, done, DROP_PAUSED);
+            w->paused_frames += result->frames - done;
             return;
         }
         if (is_open(w) && !continues(w, result, result->first_frame + done))
             recording_writer_finish(w);
         if (!is_open(w) && (clock_monotonic_ns() < w->not_before_ns ||
                             begin_file(w, result, done, capture_time_ns(w, result, done)) != 0)) {
-            w->counts.dropped[DROP_DISK] += left;
+            drop(w, result, done, DROP_DISK);
             return;
         }
         done += buffer_result(w, result, done);
@@ -450,7 +458,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
 {
     struct container_spec spec;
     uint64_t frames_per_file;
-    int status = make_spec(options, &spec, &frames_per_file, problem);
+    int status = recording_spec(options, &spec, &frames_per_file, problem);
     if (status != 0)
         return problem_prefix(problem, status, "sink %s", options->name);
     struct recording_writer *w = calloc(1, sizeof *w);
@@ -482,6 +490,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
         recording_writer_close(w);
         return problem_prefix(problem, status, "sink %s", options->name);
     }
+    recording_repair(&w->files);
     *out = w;
     return 0;
 }
@@ -498,7 +507,7 @@ const struct writer_counts *recording_writer_counts(const struct recording_write
 
 bool recording_writer_dirty(const struct recording_writer *w)
 {
-    return w->buffered > 0 || (is_open(w) && w->sidecar_stale);
+    return w->buffered > 0 || (is_open(w) && (w->sidecar_stale || is_unsynced(w)));
 }
 
 void recording_writer_close(struct recording_writer *w)

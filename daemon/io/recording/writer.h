@@ -12,7 +12,9 @@
  *     STEM-20261121T021604.123456Z-0001.EXT, …            with rotation: UTC of the first frame
  *
  * After a write error the writer ends the file, drops and counts frames for a second, and then
- * begins another file.
+ * begins another file, whose sidecar lists the frames that no file holds. A file is complete only
+ * when no write to it has failed. With `sync`, the disk holds a file before its sidecar says that
+ * it is complete. When the writer opens it repairs files of earlier runs (repair.h).
  *
  * One thread (the sink's writer thread), which waits for the disk and allocates.
  */
@@ -58,7 +60,8 @@ void recording_writer_put(struct recording_writer *writer, const struct result *
 /* Writes the buffered frames to the file, so that delivered + dropped covers every frame put. */
 void recording_writer_drain(struct recording_writer *writer);
 
-/* Drains, then rewrites header and sidecar: the file is readable up to the last frame put. */
+/* Drains, then rewrites header and sidecar: the file is readable up to the last frame put. Waits
+ * for the disk first when `sync` is due; when that fails it ends the file. */
 void recording_writer_flush(struct recording_writer *writer);
 
 /* Drains, then ends the file. A later put begins another. */

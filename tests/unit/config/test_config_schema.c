@@ -255,6 +255,7 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"format", "s17", "is not a sample format"},
         {"source", "rpt2", "is not known; write"},
         {"route", "1 - spare - 1", "is not a route"},
+        {"sync", "sometimes", "is not known; write"},
     };
     const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;
     for (size_t i = 0; key->row.type == OPTION_OWN && i < sizeof own / sizeof own[0]; i++)

@@ -110,7 +110,7 @@ static void test_read_back(void **state)
                 expect_file(&spec, small, bytes, spec.container == CONTAINER_W64 ? 33 : 30);
                 assert_int_equal(container_append(&file, bytes + 33 * frame_bytes, FRAMES - 33),
                                  FRAMES - 33);
-                assert_int_equal(container_close(&file), 0);
+                assert_int_equal(container_close(&file, false), 0);
                 expect_file(&spec, containers[c].type, bytes, FRAMES);
                 struct stat status;
                 assert_int_equal(stat(path, &status), 0);
@@ -154,7 +154,7 @@ static void test_w64_cut_off(void **state)
     }
     int kept = dup(file.fd);
     assert_true(kept >= 0);
-    assert_int_equal(container_close(&file), 0);
+    assert_int_equal(container_close(&file, false), 0);
     uint8_t header[CONTAINER_HEADER_MAX], expect[CONTAINER_HEADER_MAX];
     container_header(&spec, 20 * 70, 20 * 70, expect);
     assert_int_equal(pread(kept, header, 136, 0), 136);
@@ -176,7 +176,7 @@ static void test_beyond_4_gib(void **state)
         file.frames = UINT64_C(1300000000); /* 5.2 GB that were never written */
         static const uint8_t last[8] = {1, 0, 2, 0, 3, 0, 4, 0};
         assert_int_equal(container_append(&file, last, 2), 2);
-        assert_int_equal(container_close(&file), 0);
+        assert_int_equal(container_close(&file, false), 0);
         SF_INFO info = {0};
         SNDFILE *sound = sf_open(path, SFM_READ, &info);
         assert_non_null(sound);
@@ -226,7 +226,7 @@ static void test_full_disk(void **state)
     assert_int_equal(file.frames, 10);
     file.fd = real;
     close(full);
-    assert_int_equal(container_close(&file), 0);
+    assert_int_equal(container_close(&file, false), 0);
     expect_file(&spec, SF_FORMAT_WAV, frames, 10);
     unlink(path);
 }
