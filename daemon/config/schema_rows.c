@@ -241,7 +241,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_OSC_TCP_ADDRESS] = {SECTION_OSC, .row = {"tcp address", OPTION_ADDRESS, .fallback_words = "none",
         .sentence = "Where it takes TCP connections, whose packets stand behind their length (OSC 1.0) or between SLIP's END bytes (OSC 1.1)."}},
     [KEY_OSC_ALLOW] = {SECTION_OSC, .row = {"allow", OPTION_TEXT, LIST_COMMA, .fallback_words = "only this machine",
-        .sentence = "Addresses and networks that are listened to, such as 192.0.2.7, 10.0.0.0/8 or any; they are answered once they have returned a challenge, which shows that their address is not forged."}},
+        .sentence = "Addresses and networks that are listened to, such as 192.0.2.7, 10.0.0.0/8 or any; they are answered, and their datagrams with blocks taken, once they have returned a challenge, which shows that their address is not forged."}},
     [KEY_OSC_TRUST] = {SECTION_OSC, .row = {"trust", OPTION_TEXT, LIST_COMMA, .fallback_words = "only this machine",
         .sentence = "Addresses and networks that are listened to and answered without a challenge: patches that cannot return one."}},
     [KEY_OSC_LEASE] = {SECTION_OSC, .row = {"lease", OPTION_TIME, .minimum = 1, .maximum = 3600, .fallback = "60 s",

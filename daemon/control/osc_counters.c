@@ -37,6 +37,7 @@ static const struct counter counters[] = {
     {"no_room", "questions not answered because too many addresses are served", AT(peers_refused)},
     {"challenged", "challenges sent", AT(challenged)},
     {"proven", "challenges returned", AT(proven)},
+    {"blocks_unproven", "blocks refused because the address has not returned a challenge yet", AT(blocks_unproven)},
     {"sent", "messages handed to the kernel, or to a connection's memory", AT(sent)},
     {"dropped", "messages for which a socket or a connection had no room", AT(dropped)},
     {"connections", "TCP connections open now", AT(connections)},

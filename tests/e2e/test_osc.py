@@ -55,7 +55,7 @@ class Osc(unittest.TestCase):
         np.save(os.path.join(cls.folder.name, "analytic2.npy"), ANALYTIC2)
         cls.port, cls.tcp = c.free_port(), c.free_port()
         names = [f"form{i}" for i in range(len(FORMS))] + ["tcp0", "tcp1", "lost", "change", "sets", "levels", "python", "fast",
-                                                              "fade", "envelope", "clear", "long", "default", "topics"]
+                                                              "fade", "envelope", "clear", "long", "default", "topics", "proof"]
         streams = "".join(
             f"[stream {n}]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\nblock = {BLOCK}\n"
             f"filter = {'two' if n == 'change' else 'analytic' if n == 'envelope' else 'one'}\n"
@@ -395,17 +395,43 @@ class Osc(unittest.TestCase):
             self.assertEqual(other.recv(1), b"")
             other.close()
 
-    def test_challenge(self):
-        """An address that may be forged gets a challenge no larger than its question, and nothing more."""
+    def allowed_client(self):
+        """One that is only allowed: loopback is trusted."""
         probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:
             probe.connect(("192.0.2.1", 9))
-            own = probe.getsockname()[0]
+            return self.client(probe.getsockname()[0])
         except OSError:
             self.skipTest("no address but loopback here")
         finally:
             probe.close()
-        client = self.client(own)
+
+    def test_blocks_of_unproven_addresses(self):
+        """Blocks over UDP count from an address only once it has returned a challenge."""
+        client = self.allowed_client()
+        before = self.counters()
+        x = signal(77)
+        forged = list(blocks("proof", x + 1, first=0))[:8]
+        for packet in forged:
+            client.raw(packet)
+        address, types, (token,) = client.receive()
+        self.assertEqual((address, types), ("/prove", "i"))
+        self.assertTrue(client.silent(), "more than one challenge for a burst of blocks")
+        counted = self.counters()
+        self.assertEqual(counted["blocks_unproven"] - before.get("blocks_unproven", 0), len(forged))
+        stream = next(s for s in self.daemon.status()["streams"] if s["name"] == "proof")
+        self.assertEqual(stream["datagrams"]["read"], 0)
+        client.send("/convolvd/prove", "i", token)
+        client.send("/convolvd/proof/subscribe", "s", "results")
+        for packet in blocks("proof", x):
+            client.raw(packet)
+        y, _, _ = gather(client.receive, FRAMES)
+        c.assert_within(y, c.convolve(x, TAPS)[:FRAMES], x, TAPS, what="proof")
+
+    def test_challenge(self):
+        """An address that may be forged gets a challenge no larger than its question, and nothing more."""
+        before = self.counters()
+        client = self.allowed_client()
         question = message("/convolvd/*")
         client.raw(message("/x"))
         client.raw(message("/convolvd/lost/filter", "s", "two"))
@@ -423,7 +449,7 @@ class Osc(unittest.TestCase):
         client.send("/convolvd/list")
         self.assertEqual(client.receive()[0], "/convolvd/list")
         counted = self.counters()
-        self.assertEqual((counted["proven"], counted["challenged"]), (1, 2))
+        self.assertEqual((counted["proven"] - before["proven"], counted["challenged"] - before["challenged"]), (1, 2))
 
     def test_liblo_programs(self):
         port = c.free_port()

@@ -26,7 +26,7 @@ struct received;
 struct osc_stats {
     struct osc_counts counts;
     uint64_t refused, socket_drops, unclaimed, peers_refused;
-    uint64_t challenged, proven;
+    uint64_t challenged, proven, blocks_unproven;
     uint64_t sent, dropped;
     uint64_t connected, connections_refused, closed_slow, closed_stuck, closed_idle, closed_framing;
     uint64_t leases, leases_expired;

@@ -7,7 +7,10 @@
 #include "core/clock.h"
 #include "io/net/address.h"
 
-enum { LOG_INTERVAL_S = 30 };
+enum {
+    LOG_INTERVAL_S = 30,
+    CHALLENGE_INTERVAL_MS = 250, /* to a sender of blocks */
+};
 
 /* ---- networks ---------------------------------------------------------------------------- */
 
@@ -163,6 +166,28 @@ bool osc_peer_confirm(struct osc_peer *from, int32_t token)
         peer->expires_ns = clock_monotonic_ns() + peers->lease_ns;
         return true;
     }
+    return false;
+}
+
+bool osc_peers_blocks(struct osc_peers *peers, const struct osc_link *link,
+                      const struct sockaddr_storage *from)
+{
+    if (link != NULL || in_networks(&peers->trust, from))
+        return true;
+    struct osc_peer *peer = osc_peers_find(peers, NULL, from);
+    if (peer != NULL && peer->proven)
+        return true;
+    char text[ADDRESS_TEXT];
+    int64_t now_ns = clock_monotonic_ns();
+    peers->stats->blocks_unproven++;
+    if (peer != NULL && now_ns >= peer->challenge_ns) {
+        peer->challenge_ns = now_ns + CHALLENGE_INTERVAL_MS * NS_PER_MS;
+        osc_peer_prove(peer);
+    }
+    log_limited(&peers->unproven_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                "osc: blocks from %s refused until it returns the challenge /prove; list it under "
+                "`trust` in [osc] if it cannot",
+                address_text(from, text));
     return false;
 }
 

@@ -4,7 +4,8 @@
  *
  * The server listens to loopback, `trust`ed and `allow`ed addresses only. An address that is merely
  * allowed may be forged: until it has answered a challenge it receives nothing but the challenge,
- * which is never larger than the request. A link, loopback and trusted addresses need none.
+ * which is never larger than the request, and no block of it is taken. A link, loopback and trusted
+ * addresses need none.
  *
  * The table has OSC_PEERS_MAX entries. A newcomer takes a free one, else replaces the oldest peer
  * that is not proven, else the oldest that holds no lease; links and lease holders stay.
@@ -34,11 +35,12 @@ struct osc_peer {
     struct osc_peers *table;
     struct osc_link *link; /* NULL: UDP */
     struct sockaddr_storage to;
-    bool proven;        /* nobody can have forged it, or it has answered a challenge */
-    bool narrow;        /* it takes 64-bit numbers as two i */
-    uint32_t leases;    /* subscriptions it holds: subscriptions.c counts them */
-    int32_t token;      /* of the challenge */
-    int64_t expires_ns; /* monotonic */
+    bool proven;          /* nobody can have forged it, or it has answered a challenge */
+    bool narrow;          /* it takes 64-bit numbers as two i */
+    uint32_t leases;      /* subscriptions it holds: subscriptions.c counts them */
+    int32_t token;        /* of the challenge */
+    int64_t challenge_ns; /* when a block may bring it the next challenge */
+    int64_t expires_ns;   /* monotonic */
 };
 
 struct osc_networks {
@@ -50,8 +52,9 @@ struct osc_peers {
     int fd; /* of the UDP socket, owned by the server's receiver; -1: none */
     int64_t lease_ns;
     struct osc_networks allow, trust;
-    struct osc_stats *stats; /* counted here: refused, challenged, proven, sent, dropped */
-    struct log_limit refused_limit;
+    struct osc_stats *stats; /* counted here: refused, challenged, proven, blocks_unproven, sent,
+                                dropped */
+    struct log_limit refused_limit, unproven_limit;
     struct osc_peer list[OSC_PEERS_MAX];
 };
 
@@ -61,6 +64,11 @@ int osc_networks_add(struct osc_networks *networks, const char *const *texts, ui
 
 /* Whether the server listens to this address; counts and logs a refusal. */
 bool osc_peers_allowed(struct osc_peers *peers, const struct sockaddr_storage *from);
+
+/* Whether blocks may be taken from this address. A sender of datagrams that is merely allowed is
+ * challenged, a few times a second at most, until it has proven its address; counts and logs. */
+bool osc_peers_blocks(struct osc_peers *peers, const struct osc_link *link,
+                      const struct sockaddr_storage *from);
 
 /* The peer at this link (or, with link NULL, address and port), added when it is new. NULL: every
  * entry is kept. */

@@ -89,6 +89,8 @@ static void take_block(const struct arrival *arrival, const struct osc_part *str
                        const struct osc_message *message)
 {
     struct osc *osc = arrival->osc;
+    if (!osc_peers_blocks(&osc->peers, arrival->link, arrival->from))
+        return;
     const struct received received = {.data = message->data,
                                       .bytes = message->bytes,
                                       .from = arrival->from,
