@@ -2,6 +2,7 @@
 #include "stream/change.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "stream/epochs.h"
 #include "stream/input_ring.h"
@@ -148,6 +149,7 @@ static void take_next_plan(struct stream *s)
     struct plan *old = s->plan;
     s->plan = s->next.plan;
     s->delay_frames = s->next.delay_frames;
+    snprintf(s->filters, sizeof s->filters, "%s", s->next.filters != NULL ? s->next.filters : "");
     s->taps_longest = plan_info(s->plan)->taps_longest;
     s->next.plan = NULL;
     if (s->flight_first != s->flight_next)

@@ -37,7 +37,7 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 
 uint64_t epochs_next_base(const struct stream *s)
 {
-    if (s->epoch_first == s->epoch_next && s->stats.epochs == 0)
+    if (s->epoch_first == s->epoch_next)
         return round_up(s->cleared_until, s->hop);
     const struct epoch *e = epoch_newest((struct stream *)s);
     return round_up(e->base, s->hop) + round_up(e->head + s->taps_longest - 1, s->hop) +

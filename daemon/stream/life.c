@@ -24,6 +24,9 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->options = *options;
     snprintf(s->name, sizeof s->name, "%s", options->name);
     s->options.name = s->name;
+    if (options->filters != NULL)
+        snprintf(s->filters, sizeof s->filters, "%s", options->filters);
+    s->options.filters = s->filters;
     s->engine = engine;
     s->plan = plan;
     s->hop = info->hop;

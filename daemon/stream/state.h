@@ -14,6 +14,7 @@
 #ifndef CONVOLVD_STREAM_STATE_H
 #define CONVOLVD_STREAM_STATE_H
 
+#include "core/digest.h"
 #include "signal/decimation.h"
 #include "stream/clock_line.h"
 #include "stream/ranges.h"
@@ -139,6 +140,7 @@ struct stream {
     uint32_t taps_longest;
     double delay_frames;
     const char *taps_hash;     /* of `plan`; NULL before the first change */
+    char filters[DIGEST_TEXT]; /* of `plan` */
     struct stream_change next; /* its plan NULL: no change pending */
     uint64_t change_epoch;
     bool change_begun;        /* its frame was reached; what it makes invalid is flagged */

@@ -45,6 +45,7 @@ struct stream_options {
     uint64_t ring_frames_min;  /* 0: by rule (history, reorder window, batches in flight, 0.5 s or 8
                                   blocks) */
     uint32_t blocks_in_flight; /* for the rule */
+    const char *filters; /* digest of all that the plan computes, for resume.h; copied; NULL: "" */
 };
 
 /* Where results go; every function is called on the loop. */
@@ -106,6 +107,7 @@ struct stream_change {
     uint64_t frame; /* x, at the input's rate */
     double delay_frames;
     const char *taps_hash; /* results carry it, see result.h; may be NULL */
+    const char *filters;   /* as stream_options.filters; valid until the change is through */
     enum change_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
     /* FADE where an output is an envelope or results are no floats: the plan in use and the new one

@@ -202,6 +202,7 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
         .fft = layout->fft,
         .partitions = layout->partitions + layout->tail.partitions,
         .vector = layout->vector,
+        .items = layout->items,
         .taps_longest = layout->taps_longest,
         .history_frames = (layout->history_blocks + layout->tail_blocks) * spec->hop,
         .decimate = spec->decimate > 1 ? spec->decimate : 1,

@@ -78,6 +78,7 @@ struct plan_info {
     const char *variant;
     uint32_t hop, fft, partitions;
     uint32_t vector; /* lanes of a vector where the variant has a choice; 0: it has none */
+    uint32_t items;  /* work-items of a group */
     uint32_t decimate, decimate_phase; /* as asked for, at least 1 */
     uint32_t taps_longest;             /* S: the longest of the edges' taps */
     uint32_t history_frames; /* frames before a block that its result needs: the ring must hold them

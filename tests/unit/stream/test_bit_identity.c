@@ -2,7 +2,8 @@
  * The contract that makes everything else comparable: the results of one plan are the same to the
  * last bit whatever the packet sizes, their order, the blocks of a batch, the slots of the ring,
  * the gaps beyond a frame's reach, the neighbours in a batch, the batches submitted again, a
- * device rebuilt, and equal filters loaded while the stream runs.
+ * device rebuilt, equal filters loaded while the stream runs, and another stream with a plan
+ * prepared as the first one's state pins it that goes on in the middle (stream/resume.h).
  *
  * Each case takes a variant and a shape, prepares two equal plans, and plays one signal through a
  * stream: first plainly, packet by packet, one block a batch; then several times at random, all of
@@ -25,6 +26,7 @@
 #include "convolve/check/prepare.h"
 #include "core/clock.h"
 #include "signal/decimation.h"
+#include "stream/resume.h"
 #include "stream/ring_size.h"
 #include "stream/stream.h"
 #include "tests/support/engine_group.h"
@@ -43,7 +45,7 @@ static uint64_t seed = 20260401;
 
 /* What the random runs did, so that a test that stopped doing it fails. */
 static struct {
-    uint64_t single, several, shared, resubmitted, resets, gaps, changes, reordered, leads;
+    uint64_t single, several, shared, resubmitted, resets, gaps, changes, reordered, leads, resumed;
 } done;
 
 /* ---- a case -------------------------------------------------------------------------------- */
@@ -76,7 +78,9 @@ struct subject {
     uint64_t output_frames; /* tail included */
 };
 
-static int prepare_like(struct test_plan *plan, const struct subject *subject, const char *variant)
+/* `pin`: exactly that plan again; NULL: by the variant's name alone. */
+static int prepare_like(struct test_plan *plan, const struct subject *subject, const char *variant,
+                        const struct plan_pin *pin)
 {
     const struct shape *shape = subject->shape;
     struct problem problem = {0};
@@ -91,6 +95,8 @@ static int prepare_like(struct test_plan *plan, const struct subject *subject, c
         assert_int_equal(sample_format_parse(shape->results, &plan->spec.results.format), 0);
     }
     test_plan_bind(plan, subject->signal);
+    if (pin != NULL)
+        plan_pin_apply(pin, &plan->spec);
     return plan_prepare(engine, &plan->spec, &plan->plan, &problem);
 }
 
@@ -108,12 +114,16 @@ static bool subject_make(struct subject *subject, const struct shape *shape, con
     *subject = (struct subject){.shape = shape};
     subject->signal =
         signal_noise(shape->format, shape->channels, (uint64_t)blocks * shape->hop + 17, 5);
-    if (prepare_like(&subject->plan, subject, variant) < 0) {
+    if (prepare_like(&subject->plan, subject, variant, NULL) < 0) {
         subject_free(subject);
         return false;
     }
-    assert_int_equal(prepare_like(&subject->equal, subject, variant), 0);
     const struct plan_info *info = plan_info(subject->plan.plan);
+    struct plan_pin pin, again;
+    plan_pin_of(info, engine_device(engine), &pin);
+    assert_int_equal(prepare_like(&subject->equal, subject, variant, &pin), 0);
+    plan_pin_of(plan_info(subject->equal.plan), engine_device(engine), &again);
+    assert_memory_equal(&again, &pin, sizeof pin);
     subject->kept = (struct decimation){info->decimate, info->decimate_phase};
     subject->frame_bytes = info->output_floats * info->sample_bytes;
     subject->output_frames =
@@ -160,12 +170,9 @@ static void take(void *context, const struct result *result)
     memset(player->seen + result->first_frame, 1, result->frames);
 }
 
-static void player_open(struct player *player, const struct subject *subject, const char *name)
+static void open_stream(struct player *player, const char *name, struct plan *plan)
 {
-    const struct test_signal *signal = subject->signal;
-    player->subject = subject;
-    player->bytes = calloc(subject->output_frames, subject->frame_bytes);
-    player->seen = calloc(subject->output_frames, 1);
+    const struct test_signal *signal = player->subject->signal;
     struct stream_options options = {
         .name = name,
         .rate_hz = 1e6,
@@ -176,13 +183,21 @@ static void player_open(struct player *player, const struct subject *subject, co
         .reorder_ns = NS_PER_US,
         .blocks_in_flight = J_MAX + 2,
     };
-    const struct ring_need need = ring_need_of(&options, plan_info(subject->plan.plan));
+    const struct ring_need need = ring_need_of(&options, plan_info(plan));
     options.ring_frames_min = ring_size_least(&need);
     struct problem problem = {0};
-    if (stream_open(engine, &options, subject->plan.plan, &player->stream, &problem) < 0)
+    if (stream_open(engine, &options, plan, &player->stream, &problem) < 0)
         fail_msg("%s", problem.text);
     const struct result_port port = {.context = player, .put = take};
     assert_int_equal(stream_add_port(player->stream, &port), 0);
+}
+
+static void player_open(struct player *player, const struct subject *subject, const char *name)
+{
+    player->subject = subject;
+    player->bytes = calloc(subject->output_frames, subject->frame_bytes);
+    player->seen = calloc(subject->output_frames, 1);
+    open_stream(player, name, subject->plan.plan);
 }
 
 static void player_close(struct player *player)
@@ -369,6 +384,32 @@ static void complete_one(struct run *run)
     }
 }
 
+/* Another stream, with the equal plan, goes on from the state of the one that plays, as bytes. A
+ * change that is still to come is requested again: both plans are equal. */
+static void resume(struct run *run, struct player *player)
+{
+    if (engine_in_flight(engine) > 0 || !stream_quiet(player->stream) || !chance(run, 12))
+        return;
+    struct stream_state *state = malloc(sizeof *state);
+    struct problem problem = {0};
+    stream_state_take(player->stream, state);
+    const size_t count = stream_state_bytes(state);
+    uint8_t *bytes = malloc(count);
+    stream_state_write(state, bytes);
+    stream_close(player->stream);
+    open_stream(player, "resumed", player->subject->equal.plan);
+    const struct stream_change change = {.plan = player->subject->plan.plan,
+                                         .frame = state->change.frame,
+                                         .how = CHANGE_HARD,
+                                         .retired = no_plan_retires};
+    if (stream_state_read(bytes, count, state, &problem) < 0 ||
+        stream_resume(player->stream, state, state->change.pending ? &change : NULL, &problem) < 0)
+        fail_msg("%s", problem.text);
+    free(bytes);
+    free(state);
+    done.resumed++;
+}
+
 /* ---- plain and random ---------------------------------------------------------------------- */
 
 static bool over(const struct player *player)
@@ -394,6 +435,7 @@ static void play(struct run *run)
         while (engine_in_flight(engine) > 0 &&
                (run->plain || engine_in_flight(engine) > 2 || !chance(run, 3)))
             complete_one(run);
+        resume(run, &run->player);
     }
     while (engine_in_flight(engine) > 0)
         complete_one(run);
@@ -494,7 +536,8 @@ static void same_bits(const char *only)
     subject_free(&neighbour);
     assert_true(done.single > 0 && done.several > 0 && done.shared > 0 && done.resubmitted > 0);
     assert_true(done.resets > 0 && done.gaps > 0 && done.changes > 0);
-    assert_true(done.reordered > 0 && done.leads > 0);
+    assert_true(done.reordered > 0 && done.leads > 0 && done.resumed > 0);
+    print_message("%llu streams resumed\n", (unsigned long long)done.resumed);
 }
 
 static void same_bits_of_every_variant(void **state)

@@ -1,0 +1,490 @@
+/*
+ * Resuming a stream in the middle of an epoch (stream/resume.h): a recording split at any step
+ * equals the whole. Each case plays one random script of packets (reordered, lost, late, idle
+ * flushes, discontinuities, a change of filters) twice, once through one stream and once through
+ * streams that hand their state on as bytes after every step. Everything that came out is compared:
+ * samples, invalid ranges, numbers, times, ledgers, levels. The bytes are then damaged in every
+ * way that a test can: none may be taken for a state, or crash.
+ */
+#include "tests/support/stream_world.h"
+
+#include "core/codec.h"
+#include "core/crc32c.h"
+#include "stream/resume.h"
+
+enum { STEPS = 150, SCRIPTS = 6 };
+
+/* ---- a case -------------------------------------------------------------------------------- */
+
+struct kind {
+    const char *label;
+    uint32_t decimate, phase;
+    bool align, records, tail, live;
+    bool changes;
+    enum change_how how;
+    uint32_t fade;
+};
+
+static const struct kind kinds[] = {
+    {"plain", 1, 0, false, false, true, true, false, CHANGE_HARD, 0},
+    {"decimated by 7", 7, 3, false, false, true, true, false, CHANGE_HARD, 0},
+    {"aligned, decimated", 5, 0, true, false, true, true, false, CHANGE_HARD, 0},
+    {"records without tails", 1, 0, false, true, false, true, false, CHANGE_HARD, 0},
+    {"a source that waits", 1, 0, false, false, true, false, false, CHANGE_HARD, 0},
+    {"a hard change", 1, 0, false, false, true, true, true, CHANGE_HARD, 0},
+    {"a cross-fade", 1, 0, false, false, true, true, true, CHANGE_FADE, 300},
+    {"a clear change", 3, 1, false, false, true, true, true, CHANGE_CLEAR, 0},
+};
+
+static const struct kind *kind;
+static struct stream_options options;
+static struct stream_change change; /* as requested last */
+static uint64_t resumed, resumed_holes, resumed_partial, resumed_changes, resumed_ended,
+    resumed_sheds;
+
+static void on_retired(void *context, struct plan *old)
+{
+    (void)context, (void)old;
+    world->retired++;
+}
+
+/* ---- splitting ----------------------------------------------------------------------------- */
+
+static void count_state(const struct stream_state *state)
+{
+    resumed++;
+    resumed_holes += state->hole_count > 0;
+    resumed_partial += state->partial_valid;
+    resumed_changes += state->change.pending;
+    resumed_sheds += state->shed_count > 0;
+    resumed_ended += state->begun && state->epoch.ended;
+}
+
+/* The state as bytes, read back; the caller frees both. */
+static struct stream_state *state_of(const struct stream *stream, uint8_t **bytes, size_t *count)
+{
+    struct stream_state *taken = malloc(sizeof *taken), *state = malloc(sizeof *state);
+    stream_state_take(stream, taken);
+    *count = stream_state_bytes(taken);
+    assert_true(*count > 0);
+    *bytes = malloc(*count);
+    stream_state_write(taken, *bytes);
+    struct problem problem = {0};
+    if (stream_state_read(*bytes, *count, state, &problem) < 0)
+        fail_msg("%s: %s", kind->label, problem.text);
+    uint8_t *again = malloc(*count);
+    stream_state_write(state, again);
+    assert_memory_equal(again, *bytes, *count);
+    free(again);
+    free(taken);
+    return state;
+}
+
+/* Another stream takes the place of the one that plays. */
+static void split(void)
+{
+    if (!stream_quiet(world->stream))
+        return;
+    uint8_t *bytes;
+    size_t count;
+    struct stream_state *state = state_of(world->stream, &bytes, &count);
+    count_state(state);
+    stream_close(world->stream);
+    struct problem problem = {0};
+    struct plan *plan = world->retired > 0 ? &world->other : &world->plan;
+    options.filters = world->retired > 0 ? "other" : "first";
+    assert_int_equal(stream_open(&world->engine, &options, plan, &world->stream, &problem), 0);
+    const struct result_port port = {.context = &world->got, .put = take};
+    const struct result_port raw = {.context = &world->got, .put = take_raw, .raw = true};
+    assert_int_equal(stream_add_port(world->stream, &port), 0);
+    assert_int_equal(stream_add_port(world->stream, &raw), 0);
+    if (stream_resume(world->stream, state, state->change.pending ? &change : NULL, &problem) < 0)
+        fail_msg("%s: %s", kind->label, problem.text);
+    free(state);
+    free(bytes);
+    check_ledgers();
+}
+
+/* ---- a script ------------------------------------------------------------------------------ */
+
+struct script {
+    struct random_state random;
+    int epoch;               /* of the model */
+    uint64_t origin, next;   /* the source's number of its frame 0; its next frame */
+    uint64_t owed, owed_end; /* frames left out, which may come later */
+    bool ended;              /* the next packet begins an epoch */
+};
+
+static uint32_t below(struct script *script, uint32_t limit)
+{
+    return (uint32_t)random_below(&script->random, limit);
+}
+
+static void put_next(struct script *script, uint32_t flags)
+{
+    const uint32_t frames = 1 + below(script, 90);
+    put(script->epoch, script->next, frames, script->origin + script->next, flags);
+    script->next += frames;
+}
+
+/* Frames that were left out come after all: in time, or late. */
+static void pay(struct script *script)
+{
+    if (script->owed < script->owed_end)
+        put(script->epoch, script->owed, (uint32_t)(script->owed_end - script->owed),
+            script->origin + script->owed, 0);
+    script->owed = script->owed_end;
+}
+
+static void leave_out(struct script *script)
+{
+    script->owed = script->next;
+    script->next += 1 + below(script, 60);
+    script->owed_end = script->next;
+    if (below(script, 3) == 0)
+        stream_socket_drops(world->stream, 1);
+    if (below(script, 4) == 0)
+        stream_lost(world->stream, 5, INVALID_CAPTURE);
+}
+
+static void begin_anew(struct script *script)
+{
+    script->epoch++;
+    script->origin += script->next + 100000;
+    script->next = script->owed = script->owed_end = 0;
+    script->ended = below(script, 2) == 0;
+    if (script->ended)
+        stream_end(world->stream);
+    else
+        put_next(script, kind->records ? PACKET_RECORD : PACKET_DISCONTINUITY);
+}
+
+static void request_change(struct script *script)
+{
+    change =
+        (struct stream_change){.plan = &world->other,
+                               .frame = stream_next_frame(world->stream) + 40 + below(script, 200),
+                               .delay_frames = 18,
+                               .filters = "other",
+                               .how = kind->how,
+                               .fade_frames = kind->fade,
+                               .retired = on_retired};
+    assert_int_equal(stream_change(world->stream, &change), 0);
+}
+
+static void step(struct script *script, int number)
+{
+    world->now_ns += (1 + below(script, 90)) * NS_PER_US;
+    const uint32_t what = below(script, 16);
+    if (script->ended || number == 0 || what < 9) {
+        put_next(script, 0);
+        script->ended = false;
+    } else if (what < 11)
+        leave_out(script);
+    else if (what < 13)
+        pay(script);
+    else if (what < 14)
+        world->now_ns += 300 * NS_PER_US; /* past the reorder window */
+    else if (what < 15)
+        world->now_ns += 11 * NS_PER_MS; /* idle flush */
+    else if (script->epoch < EPOCHS - 1 && number % 4 == 0)
+        begin_anew(script);
+    else
+        world->engine.fail_next = true;
+    if (kind->changes && number == STEPS / 2)
+        request_change(script);
+}
+
+/* Plays the script; the caller frees what came out. */
+static struct capture *play(uint64_t seed, bool splits, struct stream_stats *stats,
+                            struct channel_levels *levels)
+{
+    options = default_options();
+    options.align = kind->align;
+    options.records = kind->records;
+    options.tail = kind->tail;
+    options.live = kind->live;
+    options.filters = "first";
+    world_decimate = kind->decimate;
+    world_phase = kind->phase;
+    world_open(&options);
+    struct script script = {.random = {seed}, .origin = 1000};
+    for (int i = 0; i < STEPS; i++) {
+        step(&script, i);
+        turn(BATCHES);
+        for (int more = 0; !stream_quiet(world->stream); more++) {
+            assert_true(more < 100);
+            turn(BATCHES);
+        }
+        if (splits)
+            split();
+    }
+    stream_end(world->stream);
+    drain();
+    assert_int_equal(world->retired, kind->changes);
+    stream_stats(world->stream, stats);
+    memcpy(levels, stats->levels, CHANNELS * sizeof *levels);
+    struct capture *got = malloc(sizeof *got);
+    *got = world->got;
+    world_close();
+    return got;
+}
+
+static void expect_same_stats(const struct stream_stats *whole, const struct stream_stats *parts)
+{
+#define SAME(field) assert_int_equal(parts->field, whole->field)
+    SAME(timeline_in);
+    SAME(received);
+    SAME(timeline_out);
+    SAME(out);
+    SAME(epochs);
+    SAME(records);
+    SAME(invalid_frames);
+    SAME(last_gap_realtime_ns);
+    SAME(last_frame);
+    SAME(blocks);
+    SAME(batches);
+#undef SAME
+    assert_memory_equal(parts->gap, whole->gap, sizeof whole->gap);
+    assert_memory_equal(parts->shed, whole->shed, sizeof whole->shed);
+    assert_memory_equal(parts->invalid, whole->invalid, sizeof whole->invalid);
+}
+
+static void test_split_equals_the_whole(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        kind = &kinds[k];
+        for (uint64_t seed = 1; seed <= SCRIPTS; seed++) {
+            struct stream_stats whole_stats, stats;
+            struct channel_levels whole_levels[CHANNELS], levels[CHANNELS];
+            struct capture *whole = play(seed, false, &whole_stats, whole_levels);
+            struct capture *parts = play(seed, true, &stats, levels);
+            if (memcmp(whole, parts, sizeof *whole) != 0)
+                fail_msg("%s, script %llu: the parts are not the whole", kind->label,
+                         (unsigned long long)seed);
+            expect_same_stats(&whole_stats, &stats);
+            assert_memory_equal(levels, whole_levels, sizeof levels);
+            free(whole);
+            free(parts);
+        }
+    }
+    print_message("%llu states: %llu with holes, %llu inside a block, %llu with a change pending, "
+                  "%llu between epochs, %llu with blocks shed\n",
+                  (unsigned long long)resumed, (unsigned long long)resumed_holes,
+                  (unsigned long long)resumed_partial, (unsigned long long)resumed_changes,
+                  (unsigned long long)resumed_ended, (unsigned long long)resumed_sheds);
+    assert_true(resumed > 2000 && resumed_holes > 100 && resumed_partial > 50);
+    assert_true(resumed_changes > 10 && resumed_ended > 10 && resumed_sheds > 10);
+}
+
+/* ---- another stream ------------------------------------------------------------------------ */
+
+/* A state of 500 frames with a gap in them. */
+static struct stream_state *some_state(uint8_t **bytes, size_t *count)
+{
+    kind = &kinds[0];
+    options = default_options();
+    options.filters = "first";
+    world_decimate = kind->decimate;
+    world_phase = kind->phase;
+    world_open(&options);
+    put(0, 0, 200, 0, 0);
+    put(0, 230, 270, 230, 0);
+    turn(BATCHES);
+    world->now_ns += NS_PER_MS;
+    turn(BATCHES);
+    assert_true(stream_quiet(world->stream));
+    return state_of(world->stream, bytes, count);
+}
+
+/* What stream_resume answers to a stream of these options and this plan. */
+static int answer(const struct stream_options *other, struct plan *plan,
+                  const struct stream_state *state, struct stream **out)
+{
+    struct problem problem = {0};
+    assert_int_equal(stream_open(&world->engine, other, plan, out, &problem), 0);
+    int error = stream_resume(*out, state, NULL, &problem);
+    assert_true(error == 0 || strstr(problem.text, "differ") != NULL ||
+                strstr(problem.text, "length") != NULL || strstr(problem.text, "ring") != NULL ||
+                strstr(problem.text, "history") != NULL);
+    return error;
+}
+
+static void expect_refused(const struct stream_options *other, struct plan *plan,
+                           const struct stream_state *state)
+{
+    struct stream *stream;
+    assert_int_equal(answer(other, plan, state, &stream), ERROR_UNSUPPORTED);
+    stream_close(stream);
+}
+
+static void test_refuses_another_stream(void **unused)
+{
+    (void)unused;
+    uint8_t *bytes;
+    size_t count;
+    struct stream_state *state = some_state(&bytes, &count);
+    struct stream_options other = options;
+    other.filters = "second";
+    expect_refused(&other, &world->plan, state);
+    other = options;
+    other.rate_hz *= 2;
+    expect_refused(&other, &world->plan, state);
+    other = options;
+    other.records = true;
+    expect_refused(&other, &world->plan, state);
+    other = options;
+    other.align = true;
+    expect_refused(&other, &world->plan, state);
+    world->other.info.decimate = 2;
+    expect_refused(&options, &world->other, state);
+    world->other.info = world->plan.info;
+    world->other.info.taps_longest++;
+    expect_refused(&options, &world->other, state);
+    world->other.info = world->plan.info;
+    world->other.info.history_frames = 5000;
+    expect_refused(&options, &world->other, state);
+    state->from++; /* one frame short of what the plan reads */
+    expect_refused(&options, &world->plan, state);
+    free(state);
+    free(bytes);
+    world_close();
+}
+
+/* A plan with the same blocks but another way to compute them goes on, and says so once. */
+static void test_another_plan_is_flagged_once(void **unused)
+{
+    (void)unused;
+    uint8_t *bytes;
+    size_t count;
+    struct stream_state *state = some_state(&bytes, &count);
+    const uint64_t next = state->epoch.next;
+    world->other = world->plan;
+    world->other.info.fft = 1024;
+    stream_close(world->stream);
+    assert_int_equal(answer(&options, &world->other, state, &world->stream), 0);
+    const struct result_port port = {.context = &world->got, .put = take};
+    assert_int_equal(stream_add_port(world->stream, &port), 0);
+    put(0, 500, 300, 500, 0);
+    stream_end(world->stream);
+    drain();
+    for (uint64_t n = 0; n < 800; n++)
+        assert_int_equal((world->got.causes[0][n] & bit(INVALID_DEVICE)) != 0, n == next);
+    check_epoch(0, 800, world->plan.taps, 0);
+    free(state);
+    free(bytes);
+    world_close();
+}
+
+/* ---- hostile bytes ------------------------------------------------------------------------- */
+
+/* Reads a copy of exactly that size, so that a sanitizer sees a read beyond it. */
+static int read_copy(const uint8_t *bytes, size_t count)
+{
+    static struct stream_state state;
+    struct problem problem = {0};
+    uint8_t *copy = malloc(count > 0 ? count : 1);
+    memcpy(copy, bytes, count);
+    int error = stream_state_read(copy, count, &state, &problem);
+    assert_true(error == 0 || problem.text[0] != '\0');
+    if (error == 0 && state.begun && !state.epoch.ended) {
+        struct stream *stream;
+        struct problem ignored;
+        assert_int_equal(stream_open(&world->engine, &options, &world->plan, &stream, &ignored), 0);
+        stream_resume(stream, &state, NULL, &ignored);
+        stream_close(stream);
+    }
+    free(copy);
+    return error;
+}
+
+/* The checksum made right again, so that the damage reaches the fields. */
+static void seal(uint8_t *bytes, size_t count)
+{
+    uint32_t sum = crc32c(0, bytes, count - 4);
+    struct codec c = codec_writer(bytes + count - 4, 4);
+    codec_u32(&c, &sum);
+}
+
+static void test_rejects_damaged_bytes(void **unused)
+{
+    (void)unused;
+    uint8_t *bytes;
+    size_t count;
+    struct stream_state *state = some_state(&bytes, &count);
+    assert_int_equal(read_copy(bytes, count), 0);
+    for (size_t cut = 0; cut < count; cut += cut < 200 ? 1 : 97)
+        assert_int_equal(read_copy(bytes, cut), ERROR_FORMAT);
+    for (size_t i = 0; i < count; i += i < 64 ? 1 : 13) {
+        bytes[i] ^= 0x10;
+        assert_true(read_copy(bytes, count) < 0);
+        bytes[i] ^= 0x10;
+    }
+    bytes[4]++;
+    assert_int_equal(read_copy(bytes, count), ERROR_UNSUPPORTED);
+    bytes[4]--;
+    free(state);
+    free(bytes);
+    world_close();
+}
+
+/* Bytes that pass the checksum: what they say is held against what a stream keeps true. */
+static void test_survives_forged_bytes(void **unused)
+{
+    (void)unused;
+    uint8_t *bytes;
+    size_t count;
+    struct stream_state *state = some_state(&bytes, &count);
+    uint8_t *forged = malloc(count);
+    struct random_state random = {7};
+    uint64_t accepted = 0;
+    for (int i = 0; i < 20000; i++) {
+        memcpy(forged, bytes, count);
+        const uint64_t changes = 1 + random_below(&random, 3);
+        for (uint64_t k = 0; k < changes; k++) {
+            const uint64_t value = random_u64(&random);
+            const size_t at = 16 + random_below(&random, i % 2 ? 1000 : count - 20);
+            forged[at] = (uint8_t)(value & 1 ? value >> 8 : value & 2 ? 0xFF : 0);
+            if (value & 4 && at + 8 < count - 4)
+                memset(forged + at, value & 8 ? 0xFF : 0, 8);
+        }
+        seal(forged, count);
+        accepted += read_copy(forged, count) == 0;
+    }
+    print_message("%llu of 20000 forgeries are states too\n", (unsigned long long)accepted);
+    free(forged);
+    free(state);
+    free(bytes);
+    world_close();
+}
+
+/* ---- the checksum and the codec -------------------------------------------------------------- */
+
+static void test_crc32c(void **unused)
+{
+    (void)unused;
+    /* RFC 3720, appendix B.4, and the check value of the catalogue of CRCs. */
+    uint8_t bytes[32] = {0};
+    assert_int_equal(crc32c(0, bytes, 32), 0x8A9136AA);
+    memset(bytes, 0xFF, 32);
+    assert_int_equal(crc32c(0, bytes, 32), 0x62A8AB43);
+    for (int i = 0; i < 32; i++)
+        bytes[i] = (uint8_t)i;
+    assert_int_equal(crc32c(0, bytes, 32), 0x46DD794E);
+    assert_int_equal(crc32c(crc32c(0, bytes, 13), bytes + 13, 19), 0x46DD794E);
+    assert_int_equal(crc32c(0, "123456789", 9), 0xE3069283);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_crc32c),
+        cmocka_unit_test(test_split_equals_the_whole),
+        cmocka_unit_test(test_refuses_another_stream),
+        cmocka_unit_test(test_another_plan_is_flagged_once),
+        cmocka_unit_test(test_rejects_damaged_bytes),
+        cmocka_unit_test(test_survives_forged_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
