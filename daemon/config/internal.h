@@ -17,13 +17,14 @@
 #include "config/memory.h"
 #include "config/own_values.h"
 #include "config/schema.h"
+#include "core/limits.h"
 
 enum {
-    CONFIG_TEXT_MAX = 1 << 20, /* bytes of one file: nobody writes more by hand */
-    CONFIG_LINE_MAX = 4000,    /* bytes of one line, continuation lines joined */
-    CONFIG_SECTIONS_MAX = 1024,
-    CONFIG_ITEMS_MAX = 16384,   /* values of one key */
-    CONFIG_EDGES_MAX = 1 << 18, /* over all streams */
+    CONFIG_TEXT_MAX = 16 << 20,            /* bytes of one file: 4 KiB a stream */
+    CONFIG_LINE_MAX = 4000,                /* bytes of one line, continuation lines joined */
+    CONFIG_SECTIONS_MAX = 4 * STREAMS_MAX, /* a stream with a filter and two sinks of its own */
+    CONFIG_ITEMS_MAX = 16384,              /* values of one key */
+    CONFIG_EDGES_MAX = 1 << 18,            /* over all streams */
 };
 
 /* ---- what was read ----------------------------------------------------------------------- */
@@ -66,13 +67,17 @@ struct raw_section {
 struct raw {
     struct config_memory *memory;
     struct config_errors *errors;
-    struct raw_section **sections; /* [CONFIG_SECTIONS_MAX] */
+    struct raw_section **sections; /* [CONFIG_SECTIONS_MAX + 3] */
+    uint32_t *keys; /* of kind and name of each, so that a search reads memory in a row */
     unsigned count;
     bool full; /* said so already */
 };
 
 /* Adds the settings of one file; `file` counts them from 0. 0 or ERROR_MEMORY. */
 int raw_read(struct raw *raw, const char *name, unsigned file, const char *text, size_t bytes);
+
+/* Appends a section with its kind and name. */
+void raw_add(struct raw *raw, struct raw_section *section);
 
 /* The section, NULL when it was not written. */
 struct raw_section *raw_find(const struct raw *raw, enum section_kind kind, const char *name);

@@ -153,7 +153,7 @@ static int add_missing(struct raw *raw, const char *name)
             return ERROR_MEMORY;
         *section = (struct raw_section){
             .kind = kinds[i], .name = "", .place = {name, 0}, .settings = settings, .type = -1};
-        raw->sections[raw->count++] = section;
+        raw_add(raw, section);
     }
     return 0;
 }
@@ -174,6 +174,13 @@ static int build_config(struct build *build)
 {
     struct config *config = build->config;
     build->stream_sections = sections_of(build, SECTION_STREAM, &config->stream_count);
+    if (build->stream_sections != NULL && config->stream_count > STREAMS_MAX) {
+        config_error(build->errors, build->stream_sections[STREAMS_MAX]->place,
+                     "%u streams are too many for one daemon, the most is %d; split the work over "
+                     "several daemons",
+                     config->stream_count, STREAMS_MAX);
+        return 0;
+    }
     build->filter_sections = sections_of(build, SECTION_FILTER, &config->filter_count);
     build->sink_sections = sections_of(build, SECTION_SINK, &config->sink_count);
     build->streams = config_alloc(build->memory, config->stream_count, sizeof *build->streams);
@@ -245,7 +252,8 @@ static int raw_open(struct raw *raw, struct config_errors *errors)
         return ERROR_MEMORY;
     /* Three more than may be written: add_missing. */
     raw->sections = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 3, sizeof *raw->sections);
-    if (raw->sections != NULL)
+    raw->keys = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 3, sizeof *raw->keys);
+    if (raw->sections != NULL && raw->keys != NULL)
         return 0;
     config_memory_close(raw->memory);
     return ERROR_MEMORY;

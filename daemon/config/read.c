@@ -33,10 +33,27 @@ struct raw_setting *raw_setting_of(const struct raw_section *section, enum schem
     return raw_setting_at(section, schema_key(id));
 }
 
+/* FNV-1a. */
+static uint32_t search_key(enum section_kind kind, const char *name)
+{
+    uint32_t key = (2166136261u ^ (uint32_t)kind) * 16777619u;
+    for (; *name != '\0'; name++)
+        key = (key ^ (unsigned char)*name) * 16777619u;
+    return key;
+}
+
+void raw_add(struct raw *raw, struct raw_section *section)
+{
+    raw->keys[raw->count] = search_key(section->kind, section->name);
+    raw->sections[raw->count++] = section;
+}
+
 struct raw_section *raw_find(const struct raw *raw, enum section_kind kind, const char *name)
 {
+    const uint32_t key = search_key(kind, name);
     for (unsigned i = 0; i < raw->count; i++)
-        if (raw->sections[i]->kind == kind && strcmp(raw->sections[i]->name, name) == 0)
+        if (raw->keys[i] == key && raw->sections[i]->kind == kind &&
+            strcmp(raw->sections[i]->name, name) == 0)
             return raw->sections[i];
     return NULL;
 }
@@ -181,7 +198,7 @@ static struct raw_section *section_add(struct reader *reader, enum section_kind 
         .settings = settings,
         .type = -1,
     };
-    raw->sections[raw->count++] = section;
+    raw_add(raw, section);
     return section;
 }
 

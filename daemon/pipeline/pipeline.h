@@ -109,7 +109,8 @@ struct pipeline {
     /* loop thread */
     struct scheduler *scheduler; /* set by pipeline_connect */
     bool scheduled, source_started;
-    bool retired; /* replaced or removed by a reload: on its way out */
+    uint32_t chain_sinks, chain_sinks_ended; /* the registry's, see count_sinks */
+    bool retired;                            /* replaced or removed by a reload: on its way out */
     bool sinks_closing, source_closing;
     bool ended;       /* nothing more will be put: the source ended or was stopped */
     uint32_t closing; /* closes not finished */

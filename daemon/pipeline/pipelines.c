@@ -201,28 +201,34 @@ void pipelines_stop(struct pipelines *pipelines)
     }
 }
 
-/* Whether sinks take the results of `root` and of the streams that read it, and all have ended. */
-static bool is_deserted(const struct pipelines *pipelines, const struct pipeline *root)
+/* Counts, in the first pipeline of each chain, the sinks of the whole chain. */
+static void count_sinks(const struct pipelines *pipelines)
 {
-    bool any = false;
+    for (uint32_t i = 0; i < pipelines->count; i++)
+        pipelines->list[i]->chain_sinks = pipelines->list[i]->chain_sinks_ended = 0;
     for (uint32_t i = 0; i < pipelines->count; i++) {
-        const struct pipeline *pipeline = pipelines->list[i], *source = pipeline;
-        while (source->upstream != NULL)
-            source = source->upstream;
-        for (uint32_t k = 0; source == root && k < pipeline->sink_count; k++) {
-            if (!pipeline->sinks[k].ended)
-                return false;
-            any = true;
-        }
+        const struct pipeline *pipeline = pipelines->list[i];
+        struct pipeline *root = pipelines->list[i];
+        while (root->upstream != NULL)
+            root = root->upstream;
+        root->chain_sinks += pipeline->sink_count;
+        for (uint32_t k = 0; k < pipeline->sink_count; k++)
+            root->chain_sinks_ended += pipeline->sinks[k].ended;
     }
-    return any;
+}
+
+/* Whether sinks take the results of a chain, and all have ended. */
+static bool is_deserted(const struct pipeline *root)
+{
+    return root->chain_sinks > 0 && root->chain_sinks_ended == root->chain_sinks;
 }
 
 void pipelines_stop_deserted(struct pipelines *pipelines)
 {
     struct pipeline *pipeline;
+    count_sinks(pipelines);
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        if (pipeline->upstream != NULL || pipeline->ended || !is_deserted(pipelines, pipeline))
+        if (pipeline->upstream != NULL || pipeline->ended || !is_deserted(pipeline))
             continue;
         log_notice("stream %s: all sinks of its results have ended, so it stops",
                    pipeline->stream_config->name);
@@ -282,12 +288,26 @@ uint32_t pipelines_take_retired(struct pipelines *pipelines, struct pipeline **o
     return taken;
 }
 
+/* The pipeline in use that has this name, searched for from *at on and around: names that come in
+ * about the order of the registry are found at once. */
+static struct pipeline *find_from(const struct pipelines *pipelines, const char *name, uint32_t *at)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        struct pipeline *pipeline = pipelines->list[(*at + i) % pipelines->count];
+        if (!pipeline->retired && strcmp(pipeline->stream_config->name, name) == 0) {
+            *at += i + 1;
+            return pipeline;
+        }
+    }
+    return NULL;
+}
+
 void pipelines_order(struct pipelines *pipelines, const struct config *config)
 {
     struct pipeline *ordered[PIPELINES_MAX], *pipeline;
-    uint32_t count = 0;
+    uint32_t count = 0, from = 0;
     for (uint32_t i = 0; i < config->stream_count; i++) {
-        pipeline = pipelines_find(pipelines, config->streams[i].name);
+        pipeline = find_from(pipelines, config->streams[i].name, &from);
         if (pipeline != NULL)
             ordered[count++] = pipeline;
     }

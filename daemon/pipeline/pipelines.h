@@ -17,11 +17,12 @@
 
 #include "config/config.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipeline.h"
 
-/* The scheduler's streams, twice over while some replace others. */
-enum { PIPELINES_MAX = 512 };
+/* Twice what a configuration holds, as a reload's new pipelines stand beside those they replace. */
+enum { PIPELINES_MAX = 2 * STREAMS_MAX };
 
 struct pipelines;
 

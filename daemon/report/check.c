@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "core/power.h"
 #include "core/quantity.h"
@@ -290,6 +291,20 @@ static void report(const struct config *config, const struct config_stream *stre
     config_error(errors, place, "%s", problem->text);
 }
 
+/* Sockets and files of streams and sinks, and what the process and its drivers have open. */
+static void check_descriptors(const struct config *config, struct config_errors *errors)
+{
+    enum { OWN = 128 };
+    struct rlimit limit;
+    uint64_t wanted = (uint64_t)config->stream_count + config->sink_count + OWN;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && wanted > limit.rlim_max)
+        config_warning(errors, (struct config_place){config->path, 0},
+                       "%u streams and %u sinks need about %" PRIu64
+                       " open files and sockets, and the limit is %" PRIu64
+                       " here; raise it (ulimit -Hn, LimitNOFILE= in the unit)",
+                       config->stream_count, config->sink_count, wanted, (uint64_t)limit.rlim_max);
+}
+
 int check_print(const struct config *config, FILE *out, struct config_errors *errors)
 {
     struct check_plan *plans = calloc(config->stream_count, sizeof *plans);
@@ -300,6 +315,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         return ERROR_MEMORY;
     }
     bool all = true;
+    check_descriptors(config, errors);
     for (uint32_t s = 0; s < config->stream_count; s++) {
         const struct config_stream *stream = &config->streams[s];
         struct problem problem;

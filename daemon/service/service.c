@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <uv.h>
@@ -506,6 +507,17 @@ static void free_parts(struct service *service)
     reload_close(service->reload);
 }
 
+/* Every stream and sink has a descriptor or two; the default of 1024 is for programs that use
+ * select(2). */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 int service_run(const struct service_options *options, struct problem *problem)
 {
     if (options->config->stream_count == 0)
@@ -515,6 +527,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     struct service *service = calloc(1, sizeof *service);
     if (service == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
+    raise_descriptors();
     service->options = options;
     service->deadline_ns = INT64_MAX;
     service->environment =

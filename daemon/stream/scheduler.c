@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/limits.h"
 
-enum { STREAMS_MAX = 256 };
+/* While a reload replaces streams, both the old and the new ones are here. */
+enum { SCHEDULED_MAX = 2 * STREAMS_MAX };
 
 /* The most device time of a batch while no live stream waits for another: results must not wait for
  * long. On one core longer batches gain nothing, and results that outgrow its cache cost more: a
@@ -27,8 +29,9 @@ struct scheduler {
     uv_loop_t *loop;
     struct engine *engine;
     struct scheduler_bell *doorbell;
-    struct stream *streams[STREAMS_MAX];
+    struct stream *streams[SCHEDULED_MAX];
     int count;
+    int64_t ready_ns[SCHEDULED_MAX]; /* while a batch is filled: see submit_one */
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
     int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
     int64_t budget_ns;
@@ -106,17 +109,14 @@ static bool take_completed(struct scheduler *scheduler)
     return true;
 }
 
-/* The most urgent stream that is not yet marked; -1 when none has ready work. */
-static int most_urgent(const struct scheduler *scheduler, const bool *done)
+/* The most urgent stream; -1 when none has ready work. */
+static int most_urgent(const struct scheduler *scheduler)
 {
     int best = -1;
     int64_t best_ns = INT64_MAX;
     for (int i = 0; i < scheduler->count; i++) {
-        if (done[i])
-            continue;
-        int64_t deadline_ns = stream_ready_deadline_ns(scheduler->streams[i]);
-        if (deadline_ns < best_ns) {
-            best_ns = deadline_ns;
+        if (scheduler->ready_ns[i] < best_ns) {
+            best_ns = scheduler->ready_ns[i];
             best = i;
         }
     }
@@ -125,18 +125,20 @@ static int most_urgent(const struct scheduler *scheduler, const bool *done)
 
 static bool submit_one(struct scheduler *scheduler)
 {
-    bool done[STREAMS_MAX] = {false};
-    int next = most_urgent(scheduler, done);
+    /* A stream goes into a batch once, and filling changes no other stream's deadline. */
+    for (int i = 0; i < scheduler->count; i++)
+        scheduler->ready_ns[i] = stream_ready_deadline_ns(scheduler->streams[i]);
+    int next = most_urgent(scheduler);
     if (next < 0)
         return false;
     struct batch *batch = engine_batch_take(scheduler->engine);
     if (batch == NULL)
         return false;
     int64_t left_ns = scheduler->budget_ns;
-    for (bool first = true; next >= 0 && left_ns > 0; next = most_urgent(scheduler, done)) {
+    for (bool first = true; next >= 0 && left_ns > 0; next = most_urgent(scheduler)) {
         int64_t taken_ns = stream_fill(scheduler->streams[next], batch, left_ns, first);
         left_ns -= taken_ns;
-        done[next] = true;
+        scheduler->ready_ns[next] = INT64_MAX;
         first = first && taken_ns == 0;
     }
     if (batch->count == 0) {
@@ -252,7 +254,7 @@ static void set_budget(struct scheduler *scheduler)
 
 int scheduler_add(struct scheduler *scheduler, struct stream *stream)
 {
-    if (scheduler->count == STREAMS_MAX)
+    if (scheduler->count == SCHEDULED_MAX)
         return ERROR_FULL;
     scheduler->streams[scheduler->count++] = stream;
     set_budget(scheduler);

@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "convolve/plan/fft_cache.h"
+#include "core/limits.h"
 
 struct plan;
 struct wisdom;
 
 enum {
-    PLANS_MAX = 1024,
+    /* Each stream has one, a change two more for a while, a reload's new streams one. */
+    PLANS_MAX = 4 * STREAMS_MAX,
     ROWS_PER_BATCH = 1 << 13,
 };
 

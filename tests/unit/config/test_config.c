@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "core/limits.h"
 #include "io/generator.h"
 #include "io/net/network_options.h"
 #include "io/net/rtp_sink_options.h"
@@ -412,7 +413,7 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
     (void)state;
     struct config *config;
     struct config_errors errors;
-    size_t bytes = 3 << 20;
+    size_t bytes = (16 << 20) + 1;
     char *text = malloc(bytes + 1);
     assert_non_null(text);
 
@@ -451,13 +452,45 @@ static void hostile_text_is_refused_in_bounded_time(void **state)
 
     /* More sections than there may be. */
     used = 0;
-    for (int i = 0; i < 3000; i++)
+    for (int i = 0; i < 20000; i++)
         used += (size_t)sprintf(text + used, "[filter f%d]\ntype = identity\n", i);
     errors = (struct config_errors){0};
     assert_int_equal(config_load_text("t", text, used, &sample_world, &config, &errors),
                      ERROR_CONFIG);
-    assert_true(sample_message(&errors, 2 * 1024 + 1, false, "more than 1024 sections"));
+    assert_true(sample_message(&errors, 2 * 16384 + 1, false, "more than 16384 sections"));
     config_errors_free(&errors);
+    free(text);
+}
+
+/* The limit of streams is the configuration's to check: everything behind it relies on it. */
+static void streams_have_one_limit(void **state)
+{
+    (void)state;
+    char *text = malloc((STREAMS_MAX + 2) * 120);
+    assert_non_null(text);
+    for (int count = STREAMS_MAX; count <= STREAMS_MAX + 1; count++) {
+        size_t used = (size_t)sprintf(text, "[filter f]\ntype = identity\n");
+        for (int i = 0; i < count; i++)
+            used += (size_t)sprintf(text + used,
+                                    "[stream s%d]\nsource = generator\nrate = 1 kHz\n"
+                                    "waveform = sine\nfrequency = 100 Hz\nfilter = f\n",
+                                    i);
+        struct config_errors errors = {0};
+        struct config *config = NULL;
+        int error = config_load_text("t", text, used, &sample_world, &config, &errors);
+        if (count <= STREAMS_MAX) {
+            assert_int_equal(error, 0);
+            assert_int_equal(config->stream_count, STREAMS_MAX);
+            config_free(config);
+        } else {
+            assert_int_equal(error, ERROR_CONFIG);
+            assert_int_equal(errors.errors, 1);
+            assert_true(sample_message(&errors, 2 + 6 * STREAMS_MAX + 1, false,
+                                       "4097 streams are too many for one daemon, the most is "
+                                       "4096; split the work over several daemons"));
+        }
+        config_errors_free(&errors);
+    }
     free(text);
 }
 
@@ -518,6 +551,7 @@ int main(void)
         cmocka_unit_test(hash_is_of_the_settings_alone),
         cmocka_unit_test(a_stream_hash_is_of_what_it_is_made_of),
         cmocka_unit_test(hostile_text_is_refused_in_bounded_time),
+        cmocka_unit_test(streams_have_one_limit),
         cmocka_unit_test(fragments_override_key_by_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,11 @@
+/*
+ * Limits of one process, each in one place, for the floors that must agree on it.
+ */
+#ifndef CONVOLVD_CORE_LIMITS_H
+#define CONVOLVD_CORE_LIMITS_H
+
+/* Streams of one configuration. The configuration refuses more, so everything else may rely on it;
+ * a reload has up to as many again while new ones replace old ones. */
+enum { STREAMS_MAX = 4096 };
+
+#endif
