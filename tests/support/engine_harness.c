@@ -76,6 +76,12 @@ void harness_engine_close(struct engine *engine)
     bell = -1;
 }
 
+bool harness_every_shape(void)
+{
+    const char *value = getenv("CONVOLVD_TEST_LONG");
+    return value != NULL && *value != '\0';
+}
+
 bool harness_runs(const struct engine *engine, const char *variant)
 {
     const bool gpu = engine_device(engine)->gpu || engine_seams.gpu_shape;

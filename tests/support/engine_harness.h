@@ -30,6 +30,10 @@ void harness_engine_close(struct engine *engine);
  * for a GPU, and "staged" takes long transforms only. */
 bool harness_runs(const struct engine *engine, const char *variant);
 
+/* True in `make check-long`. Compiling kernels takes most of a test's time: a sweep over shapes
+ * does a part of them in `make check`, every one there. */
+bool harness_every_shape(void);
+
 /* Waits for the next completed batch; fails the test after a minute, and when the batch failed. */
 struct batch *harness_wait(struct engine *engine);
 /* The same for a batch that may fail. */

@@ -12,6 +12,7 @@
  * The device is CONVOLVD_TEST_DEVICE; by default the CPU, kernels built as for a GPU on the CPU,
  * and a GPU where there is one. CONVOLVD_TEST_SEED sets the seed, which is printed.
  *
+ * long: also, every shape by every variant instead of every second
  * sanitizers: no, a search over schedules of the code that test_stream_exchange runs
  */
 #include <setjmp.h>
@@ -530,7 +531,8 @@ static void same_bits(const char *only)
             (only != NULL && strstr(only, variant) == NULL))
             continue;
         for (uint64_t i = 0; i < SHAPES; i++)
-            if (staged == (shapes[i].only != NULL) && (only == NULL || shapes[i].mirrored))
+            if (staged == (shapes[i].only != NULL) && (only == NULL || shapes[i].mirrored) &&
+                (staged || only != NULL || (i + (uint64_t)v) % 2 == 0 || harness_every_shape()))
                 play_case(variant, &shapes[i], &neighbour, (uint64_t)v * SHAPES + i);
     }
     subject_free(&neighbour);
