@@ -271,13 +271,16 @@ fuzz: deps
 
 fuzzers: $(FUZZ)
 
+# Every function that a fuzzer defines as __wrap_NAME takes the place of NAME in that fuzzer.
+FUZZ_WRAPS = $(shell grep -oh '__wrap_[a-z0-9_]*' $(1) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/')
+
 $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) -fsanitize=fuzzer $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/$*.c) -fsanitize=fuzzer $^ $(PKG_LIBS) -o $@
 
 $(REPLAY): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/fuzz_$*.c) $^ $(PKG_LIBS) -o $@
 
 # ---- bench and demo ---------------------------------------------------------------------
 

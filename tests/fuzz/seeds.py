@@ -120,7 +120,29 @@ def osc():
     yield bytes.fromhex("2f63682f310000002c69620000000007")
 
 
-SEEDS = {"osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def receiver():
+    """Messages of one call after the other: kinds, bytes, what the kinds ask for."""
+    gro = bytes([4, 60, 1, 16]) + bytes([0x14, 8, 0, 2, 0]) + bytes([0x34, 1, 200, 1, 100])
+    yield b"\0" + b"\x20" + bytes([1, 40, 0, 9, 9]) * 3 + b"\xff" + bytes([2, 20, 0, 5]) * 2
+    yield b"\1" + b"\x20" + gro * 3 + b"\xff" + gro
+    yield b"\2" + b"\x08\x04\x10" + bytes([0x11, 0, 81, 0, 1, 1]) * 6 + b"\1\1\1\0\xff"
+    yield b"\3" + b"\x10" + bytes([8, 33]) * 4 + gro
+
+
+def recording():
+    yield wav(1, 1)
+    yield wav(2, 2)
+    yield wav(1, 3)
+    yield wav(3, 4)
+
+
+def control():
+    yield b'{"command": "status"}\n'
+    yield b'{"command": "status", "format": "json"}\n{"command": "status"}\n'
+    yield b'{"command": ["status", {"a": 1.5e3}], "command": null}\n'
+
+
+SEEDS = {"receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 

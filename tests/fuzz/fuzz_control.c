@@ -1,0 +1,129 @@
+/*
+ * Any bytes on the control socket, in two writes: each line gets one answer, an object with `ok`,
+ * and whatever a client sends, the next one is served.
+ */
+#include <errno.h>
+#include <jansson.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "control/socket.h"
+
+#define REQUIRE(condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
+            abort();                                                                               \
+        }                                                                                          \
+    } while (0)
+
+enum { TURNS_MAX = 2000, ANSWER_MAX_BYTES = 1 << 16, LINE_MAX_BYTES = 4096 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
+
+static uv_loop_t loop;
+static char directory[] = "/tmp/convolvd-fuzz-XXXXXX";
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+
+static void remove_directory(void)
+{
+    unlink(address.sun_path);
+    rmdir(directory);
+}
+
+static void listen_once(void)
+{
+    static struct config config;
+    static struct io_environment environment;
+    static struct process process;
+    static struct control_socket *server;
+    static uv_async_t alive; /* the listener alone does not keep the loop running */
+    struct problem problem;
+    if (server != NULL)
+        return;
+    signal(SIGPIPE, SIG_IGN); /* as the daemon does */
+    REQUIRE(uv_loop_init(&loop) == 0 && mkdtemp(directory) != NULL);
+    config.daemon.runtime_directory = directory;
+    REQUIRE(uv_async_init(&loop, &alive, NULL) == 0);
+    environment.loop = &loop;
+    process.environment = &environment;
+    process.config = &config;
+    REQUIRE(control_socket_open(&process, &server, &problem) == 0 && server != NULL);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", directory, control_socket_name);
+    atexit(remove_directory);
+}
+
+static int connected(void)
+{
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    REQUIRE(fd >= 0);
+    int failed = -1;
+    for (int turn = 0; failed != 0 && turn < TURNS_MAX; turn++) {
+        failed = connect(fd, (struct sockaddr *)&address, sizeof address);
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
+    REQUIRE(failed == 0);
+    return fd;
+}
+
+static void say(int fd, const uint8_t *data, size_t bytes)
+{
+    for (size_t at = 0; at < bytes;) {
+        const ssize_t sent = send(fd, data + at, bytes - at, MSG_NOSIGNAL);
+        if (sent < 0 && errno != EAGAIN)
+            return; /* the daemon has closed the connection */
+        at += sent > 0 ? (size_t)sent : 0;
+        uv_run(&loop, UV_RUN_NOWAIT);
+        if (sent < 0)
+            return; /* it reads no more before it has answered */
+    }
+}
+
+/* The first answer, or nothing when the daemon closes the connection. */
+static void require_answer(int fd)
+{
+    static char answer[ANSWER_MAX_BYTES];
+    size_t used = 0;
+    for (int turn = 0; turn < TURNS_MAX; turn++) {
+        uv_run(&loop, UV_RUN_NOWAIT);
+        struct pollfd readable = {.fd = fd, .events = POLLIN};
+        if (poll(&readable, 1, 1) <= 0)
+            continue;
+        const ssize_t got = recv(fd, answer + used, sizeof answer - used, 0);
+        if (got <= 0)
+            return;
+        used += (size_t)got;
+        if (answer[used - 1] != '\n')
+            continue;
+        json_t *object = json_loadb(answer, used, 0, NULL);
+        REQUIRE(json_is_boolean(json_object_get(object, "ok")));
+        json_decref(object);
+        return;
+    }
+    REQUIRE(!"an answer within two seconds");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+    static const uint8_t question[] = "{\"command\": \"status\"}\n";
+    listen_once();
+    const uint8_t *end = bytes > 0 ? memchr(data, '\n', bytes) : NULL;
+    int fd = connected();
+    say(fd, data, bytes / 2);
+    say(fd, data + bytes / 2, bytes - bytes / 2);
+    if (end != NULL && end - data < LINE_MAX_BYTES)
+        require_answer(fd);
+    close(fd);
+    fd = connected();
+    say(fd, question, sizeof question - 1);
+    require_answer(fd);
+    close(fd);
+    uv_run(&loop, UV_RUN_NOWAIT);
+    return 0;
+}
