@@ -6,7 +6,7 @@
 
 struct packet chain_packet(struct chain *chain, const struct result *result, int64_t offset_ns)
 {
-    assert(result->samples != NULL && result->frames > 0);
+    assert(result->samples != NULL || result->frames == 0);
     /* A flag marks the first result of an epoch; the epoch's number covers the case that this
      * result was shed. */
     bool begins =

@@ -20,8 +20,8 @@ struct chain {
     uint64_t epoch; /* of the last result */
 };
 
-/* The packet for the next stream. Its payload is the samples of the result, so they need not leave
- * a device that both streams run on. */
+/* The packet for the next stream: for stream_put, or without frames for stream_end_at. Its payload
+ * is the samples of the result, so they need not leave a device that both streams run on. */
 struct packet chain_packet(struct chain *chain, const struct result *result, int64_t offset_ns);
 
 #endif

@@ -116,12 +116,11 @@ static void sink_ended(void *context)
 static void chain_put(void *context, const struct result *result)
 {
     struct pipeline *pipeline = context;
-    if (result->frames > 0) {
-        struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+    const struct packet packet = chain_packet(&pipeline->chain, result, clock_offset_ns());
+    if (result->frames > 0)
         stream_put(pipeline->stream, &packet);
-    } else if (result->flags & RESULT_EPOCH_END) {
-        stream_end(pipeline->stream);
-    }
+    else if (result->flags & RESULT_EPOCH_END)
+        stream_end_at(pipeline->stream, &packet);
     scheduler_kick(pipeline->scheduler);
 }
 

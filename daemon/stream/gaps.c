@@ -39,9 +39,19 @@ static void flag_raw(struct stream *s, struct epoch *e, uint64_t from, uint64_t 
     ranges_add(&s->raw_invalid, from, until, cause);
 }
 
-/* Counts missing frames [from, until) by cause and flags what they reach: those that the source
- * reported as lost first, the rest is the network's. */
-static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+/* Counts missing frames [from, until) of one cause and flags what they reach. */
+static void count_cause(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
+                        enum invalid_cause cause)
+{
+    s->stats.gap[cause] += until - from;
+    s->stats.awaited -= until - from;
+    ranges_add(&e->invalid, from, until + s->taps_longest - 1, cause);
+    flag_raw(s, e, from, until, cause);
+}
+
+/* Those that the source reported as lost, without saying which, come first; the rest is the
+ * network's. */
+static void count_unexplained(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
 {
     struct {
         uint64_t *debt;
@@ -49,24 +59,43 @@ static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t
     } known[] = {{&s->overload_debt, INVALID_OVERLOAD},
                  {&s->socket_debt, INVALID_SOCKET},
                  {&s->capture_debt, INVALID_CAPTURE}};
-    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         uint64_t part = *known[i].debt < until - from ? *known[i].debt : until - from;
         if (part == 0)
             continue;
         *known[i].debt -= part;
-        s->stats.gap[known[i].cause] += part;
-        s->stats.awaited -= part;
-        ranges_add(&e->invalid, from, from + part + s->taps_longest - 1, known[i].cause);
-        flag_raw(s, e, from, from + part, known[i].cause);
+        count_cause(s, e, from, from + part, known[i].cause);
         from += part;
     }
     if (from < until) {
-        s->stats.gap[INVALID_NETWORK] += until - from;
-        s->stats.awaited -= until - from;
-        ranges_add(&e->invalid, from, until + s->taps_longest - 1, INVALID_NETWORK);
-        flag_raw(s, e, from, until, INVALID_NETWORK);
+        count_cause(s, e, from, until, INVALID_NETWORK);
         s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
+    }
+}
+
+/* Missing frames [from, until): by the causes that the upstream's results reported, where they did.
+ */
+static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
+{
+    struct invalid_range known[RANGES_MAX];
+    const uint32_t count = ranges_clip(&s->lost_upstream, from, until, known, RANGES_MAX);
+    s->stats.last_gap_realtime_ns = s->last_receive_ns + s->offset_ns;
+    while (from < until) {
+        /* the first of them; ranges of different causes may overlap, and count once */
+        const struct invalid_range *next = NULL;
+        for (uint32_t i = 0; i < count; i++)
+            if (known[i].until > from && (next == NULL || known[i].from < next->from))
+                next = &known[i];
+        if (next == NULL) {
+            count_unexplained(s, e, from, until);
+            return;
+        }
+        if (next->from > from) {
+            count_unexplained(s, e, from, next->from);
+            from = next->from;
+        }
+        count_cause(s, e, from, next->until, next->cause);
+        from = next->until;
     }
 }
 

@@ -93,7 +93,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     presence_clear_until(s, base);
     ranges_add(&e->invalid, 0, s->taps_longest - 1, INVALID_SETTLING);
     s->hole_first = s->hole_next;
-    s->raw_invalid.count = 0;
+    s->raw_invalid.count = s->lost_upstream.count = 0;
     /* What was dropped before belongs to no gap of this epoch. */
     s->socket_debt = s->overload_debt = s->capture_debt = 0;
     s->begin_flags = 0;
@@ -202,6 +202,36 @@ static void inherit_ranges(struct stream *s, struct epoch *e, const struct packe
     }
 }
 
+/* Notes what an upstream stream has lost before the packet: those frames will be a gap, with the
+ * cause that it reported. */
+static void note_lost_upstream(struct stream *s, const struct epoch *e, const struct packet *packet)
+{
+    const uint64_t head = e->source_origin + e->head;
+    for (uint32_t i = 0; i < packet->invalid_count; i++) {
+        const struct invalid_range *range = &packet->invalid[i];
+        const uint64_t from = range->from > head ? range->from : head;
+        const uint64_t until =
+            range->until < packet->first_frame ? range->until : packet->first_frame;
+        if (from < until)
+            ranges_add(&s->lost_upstream, from - e->source_origin, until - e->source_origin,
+                       range->cause);
+    }
+    ranges_drop_before(&s->lost_upstream, e->settled);
+}
+
+/* Where an epoch begins whose first frames come with the packet: what the upstream has lost before
+ * them belongs to it. */
+static uint64_t epoch_origin(const struct stream *s, const struct packet *packet)
+{
+    uint64_t origin = packet->first_frame;
+    for (uint32_t i = 0; i < packet->invalid_count; i++) {
+        const uint64_t from = packet->invalid[i].from;
+        if (from < origin && packet->first_frame - from <= s->jump_max)
+            origin = from;
+    }
+    return origin;
+}
+
 /* The epoch that the packet belongs to, begun if need be; NULL: no room for a new one. */
 static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
 {
@@ -215,10 +245,27 @@ static struct epoch *epoch_for(struct stream *s, const struct packet *packet)
         end_epoch(s, e, packet->receive_ns);
     struct packet beginning = *packet;
     beginning.flags = flags | (jump ? PACKET_DISCONTINUITY : 0);
+    beginning.first_frame = epoch_origin(s, packet);
+    beginning.frames += (uint32_t)(packet->first_frame - beginning.first_frame);
     e = begin_epoch(s, &beginning);
     if (e == NULL)
         s->begin_flags = beginning.flags & (PACKET_DISCONTINUITY | PACKET_RECORD);
     return e;
+}
+
+/* The timeline grows to frame `until`; frames before `first` are missing so far. */
+static void grow(struct stream *s, struct epoch *e, uint64_t first, uint64_t until,
+                 int64_t receive_ns)
+{
+    const uint64_t grown = until - e->head;
+    presence_clear_until(s, e->base + until);
+    if (first > e->head)
+        gaps_open(s, e, e->head, first, receive_ns);
+    s->stats.timeline_in += grown;
+    s->stats.awaited += grown;
+    s->stats.timeline_out += grown;
+    s->stats.waiting += grown;
+    e->head = until;
 }
 
 enum verdict stream_put(struct stream *s, const struct packet *packet)
@@ -232,6 +279,7 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
 
     uint64_t first = packet->first_frame - e->source_origin;
     uint64_t until = first + packet->frames;
+    note_lost_upstream(s, e, packet);
     if (until > e->head && !room_make(s, e->base + until)) {
         s->overload_debt += packet->frames;
         return VERDICT_OUT_OF_WINDOW;
@@ -241,17 +289,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     s->packet_frames = packet->frames;
 
     uint64_t old_head = e->head;
-    if (until > old_head) {
-        presence_clear_until(s, e->base + until);
-        if (first > old_head)
-            gaps_open(s, e, old_head, first, packet->receive_ns);
-        uint64_t grown = until - old_head;
-        s->stats.timeline_in += grown;
-        s->stats.awaited += grown;
-        s->stats.timeline_out += grown;
-        s->stats.waiting += grown;
-        e->head = until;
-    }
+    if (until > old_head)
+        grow(s, e, first, until, packet->receive_ns);
     if (packet->flags & PACKET_CAPTURE && until > old_head) {
         e->capture_known = true;
         e->capture_frame = first;
@@ -313,6 +352,25 @@ void stream_end(struct stream *s)
     struct epoch *e = epoch_open(s);
     if (e != NULL)
         end_epoch(s, e, clock_monotonic_ns());
+}
+
+void stream_end_at(struct stream *s, const struct packet *packet)
+{
+    assert(packet->frames == 0);
+    struct epoch *e = packet->invalid_count > 0 ? epoch_for(s, packet) : epoch_open(s);
+    if (e == NULL)
+        return;
+    const uint64_t end =
+        packet->first_frame > e->source_origin ? packet->first_frame - e->source_origin : 0;
+    note_lost_upstream(s, e, packet);
+    if (end > e->head && room_make(s, e->base + end)) {
+        s->offset_ns = packet->receive_realtime_ns - packet->receive_ns;
+        s->last_receive_ns = packet->receive_ns;
+        const uint64_t old_head = e->head;
+        grow(s, e, end, end, packet->receive_ns);
+        note_receive(s, e, end, end, packet->receive_ns, old_head);
+    }
+    end_epoch(s, e, packet->receive_ns);
 }
 
 void stream_socket_drops(struct stream *s, uint64_t datagrams)

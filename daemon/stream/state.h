@@ -166,9 +166,10 @@ struct stream {
     uint32_t hole_first, hole_next;
     struct gap gaps[GAPS_MAX];
     uint32_t gap_next;
-    uint64_t socket_debt;   /* the socket dropped them */
-    uint64_t overload_debt; /* refused for lack of room */
-    uint64_t capture_debt;  /* the converter lost them */
+    struct ranges lost_upstream; /* of the newest epoch, with the causes that results reported */
+    uint64_t socket_debt;        /* the socket dropped them */
+    uint64_t overload_debt;      /* refused for lack of room */
+    uint64_t capture_debt;       /* the converter lost them */
 
     /* ingest.c */
     uint32_t begin_flags;   /* flags of a refused packet, which the next one must carry out */

@@ -86,6 +86,10 @@ uint64_t stream_room(const struct stream *stream);
 uint8_t *stream_vacant(const struct stream *stream, uint64_t first_frame, uint64_t *frames);
 /* The source ended: ends the epoch; its tail follows. */
 void stream_end(struct stream *stream);
+/* The same, where the source has lost its last frames: it ends before packet->first_frame, and
+ * packet->invalid tells what of it is lost. The packet holds no frames; its flags may begin the
+ * epoch that it ends. */
+void stream_end_at(struct stream *stream, const struct packet *packet);
 /* The socket dropped `datagrams` before the next packet. */
 void stream_socket_drops(struct stream *stream, uint64_t datagrams);
 /* `frames` are missing before the next packet, and the source knows why: INVALID_OVERLOAD or
