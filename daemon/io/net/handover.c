@@ -20,6 +20,7 @@ struct handed {
     bool adopted; /* from systemd: stays open */
     bool taken;   /* some source reads it too */
     uint32_t drops_before;
+    uint64_t socket; /* duplicates of one socket have one number */
 };
 
 struct handover {
@@ -27,6 +28,7 @@ struct handover {
     /* protected by the mutex */
     struct handed sockets[SOCKETS_MAX];
     int count;
+    uint64_t numbered;
     bool sharing;
 };
 
@@ -74,11 +76,10 @@ static uint32_t drops_of(int fd)
 }
 
 /* Mutex held. A table that is full leaves the socket unshared. */
-static void add(struct handover *h, int fd, bool adopted, uint32_t drops_before)
+static void add(struct handover *h, const struct handed *handed)
 {
     if (h->count < SOCKETS_MAX)
-        h->sockets[h->count++] =
-            (struct handed){.fd = fd, .adopted = adopted, .drops_before = drops_before};
+        h->sockets[h->count++] = *handed;
 }
 
 int handover_adopt(struct handover *h)
@@ -96,7 +97,7 @@ int handover_adopt(struct handover *h)
             continue;
         }
         pthread_mutex_lock(&h->mutex);
-        add(h, fd, true, 0);
+        add(h, &(struct handed){.fd = fd, .adopted = true, .socket = ++h->numbered});
         pthread_mutex_unlock(&h->mutex);
         adopted++;
     }
@@ -118,7 +119,8 @@ int handover_take(struct handover *h, const struct address *address)
         fd = fcntl(socket->fd, F_DUPFD_CLOEXEC, 3);
         if (fd >= 0) {
             socket->taken = true;
-            add(h, fd, false, drops_of(fd));
+            add(h,
+                &(struct handed){.fd = fd, .drops_before = drops_of(fd), .socket = socket->socket});
         }
     }
     pthread_mutex_unlock(&h->mutex);
@@ -130,7 +132,7 @@ void handover_register(struct handover *h, int fd)
     if (h == NULL)
         return;
     pthread_mutex_lock(&h->mutex);
-    add(h, fd, false, 0);
+    add(h, &(struct handed){.fd = fd, .socket = ++h->numbered});
     pthread_mutex_unlock(&h->mutex);
 }
 
@@ -160,6 +162,28 @@ void handover_release(struct handover *h, int fd)
     if (h != NULL)
         forget(h, fd);
     close(fd);
+}
+
+bool handover_pass_drops(struct handover *h, int fd, uint32_t drops)
+{
+    uint64_t socket = 0;
+    bool passed = false;
+    if (h == NULL)
+        return false;
+    pthread_mutex_lock(&h->mutex);
+    for (int i = 0; i < h->count; i++) {
+        if (h->sockets[i].fd == fd)
+            socket = h->sockets[i].socket;
+    }
+    for (int i = 0; i < h->count; i++) {
+        struct handed *other = &h->sockets[i];
+        if (other->socket != socket || other->fd == fd || other->adopted)
+            continue;
+        other->drops_before = drops;
+        passed = true;
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return passed;
 }
 
 uint32_t handover_drops_before(struct handover *h, int fd)

@@ -44,7 +44,12 @@ void handover_share(struct handover *handover, bool share);
 /* Closes a source's descriptor, whether registered, taken, or neither. */
 void handover_release(struct handover *handover, int fd);
 
-/* Datagrams that the socket had dropped when this descriptor was taken; 0 for one newly bound. */
+/* The source of this descriptor has stopped and has counted so many of the socket's drops: whoever
+ * reads on counts from there. False: no other source has this socket. */
+bool handover_pass_drops(struct handover *handover, int fd, uint32_t drops);
+
+/* Datagrams that the socket had dropped when the source before stopped, or, while it runs, when
+ * this descriptor was taken; 0 for one newly bound. */
 uint32_t handover_drops_before(struct handover *handover, int fd);
 
 /* Warns once of each socket from systemd that no source has taken. */

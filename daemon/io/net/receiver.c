@@ -104,6 +104,7 @@ struct receiver {
     uint32_t longest_batch;    /* datagrams of the longest GRO batch of the last call */
     unsigned predict_pause;    /* calls still to come without predictions */
     uint32_t overflow;         /* SO_RXQ_OVFL as last seen */
+    bool passed_on;            /* another receiver counts further drops */
     int64_t last_receive_ns;
     int64_t switched_ns;               /* when the path in use began */
     int64_t offset_ns, offset_read_ns; /* realtime - monotonic, and when it was read */
@@ -129,7 +130,6 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
     if (r->buffers == MAP_FAILED)
         goto no_buffers;
     r->options = *options;
-    r->overflow = handover_drops_before(options->handover, options->fd);
     receiver_set_work(r, options->work_per_wake);
     for (size_t i = 0; i < MESSAGES; i++) {
         r->messages[i].msg_hdr = (struct msghdr){
@@ -462,7 +462,11 @@ void receiver_figures(const struct receiver *r, struct receive_figures *figures)
 int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
 {
     assert(!r->running);
-    int failed = r->polled ? 0 : uv_poll_init(loop, &r->poll, r->options.fd);
+    int failed = 0;
+    if (!r->polled) {
+        r->overflow = handover_drops_before(r->options.handover, r->options.fd);
+        failed = uv_poll_init(loop, &r->poll, r->options.fd);
+    }
     if (failed == 0) {
         r->polled = true;
         r->poll.data = r;
@@ -474,6 +478,7 @@ int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
         return problem_set(problem, ERROR_SYSTEM, "the socket cannot be watched: %s",
                            uv_strerror(failed));
     r->running = true;
+    r->passed_on = false;
     /* The source that had this socket before may have read GRO batches. */
     int on = 0;
     socklen_t bytes = sizeof on;
@@ -484,9 +489,11 @@ int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
 
 void receiver_stop(struct receiver *r)
 {
-    if (r->running)
-        uv_poll_stop(&r->poll);
+    if (!r->running)
+        return;
+    uv_poll_stop(&r->poll);
     r->running = false;
+    r->passed_on = handover_pass_drops(r->options.handover, r->options.fd, r->overflow);
 }
 
 static void release(struct receiver *r)
@@ -520,6 +527,8 @@ uint64_t receiver_unreported_drops(const struct receiver *r)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t bytes = sizeof memory;
+    if (r->passed_on || !r->polled)
+        return 0;
     if (getsockopt(r->options.fd, SOL_SOCKET, SO_MEMINFO, memory, &bytes) != 0 ||
         bytes < (SK_MEMINFO_DROPS + 1) * sizeof memory[0])
         return 0;

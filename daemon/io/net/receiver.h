@@ -89,7 +89,7 @@ void receiver_stop(struct receiver *receiver); /* no call of the handler after t
 void receiver_close(struct receiver *receiver, void (*closed)(void *context), void *context);
 
 /* Datagrams that the socket dropped after the last one delivered, so that no `drops` call has
- * reported them. */
+ * reported them. Those that another receiver of the socket reports are not among them. */
 uint64_t receiver_unreported_drops(const struct receiver *receiver);
 
 void receiver_figures(const struct receiver *receiver, struct receive_figures *figures);

@@ -11,7 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <uv.h>
+
 #include "io/net/handover.h"
+#include "io/net/receiver.h"
 #include "io/net/socket.h"
 
 static struct handover *handover;
@@ -69,6 +72,114 @@ static void a_successor_reads_on(void **state)
     handover_share(handover, true);
     assert_int_equal(handover_take(handover, &gone), -1);
     handover_share(handover, false);
+}
+
+/* ---- drops --------------------------------------------------------------------------------- */
+
+struct reader {
+    struct receiver *receiver;
+    uint64_t datagrams, drops;
+};
+
+static void count_datagram(void *context, const struct received *received)
+{
+    (void)received;
+    ((struct reader *)context)->datagrams++;
+}
+
+static void count_drops(void *context, uint64_t datagrams)
+{
+    ((struct reader *)context)->drops += datagrams;
+}
+
+static void reader_open(struct reader *reader, int fd)
+{
+    struct problem problem;
+    *reader = (struct reader){.receiver = NULL};
+    const struct receiver_options options = {.stream = "s",
+                                             .fd = fd,
+                                             .handover = handover,
+                                             .requested = RECEIVE_RECVMMSG,
+                                             .context = reader,
+                                             .datagram = count_datagram,
+                                             .drops = count_drops};
+    assert_int_equal(receiver_open(&options, &reader->receiver, &problem), 0);
+}
+
+static uint64_t drops_of(const struct reader *reader)
+{
+    return reader->drops + receiver_unreported_drops(reader->receiver);
+}
+
+/* Sends far more than the socket's buffer holds. */
+static uint64_t flood(const char *address)
+{
+    static char bytes[1000];
+    const struct address to = at(address);
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+    enum { DATAGRAMS = 300 };
+    for (int i = 0; i < DATAGRAMS; i++)
+        assert_int_equal(
+            sendto(fd, bytes, sizeof bytes, 0, (const struct sockaddr *)&to.storage, to.bytes),
+            sizeof bytes);
+    close(fd);
+    return DATAGRAMS;
+}
+
+static void turn_loop(uv_loop_t *loop)
+{
+    for (int i = 0; i < 20; i++)
+        uv_run(loop, UV_RUN_NOWAIT);
+}
+
+/*
+ * A reload: the successor is prepared, the socket drops datagrams before that, between that and the
+ * exchange, and after it. Each is counted by one of the two.
+ */
+static void drops_are_counted_once(void **state)
+{
+    (void)state;
+    uv_loop_t loop;
+    uv_loop_init(&loop);
+    struct reader old, new;
+    struct problem problem;
+    int fd;
+    char address[64];
+    assert_int_equal(open_at("127.0.0.1:0", &fd, &problem), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%u", socket_port(fd));
+    reader_open(&old, fd);
+    assert_int_equal(receiver_start(old.receiver, &loop, &problem), 0);
+    uint64_t sent = flood(address);
+    turn_loop(&loop);
+    sent += flood(address);
+    handover_share(handover, true);
+    assert_int_equal(open_at(address, &fd, &problem), 0);
+    handover_share(handover, false);
+    reader_open(&new, fd);
+    turn_loop(&loop);
+    for (int i = 0; i < 2; i++) { /* a datagram tells what was dropped before it came */
+        sent += flood(address);
+        turn_loop(&loop);
+    }
+    sent += flood(address);
+    receiver_stop(old.receiver);
+    assert_int_equal(receiver_start(new.receiver, &loop, &problem), 0);
+    turn_loop(&loop);
+    sent += flood(address);
+    turn_loop(&loop);
+    sent += flood(address);
+    const uint64_t drops = drops_of(&old) + drops_of(&new);
+    turn_loop(&loop);
+    if (old.datagrams + new.datagrams + drops != sent)
+        fail_msg("%llu datagrams sent, %llu read, %llu counted as dropped",
+                 (unsigned long long)sent, (unsigned long long)(old.datagrams + new.datagrams),
+                 (unsigned long long)drops);
+    assert_true(old.drops > 0 && new.drops > 0);
+    receiver_close(old.receiver, NULL, NULL);
+    receiver_stop(new.receiver);
+    receiver_close(new.receiver, NULL, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 /* sd_listen_fds counts from descriptor 3, so it has to be free. */
@@ -157,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_successor_reads_on),
+        cmocka_unit_test(drops_are_counted_once),
         cmocka_unit_test(systemd_passes_sockets),
         cmocka_unit_test(without_a_table_sockets_are_not_shared),
     };
