@@ -181,6 +181,12 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
     print_part(out, "awaited", stats->awaited);
     for (int cause = 0; cause < INVALID_CAUSES; cause++)
         print_part(out, invalid_cause_name(cause), stats->gap[cause]);
+    if (stats->carried > stats->received) {
+        fprintf(out, "\n  in packets    %" PRIu64 " = received %" PRIu64, stats->carried,
+                stats->received);
+        print_part(out, "overlap", stats->overlap);
+        print_part(out, "late", stats->late_parts);
+    }
     fprintf(out, "\n  frames out    %" PRIu64 " = out %" PRIu64, stats->timeline_out, stats->out);
     print_part(out, "waiting", stats->waiting);
     print_part(out, "submitted", stats->submitted);

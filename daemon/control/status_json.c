@@ -84,6 +84,11 @@ static json_t *frames_in_json(const struct stream_stats *stats)
     json_object_set_new(object, "received", integer(stats->received));
     json_object_set_new(object, "awaited", integer(stats->awaited));
     json_object_set_new(object, "gap", gaps);
+    json_t *packets = json_object();
+    json_object_set_new(packets, "frames", integer(stats->carried));
+    json_object_set_new(packets, "overlap", integer(stats->overlap));
+    json_object_set_new(packets, "late", integer(stats->late_parts));
+    json_object_set_new(object, "in_packets", packets);
     return object;
 }
 

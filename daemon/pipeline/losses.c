@@ -12,6 +12,9 @@
 /* The log reports the first loss at once and later ones as a sum per interval. */
 static const int64_t interval_ns = 10 * NS_PER_SECOND;
 
+/* Now, instead of a time: whatever is pending is due. */
+#define FLUSH_NS INT64_MAX
+
 static bool due(int64_t told_ns, int64_t now_ns)
 {
     return told_ns == 0 || now_ns - told_ns >= interval_ns;
@@ -35,7 +38,7 @@ static void add(struct list *list, const char *name, uint64_t now, uint64_t *tol
     *told = now;
 }
 
-static void tell_stream(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
+static void tell_frames(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
 {
     struct told_stream *told = &pipeline->told;
     if (!due(told->told_ns, now_ns))
@@ -57,6 +60,109 @@ static void tell_stream(struct pipeline *pipeline, const struct stream_stats *st
                     name, blocks.total, blocks.text, 100 * stats->load);
     if (frames.total > 0 || blocks.total > 0)
         told->told_ns = now_ns;
+}
+
+/* How much of a counter is to be logged now; 0: nothing. */
+static uint64_t take(uint64_t now, uint64_t *told, int64_t *told_ns, int64_t now_ns)
+{
+    if (now <= *told || !due(*told_ns, now_ns))
+        return 0;
+    uint64_t more = now - *told;
+    *told = now;
+    *told_ns = now_ns;
+    return more;
+}
+
+static void tell_overlap(struct pipeline *pipeline, const struct stream_stats *stats,
+                         int64_t now_ns)
+{
+    struct told_stream *told = &pipeline->told;
+    uint64_t frames = take(stats->overlap, &told->overlap, &told->overlap_told_ns, now_ns);
+    if (frames > 0)
+        log_warning("stream %s: %" PRIu64 " frames were dropped because packets overlap: the "
+                    "sender's time stamps advance by fewer frames than its packets hold",
+                    pipeline->stream_config->name, frames);
+}
+
+static void tell_drops(struct pipeline *pipeline, const struct source_ledger *ledger,
+                       int64_t now_ns)
+{
+    struct told_stream *told = &pipeline->told;
+    uint64_t drops = take(ledger->kernel_drops, &told->kernel_drops, &told->drops_told_ns, now_ns);
+    if (drops > 0)
+        log_warning("stream %s: %" PRIu64 " datagrams were dropped by the socket before the daemon "
+                    "could read them; raise `receive buffer` (%.3g MiB now), or lower the load",
+                    pipeline->stream_config->name, drops, (double)ledger->buffer_bytes / 1048576);
+}
+
+/* Epochs after the first, and new senders. In record mode each record begins an epoch. */
+static void tell_epochs(struct pipeline *pipeline, const struct stream_stats *stats,
+                        const struct source_ledger *ledger, int64_t now_ns)
+{
+    struct told_stream *told = &pipeline->told;
+    uint64_t later = stats->epochs > 0 && stats->records == 0 ? stats->epochs - 1 : 0;
+    if (!due(told->epochs_told_ns, now_ns))
+        return;
+    uint64_t epochs = later - told->epochs, senders = ledger->senders - told->senders;
+    if (epochs == 0 && senders == 0)
+        return;
+    char text[64] = "";
+    if (senders > 0)
+        snprintf(text, sizeof text, "%s%" PRIu64 " new sender%s", epochs > 0 ? ", " : "", senders,
+                 senders == 1 ? "" : "s");
+    if (epochs > 0)
+        log_notice("stream %s: %" PRIu64 " new epoch%s%s: the results began anew, without history",
+                   pipeline->stream_config->name, epochs, epochs == 1 ? "" : "s", text);
+    else
+        log_notice("stream %s: %s", pipeline->stream_config->name, text);
+    told->epochs = later;
+    told->senders = ledger->senders;
+    told->epochs_told_ns = now_ns;
+}
+
+/* Silence, and a rate that is not the declared one. A recorder may be silent between records, and
+ * a source that waits has no rate. */
+static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *stats,
+                         int64_t now_ns)
+{
+    const struct source_options *source = &pipeline->stream_config->source;
+    const char *name = pipeline->stream_config->name;
+    double figure;
+    if (pipeline->source == NULL || !pipeline->source_started || !pipeline->source_ops->live ||
+        source->mode == MODE_RECORD || now_ns == FLUSH_NS)
+        return;
+    switch (arrival_check(&pipeline->told.arrival, stats->timeline_in, source->rate_hz, now_ns,
+                          &figure)) {
+    case ARRIVAL_SILENT:
+        log_warning("stream %s: no frames for %.0f s; is the sender running, and the network up?",
+                    name, figure);
+        break;
+    case ARRIVAL_AGAIN:
+        log_notice("stream %s: frames arrive again after %.0f s", name, figure);
+        break;
+    case ARRIVAL_OFF_RATE:
+        log_warning("stream %s: %.6g frames arrive a second instead of %.10g Hz: correct `rate`, "
+                    "or the sender",
+                    name, figure, source->rate_hz);
+        break;
+    case ARRIVAL_ON_RATE:
+        log_notice("stream %s: frames arrive at the declared rate again", name);
+        break;
+    case ARRIVAL_NONE:
+        break;
+    }
+}
+
+static void tell_stream(struct pipeline *pipeline, const struct stream_stats *stats, int64_t now_ns)
+{
+    struct source_ledger ledger = {0};
+    tell_frames(pipeline, stats, now_ns);
+    tell_overlap(pipeline, stats, now_ns);
+    if (pipeline_source_ledger(pipeline, &ledger)) {
+        tell_drops(pipeline, &ledger, now_ns);
+        tell_epochs(pipeline, stats, &ledger, now_ns);
+    }
+    tell_arrival(pipeline, stats, now_ns);
 }
 
 /* Logs the faults that a driver counts. The frames that they cost are logged as gaps. */
@@ -129,4 +235,10 @@ void losses_tell(struct pipeline *pipeline, int64_t now_ns)
         if (sink->sink != NULL && (driver = pipeline_sink_status(sink, &status)) != NULL)
             tell_driver(who, driver, status, &sink->told.driver, now_ns);
     }
+}
+
+void losses_flush(struct pipeline *pipeline)
+{
+    if (pipeline->stream != NULL && pipeline->scheduled)
+        losses_tell(pipeline, FLUSH_NS);
 }

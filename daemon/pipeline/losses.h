@@ -1,6 +1,7 @@
 /*
- * Losses in the log: one line for what a stream or a sink has lost since the last line, at most
- * every ten seconds, however many packets it was. Reads counters and counts nothing itself.
+ * Losses in the log: frames, datagrams and blocks that a stream or a sink has lost since the last
+ * line, new epochs and senders, silence and a wrong rate; for each cause at most one line in ten
+ * seconds, however many packets it was. Reads counters and counts nothing itself.
  *
  * Loop thread, about once a second.
  */
@@ -11,7 +12,9 @@
 
 #include "pipeline/pipeline.h"
 
-/* Logs what is new, unless the last line is less than ten seconds old. */
+/* Logs what is new, unless the last line of the same cause is less than ten seconds old. */
 void losses_tell(struct pipeline *pipeline, int64_t now_ns);
+/* The pipeline ends: logs what is still pending. */
+void losses_flush(struct pipeline *pipeline);
 
 #endif

@@ -21,6 +21,7 @@
 #include "core/error.h"
 #include "io/sink.h"
 #include "io/source.h"
+#include "pipeline/arrival.h"
 #include "pipeline/chain.h"
 #include "config/config.h"
 #include "pipeline/devices.h"
@@ -39,6 +40,9 @@ struct told_stream {
     struct told_driver driver;
     uint64_t gap[INVALID_CAUSES], shed[SHEDS];
     int64_t told_ns;
+    uint64_t overlap, kernel_drops, epochs, senders;
+    int64_t overlap_told_ns, drops_told_ns, epochs_told_ns;
+    struct arrival arrival;
 };
 
 struct told_sink {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pipeline/losses.h"
+
 struct pipelines {
     struct pipelines_options options;
     struct pipeline *list[PIPELINES_MAX];
@@ -257,9 +259,17 @@ void pipelines_close_sinks(struct pipelines *pipelines, enum pipelines_which whi
         pipeline_close_sinks(pipeline, deadline_ns);
 }
 
+void pipelines_flush_losses(const struct pipelines *pipelines, enum pipelines_which which)
+{
+    struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;)
+        losses_flush(pipeline);
+}
+
 void pipelines_close_sources(struct pipelines *pipelines, enum pipelines_which which)
 {
     struct pipeline *pipeline;
+    pipelines_flush_losses(pipelines, which);
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, which, &at)) != NULL;)
         pipeline_close_source(pipeline);
 }

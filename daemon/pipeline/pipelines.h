@@ -107,7 +107,10 @@ bool pipelines_drain(struct pipelines *pipelines, enum pipelines_which which);
 
 void pipelines_close_sinks(struct pipelines *pipelines, enum pipelines_which which,
                            int64_t deadline_ns);
+/* The log has all losses when it returns. */
 void pipelines_close_sources(struct pipelines *pipelines, enum pipelines_which which);
+/* Logs the losses that are still pending (losses.h). */
+void pipelines_flush_losses(const struct pipelines *pipelines, enum pipelines_which which);
 
 /* Takes them out of their schedulers: no batch is made of them any more. */
 void pipelines_unschedule(struct pipelines *pipelines, enum pipelines_which which);

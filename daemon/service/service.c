@@ -132,6 +132,7 @@ static _Noreturn void exit_now(struct service *service, int status, int64_t time
 
 static _Noreturn void leave(struct service *service)
 {
+    pipelines_flush_losses(service->process.pipelines, PIPELINES_ALL);
     print_last_status(service);
     log_warning(
         "stopped with work left over; the table counts it as waiting, submitted or in flight");

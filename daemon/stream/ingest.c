@@ -306,6 +306,9 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
     if (late > 0)
         gaps_mark_late(s, e, first, until);
     if (written > 0) {
+        s->stats.carried += packet->frames;
+        s->stats.late_parts += late;
+        s->stats.overlap += packet->frames - written - late;
         clock_line_add(&s->line, packet->first_frame + packet->frames + packet->frames_behind,
                        packet->frames + packet->frames_behind, packet->receive_ns);
         if (!e->capture_known)

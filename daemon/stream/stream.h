@@ -192,6 +192,9 @@ struct channel_levels {
 struct stream_stats {
     /* ledger 2: timeline_in = received + awaited + gap[…] */
     uint64_t timeline_in, received, awaited;
+    /* ledger 4: frames in accepted packets = received + those there already (packets overlap) +
+     * those given up before */
+    uint64_t carried, overlap, late_parts;
     uint64_t gap[INVALID_CAUSES]; /* NETWORK, SOCKET, LATE, OVERLOAD, CAPTURE used */
     /* ledger 3: timeline_out = out + waiting + submitted + shed[…], all in frames at the input's
      * rate */

@@ -303,6 +303,9 @@ def check_ledgers(status):
         inward = stream["frames_in"]
         assert inward["timeline"] == inward["received"] + inward["awaited"] + sum(inward["gap"].values()), \
             f"{name}: frames in do not add up: {inward}"
+        packets = inward["in_packets"]
+        assert packets["frames"] == inward["received"] + packets["overlap"] + packets["late"], \
+            f"{name}: frames in packets do not add up: {inward}"
         outward = stream["frames_out"]
         assert outward["timeline"] == (outward["out"] + outward["waiting"] + outward["submitted"]
                                        + sum(outward["shed"].values())), f"{name}: frames out do not add up: {outward}"
