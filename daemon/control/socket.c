@@ -239,8 +239,11 @@ static bool alive(const char *path)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool connected = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof address) == 0;
+    /* A daemon that hangs, its queue of connections full, is one too, and must not hang this one.
+     */
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool connected = fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
+                                 errno == EAGAIN);
     if (fd >= 0)
         close(fd);
     return connected;

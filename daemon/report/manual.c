@@ -294,10 +294,12 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
     for (unsigned i = 0; i < count; i++)
         roff_item(out, options[i].option, options[i].sentence);
     fputs(".SH SIGNALS\n", out);
-    roff_item(out, "SIGTERM, SIGINT",
-              "Stops the sources, processes what was received, lets the tails of the filters "
-              "follow, closes all files, prints the table and exits 0 within `drain timeout`. "
-              "A second one leaves at once.");
+    roff_item(
+        out, "SIGTERM, SIGINT",
+        "Stops the sources, processes what was received, lets the tails of the filters "
+        "follow, closes all files, prints the table and exits 0. What is not done after `drain "
+        "timeout` (a start that hangs too) or hangs while it is closed is cut off: the log "
+        "says what, the exit status is 3. A second one leaves at once.");
     roff_item(out, "SIGUSR1", "Prints the table of rates, losses, levels, latencies and ledgers.");
     roff_item(
         out, "SIGHUP",
@@ -309,6 +311,8 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
     fputs(".SH EXIT STATUS\n", out);
     roff_item(out, "0", "Success; with --check: the configuration is valid.");
     roff_item(out, "1", "An error, which was written to the standard error.");
+    roff_item(out, "3",
+              "Stopped by a signal, but something hung or took too long and was cut off.");
     fputs(".SH ENVIRONMENT\n", out);
     roff_item(
         out, "RUNTIME_DIRECTORY, STATE_DIRECTORY, CACHE_DIRECTORY",

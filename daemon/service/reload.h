@@ -39,7 +39,7 @@ void reload_close(struct reload *reload); /* the loop has ended; NULL is fine */
 /* Reads the configuration again; a reload already under way is followed by another one. */
 void reload_start(struct reload *reload);
 
-/* A worker is preparing: no pipeline may be stopped yet. */
+/* A worker is preparing: it reads the registry, and what it makes is not in there yet. */
 bool reload_busy(const struct reload *reload);
 
 /* Takes the replaced pipelines one step further. False: it waits for nothing. */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -23,6 +22,7 @@
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
 #include "service/reload.h"
+#include "service/signals.h"
 #include "service/status_output.h"
 #include "service/watch.h"
 
@@ -36,6 +36,9 @@ static const int64_t close_grace_ns = NS_PER_SECOND;
  * left; after a second signal, how long. */
 static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5;
 
+/* How long drivers may take to be closed when everything else is done. */
+static const int64_t driver_grace_ns = 5 * NS_PER_SECOND;
+
 struct service {
     const struct service_options *options;
     struct process process; /* loop thread; config and pipelines: the worker's while preparing */
@@ -48,8 +51,7 @@ struct service {
     uv_loop_t loop;
     struct io_environment environment; /* of every source and sink; with osc_hub */
     struct osc_hub osc_hub;
-    uv_poll_t signals; /* a signalfd: see open_signals */
-    int signal_fd;
+    struct signals signals;
     uv_async_t changed; /* something ended or closed: advance */
     uv_timer_t tick;
     uv_work_t work;
@@ -60,11 +62,6 @@ struct service {
     struct status_output *output;
     struct osc_control *osc;       /* NULL: no OSC */
     struct control_socket *socket; /* NULL: no runtime directory */
-};
-
-struct signal_row {
-    int number;
-    void (*handle)(struct service *service, const struct signalfd_siginfo *info);
 };
 
 /* ---- status ------------------------------------------------------------------------------ */
@@ -132,33 +129,73 @@ static _Noreturn void exit_now(struct service *service, int status, int64_t time
 
 static _Noreturn void leave(struct service *service)
 {
-    pipelines_flush_losses(service->process.pipelines, PIPELINES_ALL);
-    print_last_status(service);
-    log_warning(
-        "stopped with work left over; the table counts it as waiting, submitted or in flight");
-    exit_now(service, service->error == 0 ? EXIT_SUCCESS : EXIT_FAILURE, flush_ns);
+    if (service->process.connected && service->process.phase < PROCESS_CLOSING_SOURCES) {
+        pipelines_flush_losses(service->process.pipelines, PIPELINES_ALL);
+        print_last_status(service);
+    }
+    log_warning("%s", service->process.connected
+                          ? "stopped with work left over; the table counts it as waiting, "
+                            "submitted or in flight"
+                          : "stopped while preparing: files, filters, kernels or sockets took "
+                            "longer than `drain timeout`");
+    exit_now(service, service->error == 0 ? SERVICE_EXIT_CUT : EXIT_FAILURE, flush_ns);
+}
+
+static void name_hung_sources(const struct service *service)
+{
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(service->process.pipelines, PIPELINES_ALL, &at)) != NULL;) {
+        if (pipeline->source != NULL)
+            log_warning("stream %s: the reader of its source hangs; what it was reading is lost",
+                        pipeline->stream_config->name);
+    }
 }
 
 static void close_sources(struct service *service)
 {
+    if (reload_busy(service->reload)) {
+        log_warning("a reload was under way and takes too long; it is cut off");
+        leave(service);
+    }
     if (service->abandoned)
         leave(service);
     /* Sources are closed last, because the status asks them for their counters. */
     print_last_status(service);
     service->process.phase = PROCESS_CLOSING_SOURCES;
+    service->deadline_ns = clock_monotonic_ns() + close_grace_ns;
     pipelines_close_sources(service->process.pipelines, PIPELINES_ALL);
     uv_async_send(&service->changed);
+}
+
+/* Everything is flushed. A driver that hangs while it is closed is not waited for. */
+static void *end_hung_close(void *unused)
+{
+    const struct timespec grace = {.tv_sec = driver_grace_ns / NS_PER_SECOND};
+    nanosleep(&grace, NULL);
+    log_warning("a driver hangs while it is closed; nothing is lost by not waiting for it");
+    log_stop(hasty_flush_ns);
+    _exit(SERVICE_EXIT_CUT);
+    return unused;
+}
+
+static void limit_close(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_hung_close, NULL) == 0)
+        pthread_detach(thread);
 }
 
 static void close_handles(struct service *service)
 {
     service->process.phase = PROCESS_STOPPED;
+    limit_close();
     pipelines_unschedule(service->process.pipelines, PIPELINES_ALL);
     devices_close(service->process.devices);
     watch_close(service->watch);
     control_socket_close(service->socket);
     osc_control_close(service->osc);
-    uv_close((uv_handle_t *)&service->signals, NULL);
+    signals_unwatch(&service->signals);
     uv_close((uv_handle_t *)&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
 }
@@ -220,16 +257,24 @@ static void advance(struct service *service)
             give_up(service);
         break;
     case PROCESS_CLOSING_SINKS:
-        if (pipelines_closing(pipelines, PIPELINES_ALL) == 0)
+        if (pipelines_closing(pipelines, PIPELINES_ALL) == 0 &&
+            (late || !reload_busy(service->reload)))
             close_sources(service);
         else if (late)
             leave(service);
         break;
     case PROCESS_CLOSING_SOURCES:
-        if (pipelines_closing(pipelines, PIPELINES_ALL) == 0)
+        if (pipelines_closing(pipelines, PIPELINES_ALL) == 0) {
             close_handles(service);
+        } else if (late) {
+            name_hung_sources(service);
+            leave(service);
+        }
         break;
-    case PROCESS_PREPARING:
+    case PROCESS_PREPARING: /* only a stop sets its deadline */
+        if (late)
+            leave(service);
+        break;
     case PROCESS_STOPPED:
         break;
     }
@@ -339,8 +384,8 @@ static void on_reload_finished(void *context)
     struct service *service = context;
     if (!service->process.stopping)
         watch_ready(service->watch);
-    else if (service->process.phase == PROCESS_RUNNING) /* the stop that had to wait for it */
-        drain_within_timeout(service);
+    else if (service->process.phase == PROCESS_CLOSING_SINKS) /* also what it has made */
+        pipelines_close_sinks(service->process.pipelines, PIPELINES_ALL, service->deadline_ns);
 }
 
 static void on_reload_changed(void *context)
@@ -354,8 +399,9 @@ static void on_reload_changed(void *context)
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-static void on_stop(struct service *service, const struct signalfd_siginfo *info)
+static void on_stop(void *context, const struct signalfd_siginfo *info)
 {
+    struct service *service = context;
     struct process *process = &service->process;
     if (process->stopping) {
         log_warning("second signal: leaving at once");
@@ -364,16 +410,19 @@ static void on_stop(struct service *service, const struct signalfd_siginfo *info
     process->stopping = true;
     log_notice("%s: stopping", strsignal((int)info->ssi_signo));
     watch_stopping(service->watch);
-    if (process->phase == PROCESS_DRAINING)
+    if (process->phase == PROCESS_RUNNING) {
+        drain_within_timeout(service);
+    } else if (process->phase <= PROCESS_DRAINING) {
         service->deadline_ns = clock_monotonic_ns() + process->config->daemon.drain_ns;
-    else if (process->phase == PROCESS_RUNNING && !reload_busy(service->reload))
-        drain_within_timeout(service); /* else on_reload_finished does it */
+        start_tick(service);
+    }
 }
 
 /* The kernel sends SIGHUP when the terminal is gone: the daemon stops and finishes its files. When
  * another process sends it, the daemon reads its configuration again. */
-static void on_hangup(struct service *service, const struct signalfd_siginfo *info)
+static void on_hangup(void *context, const struct signalfd_siginfo *info)
 {
+    struct service *service = context;
     if (info->ssi_code == SI_KERNEL)
         on_stop(service, info);
     else if (service->process.phase == PROCESS_RUNNING && !service->process.stopping)
@@ -382,8 +431,9 @@ static void on_hangup(struct service *service, const struct signalfd_siginfo *in
         log_notice("reload: not now, the daemon is %s", process_phase_name(service->process.phase));
 }
 
-static void on_status(struct service *service, const struct signalfd_siginfo *info)
+static void on_status(void *context, const struct signalfd_siginfo *info)
 {
+    const struct service *service = context;
     (void)info;
     if (service->process.connected)
         print_status(service, true);
@@ -400,69 +450,11 @@ static const struct signal_row signal_table[] = {
 
 enum { SIGNALS = sizeof signal_table / sizeof *signal_table };
 
-static void on_signals(uv_poll_t *poll, int status, int events)
-{
-    struct service *service = poll->data;
-    (void)status;
-    (void)events;
-    struct signalfd_siginfo info;
-    while (read(service->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
-        for (int i = 0; i < SIGNALS; i++) {
-            if (signal_table[i].number == (int)info.ssi_signo)
-                signal_table[i].handle(service, &info);
-        }
-    }
-}
-
-static void fill_set(sigset_t *set)
-{
-    sigemptyset(set);
-    for (int i = 0; i < SIGNALS; i++)
-        sigaddset(set, signal_table[i].number);
-}
-
-/*
- * Uses a signalfd, not handlers: the compiler inside a CPU driver (LLVM) installs handlers of its
- * own for these signals when it first builds a kernel. The signals are blocked before any other
- * thread is made, so that all threads inherit the mask.
- */
-static int open_signals(struct service *service, struct problem *problem)
-{
-    sigset_t set;
-    fill_set(&set);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe is an error of its write */
-    signal(SIGXFSZ, SIG_IGN); /* and so is a file that reaches the limit on its size */
-    service->signal_fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    if (service->signal_fd < 0)
-        return problem_set(problem, ERROR_SYSTEM,
-                           "no signalfd: %s; raise the limit of open files (ulimit -n)",
-                           strerror(errno));
-    return 0;
-}
-
-/* From here on a signal ends the process by default, should a driver hang while it is closed. May
- * be called twice. */
-static void close_signals(struct service *service)
-{
-    sigset_t set;
-    if (service->signal_fd < 0)
-        return;
-    fill_set(&set);
-    close(service->signal_fd);
-    service->signal_fd = -1;
-    for (int i = 0; i < SIGNALS; i++)
-        signal(signal_table[i].number, SIG_DFL);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
 /* ---- life -------------------------------------------------------------------------------- */
 
 static void open_handles(struct service *service)
 {
-    uv_poll_init(&service->loop, &service->signals, service->signal_fd);
-    service->signals.data = service;
-    uv_poll_start(&service->signals, UV_READABLE, on_signals);
+    signals_watch(&service->signals, &service->loop);
     uv_async_init(&service->loop, &service->changed, on_changed);
     uv_timer_init(&service->loop, &service->tick);
     service->changed.data = service->tick.data = service->work.data = service;
@@ -543,7 +535,7 @@ int service_run(const struct service_options *options, struct problem *problem)
     error = sound_cards_open(&service->environment.cards, problem);
     if (error < 0)
         goto close_handover;
-    error = open_signals(service, problem);
+    error = signals_open(&service->signals, signal_table, SIGNALS, service, problem);
     if (error < 0)
         goto close_cards;
     if (uv_loop_init(&service->loop) != 0) {
@@ -567,7 +559,7 @@ int service_run(const struct service_options *options, struct problem *problem)
         uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
         uv_run(&service->loop, UV_RUN_DEFAULT);
         assert(service->process.phase == PROCESS_STOPPED);
-        close_signals(service);
+        signals_close(&service->signals);
         error = service->error;
         if (error < 0 && problem != NULL)
             *problem = service->problem;
@@ -579,7 +571,7 @@ close_loop:;
     assert(closed == 0);
     (void)closed;
 close_signals:
-    close_signals(service);
+    signals_close(&service->signals);
 close_cards:
     sound_cards_close(service->environment.cards);
 close_handover:

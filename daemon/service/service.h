@@ -8,8 +8,10 @@
  *                     └ SIGHUP: reads the configuration again; unchanged streams run on
  *
  * Draining stops the sources, processes what they have delivered, lets the tails follow and ends
- * within `drain timeout`. A second signal exits at once and leaves files as they were after their
- * last flush. A run whose sources all have an end stops by itself, without a time limit.
+ * within `drain timeout`. Every later phase has a deadline of its own, and a signal while preparing
+ * sets one: past it the process says what hangs and exits with SERVICE_EXIT_CUT. A second signal
+ * exits at once and leaves files as they were after their last flush. A run whose sources all have
+ * an end stops by itself, without a time limit.
  *
  * The thread that calls service_run is the loop thread.
  */
@@ -18,6 +20,9 @@
 
 #include "core/error.h"
 #include "config/config.h"
+
+/* The exit status of a process that did not wait for what hung. */
+enum { SERVICE_EXIT_CUT = 3 };
 
 struct service_options {
     const struct config *config;

@@ -201,7 +201,7 @@ def read_recording(path):
 
 # Stages of convolvd-test that a signal stops for ever (tests/seams/wedge.c).
 WEDGES = {"loop": signal.SIGRTMIN + 1, "device": signal.SIGRTMIN + 2, "writer": signal.SIGRTMIN + 3,
-          "reader": signal.SIGRTMIN + 4}
+          "reader": signal.SIGRTMIN + 4, "prepare": signal.SIGRTMIN + 5, "close": signal.SIGRTMIN + 6}
 
 
 def load_json(path):
@@ -231,12 +231,12 @@ def rtp_sink(name, stream, port, keys=""):
 class Process:
     """A program with its output collected line by line."""
 
-    def __init__(self, name, arguments, environment=None):
+    def __init__(self, name, arguments, environment=None, before=None):
         self.name = name
         self.lines = []
         self.process = subprocess.Popen([os.path.join(BUILD, name), *map(str, arguments)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        env={**os.environ, **(environment or {})})
+                                        env={**os.environ, **(environment or {})}, preexec_fn=before)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -321,7 +321,8 @@ class Daemon(Process):
     """convolvd with a configuration; ready when the constructor returns. `program`: convolvd-test where a
     test needs one of the faults of tests/seams/; `environment`: more of it."""
 
-    def __init__(self, folder, config, *arguments, wait=True, program="convolvd", environment=None):
+    def __init__(self, folder, config, *arguments, wait=True, program="convolvd", environment=None,
+                 before=None):
         self.path = os.path.join(folder, "convolvd.conf")
         self.status_path = os.path.join(folder, "status.json")
         with open(self.path, "w", encoding="utf-8") as file:
@@ -329,7 +330,7 @@ class Daemon(Process):
                 file.write(f"[device]\ndevice = {DEVICE}\n\n")
             file.write(config)
         super().__init__(program, ["--config", self.path, "--status-json", self.status_path, *arguments],
-                         {"RUNTIME_DIRECTORY": folder, **(environment or {})})
+                         {"RUNTIME_DIRECTORY": folder, **(environment or {})}, before)
         if wait:
             try:
                 self.wait_said("running:", 4 * PATIENCE_S)
@@ -367,11 +368,11 @@ class Daemon(Process):
         streams = self.status()["streams"]
         return next(s for s in streams if name is None or s["name"] == name)
 
-    def stop(self, number=signal.SIGTERM):
-        """Drains; returns the last status, its ledgers checked."""
+    def stop(self, number=signal.SIGTERM, code=0):
+        """Drains; returns the last status, its ledgers checked. `code`: 3 where something is cut off."""
         self.signal(number)
-        code = self.wait()
-        assert code == 0, f"convolvd ended with {code}:\n{self.output()}"
+        got = self.wait()
+        assert got == code, f"convolvd ended with {got}:\n{self.output()}"
         return check_ledgers(load_json(self.status_path))
 
 

@@ -132,7 +132,7 @@ class Lifecycle(unittest.TestCase):
     def test_a_drain_that_cannot_end_is_bounded(self):
         daemon = self.backlog("200 ms")
         started = time.monotonic()
-        status = daemon.stop()
+        status = daemon.stop(code=3)
         self.assertLess(time.monotonic() - started, 5)
         self.assertGreater(stream_of(status, "s")["frames_out"]["waiting"], 0)
         self.assertIn("raise `drain timeout`", daemon.output())

@@ -9,6 +9,10 @@
  *     SIGRTMIN + 2   the device thread, at its next launch
  *     SIGRTMIN + 3   the writer thread of a recording, at its next block
  *     SIGRTMIN + 4   the reader thread of a generator, at its next chunk
+ *     SIGRTMIN + 5   the worker that prepares streams, at its next stream
+ *     SIGRTMIN + 6   the closing of the devices at the end
+ *
+ * A signal may also be blocked and pending when the program starts.
  *
  * Any thread.
  */
@@ -17,14 +21,24 @@
 #include <stdint.h>
 #include <unistd.h>
 
+struct devices;
 struct engine;
 struct pipeline;
+struct problem;
 struct recording_writer;
 struct result;
 struct slot;
 struct waveform;
 
-enum stage { STAGE_LOOP = 1, STAGE_DEVICE, STAGE_WRITER, STAGE_READER, STAGES_END };
+enum stage {
+    STAGE_LOOP = 1,
+    STAGE_DEVICE,
+    STAGE_WRITER,
+    STAGE_READER,
+    STAGE_PREPARE,
+    STAGE_CLOSE,
+    STAGES_END
+};
 
 static _Atomic unsigned wedged; /* bit 1 << stage */
 
@@ -36,8 +50,13 @@ static void on_signal(int number)
 __attribute__((constructor)) static void install(void)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
-    for (int stage = STAGE_LOOP; stage < STAGES_END; stage++)
+    sigset_t set;
+    sigemptyset(&set);
+    for (int stage = STAGE_LOOP; stage < STAGES_END; stage++) {
         sigaction(SIGRTMIN + stage, &action, NULL);
+        sigaddset(&set, SIGRTMIN + stage);
+    }
+    sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static void pass(enum stage stage)
@@ -79,4 +98,20 @@ void __wrap_waveform_fill(const struct waveform *waveform, uint64_t first, uint3
 {
     pass(STAGE_READER);
     __real_waveform_fill(waveform, first, frames, values);
+}
+
+int __real_pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
+int __wrap_pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
+int __wrap_pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
+{
+    pass(STAGE_PREPARE);
+    return __real_pipeline_prepare(pipeline, problem);
+}
+
+void __real_devices_free(struct devices *devices);
+void __wrap_devices_free(struct devices *devices);
+void __wrap_devices_free(struct devices *devices)
+{
+    pass(STAGE_CLOSE);
+    __real_devices_free(devices);
 }
