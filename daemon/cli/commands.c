@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "convolve/engine.h"
@@ -60,7 +61,7 @@ static int run_service(const struct arguments *arguments)
 {
     struct config *config = load(arguments);
     if (config == NULL)
-        return EXIT_FAILURE;
+        return EX_CONFIG; /* the unit does not try again */
     if (!arguments->verbose && !arguments->quiet)
         log_set_level(config->daemon.log_level);
     const struct service_options options = {

@@ -37,7 +37,7 @@ static const int64_t close_grace_ns = NS_PER_SECOND;
 static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5;
 
 /* How long drivers may take to be closed when everything else is done. */
-static const int64_t driver_grace_ns = 5 * NS_PER_SECOND;
+static const int64_t driver_grace_ns = 10 * NS_PER_SECOND;
 
 struct service {
     const struct service_options *options;

@@ -102,7 +102,7 @@ class Stop(unittest.TestCase):
     def test_a_driver_that_hangs_while_it_is_closed(self):
         with c.temporary() as folder, c.Daemon(folder, config(), program="convolvd-test") as daemon:
             self.wait_wedged(daemon, "close")
-            seconds = self.stop(daemon, 12)
+            seconds = self.stop(daemon, 15)
             self.assertIn("hangs while it is closed", daemon.output())
             c.check_ledgers(c.load_json(daemon.status_path))
             c.note(f"# a driver that hangs while it is closed: {seconds:.2f} s")

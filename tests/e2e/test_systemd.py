@@ -303,6 +303,26 @@ class Systemd(unittest.TestCase):
         self.assertIn("Terminated: stopping", journal(since=since))
         self.assertFalse(os.path.exists("/run/convolvd/convolvd.sock"))
 
+    def test_8a_a_device_that_is_late(self):
+        """As at a boot where the driver of the GPU is loaded minutes after the daemon has started."""
+        shutil.rmtree(DROPINS, ignore_errors=True)
+        run("systemctl", "daemon-reload")
+        shutil.move("/etc/OpenCL/vendors", "/etc/OpenCL/late")
+        since = cursor()
+        try:
+            run("systemctl", "start", "convolvd", check=False)
+            c.wait_for(lambda: int(show("NRestarts")[0]) >= 7 or show("ActiveState") == ["failed"], "seven attempts", 30)
+            self.assertNotEqual(show("ActiveState"), ["failed"], journal(since=since))
+        finally:
+            shutil.move("/etc/OpenCL/late", "/etc/OpenCL/vendors")
+        c.wait_for(lambda: show("ActiveState") == ["active"], "a start with the device", 30)
+        # What trying again does not mend is not tried again.
+        run("systemctl", "stop", "convolvd")
+        configure("[sink bad]\ntype = rtp\nstream = nobody\naddress = 127.0.0.1:6002\n")
+        run("systemctl", "start", "convolvd", check=False)
+        c.wait_for(lambda: show("ActiveState") == ["failed"], "the unit to fail", 20)
+        self.assertEqual(show("NRestarts", "ExecMainStatus"), ["0", "78"])
+
     def test_9_an_instance(self):
         configure()
         os.replace(CONF, "/etc/convolvd/two.conf")
