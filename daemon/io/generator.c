@@ -345,6 +345,7 @@ const struct source_ops source_generator = {
     .live = false,
     .loss_detectable = true,
     .open = generator_open,
+    .arm = replay_arm,
     .start = replay_start,
     .resume = replay_resume,
     .stop = replay_stop,

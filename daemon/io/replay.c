@@ -42,7 +42,7 @@ struct source {
     uv_loop_t *loop;
 
     /* loop thread */
-    bool started, running, pumping, no_thread;
+    bool armed, running, pumping, no_thread;
     struct chunk *current; /* partly delivered */
     uint32_t used;         /* frames of it already put */
     uint64_t next_frame;   /* number of the next one to put */
@@ -265,32 +265,27 @@ int replay_open(const struct replay_spec *spec, const struct io_environment *env
 
 static void ring_doorbell(uv_async_t *doorbell);
 
-int replay_start(struct source *s, struct problem *problem)
+static void open_handles(struct source *s)
 {
-    assert(!s->started);
-    /* Handles before the thread, which rings the doorbell. */
     uv_async_init(s->loop, &s->doorbell, ring_doorbell);
     s->doorbell.data = s;
     uv_idle_init(s->loop, &s->more);
     s->more.data = s;
     s->open_handles = 2;
     if (s->spec.paced) {
-        struct itimerspec every = {
-            .it_interval = {.tv_nsec = tick_ns},
-            .it_value = {.tv_nsec = tick_ns},
-        };
         uv_poll_init(s->loop, &s->timer, s->timer_fd);
         s->timer.data = s;
         s->open_handles++;
-        timerfd_settime(s->timer_fd, 0, &every, NULL);
-        uv_poll_start(&s->timer, UV_READABLE, pump_timer);
     }
-    s->started = true;
-    for (int i = 0; i < CHUNKS; i++) {
-        spsc_push(&s->free_ring, &s->chunks[i]);
-        s->given++;
-        sem_post(&s->free_count);
-    }
+}
+
+/* The producer thread begins to wait for a free chunk; there is none before the start. */
+int replay_arm(struct source *s, struct problem *problem)
+{
+    if (s->armed)
+        return 0;
+    s->armed = true;
+    open_handles(s); /* before the thread, which rings the doorbell */
 
     /* The loop thread handles signals. */
     sigset_t all, previous;
@@ -298,12 +293,32 @@ int replay_start(struct source *s, struct problem *problem)
     pthread_sigmask(SIG_SETMASK, &all, &previous);
     int error = pthread_create(&s->producer, NULL, produce, s);
     pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    if (error != 0) {
-        atomic_store(&s->finished, true);
-        s->no_thread = true;
-        replay_stop(s);
-        return problem_set(problem, ERROR_SYSTEM, "stream %s: no thread for its source: %s",
-                           s->spec.stream, strerror(error));
+    if (error == 0)
+        return 0;
+    atomic_store(&s->finished, true);
+    s->no_thread = true;
+    return problem_set(problem, ERROR_SYSTEM, "stream %s: no thread for its source: %s",
+                       s->spec.stream, strerror(error));
+}
+
+int replay_start(struct source *s, struct problem *problem)
+{
+    assert(!s->running);
+    int error = replay_arm(s, problem);
+    if (error != 0)
+        return error;
+    if (s->spec.paced) {
+        struct itimerspec every = {
+            .it_interval = {.tv_nsec = tick_ns},
+            .it_value = {.tv_nsec = tick_ns},
+        };
+        timerfd_settime(s->timer_fd, 0, &every, NULL);
+        uv_poll_start(&s->timer, UV_READABLE, pump_timer);
+    }
+    for (int i = 0; i < CHUNKS; i++) {
+        spsc_push(&s->free_ring, &s->chunks[i]);
+        s->given++;
+        sem_post(&s->free_count);
     }
     s->start_ns = clock_monotonic_ns();
     s->start_realtime_ns = clock_realtime_ns();
@@ -325,7 +340,7 @@ void replay_resume(struct source *s)
 void replay_stop(struct source *s)
 {
     s->running = false;
-    if (!s->started)
+    if (!s->armed)
         return;
     uv_idle_stop(&s->more);
     if (s->spec.paced)
@@ -366,7 +381,7 @@ static void ring_doorbell(uv_async_t *doorbell)
 void replay_close(struct source *s, void (*closed)(void *context), void *context)
 {
     replay_stop(s);
-    if (!s->started) {
+    if (!s->armed) {
         destroy(s);
         closed(context);
         return;

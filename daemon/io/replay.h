@@ -48,6 +48,7 @@ int replay_open(const struct replay_spec *spec, const struct io_environment *env
                 const struct source_host *host, struct source **out, struct problem *problem);
 
 /* The rows of struct source_ops, as documented there. */
+int replay_arm(struct source *source, struct problem *problem);
 int replay_start(struct source *source, struct problem *problem);
 void replay_resume(struct source *source);
 void replay_stop(struct source *source);

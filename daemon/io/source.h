@@ -151,6 +151,10 @@ struct source_ops {
 
     int (*open)(const struct source_options *options, const struct io_environment *environment,
                 const struct source_host *host, struct source **out, struct problem *problem);
+    /* Loop thread, before start and, where the source replaces another one, before that one stops:
+     * takes what start needs and the system may refuse. Reads nothing yet. NULL: nothing can be
+     * refused. A source that is armed may be closed without having been started. */
+    int (*arm)(struct source *source, struct problem *problem);
     int (*start)(struct source *source, struct problem *problem);
     /* Loop thread: takes the options whose rows say `running` from a set that differs in nothing
      * else; copies what it keeps. NULL: no row does. */

@@ -334,6 +334,13 @@ static int connect_port(struct pipeline *pipeline, const struct result_port *por
         config->place.file, config->place.line, config->name);
 }
 
+static int at_stream(const struct pipeline *pipeline, int error, struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    return problem_prefix(problem, error, "%s:%u: stream %s", config->place.file,
+                          config->place.line, config->name);
+}
+
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
 {
     struct scheduler *scheduler = pipeline->placement->scheduler;
@@ -366,7 +373,10 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
         return problem_set(problem, error, "stream %s: the scheduler takes no more streams",
                            pipeline->stream_config->name);
     pipeline->scheduled = true;
-    return 0;
+    if (pipeline->source == NULL || pipeline->source_ops->arm == NULL)
+        return 0;
+    error = pipeline->source_ops->arm(pipeline->source, problem);
+    return error < 0 ? at_stream(pipeline, error, problem) : 0;
 }
 
 int pipeline_start(struct pipeline *pipeline, struct problem *problem)
@@ -379,8 +389,7 @@ int pipeline_start(struct pipeline *pipeline, struct problem *problem)
         return 0;
     int error = pipeline->source_ops->start(pipeline->source, problem);
     if (error < 0)
-        return problem_prefix(problem, error, "%s:%u: stream %s", config->place.file,
-                              config->place.line, config->name);
+        return at_stream(pipeline, error, problem);
     pipeline->source_started = true;
     if (pipeline->source_ops->port != NULL && pipeline->source_ops->port(pipeline->source) != 0)
         log_info("stream %s: receiving on port %u", config->name,

@@ -151,8 +151,9 @@ bool pipeline_direct_only(const struct pipeline *pipeline);
 uint64_t pipeline_next_output(const struct pipeline *pipeline);
 uint64_t pipeline_input_frame(const struct pipeline *pipeline, uint64_t output);
 
-/* LOOP. Ports and scheduler first (pipeline_connect, of every pipeline), then sources
- * (pipeline_start). */
+/* LOOP. Ports and scheduler first, and whatever the source needs and the system may refuse
+ * (pipeline_connect, of every pipeline), then sources (pipeline_start). A pipeline that a reload
+ * replaces runs on until the new one is connected. */
 int pipeline_connect(struct pipeline *pipeline, struct problem *problem);
 int pipeline_start(struct pipeline *pipeline, struct problem *problem);
 

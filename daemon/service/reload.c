@@ -188,15 +188,20 @@ static uint32_t retire_old(struct reload *reload)
     return removed;
 }
 
-static void start_made(struct reload *reload)
+/* Starts the sources, which have all they need since they were connected. Should one fail all the
+ * same, its stream is gone until the next reload; returns how many. */
+static uint32_t start_made(struct reload *reload)
 {
+    uint32_t failed = 0;
     for (uint32_t i = 0; i < reload->made_count; i++) {
         struct problem problem;
-        if (pipeline_start(reload->made[i], &problem) < 0) {
-            log_error("reload: %s", problem.text);
-            pipelines_retire(reload->made[i]);
-        }
+        if (pipeline_start(reload->made[i], &problem) == 0)
+            continue;
+        log_error("reload: %s; the stream does not run until the next reload", problem.text);
+        pipelines_retire(reload->made[i]);
+        failed++;
     }
+    return failed;
 }
 
 static void swap(struct reload *reload)
@@ -206,13 +211,13 @@ static void swap(struct reload *reload)
     /* The old sources read what has reached them and stop; the new ones read on from there. */
     uint32_t removed = retire_old(reload);
     add_made(reload);
-    start_made(reload);
+    uint32_t failed = start_made(reload);
     process->config = reload->config;
     pipelines_order(process->pipelines, process->config);
     if (!reload->host.keep_log_level)
         log_set_level(process->config->daemon.log_level);
     log_notice("reloaded: %u stream%s unchanged, %u changed or new, %u removed", kept,
-               kept == 1 ? "" : "s", reload->made_count, removed);
+               kept == 1 ? "" : "s", reload->made_count - failed, removed);
     begin_retirement(reload);
 }
 

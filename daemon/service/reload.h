@@ -3,9 +3,13 @@
  * run on untouched; changed and new ones are prepared whole on a worker while the old ones run, and
  * the loop then swaps them.
  *
- *     SIGHUP ─► worker: read, check, compare, prepare ─► loop: connect, stop old, start new
- *                  └ refused: the log says why, nothing has changed   └► old: drain ─► close sinks
- *                                                                         ─► close source ─► free
+ *     SIGHUP ─► worker: read, check, compare, prepare ─► loop: connect ─► stop old, start new
+ *                  └──────────────────────────────────────────┴ refused: the log says why, nothing
+ *                                                               has changed
+ *     old: drain ─► close sinks ─► close source ─► free
+ *
+ * What the system may refuse a new source is taken while the old one still runs (source_ops.arm),
+ * so a refusal costs no stream.
  *
  * The source of a swapped stream takes over the socket of its predecessor (io/net/handover.h), so
  * no datagram is lost; the stream begins a new epoch, whose first S - 1 frames are flagged as

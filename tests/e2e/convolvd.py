@@ -202,6 +202,7 @@ def read_recording(path):
 # Stages of convolvd-test that a signal stops for ever (tests/seams/wedge.c).
 WEDGES = {"loop": signal.SIGRTMIN + 1, "device": signal.SIGRTMIN + 2, "writer": signal.SIGRTMIN + 3,
           "reader": signal.SIGRTMIN + 4, "prepare": signal.SIGRTMIN + 5, "close": signal.SIGRTMIN + 6}
+NO_THREADS = signal.SIGRTMIN + 9  # no thread can be created until the next one (tests/seams/threads.c)
 
 
 def load_json(path):

@@ -125,6 +125,28 @@ class Reload(unittest.TestCase):
         self.assertEqual(sum(streams["b"]["frames_in"]["gap"].values()), 0)
         self.assertLess(streams["b"]["datagrams"]["read"], sent)
 
+    def test_a_source_that_cannot_start_costs_no_stream(self):
+        """The system refuses the new source its thread: the reload is refused, and the old source runs on."""
+        def config(amplitude):
+            return self.config() + "[stream g]\nsource = generator\nwaveform = noise\nrate = 48 kHz\nblock = 128\n" \
+                f"format = s16le\nchannels = 1\namplitude = {amplitude}\nfilter = fa\n" + sink("sg", "g", self.ports["out c"])
+
+        with c.Daemon(self.folder, config(0.1), program="convolvd-test") as daemon:
+            def out():
+                return next(s for s in daemon.status()["streams"] if s["name"] == "g")["frames_out"]["out"]
+            c.wait_for(lambda: out() > 0, "results")
+            daemon.signal(c.NO_THREADS)
+            self.rewrite(daemon, config(0.2))
+            says = self.reload(daemon, "the configuration in use stays")
+            self.assertIn("no thread for its source", says)
+            before = out()
+            c.wait_for(lambda: out() > before + RATE // 2, "the old source to run on")
+            daemon.signal(c.NO_THREADS)
+            self.assertIn("2 streams unchanged, 1 changed or new", self.reload(daemon, "reloaded: "))
+            before = out()
+            c.wait_for(lambda: out() > before, "the new source")
+            daemon.stop()
+
     def test_some_options_change_while_a_stream_runs(self):
         """`min free` and `datagrams per wake` reach what runs; the stream is not made anew for them."""
         codes = c.noise_codes(19, 4 * RATE, 1)

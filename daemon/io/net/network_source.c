@@ -107,6 +107,11 @@ no_ingest:
     return error;
 }
 
+int network_source_arm(struct source *source, struct problem *problem)
+{
+    return receiver_arm(source->receiver, source->loop, problem);
+}
+
 int network_source_start(struct source *source, struct problem *problem)
 {
     source->started = true;

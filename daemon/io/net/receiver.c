@@ -88,6 +88,7 @@ struct receiver {
     struct receiver_options options;
     uv_poll_t poll;
     bool polled; /* the handle is the loop's: close through it */
+    bool begun;  /* it has been started before */
     bool running;
     uint8_t *buffers; /* [MESSAGES][BUFFER_BYTES], mapped */
     struct mmsghdr messages[MESSAGES];
@@ -459,24 +460,36 @@ void receiver_figures(const struct receiver *r, struct receive_figures *figures)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
+static int cannot_watch(int failed, struct problem *problem)
+{
+    return problem_set(problem, ERROR_SYSTEM, "the socket cannot be watched: %s",
+                       uv_strerror(failed));
+}
+
+int receiver_arm(struct receiver *r, uv_loop_t *loop, struct problem *problem)
+{
+    int failed = r->polled ? 0 : uv_poll_init(loop, &r->poll, r->options.fd);
+    if (failed != 0)
+        return cannot_watch(failed, problem);
+    r->polled = true;
+    r->poll.data = r;
+    return 0;
+}
+
 int receiver_start(struct receiver *r, uv_loop_t *loop, struct problem *problem)
 {
     assert(!r->running);
-    int failed = 0;
-    if (!r->polled) {
+    int error = receiver_arm(r, loop, problem);
+    if (error != 0)
+        return error;
+    if (!r->begun)
         r->overflow = handover_drops_before(r->options.handover, r->options.fd);
-        failed = uv_poll_init(loop, &r->poll, r->options.fd);
-    }
-    if (failed == 0) {
-        r->polled = true;
-        r->poll.data = r;
-        r->offset_ns = clock_offset_ns();
-        r->offset_read_ns = clock_monotonic_ns();
-        failed = uv_poll_start(&r->poll, UV_READABLE, wake);
-    }
+    r->begun = true;
+    r->offset_ns = clock_offset_ns();
+    r->offset_read_ns = clock_monotonic_ns();
+    int failed = uv_poll_start(&r->poll, UV_READABLE, wake);
     if (failed != 0)
-        return problem_set(problem, ERROR_SYSTEM, "the socket cannot be watched: %s",
-                           uv_strerror(failed));
+        return cannot_watch(failed, problem);
     r->running = true;
     r->passed_on = false;
     /* The source that had this socket before may have read GRO batches. */
@@ -527,7 +540,7 @@ uint64_t receiver_unreported_drops(const struct receiver *r)
 {
     uint32_t memory[SK_MEMINFO_VARS] = {0};
     socklen_t bytes = sizeof memory;
-    if (r->passed_on || !r->polled)
+    if (r->passed_on || !r->begun)
         return 0;
     if (getsockopt(r->options.fd, SOL_SOCKET, SO_MEMINFO, memory, &bytes) != 0 ||
         bytes < (SK_MEMINFO_DROPS + 1) * sizeof memory[0])

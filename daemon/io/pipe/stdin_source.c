@@ -185,6 +185,7 @@ const struct source_ops source_stdin = {
     .live = false,
     .loss_detectable = true,
     .open = stdin_open,
+    .arm = replay_arm,
     .start = replay_start,
     .resume = replay_resume,
     .stop = replay_stop,

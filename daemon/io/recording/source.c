@@ -294,6 +294,7 @@ const struct source_ops source_file = {
     .live = false,
     .loss_detectable = true,
     .open = recording_open,
+    .arm = replay_arm,
     .start = replay_start,
     .resume = replay_resume,
     .stop = replay_stop,
