@@ -245,11 +245,17 @@ struct convolv_block {
     uint64_t sequence;  /* extended RTP sequence number */
     uint64_t timestamp; /* extended RTP time stamp */
     bool marker;
+    /* Frames [hole_from, hole_until) of this epoch are missing before this block, because the
+     * daemon could not compute them, for these causes (1 << enum convolv_cause); equal: none. Where
+     * several runs are missing, a block without frames for each one comes before. */
+    uint64_t hole_from, hole_until;
+    uint16_t hole_causes;
     uint64_t lost_before; /* packets missing between the previous newest one and this one */
     bool late;            /* older than the newest: fills an earlier gap */
 };
 
-/* Why a datagram was rejected: datagrams = accepted + each of these, at every instant. */
+/* Why a datagram was rejected: datagrams = accepted + heartbeats + each of these, at every instant.
+ */
 #define CONVOLV_REJECT_TABLE(X)                                                                    \
     X(MALFORMED, "malformed") /* not RTP, or shorter than it says */                               \
     X(PAYLOAD_TYPE, "payload type")                                                                \
@@ -271,6 +277,7 @@ const char *convolv_reject_name(enum convolv_reject reject);
 struct convolv_receiver_ledger {
     uint64_t datagrams; /* read */
     uint64_t accepted;
+    uint64_t heartbeats; /* of an idle sender, which next and feed do not return */
     uint64_t rejected[CONVOLV_REJECTS];
     uint64_t kernel_drops;   /* the socket's buffer was full (SO_RXQ_OVFL) */
     uint64_t lost;           /* packets missing by sequence number; a late one reduces it */
@@ -279,6 +286,7 @@ struct convolv_receiver_ledger {
     uint64_t frames;         /* received */
     uint64_t frames_lost;    /* missing by frame number inside epochs; a late one reduces it */
     uint64_t frames_invalid; /* within a block's invalid range */
+    uint64_t frames_shed;    /* within a hole that a block reported; most are among frames_lost */
     uint64_t epochs;         /* seen */
     uint64_t undescribed;    /* packets without the daemon's header extensions */
     uint64_t receive_buffer_bytes; /* granted */
@@ -300,8 +308,18 @@ uint16_t convolv_receiver_port(const struct convolv_receiver *receiver);
 int convolv_receiver_next(struct convolv_receiver *receiver, int timeout_ms,
                           struct convolv_block *block);
 
+/*
+ * How long nothing has come from the sender that is followed, heartbeats included [ns]; INT64_MAX:
+ * nothing has come yet. The daemon sends something at least every second, also while it has no
+ * results: when next returns 0 and this is below CONVOLV_DEAD_NS, the source is silent; above, the
+ * daemon or the way to it is dead.
+ */
+int64_t convolv_receiver_quiet_ns(const struct convolv_receiver *receiver);
+
+#define CONVOLV_DEAD_NS INT64_C(3000000000)
+
 /* Feeds one datagram that did not come through the receiver's socket. Returns 1 and a block, or 0
- * when it was rejected (see the ledger). */
+ * when it was a heartbeat or rejected (see the ledger). */
 int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *datagram, size_t bytes,
                           int64_t receive_ns, struct convolv_block *block);
 

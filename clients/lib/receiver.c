@@ -78,6 +78,8 @@ struct convolv_receiver {
     uint32_t drops_seen; /* SO_RXQ_OVFL, 32 bits that wrap */
 
     double *values;
+    int64_t
+        heard_ns; /* monotonic: the newest packet or heartbeat of the sender followed; 0: none */
     struct convolv_receiver_ledger ledger;
 };
 
@@ -341,6 +343,13 @@ static void count_frames(struct convolv_receiver *receiver, const struct convolv
     }
 }
 
+static int64_t now_ns(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
 /* ---- one datagram ------------------------------------------------------------------------ */
 
 static int reject(struct convolv_receiver *receiver, enum convolv_reject why)
@@ -365,6 +374,9 @@ static void describe(struct convolv_block *block, const struct rtp_result_info *
     if (!(info->flags & RTP_INVALID))
         block->invalid_from = block->invalid_until = 0;
     block->causes = info->causes;
+    block->hole_from = info->hole_from;
+    block->hole_until = info->hole_from + info->hole_frames;
+    block->hole_causes = info->hole_causes;
     block->capture_ns = info->capture_ns;
     block->clock = info->clock;
     block->clock_error_ns = info->clock_error_ns;
@@ -373,6 +385,21 @@ static void describe(struct convolv_block *block, const struct rtp_result_info *
     for (int i = 0; i < 4; i++)
         block->stage_ns[i] = (int64_t)info->stage_100ns[i] * 100;
     block->stage_ns[CONVOLV_STAGE_EGRESS] = (int64_t)info->egress_100ns * 100;
+}
+
+/* A heartbeat repeats the number of the newest packet, so that it is none of the sequence. */
+static int take_heartbeat(struct convolv_receiver *receiver, const struct rtp_header *header)
+{
+    if (receiver->started && header->ssrc != receiver->ssrc)
+        return reject(receiver, CONVOLV_REJECT_SSRC);
+    receiver->heard_ns = now_ns(CLOCK_MONOTONIC);
+    receiver->ledger.heartbeats++;
+    return 0;
+}
+
+int64_t convolv_receiver_quiet_ns(const struct convolv_receiver *receiver)
+{
+    return receiver->heard_ns != 0 ? now_ns(CLOCK_MONOTONIC) - receiver->heard_ns : INT64_MAX;
 }
 
 int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *datagram, size_t bytes,
@@ -384,16 +411,19 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
         return reject(receiver, CONVOLV_REJECT_TRUNCATED);
     if (rtp_parse(datagram, bytes, &packet) != RTP_OK)
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
-    if (receiver->payload_type >= 0 && packet.header.payload_type != receiver->payload_type)
-        return reject(receiver, CONVOLV_REJECT_PAYLOAD_TYPE);
     struct rtp_result_info info;
     bool described = rtp_parse_result_info(&packet, &info);
+    if (described && rtp_is_heartbeat(&packet, &info))
+        return take_heartbeat(receiver, &packet.header);
+    if (receiver->payload_type >= 0 && packet.header.payload_type != receiver->payload_type)
+        return reject(receiver, CONVOLV_REJECT_PAYLOAD_TYPE);
     /* A packet without frames reports that an epoch began or ended. */
     bool reports_epoch = described && info.flags & (RTP_EPOCH_START | RTP_EPOCH_END);
     if (packet.payload_bytes % receiver->frame_bytes != 0 ||
         (packet.payload_bytes == 0 && !reports_epoch))
         return reject(receiver, CONVOLV_REJECT_SIZE);
-    if (described && info.first_frame > UINT64_MAX / 4) /* more frames than any stream can have */
+    /* more frames than any stream can have */
+    if (described && (info.first_frame > UINT64_MAX / 4 || info.hole_from > info.first_frame))
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
     if (!follow_sender(receiver, &packet.header))
         return reject(receiver, CONVOLV_REJECT_SSRC);
@@ -437,6 +467,8 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
             receiver->values[i] *= receiver->scale;
 
     count_frames(receiver, block);
+    receiver->heard_ns = now_ns(CLOCK_MONOTONIC);
+    receiver->ledger.frames_shed += block->hole_until - block->hole_from;
     receiver->ledger.accepted++;
     receiver->ledger.reordered += block->late;
     receiver->ledger.frames += block->frames;
@@ -445,13 +477,6 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
 }
 
 /* ---- the socket -------------------------------------------------------------------------- */
-
-static int64_t now_ns(clockid_t clock)
-{
-    struct timespec time;
-    clock_gettime(clock, &time);
-    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 /* Kernel receive time of a message, and the socket's drop count. */
 static int64_t read_control(struct convolv_receiver *receiver, struct msghdr *header)

@@ -27,6 +27,9 @@ enum { EXIT_DIFFERENT = 1, EXIT_USAGE = 2, POLL_MS = 100, CREDIT_BLOCKS = 16 };
 /* After the stop condition: packets overtaken by the last one may still come. */
 #define LINGER_NS (50 * NS_PER_MS)
 
+/* Without results for so long, the source counts as silent. */
+#define SILENT_NS (3 * NS_PER_SECOND / 2)
+
 /* After a signal: what is in the socket is still taken, for so long at most. */
 #define STOP_NS NS_PER_SECOND
 
@@ -95,6 +98,13 @@ static void on_signal(int number)
     stopping = 1;
 }
 
+enum presence {
+    PRESENCE_UNKNOWN, /* nothing has come yet */
+    PRESENCE_RESULTS,
+    PRESENCE_SILENT, /* no results, but heartbeats */
+    PRESENCE_DEAD,
+};
+
 struct tap {
     struct convolv_receiver_options options;
     struct convolv_receiver *receiver;
@@ -103,7 +113,8 @@ struct tap {
     struct report *report;
     struct credit *credit;
     bool terminal;
-    bool satisfied; /* a stop condition other than silence or a signal was met */
+    enum presence presence; /* as printed last */
+    bool satisfied;         /* a stop condition other than silence or a signal was met */
 };
 
 /* ---- opening ----------------------------------------------------------------------------- */
@@ -218,9 +229,47 @@ static void show_progress(const struct tap *tap, const struct convolv_receiver_l
             (unsigned long long)ledger->accepted);
 }
 
+/* Says when results stop and whether their sender is still there, and when they go on. */
+static void show_presence(struct tap *tap, int64_t since_result_ns)
+{
+    static const char *const sentences[] = {
+        [PRESENCE_RESULTS] = "results go on",
+        [PRESENCE_SILENT] = "silence: the sender is alive and has no results",
+        [PRESENCE_DEAD] =
+            "nothing comes any more, no heartbeat either: the sender or the way to it "
+            "is dead",
+    };
+    const int64_t quiet_ns = convolv_receiver_quiet_ns(tap->receiver);
+    enum presence presence = quiet_ns == INT64_MAX          ? PRESENCE_UNKNOWN
+                             : quiet_ns >= CONVOLV_DEAD_NS  ? PRESENCE_DEAD
+                             : since_result_ns >= SILENT_NS ? PRESENCE_SILENT
+                                                            : PRESENCE_RESULTS;
+    if (presence == tap->presence)
+        return;
+    const bool first = tap->presence == PRESENCE_UNKNOWN && presence == PRESENCE_RESULTS;
+    tap->presence = presence;
+    if (!arguments.quiet && !first) {
+        printf("%s\n", sentences[presence]);
+        fflush(stdout);
+    }
+}
+
+static void show_hole(const struct convolv_block *block)
+{
+    printf("epoch %u: frames %llu to %llu are missing, the daemon could not compute them:",
+           block->epoch, (unsigned long long)block->hole_from,
+           (unsigned long long)block->hole_until - 1);
+    for (int cause = 0; cause < CONVOLV_CAUSES; cause++)
+        if (block->hole_causes & (1u << cause))
+            printf(" %s", convolv_cause_name((enum convolv_cause)cause));
+    putchar('\n');
+}
+
 static int take_block(struct tap *tap, const struct convolv_block *block, struct problem *problem)
 {
     report_put(tap->report, block);
+    if (block->hole_from < block->hole_until && !arguments.quiet)
+        show_hole(block);
     if (tap->expect != NULL)
         expect_put(tap->expect, block);
     return tap->recorder != NULL ? recorder_put(tap->recorder, block, problem) : 0;
@@ -261,6 +310,7 @@ static int run(struct tap *tap, struct problem *problem)
         } else if (arguments.timeout > 0 && (double)(now - last_ns) >= arguments.timeout * 1e9) {
             break;
         }
+        show_presence(tap, now - last_ns);
         convolv_receiver_ledger(tap->receiver, &ledger);
         if (linger_ns == INT64_MAX && first_ns != 0 && enough(tap, &ledger, now - first_ns)) {
             tap->satisfied = true;

@@ -36,6 +36,7 @@ struct report {
     double rate_hz;
     struct list epochs;  /* struct epoch_seen */
     struct list invalid; /* struct range, merged */
+    struct list holes;   /* struct range: missing, as the daemon reported them */
     uint64_t tail_frames, unexpected_frames, ended;
     uint64_t late_blocks; /* invalid ranges of late packets are not in order */
     double delay_frames;
@@ -69,7 +70,7 @@ struct report *report_open(double rate_hz)
         return NULL;
     report->rate_hz = rate_hz;
     report->epochs.item_bytes = sizeof(struct epoch_seen);
-    report->invalid.item_bytes = sizeof(struct range);
+    report->invalid.item_bytes = report->holes.item_bytes = sizeof(struct range);
     return report;
 }
 
@@ -79,6 +80,7 @@ void report_close(struct report *report)
         return;
     free(report->epochs.items);
     free(report->invalid.items);
+    free(report->holes.items);
     free(report);
 }
 
@@ -148,6 +150,12 @@ void report_put(struct report *report, const struct convolv_block *block)
 {
     note_epoch(report, block);
     note_invalid(report, block);
+    if (block->hole_from < block->hole_until) {
+        struct range *hole = list_add(&report->holes);
+        if (hole != NULL)
+            *hole = (struct range){block->epoch, block->hole_causes, block->hole_from,
+                                   block->hole_until};
+    }
     if (!block->described || block->frames == 0)
         return;
     report->described = true;
@@ -228,8 +236,13 @@ void report_print(const struct report *report, const struct convolv_receiver_led
             " not by settling or tail), epochs %" PRIu64 "\n",
             ledger->frames, ledger->frames_lost, ledger->frames_invalid, report->unexpected_frames,
             ledger->epochs);
+    if (ledger->frames_shed > 0)
+        fprintf(out, "the daemon could not compute %" PRIu64 " frames, in %" PRIu64 " runs\n",
+                ledger->frames_shed, report->holes.count);
     fprintf(out, "datagrams %" PRIu64 " = %" PRIu64 " accepted", ledger->datagrams,
             ledger->accepted);
+    if (ledger->heartbeats > 0)
+        fprintf(out, " + %" PRIu64 " heartbeats", ledger->heartbeats);
     for (int i = 0; i < CONVOLV_REJECTS; i++)
         if (ledger->rejected[i] > 0)
             fprintf(out, " + %" PRIu64 " %s", ledger->rejected[i],
@@ -274,11 +287,11 @@ static json_t *epochs_json(const struct report *report)
     return epochs;
 }
 
-static json_t *invalid_json(const struct report *report)
+static json_t *ranges_json(const struct list *list)
 {
     json_t *ranges = json_array();
-    const struct range *all = report->invalid.items;
-    for (uint64_t i = 0; i < report->invalid.count; i++) {
+    const struct range *all = list->items;
+    for (uint64_t i = 0; i < list->count; i++) {
         json_t *causes = json_array();
         for (int cause = 0; cause < CONVOLV_CAUSES; cause++)
             if (all[i].causes & (1u << cause))
@@ -300,6 +313,7 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
     } counts[] = {
         {"datagrams", ledger->datagrams},
         {"accepted", ledger->accepted},
+        {"heartbeats", ledger->heartbeats},
         {"kernel_drops", ledger->kernel_drops},
         {"lost", ledger->lost},
         {"reordered", ledger->reordered},
@@ -309,6 +323,7 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
         {"frames_invalid", ledger->frames_invalid},
         {"frames_invalid_unexpected", report->unexpected_frames},
         {"frames_tail", report->tail_frames},
+        {"frames_shed", ledger->frames_shed},
         {"undescribed", ledger->undescribed},
         {"receive_buffer_bytes", ledger->receive_buffer_bytes},
         {"clock", report->clock},
@@ -326,7 +341,8 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
     json_object_set_new(object, "decimation", json_integer(report->decimate));
     json_object_set_new(object, "aligned", json_boolean(report->aligned));
     json_object_set_new(object, "epochs", epochs_json(report));
-    json_object_set_new(object, "invalid", invalid_json(report));
+    json_object_set_new(object, "invalid", ranges_json(&report->invalid));
+    json_object_set_new(object, "holes", ranges_json(&report->holes));
     json_object_set_new(object, "latency_ns", latency_json(report));
     return object;
 }

@@ -28,6 +28,7 @@
     X(MALFORMED, "malformed") /* not what the protocol says a packet is */                         \
     X(VERSION, "version")     /* RTP version other than 2 */                                       \
     X(PAYLOAD_TYPE, "payload type")                                                                \
+    X(EMPTY, "empty")           /* a heartbeat, or what reports an epoch's end: no loss */         \
     X(SIZE, "size")             /* payload is not a whole number of frames */                      \
     X(CHANNELS, "channels")     /* time stamps count other frames than its payloads hold */        \
     X(SSRC, "ssrc")             /* another sender than the learnt or pinned one */                 \

@@ -261,6 +261,7 @@ static void commit(struct sequence *s, const struct sequence_packet *packet, uin
     else
         s->frames_per_packet += (packet->frames - s->frames_per_packet) / 16;
     s->started = true;
+    s->empty_packets = 0;
     s->newest =
         (struct sequence_newest){packet->sequence, first_frame, packet->frames, packet->receive_ns};
 }
@@ -316,12 +317,23 @@ static void decide_held(struct sequence *s, struct sequence_step *step)
     step->held_flags = judged.flags;
 }
 
+void sequence_empty(struct sequence *s, uint64_t number)
+{
+    if (s->started && is_next(s, number, s->newest.sequence + s->empty_packets))
+        s->empty_packets++;
+}
+
 struct sequence_step sequence_next(struct sequence *s, const struct sequence_packet *packet)
 {
     struct sequence_step step = {.verdict = SEQUENCE_HOLD};
     if (s->holding && same(packet, &s->held)) {
         step.verdict = SEQUENCE_DUPLICATE;
         return step;
+    }
+    if (s->empty_packets > 0 &&
+        is_next(s, packet->sequence, s->newest.sequence + s->empty_packets)) {
+        s->newest.sequence += s->empty_packets;
+        s->empty_packets = 0;
     }
     if (s->holding && confirms_held(s, packet))
         release_held(s, &step);

@@ -92,6 +92,7 @@ struct sequence {
     struct sequence_options options;
     bool started;
     struct sequence_newest newest;
+    uint32_t empty_packets;   /* without frames, in order behind the newest */
     double frames_per_packet; /* smoothed */
     bool holding;
     struct sequence_packet held;
@@ -103,6 +104,8 @@ struct sequence {
 
 /* Forgets everything, as before the first packet. */
 void sequence_reset(struct sequence *sequence, const struct sequence_options *options);
+/* A packet without frames has this number: a packet that follows it is the next in order. */
+void sequence_empty(struct sequence *sequence, uint64_t number);
 /* What to do with this packet, and with the one held before. Never fails: any field may be hostile.
  */
 struct sequence_step sequence_next(struct sequence *sequence, const struct sequence_packet *packet);

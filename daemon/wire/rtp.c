@@ -14,14 +14,15 @@ enum {
     ELEMENT_FRAME = 4,
     ELEMENT_INVALID = 5,
     ELEMENT_DECIMATION = 6,
+    ELEMENT_HOLE = 7,
     ELEMENT_NEEDED = ELEMENT_INVALID, /* the first to the fifth; a sender may lack later ones */
-    ELEMENT_LAST = ELEMENT_DECIMATION,
+    ELEMENT_LAST = ELEMENT_HOLE,
     ELEMENT_STOP = 15, /* RFC 8285 section 4.2: nothing behind it may be read */
 };
 
 static const uint8_t element_bytes[ELEMENT_LAST + 1] = {
-    [ELEMENT_CAPTURE] = 8, [ELEMENT_STAGES] = 16, [ELEMENT_QUALITY] = 16,
-    [ELEMENT_FRAME] = 16,  [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2,
+    [ELEMENT_CAPTURE] = 8, [ELEMENT_STAGES] = 16,    [ELEMENT_QUALITY] = 16, [ELEMENT_FRAME] = 16,
+    [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2, [ELEMENT_HOLE] = 14,
 };
 
 /* ---- integers ---------------------------------------------------------------------------- */
@@ -156,7 +157,19 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
     };
     if (elements[ELEMENT_DECIMATION] != NULL && load16(elements[ELEMENT_DECIMATION]) > 0)
         info->decimate = load16(elements[ELEMENT_DECIMATION]);
+    const uint8_t *hole = elements[ELEMENT_HOLE];
+    if (hole != NULL) {
+        info->hole_from = load64(hole);
+        info->hole_frames = load32(hole + 8);
+        info->hole_causes = load16(hole + 12);
+    }
     return true;
+}
+
+bool rtp_is_heartbeat(const struct rtp_packet *packet, const struct rtp_result_info *info)
+{
+    return packet->header.payload_type == RTP_HEARTBEAT_TYPE && packet->payload_bytes == 0 &&
+           info->flags & RTP_HEARTBEAT;
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */
@@ -170,7 +183,7 @@ static uint8_t *element_begin(uint8_t *out, unsigned id)
 static uint8_t *build_info(uint8_t *out, const struct rtp_result_info *info)
 {
     out = store16(out, RTP_EXTENSION_ONE_BYTE);
-    out = store16(out, RTP_EXTENSION_BYTES / 4 - 1);
+    out = store16(out, (uint16_t)((rtp_info_bytes(info) - RTP_HEADER_BYTES) / 4 - 1));
     out = element_begin(out, ELEMENT_CAPTURE);
     out = store64(out, rtp_ntp_from_ns(info->capture_ns));
     out = element_begin(out, ELEMENT_STAGES);
@@ -191,7 +204,20 @@ static uint8_t *build_info(uint8_t *out, const struct rtp_result_info *info)
     out = store16(out, info->invalid_from);
     out = store16(out, info->invalid_until);
     out = element_begin(out, ELEMENT_DECIMATION);
-    return store16(out, info->decimate); /* a multiple of 4 in all */
+    out = store16(out, info->decimate); /* a multiple of 4 in all */
+    if (info->hole_frames > 0) {
+        out = element_begin(out, ELEMENT_HOLE);
+        out = store64(out, info->hole_from);
+        out = store32(out, info->hole_frames);
+        out = store16(out, info->hole_causes);
+        *out++ = 0; /* pads */
+    }
+    return out;
+}
+
+size_t rtp_info_bytes(const struct rtp_result_info *info)
+{
+    return RTP_RESULT_HEADER_BYTES + (info->hole_frames > 0 ? RTP_HOLE_BYTES : 0);
 }
 
 size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp_result_info *info)

@@ -17,7 +17,16 @@
  *   id 6   2 bytes  u16 decimation: frames at the source's rate for one frame here; 1 where
  *                   the element is missing (urn:x-convolvd:decimation)
  *
- * All integers big-endian; durations saturate. 72 bytes with the extension header.
+ *   id 7  14 bytes  the frames missing before this packet, only in the first packet after them: u64
+ *                   first of them, u32 how many, u16 bit mask of causes
+ *                   (urn:x-convolvd:hole)
+ *
+ * All integers big-endian; durations saturate. 72 bytes with the extension header, 88 with id 7.
+ *
+ * A heartbeat is a packet without payload that repeats the newest packet's sequence number and time
+ * stamp with payload type 95, which RFC 3551 leaves unassigned, and has flag 16: clients that do
+ * not know it drop it as another payload type or as a duplicate, and miss nothing. Its first frame
+ * is the one that follows the newest packet's last, its capture time is when it was sent.
  *
  * Pure functions, any thread; parsing checks every length before it reads (fuzzed). libconvolv
  * links this module too.
@@ -32,9 +41,12 @@
 enum {
     RTP_HEADER_BYTES = 12,
     RTP_EXTENSION_BYTES = 72, /* ours, with its 4-byte header */
+    RTP_HOLE_BYTES = 16,      /* more, with the element of a hole */
     RTP_RESULT_HEADER_BYTES = RTP_HEADER_BYTES + RTP_EXTENSION_BYTES,
-    RTP_MTU_DEFAULT = 1500, /* of Ethernet */
+    RTP_HEADER_BYTES_MAX = RTP_RESULT_HEADER_BYTES + RTP_HOLE_BYTES, /* of rtp_build */
+    RTP_MTU_DEFAULT = 1500,                                          /* of Ethernet */
     RTP_EXTENSION_ONE_BYTE = 0xBEDE,
+    RTP_HEARTBEAT_TYPE = 95, /* payload type of heartbeats */
 };
 
 struct rtp_header {
@@ -50,6 +62,7 @@ enum rtp_quality_flags {
     RTP_EPOCH_START = 2,
     RTP_EPOCH_END = 4,
     RTP_ALIGNED = 8,
+    RTP_HEARTBEAT = 16,
 };
 
 /* The extension of a result packet. */
@@ -67,6 +80,11 @@ struct rtp_result_info {
     uint32_t delay_half_frames; /* at the source's rate: delay · decimate at this one's */
     uint16_t invalid_from, invalid_until;
     uint16_t decimate; /* at least 1 */
+    /* Frames [hole_from, hole_from + hole_frames) of the epoch are missing before this packet, for
+     * these causes (1 << enum invalid_cause); 0 frames: none. */
+    uint64_t hole_from;
+    uint32_t hole_frames;
+    uint16_t hole_causes;
 };
 
 /* What rtp_parse found; points into the datagram. */
@@ -88,12 +106,15 @@ enum rtp_parse_result {
 
 enum rtp_parse_result rtp_parse(const uint8_t *datagram, size_t bytes, struct rtp_packet *packet);
 
-/* Reads our extension elements; false unless ids 1…5 are all there at their sizes, and 6 at its own
- * if it is. */
+/* Reads our extension elements; false unless ids 1…5 are all there at their sizes, and later
+ * ones at theirs if they are. */
 bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_info *info);
 
-/* Writes a header (12 bytes), and with info != NULL the extension (72 more). Returns the bytes
- * written. The X bit is set with info. */
+/* Bytes of a header with the extension of `info`. */
+size_t rtp_info_bytes(const struct rtp_result_info *info);
+
+/* Writes a header (12 bytes), and with info != NULL the extension (rtp_info_bytes in all). Returns
+ * the bytes written. The X bit is set with info. */
 size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp_result_info *info);
 
 /* Bytes of the IP packet that carries `payload_bytes` behind the headers of IP (20 bytes, IPv6 40),
@@ -106,6 +127,9 @@ uint32_t rtp_payload_bytes(bool ipv6, uint32_t header_bytes, uint32_t mtu);
 /* ns since the Unix epoch ↔ 64-bit NTP time stamp (times from 1968 to 2104). */
 uint64_t rtp_ntp_from_ns(int64_t realtime_ns);
 int64_t rtp_ns_from_ntp(uint64_t ntp);
+
+/* True for a heartbeat; `info`: what rtp_parse_result_info found. */
+bool rtp_is_heartbeat(const struct rtp_packet *packet, const struct rtp_result_info *info);
 
 /* Saturating ns → 100 ns units. */
 uint32_t rtp_100ns(int64_t ns);

@@ -399,7 +399,7 @@ class Tap(Process):
         got = self.wait()
         assert code is None or got == code, f"convolv-tap ended with {got}:\n{self.output()}"
         ledger = load_json(self.ledger_path)
-        assert ledger["datagrams"] == ledger["accepted"] + sum(ledger["rejected"].values())
+        assert ledger["datagrams"] == ledger["accepted"] + ledger["heartbeats"] + sum(ledger["rejected"].values())
         return ledger
 
     def frames(self, epoch=0, first_epoch=0):

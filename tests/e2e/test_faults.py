@@ -277,7 +277,12 @@ class Faults(unittest.TestCase):
         self.assertEqual(run.got["accepted"], run.stream["sinks"][0]["packets"])
         self.assertEqual(run.got["frames"], run.stream["sinks"][0]["delivered"])
         self.assertEqual(run.got["lost"], 0)
-        # Shed blocks are frame numbers that never come.
+        # Shed blocks are frame numbers that never come; packets report each of them once, with the cause.
+        holes = np.zeros(run.epochs[0]["end_frame"], dtype=int)
+        for hole in run.got["holes"]:
+            self.assertEqual(hole["causes"], ["overload"])
+            holes[hole["from"]:hole["until"]] += 1
+        self.assertTrue(np.array_equal(holes, np.isnan(run.outputs[0]).any(axis=1)[:len(holes)]))
         last = run.epochs[0]["end_frame"]
         self.assertEqual(run.got["frames"] + run.got["frames_lost"], last)
         self.assertEqual(run.got["frames_lost"], shed - (inward["timeline"] + taps - 1 - last))

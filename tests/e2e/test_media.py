@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 import wave
 
@@ -198,6 +199,63 @@ class Receivers(unittest.TestCase):
 
     def test_gstreamer_l24(self):
         self.receive(gst_receives, (0, 130), 3, 44100, 1)
+
+    def test_silence(self):
+        """The rig pauses for 2.5 s before, in and after its signal. The heartbeats of that time cost no
+        receiver a frame and no message: ffmpeg, GStreamer, convolv-tap and a stream of another daemon."""
+        ports = {name: c.free_port() for name in ("rx", "ffmpeg", "gst", "tap", "daemon")}
+        with c.temporary() as folder:
+            taps, path = os.path.join(folder, "h.npy"), os.path.join(folder, "x.wav")
+            h = c.random_taps(3, 33)
+            np.save(taps, h)
+            x = c.noise_codes(4, FRAMES, 1, 0.2) / 32768
+            write_wav(path, 48000, x, 2)
+            text = config(ports["rx"], ports["tap"], 48000, 1, "L16", "f32be", taps)
+            for name in ("ffmpeg", "gst", "daemon"):
+                text += c.rtp_sink(name, "s", ports[name], f"format = L16\nfull scale = 1\nsdp = {folder}/{name}.sdp")
+            other = config(ports["daemon"], c.free_port(), 48000, 1, "L16", "L16", taps)
+            outputs = {name: os.path.join(folder, name + ".wav") for name in ("ffmpeg", "gst")}
+            os.mkdir(os.path.join(folder, "b"))
+            with c.Daemon(os.path.join(folder, "b"), other) as behind, c.Daemon(folder, text) as daemon, \
+                    c.Tap(folder, ports["tap"]) as tap, \
+                    ffmpeg_receives(f"{folder}/ffmpeg.sdp", outputs["ffmpeg"], 2) as ffmpeg, \
+                    gst_receives(f"{folder}/gst.sdp", outputs["gst"], 2) as gst:
+                for name in ("ffmpeg", "gst"):
+                    c.wait_for(lambda name=name: bound(ports[name]), f"{name} to listen")
+                tap.wait_said("silence: the sender is alive")
+                with c.Process("convolv-rig", ["--to", f"127.0.0.1:{ports['rx']}", "--file", path, "--format", "L16",
+                                               "--batch", 1]) as rig:
+                    c.wait_for(lambda: daemon.stream()["frames_in"]["received"] >= FRAMES // 4, "some frames")
+                    rig.signal(signal.SIGSTOP)
+                    time.sleep(2.5)
+                    rig.signal(signal.SIGCONT)
+                    rig.wait()
+                c.wait_for(lambda: daemon.stream()["frames_in"]["received"] >= FRAMES, "all frames")
+                time.sleep(2.5)
+                status = daemon.stop()["streams"][0]
+                whole = FRAMES + len(h) - 1
+                for name, program, codes in (("ffmpeg", ffmpeg, (0, 255)), ("gst", gst, (0, 130))):
+                    c.wait_for(lambda name=name: os.path.getsize(outputs[name]) >= whole * 2 * 0.95, f"{name}'s file")
+                    program.interrupt(codes)
+                tap.wait_said("is dead")
+                got = tap.finish(number=signal.SIGTERM)
+                source = behind.stop()["streams"][0]
+                said = ffmpeg.output() + gst.output()
+            self.assertNotRegex(said, "missed|Error while decoding")
+            # Without a jitter buffer the very first packet cannot be known as a duplicate.
+            self.assertLessEqual(said.count("Empty Payload"), 1)
+            sinks = {sink["name"]: sink for sink in status["sinks"]}
+            for name, program in (("ffmpeg", ffmpeg), ("gst", gst)):
+                self.assertEqual(sinks[name]["delivered"], whole)
+                c.assert_within(read_wav(outputs[name]), c.convolve(x, h), x, h, lsb=2.0 ** -15)
+            c.assert_within(tap.frames(), c.convolve(x, h), x, h)
+            self.assertEqual([got["lost"], got["frames_lost"], got["senders"]], [0, 0, 1])
+            self.assertGreaterEqual(got["heartbeats"], 4)
+            self.assertEqual(source["frames_in"]["received"], whole)
+            self.assertEqual([sum(source["frames_in"]["gap"].values()), source["epochs"]], [0, 1])
+            rejected = {name: count for name, count in source["datagrams"]["rejected"].items() if count}
+            self.assertEqual(list(rejected), ["empty"])
+            self.assertGreaterEqual(rejected["empty"], 4)
 
     @unittest.skipUnless(shutil.which("ffplay"), "no ffplay")
     def test_ffplay_opens_the_sdp(self):

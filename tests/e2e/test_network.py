@@ -154,7 +154,7 @@ class Strangers(unittest.TestCase):
                      (rtp(2, 20, kind=97),                                      "127.0.0.1", "payload type"),
                      (struct.pack(">BBH", 0x80, 200, 6) + bytes(24),            "127.0.0.1", "payload type"),  # RTCP
                      (rtp(2, 20, payload=b"\x01\x02\x03"),                      "127.0.0.1", "size"),
-                     (rtp(2, 20, payload=b""),                                  "127.0.0.1", "size"),
+                     (rtp(2, 20, payload=b""),                                  "127.0.0.1", "empty"),
                      (rtp(2, 20),                                               "127.0.0.2", "address"),
                      (rtp(2, 20, ssrc=9),                                       "127.0.0.1", "ssrc"),
                      (rtp(2, 20 + 10_000_000),                                  "127.0.0.1", "unconfirmed jump"),

@@ -144,6 +144,7 @@ class Osc(unittest.TestCase):
         c.assert_within(y, c.convolve(x, TAPS)[:FRAMES], x, TAPS, what="gap")
         invalid = (flags & 4) != 0
         self.assertTrue(invalid[20 * 64:21 * 64 + len(TAPS) - 1].all())
+        self.assertTrue((flags[20 * 64:21 * 64] >> 16 & 1 << 2).all(), "no cause: network")
         self.assertFalse(invalid[22 * 64 + len(TAPS) + 400:].any())
         self.assertEqual(self.daemon.stream("lost")["frames_in"]["gap"]["network"], 64)
 

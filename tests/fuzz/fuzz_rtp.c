@@ -22,15 +22,17 @@ static void parse(const uint8_t *data, size_t bytes)
     if (!rtp_parse_result_info(&packet, &info))
         return;
     /* What was read is written and read back as it was. */
-    uint8_t out[RTP_HEADER_BYTES + RTP_EXTENSION_BYTES];
+    uint8_t out[RTP_HEADER_BYTES_MAX];
     struct rtp_packet again;
     struct rtp_result_info back;
     memset(&back, 0, sizeof back);
-    REQUIRE(rtp_build(out, &packet.header, &info) == sizeof out);
-    REQUIRE(rtp_parse(out, sizeof out, &again) == RTP_OK);
+    const size_t built = rtp_build(out, &packet.header, &info);
+    REQUIRE(built == rtp_info_bytes(&info) && built <= sizeof out);
+    REQUIRE(rtp_parse(out, built, &again) == RTP_OK);
     REQUIRE(rtp_parse_result_info(&again, &back));
     REQUIRE(back.first_frame == info.first_frame && back.capture_ns == info.capture_ns &&
-            back.invalid_until == info.invalid_until && back.flags == info.flags);
+            back.invalid_until == info.invalid_until && back.flags == info.flags &&
+            back.hole_frames == info.hole_frames);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

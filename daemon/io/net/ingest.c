@@ -395,6 +395,10 @@ static bool check(struct ingest *in, const struct received *received, struct ing
         *reason = REJECT_SSRC;
         return false;
     }
+    if (in->protocol->has_ssrc && fields->payload_bytes == 0) {
+        *reason = REJECT_EMPTY;
+        return false;
+    }
     if (fields->payload_bytes == 0 || fields->payload_bytes % o->frame_bytes != 0) {
         explain(in, REJECT_SIZE,
                 "stream %s: payloads of %zu bytes from %s refused: no whole number of frames of "
@@ -407,12 +411,26 @@ static bool check(struct ingest *in, const struct received *received, struct ing
     return true;
 }
 
+/* A packet without payload says that its sender is alive; a heartbeat has no number of its own. */
+static void note_empty(struct ingest *in, const struct received *received,
+                       const struct ingest_fields *fields)
+{
+    struct sender *followed = senders_followed(&in->senders);
+    if (!senders_is_followed(&in->senders, received->from, fields->ssrc))
+        return;
+    followed->last_ns = received->receive_ns;
+    if (!fields->heartbeat)
+        sequence_empty(&followed->sequence, fields->sequence);
+}
+
 void ingest_datagram(struct ingest *in, const struct received *received)
 {
     struct ingest_fields fields = {0};
     in->ledger.datagrams++;
     enum reject reason;
     if (!check(in, received, &fields, &reason)) {
+        if (reason == REJECT_EMPTY)
+            note_empty(in, received, &fields);
         reject(in, reason);
         return;
     }

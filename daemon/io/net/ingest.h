@@ -35,6 +35,7 @@ struct ingest_fields {
     uint32_t ssrc;
     uint8_t payload_type;
     bool marker;
+    bool heartbeat; /* an idle sender is alive */
 };
 
 struct ingest_protocol {

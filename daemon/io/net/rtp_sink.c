@@ -11,9 +11,11 @@
  * frames, at the output's rate.
  *
  * The sink sends at flush, and earlier once EARLY_MESSAGES messages are full, while their packets
- * are still in the cache; an empty ring starts again at its first slot for the same reason. Packets
- * of one size go to the kernel in one message, which it cuts into segments after the expensive part
- * of its output path (UDP_SEGMENT); where it cannot, each packet is a message.
+ * are still in the cache (rtp_queue.h).
+ *
+ * The first packet after frames that the stream shed says which ones and why; where several runs
+ * are missing, a packet without frames for each run goes before it. When nothing has been sent for
+ * HEARTBEAT_MS, a heartbeat says that the daemon is alive (wire/rtp.h).
  *
  * When the kernel's buffer is full, packets wait in the ring until the socket becomes writable;
  * only when the ring is full too does the sink drop them (`socket`). It drops what the kernel
@@ -22,9 +24,7 @@
  * Opened on a worker, then loop thread. Nothing is allocated after open.
  */
 #include <assert.h>
-#include <errno.h>
 #include <math.h>
-#include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -35,25 +35,21 @@
 #include "core/log.h"
 #include "wire/rtp.h"
 #include "io/deadline.h"
+#include "io/net/rtp_queue.h"
 #include "io/net/rtp_sink_options.h"
 #include "io/net/sdp.h"
 #include "io/sinks.h"
 #include "io/net/socket.h"
 
 enum {
-    RING_BYTES = 4 << 20,
-    SLOTS_MIN = 64,
-    SLOTS_MAX = 4096,
-    MESSAGES = 64,         /* of one call of sendmmsg */
-    SEGMENTS_MAX = 64,     /* of a message: UDP_MAX_SEGMENTS of the older kernels */
-    MESSAGE_BYTES = 65000, /* below what one UDP datagram can carry */
     EARLY_MESSAGES = 2,
-    LOG_INTERVAL_S = 30,
+    HEARTBEAT_MS = 900, /* with a loop that is a little late: one a second at least */
 };
 
-union segment_control {
-    struct cmsghdr align;
-    uint8_t bytes[CMSG_SPACE(sizeof(uint16_t))];
+/* Frames [from, until) of an epoch that are missing, for these causes; none: from = until. */
+struct missing {
+    uint64_t epoch, from, until;
+    uint16_t causes;
 };
 
 struct sink {
@@ -62,31 +58,24 @@ struct sink {
     uv_loop_t *loop;
     int fd;
     uint32_t frame_bytes, packet_frames;
-    double factor;              /* unit → normalised */
-    char address[ADDRESS_TEXT]; /* for messages */
-
-    /* the ring: slots [first, next) wait to be sent */
-    uint32_t slots; /* a power of two */
-    uint64_t first, next;
-    size_t slot_bytes;
+    uint32_t packet_frames_after_hole; /* 0: no frame fits beside what a hole needs */
+    double factor;                     /* unit → normalised */
+    struct rtp_queue queue;
+    size_t slot_bytes;      /* of the largest packet */
     uint32_t early_packets; /* so many waiting are sent before flush */
-    uint8_t *buffers;       /* [slots][slot_bytes] */
-    struct iovec *vectors;  /* [slots] */
-    uint32_t *frames;       /* [slots] */
-
-    /* the messages of one call */
-    bool segments; /* the kernel cuts messages into segments */
-    struct mmsghdr messages[MESSAGES];
-    union segment_control controls[MESSAGES];
 
     uint32_t ssrc;
     uint16_t sequence;
+    struct rtp_result_info newest; /* of the packet built last: heartbeats repeat what it says */
+    uint32_t newest_timestamp;
+    struct missing missing; /* not reported yet: the packet that said so found no slot */
     struct sink_ledger ledger;
-    struct log_limit unreachable_limit, size_limit;
 
     uv_poll_t writable;
-    uv_timer_t deadline;
-    bool polled, blocked; /* blocked: waiting for `writable` */
+    uv_timer_t deadline, heartbeat;
+    uint64_t sent_ms;            /* uv_now of the last packet or heartbeat */
+    bool error_due;              /* a heartbeat may have left an error of its own at the socket */
+    bool polled, blocked, beats; /* blocked: waiting for `writable` */
     int open_handles;
     void (*closed)(void *context);
     void *closed_context;
@@ -94,121 +83,27 @@ struct sink {
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-static uint32_t oldest(const struct sink *s)
-{
-    return (uint32_t)(s->first & (s->slots - 1));
-}
-
-static void drop_oldest(struct sink *s, enum drop reason)
-{
-    uint32_t frames = s->frames[oldest(s)];
-    s->ledger.dropped[reason] += frames;
-    s->ledger.pending -= frames;
-    s->first++;
-}
-
-static void count_sent(struct sink *s, const struct mmsghdr *message)
-{
-    for (size_t i = 0; i < message->msg_hdr.msg_iovlen; i++) {
-        uint32_t slot = oldest(s), frames = s->frames[slot];
-        s->ledger.delivered += frames;
-        s->ledger.pending -= frames;
-        s->ledger.packets++;
-        s->ledger.bytes += s->vectors[slot].iov_len;
-        s->first++;
-    }
-}
-
-/* How many packets from `slot` on can share a message: all of one size, the last may be shorter. */
-static uint32_t segments_from(const struct sink *s, uint32_t slot, uint64_t waiting)
-{
-    uint32_t most = s->segments ? SEGMENTS_MAX : 1, count = 0;
-    size_t first_bytes = s->vectors[slot].iov_len, bytes = 0;
-    while (count < most && count < waiting && slot + count < s->slots) {
-        size_t next_bytes = s->vectors[slot + count].iov_len;
-        if (next_bytes > first_bytes || (count > 0 && bytes + next_bytes > MESSAGE_BYTES))
-            break;
-        bytes += next_bytes;
-        count++;
-        if (next_bytes < first_bytes)
-            break;
-    }
-    return count;
-}
-
-static unsigned make_messages(struct sink *s)
-{
-    unsigned count = 0;
-    for (uint64_t at = s->first; at != s->next && count < MESSAGES; count++) {
-        uint32_t slot = (uint32_t)(at & (s->slots - 1));
-        uint32_t packets = segments_from(s, slot, s->next - at);
-        struct msghdr *message = &s->messages[count].msg_hdr;
-        *message = (struct msghdr){.msg_iov = &s->vectors[slot], .msg_iovlen = packets};
-        if (packets > 1) {
-            message->msg_control = &s->controls[count];
-            message->msg_controllen = sizeof s->controls[count];
-            struct cmsghdr *header = CMSG_FIRSTHDR(message);
-            header->cmsg_level = SOL_UDP;
-            header->cmsg_type = UDP_SEGMENT;
-            header->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-            uint16_t bytes = (uint16_t)s->vectors[slot].iov_len;
-            memcpy(CMSG_DATA(header), &bytes, sizeof bytes);
-        }
-        at += packets;
-    }
-    return count;
-}
-
-/* Handles the kernel's refusal of the oldest packet; true when the packet has to wait. */
-static bool refused(struct sink *s, int reason)
-{
-    bool cut = s->messages[0].msg_hdr.msg_iovlen > 1;
-    if (cut && (reason == EIO || reason == EINVAL || reason == EMSGSIZE || reason == EOPNOTSUPP ||
-                reason == ENOPROTOOPT)) {
-        s->segments = false; /* no checksums in hardware, or a smaller MTU on the route */
-        return false;
-    }
-    switch (reason) {
-    case EINTR:
-        return false;
-    case EAGAIN:
-        return true;
-    case ECONNREFUSED: /* ICMP of an earlier packet; this one was not sent either */
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETUNREACH:
-    case ENETDOWN:
-    case EPERM:
-    case EACCES:
-        drop_oldest(s, DROP_UNREACHABLE);
-        log_limited(&s->unreachable_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                    "sink %s: %s does not receive: %s", s->options.name, s->address,
-                    reason == ECONNREFUSED ? "no program listens there" : strerror(reason));
-        return false;
-    default:
-        drop_oldest(s, DROP_SOCKET);
-        log_limited(&s->size_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
-                    "sink %s: sending to %s failed: %s%s", s->options.name, s->address,
-                    strerror(reason),
-                    reason == EMSGSIZE ? "; the way there takes smaller packets: lower `mtu`" : "");
-        return false;
-    }
-}
-
 static void wait_writable(struct sink *s);
+
+/* Nobody listened when the heartbeat was sent: that must not cost the next packet. */
+static void clear_error(struct sink *s)
+{
+    int error;
+    socklen_t bytes = sizeof error;
+    if (s->error_due)
+        getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &error, &bytes);
+    s->error_due = false;
+}
 
 static void send_waiting(struct sink *s)
 {
-    while (s->first != s->next) {
-        int sent = sendmmsg(s->fd, s->messages, make_messages(s), MSG_DONTWAIT | MSG_NOSIGNAL);
-        for (int i = 0; i < sent; i++)
-            count_sent(s, &s->messages[i]);
-        if (sent <= 0 && refused(s, errno)) {
-            wait_writable(s);
-            return;
-        }
+    clear_error(s);
+    if (rtp_queue_waiting(&s->queue) > 0)
+        s->sent_ms = uv_now(s->loop);
+    if (!rtp_queue_send(&s->queue)) {
+        wait_writable(s);
+        return;
     }
-    s->first = s->next = 0;
     if (s->blocked) {
         s->blocked = false;
         uv_poll_stop(&s->writable);
@@ -258,7 +153,7 @@ static void mark_invalid(const struct result *result, uint64_t from, uint64_t un
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         const struct invalid_range *range = &result->invalid[i];
         if (range->from >= until || range->until <= from)
-            continue;
+            continue; /* of other packets, or missing before the result */
         first = range->from < first ? range->from : first;
         last = range->until > last ? range->until : last;
         info->causes |= (uint16_t)(1u << range->cause);
@@ -289,19 +184,43 @@ static struct rtp_result_info info_of(const struct sink *s, const struct result 
     return info;
 }
 
-/* Builds the packet of frames [at, at + frames) of the result in the next free slot. */
-static void build_packet(struct sink *s, const struct result *result,
-                         const struct rtp_result_info *common, uint32_t at, uint32_t frames)
+/* What one packet of a result says beyond its frames. */
+struct portion {
+    uint32_t at, frames;
+    struct missing missing; /* before it */
+    bool begins, ends;      /* the result */
+};
+
+/* Keeps what the packet would have said is missing for the next one. */
+static void keep_missing(struct sink *s, const struct missing *missing)
 {
-    bool first = at == 0, last = at + frames == result->frames;
+    if (missing->from == missing->until)
+        return;
+    if (s->missing.from == s->missing.until || s->missing.epoch != missing->epoch) {
+        s->missing = *missing;
+        return;
+    }
+    s->missing.from = missing->from < s->missing.from ? missing->from : s->missing.from;
+    s->missing.until = missing->until > s->missing.until ? missing->until : s->missing.until;
+    s->missing.causes |= missing->causes;
+}
+
+/* Builds a packet of the result in the next free slot. */
+static void build_packet(struct sink *s, const struct result *result,
+                         const struct rtp_result_info *common, const struct portion *portion)
+{
+    const uint32_t at = portion->at, frames = portion->frames;
     struct rtp_result_info info = *common;
     info.first_frame = result->first_frame + at;
     info.capture_ns = result->capture_ns + llrint(at / result->rate_hz * 1e9);
-    if (first && result->flags & RESULT_EPOCH_START)
+    if (portion->begins && result->flags & RESULT_EPOCH_START)
         info.flags |= RTP_EPOCH_START;
-    if (last && result->flags & RESULT_EPOCH_END)
+    if (portion->ends && result->flags & RESULT_EPOCH_END)
         info.flags |= RTP_EPOCH_END;
     mark_invalid(result, info.first_frame, info.first_frame + frames, &info);
+    info.hole_from = portion->missing.from;
+    info.hole_frames = saturate32((int64_t)(portion->missing.until - portion->missing.from));
+    info.hole_causes = portion->missing.causes;
 
     struct rtp_header header = {
         .marker = info.flags & RTP_EPOCH_START,
@@ -310,14 +229,13 @@ static void build_packet(struct sink *s, const struct result *result,
         .timestamp = (uint32_t)(result->timeline_frame + at),
         .ssrc = s->ssrc,
     };
-    if (s->next - s->first == s->slots) {
+    if (rtp_queue_is_full(&s->queue)) {
         s->ledger.dropped[DROP_SOCKET] += frames;
+        keep_missing(s, &portion->missing);
         return;
     }
-    uint32_t slot = (uint32_t)(s->next++ & (s->slots - 1));
-    uint8_t *out = s->buffers + slot * s->slot_bytes;
+    uint8_t *out = rtp_queue_slot(&s->queue);
     size_t used = rtp_build(out, &header, &info);
-    assert(used == RTP_RESULT_HEADER_BYTES);
     uint32_t channels = s->options.stream.channels;
     if (frames > 0 && result->wire != NULL)
         memcpy(out + used, result->wire + (size_t)at * s->frame_bytes,
@@ -326,9 +244,22 @@ static void build_packet(struct sink *s, const struct result *result,
         s->ledger.saturated +=
             sample_encode_block(&s->options.format, result->samples + (size_t)at * channels,
                                 (size_t)frames * channels, s->factor, out + used);
-    s->vectors[slot].iov_len = used + (size_t)frames * s->frame_bytes;
-    s->frames[slot] = frames;
-    s->ledger.pending += frames;
+    rtp_queue_commit(&s->queue, used + (size_t)frames * s->frame_bytes, frames);
+    s->newest = info;
+    s->newest.first_frame += frames;
+    s->newest_timestamp = header.timestamp;
+}
+
+/* The next run missing before the result, of its ranges from *after on; none: from = until. */
+static struct missing next_missing(const struct result *result, uint32_t *after)
+{
+    while (*after < result->invalid_count) {
+        const struct invalid_range *range = &result->invalid[(*after)++];
+        if (range->until <= result->first_frame)
+            return (struct missing){result->epoch, range->from, range->until,
+                                    (uint16_t)(1u << range->cause)};
+    }
+    return (struct missing){0};
 }
 
 static int64_t rtp_put(struct sink *s, const struct result *result)
@@ -340,18 +271,27 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
     struct rtp_result_info common = info_of(s, result, clock_monotonic_ns());
     s->ledger.frames += result->frames;
     s->ledger.saturated += result->saturated;
-    uint32_t at = 0;
-    /* A result without frames becomes a packet only to report that an epoch began or ended. */
-    if (result->frames == 0 && result->flags & (RESULT_EPOCH_START | RESULT_EPOCH_END))
-        build_packet(s, result, &common, 0, 0);
-    while (at < result->frames) {
-        uint32_t left = result->frames - at;
-        uint32_t frames = left < s->packet_frames ? left : s->packet_frames;
-        if (s->next - s->first == s->slots && !s->blocked)
+    uint32_t after = 0;
+    struct portion portion = {.begins = true, .missing = s->missing};
+    s->missing = (struct missing){0};
+    if (portion.missing.from == portion.missing.until || portion.missing.epoch != result->epoch)
+        portion.missing = next_missing(result, &after);
+    while (portion.at < result->frames || portion.missing.from < portion.missing.until ||
+           (portion.begins && result->flags & (RESULT_EPOCH_START | RESULT_EPOCH_END))) {
+        const struct missing next = next_missing(result, &after);
+        const uint32_t left = result->frames - portion.at;
+        uint32_t most = s->packet_frames;
+        if (next.from < next.until) /* one packet reports one run */
+            most = 0;
+        else if (portion.missing.from < portion.missing.until)
+            most = s->packet_frames_after_hole;
+        portion.frames = left < most ? left : most;
+        portion.ends = portion.frames == left && next.from == next.until;
+        if (rtp_queue_is_full(&s->queue) && !s->blocked)
             send_waiting(s);
-        build_packet(s, result, &common, at, frames);
-        at += frames;
-        if (s->next - s->first >= s->early_packets && !s->blocked)
+        build_packet(s, result, &common, &portion);
+        portion = (struct portion){.at = portion.at + portion.frames, .missing = next};
+        if (rtp_queue_waiting(&s->queue) >= s->early_packets && !s->blocked)
             send_waiting(s);
     }
     return clock_monotonic_ns();
@@ -399,26 +339,13 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
                            "with their headers: write mtu = %u or more, or a narrower `format`",
                            o->stream.channels, s->frame_bytes, mtu,
                            rtp_ip_bytes(v6, RTP_RESULT_HEADER_BYTES, s->frame_bytes));
-    s->slot_bytes =
-        ((size_t)RTP_RESULT_HEADER_BYTES + (size_t)s->packet_frames * s->frame_bytes + 63) & ~63u;
-    uint32_t packets = (uint32_t)(MESSAGE_BYTES / s->slot_bytes);
-    packets = packets < 1 ? 1 : packets < SEGMENTS_MAX ? packets : SEGMENTS_MAX;
+    const uint32_t payload_bytes = s->packet_frames * s->frame_bytes;
+    s->packet_frames_after_hole =
+        payload_bytes > RTP_HOLE_BYTES ? (payload_bytes - RTP_HOLE_BYTES) / s->frame_bytes : 0;
+    s->slot_bytes = ((size_t)RTP_HEADER_BYTES_MAX + payload_bytes + 63) & ~63u;
+    uint32_t packets = (uint32_t)(RTP_QUEUE_MESSAGE_BYTES / s->slot_bytes);
+    packets = packets < 1 ? 1 : packets < RTP_QUEUE_SEGMENTS_MAX ? packets : RTP_QUEUE_SEGMENTS_MAX;
     s->early_packets = EARLY_MESSAGES * packets;
-    s->slots = SLOTS_MIN;
-    while (s->slots < SLOTS_MAX && 2 * s->slots * s->slot_bytes <= RING_BYTES)
-        s->slots *= 2;
-    return 0;
-}
-
-static int make_ring(struct sink *s, struct problem *problem)
-{
-    s->buffers = malloc(s->slots * s->slot_bytes);
-    s->vectors = calloc(s->slots, sizeof *s->vectors);
-    s->frames = calloc(s->slots, sizeof *s->frames);
-    if (s->buffers == NULL || s->vectors == NULL || s->frames == NULL)
-        return problem_set(problem, ERROR_MEMORY, "no memory for the packets of a sink");
-    for (uint32_t i = 0; i < s->slots; i++)
-        s->vectors[i].iov_base = s->buffers + i * s->slot_bytes;
     return 0;
 }
 
@@ -426,9 +353,7 @@ static void destroy(struct sink *s)
 {
     if (s->fd >= 0)
         close(s->fd);
-    free(s->buffers);
-    free(s->vectors);
-    free(s->frames);
+    rtp_queue_close(&s->queue);
     free(s);
 }
 
@@ -467,8 +392,8 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->own = own;
     s->loop = environment->loop;
     s->fd = -1;
-    s->segments = true;
     s->factor = rtp_results(options).factor;
+    s->newest.decimate = (uint16_t)(options->stream.decimate > 1 ? options->stream.decimate : 1);
     /* RFC 3550 section 5.1 asks for unpredictable initial values. */
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
     if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
@@ -488,16 +413,62 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     if (error == 0)
         error = plan_packets(s, to.storage.ss_family == AF_INET6, problem);
     if (error == 0)
-        error = make_ring(s, problem);
+        error =
+            rtp_queue_open(&s->queue, s->options.name, s->fd, s->slot_bytes, &s->ledger, problem);
     if (error == 0 && own->sdp_path != NULL)
         error = write_sdp(s, &to, problem);
     if (error != 0) {
         destroy(s);
         return error;
     }
-    address_text(&to.storage, s->address);
+    address_text(&to.storage, s->queue.address);
     *out = s;
     return 0;
+}
+
+/* ---- heartbeats -------------------------------------------------------------------------- */
+
+/* Packets that wait in the ring are sent before any heartbeat: it repeats the newest one's number.
+ */
+static void send_heartbeat(struct sink *s)
+{
+    struct rtp_result_info info = s->newest;
+    info.flags = (uint8_t)(RTP_HEARTBEAT | (info.flags & RTP_ALIGNED));
+    info.causes = info.invalid_from = info.invalid_until = 0;
+    info.hole_frames = 0;
+    info.capture_ns = clock_realtime_ns();
+    const struct rtp_header header = {
+        .payload_type = RTP_HEARTBEAT_TYPE,
+        .sequence = (uint16_t)(s->sequence - 1),
+        .timestamp = s->newest_timestamp,
+        .ssrc = s->ssrc,
+    };
+    uint8_t packet[RTP_HEADER_BYTES_MAX];
+    const size_t bytes = rtp_build(packet, &header, &info);
+    if (rtp_queue_waiting(&s->queue) > 0)
+        return;
+    clear_error(s);
+    if (send(s->fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+        s->error_due = true; /* what it failed for concerns the next packet, which reports it */
+}
+
+static void beat(uv_timer_t *timer)
+{
+    struct sink *s = timer->data;
+    const uint64_t now_ms = uv_now(s->loop), idle_ms = now_ms - s->sent_ms;
+    if (idle_ms >= HEARTBEAT_MS) {
+        send_heartbeat(s);
+        s->sent_ms = now_ms;
+    }
+    uv_timer_start(timer, beat, s->sent_ms + HEARTBEAT_MS - now_ms, 0);
+}
+
+static void rtp_start(struct sink *s)
+{
+    s->beats = uv_timer_init(s->loop, &s->heartbeat) == 0;
+    s->heartbeat.data = s;
+    if (s->beats)
+        beat(&s->heartbeat);
 }
 
 /* ---- close ------------------------------------------------------------------------------- */
@@ -515,9 +486,10 @@ static void finish_closing(struct sink *s)
 {
     if (uv_is_closing((uv_handle_t *)&s->deadline))
         return;
-    while (s->first != s->next)
-        drop_oldest(s, DROP_STOPPED);
-    s->open_handles = 1 + s->polled;
+    rtp_queue_drop(&s->queue, DROP_STOPPED);
+    s->open_handles = 1 + s->polled + s->beats;
+    if (s->beats)
+        uv_close((uv_handle_t *)&s->heartbeat, handle_closed);
     uv_close((uv_handle_t *)&s->deadline, handle_closed);
     if (s->polled)
         uv_close((uv_handle_t *)&s->writable, handle_closed);
@@ -556,6 +528,7 @@ const struct sink_ops sink_rtp = {
     .report = rtp_sink_report,
     .load = rtp_sink_load,
     .open = rtp_open,
+    .start = rtp_start,
     .put = rtp_put,
     .room = rtp_room,
     .flush = rtp_flush,

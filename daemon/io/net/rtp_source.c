@@ -1,7 +1,8 @@
 /*
  * Source `rtp`: receives RTP over UDP (RFC 3550) from one sender with one payload type. The
  * extended time stamp is the frame number; the sequence number proves order and loss (ingest.h,
- * sequence.h). It accepts and skips CSRC lists, header extensions and padding. Loop thread.
+ * sequence.h). It accepts and skips CSRC lists, header extensions and padding. A packet without
+ * payload (an idle daemon's heartbeat, the end of an epoch) is no loss. Loop thread.
  */
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
@@ -32,8 +33,11 @@ static bool parse(const struct source_options *options, const struct received *r
         .marker = packet.header.marker,
     };
     const struct ingest_options *own = options->own;
+    struct rtp_result_info info;
+    fields->heartbeat = packet.payload_bytes == 0 && rtp_parse_result_info(&packet, &info) &&
+                        rtp_is_heartbeat(&packet, &info);
     *reason = REJECT_PAYLOAD_TYPE;
-    return packet.header.payload_type == own->payload_type;
+    return fields->heartbeat || packet.header.payload_type == own->payload_type;
 }
 
 const struct ingest_protocol rtp_protocol = {

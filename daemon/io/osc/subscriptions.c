@@ -143,12 +143,24 @@ static struct osc_writer begin(struct osc_subscriptions *subs, const struct osc_
     return writer;
 }
 
-static bool touches_invalid(const struct result *result, uint64_t from, uint64_t until)
+/* `flags` of docs/osc.md, of the message for frames [at, at + frames). The first message of a
+ * result reports what was shed before it. */
+static int32_t flags_of(const struct result *result, uint32_t at, uint32_t frames)
 {
-    for (uint32_t i = 0; i < result->invalid_count; i++)
-        if (result->invalid[i].from < until && result->invalid[i].until > from)
-            return true;
-    return false;
+    const uint64_t from = result->first_frame + at, until = from + frames;
+    uint32_t flags = 0;
+    if (at == 0 && result->flags & RESULT_EPOCH_START)
+        flags |= 1;
+    if (at + frames == result->frames && result->flags & RESULT_EPOCH_END)
+        flags |= 2;
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        const bool invalid = range->from < until && range->until > from;
+        const bool missing = at == 0 && range->until <= from;
+        if (invalid || missing)
+            flags |= (invalid ? 4u : 8u) | UINT32_C(1) << (16 + range->cause);
+    }
+    return (int32_t)flags;
 }
 
 static void put_samples(uint8_t *out, const float *samples, size_t count)
@@ -166,16 +178,13 @@ static bool send_part(struct osc_subscriptions *subs, struct osc_subscription *s
                       const struct result *result, uint32_t at, uint32_t frames, float latency_us)
 {
     uint64_t first = result->first_frame + at;
-    int32_t flags = (at == 0 && result->flags & RESULT_EPOCH_START ? 1 : 0) |
-                    (at + frames == result->frames && result->flags & RESULT_EPOCH_END ? 2 : 0) |
-                    (touches_invalid(result, first, first + frames) ? 4 : 0);
     struct osc_writer writer =
         begin(subs, s, "result", s->peer->narrow ? ",iiiiiiiffb" : ",hhiiiffb");
     osc_put_wide(&writer, s->sequence++);
     osc_put_wide(&writer, first);
     osc_put_int(&writer, (int32_t)result->channels);
     osc_put_int(&writer, (int32_t)result->epoch);
-    osc_put_int(&writer, flags);
+    osc_put_int(&writer, flags_of(result, at, frames));
     osc_put_float(&writer, latency_us);
     osc_put_float(&writer, (float)result->delay_frames);
     size_t count = (size_t)frames * result->channels;

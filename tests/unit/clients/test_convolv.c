@@ -38,6 +38,8 @@ struct given {
     uint32_t epoch;
     uint8_t flags;
     uint16_t causes, invalid_from, invalid_until, decimate;
+    uint64_t hole_from;
+    uint32_t hole_frames;
 };
 
 static size_t write_packet(const struct given *given, uint8_t *out)
@@ -58,6 +60,9 @@ static size_t write_packet(const struct given *given, uint8_t *out)
         .first_frame = given->first_frame,
         .delay_half_frames = 9,
         .decimate = given->decimate,
+        .hole_from = given->hole_from,
+        .hole_frames = given->hole_frames,
+        .hole_causes = 1 << CONVOLV_CAUSE_DEVICE,
         .invalid_from = given->invalid_from,
         .invalid_until = given->invalid_until,
     };
@@ -87,7 +92,7 @@ static void assert_adds_up(const struct convolv_receiver *receiver)
 {
     struct convolv_receiver_ledger ledger;
     convolv_receiver_ledger(receiver, &ledger);
-    uint64_t sum = ledger.accepted;
+    uint64_t sum = ledger.accepted + ledger.heartbeats;
     for (int i = 0; i < CONVOLV_REJECTS; i++)
         sum += ledger.rejected[i];
     assert_int_equal(ledger.datagrams, sum);
@@ -172,6 +177,8 @@ static const struct script scripts[] = {
     {"invalid frames beyond the packet", {{{AT(0), .flags = RTP_INVALID, .causes = 4, .invalid_from = 1,
      .invalid_until = 900}, 1, 0}}, 1, 0, 0, 0, 1, 3},
     {"an invalid range that is not flagged", {{{AT(0), .invalid_until = 3}, 1, 0}}, 1, 0, 0, 0, 1, 0},
+    {"a hole beyond the packet", {{{AT(5), .hole_from = 5 * FRAMES + 1, .hole_frames = 2}, 0,
+     CONVOLV_REJECT_MALFORMED}}, 1, 0, 0, 0, 0, 0},
     {"absurd frame number", {{{AT(0)}, 1, 0},
      {{.sequence = 1, .first_frame = UINT64_MAX - 1}, 0, CONVOLV_REJECT_MALFORMED}}, 2, 0, 0, 0, 1, 0},
     {"without extensions frames count time stamps", {{{AT(0), .bare = true}, 1, 0}, {{AT(3), .bare = true}, 1, 0}}, 2,
@@ -226,6 +233,60 @@ static void test_scripts(void **state)
                          (unsigned long long)counts[i].got, (unsigned long long)counts[i].expect);
         convolv_receiver_close(receiver);
     }
+}
+
+/* What the daemon could not compute, and that it is alive, beside results that nobody misses. */
+static void test_holes_and_heartbeats(void **state)
+{
+    (void)state;
+    struct convolv_receiver *receiver = open_fed(1);
+    assert_true(convolv_receiver_quiet_ns(receiver) == INT64_MAX);
+    uint8_t bytes[256];
+    struct convolv_block block;
+    const struct rtp_result_info beat = {.flags = RTP_HEARTBEAT};
+    const struct {
+        struct given given; /* ssrc 0: a heartbeat of the sender; else of another one */
+        bool heartbeat;
+        uint64_t hole;
+        uint64_t heartbeats;
+    } steps[] = {
+        {{0}, true, 0, 1}, /* before the first packet */
+        {{AT(0)}, false, 0, 1},
+        {{.sequence = 0, .ssrc = 0}, true, 0, 2},
+        {{.sequence = 0, .ssrc = 99}, true, 0, 2},
+        {{.sequence = 1, .first_frame = 5 * FRAMES, .hole_from = FRAMES, .hole_frames = 4 * FRAMES},
+         false,
+         4 * FRAMES,
+         2},
+        {{.sequence = 2, .first_frame = 6 * FRAMES}, false, 0, 2},
+    };
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        const struct given *given = &steps[i].given;
+        const struct rtp_header header = {.payload_type = RTP_HEARTBEAT_TYPE,
+                                          .sequence = given->sequence,
+                                          .ssrc = given->ssrc != 0 ? given->ssrc : SSRC};
+        size_t count =
+            steps[i].heartbeat ? rtp_build(bytes, &header, &beat) : write_packet(given, bytes);
+        assert_int_equal(convolv_receiver_feed(receiver, bytes, count, 0, &block),
+                         !steps[i].heartbeat);
+        struct convolv_receiver_ledger ledger;
+        convolv_receiver_ledger(receiver, &ledger);
+        assert_int_equal(ledger.heartbeats, steps[i].heartbeats);
+        assert_int_equal(ledger.lost, 0);
+        assert_adds_up(receiver);
+        if (!steps[i].heartbeat) {
+            assert_int_equal(block.hole_until - block.hole_from, steps[i].hole);
+            assert_int_equal(block.lost_before, 0);
+        }
+        if (steps[i].hole > 0) {
+            assert_int_equal(block.hole_from, given->hole_from);
+            assert_int_equal(block.hole_causes, 1 << CONVOLV_CAUSE_DEVICE);
+            assert_int_equal(ledger.frames_shed, steps[i].hole);
+            assert_int_equal(ledger.frames_lost, steps[i].hole);
+        }
+        assert_in_range(convolv_receiver_quiet_ns(receiver), 0, CONVOLV_DEAD_NS / 2);
+    }
+    convolv_receiver_close(receiver);
 }
 
 /* A lossy, doubling, reordering network against sums kept here. */
@@ -557,10 +618,15 @@ static void test_sdp(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_block_fields), cmocka_unit_test(test_scripts),
-        cmocka_unit_test(test_model),        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_loopback),     cmocka_unit_test(test_framings),
-        cmocka_unit_test(test_refusals),     cmocka_unit_test(test_sdp),
+        cmocka_unit_test(test_block_fields),
+        cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_holes_and_heartbeats),
+        cmocka_unit_test(test_model),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_framings),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sdp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

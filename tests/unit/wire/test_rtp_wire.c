@@ -186,6 +186,44 @@ static void assert_same_info(const struct rtp_result_info *a, const struct rtp_r
     assert_int_equal(a->invalid_from, b->invalid_from);
     assert_int_equal(a->invalid_until, b->invalid_until);
     assert_int_equal(a->decimate, b->decimate);
+    assert_int_equal(a->hole_frames, b->hole_frames);
+    if (a->hole_frames > 0) {
+        assert_int_equal(a->hole_from, b->hole_from);
+        assert_int_equal(a->hole_causes, b->hole_causes);
+    }
+}
+
+/* The element of a hole, byte for byte, behind those of every packet. */
+static void test_hole_bytes(void **state)
+{
+    (void)state;
+    struct rtp_result_info info = example;
+    info.hole_from = UINT64_C(0x0123456789ABCD00);
+    info.hole_frames = 0xEF;
+    info.hole_causes = 0x0120;
+    const uint8_t expect[RTP_HOLE_BYTES] = {0x7D, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD,
+                                            0,    0,    0,    0,    0xEF, 0x01, 0x20, 0};
+    uint8_t out[RTP_HEADER_BYTES_MAX];
+    assert_int_equal(rtp_build(out, &(struct rtp_header){.payload_type = 96}, &info), sizeof out);
+    assert_int_equal(out[15], (sizeof out - 16) / 4);
+    assert_memory_equal(out + RTP_RESULT_HEADER_BYTES, expect, sizeof expect);
+}
+
+/* Only a packet with the type, without payload and with the flag. */
+static void test_heartbeat(void **state)
+{
+    (void)state;
+    for (int wrong = 0; wrong < 4; wrong++) {
+        struct rtp_result_info info = example, back;
+        info.flags = wrong == 1 ? 0 : RTP_HEARTBEAT;
+        uint8_t out[RTP_HEADER_BYTES_MAX + 1] = {0};
+        size_t bytes =
+            rtp_build(out, &(struct rtp_header){.payload_type = wrong == 2 ? 96 : 95}, &info);
+        struct rtp_packet packet;
+        assert_int_equal(rtp_parse(out, bytes + (wrong == 3), &packet), RTP_OK);
+        assert_true(rtp_parse_result_info(&packet, &back));
+        assert_int_equal(rtp_is_heartbeat(&packet, &back), wrong == 0);
+    }
 }
 
 static void test_result_info_round_trip(void **state)
@@ -198,9 +236,15 @@ static void test_result_info_round_trip(void **state)
         info.first_frame = random_u64(&random);
         info.clock_error_ns = (uint32_t)random_u64(&random);
         info.stage_100ns[3] = (uint32_t)random_u64(&random);
-        uint8_t out[RTP_HEADER_BYTES + RTP_EXTENSION_BYTES + 8] = {0};
+        if (i % 2 == 0) {
+            info.hole_from = random_u64(&random);
+            info.hole_frames = (uint32_t)random_u64(&random);
+            info.hole_causes = (uint16_t)random_u64(&random);
+        }
+        uint8_t out[RTP_HEADER_BYTES_MAX + 8] = {0};
         size_t bytes = rtp_build(out, &(struct rtp_header){.payload_type = 96}, &info);
         struct rtp_packet packet;
+        assert_int_equal(bytes, rtp_info_bytes(&info));
         assert_int_equal(rtp_parse(out, bytes + 8, &packet), RTP_OK);
         assert_int_equal(packet.payload_bytes, 8);
         assert_true(rtp_parse_result_info(&packet, &back));
@@ -348,6 +392,8 @@ int main(void)
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_no_decimation),
         cmocka_unit_test(test_result_info_bytes),
+        cmocka_unit_test(test_hole_bytes),
+        cmocka_unit_test(test_heartbeat),
         cmocka_unit_test(test_result_info_round_trip),
         cmocka_unit_test(test_result_info_refused),
         cmocka_unit_test(test_ntp),

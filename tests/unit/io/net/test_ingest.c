@@ -129,6 +129,7 @@ enum shape {
     OTHER_TYPE,
     ODD,
     EMPTY,
+    HEARTBEAT,
     BAD_PADDING,
     PADDED,
     CSRCS,
@@ -228,9 +229,18 @@ static const struct scenario scenarios[] = {
           {7, 1, 2, .shape = SHORT, .rejected = NO(MALFORMED)},
           {7, 1, 2, .shape = OTHER_TYPE, .rejected = NO(PAYLOAD_TYPE)},
           {7, 1, 2, .shape = ODD, .rejected = NO(SIZE)},
-          {7, 1, 2, .shape = EMPTY, .rejected = NO(SIZE)},
+          {7, 1, 2, .shape = EMPTY, .rejected = NO(EMPTY)},
           {7, 1, 2, .shape = BAD_PADDING, .rejected = NO(MALFORMED)},
           {7, 1, 2, .shape = CUT_OFF, .rejected = NO(TRUNCATED)}, {7, 1, 2, .accepted = 1})},
+    {"packets without payload, numbered and not", 0, 0, 0,
+     ROWS(START, {7, 1, 2, .shape = EMPTY, .rejected = NO(EMPTY)},
+          {7, 1, 3, .jump = -FRAMES, .accepted = 1},
+          {7, 1, 3, .shape = HEARTBEAT, .rejected = NO(EMPTY)},
+          {7, 1, 4, .jump = -FRAMES, .accepted = 1},
+          {9, 1, 4, .shape = HEARTBEAT, .rejected = NO(EMPTY)},
+          {7, 1, 5, .shape = EMPTY, .rejected = NO(EMPTY)},
+          {7, 1, 6, .shape = EMPTY, .rejected = NO(EMPTY)},
+          {7, 1, 7, .jump = -3 * FRAMES, .accepted = 1})},
     {"padding, CSRCs and extensions", 0, 0, 0,
      ROWS(START, {7, 1, 2, .shape = PADDED, .accepted = 1},
           {7, 1, 3, .shape = CSRCS, .accepted = 1}, {7, 1, 4, .shape = EXTENDED, .accepted = 1})},
@@ -265,7 +275,10 @@ static size_t build(const struct row *row, uint8_t *out)
         .timestamp = (uint32_t)(0xFFFFFFE0u + FRAMES * row->sequence + row->jump),
         .ssrc = row->ssrc,
     };
-    size_t used = rtp_build(out, &header, NULL);
+    const struct rtp_result_info info = {.flags = RTP_HEARTBEAT};
+    if (row->shape == HEARTBEAT)
+        header.payload_type = RTP_HEARTBEAT_TYPE;
+    size_t used = rtp_build(out, &header, row->shape == HEARTBEAT ? &info : NULL);
     if (row->shape == CSRCS) {
         out[0] |= 2;
         memset(out + used, 0xEE, 8);
@@ -277,7 +290,9 @@ static size_t build(const struct row *row, uint8_t *out)
         memcpy(out + used, extension, sizeof extension);
         used += sizeof extension;
     }
-    size_t payload = row->shape == EMPTY ? 0 : FRAMES * FRAME_BYTES + (row->shape == ODD);
+    size_t payload = row->shape == EMPTY || row->shape == HEARTBEAT
+                         ? 0
+                         : FRAMES * FRAME_BYTES + (row->shape == ODD);
     memset(out + used, (uint8_t)row->sequence, payload);
     used += payload;
     if (row->shape == VERSION_1)
