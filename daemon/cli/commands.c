@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/sound/devices.h"
+#include "pipeline/takeover.h"
 #include "report/check.h"
 #include "report/tuning.h"
 #include "config/config.h"
@@ -76,6 +77,10 @@ static int run_service(const struct arguments *arguments)
     int error = service_run(&options, &problem);
     int status = error == 0 ? EXIT_SUCCESS : fail(&problem);
     log_stop(NS_PER_SECOND); /* a log that nobody reads does not keep the process */
+    /* A driver whose call never returned may keep exit() from ending. */
+    fflush(NULL);
+    if (takeover_left_behind())
+        _exit(status);
     config_free(config);
     return status;
 }

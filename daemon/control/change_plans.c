@@ -97,7 +97,7 @@ static int make_mixed_plan(const struct pipeline *pipeline, const struct config_
 {
     double delay_frames;
     char *hash = NULL;
-    int error = pipeline_make_plan(pipeline, stream, plan, &delay_frames, &hash, problem);
+    int error = pipeline_make_plan(pipeline, stream, plan, &delay_frames, &hash, NULL, problem);
     free(hash);
     return error;
 }
@@ -130,7 +130,7 @@ int change_plans_prepare(struct change_plans *plans, struct problem *problem)
     if (error != 0 || pipeline_direct_only(pipeline))
         return error;
     error = pipeline_make_plan(pipeline, &plans->stream, &plans->plan, &plans->delay_frames,
-                               &plans->taps_hash, problem);
+                               &plans->taps_hash, &plans->recipe, problem);
     if (error == 0 && plans->fade)
         error = prepare_fade(plans, problem);
     if (error != 0)
@@ -182,5 +182,6 @@ void change_plans_drop(struct change_plans *plans, uv_loop_t *loop)
     free(plans->edges);
     free(plans->mixed_forms);
     free(plans->taps_hash);
+    recipe_drop(plans->recipe);
     *plans = (struct change_plans){.direct_filters = -1};
 }

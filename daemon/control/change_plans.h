@@ -44,7 +44,8 @@ struct change_plans {
     struct stream_ring *ring; /* a larger one; NULL: the stream's is large enough */
     double delay_frames;
     char *taps_hash;
-    int direct_filters; /* a descriptor for pipeline_set_direct_filters; -1: none */
+    struct recipe *recipe; /* of `plan` */
+    int direct_filters;    /* a descriptor for pipeline_set_direct_filters; -1: none */
 };
 
 /* LOOP. `edges`: those in use; NULL: as configured. 0 or ERROR_MEMORY. */

@@ -9,6 +9,7 @@
 
 #include "control/change_plans.h"
 #include "core/log.h"
+#include "stream/move.h"
 
 enum { WAITING_MAX = 32 }; /* requests of one stream */
 
@@ -279,6 +280,11 @@ static int exchange(struct changes *changes, uint64_t *frame)
     struct pipeline *pipeline = s->pipeline;
     struct change_plans *plans = &changes->plans;
     const struct change_request *request = &changes->request;
+    if (!engine_owns(pipeline->engine, plans->plan) || stream_halted(pipeline->stream))
+        return problem_set(&changes->problem, ERROR_DEVICE,
+                           "the device of stream %s was lost or came back while the change was "
+                           "prepared; send it again",
+                           pipeline->stream_config->name);
     uint64_t next = pipeline_next_output(pipeline);
     *frame = request->at_given ? request->at_frame : next;
     if (*frame < next)
@@ -321,6 +327,8 @@ static int exchange(struct changes *changes, uint64_t *frame)
     }
     pipeline->plan = plans->plan;
     pipeline->delay_frames = plans->delay_frames;
+    pipeline_take_recipe(pipeline, plans->recipe);
+    plans->recipe = NULL;
     plans->plan = plans->mixed_old_plan = plans->mixed_new_plan = NULL;
     plans->ring = NULL;
     return 0;

@@ -15,6 +15,7 @@
 #include "io/environment.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
+#include "pipeline/takeover.h"
 
 enum process_phase {
     PROCESS_PREPARING, /* a worker makes engines and pipelines */
@@ -29,6 +30,7 @@ struct process {
     const struct io_environment *environment; /* loop, OSC peers, sockets handed over */
     struct pipelines *pipelines;
     struct devices *devices;
+    struct takeover *takeover;
     const struct config *config; /* in use; a reload replaces it */
     int64_t started_ns;          /* monotonic */
     enum process_phase phase;

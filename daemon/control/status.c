@@ -10,6 +10,7 @@
 #include "core/quantity.h"
 #include "control/osc_counters.h"
 #include "control/status_internal.h"
+#include "stream/move.h"
 
 const struct status_quantile status_quantiles[STATUS_QUANTILES] = {
     {"p50", 0.5},
@@ -54,6 +55,12 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
             plan->taps_longest);
     fprintf(out, "  device        %d: %s\n", pipeline->placement->index,
             engine_device(pipeline->engine)->name);
+    const struct placement *standby = takeover_standby(pipeline);
+    if (stream_halted(pipeline->stream))
+        fprintf(out, "  stopped       its device is lost: %s\n", pipeline->placement->why);
+    if (standby != NULL)
+        fprintf(out, "  standing by   %d: %s\n", standby->index,
+                engine_device(standby->engine)->name);
     if (config->decimate > 1)
         fprintf(out, "  decimation    1 frame of %u is kept: %.10g Hz\n", config->decimate,
                 config->output_rate_hz);
@@ -212,6 +219,19 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
     }
 }
 
+/* "; lost: stalled 1, returned 1", unless it was never lost. */
+static void print_losses(const struct placement *placement, FILE *out)
+{
+    if (placement->lost_ns == 0)
+        return;
+    fprintf(out, " %s;", placement_state(placement));
+    for (int loss = ENGINE_WORKS + 1; loss < ENGINE_LOSSES; loss++)
+        if (placement->losses[loss] > 0)
+            fprintf(out, " %s %" PRIu64 ",", engine_loss_name((enum engine_loss)loss),
+                    placement->losses[loss]);
+    fprintf(out, " returned %" PRIu64 " (%s)", placement->returns, placement->why);
+}
+
 void status_print(const struct process *process, FILE *out)
 {
     char text[24];
@@ -222,7 +242,11 @@ void status_print(const struct process *process, FILE *out)
         const struct device_info *device = engine_device(placement->engine);
         fprintf(out, "%s%s (%s, driver %s)", i == 0 ? ", on " : "; ", device->name,
                 device->platform, device->driver);
+        print_losses(placement, out);
     }
+    if (takeover_abandoned() > 0)
+        fprintf(out, "; %u of at most %d lost devices left behind", takeover_abandoned(),
+                ABANDONED_MAX);
     fputc('\n', out);
     const struct pipeline *pipeline;
     for (uint32_t at = 0;

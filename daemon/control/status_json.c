@@ -176,6 +176,10 @@ static json_t *stream_json(const struct pipeline *pipeline)
         json_object_set_new(object, "jitter_ns", real(stats.jitter_ns));
     }
     json_object_set_new(object, "device", json_integer(pipeline->placement->index));
+    json_object_set_new(object, "engine", json_integer(pipeline->placement->number));
+    const struct placement *standby = takeover_standby(pipeline);
+    json_object_set_new(object, "standby",
+                        standby != NULL ? json_integer(standby->number) : json_null());
     json_object_set_new(object, "plan", plan_json(plan_info(pipeline->plan)));
     json_object_set_new(object, "delay_frames", real(stats.delay_frames));
     json_object_set_new(object, "round_trip_frames", integer(pipeline->round_trip_frames));
@@ -232,6 +236,16 @@ static json_t *device_json(const struct placement *placement)
     json_object_set_new(object, "name", json_string(device->name));
     json_object_set_new(object, "platform", json_string(device->platform));
     json_object_set_new(object, "driver", json_string(device->driver));
+    json_t *losses = json_object();
+    for (int loss = ENGINE_WORKS + 1; loss < ENGINE_LOSSES; loss++)
+        json_object_set_new(losses, engine_loss_name((enum engine_loss)loss),
+                            integer(placement->losses[loss]));
+    json_object_set_new(object, "state", json_string(placement_state(placement)));
+    json_object_set_new(object, "losses", losses);
+    json_object_set_new(object, "last_loss",
+                        placement->lost_ns != 0 ? json_string(placement->why) : json_null());
+    json_object_set_new(object, "attempts", integer(placement->attempts));
+    json_object_set_new(object, "returns", integer(placement->returns));
     struct engine_traffic traffic;
     engine_traffic(placement->engine, &traffic);
     json_object_set_new(object, "ring_bytes_in", integer(traffic.ring_bytes));
@@ -256,6 +270,7 @@ json_t *status_json(const struct process *process)
     if (json_array_size(devices) > 0)
         json_object_set(object, "device", json_array_get(devices, 0));
     json_object_set_new(object, "devices", devices);
+    json_object_set_new(object, "devices_abandoned", integer(takeover_abandoned()));
     const struct pipeline *pipeline;
     for (uint32_t at = 0;
          (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;)

@@ -114,7 +114,9 @@ static int open_slots(struct engine *engine, struct problem *problem)
             error = arena_take(&engine->device.table, engine->device.upload,
                                (ROWS_PER_BATCH + 1) * sizeof(struct row), &rows, problem);
         if (error < 0)
-            return problem_prefix(problem, error, "lower `batch memory` or `batches`");
+            return error == ERROR_DEVICE
+                       ? error
+                       : problem_prefix(problem, error, "lower `batch memory` or `batches`");
         slot->samples_offset = samples / sizeof(float);
         slot->reports_offset = reports / sizeof(float);
         slot->rows_offset = (rows + sizeof(struct row) - 1) / sizeof(struct row);
@@ -308,6 +310,11 @@ struct batch *engine_batch_take(struct engine *engine)
     slot->samples_used = slot->reports_used = 0;
     slot->rows_reserved = 0;
     return &slot->batch;
+}
+
+bool engine_owns(const struct engine *engine, const struct plan *plan)
+{
+    return plan->planner == &engine->planner;
 }
 
 bool engine_batch_holds(const struct engine *engine, const struct plan *a, const struct plan *b)

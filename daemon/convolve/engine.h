@@ -114,6 +114,9 @@ void engine_batch_release(struct engine *engine,
                           struct batch *batch); /* also for a batch taken but not submitted */
 uint32_t engine_in_flight(const struct engine *engine);
 
+/* Whether the plan is of this engine. ANY. */
+bool engine_owns(const struct engine *engine, const struct plan *plan);
+
 /* Whether one batch holds a block of each. ANY. */
 bool engine_batch_holds(const struct engine *engine, const struct plan *a, const struct plan *b);
 

@@ -18,6 +18,8 @@ struct devices {
     uint32_t count;     /* WORKER: with an engine */
     uint64_t unusable;  /* WORKER: bit i: device i did not open, "auto" passes it over */
     uint32_t connected; /* LOOP: with a scheduler */
+    void (*lost)(void *context, struct placement *placement);
+    void *lost_context;
 };
 
 int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context,
@@ -41,37 +43,79 @@ static void wake(void *context)
 
 /* ---- placing: worker --------------------------------------------------------------------- */
 
-/* The placement on device `index` of the list; opens the engine of a device not yet in use. */
-static int placement_at(struct devices *devices, const struct config *config, int index,
+int devices_reopen(struct placement *placement, const struct config *config, struct engine **out,
+                   struct problem *problem)
+{
+    char number[16];
+    snprintf(number, sizeof number, "%d", placement->index);
+    struct engine_options options = device_options(config, placement->devices->kernels_dir);
+    options.device = number;
+    options.wake = wake;
+    options.wake_context = placement;
+    return engine_open(&options, out, problem);
+}
+
+/* The placement on device `index` of the list, the copy-th there; opens the engine of one that is
+ * not yet in use. */
+static int placement_at(struct devices *devices, const struct config *config, int index, int copy,
                         struct placement **out, struct problem *problem)
 {
-    for (uint32_t i = 0; i < devices->count; i++)
-        if (devices->placements[i].index == index) {
-            *out = &devices->placements[i];
-            return 0;
-        }
+    for (uint32_t i = 0; i < devices->count; i++) {
+        struct placement *placement = &devices->placements[i];
+        if (placement->index != index || placement->copy != copy)
+            continue;
+        if (engine_lost(placement->engine) != ENGINE_WORKS)
+            return problem_set(problem, ERROR_DEVICE, "device %d is lost (%s)", index,
+                               engine_loss_name(engine_lost(placement->engine)));
+        *out = placement;
+        return 0;
+    }
     if (devices->count == DEVICES_USED_MAX)
         return problem_set(problem, ERROR_LIMIT, "more than %d devices; name fewer of them",
                            DEVICES_USED_MAX);
     struct placement *placement = &devices->placements[devices->count];
-    char number[16];
-    snprintf(number, sizeof number, "%d", index);
-    struct engine_options options = device_options(config, devices->kernels_dir);
-    options.device = number;
-    options.wake = wake;
-    options.wake_context = placement;
-    int error = engine_open(&options, &placement->engine, problem);
+    placement->devices = devices;
+    placement->index = index;
+    placement->copy = copy;
+    placement->number = devices->count;
+    struct engine *engine;
+    int error = devices_reopen(placement, config, &engine, problem);
     if (error < 0)
         return error;
-    placement->index = index;
+    placement->engine = engine;
     devices->count++;
     *out = placement;
     return 0;
 }
 
+/* The words of a `device` list, each with how many equal ones stand before it. */
+struct device_word {
+    char name[128];
+    int copy;
+};
+
+static uint32_t split_list(const char *list, struct device_word words[CHOICES_MAX])
+{
+    uint32_t count = 0;
+    while (*list != '\0' && count < CHOICES_MAX) {
+        const size_t length = strcspn(list, ",");
+        struct device_word *word = &words[count];
+        snprintf(word->name, sizeof word->name, "%.*s", (int)length, list);
+        for (size_t end = strlen(word->name); end > 0 && word->name[end - 1] == ' ';)
+            word->name[--end] = '\0';
+        word->copy = 0;
+        for (uint32_t i = 0; i < count; i++)
+            word->copy += strcmp(words[i].name, word->name) == 0;
+        count += word->name[0] != '\0';
+        list += length;
+        list += strspn(list, ", ");
+    }
+    return count;
+}
+
 /* With "auto" the engine decides: the best device on which it opens. */
-static int place_by_name(struct devices *devices, const struct config *config, const char *name,
-                         struct placement **out, struct problem *problem)
+static int place_by_word(struct devices *devices, const struct config *config, const char *name,
+                         int copy, struct placement **out, struct problem *problem)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
     int candidates[DEVICES_USED_MAX];
@@ -85,7 +129,7 @@ static int place_by_name(struct devices *devices, const struct config *config, c
         const uint64_t bit = UINT64_C(1) << candidates[i];
         if (i + 1 < count && (devices->unusable & bit) != 0)
             continue;
-        error = placement_at(devices, config, candidates[i], out, problem);
+        error = placement_at(devices, config, candidates[i], copy, out, problem);
         if (error == 0)
             return 0;
         if (i + 1 < count)
@@ -94,6 +138,62 @@ static int place_by_name(struct devices *devices, const struct config *config, c
         devices->unusable |= bit;
     }
     return error;
+}
+
+/* The first of the list that opens and is not lost. */
+static int place_by_name(struct devices *devices, const struct config *config, const char *list,
+                         struct placement **out, struct problem *problem)
+{
+    struct device_word words[CHOICES_MAX];
+    const uint32_t count = split_list(list, words);
+    int error = problem_set(problem, ERROR_NO_DEVICE, "`device` names no device");
+    for (uint32_t i = 0; i < count; i++) {
+        error = place_by_word(devices, config, words[i].name, words[i].copy, out, problem);
+        if (error == 0)
+            return 0;
+        if (i + 1 < count)
+            log_warning("device %s cannot be used, the next of the list is tried: %s",
+                        words[i].name, problem->text);
+    }
+    return error;
+}
+
+static void add_choice(struct placement *choices[CHOICES_MAX], uint32_t *count,
+                       struct placement *placement)
+{
+    for (uint32_t i = 0; i < *count; i++)
+        if (choices[i] == placement)
+            return;
+    if (*count < CHOICES_MAX)
+        choices[(*count)++] = placement;
+}
+
+uint32_t devices_choices(struct devices *devices, const struct config *config,
+                         const struct config_stream *stream, struct placement *chosen,
+                         struct placement *choices[CHOICES_MAX])
+{
+    const char *list = stream->device != NULL ? stream->device : config->device.device;
+    uint32_t count = 0;
+    choices[count++] = chosen;
+    if (strcmp(list, DEVICE_ALL) == 0) {
+        for (uint32_t i = 0; i < devices->count; i++)
+            add_choice(choices, &count, &devices->placements[i]);
+        return count;
+    }
+    if (strcmp(list, DEVICE_AUTO) == 0)
+        list = engine_device(chosen->engine)->gpu ? "cpu" : "";
+    struct device_word words[CHOICES_MAX];
+    const uint32_t named = split_list(list, words);
+    for (uint32_t i = 0; i < named; i++) {
+        struct placement *placement;
+        struct problem problem;
+        if (place_by_word(devices, config, words[i].name, words[i].copy, &placement, &problem) == 0)
+            add_choice(choices, &count, placement);
+        else
+            log_notice("stream %s: device %s cannot stand by: %s", stream->name, words[i].name,
+                       problem.text);
+    }
+    return count;
 }
 
 /* *load: the share of the device's time that the stream would need there, measured with *plan. */
@@ -126,6 +226,8 @@ static int place_by_load(struct devices *devices, const struct config *config,
     for (uint32_t i = 0; i < devices->count; i++) {
         struct placement *placement = &devices->placements[i];
         struct plan *candidate = NULL;
+        if (engine_lost(placement->engine) != ENGINE_WORKS)
+            continue;
         double added = 0;
         const int result = measure_load(placement, stream, &spec, &candidate, &added, problem);
         if (result < 0) {
@@ -154,7 +256,7 @@ int devices_prepare(struct devices *devices, const struct config *config, struct
     const int present = device_list(NULL, 0, options.cpu_threads, problem);
     int opened = 0, error = present < 0 ? present : ERROR_NO_DEVICE;
     for (int i = 0; i < present && i < DEVICES_USED_MAX; i++) {
-        const int result = placement_at(devices, config, i, &placement, problem);
+        const int result = placement_at(devices, config, i, 0, &placement, problem);
         if (result == 0)
             opened++;
         else
@@ -181,6 +283,9 @@ int devices_place(struct devices *devices, const struct config *config,
         error = place_by_load(devices, config, stream, variant, out, load, plan, problem);
     else
         *out = &devices->placements[0];
+    if (error == 0 && engine_lost((*out)->engine) != ENGINE_WORKS)
+        error = problem_set(problem, ERROR_DEVICE, "device %d is lost; try again once it is back",
+                            (*out)->index);
     if (error < 0)
         return problem_prefix(problem, error, "%s:%u: stream %s", stream->place.file,
                               stream->place.line, stream->name);
@@ -198,6 +303,25 @@ void devices_displace(struct placement *placement, double load)
 
 /* ---- loop -------------------------------------------------------------------------------- */
 
+static void on_lost(void *context)
+{
+    struct placement *placement = context;
+    placement->devices->lost(placement->devices->lost_context, placement);
+}
+
+void devices_on_lost(struct devices *devices,
+                     void (*lost)(void *context, struct placement *placement), void *context)
+{
+    devices->lost = lost;
+    devices->lost_context = context;
+}
+
+void devices_replace(struct placement *placement, struct engine *engine)
+{
+    placement->engine = engine;
+    scheduler_take_engine(placement->scheduler, engine);
+}
+
 int devices_connect(struct devices *devices, struct problem *problem)
 {
     int error = 0;
@@ -211,6 +335,8 @@ int devices_connect(struct devices *devices, struct problem *problem)
                                &placement->scheduler, problem);
         if (error < 0)
             break;
+        if (devices->lost != NULL)
+            scheduler_on_lost(placement->scheduler, on_lost, placement);
         scheduler_on_progress(placement->scheduler, devices->progress, devices->context);
     }
     return error;
@@ -222,9 +348,14 @@ void devices_kick(struct devices *devices)
         scheduler_kick(devices->placements[i].scheduler);
 }
 
-const struct placement *devices_at(const struct devices *devices, uint32_t i)
+struct placement *devices_at(const struct devices *devices, uint32_t i)
 {
-    return i < devices->connected ? &devices->placements[i] : NULL;
+    return i < devices->connected ? (struct placement *)&devices->placements[i] : NULL;
+}
+
+const char *placement_state(const struct placement *placement)
+{
+    return placement->given_up ? "given up" : placement->down ? "lost" : "works";
 }
 
 void devices_close(struct devices *devices)

@@ -3,6 +3,9 @@
  * in use, with its engine, its scheduler and the doorbell through which its thread wakes the loop.
  * Each stream gets a placement when it is prepared and keeps it until it is freed.
  *
+ * `device` is a list, best first: the first that opens computes, the others stand by for it. With
+ * auto the CPU stands by for a GPU. takeover.h moves streams between them when one is lost.
+ *
  * With `device = all` a new stream goes to the device whose load, measured, is lowest with it. A
  * stream that reads another one runs on the same device, so that samples never cross a bus between
  * the two.
@@ -19,17 +22,27 @@
 
 #include "config/config.h"
 #include "convolve/engine.h"
+#include "convolve/lost.h"
 #include "core/error.h"
 #include "stream/scheduler.h"
 
-enum { DEVICES_USED_MAX = 16 };
+enum { DEVICES_USED_MAX = 16, CHOICES_MAX = 4 };
 
 struct placement {
-    struct engine *engine;           /* WORKER sets it, immutable from then on */
+    struct devices *devices;
+    struct engine *_Atomic engine;   /* WORKER sets it; LOOP, when a lost device is back */
     struct scheduler_bell *doorbell; /* LOOP: devices_connect makes the doorbell … */
     struct scheduler *scheduler;     /* … and the scheduler */
-    int index;                       /* in device_list */
+    int index, copy;                 /* in device_list; which of several engines there */
+    uint32_t number;                 /* among those in use, from 0 */
     double load;                     /* WORKER: share of the device's time that its streams need */
+
+    /* LOOP: takeover.c */
+    bool down;     /* lost, and not back yet */
+    bool given_up; /* … and not tried again */
+    uint64_t losses[ENGINE_LOSSES], returns, attempts;
+    int64_t lost_ns, retry_ns, backoff_ns;
+    char why[160]; /* of the last loss, or of the last attempt that failed */
 };
 
 struct devices;
@@ -51,6 +64,20 @@ int devices_place(struct devices *devices, const struct config *config,
                   struct plan **plan, struct problem *problem);
 void devices_displace(struct placement *placement, double load); /* WORKER */
 
+/* WORKER. The devices that may compute a stream placed on `chosen`, that one first: opens those of
+ * its list that are not in use. Returns how many, at least 1. */
+uint32_t devices_choices(struct devices *devices, const struct config *config,
+                         const struct config_stream *stream, struct placement *chosen,
+                         struct placement *choices[CHOICES_MAX]);
+
+/* LOOP. `lost` is called once for each loss of a device. */
+void devices_on_lost(struct devices *devices,
+                     void (*lost)(void *context, struct placement *placement), void *context);
+/* WORKER. Opens another engine on the same device; LOOP puts it in place of the lost one. */
+int devices_reopen(struct placement *placement, const struct config *config, struct engine **out,
+                   struct problem *problem);
+void devices_replace(struct placement *placement, struct engine *engine);
+
 /* WORKER. Opens the engine for `[device] device` (every engine with "all"), with or without streams
  * on it. */
 int devices_prepare(struct devices *devices, const struct config *config, struct problem *problem);
@@ -62,7 +89,10 @@ int devices_connect(struct devices *devices, struct problem *problem);
 void devices_kick(struct devices *devices);
 
 /* LOOP. The connected placements in the order of their first use; NULL past the end. */
-const struct placement *devices_at(const struct devices *devices, uint32_t i);
+struct placement *devices_at(const struct devices *devices, uint32_t i);
+
+/* LOOP. "works", "lost", or "given up": lost and not tried again. */
+const char *placement_state(const struct placement *placement);
 
 /* LOOP: closes schedulers and doorbells. devices_free closes the engines once the loop has ended.
  * NULL is fine for both. */

@@ -304,7 +304,7 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     struct plan *plan = pipeline->placement_plan;
     pipeline->placement_plan = NULL;
     error = pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
-                               &pipeline->taps_hash, problem);
+                               &pipeline->taps_hash, &pipeline->recipe, problem);
     pipeline->plan = plan;
     if (error < 0)
         return error;
@@ -498,6 +498,10 @@ void pipeline_free(struct pipeline *pipeline)
     stream_close(pipeline->stream);
     plan_close(pipeline->plan);
     plan_close(pipeline->placement_plan);
+    plan_close(pipeline->standby.plan);
+    stream_ring_free(pipeline->standby.ring);
+    recipe_drop(pipeline->standby.recipe);
+    recipe_drop(pipeline->recipe);
     free(pipeline->taps_hash);
     free(pipeline->told_channels);
     if (pipeline->direct != NULL)

@@ -25,6 +25,7 @@
 #include "pipeline/chain.h"
 #include "config/config.h"
 #include "pipeline/devices.h"
+#include "pipeline/recipe.h"
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
@@ -56,6 +57,17 @@ struct told_channel {
     int64_t told_ns;
 };
 
+/* Plan and ring of a stream on a device that stands by for its own. */
+struct standby {
+    struct placement *placement; /* NULL: none is prepared */
+    struct recipe *recipe;       /* the plan's: of use while it is the pipeline's */
+    struct plan *plan;
+    struct stream_ring *ring;
+    double load;                    /* share of that device's time */
+    const struct recipe *refused;   /* nothing can be prepared for it: compared, not followed */
+    int64_t refused_ns, changed_ns; /* when; when the recipe changed */
+};
+
 struct pipeline_sink {
     const struct config_sink *config;
     const struct sink_ops *ops;
@@ -84,9 +96,10 @@ struct pipeline {
     const struct config_stream *stream_config;
     struct pipeline *upstream;                /* NULL: a source of its own */
     const struct io_environment *environment; /* of its source and sinks */
-    struct placement *placement;              /* the device it computes on */
-    struct engine *engine;                    /* its */
+    struct placement *choices[CHOICES_MAX];   /* devices that may compute it, best first */
+    uint32_t choice_count;
     double placement_load;
+    struct placement *placed;    /* where it was placed, and its load counts */
     struct plan *placement_plan; /* made to choose the placement; pipeline_prepare takes it over;
                                     NULL: none */
     const char *variant;         /* overrides the configuration's; NULL: not */
@@ -110,8 +123,15 @@ struct pipeline {
     uint32_t sink_count;
     void *source_status; /* the driver's, the last one when closed; NULL: it has none */
 
+    /* the loop's once connected; workers that prepare changes read them */
+    struct placement *_Atomic placement; /* the device it computes on; takeover.c changes it … */
+    struct engine *_Atomic engine;       /* … with its engine */
+
     /* loop thread */
-    struct scheduler *scheduler; /* set by pipeline_connect */
+    struct recipe *recipe;             /* of the plan in use; NULL: it cannot be made again */
+    struct standby standby;            /* what it needs on another device */
+    const struct placement *lost_from; /* the last loss halted it there */
+    struct scheduler *scheduler;       /* set by pipeline_connect */
     bool scheduled, source_started;
     uint32_t chain_sinks, chain_sinks_ended; /* the registry's, see count_sinks */
     bool retired;                            /* replaced or removed by a reload: on its way out */
@@ -130,10 +150,12 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 
 /* WORKER. A plan for this pipeline's stream as `stream` describes it: its own configuration, or one
  * with other edges. *plan is NULL, or one already made of that, to be kept when it suits; closed on
- * error. *hash is the caller's. */
+ * error. *hash and *recipe are the caller's; `recipe` may be NULL. */
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *stream,
                        struct plan **plan, double *delay_frames, char **hash,
-                       struct problem *problem);
+                       struct recipe **recipe, struct problem *problem);
+/* LOOP. `recipe`, of the plan that the stream takes into use, becomes the pipeline's. */
+void pipeline_take_recipe(struct pipeline *pipeline, struct recipe *recipe);
 
 /* WORKER. The filters of `stream`, this pipeline's with other edges, for a sound card that filters
  * by itself: *filters is a descriptor for pipeline_set_direct_filters; -1: there is no such card.

@@ -59,6 +59,7 @@ int pipelines_make(struct pipelines *pipelines, const struct config *config, uin
         .upstream = upstream,
         .environment = options->environment,
         .placement = placement,
+        .placed = placement,
         .engine = placement->engine,
         .placement_load = load,
         .placement_plan = plan,
@@ -66,6 +67,13 @@ int pipelines_make(struct pipelines *pipelines, const struct config *config, uin
         .changed = options->changed,
         .context = options->context,
     };
+    if (upstream != NULL && stream->device == NULL) {
+        memcpy(pipeline->choices, upstream->choices, sizeof pipeline->choices);
+        pipeline->choice_count = upstream->choice_count;
+    } else {
+        pipeline->choice_count =
+            devices_choices(options->devices, config, stream, placement, pipeline->choices);
+    }
     *out = pipeline;
     return 0;
 }
@@ -75,7 +83,7 @@ void pipelines_destroy(struct pipeline *pipeline)
     if (pipeline == NULL)
         return;
     pipeline_free(pipeline);
-    devices_displace(pipeline->placement, pipeline->placement_load);
+    devices_displace(pipeline->placed, pipeline->placement_load);
     free(pipeline);
 }
 

@@ -6,6 +6,7 @@
 
 #include "convolve/check/prepare.h"
 #include "convolve/check/tune.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "pipeline/direct.h"
 #include "pipeline/stream_filters.h"
@@ -15,7 +16,7 @@
 
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
                        struct plan **plan, double *delay_frames, char **hash,
-                       struct problem *problem)
+                       struct recipe **recipe, struct problem *problem)
 {
     struct stream_filters filters;
     int error = stream_filters_make(pipeline->config, config, &filters, problem);
@@ -55,9 +56,19 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
         *delay_frames = filters.delay_frames;
         *hash = filters.hash;
         filters.hash = NULL;
+        if (recipe != NULL && (*recipe = recipe_make(&filters, &spec, *plan)) == NULL)
+            log_warning("stream %s: no memory to make its plan again on another device",
+                        config->name);
     }
     stream_filters_free(&filters);
     return error;
+}
+
+void pipeline_take_recipe(struct pipeline *pipeline, struct recipe *recipe)
+{
+    recipe_drop(pipeline->recipe);
+    pipeline->recipe = recipe;
+    pipeline->standby.changed_ns = clock_monotonic_ns();
 }
 
 /* ---- direct mode ------------------------------------------------------------------------- */

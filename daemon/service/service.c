@@ -191,6 +191,7 @@ static void close_handles(struct service *service)
     service->process.phase = PROCESS_STOPPED;
     limit_close();
     pipelines_unschedule(service->process.pipelines, PIPELINES_ALL);
+    takeover_close(service->process.takeover);
     devices_close(service->process.devices);
     watch_close(service->watch);
     control_socket_close(service->socket);
@@ -310,6 +311,7 @@ static void start_tick(struct service *service)
 static void on_progress(void *context)
 {
     struct service *service = context;
+    takeover_progress(service->process.takeover);
     pipelines_resume(service->process.pipelines);
     if (service->process.phase == PROCESS_DRAINING)
         uv_async_send(&service->changed);
@@ -341,8 +343,11 @@ static void log_running(const struct process *process)
     for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++) {
         const struct device_info *device = engine_device(placement->engine);
         uint32_t streams = streams_on(process->pipelines, placement);
-        log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
-                   device->name, device->platform);
+        if (streams == 0 && i > 0)
+            log_info("standing by: %s (%s)", device->name, device->platform);
+        else
+            log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
+                       device->name, device->platform);
     }
 }
 
@@ -367,6 +372,7 @@ static void on_prepared(uv_work_t *work, int status)
         return;
     }
     log_running(process);
+    takeover_start(process->takeover);
     watch_ready(service->watch);
     uv_async_send(&service->changed); /* a short file may have ended already */
 }
@@ -485,7 +491,9 @@ static int open_watchers(struct service *service, struct problem *problem)
     };
     if (reload_open(&host, &service->reload) < 0 ||
         watch_open(&service->process, &service->watch) < 0 ||
-        status_output_open(&service->output) < 0)
+        status_output_open(&service->output) < 0 ||
+        takeover_open(&service->loop, service->options->config, service->process.devices,
+                      service->process.pipelines, &service->process.takeover) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     return control_socket_open(&service->process, &service->socket, problem);
 }

@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "pipeline/losses.h"
+#include "stream/move.h"
 
 /* One long batch may fill a whole interval, so the log reports a stage only after several. */
 enum { CHECK_MS = 1000, STUCK_CHECKS = 3, REALTIME_PRIORITY = 10 };
@@ -41,7 +42,8 @@ static bool device_stuck(struct pipeline *pipeline, int64_t now_ns)
     struct stream_stats stats;
     stream_stats(pipeline->stream, &stats);
     struct pipeline_watch *last = &pipeline->watch;
-    bool computing = stats.submitted > 0 || stats.batches_failed != last->batches_failed ||
+    bool computing = stats.submitted > 0 || stream_halted(pipeline->stream) ||
+                     stats.batches_failed != last->batches_failed ||
                      stream_ready_deadline_ns(pipeline->stream) < now_ns;
     bool stuck = computing && last->computing && stats.batches == last->batches;
     last->computing = computing;

@@ -45,7 +45,7 @@ static struct epoch *epoch_with_work(const struct stream *s)
 int64_t stream_ready_deadline_ns(const struct stream *s)
 {
     const struct epoch *e = epoch_with_work(s);
-    if (e == NULL || s->flight_next - s->flight_first == FLIGHTS_MAX)
+    if (e == NULL || s->halted || s->paused || s->flight_next - s->flight_first == FLIGHTS_MAX)
         return INT64_MAX;
     if (s->has_room && !s->options.live) {
         uint64_t due = ready_until(s, e) - e->submitted;

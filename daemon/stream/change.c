@@ -196,6 +196,18 @@ void change_inside(struct stream *s, struct epoch *e)
     take_next_plan(s);
 }
 
+void change_at_once(struct stream *s)
+{
+    struct epoch *e = NULL;
+    for (uint64_t i = s->epoch_first; e == NULL && i < s->epoch_next; i++)
+        if (!epoch_at(s, i)->ended || epoch_at(s, i)->submitted < epoch_at(s, i)->output_end)
+            e = epoch_at(s, i);
+    if (e != NULL && !s->change_begun)
+        begin(s, e, e->submitted, true);
+    s->taps_hash = s->next.taps_hash;
+    take_next_plan(s);
+}
+
 /* ---- the mix ------------------------------------------------------------------------------- */
 
 void change_fade_plans(const struct stream *s, struct plan **old, struct plan **new)

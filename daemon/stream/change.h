@@ -42,6 +42,10 @@ enum change_phase change_follow(struct stream *stream, struct epoch *e, uint64_t
  * the new plan continues. */
 void change_inside(struct stream *stream, struct epoch *e);
 
+/* The pending change takes effect at the next frame to submit, and is flagged there. Nothing is in
+ * flight. */
+void change_at_once(struct stream *stream);
+
 /* Both plans that compute a cross-fade. */
 void change_fade_plans(const struct stream *stream, struct plan **old, struct plan **new);
 /* Mixes the old plan's samples of a flight into those of the new, which then are as any other

@@ -34,7 +34,8 @@ bool room_make(struct stream *s, uint64_t until)
             shed_until = end;
         if (shed_until > e->submitted) {
             s->stats.waiting -= shed_until - e->submitted;
-            room_shed(s, e, e->submitted, shed_until, SHED_OVERLOAD, INVALID_OVERLOAD);
+            room_shed(s, e, e->submitted, shed_until, s->halted ? SHED_DEVICE : SHED_OVERLOAD,
+                      s->halted ? INVALID_DEVICE : INVALID_OVERLOAD);
             e->submitted = shed_until;
             s->partial_valid = false;
             if (!e->ended) {

@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "convolve/lost.h"
 #include "core/clock.h"
 #include "core/limits.h"
 
@@ -18,6 +19,8 @@ enum { SCHEDULED_MAX = 2 * STREAMS_MAX };
  * long. On one core longer batches gain nothing, and results that outgrow its cache cost more: a
  * stream that fell behind near the highest rate would stay behind. */
 static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
+/* A timer that fires so much after its time says that this thread was kept from running. */
+static const int64_t late_ns = 10 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
 
 struct scheduler_bell {
@@ -44,6 +47,12 @@ struct scheduler {
     int closing;
     void (*progress)(void *context);
     void *progress_context;
+    void (*lost)(void *context); /* NULL: nobody takes over */
+    void *lost_context;
+    bool lost_told;
+    /* the oldest batch in flight, when its deadline is checked next (INT64_MAX: nothing is in
+     * flight), and how much later it is because this thread itself ran late */
+    int64_t watched_ns, check_ns, excused_ns;
 };
 
 /* ---- doorbell ---------------------------------------------------------------------------- */
@@ -87,11 +96,59 @@ void scheduler_bell_close(struct scheduler_bell *doorbell)
 
 /* ---- one round --------------------------------------------------------------------------- */
 
+/*
+ * The verdict is passed on at most once. While the process was stopped, or the machine so busy that
+ * this thread came late, the device's thread had no time either: that time does not count.
+ */
+static void check_deadline(struct scheduler *scheduler, int64_t now_ns)
+{
+    const int64_t deadline_ns = engine_deadline_ns(scheduler->engine);
+    const int64_t step_ns = engine_patience_ns(scheduler->engine) / 4;
+    if (scheduler->check_ns > now_ns && scheduler->check_ns != INT64_MAX)
+        return;
+    if (deadline_ns == INT64_MAX) {
+        scheduler->check_ns = INT64_MAX;
+        return;
+    }
+    if (deadline_ns != scheduler->watched_ns) {
+        scheduler->watched_ns = deadline_ns;
+        scheduler->excused_ns = 0;
+    } else if (now_ns - scheduler->check_ns > late_ns) {
+        scheduler->excused_ns += now_ns - scheduler->check_ns;
+    }
+    if (now_ns >= deadline_ns + scheduler->excused_ns) {
+        engine_declare_lost(scheduler->engine, ENGINE_LOSS_STALLED,
+                            "a batch is not back by its deadline");
+        return;
+    }
+    const int64_t due_ns = deadline_ns + scheduler->excused_ns;
+    scheduler->check_ns = due_ns < now_ns + step_ns ? due_ns : now_ns + step_ns;
+}
+
+/* Whether the device is lost, with its streams told to go elsewhere. */
+static bool is_lost(struct scheduler *scheduler)
+{
+    if (scheduler->lost == NULL || engine_lost(scheduler->engine) == ENGINE_WORKS)
+        return false;
+    if (!scheduler->lost_told) {
+        scheduler->lost_told = true;
+        scheduler->check_ns = INT64_MAX;
+        scheduler->lost(scheduler->lost_context);
+    }
+    return true;
+}
+
 static bool take_completed(struct scheduler *scheduler)
 {
     bool any = false;
     struct batch *batch;
     while ((batch = engine_completed(scheduler->engine)) != NULL) {
+        if (batch->status != BATCH_OK && scheduler->lost != NULL) {
+            /* Its streams still hold it as in flight, and submit it again elsewhere. */
+            engine_declare_lost(scheduler->engine, ENGINE_LOSS_FAILED,
+                                engine_fault(scheduler->engine));
+            break;
+        }
         for (uint32_t i = 0; i < batch->count; i++) {
             if (batch->items[i].owner != NULL)
                 stream_complete(batch->items[i].owner, batch, &batch->items[i]);
@@ -157,6 +214,8 @@ static void arm_timer(struct scheduler *scheduler)
         if (tick_ns < next_ns)
             next_ns = tick_ns;
     }
+    if (scheduler->check_ns < next_ns)
+        next_ns = scheduler->check_ns;
     if (next_ns == scheduler->armed_ns)
         return;
     scheduler->armed_ns = next_ns;
@@ -173,13 +232,16 @@ static void arm_timer(struct scheduler *scheduler)
 static void run(struct scheduler *scheduler)
 {
     scheduler->dirty = false;
-    bool progress = take_completed(scheduler);
+    bool progress = !is_lost(scheduler) && take_completed(scheduler);
     int64_t now_ns = clock_monotonic_ns();
+    if (scheduler->lost != NULL)
+        check_deadline(scheduler, now_ns);
+    const bool works = !is_lost(scheduler);
     for (int i = 0; i < scheduler->count; i++) {
         if (stream_next_tick_ns(scheduler->streams[i]) <= now_ns)
             stream_tick(scheduler->streams[i], now_ns);
     }
-    while (engine_in_flight(scheduler->engine) < scheduler->depth && submit_one(scheduler))
+    while (works && engine_in_flight(scheduler->engine) < scheduler->depth && submit_one(scheduler))
         progress = true;
     if (progress && scheduler->progress != NULL)
         scheduler->progress(scheduler->progress_context);
@@ -225,6 +287,30 @@ void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *c
 {
     scheduler->progress = progress;
     scheduler->progress_context = context;
+}
+
+void scheduler_on_lost(struct scheduler *scheduler, void (*lost)(void *context), void *context)
+{
+    scheduler->lost = lost;
+    scheduler->lost_context = context;
+}
+
+static void use_engine(struct scheduler *scheduler, struct engine *engine)
+{
+    scheduler->engine = engine;
+    scheduler->depth = engine_depth(engine);
+    scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
+    scheduler->lost_told = false;
+    scheduler->check_ns = INT64_MAX;
+}
+
+static void set_budget(struct scheduler *scheduler);
+
+void scheduler_take_engine(struct scheduler *scheduler, struct engine *engine)
+{
+    use_engine(scheduler, engine);
+    set_budget(scheduler);
+    scheduler_kick(scheduler);
 }
 
 /* ---- streams ----------------------------------------------------------------------------- */
@@ -284,10 +370,8 @@ int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell
     if (scheduler == NULL)
         return problem_set(problem, ERROR_MEMORY, "scheduler: out of memory");
     scheduler->loop = loop;
-    scheduler->engine = engine;
     scheduler->doorbell = doorbell;
-    scheduler->depth = engine_depth(engine);
-    scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
+    use_engine(scheduler, engine);
     scheduler->armed_ns = INT64_MAX;
     scheduler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (scheduler->timer_fd < 0) {
@@ -320,7 +404,7 @@ void scheduler_close(struct scheduler *scheduler)
 {
     if (scheduler == NULL)
         return;
-    assert(engine_in_flight(scheduler->engine) == 0);
+    assert(engine_in_flight(scheduler->engine) == 0); /* 0 too where the engine was abandoned */
     scheduler->doorbell->scheduler = NULL;
     scheduler->closing = 3;
     uv_close((uv_handle_t *)&scheduler->check, on_closed);

@@ -42,6 +42,13 @@ int64_t scheduler_alone_ns(const struct device_info *device);
 /* Something was put: run at the end of this loop iteration. */
 void scheduler_kick(struct scheduler *scheduler);
 
+/* Called on the loop once the device is lost (lost.h): a batch failed or missed its deadline, or
+ * somebody declared it. From then on nothing is submitted, until another engine takes its place;
+ * streams may be removed from within. Without it, failed batches are shed and the next is tried. */
+void scheduler_on_lost(struct scheduler *scheduler, void (*lost)(void *context), void *context);
+/* The new engine of the lost device; all streams have been halted. */
+void scheduler_take_engine(struct scheduler *scheduler, struct engine *engine);
+
 /* Called on the loop after results were delivered and rings have room again: sources resume. */
 void scheduler_on_progress(struct scheduler *scheduler, void (*progress)(void *context),
                            void *context);

@@ -133,6 +133,7 @@ struct stream {
     uint64_t jump_max;            /* frames a gap may span before it becomes a discontinuity */
     struct block_times *times;    /* [times_mask + 1], see block_times_of */
     uint64_t times_mask;          /* a power of two less 1 */
+    bool halted, paused;          /* move.c: nothing is submitted */
     struct stream_ring *old_ring; /* replaced; kept until the change is through */
 
     /* change.c: the plan in use and the change to the next one */

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 # parallel: yes
+# timeout: 900
 # sanitizers: no, LD_PRELOAD comes before the sanitizer's own library
+# long: also, a fault at every call of a short run instead of a few
 """A device that fails, stalls or dies: an OpenCL library between the daemon and PoCL misbehaves from call n on
-(tests/e2e/faulty_opencl.c)."""
+(tests/e2e/faulty_opencl.c). Two engines on the CPU stand for two devices; only the first misbehaves."""
 import os
 import time
 import unittest
@@ -13,6 +15,8 @@ import convolvd as c
 from test_notify import Manager
 
 RATE = 48000
+CHANNELS = 2
+LONG = os.environ.get("CONVOLVD_TEST_LONG") == "1"
 
 
 class DeviceLoss(unittest.TestCase):
@@ -24,23 +28,33 @@ class DeviceLoss(unittest.TestCase):
         self.taps = c.random_taps(5, 301)
         np.save(f"{self.folder}/f.npy", self.taps)
 
+    def open_gate(self):
+        with open(self.gate, "w", encoding="ascii"):
+            pass
+
     def faults(self, mode, call=1, **more):
         return {"LD_PRELOAD": os.path.abspath(f"{c.BUILD}/tests/faulty_opencl.so"), "FAULTY_MODE": mode,
                 "FAULTY_CALL": str(call), **{f"FAULTY_{key.upper()}": str(value) for key, value in more.items()}}
 
-    def open_gate(self):
-        open(self.gate, 'w', encoding='ascii').close()
-
-    def config(self, device, extra="", block=128):
-        return (f"[device]\ndevice = {device}\n{extra}\n[filter f]\ntype = file\npath = {self.folder}/f.npy\n"
-                f"[stream s]\nsource = generator\nrate = {RATE} Hz\nchannels = 2\nwaveform = noise\namplitude = 0.1\n"
-                f"filter = f\nblock = {block}\nvariant = general\n"
+    def config(self, device, source, extra=""):
+        return (f"[device]\ndevice = {device}\nbatch deadline = 100 ms\n{extra}\n"
+                f"[filter f]\ntype = file\npath = {self.folder}/f.npy\n"
+                f"[stream s]\n{source}\nfilter = f\nblock = 128\nvariant = general\n"
                 f"[sink o]\ntype = recording\nstream = s\npath = {self.folder}/o.wav\n")
+
+    def endless(self, device, extra=""):
+        return self.config(device, f"source = generator\nrate = {RATE} Hz\nchannels = {CHANNELS}\nwaveform = noise\n"
+                                   "amplitude = 0.1", extra)
+
+    def wait_standby(self, daemon):
+        c.wait_for(lambda: daemon.stream()["standby"] is not None, "a device that stands by")
+
+    # ---- no progress ----
 
     def test_a_dead_device_is_no_progress(self):
         """Failed batches fed the watchdog and filled the log: 16 pings and 3359 lines in 4 s."""
         manager = Manager(self.folder, 1)
-        with c.Daemon(self.folder, self.config("cpu"),
+        with c.Daemon(self.folder, self.endless("cpu"),
                       environment={**self.faults("die", gate=self.gate, contexts=99), **manager.environment}) as daemon:
             self.open_gate()
             daemon.wait_said("CL_DEVICE_NOT_AVAILABLE")
@@ -48,9 +62,102 @@ class DeviceLoss(unittest.TestCase):
             time.sleep(2.5)
             late = [at for at in manager.times("WATCHDOG") if at > died + 1]
             self.assertEqual(late, [], "pings of a device that computes nothing")
-            self.assertGreater(daemon.stream()["batches_failed"], 0)
-            lines = [line for line in daemon.lines if "the device refused a launch" in line]
+            status = daemon.status()
+            self.assertGreater(status["streams"][0]["batches_failed"], 0)
+            self.assertEqual(status["devices"][0]["state"], "lost")
+            lines = [line for line in daemon.lines if "the device refused a launch" in line and "is lost" not in line]
             self.assertEqual(len(lines), 1, daemon.output())
+            daemon.kill()
+
+    # ---- the next device takes over, and the lost one comes back ----
+
+    def play(self, mode, call, contexts=1, device="cpu, cpu"):
+        """A recording as fast as it goes, with a fault at call n: what comes out is the definition's."""
+        for name in ("o.wav", "o.wav.json"):
+            if os.path.exists(f"{self.folder}/{name}"):
+                os.unlink(f"{self.folder}/{name}")
+        with c.Daemon(self.folder, self.config(device, f"source = file\npath = {self.folder}/x.wav\npace = fast"),
+                      environment=self.faults(mode, call, contexts=contexts, count=f"{self.folder}/count"),
+                      wait=False) as daemon:
+            code = daemon.wait()
+            return code, daemon
+
+    def calls_of(self, frames):
+        codes = c.noise_codes(6, frames, 16)
+        c.write_wav16(f"{self.folder}/x.wav", RATE, codes)
+        code, daemon = self.play("none", 0)
+        self.assertEqual(code, 0, daemon.output())
+        with open(f"{self.folder}/count", encoding="ascii") as file:
+            return int(file.read())
+
+    def sweep(self, mode):
+        prepared = self.calls_of(1) # a start that hangs is another matter: it ends after a minute
+        calls = self.calls_of(6000)
+        codes = c.noise_codes(6, 6000, 16)
+        c.write_wav16(f"{self.folder}/x.wav", RATE, codes)
+        x = codes / 32768.0
+        want = c.convolve(x, self.taps)
+        first = prepared + 1 if mode in ("stall", "mute") else 1
+        self.assertGreater(calls, first + 3)
+        chosen = range(first, calls + 1) if LONG else sorted({first, calls - 3})
+        for call in chosen:
+            with self.subTest(mode=mode, call=call):
+                code, daemon = self.play(mode, call)
+                if code != 0: # a device that fails in its self-test at the start is refused
+                    self.assertEqual(code, 1, daemon.output())
+                    self.assertFalse(daemon.said("running:"), daemon.output())
+                    continue
+                status = c.check_ledgers(c.load_json(daemon.status_path))
+                stream = status["streams"][0]
+                self.assertEqual(stream["frames_out"]["shed"]["device"], 0, daemon.output())
+                c.assert_within(c.read_recording(f"{self.folder}/o.wav"), want, x, self.taps, what=f"{mode} {call}")
+                self.assertLessEqual(len([line for line in daemon.lines if " is lost: " in line]), 1, daemon.output())
+
+    def test_fail(self):
+        self.sweep("fail")
+
+    def test_die(self):
+        self.sweep("die")
+
+    def test_stall(self):
+        self.sweep("stall")
+
+    def test_mute(self):
+        self.sweep("mute")
+
+    def test_streams_go_on_and_return(self):
+        """A live device stalls: the results go on on the other one within two blocks of the verdict, nothing is
+        missing, and the device comes back."""
+        with c.Daemon(self.folder, self.endless("cpu, cpu"),
+                      environment=self.faults("stall", gate=self.gate)) as daemon:
+            self.wait_standby(daemon)
+            self.open_gate()
+            daemon.wait_said("works again")
+            status = daemon.status()
+            first, second = status["devices"]
+            self.assertEqual((first["state"], second["state"]), ("works", "works"))
+            self.assertEqual(first["losses"], {"failed": 0, "stalled": 1, "wrong result": 0})
+            self.assertEqual((first["returns"], status["devices_abandoned"]), (1, 1))
+            before = status["streams"][0]["frames_out"]["out"]
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
+            stream = daemon.stream()
+            self.assertEqual(stream["engine"], 0, "the stream is back on the first device")
+            self.assertEqual(stream["frames_out"]["shed"]["device"], 0)
+            # The batch that stalled held the results up by its deadline; the standby's two blocks come after.
+            self.assertLess(stream["latency_ns"]["total"]["max"], 100e6 * 2 + 2 * 128 / RATE * 1e9)
+            self.assertEqual(stream["invalid"].get("device", 0), 0)
+            daemon.stop()
+
+    def test_three_are_left_behind(self):
+        """A device that stalls each time it comes back is not tried again after the third."""
+        with c.Daemon(self.folder, self.endless("cpu, cpu"),
+                      environment=self.faults("mute", gate=self.gate, contexts=99)) as daemon:
+            self.wait_standby(daemon)
+            self.open_gate()
+            daemon.wait_said("is not tried again", 4 * c.PATIENCE_S)
+            status = daemon.status()
+            self.assertEqual(status["devices_abandoned"], 3)
+            self.assertEqual({device["state"] for device in status["devices"]}, {"given up"})
             daemon.kill()
 
 

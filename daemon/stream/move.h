@@ -1,0 +1,59 @@
+/*
+ * Moving a stream to another device, with a plan of the same filters and a ring of its own there.
+ * The state of a stream is its input: whatever was in flight on a lost device is submitted again
+ * from the ring, and no frame goes missing.
+ *
+ *     stream_halt     device lost: what was in flight waits again; nothing is submitted
+ *     stream_pause    the device works: nothing more is submitted; soon nothing is in flight
+ *     stream_move     ring and plan of the other device; goes on at the next frame
+ *
+ * While a stream is halted its ring goes on taking frames; those that fall out of it are shed and
+ * flagged `device`. A filter change that is under way when the device is lost takes effect at once,
+ * with what was in flight shed, and is flagged as such.
+ *
+ * Loop thread, except stream_ring_like.
+ */
+#ifndef CONVOLVD_STREAM_MOVE_H
+#define CONVOLVD_STREAM_MOVE_H
+
+#include <stdbool.h>
+
+#include "stream/stream.h"
+
+/* What a ring on another device has to be. */
+struct ring_like {
+    struct stream_options options; /* without a name */
+    uint32_t frames, history;
+};
+
+struct ring_like stream_ring_now(const struct stream *stream);
+/* WORKER. A ring there for `plan`, which holds what the stream's own holds. 0, ERROR_MEMORY or
+ * ERROR_LIMIT. */
+int stream_ring_like(struct engine *engine, const struct ring_like *like, const struct plan *plan,
+                     struct stream_ring **out, struct problem *problem);
+
+/* Where a stream computes. */
+struct stream_home {
+    struct engine *engine;
+    struct plan *plan;
+    struct stream_ring *ring; /* of that engine */
+};
+
+void stream_halt(struct stream *stream);
+bool stream_halted(const struct stream *stream);
+/* The halted stream has ended: sheds what nothing computes any more. */
+void stream_give_up(struct stream *stream);
+
+/* Whether a change of filters waits for its frame. */
+bool stream_changing(const struct stream *stream);
+
+/* Stops submitting, or goes on. */
+void stream_pause(struct stream *stream, bool paused);
+/* Whether it can move: nothing is in flight and no filter change is under way. */
+bool stream_can_move(const struct stream *stream);
+
+/* Takes the plan, which has the same inputs, outputs, block and taps as the one in use, and the
+ * ring. *from: what it used, now the caller's. */
+void stream_move(struct stream *stream, const struct stream_home *to, struct stream_home *from);
+
+#endif
