@@ -19,7 +19,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->synced_frames = 0;
     sidecar->saturated = 0;
     sidecar->range_count = 0;
-    sidecar->missing.count = 0;
+    sidecar->missing.count = sidecar->after.count = 0;
     sidecar->filters_count = 0;
     sidecar->clock_error_ns = 0;
     memset(sidecar->last_range, 0, sizeof sidecar->last_range);
@@ -123,11 +123,11 @@ static json_t *ranges_json(const struct sidecar *s, uint64_t from, uint64_t unti
 }
 
 /* A range of another epoch names it. */
-static json_t *missing_json(const struct sidecar *s)
+static json_t *missing_json(const struct sidecar *s, const struct sidecar_losses *losses)
 {
     json_t *list = json_array();
-    for (uint32_t i = 0; i < s->missing.count; i++) {
-        const struct sidecar_missing *missing = &s->missing.ranges[i];
+    for (uint32_t i = 0; i < losses->count; i++) {
+        const struct sidecar_missing *missing = &losses->ranges[i];
         json_t *range = json_pack("{s:I, s:I, s:s}", "from", (json_int_t)missing->from, "until",
                                   (json_int_t)missing->until, "cause", missing->cause);
         if (missing->epoch != s->epoch)
@@ -218,7 +218,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"aligned", json_boolean(s->aligned)},
         {"taps_longest", json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
         {"invalid", ranges_json(s, s->first_frame, end)},
-        {"missing_before", missing_json(s)},
+        {"missing_before", missing_json(s, &s->missing)},
+        {"missing_after", missing_json(s, &s->after)},
         {"saturated_samples", json_integer((json_int_t)s->saturated)},
         {"loss_detectable", json_boolean(stream->loss_detectable)},
         {"version", json_string(CONVOLVD_VERSION)},

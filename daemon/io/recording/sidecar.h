@@ -67,6 +67,7 @@ struct sidecar {
         filters[SIDECAR_FILTERS_MAX];                /* [0] applies from the file's first frame */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
     struct sidecar_losses missing;                   /* before first_frame */
+    struct sidecar_losses after;                     /* behind the last frame, at the epoch's end */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };
 

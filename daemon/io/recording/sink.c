@@ -415,7 +415,8 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
     const uint8_t *source = raw    ? result->raw
                             : wire ? result->wire
                                    : (const uint8_t *)result->samples;
-    memcpy(payload, source + from * frame_bytes, frames * frame_bytes);
+    if (frames > 0)
+        memcpy(payload, source + from * frame_bytes, frames * frame_bytes);
     copy->raw = raw ? payload : NULL;
     copy->wire = wire ? payload : NULL;
     copy->samples = raw || wire ? NULL : (const float *)(void *)payload;
@@ -429,18 +430,21 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
 {
     assert(s->closed == NULL);
     open_handles(s);
-    if (result->frames == 0)
+    if (result->frames == 0 && result->invalid_count == 0)
         return clock_monotonic_ns();                   /* it only marks the end of an epoch */
     uint64_t most = s->payload_bytes / s->frame_bytes; /* frames in one message */
-    uint64_t messages = (result->frames + most - 1) / most;
+    uint64_t messages = result->frames > 0 ? (result->frames + most - 1) / most : 1;
     uint64_t header = message_bytes(s, 0, result->invalid_count) + MESSAGE_OVERHEAD;
     uint64_t needed =
         (uint64_t)result->frames * s->frame_bytes + messages * header + s->payload_bytes;
-    s->overhead += ((double)(messages * header) / (double)result->frames - s->overhead) / 16.0;
+    if (result->frames > 0)
+        s->overhead += ((double)(messages * header) / (double)result->frames - s->overhead) / 16.0;
     s->frames += result->frames;
     uint64_t done = 0;
     /* Takes a whole result or none of it, except for one that is larger than the ring. */
     if (needed <= message_ring_unused(&s->ring) || needed > s->ring.capacity) {
+        if (result->frames == 0)
+            push(s, result, 0, 0); /* the end of an epoch, which lists what is missing */
         while (done < result->frames) {
             uint64_t frames = result->frames - done < most ? result->frames - done : most;
             if (!push(s, result, done, frames))

@@ -406,6 +406,17 @@ static void add_missing(struct recording_writer *w, const struct result *result)
     }
 }
 
+/* The epoch ends with frames that are missing: the open file says so, if it is of this epoch; else
+ * the next one does. */
+static void note_end(struct recording_writer *w, const struct result *result)
+{
+    if (w->losses.count == 0 || !is_open(w) || w->sidecar.epoch != result->epoch)
+        return;
+    w->sidecar.after = w->losses;
+    w->losses.count = 0;
+    w->sidecar_stale = true;
+}
+
 /* Drops the result's frames from index `done` on. */
 static void drop(struct recording_writer *w, const struct result *result, uint64_t done,
                  enum drop cause)
@@ -424,6 +435,8 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
     w->seen = true;
     w->seen_epoch = result->epoch;
     w->seen_until = result->first_frame + result->frames;
+    if (result->frames == 0)
+        note_end(w, result);
     uint64_t done = 0;
     while (done < result->frames) {
         if (w->paused) {

@@ -54,7 +54,8 @@ int recording_writer_open(const struct sink_options *options, const struct write
  * (result.wire). Any thread. */
 struct result_format recording_writer_format(const struct sink_options *options);
 
-/* Takes every frame of the result: writes it, buffers it, or drops and counts it. */
+/* Takes every frame of the result: writes it, buffers it, or drops and counts it. A result without
+ * frames ends an epoch and says what is missing last. */
 void recording_writer_put(struct recording_writer *writer, const struct result *result);
 
 /* Writes the buffered frames to the file, so that delivered + dropped covers every frame put. */

@@ -278,10 +278,32 @@ static void test_kill(void **state)
     }
 }
 
+/* The end of an epoch, with what is missing last, reaches the file's sidecar. */
+static void test_missing_at_the_end(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("end.wav", "s16le");
+    struct rig rig;
+    open_sink(&rig, &options);
+    struct result result = recording_result(0, 0, 100);
+    sink_recording.put(rig.sink, &result);
+    const struct invalid_range range = {100, 200, INVALID_DEVICE};
+    const struct result end = {
+        .first_frame = 200, .flags = RESULT_EPOCH_END, .invalid = &range, .invalid_count = 1};
+    sink_recording.put(rig.sink, &end);
+    close_sink(&rig, in_10_s());
+    json_t *root = recording_sidecar("end.wav");
+    json_t *missing = json_array_get(json_object_get(root, "missing_after"), 0);
+    assert_int_equal(sidecar_integer(missing, "from"), 100);
+    assert_int_equal(sidecar_integer(missing, "until"), 200);
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_sink, recording_clean),
+        cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_queue_overflow, recording_clean),
         cmocka_unit_test_teardown(test_back_pressure, recording_clean),
         cmocka_unit_test_teardown(test_close_without_put, recording_clean),

@@ -274,6 +274,39 @@ static void test_sidecar(void **state)
     json_decref(root);
 }
 
+/* What is missing at the end of an epoch is behind the last frame of its file, or, when it has
+ * none, in the next file, under its epoch. */
+static void test_missing_at_the_end(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("end.wav", "s16le");
+    struct recording_writer *writer = writer_of(&options, NULL);
+    static const struct invalid_range ranges[] = {{100, 164, INVALID_OVERLOAD},
+                                                  {164, 200, INVALID_DEVICE}};
+    put(writer, 0, 0, 100);
+    struct result end = {.epoch = 0,
+                         .first_frame = 200,
+                         .flags = RESULT_EPOCH_END,
+                         .invalid = ranges,
+                         .invalid_count = 2};
+    recording_writer_put(writer, &end);
+    end.epoch = 1; /* not one frame of it was computed */
+    end.flags |= RESULT_EPOCH_START;
+    recording_writer_put(writer, &end);
+    put(writer, 2, 0, 100);
+    recording_writer_close(writer);
+    json_t *root = recording_sidecar("end.wav");
+    expect_ranges(root, "missing_after", ranges, 2);
+    expect_ranges(root, "missing_before", NULL, 0);
+    json_decref(root);
+    root = recording_sidecar("end-0002.wav");
+    expect_ranges(root, "missing_before", ranges, 2);
+    const json_t *range = json_array_get(json_object_get(root, "missing_before"), 0);
+    assert_int_equal(sidecar_integer(range, "epoch"), 1);
+    expect_ranges(root, "missing_after", NULL, 0);
+    json_decref(root);
+}
+
 /* Files are readable and correct at every flush, not only at the end. */
 static void test_flush(void **state)
 {
@@ -461,6 +494,7 @@ int main(void)
         cmocka_unit_test_teardown(test_never_overwritten, recording_clean),
         cmocka_unit_test_teardown(test_epochs_and_jumps, recording_clean),
         cmocka_unit_test_teardown(test_sidecar, recording_clean),
+        cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_flush, recording_clean),
         cmocka_unit_test_teardown(test_min_free, recording_clean),
         cmocka_unit_test_teardown(test_grows_into_rf64, recording_clean),
