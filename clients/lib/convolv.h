@@ -13,7 +13,7 @@
  * A function that can fail returns 0 or a negative enum convolv_error. Where it takes a struct
  * convolv_problem (which may be NULL) it fills in a sentence that says what to do.
  *
- * Build with `pkg-config --cflags --libs --static convolv`.
+ * Build with `pkg-config --cflags --libs --static convolv`; it needs nettle.
  */
 #ifndef CONVOLV_H
 #define CONVOLV_H
@@ -66,6 +66,16 @@ enum convolv_framing {
 /* "rtp", "udp", "udp-seq". Returns 0 or CONVOLV_ERROR_ARGUMENT. */
 int convolv_framing_parse(const char *name, enum convolv_framing *framing);
 
+/* ---- authentication ---------------------------------------------------------------------- */
+
+/* A secret that sender and receiver share: packets then carry a tag (wire/auth.h, docs/security.md)
+ * that proves who sent them, unchanged and for the first time. */
+enum { CONVOLV_KEY_BYTES = 32 };
+
+/* Reads a key file: 64 hexadecimal digits, neither readable nor writable by others. */
+int convolv_key_read(const char *path, uint8_t key[CONVOLV_KEY_BYTES],
+                     struct convolv_problem *problem);
+
 /* ---- sender ------------------------------------------------------------------------------ */
 
 struct convolv_sender;
@@ -92,6 +102,8 @@ struct convolv_sender_options {
     uint32_t batch;           /* datagrams handed to the kernel at once, 1…1024 */
     bool segment; /* UDP_SEGMENT: let the kernel cut equal datagrams; turned off where unknown */
     uint64_t send_buffer_bytes; /* 0: the system's */
+    const uint8_t *key; /* [CONVOLV_KEY_BYTES]: tags every packet of RTP or UDP_SEQUENCE, which
+                           takes 24 bytes of it; NULL: no tags */
 };
 
 void convolv_sender_defaults(struct convolv_sender_options *options);
@@ -167,6 +179,8 @@ struct convolv_receiver_options {
     double full_scale; /* value of the integer code 2^(bits-1); float formats: not used */
     int payload_type;  /* 0…127; -1: the first that arrives */
     uint64_t receive_buffer_bytes; /* asked of the kernel */
+    const uint8_t *key; /* [CONVOLV_KEY_BYTES]: rejects packets without the daemon's tag, `key` of
+                           its sink; NULL: takes all */
 };
 
 void convolv_receiver_defaults(struct convolv_receiver_options *options);
@@ -263,7 +277,9 @@ struct convolv_block {
     X(SIZE, "size")           /* not a whole number of frames */                                   \
     X(TRUNCATED, "truncated") /* longer than a datagram can be */                                  \
     X(DUPLICATE, "duplicate")                                                                      \
-    X(OLD, "old") /* too far behind the newest packet to recognise a duplicate */
+    X(OLD, "old")       /* too far behind the newest packet to recognise a duplicate */            \
+    X(AUTH, "auth")     /* with a key: no tag, or one of another key or packet */                  \
+    X(REPLAY, "replay") /* with a key: an authentic packet that was taken before */
 
 enum convolv_reject {
 #define X(name, text) CONVOLV_REJECT_##name,

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "wire/auth.h"
 #include "wire/rtp.h"
 #include "wire/format.h"
 
@@ -76,6 +77,10 @@ struct convolv_receiver {
     struct iovec vectors[BATCH];
     union control controls[BATCH];
     uint32_t drops_seen; /* SO_RXQ_OVFL, 32 bits that wrap */
+
+    bool authenticates;
+    struct auth_key key;
+    struct auth_window window;
 
     double *values;
     int64_t
@@ -191,6 +196,9 @@ int convolv_receiver_open(const struct convolv_receiver_options *options,
     receiver->frame_bytes = options->channels * format.bytes;
     receiver->scale = format.kind == SAMPLE_FLOAT ? 1.0 : options->full_scale;
     receiver->payload_type = options->payload_type < 0 ? -1 : options->payload_type;
+    receiver->authenticates = options->key != NULL;
+    if (receiver->authenticates)
+        auth_key_derive(options->key, AUTH_RTP_RESULTS, &receiver->key);
     receiver->values = malloc(CONVOLV_DATAGRAM_MAX * sizeof *receiver->values);
     bool listens = options->address[0] != '\0';
     if (listens)
@@ -215,6 +223,7 @@ void convolv_receiver_close(struct convolv_receiver *receiver)
         close(receiver->descriptor);
     free(receiver->buffers);
     free(receiver->values);
+    explicit_bzero(&receiver->key, sizeof receiver->key);
     free(receiver);
 }
 
@@ -411,6 +420,13 @@ int convolv_receiver_feed(struct convolv_receiver *receiver, const uint8_t *data
         return reject(receiver, CONVOLV_REJECT_TRUNCATED);
     if (rtp_parse(datagram, bytes, &packet) != RTP_OK)
         return reject(receiver, CONVOLV_REJECT_MALFORMED);
+    if (receiver->authenticates) {
+        enum auth_verdict verdict =
+            auth_open(&receiver->key, &receiver->window, packet.header.sequence, datagram, bytes);
+        if (verdict != AUTH_OK)
+            return reject(receiver,
+                          verdict == AUTH_REPLAY ? CONVOLV_REJECT_REPLAY : CONVOLV_REJECT_AUTH);
+    }
     struct rtp_result_info info;
     bool described = rtp_parse_result_info(&packet, &info);
     if (described && rtp_is_heartbeat(&packet, &info))

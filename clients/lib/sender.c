@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "wire/auth.h"
 #include "wire/rtp.h"
 #include "wire/format.h"
 
@@ -47,6 +48,7 @@ struct convolv_sender {
     enum convolv_framing framing;
     struct sample_format format;
     uint32_t channels, frame_bytes, packet_frames, header_bytes;
+    uint32_t trailer_bytes; /* of the tag; 0: none */
     uint8_t payload_type;
     bool sequence_big_endian;
     uint32_t batch;
@@ -55,6 +57,8 @@ struct convolv_sender {
     /* numbers of the next datagram */
     uint64_t sequence;
     uint32_t timestamp, ssrc;
+    struct auth_key key;
+    struct auth_numbers numbers;
 
     /* queued datagrams */
     bool segment;
@@ -115,6 +119,8 @@ static int check_options(const struct convolv_sender_options *options, struct sa
         {options->ttl < 1 || options->ttl > 255, "ttl: give 1 to 255 hops"},
         {options->batch < 1 || options->batch > BATCH_MAX, "batch: give 1 to 1024 datagrams"},
         {(unsigned)options->framing > CONVOLV_FRAMING_UDP_SEQUENCE, "framing is not known"},
+        {options->key != NULL && options->framing == CONVOLV_FRAMING_UDP,
+         "key: tags need sequence numbers; use the framing rtp or udp-seq"},
     };
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)
         if (checks[i].wrong)
@@ -127,11 +133,12 @@ static int choose_packet(struct convolv_sender *sender,
                          const struct convolv_sender_options *options, int family,
                          struct convolv_problem *problem)
 {
-    uint32_t limit = (UDP_PAYLOAD_MAX - sender->header_bytes) / sender->frame_bytes;
+    const uint32_t own_bytes = sender->header_bytes + sender->trailer_bytes;
+    uint32_t limit = (UDP_PAYLOAD_MAX - own_bytes) / sender->frame_bytes;
     uint32_t frames = options->packet_frames;
     if (frames == 0) {
         bool ipv6 = family != AF_INET;
-        frames = rtp_payload_bytes(ipv6, sender->header_bytes, options->mtu) / sender->frame_bytes;
+        frames = rtp_payload_bytes(ipv6, own_bytes, options->mtu) / sender->frame_bytes;
         if (frames == 0)
             frames = 1;
     }
@@ -193,9 +200,15 @@ static int open_socket(struct convolv_sender *sender, const struct convolv_sende
     return CONVOLV_OK;
 }
 
+/* Bytes of a datagram with so many frames. */
+static size_t datagram_bytes(const struct convolv_sender *sender, uint32_t frames)
+{
+    return sender->header_bytes + (size_t)frames * sender->frame_bytes + sender->trailer_bytes;
+}
+
 static int allocate(struct convolv_sender *sender)
 {
-    size_t datagram = sender->header_bytes + (size_t)sender->packet_frames * sender->frame_bytes;
+    size_t datagram = datagram_bytes(sender, sender->packet_frames);
     /* A full batch of own datagrams, and at least one of any size (emit). */
     sender->queue_bytes = datagram * sender->batch;
     if (sender->queue_bytes < UDP_PAYLOAD_MAX)
@@ -227,7 +240,26 @@ static void release(struct convolv_sender *sender)
     free(sender->group_sizes);
     free(sender->scratch);
     free(sender->encoded);
+    explicit_bzero(&sender->key, sizeof sender->key);
     free(sender);
+}
+
+static int64_t realtime_ns(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_REALTIME, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+static void take_key(struct convolv_sender *sender, const uint8_t *key)
+{
+    if (key == NULL)
+        return;
+    sender->trailer_bytes = AUTH_TRAILER_BYTES;
+    auth_key_derive(key,
+                    sender->framing == CONVOLV_FRAMING_RTP ? AUTH_RTP_INPUT : AUTH_SEQUENCE_INPUT,
+                    &sender->key);
+    auth_numbers_begin(&sender->numbers, realtime_ns());
 }
 
 int convolv_sender_open(const struct convolv_sender_options *options, struct convolv_sender **out,
@@ -265,6 +297,7 @@ int convolv_sender_open(const struct convolv_sender_options *options, struct con
         .timestamp = options->first_timestamp,
         .ssrc = options->ssrc,
     };
+    take_key(sender, options->key);
     status = choose_packet(sender, options, address.family, problem);
     if (status == CONVOLV_OK)
         status = open_socket(sender, options, &address, problem);
@@ -308,7 +341,7 @@ int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uin
                          bool marker, uint8_t *out, size_t capacity)
 {
     size_t payload = (size_t)frames * sender->frame_bytes;
-    if (frames == 0 || frames > sender->packet_frames || capacity < sender->header_bytes + payload)
+    if (frames == 0 || frames > sender->packet_frames || capacity < datagram_bytes(sender, frames))
         return CONVOLV_ERROR_ARGUMENT;
     if (sender->framing == CONVOLV_FRAMING_RTP) {
         const struct rtp_header header = {
@@ -323,11 +356,14 @@ int convolv_sender_build(struct convolv_sender *sender, const uint8_t *wire, uin
         write_sequence(out, sender->sequence, sender->sequence_big_endian);
     }
     memcpy(out + sender->header_bytes, wire, payload);
+    if (sender->trailer_bytes > 0)
+        auth_seal(&sender->key, &sender->numbers, (uint16_t)sender->sequence, out,
+                  sender->header_bytes + payload);
     sender->sequence++;
     sender->timestamp += frames;
     sender->ledger.built++;
     sender->ledger.frames_built += frames;
-    return (int)(sender->header_bytes + payload);
+    return (int)datagram_bytes(sender, frames);
 }
 
 void convolv_sender_encode(struct convolv_sender *sender, const double *values, uint64_t frames,
@@ -350,6 +386,7 @@ void convolv_sender_restart(struct convolv_sender *sender, uint32_t ssrc, uint64
     sender->ssrc = ssrc;
     sender->sequence = sequence;
     sender->timestamp = timestamp;
+    auth_numbers_begin(&sender->numbers, realtime_ns());
 }
 
 int convolv_sender_emit(struct convolv_sender *sender, const uint8_t *datagram, size_t bytes)
@@ -369,7 +406,7 @@ int convolv_sender_emit(struct convolv_sender *sender, const uint8_t *datagram, 
 int convolv_sender_write_encoded(struct convolv_sender *sender, const uint8_t *wire,
                                  uint64_t frames, bool marker)
 {
-    size_t capacity = sender->header_bytes + (size_t)sender->packet_frames * sender->frame_bytes;
+    size_t capacity = datagram_bytes(sender, sender->packet_frames);
     int status = CONVOLV_OK;
     while (frames > 0) {
         uint32_t now = frames < sender->packet_frames ? (uint32_t)frames : sender->packet_frames;

@@ -44,7 +44,7 @@ static struct arguments {
     uint64_t bits, channels, payload_type, ssrc, packet, packet_min, mtu, ttl;
     bool wrap;
     uint64_t sequence, timestamp;
-    const char *file, *signal;
+    const char *file, *signal, *key;
     uint64_t repeat, frames, seed;
     double rate; /* 0: not given */
     double seconds, full_scale;
@@ -139,6 +139,7 @@ static const struct tool_option rows[] = {
     COUNT("sequence", "N", sequence, 0, 1.8e19, "0", "first sequence number"),
     COUNT("timestamp", "N", timestamp, 0, 4294967295.0, "0", "first RTP time stamp"),
     FLAG(wrap, "start just before sequence number and time stamp wrap"),
+    TEXT("key", "PATH", key, NULL, "tag each packet with this key, the stream's `key`"),
     TEXT("sequence-order", "ORDER", sequence_order, "little", "little or big: byte order of udp-seq's number"),
     GROUP("Signal"),
     TEXT("file", "PATH", file, NULL, "send a recording (WAV, W64, RF64, FLAC …)"),
@@ -304,6 +305,11 @@ static int fill_rig_options(struct rig_options *options, struct problem *problem
     sender->batch = (uint32_t)a->batch;
     sender->segment = a->segment;
     sender->send_buffer_bytes = a->send_buffer;
+    static uint8_t key[CONVOLV_KEY_BYTES];
+    struct convolv_problem reason;
+    if (a->key != NULL && convolv_key_read(a->key, key, &reason) != CONVOLV_OK)
+        return problem_set(problem, ERROR_NO_FILE, "--%s", reason.text);
+    sender->key = a->key != NULL ? key : NULL;
     sender->sequence_big_endian = strcmp(a->sequence_order, "big") == 0;
     sender->first_sequence = a->wrap ? 0xfff0 : a->sequence;
     sender->first_timestamp = a->wrap ? UINT32_MAX - 1000 : (uint32_t)a->timestamp;

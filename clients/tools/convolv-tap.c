@@ -34,7 +34,7 @@ enum { EXIT_DIFFERENT = 1, EXIT_USAGE = 2, POLL_MS = 100, CREDIT_BLOCKS = 16 };
 #define STOP_NS NS_PER_SECOND
 
 static struct arguments {
-    const char *listen, *sdp, *interface, *format;
+    const char *listen, *sdp, *interface, *format, *key;
     uint64_t channels, payload_type, receive_buffer;
     double rate, full_scale;
     uint64_t frames, epochs;
@@ -65,6 +65,7 @@ static const struct tool_option rows[] = {
     ROW("rate", QUANTITY, FREQUENCY, "HZ", rate, 1e-3, 1e12, "48 kHz", "frames per second"),
     ROW("full-scale", QUANTITY, NUMBER, "V", full_scale, 1e-300, 1e300, "1", "value of full scale of an integer format"),
     ROW("payload-type", COUNT, NUMBER, "N", payload_type, 0, 127, "any", "RTP payload type"),
+    ROW("key", TEXT, NUMBER, "PATH", key, 0, 0, NULL, "take only packets with the tag of the sink's `key`"),
     ROW("receive-buffer", COUNT, NUMBER, "BYTES", receive_buffer, 1, 1 << 30, "16777216", "socket buffer"),
     GROUP("When to stop (else: SIGINT)"),
     ROW("frames", COUNT, NUMBER, "N", frames, 1, 1.8e19, NULL, "after so many frames, lost ones counted"),
@@ -149,6 +150,10 @@ static int fill_options(struct convolv_receiver_options *options, struct problem
     if (a->payload_type <= 127)
         options->payload_type = (int)a->payload_type;
     options->receive_buffer_bytes = a->receive_buffer;
+    static uint8_t key[CONVOLV_KEY_BYTES];
+    if (a->key != NULL && convolv_key_read(a->key, key, &reason) != CONVOLV_OK)
+        return problem_set(problem, ERROR_NO_FILE, "--%s", reason.text);
+    options->key = a->key != NULL ? key : NULL;
     int status = copy_text(options->address, sizeof options->address, a->listen, "listen", problem);
     if (status == 0)
         status = copy_text(options->interface, sizeof options->interface, a->interface, "interface",

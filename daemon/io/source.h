@@ -41,7 +41,9 @@
     X(LATE, "late")                                                                                \
     X(OUT_OF_WINDOW, "out of window")                                                              \
     X(REFUSED, "refused")                                                                          \
-    X(NOT_ALLOWED, "not allowed") /* `allow` does not list its sender */
+    X(NOT_ALLOWED, "not allowed") /* `allow` does not list its sender */                           \
+    X(AUTH, "auth")               /* no tag of `key`, or one of another packet */                  \
+    X(REPLAY, "replay")           /* an authentic datagram that was taken before */
 
 enum reject {
 #define X(name, text) REJECT_##name,

@@ -2,11 +2,13 @@
 #include "io/net/admission.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/net/address.h"
 #include "io/net/allowed.h"
+#include "io/net/key_file.h"
 
 enum { LOG_INTERVAL_S = 30, LIST_TEXT = 200 };
 
@@ -17,18 +19,25 @@ struct admission {
     struct sockaddr_storage admitted; /* the sender of the last datagram admitted */
     struct sockaddr_storage refused;  /* the sender that was last logged */
     struct log_limit refused_limit;
+    bool authenticates;
+    struct auth_key key;
+    struct auth_window window;
+    struct log_limit auth_limit, replay_limit;
 };
 
-int admission_open(const struct ingest_options *options, const char *stream, struct admission **out,
-                   struct problem *problem)
+int admission_open(const struct ingest_options *options, const char *stream, enum auth_use use,
+                   struct admission **out, struct problem *problem)
 {
     struct admission *a = calloc(1, sizeof *a);
     if (a == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     a->stream = stream;
+    a->authenticates = options->key != NULL;
     int error = allowed_make(&options->allow, options->interface, &a->allowed, problem);
+    if (error == 0 && a->authenticates)
+        error = key_file_derive(options->key, use, &a->key, problem);
     if (error != 0) {
-        free(a);
+        admission_close(a);
         return error;
     }
     *out = a;
@@ -40,6 +49,7 @@ void admission_close(struct admission *a)
     if (a == NULL)
         return;
     allowed_free(&a->allowed);
+    explicit_bzero(&a->key, sizeof a->key);
     free(a);
 }
 
@@ -75,4 +85,31 @@ bool admission_admits(struct admission *a, const struct received *received, enum
 {
     *reason = REJECT_NOT_ALLOWED;
     return is_allowed(a, received->from);
+}
+
+bool admission_authentic(struct admission *a, const struct received *received, uint64_t sequence,
+                         enum reject *reason)
+{
+    char host[ADDRESS_TEXT];
+    if (!a->authenticates)
+        return true;
+    switch (auth_open(&a->key, &a->window, (uint16_t)sequence, received->data, received->bytes)) {
+    case AUTH_OK:
+        return true;
+    case AUTH_REPLAY:
+        *reason = REJECT_REPLAY;
+        log_limited(&a->replay_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                    "stream %s: a datagram from %s refused: it was taken before, or is older than "
+                    "what was: a replay, a doubled packet, or a sender that started with its clock "
+                    "behind",
+                    a->stream, address_text(received->from, host));
+        return false;
+    default:
+        *reason = REJECT_AUTH;
+        log_limited(&a->auth_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
+                    "stream %s: a datagram from %s refused: it has no tag of `key`, or was "
+                    "changed; the sender needs the same key file",
+                    a->stream, address_text(received->from, host));
+        return false;
+    }
 }

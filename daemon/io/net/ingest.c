@@ -31,7 +31,7 @@ struct ingest {
     struct admission *admission;
     struct senders senders;
     uint32_t last_frames;
-    size_t last_header_bytes;
+    size_t last_header_bytes, last_trailer_bytes; /* around the payload of the newest packet */
     bool blame_next_gap;   /* the socket dropped a GRO batch: the next gap is its fault */
     bool suspect;          /* the packets put now: their time stamps do not count their frames */
     uint64_t suspect_from; /* the first frame of those in a row */
@@ -62,7 +62,8 @@ int ingest_open(const struct ingest_protocol *protocol, const struct source_opti
                     .records = options->mode == MODE_RECORD},
         .ledger = &in->ledger,
     };
-    int error = admission_open(own, options->stream, &in->admission, problem);
+    const enum auth_use use = protocol->has_ssrc ? AUTH_RTP_INPUT : AUTH_SEQUENCE_INPUT;
+    int error = admission_open(own, options->stream, use, &in->admission, problem);
     if (error == 0)
         error = senders_open(&in->senders, &senders, problem);
     if (error != 0) {
@@ -180,6 +181,9 @@ unsigned ingest_predict(const struct ingest *in, struct receive_prediction *pred
 {
     const struct sender *followed = &in->senders.all[0];
     struct sequence_newest newest = newest_of(in);
+    const struct ingest_options *own = in->options.own;
+    if (own->key != NULL)
+        return 0; /* nothing goes into the ring before its tag is checked */
     if (in->host.vacant == NULL || !followed->active || followed->holding || newest.frames == 0 ||
         in->next_flags != 0)
         return 0;
@@ -389,6 +393,8 @@ static bool check(struct ingest *in, const struct received *received, struct ing
                     own->payload_type);
         return false;
     }
+    if (!admission_authentic(in->admission, received, fields->sequence, reason))
+        return false;
     if (in->protocol->has_ssrc && own->ssrc_pinned && fields->ssrc != own->ssrc) {
         explain(in, REJECT_SSRC, "stream %s: SSRC %u from %s refused: `ssrc` is %u", o->stream,
                 fields->ssrc, address_text(received->from, text), own->ssrc);
@@ -449,8 +455,9 @@ void ingest_datagram(struct ingest *in, const struct received *received)
     };
     in->last_frames = packet.frames;
     in->last_header_bytes = (size_t)(fields.payload - received->data);
+    in->last_trailer_bytes = received->bytes - in->last_header_bytes - fields.payload_bytes;
     /* Assumes that the datagrams behind it in its GRO batch have headers of the same size. */
-    size_t headers = in->last_header_bytes * received->behind_datagrams;
+    size_t headers = (in->last_header_bytes + in->last_trailer_bytes) * received->behind_datagrams;
     if (received->behind_bytes > headers)
         packet.frames_behind =
             (uint32_t)((received->behind_bytes - headers) / in->options.frame_bytes);

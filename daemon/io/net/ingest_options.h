@@ -12,6 +12,7 @@
 struct ingest_options {
     struct option_values allow; /* senders to accept, see allowed.h; none: `own` */
     const char *interface;   /* whose networks `own` means; NULL: all. A driver's check sets it */
+    const char *key;         /* file of the key that tags are made with; NULL: no tags */
     int64_t takeover_ns;     /* silence after which another sender is followed, 1 s */
     int64_t max_dropout_ns;  /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
     int64_t max_misorder_ns; /* MAX_MISORDER as a time, 10 ms */

@@ -114,6 +114,7 @@ void network_check(const struct option_check *check, const struct source_options
 {
     struct network_options *own = options->own;
     own->ingest.interface = own->interface;
+    key_file_check(check, own->ingest.key);
     if (options->mode == MODE_DIRECT)
         option_error(check, "mode",
                      "`mode = direct` runs in a sound card's callback; write source = portaudio, "
@@ -170,6 +171,8 @@ void network_report(const struct source_options *options, FILE *out)
                 own->ingest.allow.count == 0 ? " (this machine and its networks: no `allow`)" : "");
         allowed_free(&allowed);
     }
+    if (own->ingest.key != NULL)
+        fprintf(out, "  tags             demanded, made with %s\n", own->ingest.key);
     fprintf(out, "  receive buffer   %s at this rate, if the kernel grants it\n",
             quantity_print(DIMENSION_TIME, (double)own->receive_buffer_bytes / bytes_per_second,
                            text, sizeof text));

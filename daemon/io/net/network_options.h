@@ -6,6 +6,7 @@
 #define CONVOLVD_IO_NET_NETWORK_OPTIONS_H
 
 #include "io/net/ingest_options.h"
+#include "io/net/key_file.h"
 #include "io/receive_path.h"
 
 struct network_options {
@@ -51,6 +52,11 @@ struct network_options {
 /* … and of those whose packets are numbered. */
 #define NETWORK_ROWS_NUMBERED                                                                      \
     SOURCE_ROW_MODE, INGEST_ROWS,                                                                  \
+        KEY_FILE_ROW(struct ingest_options, key,                                                   \
+                     "A file with a secret, 64 hexadecimal digits: only datagrams that carry a "   \
+                     "tag made with "                                                              \
+                     "it are accepted, each once; others are counted as auth and replay. "         \
+                     "`openssl rand -hex 32` makes one; convolv-rig --key sends tags."),           \
     {                                                                                              \
         .key = "receive", .type = OPTION_CHOICE, .fallback = "auto", .choices = network_receive,   \
         OPTION_FIELD(struct network_options, receive),                                             \

@@ -35,6 +35,7 @@
 #include "core/log.h"
 #include "wire/rtp.h"
 #include "io/deadline.h"
+#include "io/net/key_file.h"
 #include "io/net/rtp_queue.h"
 #include "io/net/rtp_sink_options.h"
 #include "io/net/sdp.h"
@@ -66,6 +67,8 @@ struct sink {
 
     uint32_t ssrc;
     uint16_t sequence;
+    struct auth_key key; /* own->key is set */
+    struct auth_numbers numbers;
     struct rtp_result_info newest; /* of the packet built last: heartbeats repeat what it says */
     uint32_t newest_timestamp;
     struct missing missing; /* not reported yet: the packet that said so found no slot */
@@ -184,6 +187,12 @@ static struct rtp_result_info info_of(const struct sink *s, const struct result 
     return info;
 }
 
+/* Adds the tag to a packet, where there is a key; returns its bytes. */
+static size_t seal(struct sink *s, uint16_t sequence, uint8_t *packet, size_t bytes)
+{
+    return s->own->key != NULL ? auth_seal(&s->key, &s->numbers, sequence, packet, bytes) : bytes;
+}
+
 /* What one packet of a result says beyond its frames. */
 struct portion {
     uint32_t at, frames;
@@ -244,7 +253,8 @@ static void build_packet(struct sink *s, const struct result *result,
         s->ledger.saturated +=
             sample_encode_block(&s->options.format, result->samples + (size_t)at * channels,
                                 (size_t)frames * channels, s->factor, out + used);
-    rtp_queue_commit(&s->queue, used + (size_t)frames * s->frame_bytes, frames);
+    used = seal(s, header.sequence, out, used + (size_t)frames * s->frame_bytes);
+    rtp_queue_commit(&s->queue, used, frames);
     s->newest = info;
     s->newest.first_frame += frames;
     s->newest_timestamp = header.timestamp;
@@ -325,6 +335,7 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
 {
     const struct sink_options *o = &s->options;
     uint32_t mtu = s->own->mtu > 0 ? s->own->mtu : RTP_MTU_DEFAULT;
+    const uint32_t header_bytes = rtp_sink_header_bytes(s->own);
     if (sdp_encoding_name(&o->format) == NULL) {
         char name[24];
         return problem_set(problem, ERROR_UNSUPPORTED,
@@ -332,17 +343,17 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
                            sample_format_name(&o->format, name));
     }
     s->frame_bytes = o->stream.channels * o->format.bytes;
-    s->packet_frames = rtp_payload_bytes(v6, RTP_RESULT_HEADER_BYTES, mtu) / s->frame_bytes;
+    s->packet_frames = rtp_payload_bytes(v6, header_bytes, mtu) / s->frame_bytes;
     if (s->packet_frames == 0)
         return problem_set(problem, ERROR_LIMIT,
                            "a frame of %u channels has %u bytes and does not fit packets of %u "
                            "with their headers: write mtu = %u or more, or a narrower `format`",
                            o->stream.channels, s->frame_bytes, mtu,
-                           rtp_ip_bytes(v6, RTP_RESULT_HEADER_BYTES, s->frame_bytes));
+                           rtp_ip_bytes(v6, header_bytes, s->frame_bytes));
     const uint32_t payload_bytes = s->packet_frames * s->frame_bytes;
     s->packet_frames_after_hole =
         payload_bytes > RTP_HOLE_BYTES ? (payload_bytes - RTP_HOLE_BYTES) / s->frame_bytes : 0;
-    s->slot_bytes = ((size_t)RTP_HEADER_BYTES_MAX + payload_bytes + 63) & ~63u;
+    s->slot_bytes = ((size_t)RTP_HEADER_BYTES_MAX + AUTH_TRAILER_BYTES + payload_bytes + 63) & ~63u;
     uint32_t packets = (uint32_t)(RTP_QUEUE_MESSAGE_BYTES / s->slot_bytes);
     packets = packets < 1 ? 1 : packets < RTP_QUEUE_SEGMENTS_MAX ? packets : RTP_QUEUE_SEGMENTS_MAX;
     s->early_packets = EARLY_MESSAGES * packets;
@@ -354,6 +365,7 @@ static void destroy(struct sink *s)
     if (s->fd >= 0)
         close(s->fd);
     rtp_queue_close(&s->queue);
+    explicit_bzero(&s->key, sizeof s->key);
     free(s);
 }
 
@@ -410,6 +422,9 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
         .buffer_bytes = own->send_buffer_bytes,
     };
     int error = socket_open_send(&wanted, &s->fd, &to, problem);
+    if (error == 0 && own->key != NULL)
+        error = key_file_derive(own->key, AUTH_RTP_RESULTS, &s->key, problem);
+    auth_numbers_begin(&s->numbers, clock_realtime_ns());
     if (error == 0)
         error = plan_packets(s, to.storage.ss_family == AF_INET6, problem);
     if (error == 0)
@@ -443,10 +458,10 @@ static void send_heartbeat(struct sink *s)
         .timestamp = s->newest_timestamp,
         .ssrc = s->ssrc,
     };
-    uint8_t packet[RTP_HEADER_BYTES_MAX];
-    const size_t bytes = rtp_build(packet, &header, &info);
+    uint8_t packet[RTP_HEADER_BYTES_MAX + AUTH_TRAILER_BYTES];
     if (rtp_queue_waiting(&s->queue) > 0)
         return;
+    const size_t bytes = seal(s, header.sequence, packet, rtp_build(packet, &header, &info));
     clear_error(s);
     if (send(s->fd, packet, bytes, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
         s->error_due = true; /* what it failed for concerns the next packet, which reports it */

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "io/net/key_file.h"
 #include "io/net/network_options.h"
 #include "io/sinks.h"
 #include "wire/rtp.h"
@@ -58,7 +59,15 @@ const struct option_row rtp_sink_rows[RTP_SINK_ROWS] = {
      .fallback = "4 MiB",
      OPTION_FIELD(struct rtp_sink_options, send_buffer_bytes),
      .sentence = "Size asked for the socket's send buffer."},
+    KEY_FILE_ROW(struct rtp_sink_options, key,
+                 "A file with a secret, 64 hexadecimal digits: packets carry a tag made with it, "
+                 "which libconvolv and convolv-tap --key verify; others skip it as padding."),
 };
+
+uint32_t rtp_sink_header_bytes(const struct rtp_sink_options *own)
+{
+    return RTP_RESULT_HEADER_BYTES + (own->key != NULL ? AUTH_TRAILER_BYTES : 0);
+}
 
 /* Whether packets go by IPv6, as far as the text shows: a name counts as IPv4. */
 static bool is_v6(const struct rtp_sink_options *own)
@@ -71,7 +80,7 @@ static void check_packet(const struct option_check *check, const struct sink_opt
 {
     const struct rtp_sink_options *own = options->own;
     uint32_t frame_bytes = options->stream.channels * options->format.bytes;
-    uint32_t needed = rtp_ip_bytes(is_v6(own), RTP_RESULT_HEADER_BYTES, frame_bytes);
+    uint32_t needed = rtp_ip_bytes(is_v6(own), rtp_sink_header_bytes(own), frame_bytes);
     if (needed > own->mtu)
         option_error(
             check, "mtu",
@@ -102,6 +111,7 @@ void rtp_sink_check(const struct option_check *check, const struct daemon_facts 
     network_check_payload_type(check, own->payload_type, &options->format, options->stream.rate_hz,
                                options->stream.channels);
     check_packet(check, options);
+    key_file_check(check, own->key);
 }
 
 static const char *address_of(const struct sink_section *section)
@@ -145,6 +155,8 @@ void rtp_sink_report(const struct sink_options *options, double bytes_per_second
     char format[24];
     fprintf(out, "RTP to %s, %s, payload type %u\n", own->address,
             sample_format_name(&options->format, format), own->payload_type);
+    if (own->key != NULL)
+        fprintf(out, "                   tags made with %s\n", own->key);
     sink_report_bytes(bytes_per_second, " with headers", out);
     sink_report_full_scale(options, out);
 }
@@ -155,9 +167,9 @@ struct sink_load rtp_sink_load(const struct sink_options *options, double block_
     const struct rtp_sink_options *own = options->own;
     uint32_t frame_bytes = options->stream.channels * options->format.bytes;
     uint32_t frames =
-        rtp_payload_bytes(is_v6(own), RTP_RESULT_HEADER_BYTES, own->mtu) / frame_bytes;
+        rtp_payload_bytes(is_v6(own), rtp_sink_header_bytes(own), own->mtu) / frame_bytes;
     return (struct sink_load){
         .packets = ceil(block_frames / frames),
-        .header_bytes = rtp_ip_bytes(is_v6(own), RTP_RESULT_HEADER_BYTES, 0),
+        .header_bytes = rtp_ip_bytes(is_v6(own), rtp_sink_header_bytes(own), 0),
     };
 }

@@ -17,11 +17,15 @@ struct rtp_sink_options {
     uint32_t ssrc;
     const char *sdp_path; /* NULL: none */
     uint64_t send_buffer_bytes;
+    const char *key;            /* file of the key that tags are made with; NULL: no tags */
     char sdp_default[PATH_MAX]; /* where sdp_path points when the key is not written */
 };
 
-enum { RTP_SINK_ROWS = 8 };
+enum { RTP_SINK_ROWS = 9 };
 extern const struct option_row rtp_sink_rows[RTP_SINK_ROWS];
+
+/* Bytes of a packet that are not samples. */
+uint32_t rtp_sink_header_bytes(const struct rtp_sink_options *own);
 
 /* The members of struct sink_ops. */
 void rtp_sink_check(const struct option_check *check, const struct daemon_facts *facts,

@@ -41,6 +41,12 @@ static bool parse_numbered(const struct source_options *options, const struct re
     const struct network_options *own = options->own;
     if (!take_payload(received, SEQUENCE_BYTES, fields, reason))
         return false;
+    if (own->ingest.key != NULL) { /* the tag's trailer; the ingest checks it */
+        *reason = REJECT_AUTH;
+        if (fields->payload_bytes < AUTH_TRAILER_BYTES)
+            return false;
+        fields->payload_bytes -= AUTH_TRAILER_BYTES;
+    }
     for (int i = 0; i < SEQUENCE_BYTES; i++) {
         int from = own->sequence_big_endian ? i : SEQUENCE_BYTES - 1 - i;
         fields->sequence = fields->sequence << 8 | received->data[from];

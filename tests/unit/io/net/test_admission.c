@@ -45,7 +45,7 @@ static struct admission *open_with(const char *list)
     struct ingest_options options = {.allow = words_of(list)};
     struct admission *admission;
     struct problem problem;
-    if (admission_open(&options, "test", &admission, &problem) != 0)
+    if (admission_open(&options, "test", AUTH_RTP_INPUT, &admission, &problem) != 0)
         fail_msg("%s: %s", list, problem.text);
     return admission;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <cmocka.h>
 
@@ -17,6 +18,8 @@
 #include "io/net/address.h"
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
+#include "tests/support/scratch.h"
+#include "wire/auth.h"
 #include "wire/rtp.h"
 
 /* Fields left out of a row are zero. */
@@ -436,6 +439,94 @@ static void test_wrong_channel_count(void **state)
     ingest_close(ingest);
 }
 
+/* ---- tags -------------------------------------------------------------------------------- */
+
+struct tagged {
+    const struct ingest_protocol *protocol;
+    struct ingest *ingest;
+    struct auth_key key;
+    struct auth_numbers numbers;
+};
+
+/* One packet of FRAMES frames, sealed; returns its bytes. */
+static size_t build_tagged(struct tagged *t, int sequence, uint8_t out[256])
+{
+    const struct row row = {7, 1, sequence};
+    size_t bytes = build(&row, out);
+    if (t->protocol->has_ssrc) {
+        sequence = out[2] << 8 | out[3];
+    } else { /* a number of 64 bits, then the same samples */
+        memset(out, 0, 8);
+        out[0] = (uint8_t)sequence;
+        memmove(out + 8, out + RTP_HEADER_BYTES, bytes - RTP_HEADER_BYTES);
+        bytes -= RTP_HEADER_BYTES - 8;
+    }
+    return auth_seal(&t->key, &t->numbers, (uint16_t)sequence, out, bytes);
+}
+
+static void expect_counts(const struct tagged *t, uint64_t accepted, uint64_t auth, uint64_t replay)
+{
+    struct source_ledger ledger;
+    ingest_ledger(t->ingest, &ledger);
+    assert_int_equal(ledger.accepted + ledger.held, accepted);
+    assert_int_equal(ledger.rejected[REJECT_AUTH], auth);
+    assert_int_equal(ledger.rejected[REJECT_REPLAY], replay);
+    assert_int_equal(ledger.datagrams, accepted + rejects(&ledger));
+    assert_int_equal(rejects(&ledger), auth + replay);
+}
+
+/* With `key`, only what its holder sent, unchanged and for the first time, is accepted. */
+static void test_tags(void **state)
+{
+    (void)state;
+    static const char secret_text[] =
+        "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0";
+    const struct ingest_protocol *const protocols[] = {&rtp_protocol, &udp_sequence_protocol};
+    const enum auth_use uses[] = {AUTH_RTP_INPUT, AUTH_SEQUENCE_INPUT};
+    char path[256];
+    snprintf(path, sizeof path, "%s", scratch_write("key", secret_text));
+    chmod(path, 0600);
+    for (int i = 0; i < 2; i++) {
+        struct tagged t = {.protocol = protocols[i]};
+        struct fake_host host;
+        uint8_t secret[AUTH_SECRET_BYTES], packets[8][256], bad[256];
+        size_t bytes = 0;
+        own = own_defaults;
+        own.ingest.key = path;
+        t.ingest = open_ingest(t.protocol, &defaults, &host);
+        assert_true(auth_secret_parse(secret_text, strlen(secret_text), secret));
+        auth_key_derive(secret, uses[i], &t.key);
+        auth_numbers_begin(&t.numbers, INT64_C(1700000000000000000));
+        for (int n = 0; n < 8; n++)
+            bytes = build_tagged(&t, n, packets[n]);
+        for (int n = 0; n < 4; n++)
+            feed(t.ingest, packets[n], bytes, 1, n);
+        expect_counts(&t, 4, 0, 0);
+        feed(t.ingest, packets[2], bytes, 1, 4); /* recorded, and sent again */
+        feed(t.ingest, packets[2], bytes, 2, 4); /* from elsewhere */
+        expect_counts(&t, 4, 0, 2);
+        feed(t.ingest, packets[4], bytes - AUTH_TRAILER_BYTES, 1, 5); /* without its tag */
+        memcpy(bad, packets[4], bytes);
+        bad[bytes - AUTH_TRAILER_BYTES - 1] ^= 1; /* the last sample */
+        feed(t.ingest, bad, bytes, 1, 5);
+        expect_counts(&t, 4, 2, 2);
+        for (int n = 4; n < 8; n++)
+            feed(t.ingest, packets[n], bytes, 1, n);
+        expect_counts(&t, 8, 2, 2);
+        assert_int_equal(ingest_predict(t.ingest, &(struct receive_prediction){0}, 1), 0);
+        ingest_close(t.ingest);
+    }
+    chmod(path, 0644);
+    struct fake_host host;
+    const struct source_host functions = {.context = &host, .put = fake_put};
+    struct ingest *ingest;
+    struct problem problem;
+    assert_int_equal(ingest_open(&rtp_protocol, &defaults, &functions, &ingest, &problem),
+                     ERROR_NO_FILE);
+    assert_non_null(strstr(problem.text, "chmod 600"));
+    own = own_defaults;
+}
+
 /* ---- headerless -------------------------------------------------------------------------- */
 
 static void test_headerless(void **state)
@@ -530,6 +621,7 @@ int main(void)
     log_set_level(LOG_LEVEL_ERROR);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_senders_and_rejects),
+        cmocka_unit_test(test_tags),
         cmocka_unit_test(test_every_verdict_has_its_reject),
         cmocka_unit_test(test_wrong_channel_count),
         cmocka_unit_test(test_headerless),
