@@ -70,6 +70,12 @@ struct sink_stream {
     const struct channel_scale *input_scales; /* [input_channels] */
 };
 
+/* What receivers know a sink by, and what another sink in its place goes on from. */
+struct sink_identity {
+    uint32_t ssrc;     /* RTP */
+    uint16_t sequence; /* RTP: of the next packet */
+};
+
 /* What all sinks have. The driver's own options stand behind `own`. */
 struct sink_options {
     const char *name;
@@ -84,7 +90,9 @@ struct sink_options {
     void (*room_again)(void *context);
     /* Loop thread: called once when the sink can deliver nothing any more. May be NULL. */
     void (*ended)(void *context);
-    void *room_context; /* of both */
+    void *room_context;                   /* of both */
+    const struct sink_identity *identity; /* of the sink in whose place this one is opened; NULL:
+                                             none. Read by `open` alone */
 };
 
 /* What a sink adds to the samples of one block on their way. */
@@ -141,6 +149,10 @@ struct sink_ops {
     void (*close)(struct sink *sink, int64_t deadline_ns, void (*closed)(void *context),
                   void *context);
     void (*ledger)(const struct sink *sink, struct sink_ledger *ledger);
+    /* Loop thread. What it is known by at this instant, and before the first put, to go on from
+     * that of another. Both NULL: receivers know it by nothing but its address. */
+    void (*identity)(const struct sink *sink, struct sink_identity *identity);
+    void (*assume)(struct sink *sink, const struct sink_identity *identity);
     /* Any thread: what put makes of results before it hands them on, so that a stream whose sinks
      * agree may have it done on the device (result.wire; only in this format). NULL: it needs the
      * floats. */

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "pipeline/direct.h"
+#include "pipeline/heritage.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 #include "stream/ring_size.h"
@@ -207,12 +208,14 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
     sink->options.room_again = sink_room_again;
     sink->options.ended = sink_ended;
     sink->options.room_context = sink;
+    sink->options.identity = heritage_sink(pipeline->heritage, sink->config->name);
     uint64_t frame_bytes =
         sink->options.raw ? config->source.frame_bytes : info->output_floats * sizeof(float);
     sink->options.block_bytes = info->hop * frame_bytes;
     int error = prepare_status(sink->ops->status, &sink->status, problem);
     if (error == 0)
         error = sink->ops->open(&sink->options, pipeline->environment, &sink->sink, problem);
+    sink->options.identity = NULL;
     if (error < 0)
         problem_prefix(problem, error, "%s:%u: sink %s", sink->config->place.file,
                        sink->config->place.line, sink->config->name);
@@ -503,6 +506,7 @@ void pipeline_free(struct pipeline *pipeline)
     recipe_drop(pipeline->standby.recipe);
     recipe_drop(pipeline->recipe);
     free(pipeline->taps_hash);
+    free(pipeline->heritage);
     free(pipeline->told_channels);
     if (pipeline->direct != NULL)
         pipeline->stream_config->driver->direct->free(pipeline->direct);

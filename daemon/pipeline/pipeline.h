@@ -29,6 +29,7 @@
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
+struct heritage;
 struct pipeline;
 
 /* How much of each counter the log has told (losses.c), and when; start zeroed. */
@@ -103,6 +104,7 @@ struct pipeline {
     struct plan *placement_plan; /* made to choose the placement; pipeline_prepare takes it over;
                                     NULL: none */
     const char *variant;         /* overrides the configuration's; NULL: not */
+    struct heritage *heritage;   /* of the pipeline whose place it takes, its own; NULL: none */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;
@@ -211,6 +213,12 @@ const struct driver_status *pipeline_source_status(const struct pipeline *pipeli
                                                    const void **status);
 const struct driver_status *pipeline_sink_status(const struct pipeline_sink *sink,
                                                  const void **status);
+
+/* LOOP. What it leaves to a pipeline that takes its place, as of now; its stream is open. */
+void pipeline_leave(const struct pipeline *pipeline, struct heritage *heritage);
+/* LOOP; WORKER before it is connected. Prepared, and nothing was put into it yet: goes on with
+ * these numbers. */
+void pipeline_inherit(struct pipeline *pipeline, const struct heritage *heritage);
 
 /* No loop runs any more and sources and sinks are closed: frees stream, plan and texts. */
 void pipeline_free(struct pipeline *pipeline);

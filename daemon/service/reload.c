@@ -8,16 +8,27 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/net/handover.h"
+#include "pipeline/heritage.h"
 
-enum { CONFIGS_MAX = PIPELINES_MAX + 2 };
+enum { CONFIGS_MAX = PIPELINES_MAX + 2, PACKETS_AHEAD = 4096 };
 
 enum step {
     STEP_IDLE,
-    STEP_PREPARING, /* on a worker */
-    STEP_DRAINING,  /* what was replaced comes to its end */
+    STEP_PREPARING,  /* on a worker */
+    STEP_SUCCEEDING, /* what changed streams have received is on its way to their sinks */
+    STEP_DRAINING,   /* what was replaced comes to its end */
     STEP_CLOSING_SINKS,
     STEP_CLOSING_SOURCES,
     STEP_RELEASING, /* on a worker */
+};
+
+/* Successors begin when their predecessors have handed everything on, but no later than this: their
+ * datagrams wait in the kernel's buffer meanwhile. */
+static const int64_t succession_ns = 500 * NS_PER_MS;
+
+/* A stream that has changed, and what takes its place. */
+struct pair {
+    struct pipeline *old, *made;
 };
 
 struct reload {
@@ -33,6 +44,13 @@ struct reload {
     uint32_t made_count, kept;
     int error;
     struct problem problem;
+    struct heritage *heritages; /* of the running pipelines as the worker began */
+    uint32_t heritage_count;
+
+    /* loop, STEP_SUCCEEDING */
+    struct pair pairs[PIPELINES_MAX];
+    uint32_t pair_count, removed, failed;
+    int64_t succession_deadline_ns;
 
     /* worker while releasing */
     struct pipeline *released[PIPELINES_MAX];
@@ -87,6 +105,20 @@ static bool unchanged(const struct pipeline *pipeline, const struct config_strea
     return pipeline != NULL && strcmp(pipeline->stream_config->hash, stream->hash) == 0;
 }
 
+/* Receivers are to know the new pipeline as they knew the one of the same name. */
+static void introduce(struct reload *reload, struct pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < reload->heritage_count; i++) {
+        const struct heritage *heritage = &reload->heritages[i];
+        if (strcmp(heritage->stream, pipeline->stream_config->name) != 0)
+            continue;
+        pipeline->heritage = malloc(sizeof *heritage);
+        if (pipeline->heritage != NULL)
+            *pipeline->heritage = *heritage;
+        return;
+    }
+}
+
 static int make_stream(struct reload *reload, uint32_t index)
 {
     struct pipelines *pipelines = reload->process->pipelines;
@@ -112,6 +144,7 @@ static int make_stream(struct reload *reload, uint32_t index)
     if (error < 0)
         return error;
     reload->made[reload->made_count++] = pipeline;
+    introduce(reload, pipeline);
     return pipeline_prepare(pipeline, &reload->problem);
 }
 
@@ -168,13 +201,12 @@ static int connect_made(struct reload *reload)
 }
 
 /* Retires the pipelines whose stream is gone or has changed; the others take what may change while
- * they run. Returns how many are gone. */
-static uint32_t retire_old(struct reload *reload)
+ * they run. Notes who takes whose place. */
+static void retire_old(struct reload *reload)
 {
     const struct config *config = reload->config;
     assert(config != NULL);
     struct pipeline *pipeline;
-    uint32_t removed = 0;
     for (uint32_t at = 0;
          (pipeline = pipelines_next(reload->process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         int index = config_find_stream(config, pipeline->stream_config->name);
@@ -182,43 +214,119 @@ static uint32_t retire_old(struct reload *reload)
             pipeline_change(pipeline, config, &config->streams[index]);
             continue;
         }
-        removed += index < 0;
+        struct pipeline *made = find_made(reload, pipeline->stream_config->name);
+        if (made != NULL)
+            reload->pairs[reload->pair_count++] = (struct pair){pipeline, made};
+        else
+            reload->removed++;
         pipelines_retire(pipeline);
     }
-    return removed;
 }
 
-/* Starts the sources, which have all they need since they were connected. Should one fail all the
- * same, its stream is gone until the next reload; returns how many. */
-static uint32_t start_made(struct reload *reload)
+/* Starts a source, which has all it needs since it was connected. Should it fail all the same, its
+ * stream is gone until the next reload. */
+static void start(struct reload *reload, struct pipeline *pipeline)
 {
-    uint32_t failed = 0;
-    for (uint32_t i = 0; i < reload->made_count; i++) {
-        struct problem problem;
-        if (pipeline_start(reload->made[i], &problem) == 0)
-            continue;
-        log_error("reload: %s; the stream does not run until the next reload", problem.text);
-        pipelines_retire(reload->made[i]);
-        failed++;
+    struct problem problem;
+    if (pipeline_start(pipeline, &problem) == 0)
+        return;
+    log_error("reload: %s; the stream does not run until the next reload", problem.text);
+    pipelines_retire(pipeline);
+    reload->failed++;
+}
+
+/* The new pipeline goes on with the numbers of the old one. `ahead`: packets that the old one may
+ * still send. */
+static void succeed(const struct pair *pair, uint16_t ahead)
+{
+    struct heritage heritage;
+    pipeline_leave(pair->old, &heritage);
+    for (uint32_t i = 0; i < heritage.sink_count; i++)
+        heritage.sinks[i].identity.sequence += ahead;
+    pipeline_inherit(pair->made, &heritage);
+}
+
+static bool is_successor(const struct reload *reload, const struct pipeline *made)
+{
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        if (reload->pairs[i].made == made)
+            return true;
+    return false;
+}
+
+/*
+ * The packets of a successor have the SSRC of its predecessor and follow its last one. So its
+ * source starts when everything before has been sent. A stream that reads one that runs on gets
+ * results at once.
+ */
+static bool waits(const struct pair *pair)
+{
+    const struct pipeline *made = pair->made;
+    while (made->upstream != NULL)
+        made = made->upstream;
+    return !made->source_started;
+}
+
+static void begin_succession(struct reload *reload)
+{
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        if (!waits(&reload->pairs[i]))
+            succeed(&reload->pairs[i], PACKETS_AHEAD);
+    for (uint32_t i = 0; i < reload->made_count; i++)
+        if (!is_successor(reload, reload->made[i]))
+            start(reload, reload->made[i]);
+    uint32_t waiting = 0;
+    for (uint32_t i = 0; i < reload->pair_count; i++) {
+        const struct pair pair = reload->pairs[i];
+        if (waits(&pair))
+            reload->pairs[waiting++] = pair;
+        else
+            start(reload, pair.made);
     }
-    return failed;
+    reload->pair_count = waiting;
+    reload->succession_deadline_ns = clock_monotonic_ns() + succession_ns;
+    reload->step = STEP_SUCCEEDING;
+}
+
+static void end_succession(struct reload *reload)
+{
+    struct process *process = reload->process;
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        succeed(&reload->pairs[i], 0);
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        start(reload, reload->pairs[i].made);
+    reload->pair_count = 0;
+    if (!reload->host.keep_log_level)
+        log_set_level(process->config->daemon.log_level);
+    log_notice("reloaded: %u stream%s unchanged, %u changed or new, %u removed", reload->kept,
+               reload->kept == 1 ? "" : "s", reload->made_count - reload->failed, reload->removed);
+    reload->made_count = 0;
+    begin_retirement(reload);
+    reload->host.finished(reload->host.context);
 }
 
 static void swap(struct reload *reload)
 {
     struct process *process = reload->process;
-    uint32_t kept = reload->kept;
+    reload->pair_count = reload->removed = reload->failed = 0;
     /* The old sources read what has reached them and stop; the new ones read on from there. */
-    uint32_t removed = retire_old(reload);
+    retire_old(reload);
     add_made(reload);
-    uint32_t failed = start_made(reload);
     process->config = reload->config;
+    begin_succession(reload);
     pipelines_order(process->pipelines, process->config);
-    if (!reload->host.keep_log_level)
-        log_set_level(process->config->daemon.log_level);
-    log_notice("reloaded: %u stream%s unchanged, %u changed or new, %u removed", kept,
-               kept == 1 ? "" : "s", reload->made_count - failed, removed);
-    begin_retirement(reload);
+    if (reload->pair_count == 0)
+        end_succession(reload);
+    else
+        reload->host.changed(reload->host.context);
+}
+
+static bool handed_on(const struct reload *reload)
+{
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        if (!pipeline_drained(reload->pairs[i].old))
+            return false;
+    return true;
 }
 
 static void on_prepared(uv_work_t *work, int status)
@@ -231,12 +339,27 @@ static void on_prepared(uv_work_t *work, int status)
         reload->error = problem_set(&reload->problem, ERROR_CLOSED, "the daemon stops");
     if (reload->error == 0)
         reload->error = connect_made(reload);
-    if (reload->error == 0)
+    free(reload->heritages);
+    reload->heritages = NULL;
+    if (reload->error == 0) {
         swap(reload);
-    else
-        refuse(reload);
+        return;
+    }
+    refuse(reload);
     reload->made_count = 0;
     reload->host.finished(reload->host.context);
+}
+
+static void take_heritages(struct reload *reload)
+{
+    const struct pipelines *pipelines = reload->process->pipelines;
+    const struct pipeline *pipeline;
+    reload->heritage_count = 0;
+    reload->heritages =
+        malloc(pipelines_count(pipelines, PIPELINES_RUNNING) * sizeof *reload->heritages);
+    for (uint32_t at = 0; reload->heritages != NULL &&
+                          (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        pipeline_leave(pipeline, &reload->heritages[reload->heritage_count++]);
 }
 
 void reload_start(struct reload *reload)
@@ -248,6 +371,7 @@ void reload_start(struct reload *reload)
     }
     log_notice("reading %s again", process->config->path);
     reload->host.started(reload->host.context);
+    take_heritages(reload);
     reload->step = STEP_PREPARING;
     uv_queue_work(process->environment->loop, &reload->work, prepare, on_prepared);
 }
@@ -304,6 +428,11 @@ bool reload_advance(struct reload *reload)
 {
     struct process *process = reload->process;
     struct pipelines *pipelines = process->pipelines;
+    if (reload->step == STEP_SUCCEEDING) {
+        pipelines_drain(pipelines, PIPELINES_RETIRED);
+        if (handed_on(reload) || clock_monotonic_ns() > reload->succession_deadline_ns)
+            end_succession(reload);
+    }
     if (reload->step == STEP_DRAINING && pipelines_drain(pipelines, PIPELINES_RETIRED)) {
         reload->step = STEP_CLOSING_SINKS;
         close_retired_sinks(reload);
@@ -320,8 +449,8 @@ bool reload_advance(struct reload *reload)
         reload->released_count = pipelines_take_retired(pipelines, reload->released);
         uv_queue_work(process->environment->loop, &reload->work, release, on_released);
     }
-    return reload->step == STEP_DRAINING || reload->step == STEP_CLOSING_SINKS ||
-           reload->step == STEP_CLOSING_SOURCES;
+    return reload->step == STEP_SUCCEEDING || reload->step == STEP_DRAINING ||
+           reload->step == STEP_CLOSING_SINKS || reload->step == STEP_CLOSING_SOURCES;
 }
 
 /* ---- life -------------------------------------------------------------------------------- */

@@ -3,7 +3,7 @@
  * run on untouched; changed and new ones are prepared whole on a worker while the old ones run, and
  * the loop then swaps them.
  *
- *     SIGHUP ─► worker: read, check, compare, prepare ─► loop: connect ─► stop old, start new
+ *     SIGHUP ─► worker: read, check, compare, prepare ─► loop: connect ─► stop old, then start new
  *                  └──────────────────────────────────────────┴ refused: the log says why, nothing
  *                                                               has changed
  *     old: drain ─► close sinks ─► close source ─► free
@@ -12,9 +12,10 @@
  * so a refusal costs no stream.
  *
  * The source of a swapped stream takes over the socket of its predecessor (io/net/handover.h), so
- * no datagram is lost; the stream begins a new epoch, whose first S - 1 frames are flagged as
- * settling. [device], [osc] and the directories cannot change while running: such a configuration
- * is refused.
+ * no datagram is lost. It starts when the predecessor has sent everything before; datagrams wait in
+ * the kernel for those milliseconds. The stream begins the next epoch (pipeline/heritage.h), whose
+ * first S - 1 frames are flagged as settling. [device], [osc] and the directories cannot change
+ * while running: such a configuration is refused.
  *
  * Loop thread; preparing and freeing run on workers.
  */

@@ -21,6 +21,7 @@
 #include "io/sound/card.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
+#include "service/numbers.h"
 #include "service/reload.h"
 #include "service/signals.h"
 #include "service/status_output.h"
@@ -59,6 +60,7 @@ struct service {
     int64_t deadline_ns; /* of the drain; INT64_MAX: none */
     struct reload *reload;
     struct watch *watch;
+    struct numbers *numbers;
     struct status_output *output;
     struct osc_control *osc;       /* NULL: no OSC */
     struct control_socket *socket; /* NULL: no runtime directory */
@@ -100,7 +102,10 @@ static void prepare(uv_work_t *work)
         if (service->error < 0)
             break;
         pipelines_add(process->pipelines, made[i]);
+        numbers_introduce(service->numbers, made[i]);
         service->error = pipeline_prepare(made[i], &service->problem);
+        if (service->error == 0 && made[i]->heritage != NULL)
+            pipeline_inherit(made[i], made[i]->heritage);
     }
 }
 
@@ -111,6 +116,7 @@ static void start_tick(struct service *service);
 static void close_sinks(struct service *service)
 {
     service->process.phase = PROCESS_CLOSING_SINKS;
+    numbers_take_last(service->numbers);
     int64_t deadline_ns = clock_monotonic_ns() + close_grace_ns;
     if (service->deadline_ns == INT64_MAX || service->deadline_ns < deadline_ns)
         service->deadline_ns = deadline_ns;
@@ -194,6 +200,7 @@ static void close_handles(struct service *service)
     takeover_close(service->process.takeover);
     devices_close(service->process.devices);
     watch_close(service->watch);
+    numbers_stop(service->numbers);
     control_socket_close(service->socket);
     osc_control_close(service->osc);
     signals_unwatch(&service->signals);
@@ -373,6 +380,7 @@ static void on_prepared(uv_work_t *work, int status)
     }
     log_running(process);
     takeover_start(process->takeover);
+    numbers_start(service->numbers);
     watch_ready(service->watch);
     uv_async_send(&service->changed); /* a short file may have ended already */
 }
@@ -489,7 +497,8 @@ static int open_watchers(struct service *service, struct problem *problem)
         .finished = on_reload_finished,
         .changed = on_reload_changed,
     };
-    if (reload_open(&host, &service->reload) < 0 ||
+    if (numbers_open(&service->process, &service->numbers) < 0 ||
+        reload_open(&host, &service->reload) < 0 ||
         watch_open(&service->process, &service->watch) < 0 ||
         status_output_open(&service->output) < 0 ||
         takeover_open(&service->loop, service->options->config, service->process.devices,
@@ -506,6 +515,7 @@ static void free_parts(struct service *service)
     osc_control_free(service->osc);
     devices_free(service->process.devices);
     reload_close(service->reload);
+    numbers_close(service->numbers);
 }
 
 /* Every stream and sink has a descriptor or two; the default of 1024 is for programs that use

@@ -46,10 +46,27 @@ uint64_t epochs_next_base(const struct stream *s)
 
 /* ---- in time ------------------------------------------------------------------------------- */
 
+/* The first epoch of this stream: 0, or where the numbers of the one before it (stream_continue)
+ * have got to since. */
+static uint64_t first_timeline(const struct stream *s, const struct packet *packet)
+{
+    const struct stream_numbers *before = &s->before;
+    if (before->epochs == 0)
+        return 0;
+    const double frames = (double)packet->frames + packet->frames_behind;
+    const double elapsed_ns = (double)packet->receive_realtime_ns -
+                              frames * 1e9 / s->options.rate_hz -
+                              (double)before->anchor_realtime_ns;
+    const uint64_t elapsed =
+        elapsed_ns > 0 ? (uint64_t)llround(elapsed_ns * s->options.rate_hz / 1e9) : 0;
+    const uint64_t wanted = before->anchor + elapsed;
+    return decimation_grid(s->kept.factor, wanted > before->timeline ? wanted : before->timeline);
+}
+
 uint64_t epochs_next_timeline(const struct stream *s, const struct packet *packet)
 {
-    if (s->stats.epochs == 0)
-        return 0;
+    if (s->epoch_first == s->epoch_next)
+        return first_timeline(s, packet);
     const struct epoch *last = epoch_newest((struct stream *)s);
     uint64_t least = last->timeline_base + last->output_end;
     uint64_t elapsed = 0;

@@ -73,7 +73,7 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     if (count_is_no_clock(s, packet))
         packet->flags |= PACKET_DISCONTINUITY;
     uint64_t timeline_base = epochs_next_timeline(s, packet);
-    if (packet->flags & PACKET_DISCONTINUITY || s->stats.epochs == 0) {
+    if (packet->flags & PACKET_DISCONTINUITY || s->epoch_first == s->epoch_next) {
         epochs_keep_capture_times(s);
         clock_line_reset(&s->line, s->options.rate_hz);
     }

@@ -85,6 +85,30 @@ bool stream_drained(const struct stream *s)
     return s->stats.waiting == 0 && s->stats.submitted == 0;
 }
 
+/* ---- numbers that outlive a stream --------------------------------------------------------- */
+
+void stream_numbers(const struct stream *s, struct stream_numbers *numbers)
+{
+    const struct epoch *e = epoch_newest((struct stream *)s);
+    *numbers = s->before;
+    numbers->epochs = s->stats.epochs;
+    numbers->records = s->stats.records;
+    if (e == NULL)
+        return;
+    const uint64_t tail = s->options.tail ? s->taps_longest - 1 : 0;
+    numbers->timeline = e->timeline_base + (e->ended ? e->output_end : e->head + tail);
+    numbers->anchor = e->timeline_base + e->head;
+    numbers->anchor_realtime_ns = s->last_receive_ns + s->offset_ns;
+}
+
+void stream_continue(struct stream *s, const struct stream_numbers *numbers)
+{
+    assert(s->epoch_first == s->epoch_next);
+    s->before = *numbers;
+    s->stats.epochs = numbers->epochs;
+    s->stats.records = numbers->records;
+}
+
 double stream_block_period_ns(const struct stream *s)
 {
     return s->period_ns;

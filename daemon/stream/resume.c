@@ -341,7 +341,7 @@ static void resume_change(struct stream *s, const struct stream_state *state,
 int stream_resume(struct stream *s, const struct stream_state *state,
                   const struct stream_change *change, struct problem *problem)
 {
-    assert(s->epoch_first == s->epoch_next && s->stats.epochs == 0);
+    assert(s->epoch_first == s->epoch_next);
     const char *why = misfit(s, state, change);
     if (why != NULL)
         return problem_set(problem, ERROR_UNSUPPORTED, "the state is of another stream: %s", why);

@@ -148,6 +148,8 @@ struct stream {
     bool change_forgets;      /* presence bits before its frame must be cleared first */
     uint64_t nonfinite_until; /* ring position after the last sample that was not finite */
 
+    struct stream_numbers before; /* of the stream that this one continues; epochs 0: none */
+
     /* epochs.c: begun and not yet fully delivered, [epoch_first, epoch_next) mod EPOCHS_MAX */
     struct epoch epochs[EPOCHS_MAX];
     uint64_t epoch_first, epoch_next;

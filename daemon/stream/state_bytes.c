@@ -51,7 +51,7 @@ static void walk_stats(struct codec *c, struct stream_stats *stats)
         &stats->timeline_in,     &stats->received,       &stats->awaited,
         &stats->timeline_out,    &stats->waiting,        &stats->out,
         &stats->invalid_frames,  &stats->blocks,         &stats->batches,
-        &stats->deadline_misses, &stats->batches_failed,
+        &stats->deadline_misses, &stats->batches_failed, &stats->overlap,
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         codec_u64(c, fields[i]);

@@ -144,6 +144,22 @@ void stream_ring_free(struct stream_ring *ring);
  * change. */
 uint64_t stream_next_frame(const struct stream *stream);
 
+/* ---- numbers that outlive a stream ------------------------------------------------------- */
+
+/* What a stream has used of the numbers that its receivers know it by. */
+struct stream_numbers {
+    uint64_t epochs, records;   /* the numbers of the next ones */
+    uint64_t timeline;          /* first timeline frame, at the input's rate, that none has */
+    uint64_t anchor;            /* the timeline frame … */
+    int64_t anchor_realtime_ns; /* … that was received at this time */
+};
+
+/* Those used up to now, the tail of the current epoch included. */
+void stream_numbers(const struct stream *stream, struct stream_numbers *numbers);
+/* Before the first packet; WORKER too. Epochs and records are numbered from there on, and the
+ * timeline goes on by the time that has passed. */
+void stream_continue(struct stream *stream, const struct stream_numbers *numbers);
+
 /* ---- for the scheduler ------------------------------------------------------------------- */
 
 /* Gives up on missing frames and flushes idle partial blocks whose time has come. */

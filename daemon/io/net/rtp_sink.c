@@ -323,6 +323,17 @@ static void rtp_ledger(const struct sink *s, struct sink_ledger *ledger)
     *ledger = s->ledger;
 }
 
+static void rtp_identity(const struct sink *s, struct sink_identity *identity)
+{
+    *identity = (struct sink_identity){s->ssrc, s->sequence};
+}
+
+/* The SSRC was taken at open, for the SDP file. */
+static void rtp_assume(struct sink *s, const struct sink_identity *identity)
+{
+    s->sequence = identity->sequence;
+}
+
 static struct result_format rtp_results(const struct sink_options *options)
 {
     return (struct result_format){
@@ -410,8 +421,10 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     uint32_t chance[2] = {(uint32_t)clock_realtime_ns(), (uint32_t)clock_monotonic_ns()};
     if (getrandom(chance, sizeof chance, GRND_NONBLOCK) < 0)
         log_debug("sink %s: no random numbers yet; the clock serves", options->name);
-    s->ssrc = own->ssrc_set ? own->ssrc : chance[0];
-    s->sequence = (uint16_t)chance[1];
+    const struct sink_identity *before = options->identity;
+    s->ssrc = own->ssrc_set ? own->ssrc : before != NULL ? before->ssrc : chance[0];
+    s->sequence = before != NULL ? before->sequence : (uint16_t)chance[1];
+    s->options.identity = NULL;
 
     struct address to;
     struct socket_send_options wanted = {
@@ -550,4 +563,6 @@ const struct sink_ops sink_rtp = {
     .close = rtp_close,
     .wire = rtp_results,
     .ledger = rtp_ledger,
+    .identity = rtp_identity,
+    .assume = rtp_assume,
 };

@@ -244,6 +244,8 @@ static void expect_same_stats(const struct stream_stats *whole, const struct str
     SAME(last_frame);
     SAME(blocks);
     SAME(batches);
+    SAME(batches_failed);
+    SAME(overlap);
 #undef SAME
     assert_memory_equal(parts->gap, whole->gap, sizeof whole->gap);
     assert_memory_equal(parts->shed, whole->shed, sizeof whole->shed);
@@ -377,6 +379,57 @@ static void test_another_plan_is_flagged_once(void **unused)
     world_close();
 }
 
+/* ---- numbers ------------------------------------------------------------------------------- */
+
+/* A stream begun anew after another: the next epoch and record, and a timeline that has gone on for
+ * as long as nothing was received, and never runs into what the other may have sent. */
+static void test_continues_the_numbers(void **unused)
+{
+    (void)unused;
+    static const struct {
+        int64_t away_ms;
+        uint64_t timeline; /* of the first frame, after 1000 + 500 frames at 1 MHz */
+    } cases[] = {{100, 1500 + 100000 - 40}, {0, 1500 + TAPS - 1}, {-50, 1500 + TAPS - 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct stream_numbers numbers;
+        kind = &kinds[0];
+        world_decimate = 1, world_phase = 0;
+        options = default_options();
+        options.records = true;
+        world_open(&options);
+        const struct stream_numbers before = {6, 4, 900, 1000,
+                                              simulated_realtime_ns() - 500 * NS_PER_US};
+        stream_continue(world->stream, &before);
+        stream_numbers(world->stream, &numbers);
+        assert_memory_equal(&numbers, &before, sizeof numbers);
+        put(0, 0, 500, 70, PACKET_RECORD);
+        stream_end(world->stream);
+        drain();
+        assert_int_equal(world->got.frames[6], 500 + TAPS - 1);
+        assert_int_equal(world->got.record[6], 4);
+        stream_numbers(world->stream, &numbers);
+        assert_int_equal(numbers.epochs, 7);
+        assert_int_equal(numbers.records, 5);
+        assert_int_equal(numbers.anchor, 1500);
+        assert_int_equal(numbers.timeline, 1500 + TAPS - 1);
+        stream_close(world->stream);
+        struct problem problem = {0};
+        assert_int_equal(
+            stream_open(&world->engine, &options, &world->plan, &world->stream, &problem), 0);
+        stream_continue(world->stream, &numbers);
+        world->now_ns += cases[i].away_ms * NS_PER_MS;
+        const struct result_port port = {.context = &world->got, .put = take};
+        assert_int_equal(stream_add_port(world->stream, &port), 0);
+        world->got.delivered = 0;
+        put(1, 0, 40, 0, PACKET_RECORD);
+        stream_end(world->stream);
+        drain();
+        assert_int_equal(world->got.frames[7], 40 + TAPS - 1);
+        assert_int_equal(world->got.timeline_next, cases[i].timeline + 40 + TAPS - 1);
+        world_close();
+    }
+}
+
 /* ---- hostile bytes ------------------------------------------------------------------------- */
 
 /* Reads a copy of exactly that size, so that a sanitizer sees a read beyond it. */
@@ -483,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_split_equals_the_whole),
         cmocka_unit_test(test_refuses_another_stream),
         cmocka_unit_test(test_another_plan_is_flagged_once),
+        cmocka_unit_test(test_continues_the_numbers),
         cmocka_unit_test(test_rejects_damaged_bytes),
         cmocka_unit_test(test_survives_forged_bytes),
     };
