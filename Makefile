@@ -276,11 +276,13 @@ FUZZ_WRAPS = $(shell grep -oh '__wrap_[a-z0-9_]*' $(1) | sort -u | sed 's/^__wra
 
 $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/tests/fuzz/%.o $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/$*.c) -fsanitize=fuzzer $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/$*.c) -fsanitize=fuzzer $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
 
 $(REPLAY): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/fuzz/replay.o $(LIBDAEMON)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/fuzz_$*.c) $^ $(PKG_LIBS) -o $@
+	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/fuzz_$*.c) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
+
+$(BUILD)/fuzz/fuzz_stream $(BUILD)/tests/replay_stream: EXTRA_LIBS = -lcmocka
 
 # ---- bench and demo ---------------------------------------------------------------------
 

@@ -32,8 +32,10 @@ static void take_at_once(struct stream *s, struct epoch *e)
     }
     if (e != NULL)
         change_follow(s, e, &until);
-    else if (s->next.frame == 0 && s->flight_first == s->flight_next)
+    else if (s->next.frame == 0 && s->flight_first == s->flight_next) {
+        s->taps_hash = s->next.taps_hash;
         take_next_plan(s); /* the next epoch has no history yet */
+    }
 }
 
 /* A cross-fade mixes floats: where the plans in use encode their results, it needs two that do not.

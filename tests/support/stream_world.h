@@ -257,7 +257,10 @@ uint32_t engine_in_flight(const struct engine *engine)
 
 /* ---- the world --------------------------------------------------------------------------- */
 
-enum { FRAMES_MAX = 1 << 15, EPOCHS = 16 };
+#ifndef WORLD_FRAMES
+#define WORLD_FRAMES (1 << 15) /* of an epoch at most; a program may define fewer */
+#endif
+enum { FRAMES_MAX = WORLD_FRAMES, EPOCHS = 16 };
 
 /* What came out, by epoch and frame number. */
 struct capture {
