@@ -11,7 +11,7 @@
  *
  * and the ledgers balance after each call.
  */
-#define WORLD_FRAMES (1 << 12)
+#define WORLD_FRAMES (1 << 11)
 #include "tests/support/stream_world.h"
 
 enum { NUMBERS = WORLD_FRAMES - 512, PACKET_MAX = 128, SKIPPED_MAX = 32, EXACT_GAPS = 100 };

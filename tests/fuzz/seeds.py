@@ -148,13 +148,13 @@ def stream():
         return bytes([kind | amount << 3])
     put, skip, late, again, wait, turn, rare = (lambda amount, kind=kind: call(kind, amount) for kind in (0, 2, 3, 4, 5, 6, 7))
     steady = put(15) + wait(1) + turn(4)
-    yield b"\0" + steady * 40
-    yield b"\1" + steady * 8 + (skip(2) + steady * 3 + late(0) + again(0) + wait(5) + turn(2)) * 8
-    yield b"\2" + (steady * 6 + rare(0)) * 8
-    yield b"\3" + put(31) * 60 + turn(4) * 10 + steady * 10
-    yield b"\0" + (steady * 5 + put(9) + turn(12) + rare(2) + rare(3) + skip(1) + steady) * 8
-    yield b"\2" + (steady * 9 + rare(5 | 8) + rare(7)) * 6 + wait(31) + turn(4)
-    yield b"\0" + (steady * 4 + rare(1)) * 6
+    yield b"\0" + steady * 16
+    yield b"\1" + steady * 8 + (skip(2) + steady * 3 + late(0) + again(0) + wait(5) + turn(2)) * 4
+    yield b"\2" + (steady * 4 + rare(0)) * 5
+    yield b"\3" + put(31) * 40 + turn(4) * 8 + steady * 10
+    yield b"\0" + (steady * 5 + put(9) + turn(12) + rare(2) + rare(3) + skip(1) + steady) * 3
+    yield b"\2" + (steady * 9 + rare(5 | 8) + rare(7)) * 3 + wait(31) + turn(4)
+    yield b"\0" + (steady * 4 + rare(1)) * 4
     yield b"\0" + rare(5) + steady * 8
 
 
