@@ -41,8 +41,8 @@ struct config_daemon {
 };
 
 struct config_device {
-    const char *device; /* DEVICE_ALL, or engine_options.device: "auto", "cpu", "gpu", index or part
-                           of a name */
+    const char *device; /* DEVICE_ALL, DEVICE_AUTO, or a list of "cpu", "gpu", index or part of a
+                           name, best first */
     int threads;        /* CPU devices; 0: the service decides */
     const char *kernels_dir;                           /* NULL: embedded */
     const char *cache_dir;                             /* NULL: none */

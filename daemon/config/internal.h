@@ -120,8 +120,11 @@ struct build {
 };
 
 /* Each: 0 or ERROR_MEMORY; what is wrong goes to build->errors. */
-int build_process(struct build *build); /* [daemon], [device] */
-int build_osc(struct build *build);     /* after streams and sinks */
+int build_process(struct build *build);
+/* Reports a list of devices that cannot be one. */
+void check_devices(struct build *build, struct config_place place,
+                   const char *list); /* [daemon], [device] */
+int build_osc(struct build *build);   /* after streams and sinks */
 /* Whether there is an OSC server: [osc] is written, or a driver needs it. */
 bool concerns_osc(const struct build *build);
 int build_filters(struct build *build);

@@ -91,6 +91,33 @@ static void check_directory(struct build *build, const struct raw_section *secti
                      path, path);
 }
 
+void check_devices(struct build *build, struct config_place place, const char *list)
+{
+    enum { MOST = 4 }; /* CHOICES_MAX of pipeline/devices.h */
+    uint32_t count = 0;
+    bool alone = false;
+    for (const char *word = list; *word != '\0'; count++) {
+        word += strspn(word, " ");
+        size_t length = strcspn(word, ","), end = length;
+        while (end > 0 && word[end - 1] == ' ')
+            end--;
+        if (end == 0)
+            config_error(build->errors, place, "`device = %s` names no device between its commas",
+                         list);
+        alone = alone || (end == 3 && strncmp(word, DEVICE_ALL, end) == 0) ||
+                (end == 4 && strncmp(word, DEVICE_AUTO, end) == 0);
+        word += length;
+        word += *word == ',';
+    }
+    if (count > 1 && alone)
+        config_error(build->errors, place,
+                     "`device = %s`: auto and all stand alone; list devices, such as gpu, cpu",
+                     list);
+    if (count > MOST)
+        config_error(build->errors, place, "`device = %s` lists %u devices; write at most %d", list,
+                     count, MOST);
+}
+
 int build_process(struct build *build)
 {
     const struct raw_section *section = raw_find(build->raw, SECTION_DAEMON, "");
@@ -114,6 +141,7 @@ int build_process(struct build *build)
     section = raw_find(build->raw, SECTION_DEVICE, "");
     struct config_device *device = &build->config->device;
     device->device = value_of(section, KEY_DEVICE)->text;
+    check_devices(build, place_of(section, KEY_DEVICE), device->device);
     device->threads = (int)value_of(section, KEY_THREADS)->integer;
     device->batches = (uint32_t)value_of(section, KEY_BATCHES)->integer;
     const struct option_value *depth = value_of(section, KEY_DEPTH);

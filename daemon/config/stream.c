@@ -380,6 +380,8 @@ static void build_blocks(struct build *build, struct config_stream *stream,
     build_variant(build, stream, section);
     const struct option_value *device = value_of(section, KEY_STREAM_DEVICE);
     stream->device = device != NULL ? device->text : NULL;
+    if (device != NULL)
+        check_devices(build, place_of(section, KEY_STREAM_DEVICE), device->text);
     const struct option_value *fft = value_of(section, KEY_FFT);
     if (fft != NULL) {
         stream->fft = (uint32_t)fft->integer;

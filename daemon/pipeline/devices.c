@@ -113,6 +113,19 @@ static uint32_t split_list(const char *list, struct device_word words[CHOICES_MA
     return count;
 }
 
+uint32_t devices_listed(const char *list, int cpu_threads, struct problem *problem)
+{
+    struct device_word words[CHOICES_MAX];
+    const uint32_t count = split_list(list, words);
+    uint32_t bits = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        int first = 0;
+        if (device_candidates(words[i].name, cpu_threads, &first, 1, problem) > 0)
+            bits |= 1u << (first < DEVICES_USED_MAX ? first : 0);
+    }
+    return bits;
+}
+
 /* With "auto" the engine decides: the best device on which it opens. */
 static int place_by_word(struct devices *devices, const struct config *config, const char *name,
                          int copy, struct placement **out, struct problem *problem)

@@ -64,6 +64,10 @@ int devices_place(struct devices *devices, const struct config *config,
                   struct plan **plan, struct problem *problem);
 void devices_displace(struct placement *placement, double load); /* WORKER */
 
+/* The devices of a list, a bit for each in the order of device_list; 0: problem says why there is
+ * none. ANY, before an engine opens. */
+uint32_t devices_listed(const char *list, int cpu_threads, struct problem *problem);
+
 /* WORKER. The devices that may compute a stream placed on `chosen`, that one first: opens those of
  * its list that are not in use. Returns how many, at least 1. */
 uint32_t devices_choices(struct devices *devices, const struct config *config,

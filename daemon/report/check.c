@@ -270,6 +270,32 @@ static int print_arrays(const struct config *config, const struct config_stream 
     return error;
 }
 
+/* ---- devices ----------------------------------------------------------------------------- */
+
+/* Which devices compute, which stand by, and whether a CPU could carry the streams. */
+static void print_devices(const struct config *config, const struct check_plan *plans, FILE *out)
+{
+    enum { MOST_PERCENT = 90 }; /* load_max of pipeline/takeover.c */
+    const char *list = config->device.device;
+    double load = 0;
+    for (uint32_t s = 0; s < config->stream_count; s++)
+        if (config->streams[s].live)
+            load += plans[s].device_s / plans[s].accumulate_s;
+    fprintf(out, "devices: %s; ", list);
+    if (strcmp(list, DEVICE_AUTO) == 0)
+        fprintf(out, "the CPU stands by for a GPU, nothing for a CPU");
+    else if (strcmp(list, DEVICE_ALL) == 0)
+        fprintf(out, "each stands by for the others");
+    else if (strchr(list, ',') != NULL)
+        fprintf(out, "the first that works computes, the others stand by");
+    else
+        fprintf(out, "nothing stands by: `device = %s, cpu` would", list);
+    fprintf(out,
+            "\n  standing by      a device takes over streams up to a load of %d %%; all of them "
+            "would be about %.0f %% of a CPU (estimated; measured at start)\n\n",
+            MOST_PERCENT, ceil(100 * load));
+}
+
 /* ---- the whole --------------------------------------------------------------------------- */
 
 /* A problem that begins with a place of its own ("FILE:LINE: …") stands there, any other at the
@@ -349,6 +375,8 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
                 print_sink(config, &config->sinks[i], out);
         fprintf(out, "\n");
     }
+    if (all)
+        print_devices(config, plans, out);
     if (all)
         fprintf(out, "%s is valid: %u stream%s, %u filter%s, %u sink%s; configuration %.12s\n",
                 config->path, config->stream_count, config->stream_count == 1 ? "" : "s",

@@ -173,14 +173,11 @@ static uint32_t devices_of(const struct config *config, uint32_t index, int thre
     if (stream->device == NULL && stream->upstream >= 0)
         return devices_of(config, (uint32_t)stream->upstream, threads, problem);
     const char *name = stream->device != NULL ? stream->device : config->device.device;
-    const bool all = strcmp(name, DEVICE_ALL) == 0;
-    int first = 0;
-    const int found = all ? device_list(NULL, 0, threads, problem)
-                          : device_candidates(name, threads, &first, 1, problem);
+    if (strcmp(name, DEVICE_ALL) != 0)
+        return devices_listed(name, threads, problem);
+    const int found = device_list(NULL, 0, threads, problem);
     if (found < 0)
         return 0;
-    if (!all)
-        return 1u << (first < DEVICES_USED_MAX ? first : 0);
     return found < DEVICES_USED_MAX ? (1u << found) - 1 : (1u << DEVICES_USED_MAX) - 1;
 }
 
