@@ -44,10 +44,11 @@ struct config_device {
     const char *device; /* DEVICE_ALL, DEVICE_AUTO, or a list of "cpu", "gpu", index or part of a
                            name, best first */
     int threads;        /* CPU devices; 0: the service decides */
-    const char *kernels_dir;                           /* NULL: embedded */
-    const char *cache_dir;                             /* NULL: none */
-    uint32_t batches, depth;                           /* 0: the engine's choice */
-    int64_t deadline_ns;                               /* 0: the engine's choice */
+    const char *kernels_dir; /* NULL: embedded */
+    const char *cache_dir;   /* NULL: none */
+    uint32_t batches, depth; /* 0: the engine's choice */
+    int64_t deadline_ns;     /* 0: the engine's choice */
+    int64_t self_check_ns;   /* one block of each stream is computed again so often; 0: never */
     uint64_t input_bytes, spectrum_bytes, state_bytes; /* 0: the engine's choice */
     uint64_t batch_output_floats;                      /* 0: the engine's choice */
 };

@@ -148,6 +148,7 @@ int build_process(struct build *build)
     device->depth = depth != NULL ? (uint32_t)depth->integer : 0;
     const struct option_value *deadline = value_of(section, KEY_BATCH_DEADLINE);
     device->deadline_ns = deadline != NULL ? deadline->integer : 0;
+    device->self_check_ns = value_of(section, KEY_SELF_CHECK)->integer;
     device->input_bytes = (uint64_t)value_of(section, KEY_INPUT_MEMORY)->integer;
     device->spectrum_bytes = (uint64_t)value_of(section, KEY_SPECTRUM_MEMORY)->integer;
     device->state_bytes = (uint64_t)value_of(section, KEY_STATE_MEMORY)->integer;

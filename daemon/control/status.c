@@ -113,6 +113,27 @@ static void print_quality(const struct stream_stats *stats, bool live, FILE *out
         fprintf(out, "; no deadline, the source waits\n");
 }
 
+static void print_self_check(const struct pipeline *pipeline, FILE *out)
+{
+    struct self_check_figures figures;
+    char text[24];
+    if (pipeline->self_check == NULL)
+        return;
+    self_check_figures(pipeline->self_check, &figures);
+    if (figures.checks == 0) {
+        fprintf(out, "  self check    none yet\n");
+        return;
+    }
+    fprintf(out,
+            "  self check    %" PRIu64 " blocks, last %s ago; worst error %.2g of the bound "
+            "(output %u)",
+            figures.checks, duration_text(clock_monotonic_ns() - figures.last_ns, text),
+            figures.worst, figures.worst_output + 1);
+    if (figures.failures > 0)
+        fprintf(out, "; WRONG RESULT: %" PRIu64 " blocks beyond it", figures.failures);
+    fprintf(out, "\n");
+}
+
 static void print_channels(const struct pipeline *pipeline, const struct stream_stats *stats,
                            FILE *out)
 {
@@ -255,6 +276,7 @@ void status_print(const struct process *process, FILE *out)
         stream_stats(pipeline->stream, &stats);
         print_head(pipeline, &stats, out);
         print_quality(&stats, pipeline->stream_config->live, out);
+        print_self_check(pipeline, out);
         print_channels(pipeline, &stats, out);
         print_latency(&stats, out);
         print_ledgers(pipeline, &stats, out);

@@ -160,6 +160,23 @@ static json_t *plan_json(const struct plan_info *plan)
     return object;
 }
 
+static json_t *self_check_json(const struct self_check *check)
+{
+    struct self_check_figures figures;
+    self_check_figures(check, &figures);
+    json_t *object = json_object();
+    json_object_set_new(object, "checks", integer(figures.checks));
+    json_object_set_new(object, "failures", integer(figures.failures));
+    if (figures.checks == 0)
+        return object;
+    json_object_set_new(object, "last_error", real(figures.last));
+    json_object_set_new(object, "worst_error", real(figures.worst));
+    json_object_set_new(object, "worst_output", integer(figures.worst_output + 1));
+    json_object_set_new(object, "last_age_ns",
+                        json_integer(clock_monotonic_ns() - figures.last_ns));
+    return object;
+}
+
 static json_t *stream_json(const struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -181,6 +198,8 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_object_set_new(object, "standby",
                         standby != NULL ? json_integer(standby->number) : json_null());
     json_object_set_new(object, "plan", plan_json(plan_info(pipeline->plan)));
+    if (pipeline->self_check != NULL)
+        json_object_set_new(object, "self_check", self_check_json(pipeline->self_check));
     json_object_set_new(object, "delay_frames", real(stats.delay_frames));
     json_object_set_new(object, "round_trip_frames", integer(pipeline->round_trip_frames));
     json_object_set_new(object, "aligned", json_boolean(config->align));

@@ -37,9 +37,19 @@ no_memory:
     return problem_set(problem, ERROR_MEMORY, "no memory for %u taps", count);
 }
 
+void taps_hold(const struct taps *taps)
+{
+    atomic_fetch_add(&((struct taps *)taps)->holders, 1);
+}
+
 void taps_free(struct taps *taps)
 {
     if (taps == NULL)
+        return;
+    uint32_t holders = atomic_load(&taps->holders);
+    while (holders > 0 && !atomic_compare_exchange_weak(&taps->holders, &holders, holders - 1))
+        ;
+    if (holders > 0) /* the last one finds none */
         return;
     free(taps->re);
     free(taps->im);

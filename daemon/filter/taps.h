@@ -8,6 +8,7 @@
 #ifndef CONVOLVD_FILTER_TAPS_H
 #define CONVOLVD_FILTER_TAPS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -32,10 +33,14 @@ struct taps {
     enum delay_source delay_source;
     double file_rate_hz;       /* the rate a WAV file names; 0: not from a file, or it names none */
     char hash[TAPS_HASH_TEXT]; /* SHA-256, hex: of the file, or of the taps (re then im, LE) */
+    _Atomic uint32_t holders;  /* of taps_hold */
 };
 
 /* A taps object with zeroed taps. Returns 0 or ERROR_MEMORY / ERROR_ARGUMENT. */
 int taps_create(uint32_t count, bool complex_taps, struct taps **out, struct problem *problem);
+/* The taps stay until as many calls of taps_free as holders, and one more, have given them up. Any
+ * thread. */
+void taps_hold(const struct taps *taps);
 void taps_free(struct taps *taps); /* NULL is fine */
 
 /* Frees an array of taps as taps_load and filter_make return it; NULL is fine. */

@@ -165,6 +165,27 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
     return stream_open(pipeline->engine, &options, pipeline->plan, &pipeline->stream, problem);
 }
 
+static struct engine *engine_now(void *context)
+{
+    return ((const struct pipeline *)context)->engine;
+}
+
+/* Computes a block of the stream again from time to time. */
+static int prepare_self_check(struct pipeline *pipeline, struct problem *problem)
+{
+    const int64_t interval_ns = pipeline->config->device.self_check_ns;
+    if (interval_ns == 0)
+        return 0;
+    const struct self_check_options options = {.stream = pipeline->stream_config->name,
+                                               .interval_ns = interval_ns,
+                                               .engine = engine_now,
+                                               .context = pipeline};
+    int error = self_check_open(pipeline->checks, &options, &pipeline->self_check, problem);
+    if (error == 0)
+        stream_inspect(pipeline->stream, self_check_inspect, pipeline->self_check);
+    return error;
+}
+
 /* Allocates the driver's status, if it has one. */
 static int prepare_status(const struct driver_status *driver, void **status,
                           struct problem *problem)
@@ -311,7 +332,8 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
     pipeline->plan = plan;
     if (error < 0)
         return error;
-    if ((error = prepare_stream(pipeline, problem)) < 0)
+    if ((error = prepare_stream(pipeline, problem)) < 0 ||
+        (error = prepare_self_check(pipeline, problem)) < 0)
         return error;
     if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,
                                 problem)) < 0)
@@ -498,6 +520,7 @@ void pipeline_close_source(struct pipeline *pipeline)
 void pipeline_free(struct pipeline *pipeline)
 {
     assert(pipeline->source == NULL && pipeline->closing == 0);
+    self_check_close(pipeline->self_check);
     stream_close(pipeline->stream);
     plan_close(pipeline->plan);
     plan_close(pipeline->placement_plan);

@@ -26,6 +26,7 @@
 #include "config/config.h"
 #include "pipeline/devices.h"
 #include "pipeline/recipe.h"
+#include "pipeline/self_check.h"
 #include "stream/scheduler.h"
 #include "stream/stream.h"
 
@@ -105,11 +106,13 @@ struct pipeline {
                                     NULL: none */
     const char *variant;         /* overrides the configuration's; NULL: not */
     struct heritage *heritage;   /* of the pipeline whose place it takes, its own; NULL: none */
+    struct self_checks *checks;  /* NULL: no self checks */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;
 
     /* worker thread in pipeline_prepare, then immutable */
+    struct self_check *self_check; /* NULL: none */
     struct plan *plan;
     struct stream *stream;
     double delay_frames;          /* of this stream's filters */

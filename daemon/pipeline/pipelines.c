@@ -9,6 +9,7 @@
 
 struct pipelines {
     struct pipelines_options options;
+    struct self_checks *checks; /* WORKER: NULL until a configuration asks for them */
     struct pipeline *list[PIPELINES_MAX];
     uint32_t count;
 };
@@ -30,6 +31,7 @@ void pipelines_close(struct pipelines *pipelines)
         return;
     while (pipelines->count > 0)
         pipelines_destroy(pipelines->list[--pipelines->count]);
+    self_checks_close(pipelines->checks);
     free(pipelines);
 }
 
@@ -40,6 +42,11 @@ int pipelines_make(struct pipelines *pipelines, const struct config *config, uin
 {
     const struct pipelines_options *options = &pipelines->options;
     const struct config_stream *stream = &config->streams[index];
+    if (config->device.self_check_ns > 0 && pipelines->checks == NULL) {
+        int failed = self_checks_open(&pipelines->checks, problem);
+        if (failed < 0)
+            return failed;
+    }
     struct pipeline *pipeline = calloc(1, sizeof *pipeline);
     if (pipeline == NULL)
         return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", stream->name);
@@ -64,6 +71,7 @@ int pipelines_make(struct pipelines *pipelines, const struct config *config, uin
         .placement_load = load,
         .placement_plan = plan,
         .variant = options->variant,
+        .checks = pipelines->checks,
         .changed = options->changed,
         .context = options->context,
     };

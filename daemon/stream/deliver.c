@@ -277,6 +277,8 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
         s->stats.batches++;
         take_reports(s, &flight, item->reports);
         measure_load(s, &flight, batch);
+        if (s->inspect != NULL && !flight.mixed && !item->share_previous)
+            s->inspect(s->inspect_context, item);
         if (flight.mixed)
             change_mix(s, &flight, item[-1].samples, item->samples);
         deliver_flight(s, &flight, batch, item);

@@ -30,6 +30,13 @@ void stream_remove_port(struct stream *s, const void *context)
     s->port_count = kept;
 }
 
+void stream_inspect(struct stream *s, void (*inspect)(void *context, const struct batch_item *item),
+                    void *context)
+{
+    s->inspect = inspect;
+    s->inspect_context = context;
+}
+
 void stream_flush_ports(struct stream *s)
 {
     for (int i = 0; i < s->port_count; i++) {

@@ -125,6 +125,8 @@ struct stream {
     /* ports.c */
     struct result_port ports[PORTS_MAX];
     int port_count;
+    void (*inspect)(void *context, const struct batch_item *item); /* NULL: nobody */
+    void *inspect_context;
     bool has_raw, has_room; /* some port takes raw input; some port limits what it takes */
 
     /* input_ring.c; change.c replaces them while the stream runs */

@@ -72,6 +72,11 @@ int stream_add_port(struct stream *stream, const struct result_port *port);
 /* The port of results with this context gets nothing more. Raw ports stay. */
 void stream_remove_port(struct stream *stream, const void *context);
 
+/* `inspect` sees each completed item of one plan whose results are good, before they go to the
+ * ports: its ring still holds what the item has read. NULL: nobody. */
+void stream_inspect(struct stream *stream,
+                    void (*inspect)(void *context, const struct batch_item *item), void *context);
+
 /* Puts a packet of at least one frame into the ring, and says what became of it. */
 enum verdict stream_put(struct stream *stream, const struct packet *packet);
 /* Frames that a source that waits may put now. */

@@ -26,6 +26,10 @@ struct engine_seams {
     _Atomic uint32_t refused_copy;      /* the device refuses this copy */
     _Atomic uint32_t lost_copy;         /* this copy to the device is accepted and not made */
     _Atomic uint32_t failed_completion; /* this batch fails while it runs */
+    /* seam_results.c; may change between batches: added to the first sample of each item in this
+     * float of a frame, counted from 1, as if the device had computed it; 0: none */
+    uint32_t wrong_float;
+    float wrong_by;
     /* seam_host.c */
     const char *host_isa; /* instruction set of the variant "host" (host_isa_name), NULL: the widest
                            */

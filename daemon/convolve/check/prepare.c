@@ -8,6 +8,8 @@
 #include "convolve/lost.h"
 #include "convolve/object.h"
 #include "convolve/plan/assemble.h"
+#include "convolve/plan/plan.h"
+#include "convolve/plan/reference.h"
 #include "convolve/plan/shape.h"
 #include "convolve/plan/variant.h"
 #include "convolve/plan/wisdom.h"
@@ -148,6 +150,12 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
     } else if (prepare_by_wisdom(engine, spec, out) < 0) {
         choice = spec->variant != NULL || spec->fft != 0 ? PLAN_BY_NAME : PLAN_BY_RULE;
         error = prepare_by_table(engine, spec, out, problem);
+    }
+    if (error == 0)
+        error = plan_reference_make(spec, &(*out)->info, &(*out)->reference, problem);
+    if (error < 0 && *out != NULL) {
+        plan_discard(*out);
+        *out = NULL;
     }
     if (error == 0) {
         (*out)->info.choice = choice;

@@ -183,7 +183,8 @@ static int compare(struct trial *trial, const double *peaks, const float *sample
             if (spec->outputs[o] == OUTPUT_ENVELOPE)
                 value[0] = hypot(value[0], value[1]);
             for (uint32_t v = 0; v < (spec->outputs[o] == OUTPUT_COMPLEX ? 2 : 1); v++) {
-                trial->got[count] = (float)results_value(plan, frame + v * bytes, value[v]);
+                trial->got[count] =
+                    (float)results_value(&plan->info.results, frame + v * bytes, value[v]);
                 trial->want[count++] = value[v];
             }
         }

@@ -8,6 +8,7 @@
 
 #include "convolve/plan/fft_cache.h"
 #include "convolve/plan/planner.h"
+#include "convolve/plan/reference.h"
 #include "convolve/plan/results.h"
 #include "convolve/plan/variant.h"
 
@@ -147,6 +148,7 @@ static void plan_free(struct plan *plan)
             kernel_cache_put(plan->stages[s].own[i]);
         free(plan->stages[s].rows);
     }
+    plan_reference_release(plan->reference);
     free(plan);
 }
 

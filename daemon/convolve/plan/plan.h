@@ -20,6 +20,7 @@
 struct device;
 struct device_fft_plan;
 struct kernel;
+struct plan_reference;
 struct planner;
 
 enum { STAGES_MAX = 8, STAGE_NUMBERS = 4, STAGE_KERNELS = 3 };
@@ -80,6 +81,7 @@ struct plan {
     uint64_t spectra_offset, state_offset, scratch_offset; /* bytes; ROW_NONE: none */
     uint32_t scratch_groups;
     bool stateful;
+    struct plan_reference *reference; /* NULL: not prepared yet */
 
     /* device thread: which blocks of which epoch lie in STATE */
     struct {

@@ -70,9 +70,8 @@ void results_of_row(const struct build *build, uint32_t output, struct row *row)
                           (uint64_t)output * row->real_parts_stride;
 }
 
-double results_value(const struct plan *plan, const uint8_t *sample, double want)
+double results_value(const struct result_format *results, const uint8_t *sample, double want)
 {
-    const struct result_format *results = &plan->info.results;
     if (result_format_native(results)) {
         float value;
         memcpy(&value, sample, sizeof value);

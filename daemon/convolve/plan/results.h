@@ -32,8 +32,9 @@ void results_of_row(const struct build *build, uint32_t output, struct row *row)
 /* The kernels' options (encode.clh), "" for native floats. Returns their length. */
 int results_options(const struct plan *plan, char *options, size_t bytes);
 
-/* For the self-test: the value that a sample stands for, `want` being what it should be. A code
- * counts as `want` as far as rounding and saturation explain it; floats count as they are. */
-double results_value(const struct plan *plan, const uint8_t *sample, double want);
+/* For the self-test and later checks: the value that a sample stands for, `want` being what it
+ * should be. A code counts as `want` as far as rounding and saturation explain it; floats count as
+ * they are. */
+double results_value(const struct result_format *results, const uint8_t *sample, double want);
 
 #endif
