@@ -43,7 +43,8 @@
     X(REFUSED, "refused")                                                                          \
     X(NOT_ALLOWED, "not allowed") /* `allow` does not list its sender */                           \
     X(AUTH, "auth")               /* no tag of `key`, or one of another packet */                  \
-    X(REPLAY, "replay")           /* an authentic datagram that was taken before */
+    X(REPLAY, "replay")           /* an authentic datagram that was taken before */                \
+    X(RATE, "rate limit")         /* more than `packet limit` or `byte limit` from one address */
 
 enum reject {
 #define X(name, text) REJECT_##name,

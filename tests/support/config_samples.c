@@ -176,6 +176,8 @@ static const struct {
     {SECTION_STREAM, "interface", "eth1"},
     {SECTION_STREAM, "allow", "10.0.0.7"},
     {SECTION_STREAM, "ssrc", "0xdeadbeef"},
+    {SECTION_STREAM, "packet limit", "100000"},
+    {SECTION_STREAM, "byte limit", "100 GiB"},
     {SECTION_STREAM, "path", "some.wav"},
     {SECTION_STREAM, "rate", "500 kHz"},
     {SECTION_STREAM, "card", "hw:1,0"},

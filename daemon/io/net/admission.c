@@ -9,6 +9,7 @@
 #include "io/net/address.h"
 #include "io/net/allowed.h"
 #include "io/net/key_file.h"
+#include "io/net/rate_limit.h"
 
 enum { LOG_INTERVAL_S = 30, LIST_TEXT = 200 };
 
@@ -19,6 +20,8 @@ struct admission {
     struct sockaddr_storage admitted; /* the sender of the last datagram admitted */
     struct sockaddr_storage refused;  /* the sender that was last logged */
     struct log_limit refused_limit;
+    struct rate_limit rate;
+    struct log_limit rate_limit;
     bool authenticates;
     struct auth_key key;
     struct auth_window window;
@@ -33,6 +36,7 @@ int admission_open(const struct ingest_options *options, const char *stream, enu
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     a->stream = stream;
     a->authenticates = options->key != NULL;
+    rate_limit_set(&a->rate, options->packet_limit, options->byte_limit);
     int error = allowed_make(&options->allow, options->interface, &a->allowed, problem);
     if (error == 0 && a->authenticates)
         error = key_file_derive(options->key, use, &a->key, problem);
@@ -81,10 +85,25 @@ static bool is_allowed(struct admission *a, const struct sockaddr_storage *from)
     return true;
 }
 
+static bool is_within_rate(struct admission *a, const struct received *received)
+{
+    char host[ADDRESS_TEXT];
+    if (rate_limit_take(&a->rate, received->from, received->bytes, received->receive_ns))
+        return true;
+    log_limited(&a->rate_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_WARNING,
+                "stream %s: datagrams from %s refused: it sends more than `packet limit` or `byte "
+                "limit` allows",
+                a->stream, address_text(received->from, host));
+    return false;
+}
+
 bool admission_admits(struct admission *a, const struct received *received, enum reject *reason)
 {
     *reason = REJECT_NOT_ALLOWED;
-    return is_allowed(a, received->from);
+    if (!is_allowed(a, received->from))
+        return false;
+    *reason = REJECT_RATE;
+    return is_within_rate(a, received);
 }
 
 bool admission_authentic(struct admission *a, const struct received *received, uint64_t sequence,

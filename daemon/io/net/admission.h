@@ -3,6 +3,7 @@
  * check is a reject of its own:
  *
  *     not allowed   the sender's address is in no network of `allow` (allowed.h)
+ *     rate limit    its address sends more than `packet limit` or `byte limit` (rate_limit.h)
  *     auth          with `key`: the datagram has no tag, or not its own (wire/auth.h)
  *     replay        with `key`: it is authentic, but was taken before, or is older than the window
  *

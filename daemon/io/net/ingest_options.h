@@ -11,13 +11,14 @@
 
 struct ingest_options {
     struct option_values allow; /* senders to accept, see allowed.h; none: `own` */
-    const char *interface;   /* whose networks `own` means; NULL: all. A driver's check sets it */
-    const char *key;         /* file of the key that tags are made with; NULL: no tags */
-    int64_t takeover_ns;     /* silence after which another sender is followed, 1 s */
-    int64_t max_dropout_ns;  /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
-    int64_t max_misorder_ns; /* MAX_MISORDER as a time, 10 ms */
-    uint32_t payload_type;   /* RTP, 0…127 */
-    bool ssrc_pinned;        /* RTP: only `ssrc` is accepted */
+    const char *interface; /* whose networks `own` means; NULL: all. A driver's check sets it */
+    const char *key;       /* file of the key that tags are made with; NULL: no tags */
+    uint64_t packet_limit, byte_limit; /* a second, from one address; 0: none */
+    int64_t takeover_ns;               /* silence after which another sender is followed, 1 s */
+    int64_t max_dropout_ns;            /* RFC 3550 A.1 MAX_DROPOUT as a time, 1 s */
+    int64_t max_misorder_ns;           /* MAX_MISORDER as a time, 10 ms */
+    uint32_t payload_type;             /* RTP, 0…127 */
+    bool ssrc_pinned;                  /* RTP: only `ssrc` is accepted */
     uint32_t ssrc;
 };
 
@@ -31,6 +32,22 @@ struct ingest_options {
         .sentence = "Addresses and networks whose datagrams are accepted, such as 192.0.2.7, "     \
                     "10.0.0.0/8, own (this machine and the networks of its interfaces, or of "     \
                     "`interface`) or any; all others are counted as not allowed and dropped."      \
+    }
+
+#define INGEST_ROWS_LIMITS                                                                         \
+    {.key = "packet limit",                                                                        \
+     .type = OPTION_COUNT,                                                                         \
+     .minimum = 1,                                                                                 \
+     .maximum = 1e9,                                                                               \
+     .fallback_words = "none",                                                                     \
+     OPTION_FIELD(struct ingest_options, packet_limit),                                            \
+     .sentence = "The most datagrams a second that are taken from one address, averaged over "     \
+                 "0.1 s; others are counted as rate limit and dropped."},                          \
+    {                                                                                              \
+        .key = "byte limit", .type = OPTION_MEMORY, .minimum = 1024, .maximum = 1e12,              \
+        .fallback_words = "none", OPTION_FIELD(struct ingest_options, byte_limit),                 \
+        .sentence = "The same in bytes a second, headers of the protocol counted, those of UDP "   \
+                    "and IP not."                                                                  \
     }
 
 #define INGEST_ROW_TAKEOVER                                                                        \

@@ -101,6 +101,12 @@ void ingest_options_check(const struct option_check *check, const struct source_
                                           misorder, sizeof misorder),
                      awaited);
     }
+    const double bytes_per_second = options->rate_hz * options->frame_bytes;
+    if (own->byte_limit > 0 && (double)own->byte_limit < bytes_per_second)
+        option_error(check, "byte limit",
+                     "`byte limit` allows %llu bytes a second, and the samples of the stream are "
+                     "%.0f; write more, with room for headers and a clock that is fast",
+                     (unsigned long long)own->byte_limit, bytes_per_second);
     for (unsigned i = 0; i < own->allow.count; i++)
         if (!allowed_word(own->allow.values[i].text))
             option_error(check, "allow",

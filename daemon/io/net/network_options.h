@@ -33,7 +33,7 @@ struct network_options {
          .fallback_words = "the kernel's choice",                                                  \
          OPTION_FIELD(struct network_options, interface),                                          \
          .sentence = "The network interface that joins the multicast group, such as eth1."},       \
-        INGEST_ROW_ALLOW, INGEST_ROW_TAKEOVER,                                                     \
+        INGEST_ROW_ALLOW, INGEST_ROWS_LIMITS, INGEST_ROW_TAKEOVER,                                 \
         {.key = "receive buffer",                                                                  \
          .type = OPTION_MEMORY,                                                                    \
          .minimum = 4096,                                                                          \

@@ -243,7 +243,8 @@ static void osc_source_ledger(const struct source *source, struct source_ledger 
     ledger->loss_detectable = !source->heard || source->form == NUMBERED;
 }
 
-static const struct option_row rows[] = {INGEST_ROW_ALLOW, INGEST_ROW_TAKEOVER, INGEST_ROWS};
+static const struct option_row rows[] = {INGEST_ROW_ALLOW, INGEST_ROWS_LIMITS, INGEST_ROW_TAKEOVER,
+                                         INGEST_ROWS};
 
 static int check(const struct option_check *check, const struct daemon_facts *facts,
                  struct source_options *options)

@@ -73,6 +73,7 @@ static void fixture_closed(void *context)
 
 static uint64_t (*room)(void *context); /* of the host; NULL: it has none */
 static struct option_values allow;      /* of the source */
+static uint64_t packet_limit;           /* of the source; 0: none */
 
 static bool open_source(struct fixture *f, const char *type, const char *address,
                         const char *interface, uint64_t buffer_bytes, uint32_t work)
@@ -85,6 +86,7 @@ static bool open_source(struct fixture *f, const char *type, const char *address
     assert_int_equal(uv_loop_init(&f->loop), 0);
     static struct network_options own;
     own = (struct network_options){.ingest = {.allow = allow,
+                                              .packet_limit = packet_limit,
                                               .payload_type = 96,
                                               .takeover_ns = NS_PER_SECOND,
                                               .max_dropout_ns = NS_PER_SECOND,
@@ -284,6 +286,32 @@ static void test_senders_not_allowed(void **state)
     allow.count = 0;
 }
 
+/* A burst of one address is cut to a tenth of a second's worth, and counted. */
+static void test_packet_limit(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct source_ledger ledger;
+    enum { LIMIT = 100, SENT = 400 };
+    packet_limit = LIMIT;
+    assert_true(open_source(&f, "rtp", "127.0.0.1:0", NULL, 1 << 20, 0));
+    packet_limit = 0;
+    open_sender(&f, "127.0.0.1", NULL);
+    int64_t begun_ns = clock_monotonic_ns();
+    for (uint32_t number = 0; number < SENT; number++)
+        send_packet(&f, number);
+    do {
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        f.ops->ledger(f.source, &ledger);
+    } while (ledger.datagrams < SENT && clock_monotonic_ns() < begun_ns + 2 * NS_PER_SECOND);
+    uint64_t most =
+        LIMIT / 10 + 2 + (uint64_t)(clock_monotonic_ns() - begun_ns) * LIMIT / 1000000000;
+    assert_int_equal(ledger.datagrams, SENT);
+    assert_in_range(ledger.accepted + ledger.held, LIMIT / 10, most);
+    assert_int_equal(ledger.rejected[REJECT_RATE], SENT - ledger.accepted - ledger.held);
+    close_fixture(&f);
+}
+
 static void test_drops_are_counted(void **state)
 {
     (void)state;
@@ -459,13 +487,10 @@ int main(void)
     setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     usleep(50000);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_way),
-        cmocka_unit_test(test_drops_are_counted),
-        cmocka_unit_test(test_senders_not_allowed),
-        cmocka_unit_test(test_work_per_wake),
-        cmocka_unit_test(test_stop_reads_what_is_there),
-        cmocka_unit_test(test_wall_clock_steps),
-        cmocka_unit_test(test_close_without_start),
+        cmocka_unit_test(test_every_way),           cmocka_unit_test(test_drops_are_counted),
+        cmocka_unit_test(test_senders_not_allowed), cmocka_unit_test(test_packet_limit),
+        cmocka_unit_test(test_work_per_wake),       cmocka_unit_test(test_stop_reads_what_is_there),
+        cmocka_unit_test(test_wall_clock_steps),    cmocka_unit_test(test_close_without_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
