@@ -51,7 +51,8 @@ static void walk_stats(struct codec *c, struct stream_stats *stats)
         &stats->timeline_in,     &stats->received,       &stats->awaited,
         &stats->timeline_out,    &stats->waiting,        &stats->out,
         &stats->invalid_frames,  &stats->blocks,         &stats->batches,
-        &stats->deadline_misses, &stats->batches_failed, &stats->overlap,
+        &stats->deadline_misses, &stats->batches_failed, &stats->carried,
+        &stats->overlap,         &stats->late_parts,
     };
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         codec_u64(c, fields[i]);
@@ -404,7 +405,8 @@ static bool ledgers_hold(const struct stream_state *s)
         out += stats->shed[why];
     const struct state_epoch *e = &s->epoch;
     const uint64_t waiting = s->begun && !e->ended ? e->head - e->next : 0;
-    return in == stats->timeline_in && out == stats->timeline_out && stats->waiting == waiting;
+    return in == stats->timeline_in && out == stats->timeline_out && stats->waiting == waiting &&
+           stats->carried == stats->received + stats->overlap + stats->late_parts;
 }
 
 static bool plan_holds(const struct plan_pin *plan)
