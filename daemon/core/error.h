@@ -25,7 +25,8 @@
     X(FULL, -12, "no room")                                                                        \
     X(CLOSED, -13, "already closed")                                                               \
     X(ADDRESS, -14, "an address could not be used")                                                \
-    X(LIMIT, -15, "a limit was exceeded")
+    X(LIMIT, -15, "a limit was exceeded")                                                          \
+    X(ABSENT, -16, "a network interface or address is not there yet")
 
 enum error {
     ERROR_NONE = 0,

@@ -7,7 +7,6 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/net/address.h"
-#include "io/net/allowed.h"
 #include "io/net/key_file.h"
 #include "io/net/rate_limit.h"
 
@@ -55,6 +54,14 @@ void admission_close(struct admission *a)
     allowed_free(&a->allowed);
     explicit_bzero(&a->key, sizeof a->key);
     free(a);
+}
+
+void admission_take(struct admission *a, struct allowed *allowed)
+{
+    allowed_free(&a->allowed);
+    a->allowed = *allowed;
+    *allowed = (struct allowed){0};
+    a->has_admitted = a->has_refused = false;
 }
 
 /* ---- the checks -------------------------------------------------------------------------- */

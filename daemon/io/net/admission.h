@@ -19,6 +19,7 @@
 #include <stdbool.h>
 
 #include "core/error.h"
+#include "io/net/allowed.h"
 #include "io/net/ingest_options.h"
 #include "io/net/receiver.h"
 #include "io/source.h"
@@ -38,6 +39,9 @@ bool admission_admits(struct admission *admission, const struct received *receiv
  * no key is set. To be asked once for each datagram. */
 bool admission_authentic(struct admission *admission, const struct received *received,
                          uint64_t sequence, enum reject *reason);
+
+/* Takes a new list of allowed networks over: the interfaces have changed. LOOP. */
+void admission_take(struct admission *admission, struct allowed *allowed);
 
 void admission_close(struct admission *admission); /* NULL is fine */
 

@@ -21,6 +21,8 @@ struct handed {
     bool taken;   /* some source reads it too */
     uint32_t drops_before;
     uint64_t socket; /* duplicates of one socket have one number */
+    bool joined;     /* a multicast group, on `interface` */
+    unsigned interface;
 };
 
 struct handover {
@@ -104,7 +106,31 @@ int handover_adopt(struct handover *h)
     return adopted;
 }
 
-int handover_take(struct handover *h, const struct address *address)
+/* Mutex held. Whether the socket has joined its group on another interface. */
+static bool joined_elsewhere(const struct handover *h, uint64_t socket, unsigned interface)
+{
+    for (int i = 0; i < h->count; i++)
+        if (h->sockets[i].socket == socket && h->sockets[i].joined &&
+            h->sockets[i].interface != interface)
+            return true;
+    return false;
+}
+
+void handover_joined(struct handover *h, int fd, unsigned interface)
+{
+    if (h == NULL)
+        return;
+    pthread_mutex_lock(&h->mutex);
+    for (int i = 0; i < h->count; i++) {
+        if (h->sockets[i].fd == fd) {
+            h->sockets[i].joined = true;
+            h->sockets[i].interface = interface;
+        }
+    }
+    pthread_mutex_unlock(&h->mutex);
+}
+
+int handover_take(struct handover *h, const struct address *address, unsigned interface)
 {
     int fd = -1;
     if (h == NULL)
@@ -114,7 +140,7 @@ int handover_take(struct handover *h, const struct address *address)
         struct handed *socket = &h->sockets[i];
         struct sockaddr_storage bound;
         if ((!socket->adopted && !h->sharing) || !bound_to(socket->fd, &bound) ||
-            !same_address(&bound, address))
+            !same_address(&bound, address) || joined_elsewhere(h, socket->socket, interface))
             continue;
         fd = fcntl(socket->fd, F_DUPFD_CLOEXEC, 3);
         if (fd >= 0) {

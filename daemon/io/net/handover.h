@@ -33,8 +33,11 @@ void handover_close(struct handover *handover);
 int handover_adopt(struct handover *handover);
 
 /* Duplicates the socket bound to this address: a descriptor to be closed with handover_release, or
- * -1 when there is no such socket. */
-int handover_take(struct handover *handover, const struct address *address);
+ * -1 when there is no such socket. A socket that has joined a multicast group on another interface
+ * than `interface` (0: the kernel's choice) is none: it would go on receiving from there. */
+int handover_take(struct handover *handover, const struct address *address, unsigned interface);
+/* This socket has joined its group on that interface. */
+void handover_joined(struct handover *handover, int fd, unsigned interface);
 
 /* Enters a socket that a source bound itself. */
 void handover_register(struct handover *handover, int fd);

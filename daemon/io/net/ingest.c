@@ -89,6 +89,11 @@ void ingest_close(struct ingest *in)
     free(in);
 }
 
+void ingest_take_allowed(struct ingest *in, struct allowed *allowed)
+{
+    admission_take(in->admission, allowed);
+}
+
 void ingest_ledger(const struct ingest *in, struct source_ledger *ledger)
 {
     *ledger = in->ledger;

@@ -22,6 +22,7 @@
 #include <sys/socket.h>
 
 #include "core/log.h"
+#include "io/net/allowed.h"
 #include "io/net/ingest_options.h"
 #include "io/net/receiver.h"
 #include "io/source.h"
@@ -67,6 +68,8 @@ unsigned ingest_predict(const struct ingest *ingest, struct receive_prediction *
 /* receiver_options.hit. */
 bool ingest_hit(const struct ingest *ingest, const struct receive_prediction *prediction,
                 unsigned number, const struct received *received);
+/* Takes a new list of allowed networks over. */
+void ingest_take_allowed(struct ingest *ingest, struct allowed *allowed);
 /* No more datagrams will come: rejects what it holds. */
 void ingest_stop(struct ingest *ingest);
 /* Frames of the newest packet; 0 before the first one. */

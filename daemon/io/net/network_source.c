@@ -1,9 +1,13 @@
 /* Network source: see network_source.h. Opened on a worker, then loop thread. */
 #include "io/net/network_source.h"
 
+#include <inttypes.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/log.h"
+#include "io/net/attachment.h"
 #include "io/net/network_options.h"
 #include "io/net/socket.h"
 
@@ -16,11 +20,16 @@ struct source {
     uv_loop_t *loop;
     struct source_host host;
     struct ingest *ingest;
-    struct receiver *receiver;
+    struct attachment *attachment;
+    struct receiver *receiver; /* NULL: the attachment waits for the network, or closed */
+    struct receiver_options receive;
+    const struct network_options *own;
+    struct allowed allowed; /* made on the attachment's worker */
     uint64_t buffer_bytes;
     /* kept for the ledger once the receiver is closed */
     uint64_t clock_steps, unreported_drops;
     struct receive_figures figures;
+    struct attachment_figures attachment_figures;
     bool started;
     uv_timer_t closer; /* closes a source that never started asynchronously, too */
     void (*closed)(void *context);
@@ -53,6 +62,39 @@ static bool hit(void *context, const struct receive_prediction *predicted, unsig
     return ingest_hit(context, predicted, number, received);
 }
 
+/* ---- the attachment ---------------------------------------------------------------------- */
+
+/* WORKER. An interface that has just come brings its networks along. */
+static void prepare(void *context)
+{
+    struct source *source = context;
+    allowed_free(&source->allowed);
+    allowed_make(&source->own->ingest.allow, source->own->ingest.interface, &source->allowed, NULL);
+}
+
+/* The network is there: reads from the socket, and accepts senders of the interface's networks. */
+static void attached(void *context, int fd, uint64_t granted_bytes)
+{
+    struct source *source = context;
+    struct problem problem;
+    if (source->allowed.count > 0)
+        ingest_take_allowed(source->ingest, &source->allowed);
+    if (fd < 0)
+        return;
+    source->buffer_bytes = granted_bytes;
+    source->receive.fd = fd;
+    int error = receiver_open(&source->receive, &source->receiver, &problem);
+    if (error == 0)
+        error = receiver_start(source->receiver, source->loop, &problem);
+    if (error != 0)
+        log_error("stream %s: %s; reload to try again", source->receive.stream, problem.text);
+}
+
+static void nothing(void *context)
+{
+    (void)context;
+}
+
 int network_source_open(const struct ingest_protocol *protocol,
                         const struct source_options *options,
                         const struct io_environment *environment, const struct source_host *host,
@@ -64,13 +106,17 @@ int network_source_open(const struct ingest_protocol *protocol,
     source->loop = environment->loop;
     source->host = *host;
     const struct network_options *own = options->own;
-    struct socket_receive_options wanted = {
-        .stream = options->stream,
-        .address = own->address,
-        .interface = own->interface,
-        .buffer_bytes = own->receive_buffer_bytes,
-        .bytes_per_second = options->rate_hz * options->frame_bytes,
-        .handover = environment->handover,
+    source->own = own;
+    const struct attachment_options wanted = {
+        .socket = {.stream = options->stream,
+                   .address = own->address,
+                   .interface = own->interface,
+                   .buffer_bytes = own->receive_buffer_bytes,
+                   .bytes_per_second = options->rate_hz * options->frame_bytes,
+                   .handover = environment->handover},
+        .context = source,
+        .prepare = prepare,
+        .attached = attached,
     };
     /* Without numbers a loss shows only in the socket's count of dropped datagrams, and UDP_GRO
      * would count whole batches there. */
@@ -79,28 +125,32 @@ int network_source_open(const struct ingest_protocol *protocol,
     int error = ingest_open(protocol, options, host, &source->ingest, problem);
     if (error != 0)
         goto no_ingest;
-    error = socket_open_receive(&wanted, &fd, &source->buffer_bytes, problem);
+    source->receive = (struct receiver_options){
+        .stream = options->stream,
+        .handover = environment->handover,
+        .work_per_wake = own->work_per_wake,
+        .context = source->ingest,
+        .requested = numbered ? own->receive : RECEIVE_RECVMMSG,
+        .datagram = datagram,
+        .drops = drops,
+        .batch_drops = numbered ? batch_drops : NULL,
+        .predict = predict,
+        .hit = hit,
+    };
+    error = attachment_open(&wanted, &source->attachment, &fd, &source->buffer_bytes, problem);
     if (error != 0)
-        goto no_receiver;
-    error = receiver_open(
-        &(struct receiver_options){.stream = options->stream,
-                                   .fd = fd,
-                                   .handover = environment->handover,
-                                   .work_per_wake = own->work_per_wake,
-                                   .context = source->ingest,
-                                   .requested = numbered ? own->receive : RECEIVE_RECVMMSG,
-                                   .datagram = datagram,
-                                   .drops = drops,
-                                   .batch_drops = numbered ? batch_drops : NULL,
-                                   .predict = predict,
-                                   .hit = hit},
-        &source->receiver, problem);
+        goto no_attachment;
+    source->receive.fd = fd;
+    if (fd >= 0)
+        error = receiver_open(&source->receive, &source->receiver, problem);
     if (error != 0)
         goto no_receiver;
     *out = source;
     return 0;
 
 no_receiver:
+    attachment_close(source->attachment, nothing, NULL);
+no_attachment:
     ingest_close(source->ingest);
 no_ingest:
     free(source);
@@ -109,18 +159,20 @@ no_ingest:
 
 int network_source_arm(struct source *source, struct problem *problem)
 {
-    return receiver_arm(source->receiver, source->loop, problem);
+    return source->receiver != NULL ? receiver_arm(source->receiver, source->loop, problem) : 0;
 }
 
 int network_source_start(struct source *source, struct problem *problem)
 {
     source->started = true;
-    return receiver_start(source->receiver, source->loop, problem);
+    attachment_start(source->attachment, source->loop);
+    return source->receiver != NULL ? receiver_start(source->receiver, source->loop, problem) : 0;
 }
 
 void network_source_change(struct source *source, const struct source_options *options)
 {
     const struct network_options *own = options->own;
+    source->receive.work_per_wake = own->work_per_wake;
     if (source->receiver != NULL)
         receiver_set_work(source->receiver, own->work_per_wake);
 }
@@ -148,8 +200,12 @@ static void read_last(struct source *source)
 
 void network_source_stop(struct source *source)
 {
-    read_last(source);
-    receiver_stop(source->receiver);
+    if (source->attachment != NULL)
+        attachment_stop(source->attachment);
+    if (source->receiver != NULL) {
+        read_last(source);
+        receiver_stop(source->receiver);
+    }
     ingest_stop(source->ingest);
 }
 
@@ -159,6 +215,7 @@ static void finish(struct source *source)
     if (source->closed != NULL)
         source->closed(source->closed_context);
     ingest_close(source->ingest);
+    allowed_free(&source->allowed);
     free(source);
 }
 
@@ -167,17 +224,35 @@ static void closer_closed(uv_handle_t *handle)
     finish(handle->data);
 }
 
+static void close_later(struct source *source)
+{
+    uv_timer_init(source->loop, &source->closer);
+    source->closer.data = source;
+    uv_close((uv_handle_t *)&source->closer, closer_closed);
+}
+
 static void receiver_closed(void *context)
 {
     struct source *source = context;
     source->receiver = NULL;
-    if (source->started) {
+    if (source->started)
         finish(source);
+    else
+        close_later(source);
+}
+
+static void attachment_closed(void *context)
+{
+    struct source *source = context;
+    source->attachment = NULL;
+    if (source->receiver == NULL) {
+        close_later(source);
         return;
     }
-    uv_timer_init(source->loop, &source->closer);
-    source->closer.data = source;
-    uv_close((uv_handle_t *)&source->closer, closer_closed);
+    source->clock_steps = receiver_clock_steps(source->receiver);
+    source->unreported_drops = receiver_unreported_drops(source->receiver);
+    receiver_figures(source->receiver, &source->figures);
+    receiver_close(source->receiver, receiver_closed, source);
 }
 
 void network_source_close(struct source *source, void (*closed)(void *context), void *context)
@@ -185,10 +260,8 @@ void network_source_close(struct source *source, void (*closed)(void *context), 
     source->closed = closed;
     source->closed_context = context;
     network_source_stop(source);
-    source->clock_steps = receiver_clock_steps(source->receiver);
-    source->unreported_drops = receiver_unreported_drops(source->receiver);
-    receiver_figures(source->receiver, &source->figures);
-    receiver_close(source->receiver, receiver_closed, source);
+    attachment_figures(source->attachment, &source->attachment_figures);
+    attachment_close(source->attachment, attachment_closed, source);
 }
 
 void network_source_ledger(const struct source *source, struct source_ledger *ledger)
@@ -209,3 +282,60 @@ uint16_t network_source_port(const struct source *source)
 {
     return source->receiver != NULL ? receiver_port(source->receiver) : 0;
 }
+
+/* ---- status ------------------------------------------------------------------------------ */
+
+void network_source_status(const struct source *source, void *status)
+{
+    if (source->attachment != NULL)
+        attachment_figures(source->attachment, status);
+    else
+        *(struct attachment_figures *)status = source->attachment_figures;
+}
+
+static void print_status(const void *status, double rate_hz, FILE *out)
+{
+    const struct attachment_figures *f = status;
+    (void)rate_hz;
+    if (f->state == ATTACHMENT_WAITING)
+        fprintf(out, "  network       waiting, %" PRIu64 " attempts: %s\n", f->attempts,
+                f->problem);
+    else if (f->interface[0] != '\0')
+        fprintf(out,
+                "  network       %s is %s; link down %" PRIu64 ", removed %" PRIu64
+                ", group joined again %" PRIu64 " times\n",
+                f->interface, attachment_state_name(f->state), f->downs, f->removals, f->joins);
+}
+
+static json_t *status_json(const void *status)
+{
+    const struct attachment_figures *f = status;
+    json_t *object = json_object();
+    json_object_set_new(object, "state", json_string(attachment_state_name(f->state)));
+    json_object_set_new(object, "interface",
+                        f->interface[0] != '\0' ? json_string(f->interface) : json_null());
+    json_object_set_new(object, "waiting_for",
+                        f->problem[0] != '\0' ? json_string(f->problem) : json_null());
+    json_object_set_new(object, "attempts", json_integer((json_int_t)f->attempts));
+    json_object_set_new(object, "link_down", json_integer((json_int_t)f->downs));
+    json_object_set_new(object, "removed", json_integer((json_int_t)f->removals));
+    json_object_set_new(object, "joined_again", json_integer((json_int_t)f->joins));
+    return object;
+}
+
+static uint32_t status_faults(const void *status, struct driver_fault *faults)
+{
+    const struct attachment_figures *f = status;
+    faults[0] = (struct driver_fault){"link down", f->downs};
+    faults[1] = (struct driver_fault){"interface removed", f->removals};
+    return 2;
+}
+
+const struct driver_status network_source_shown = {
+    .name = "network",
+    .what = "network",
+    .bytes = sizeof(struct attachment_figures),
+    .print = print_status,
+    .json = status_json,
+    .faults = status_faults,
+};

@@ -21,6 +21,8 @@ void network_source_change(struct source *source, const struct source_options *o
 void network_source_stop(struct source *source);
 void network_source_close(struct source *source, void (*closed)(void *context), void *context);
 void network_source_ledger(const struct source *source, struct source_ledger *ledger);
+void network_source_status(const struct source *source, void *status);
+extern const struct driver_status network_source_shown;
 uint16_t network_source_port(const struct source *source);
 
 #endif

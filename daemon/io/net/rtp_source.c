@@ -106,4 +106,6 @@ const struct source_ops source_rtp = {
     .close = network_source_close,
     .ledger = network_source_ledger,
     .port = network_source_port,
+    .status = &network_source_shown,
+    .read_status = network_source_status,
 };

@@ -53,7 +53,7 @@ static int find_interface(const char *text, unsigned *index, struct problem *pro
     if (*index == 0 && is_number && address_resolve_host(text, &address, NULL) == 0)
         *index = interface_of(&address);
     if (*index == 0)
-        return problem_set(problem, ERROR_ADDRESS,
+        return problem_set(problem, ERROR_ABSENT,
                            "this machine has no network interface '%.40s': `ip -br addr` lists "
                            "those it has",
                            text);
@@ -149,6 +149,19 @@ static int open_socket(struct address *address, int *fd, struct problem *problem
     return 0;
 }
 
+static void leave(int fd, const struct address *address, unsigned interface)
+{
+    if (address->storage.ss_family == AF_INET) {
+        struct ip_mreqn request = {.imr_multiaddr = address_v4(&address->storage)->sin_addr,
+                                   .imr_ifindex = (int)interface};
+        setsockopt(fd, IPPROTO_IP, IP_DROP_MEMBERSHIP, &request, sizeof request);
+        return;
+    }
+    struct ipv6_mreq request = {.ipv6mr_multiaddr = address_v6(&address->storage)->sin6_addr,
+                                .ipv6mr_interface = interface};
+    setsockopt(fd, IPPROTO_IPV6, IPV6_LEAVE_GROUP, &request, sizeof request);
+}
+
 static int bind_problem(const struct address *address, struct problem *problem)
 {
     char text[ADDRESS_TEXT];
@@ -161,7 +174,8 @@ static int bind_problem(const struct address *address, struct problem *problem)
                            "or stop that program (`ss -ulpn` shows it)",
                            text);
     case EADDRNOTAVAIL:
-        return problem_set(problem, ERROR_ADDRESS,
+    case ENODEV:
+        return problem_set(problem, ERROR_ABSENT,
                            "this machine does not have the address of %s: write one of its own "
                            "(`ip -br addr` lists them) or *:PORT",
                            text);
@@ -180,7 +194,8 @@ static int group_problem(const struct address *address, const char *interface,
     char text[ADDRESS_TEXT];
     int reason = errno;
     address_text(&address->storage, text);
-    return problem_set(problem, ERROR_ADDRESS,
+    bool absent = reason == ENODEV || reason == EADDRNOTAVAIL || reason == ENETUNREACH;
+    return problem_set(problem, absent ? ERROR_ABSENT : ERROR_ADDRESS,
                        "the group %s could not be used%s%.40s: %s; set `interface` to one that "
                        "carries multicast (`ip -br link` lists them)",
                        text, interface != NULL ? " on " : "", interface != NULL ? interface : "",
@@ -189,11 +204,8 @@ static int group_problem(const struct address *address, const char *interface,
 
 /* `handed`: the socket is bound already, by systemd or by the stream that this one replaces. */
 static int prepare_receive(int fd, bool handed, const struct socket_receive_options *options,
-                           struct address *address, struct problem *problem)
+                           struct address *address, unsigned interface, struct problem *problem)
 {
-    unsigned interface = 0;
-    if (options->interface != NULL && find_interface(options->interface, &interface, problem) != 0)
-        return ERROR_ADDRESS;
     if (!handed && address->any && address->storage.ss_family == AF_INET6)
         set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     if (address->multicast) {
@@ -224,7 +236,12 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
     int error = address_resolve(options->address, true, &address, problem);
     if (error != 0)
         return error;
-    *fd = handover_take(options->handover, &address);
+    unsigned interface = 0;
+    *fd = -1;
+    if (options->interface != NULL &&
+        (error = find_interface(options->interface, &interface, problem)) != 0)
+        return error;
+    *fd = handover_take(options->handover, &address, interface);
     bool handed = *fd >= 0;
     if (!handed && (error = open_socket(&address, fd, problem)) != 0)
         return error;
@@ -233,7 +250,7 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
     *granted_bytes = handed ? buffer_of(*fd, SO_RCVBUF) : 0;
     if (*granted_bytes < clamp_bytes(options->buffer_bytes))
         *granted_bytes = set_buffer(*fd, SO_RCVBUFFORCE, SO_RCVBUF, options->buffer_bytes);
-    error = prepare_receive(*fd, handed, options, &address, problem);
+    error = prepare_receive(*fd, handed, options, &address, interface, problem);
     if (error != 0) {
         handover_release(options->handover, *fd);
         *fd = -1;
@@ -243,7 +260,61 @@ int socket_open_receive(const struct socket_receive_options *options, int *fd,
         log_info("stream %s: reading on from a socket that was bound before", options->stream);
     else
         handover_register(options->handover, *fd);
+    if (address.multicast)
+        handover_joined(options->handover, *fd, interface);
     report_buffer(options, *granted_bytes);
+    return 0;
+}
+
+/* The interface through which the kernel reaches the address; 0: there is no way. */
+static unsigned routed_interface(const struct address *to)
+{
+    struct sockaddr_storage from = {0};
+    socklen_t bytes = sizeof from;
+    unsigned index = 0;
+    int fd = socket(to->storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct address any_port = *to;
+    if (address_port(&any_port.storage) == 0)
+        address_set_port(&any_port.storage, 1);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&any_port.storage, any_port.bytes) == 0 &&
+        getsockname(fd, (struct sockaddr *)&from, &bytes) == 0)
+        index = interface_of(&from);
+    if (fd >= 0)
+        close(fd);
+    return index;
+}
+
+unsigned socket_interface(const struct socket_receive_options *options, bool *group)
+{
+    struct address address;
+    unsigned index = 0;
+    *group = false;
+    if (address_resolve(options->address, true, &address, NULL) != 0)
+        return 0;
+    *group = address.multicast;
+    if (options->interface != NULL)
+        return find_interface(options->interface, &index, NULL) == 0 ? index : 0;
+    if (address.multicast)
+        return routed_interface(&address);
+    return address.any || address_is_any(&address.storage) ? 0 : interface_of(&address.storage);
+}
+
+int socket_rejoin(int fd, const struct socket_receive_options *options, unsigned before,
+                  unsigned index, struct problem *problem)
+{
+    struct address address;
+    int error = address_resolve(options->address, true, &address, problem);
+    if (error != 0)
+        return error;
+    leave(fd, &address, before); /* the socket still has it, the interface does not */
+    int bound = 0;
+    socklen_t bytes = sizeof bound;
+    /* bind to a group of link-local scope has bound the socket to the interface, too */
+    if (getsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &bound, &bytes) == 0 && bound != 0 &&
+        set_option(fd, SOL_SOCKET, SO_BINDTOIFINDEX, (int)index) != 0)
+        return group_problem(&address, options->interface, problem);
+    if (join(fd, &address, index) != 0 && errno != EADDRINUSE)
+        return group_problem(&address, options->interface, problem);
     return 0;
 }
 

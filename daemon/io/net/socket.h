@@ -8,6 +8,7 @@
 #ifndef CONVOLVD_IO_NET_SOCKET_H
 #define CONVOLVD_IO_NET_SOCKET_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -29,7 +30,8 @@ struct socket_receive_options {
  * drops (SO_RXQ_OVFL); close it with handover_release. Where `handover` has a socket bound to the
  * address already (from systemd, or of a stream that a reload replaces), the source reads on from
  * that one. *granted_bytes is the receive buffer in the user's terms: half of what the kernel
- * reports, which includes its own bookkeeping. Returns 0, ERROR_ADDRESS or ERROR_SYSTEM.
+ * reports, which includes its own bookkeeping. Returns 0, ERROR_ABSENT when the interface or the
+ * address may come later, ERROR_ADDRESS or ERROR_SYSTEM.
  */
 int socket_open_receive(const struct socket_receive_options *options, int *fd,
                         uint64_t *granted_bytes, struct problem *problem);
@@ -46,6 +48,15 @@ struct socket_send_options {
  * ERROR_ADDRESS, ERROR_ARGUMENT or ERROR_SYSTEM. */
 int socket_open_send(const struct socket_send_options *options, int *fd, struct address *to,
                      struct problem *problem);
+
+/* The number of the interface on which the socket of these options depends: the one named, the one
+ * that the kernel chooses for the group, or the one that has the address; 0: there is none now, or
+ * the socket is open to all. *group: it joins a multicast group. Worker threads. */
+unsigned socket_interface(const struct socket_receive_options *options, bool *group);
+/* Joins the group again on interface `index`, after the one of number `before` was removed. Returns
+ * 0, ERROR_ABSENT or ERROR_ADDRESS. Worker threads. */
+int socket_rejoin(int fd, const struct socket_receive_options *options, unsigned before,
+                  unsigned index, struct problem *problem);
 
 /* The local port, 0 when there is none. */
 uint16_t socket_port(int fd);

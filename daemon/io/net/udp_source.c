@@ -131,6 +131,8 @@ const struct source_ops source_udp = {
     .close = network_source_close,
     .ledger = network_source_ledger,
     .port = network_source_port,
+    .status = &network_source_shown,
+    .read_status = network_source_status,
 };
 
 const struct source_ops source_udp_sequence = {
@@ -156,4 +158,6 @@ const struct source_ops source_udp_sequence = {
     .close = network_source_close,
     .ledger = network_source_ledger,
     .port = network_source_port,
+    .status = &network_source_shown,
+    .read_status = network_source_status,
 };

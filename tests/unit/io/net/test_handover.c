@@ -70,7 +70,7 @@ static void a_successor_reads_on(void **state)
     handover_release(handover, second);
     struct address gone = at(address);
     handover_share(handover, true);
-    assert_int_equal(handover_take(handover, &gone), -1);
+    assert_int_equal(handover_take(handover, &gone, 0), -1);
     handover_share(handover, false);
 }
 
@@ -220,14 +220,14 @@ static void systemd_passes_sockets(void **state)
     for (int i = 0; i < ROWS; i++) {
         snprintf(text, sizeof text, "%s%u", table[i].wanted, ports[i]);
         struct address wanted = at(text);
-        int fd = handover_take(handover, &wanted);
+        int fd = handover_take(handover, &wanted, 0);
         if ((fd >= 0) != table[i].expect)
             fail_msg("row %d: %s taken: %d", i, text, fd >= 0);
         if (fd >= 0) {
             assert_int_equal(socket_port(fd), ports[i]);
             handover_release(handover, fd);
             /* systemd's own descriptor stays open: the next one finds it again. */
-            fd = handover_take(handover, &wanted);
+            fd = handover_take(handover, &wanted, 0);
             assert_true(fd >= 0);
             handover_release(handover, fd);
         }
@@ -239,7 +239,7 @@ static void without_a_table_sockets_are_not_shared(void **state)
     (void)state;
     struct address address = at("127.0.0.1:5004");
     int fd;
-    assert_int_equal(handover_take(NULL, &address), -1);
+    assert_int_equal(handover_take(NULL, &address, 0), -1);
     struct problem problem;
     struct handover *kept = handover;
     handover = NULL;

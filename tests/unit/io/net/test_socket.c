@@ -106,10 +106,11 @@ static void test_refusals_say_what_to_do(void **state)
 
     static const struct {
         const char *address, *interface, *expect;
+        int error;
     } refusals[] = {
-        {NULL, NULL, "in use by another program"},
-        {"192.0.2.77:5004", NULL, "does not have the address"},
-        {"239.1.2.3:0", "nosuch0", "no network interface 'nosuch0'"},
+        {NULL, NULL, "in use by another program", ERROR_ADDRESS},
+        {"192.0.2.77:5004", NULL, "does not have the address", ERROR_ABSENT},
+        {"239.1.2.3:0", "nosuch0", "no network interface 'nosuch0'", ERROR_ABSENT},
     };
     for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
         if (refusals[i].address != NULL)
@@ -117,7 +118,7 @@ static void test_refusals_say_what_to_do(void **state)
         options.interface = refusals[i].interface;
         second = -2;
         int error = socket_open_receive(&options, &second, &granted, &problem);
-        assert_int_equal(error, ERROR_ADDRESS);
+        assert_int_equal(error, refusals[i].error);
         assert_int_equal(second, -1);
         if (strstr(problem.text, refusals[i].expect) == NULL)
             fail_msg("expected '%s' in: %s", refusals[i].expect, problem.text);
