@@ -24,6 +24,7 @@ class DeviceLoss(unittest.TestCase):
         folder = c.temporary()
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
+        self.mirrored = {} # environment of convolvd-test
         self.gate = f"{self.folder}/gate"
         self.taps = c.random_taps(5, 301)
         np.save(f"{self.folder}/f.npy", self.taps)
@@ -71,13 +72,14 @@ class DeviceLoss(unittest.TestCase):
 
     # ---- the next device takes over, and the lost one comes back ----
 
-    def play(self, mode, call, contexts=1, device="cpu, cpu"):
+    def play(self, mode, call):
         """A recording as fast as it goes, with a fault at call n: what comes out is the definition's."""
         for name in ("o.wav", "o.wav.json"):
             if os.path.exists(f"{self.folder}/{name}"):
                 os.unlink(f"{self.folder}/{name}")
-        with c.Daemon(self.folder, self.config(device, f"source = file\npath = {self.folder}/x.wav\npace = fast"),
-                      environment=self.faults(mode, call, contexts=contexts, count=f"{self.folder}/count"),
+        with c.Daemon(self.folder, self.config("cpu, cpu", f"source = file\npath = {self.folder}/x.wav\npace = fast"),
+                      environment={**self.faults(mode, call, count=f"{self.folder}/count"), **self.mirrored},
+                      program="convolvd-test" if self.mirrored else "convolvd",
                       wait=False) as daemon:
             code = daemon.wait()
             return code, daemon
@@ -115,6 +117,15 @@ class DeviceLoss(unittest.TestCase):
 
     def test_fail(self):
         self.sweep("fail")
+
+    def test_mirrored_fail(self):
+        """A device with memory of its own: copies in and out fail, too."""
+        self.mirrored = {"CONVOLVD_TEST_MIRRORED": "1"}
+        self.sweep("fail")
+
+    def test_mirrored_mute(self):
+        self.mirrored = {"CONVOLVD_TEST_MIRRORED": "1"}
+        self.sweep("mute")
 
     def test_die(self):
         self.sweep("die")
