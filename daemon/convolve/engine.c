@@ -225,8 +225,12 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
 
 void engine_close(struct engine *engine)
 {
-    if (engine == NULL || engine->abandoned)
+    if (engine == NULL)
         return;
+    if (engine_lost(engine) != ENGINE_WORKS) {
+        engine_abandon(engine);
+        return;
+    }
     assert(engine->free_count == engine->slot_count && engine->in_flight == 0);
     for (int i = 0; i < PLANS_MAX; i++)
         assert(engine->planner.plans[i] == NULL);

@@ -56,6 +56,7 @@ void engine_declare_lost(struct engine *engine, enum engine_loss cause, const ch
     const bool first = atomic_load(&engine->loss) == ENGINE_WORKS;
     if (first) {
         snprintf(engine->loss_detail, sizeof engine->loss_detail, "%s", detail);
+        atomic_store(&engine->planner.abandoned, true);
         atomic_store_explicit(&engine->loss, cause, memory_order_release);
     }
     pthread_mutex_unlock(&engine->loss_mutex);
@@ -106,7 +107,6 @@ void engine_abandon(struct engine *engine)
     pthread_mutex_unlock(&engine->wake_mutex);
     engine->abandoned = true;
     engine->in_flight = 0;
-    atomic_store(&engine->planner.abandoned, true);
     atomic_fetch_add(&abandoned, 1);
 }
 

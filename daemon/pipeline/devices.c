@@ -38,7 +38,9 @@ int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context
  */
 static void wake(void *context)
 {
-    scheduler_bell_ring(((struct placement *)context)->doorbell);
+    const struct placement *placement = context;
+    if (placement->doorbell != NULL) /* lost before it was connected: devices_connect sees it */
+        scheduler_bell_ring(placement->doorbell);
 }
 
 /* ---- placing: worker --------------------------------------------------------------------- */
@@ -350,6 +352,8 @@ int devices_connect(struct devices *devices, struct problem *problem)
             break;
         if (devices->lost != NULL)
             scheduler_on_lost(placement->scheduler, on_lost, placement);
+        if (engine_lost(placement->engine) != ENGINE_WORKS)
+            scheduler_kick(placement->scheduler);
         scheduler_on_progress(placement->scheduler, devices->progress, devices->context);
     }
     return error;

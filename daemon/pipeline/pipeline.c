@@ -308,6 +308,31 @@ static void declare_round_trip(struct pipeline *pipeline)
                  note);
 }
 
+/* On the device it was placed on, or on one that stands by if that one fails. A device that fails
+ * before anything runs on it is lost. */
+static int make_plan_somewhere(struct pipeline *pipeline, struct plan **plan,
+                               struct problem *problem)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    int error = pipeline_make_plan(pipeline, config, plan, &pipeline->delay_frames,
+                                   &pipeline->taps_hash, &pipeline->recipe, problem);
+    for (uint32_t i = 0; error == ERROR_DEVICE && i < pipeline->choice_count; i++) {
+        struct placement *next = pipeline->choices[i];
+        if (next == pipeline->placement || engine_lost(next->engine) != ENGINE_WORKS)
+            continue;
+        log_warning("%s; it starts on device %d (%s)", problem->text, next->index,
+                    engine_device(next->engine)->name);
+        if (pipeline->placement->scheduler == NULL)
+            engine_declare_lost(pipeline->engine, ENGINE_LOSS_FAILED, "it failed a self-test");
+        pipeline->placement = next;
+        pipeline->engine = next->engine;
+        *plan = NULL;
+        error = pipeline_make_plan(pipeline, config, plan, &pipeline->delay_frames,
+                                   &pipeline->taps_hash, &pipeline->recipe, problem);
+    }
+    return error;
+}
+
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
 {
     int error;
@@ -327,8 +352,7 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
         declare_round_trip(pipeline);
     struct plan *plan = pipeline->placement_plan;
     pipeline->placement_plan = NULL;
-    error = pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
-                               &pipeline->taps_hash, &pipeline->recipe, problem);
+    error = make_plan_somewhere(pipeline, &plan, problem);
     pipeline->plan = plan;
     if (error < 0)
         return error;

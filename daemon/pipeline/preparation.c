@@ -99,11 +99,8 @@ static void close_job(struct job *job)
         stream_ring_free(preparation->prepared[i].ring);
         recipe_drop(preparation->prepared[i].recipe);
     }
-    if (preparation->opens && preparation->engine != NULL) {
-        if (engine_lost(preparation->engine) != ENGINE_WORKS)
-            engine_abandon(preparation->engine);
+    if (preparation->opens)
         engine_close(preparation->engine);
-    }
     pthread_mutex_destroy(&job->mutex);
     free(preparation->prepared);
 }

@@ -105,10 +105,9 @@ class DeviceLoss(unittest.TestCase):
         for call in chosen:
             with self.subTest(mode=mode, call=call):
                 code, daemon = self.play(mode, call)
-                if code != 0: # a device that fails in its self-test at the start is refused
-                    self.assertEqual(code, 1, daemon.output())
-                    self.assertFalse(daemon.said("running:"), daemon.output())
-                    continue
+                # The last calls close the devices: one that hangs there is left, and the status says so.
+                closing = mode == "stall" and call > calls - 4
+                self.assertIn(code, (0, 3) if closing else (0,), daemon.output())
                 status = c.check_ledgers(c.load_json(daemon.status_path))
                 stream = status["streams"][0]
                 self.assertEqual(stream["frames_out"]["shed"]["device"], 0, daemon.output())
