@@ -8,12 +8,16 @@
 #include <string.h>
 
 #include "control/change_plans.h"
+#include "core/clock.h"
 #include "core/log.h"
 #include "stream/move.h"
 
 enum { WAITING_MAX = 32 }; /* requests of one stream */
 
 static const double load_max = 0.9;
+
+/* A gain goes before a filter that waits for a frame this far ahead: time to prepare it again. */
+static const double overtake_s = 1;
 
 /* A request that waits; the name of its filter has become an index. */
 struct waiting {
@@ -41,7 +45,12 @@ struct changed_stream {
     struct config_edge *edges;    /* in use; NULL: as configured */
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
-    bool exchanging;          /* an exchange waits for its frame, or fades */
+    struct log_limit limit; /* of lines about gains and mutes */
+    bool exchanging;        /* an exchange waits for its frame, or fades */
+    struct waiting pending; /* its request, and what to go back to when it is cancelled */
+    struct change_setting before;
+    struct config_edge *edges_before;
+    double delay_before_frames;
     struct plan *replaced[3]; /* used until the exchange is through; plan, mixed old and new */
 };
 
@@ -95,8 +104,26 @@ static void free_stream(struct changed_stream *s)
         plan_close(s->replaced[i]);
     change_setting_close(&s->now);
     change_setting_close(&s->wanted);
+    change_setting_close(&s->before);
     free(s->edges);
+    free(s->edges_before);
     free(s);
+}
+
+void changes_forget(struct changes *changes)
+{
+    for (struct changed_stream **link = &changes->streams; *link != NULL;) {
+        struct changed_stream *s = *link;
+        if (pipelines_hold(changes->process->pipelines, s->pipeline)) {
+            link = &s->next;
+            continue;
+        }
+        *link = s->next;
+        /* The plans of an exchange that was never through; the stream is gone. */
+        if (change_plans_retire(changes->process->environment->loop, s->replaced, NULL))
+            memset(s->replaced, 0, sizeof s->replaced);
+        free_stream(s);
+    }
 }
 
 void changes_close(struct changes *changes)
@@ -130,7 +157,8 @@ static struct changed_stream *entry_of(struct changes *changes, struct pipeline 
     struct changed_stream *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
-    if (change_setting_open(&s->now, outputs) < 0 || change_setting_open(&s->wanted, outputs) < 0) {
+    if (change_setting_open(&s->now, outputs) < 0 || change_setting_open(&s->wanted, outputs) < 0 ||
+        change_setting_open(&s->before, outputs) < 0) {
         free_stream(s);
         return NULL;
     }
@@ -316,6 +344,8 @@ static int exchange(struct changes *changes, uint64_t *frame)
     s->replaced[1] = plans->mixed_old_plan;
     s->replaced[2] = plans->mixed_new_plan;
     s->exchanging = true;
+    s->pending = (struct waiting){*request, s->wanted.filter};
+    s->delay_before_frames = pipeline->delay_frames;
     int error = stream_change(pipeline->stream, &change);
     if (error != 0) {
         memset(s->replaced, 0, sizeof s->replaced);
@@ -339,8 +369,11 @@ static void keep_setting(struct changes *changes)
 {
     struct changed_stream *s = changes->of;
     struct change_plans *plans = &changes->plans;
-    change_setting_copy(&s->now, &s->wanted, s->pipeline->stream_config->output_count);
-    free(s->edges);
+    uint32_t outputs = s->pipeline->stream_config->output_count;
+    change_setting_copy(&s->before, &s->now, outputs);
+    change_setting_copy(&s->now, &s->wanted, outputs);
+    free(s->edges_before);
+    s->edges_before = s->edges;
     s->edges = plans->edges;
     plans->edges = NULL;
     if (plans->direct_filters >= 0)
@@ -361,6 +394,20 @@ static void answer(struct changes *changes, const struct change_request *request
     changes->answered(changes->context, &answer);
 }
 
+/* Faders send many gains. */
+static void log_change(struct changes *changes, uint64_t frame)
+{
+    struct changed_stream *s = changes->of;
+    const char *name = s->pipeline->stream_config->name;
+    if (changes->request.kind == CHANGE_FILTER)
+        log_notice("stream %s: filter changed by OSC from output frame %llu on", name,
+                   (unsigned long long)frame);
+    else
+        log_limited(&s->limit, 10 * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                    "stream %s: gain or mute changed by OSC from output frame %llu on", name,
+                    (unsigned long long)frame);
+}
+
 /* Takes the prepared change into use; *frame: from this output frame on. */
 static int take_into_use(struct changes *changes, uint64_t *frame)
 {
@@ -375,8 +422,7 @@ static int take_into_use(struct changes *changes, uint64_t *frame)
         if (error == 0)
             error = exchange(changes, frame);
         if (error == 0)
-            log_notice("stream %s: changed by OSC from output frame %llu on",
-                       pipeline->stream_config->name, (unsigned long long)*frame);
+            log_change(changes, *frame);
     }
     if (error == 0)
         keep_setting(changes);
@@ -449,13 +495,68 @@ static void take_requests(struct changes *changes, struct changed_stream *s)
     memmove(s->waiting, s->waiting + taken, s->waiting_count * sizeof *s->waiting);
 }
 
+/* Whether the first waiting request is for so early a frame that it goes before the exchange that
+ * waits for its own. A sound card that filters by itself has the new filters already. */
+static bool goes_first(const struct changed_stream *s)
+{
+    const struct change_request *first = &s->waiting[0].request, *pending = &s->pending.request;
+    const struct pipeline *pipeline = s->pipeline;
+    uint64_t at = first->at_given ? first->at_frame : pipeline_next_output(pipeline);
+    if (!pending->at_given || pending->at_frame <= at || pipeline->direct != NULL)
+        return false;
+    double ahead_s = (double)(pending->at_frame - at) / pipeline->stream_config->output_rate_hz;
+    return first->kind == CHANGE_FILTER || ahead_s >= overtake_s;
+}
+
+/* Goes back to the plan before; the one that was not used is closed. */
+static void take_back(struct changed_stream *s)
+{
+    struct pipeline *pipeline = s->pipeline;
+    struct plan *const unused[3] = {pipeline->plan, s->replaced[1], s->replaced[2]};
+    pipeline->plan = s->replaced[0];
+    pipeline->delay_frames = s->delay_before_frames;
+    change_setting_copy(&s->now, &s->before, pipeline->stream_config->output_count);
+    free(s->edges);
+    s->edges = s->edges_before;
+    s->edges_before = NULL;
+    memset(s->replaced, 0, sizeof s->replaced);
+    s->exchanging = false;
+    /* Without memory for it the plan stays open until the daemon ends. */
+    (void)change_plans_retire(s->changes->process->environment->loop, unused, NULL);
+}
+
+/* Cancels the exchange that waits, where the first request goes before it: a filter replaces it, a
+ * gain has it prepared again afterwards. False: the request waits too. */
+static bool overtake(struct changes *changes, struct changed_stream *s)
+{
+    if (!goes_first(s) || stream_change_cancel(s->pipeline->stream) != 0)
+        return false;
+    take_back(s);
+    if (s->waiting[0].request.kind != CHANGE_FILTER && s->waiting_count < WAITING_MAX) {
+        s->waiting[s->waiting_count++] = s->pending;
+        return true;
+    }
+    const struct change_answer answer = {.stream = s->pipeline->stream_config->name,
+                                         .kind = s->pending.request.kind,
+                                         .error = ERROR_CLOSED,
+                                         .text = "replaced by a request for an earlier frame",
+                                         .ticket = s->pending.request.ticket};
+    changes->answered(changes->context, &answer);
+    return true;
+}
+
+static bool can_begin(struct changes *changes, struct changed_stream *s)
+{
+    return s->waiting_count > 0 && pipelines_running(changes->process->pipelines, s->pipeline) &&
+           (!s->exchanging || overtake(changes, s));
+}
+
 static void begin_next(struct changes *changes)
 {
     struct changed_stream *s = changes->streams;
     if (changes->busy || changes->stopped)
         return;
-    while (s != NULL && (s->waiting_count == 0 || s->exchanging ||
-                         !pipelines_running(changes->process->pipelines, s->pipeline)))
+    while (s != NULL && !can_begin(changes, s))
         s = s->next;
     if (s == NULL)
         return;

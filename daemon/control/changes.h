@@ -5,6 +5,10 @@
  *
  * Requests for a stream are taken in order, one at a time over all streams; up to 32 wait. Gains
  * and mutes for the next block that wait together are merged into one change, as faders send many.
+ *
+ * A change whose frame is still to come does not hold up requests for earlier frames: a filter for
+ * an earlier frame replaces it, and whoever asked for it is answered so; a gain or mute a second or
+ * more before it goes first, and the change is then prepared once more and answered again.
  * A request that is refused leaves everything as it was.
  *
  * Loop thread; preparation runs on a worker.
@@ -54,6 +58,9 @@ int changes_open(const struct process *process,
 /* Refuses the request at once with a sentence, or answers it later. */
 int changes_request(struct changes *changes, struct pipeline *pipeline,
                     const struct change_request *request, struct problem *problem);
+
+/* Frees what is kept for pipelines that are in the registry no more: after a reload. */
+void changes_forget(struct changes *changes);
 
 /* Takes no further request and gives no further answer. */
 void changes_stop(struct changes *changes);

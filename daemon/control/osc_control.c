@@ -454,6 +454,12 @@ void osc_control_close(struct osc_control *control)
     control->osc = NULL;
 }
 
+void osc_control_forget(struct osc_control *control)
+{
+    if (control != NULL)
+        changes_forget(control->changes);
+}
+
 void osc_control_free(struct osc_control *control)
 {
     if (control == NULL)

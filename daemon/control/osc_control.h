@@ -19,6 +19,8 @@ int osc_control_open(const struct process *process, struct osc_control **out,
                      struct problem *problem);
 /* Answers no message from here on; uv's closes follow. NULL is fine. */
 void osc_control_close(struct osc_control *control);
+/* Frees what is kept for pipelines that a reload has freed. NULL is fine. */
+void osc_control_forget(struct osc_control *control);
 /* The loop has ended, the engines are still open: frees plans that were never taken out of use.
  * NULL is fine. */
 void osc_control_free(struct osc_control *control);

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "core/log.h"
-#include "control/status.h"
 
 enum {
     CLIENTS_MAX = 16,
@@ -37,6 +36,7 @@ struct client {
 
 struct control_socket {
     const struct process *process;
+    struct status_queue *status;
     uv_pipe_t listener;
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     struct client clients[CLIENTS_MAX];
@@ -53,47 +53,46 @@ static json_t *failed(const char *error)
     return json_pack("{s:b, s:s}", "ok", 0, "error", error);
 }
 
-static json_t *answer_status(struct control_socket *server, const json_t *question)
+static void on_status_made(void *context, char *text, size_t bytes);
+
+/* NULL: the answer comes later. */
+static json_t *answer_status(struct client *client, const json_t *question)
 {
+    struct control_socket *server = client->server;
     const char *format = json_string_value(json_object_get(question, "format"));
+    bool json = format != NULL && strcmp(format, "json") == 0;
     if (!server->process->connected)
         return failed("still preparing: nothing to show yet");
-    if (format != NULL && strcmp(format, "json") == 0)
-        return json_pack("{s:b, s:o*}", "ok", 1, "status", status_json(server->process));
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL)
-        return failed("no memory for the table");
-    status_print(server->process, out);
-    json_t *answer = NULL;
-    if (fclose(out) == 0)
-        answer = json_pack("{s:b, s:s}", "ok", 1, "table", text);
-    free(text);
-    return answer;
+    if (status_queue_request(server->status, json ? STATUS_ANSWER_JSON : STATUS_ANSWER_TABLE,
+                             on_status_made, client) < 0)
+        return failed("no memory for the status");
+    return NULL;
 }
 
 static const struct {
     const char *name;
-    json_t *(*answer)(struct control_socket *server, const json_t *question);
+    json_t *(*answer)(struct client *client, const json_t *question);
 } commands[] = {
     {"status", answer_status},
 };
 
-static json_t *answer_line(struct control_socket *server, const char *line, size_t bytes)
+/* NULL: the answer comes later. */
+static json_t *answer_line(struct client *client, const char *line, size_t bytes)
 {
     json_error_t error;
     json_t *question = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
     if (question == NULL)
         return failed("not JSON: write one object a line, such as {\"command\": \"status\"}");
     const char *command = json_string_value(json_object_get(question, "command"));
-    json_t *answer = NULL;
     for (size_t i = 0; command != NULL && i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(command, commands[i].name) == 0)
-            answer = commands[i].answer(server, question);
+        if (strcmp(command, commands[i].name) == 0) {
+            json_t *answer = commands[i].answer(client, question);
+            json_decref(question);
+            return answer;
+        }
     }
     json_decref(question);
-    return answer != NULL ? answer : failed("no such command: write {\"command\": \"status\"}");
+    return failed("no such command: write {\"command\": \"status\"}");
 }
 
 /* ---- clients ---------------------------------------------------------------------------- */
@@ -130,6 +129,7 @@ static void close_client(struct client *client)
     if (client->closing)
         return;
     client->closing = true;
+    status_queue_cancel(client->server->status, client);
     uv_close((uv_handle_t *)&client->pipe, on_client_closed);
     uv_close((uv_handle_t *)&client->pause, on_client_closed);
 }
@@ -160,28 +160,44 @@ static void on_written(uv_write_t *write, int status)
         uv_timer_start(&client->pause, listen_again, PAUSE_MS, 0);
 }
 
+/* Takes the text over: a line with its newline. */
+static void send_text(struct client *client, char *text, size_t bytes)
+{
+    client->answer = text;
+    if (text == NULL) {
+        close_client(client);
+        return;
+    }
+    uv_buf_t buffer = uv_buf_init(text, (unsigned)bytes);
+    client->write.data = client;
+    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, &buffer, 1, on_written) != 0)
+        close_client(client);
+}
+
+static void on_status_made(void *context, char *text, size_t bytes)
+{
+    send_text(context, text, bytes);
+}
+
 /* Reads nothing more from the client until its answer is written, so a client that does not read
  * gets no second answer. */
 static void answer(struct client *client, size_t line_bytes)
 {
     uv_read_stop((uv_stream_t *)&client->pipe);
-    json_t *object = answer_line(client->server, client->line, line_bytes);
-    char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;
-    json_decref(object);
-    size_t bytes = text != NULL ? strlen(text) : 0;
-    client->answer = text != NULL ? realloc(text, bytes + 1) : NULL;
-    if (client->answer == NULL) {
-        free(text);
-        close_client(client);
-        return;
-    }
-    client->answer[bytes] = '\n'; /* replaces the final zero */
+    json_t *object = answer_line(client, client->line, line_bytes);
     client->used -= line_bytes + 1;
     memmove(client->line, client->line + line_bytes + 1, client->used);
-    uv_buf_t buffer = uv_buf_init(client->answer, (unsigned)bytes + 1);
-    client->write.data = client;
-    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, &buffer, 1, on_written) != 0)
-        close_client(client);
+    if (object == NULL)
+        return;
+    char *text = json_dumps(object, JSON_COMPACT);
+    json_decref(object);
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    char *line = text != NULL ? realloc(text, bytes + 1) : NULL;
+    if (line == NULL)
+        free(text);
+    else
+        line[bytes] = '\n'; /* replaces the final zero */
+    send_text(client, line, bytes + 1);
 }
 
 static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
@@ -266,8 +282,8 @@ static void listen_at_path(struct control_socket *server)
         log_warning("%s: %s; convolvd --status will not work", server->path, uv_strerror(failed));
 }
 
-int control_socket_open(const struct process *process, struct control_socket **out,
-                        struct problem *problem)
+int control_socket_open(const struct process *process, struct status_queue *status,
+                        struct control_socket **out, struct problem *problem)
 {
     const char *directory = process->config->daemon.runtime_directory;
     if (directory == NULL)
@@ -293,6 +309,7 @@ int control_socket_open(const struct process *process, struct control_socket **o
     }
     unlink(server->path);
     server->process = process;
+    server->status = status;
     server->open_handles = 1;
     uv_pipe_init(process->environment->loop, &server->listener, 0);
     server->listener.data = server;

@@ -15,6 +15,7 @@
 #define CONVOLVD_CONTROL_SOCKET_H
 
 #include "control/process.h"
+#include "control/status_queue.h"
 #include "core/error.h"
 
 struct control_socket;
@@ -23,9 +24,10 @@ struct control_socket;
 extern const char control_socket_name[];
 
 /* Listens in the runtime directory of the configuration; without one, or when another daemon
- * listens there, *out is left as it is. `process` outlives it. 0 or ERROR_MEMORY. */
-int control_socket_open(const struct process *process, struct control_socket **out,
-                        struct problem *problem);
+ * listens there, *out is left as it is. `process` and `status`, which makes its answers, outlive
+ * it. 0 or ERROR_MEMORY. */
+int control_socket_open(const struct process *process, struct status_queue *status,
+                        struct control_socket **out, struct problem *problem);
 /* Frees itself after uv's closes; NULL is fine. */
 void control_socket_close(struct control_socket *server);
 

@@ -253,7 +253,7 @@ static void print_losses(const struct placement *placement, FILE *out)
     fprintf(out, " returned %" PRIu64 " (%s)", placement->returns, placement->why);
 }
 
-void status_print(const struct process *process, FILE *out)
+void status_print_head(const struct process *process, FILE *out)
 {
     char text[24];
     const struct placement *placement;
@@ -269,17 +269,31 @@ void status_print(const struct process *process, FILE *out)
         fprintf(out, "; %u of at most %d lost devices left behind", takeover_abandoned(),
                 ABANDONED_MAX);
     fputc('\n', out);
-    const struct pipeline *pipeline;
-    for (uint32_t at = 0;
-         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        struct stream_stats stats;
-        stream_stats(pipeline->stream, &stats);
-        print_head(pipeline, &stats, out);
-        print_quality(&stats, pipeline->stream_config->live, out);
-        print_self_check(pipeline, out);
-        print_channels(pipeline, &stats, out);
-        print_latency(&stats, out);
-        print_ledgers(pipeline, &stats, out);
-    }
+}
+
+void status_print_stream(const struct pipeline *pipeline, FILE *out)
+{
+    struct stream_stats stats;
+    stream_stats(pipeline->stream, &stats);
+    print_head(pipeline, &stats, out);
+    print_quality(&stats, pipeline->stream_config->live, out);
+    print_self_check(pipeline, out);
+    print_channels(pipeline, &stats, out);
+    print_latency(&stats, out);
+    print_ledgers(pipeline, &stats, out);
+}
+
+void status_print_tail(const struct process *process, FILE *out)
+{
     osc_counters_print(process->environment->osc, out);
+}
+
+void status_print(const struct process *process, FILE *out)
+{
+    const struct pipeline *pipeline;
+    status_print_head(process, out);
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        status_print_stream(pipeline, out);
+    status_print_tail(process, out);
 }

@@ -275,7 +275,7 @@ static json_t *device_json(const struct placement *placement)
     return object;
 }
 
-json_t *status_json(const struct process *process)
+json_t *status_json_head(const struct process *process)
 {
     json_t *object = json_object(), *devices = json_array(), *streams = json_array();
     const struct placement *placement;
@@ -290,14 +290,30 @@ json_t *status_json(const struct process *process)
         json_object_set(object, "device", json_array_get(devices, 0));
     json_object_set_new(object, "devices", devices);
     json_object_set_new(object, "devices_abandoned", integer(takeover_abandoned()));
-    const struct pipeline *pipeline;
-    for (uint32_t at = 0;
-         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;)
-        json_array_append_new(streams, stream_json(pipeline));
     json_object_set_new(object, "streams", streams);
+    return object;
+}
+
+void status_json_stream(json_t *object, const struct pipeline *pipeline)
+{
+    json_array_append_new(json_object_get(object, "streams"), stream_json(pipeline));
+}
+
+void status_json_tail(const struct process *process, json_t *object)
+{
     json_t *osc = osc_counters_json(process->environment->osc);
     if (osc != NULL)
         json_object_set_new(object, "osc", osc);
+}
+
+static json_t *status_json(const struct process *process)
+{
+    const struct pipeline *pipeline;
+    json_t *object = status_json_head(process);
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        status_json_stream(object, pipeline);
+    status_json_tail(process, object);
     return object;
 }
 

@@ -12,6 +12,7 @@ struct pipelines {
     struct self_checks *checks; /* WORKER: NULL until a configuration asks for them */
     struct pipeline *list[PIPELINES_MAX];
     uint32_t count;
+    uint64_t version;
 };
 
 int pipelines_open(const struct pipelines_options *options, struct pipelines **out,
@@ -99,6 +100,7 @@ void pipelines_add(struct pipelines *pipelines, struct pipeline *pipeline)
 {
     assert(pipelines->count < PIPELINES_MAX);
     pipelines->list[pipelines->count++] = pipeline;
+    pipelines->version++;
 }
 
 void pipelines_retire(struct pipeline *pipeline)
@@ -132,6 +134,11 @@ struct pipeline *pipelines_next(const struct pipelines *pipelines, enum pipeline
     return NULL;
 }
 
+uint64_t pipelines_version(const struct pipelines *pipelines)
+{
+    return pipelines->version;
+}
+
 uint32_t pipelines_count(const struct pipelines *pipelines, enum pipelines_which which)
 {
     uint32_t count = 0;
@@ -155,6 +162,15 @@ bool pipelines_running(const struct pipelines *pipelines, const struct pipeline 
     for (uint32_t i = 0; i < pipelines->count; i++) {
         if (pipelines->list[i] == pipeline)
             return !pipeline->retired;
+    }
+    return false;
+}
+
+bool pipelines_hold(const struct pipelines *pipelines, const struct pipeline *pipeline)
+{
+    for (uint32_t i = 0; i < pipelines->count; i++) {
+        if (pipelines->list[i] == pipeline)
+            return true;
     }
     return false;
 }
@@ -311,6 +327,7 @@ uint32_t pipelines_take_retired(struct pipelines *pipelines, struct pipeline **o
             pipelines->list[kept++] = pipeline;
     }
     pipelines->count = kept;
+    pipelines->version++;
     return taken;
 }
 
@@ -341,4 +358,5 @@ void pipelines_order(struct pipelines *pipelines, const struct config *config)
         ordered[count++] = pipeline;
     assert(count == pipelines->count);
     memcpy(pipelines->list, ordered, count * sizeof(struct pipeline *));
+    pipelines->version++;
 }

@@ -65,6 +65,9 @@ void pipelines_retire(struct pipeline *pipeline);
 
 /* ---- queries: loop, or the worker of a reload -------------------------------------------- */
 
+/* Another number whenever pipelines have come, gone, retired or changed their order. */
+uint64_t pipelines_version(const struct pipelines *pipelines);
+
 uint32_t pipelines_count(const struct pipelines *pipelines, enum pipelines_which which);
 
 /* The next pipeline of that kind from position *at on; NULL past the end. Start with *at = 0. */
@@ -76,6 +79,9 @@ struct pipeline *pipelines_find(const struct pipelines *pipelines, const char *n
 
 /* Whether this pipeline, which may have been freed, is still in use. */
 bool pipelines_running(const struct pipelines *pipelines, const struct pipeline *pipeline);
+
+/* Whether this pipeline, which may have been freed, is in the registry, in use or retired. */
+bool pipelines_hold(const struct pipelines *pipelines, const struct pipeline *pipeline);
 
 /* Whether some pipeline was made from this configuration. */
 bool pipelines_use_config(const struct pipelines *pipelines, const struct config *config);

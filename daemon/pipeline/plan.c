@@ -47,7 +47,9 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
         const struct plan_info *info = plan_info(*plan);
         char format[24], way[PLAN_WAY];
         const bool native = result_format_native(&info->results);
-        log_info("stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
+        /* A change request prepares a plan too, and faders send many. */
+        log_line(pipeline->plan == NULL ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+                 "stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
                  "%s, chosen %s",
                  config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
                  info->partitions, info->partitions == 1 ? "" : "s",

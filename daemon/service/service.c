@@ -21,6 +21,7 @@
 #include "io/sound/card.h"
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
+#include "service/hung.h"
 #include "service/numbers.h"
 #include "service/reload.h"
 #include "service/signals.h"
@@ -37,8 +38,10 @@ static const int64_t close_grace_ns = NS_PER_SECOND;
  * left; after a second signal, how long. */
 static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5;
 
-/* How long drivers may take to be closed when everything else is done. */
-static const int64_t driver_grace_ns = 10 * NS_PER_SECOND;
+/* How long sources may take to close: a sound card's process notices itself after 4 s that it
+ * hangs.
+ */
+static const int64_t source_grace_ns = 5 * NS_PER_SECOND;
 
 struct service {
     const struct service_options *options;
@@ -61,6 +64,7 @@ struct service {
     struct reload *reload;
     struct watch *watch;
     struct numbers *numbers;
+    struct status_queue *status;
     struct status_output *output;
     struct osc_control *osc;       /* NULL: no OSC */
     struct control_socket *socket; /* NULL: no runtime directory */
@@ -68,19 +72,19 @@ struct service {
 
 /* ---- status ------------------------------------------------------------------------------ */
 
-static void print_status(const struct service *service, bool table)
+static const char *status_path(const struct service *service)
 {
-    const struct process *process = &service->process;
-    const char *path = service->options->status_json != NULL ? service->options->status_json
-                                                             : process->config->daemon.status_json;
-    status_output_write(service->output, process, table, path);
+    return service->options->status_json != NULL ? service->options->status_json
+                                                 : service->process.config->daemon.status_json;
 }
 
 /* A run that failed before its pipelines were connected has nothing to show. */
 static void print_last_status(const struct service *service)
 {
-    if (service->process.connected && service->error == 0)
-        print_status(service, service->process.config->daemon.status_on_exit);
+    const struct process *process = &service->process;
+    if (process->connected && service->error == 0)
+        status_output_write(service->output, process, process->config->daemon.status_on_exit,
+                            status_path(service));
 }
 
 /* ---- prepare: worker thread -------------------------------------------------------------- */
@@ -147,17 +151,6 @@ static _Noreturn void leave(struct service *service)
     exit_now(service, service->error == 0 ? SERVICE_EXIT_CUT : EXIT_FAILURE, flush_ns);
 }
 
-static void name_hung_sources(const struct service *service)
-{
-    const struct pipeline *pipeline;
-    for (uint32_t at = 0;
-         (pipeline = pipelines_next(service->process.pipelines, PIPELINES_ALL, &at)) != NULL;) {
-        if (pipeline->source != NULL)
-            log_warning("stream %s: the reader of its source hangs; what it was reading is lost",
-                        pipeline->stream_config->name);
-    }
-}
-
 static void close_sources(struct service *service)
 {
     if (reload_busy(service->reload)) {
@@ -169,39 +162,22 @@ static void close_sources(struct service *service)
     /* Sources are closed last, because the status asks them for their counters. */
     print_last_status(service);
     service->process.phase = PROCESS_CLOSING_SOURCES;
-    service->deadline_ns = clock_monotonic_ns() + close_grace_ns;
+    service->deadline_ns = clock_monotonic_ns() + source_grace_ns;
     pipelines_close_sources(service->process.pipelines, PIPELINES_ALL);
     uv_async_send(&service->changed);
-}
-
-/* Everything is flushed. A driver that hangs while it is closed is not waited for. */
-static void *end_hung_close(void *unused)
-{
-    const struct timespec grace = {.tv_sec = driver_grace_ns / NS_PER_SECOND};
-    nanosleep(&grace, NULL);
-    log_warning("a driver hangs while it is closed; nothing is lost by not waiting for it");
-    log_stop(hasty_flush_ns);
-    _exit(SERVICE_EXIT_CUT);
-    return unused;
-}
-
-static void limit_close(void)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, end_hung_close, NULL) == 0)
-        pthread_detach(thread);
 }
 
 static void close_handles(struct service *service)
 {
     service->process.phase = PROCESS_STOPPED;
-    limit_close();
+    hung_limit_close();
     pipelines_unschedule(service->process.pipelines, PIPELINES_ALL);
     takeover_close(service->process.takeover);
     devices_close(service->process.devices);
     watch_close(service->watch);
     numbers_stop(service->numbers);
     control_socket_close(service->socket);
+    status_queue_close(service->status);
     osc_control_close(service->osc);
     signals_unwatch(&service->signals);
     uv_close((uv_handle_t *)&service->changed, NULL);
@@ -225,16 +201,8 @@ static void drain_within_timeout(struct service *service)
 
 static void give_up(struct service *service)
 {
-    const struct pipeline *pipeline;
     service->abandoned = true;
-    for (uint32_t at = 0;
-         (pipeline = pipelines_next(service->process.pipelines, PIPELINES_ALL, &at)) != NULL;) {
-        if (!pipeline_drained(pipeline))
-            log_warning("stream %s: not processed to its end within the drain timeout; raise "
-                        "`drain timeout` "
-                        "in [daemon] if its last frames matter",
-                        pipeline->stream_config->name);
-    }
+    hung_name_streams(service->process.pipelines);
     close_sinks(service);
 }
 
@@ -275,7 +243,7 @@ static void advance(struct service *service)
         if (pipelines_closing(pipelines, PIPELINES_ALL) == 0) {
             close_handles(service);
         } else if (late) {
-            name_hung_sources(service);
+            hung_name_sources(pipelines);
             leave(service);
         }
         break;
@@ -407,6 +375,7 @@ static void on_reload_changed(void *context)
     struct service *service = context;
     if (service->process.phase == PROCESS_STOPPED)
         return;
+    osc_control_forget(service->osc);
     start_tick(service);
     uv_async_send(&service->changed);
 }
@@ -450,7 +419,7 @@ static void on_status(void *context, const struct signalfd_siginfo *info)
     const struct service *service = context;
     (void)info;
     if (service->process.connected)
-        print_status(service, true);
+        status_output_request(service->output, service->status, true, status_path(service));
     else
         log_info("still preparing: nothing to show yet");
 }
@@ -502,9 +471,10 @@ static int open_watchers(struct service *service, struct problem *problem)
         watch_open(&service->process, &service->watch) < 0 ||
         status_output_open(&service->output) < 0 ||
         takeover_open(&service->loop, service->options->config, service->process.devices,
-                      service->process.pipelines, &service->process.takeover) < 0)
+                      service->process.pipelines, &service->process.takeover) < 0 ||
+        status_queue_open(&service->process, &service->status) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
-    return control_socket_open(&service->process, &service->socket, problem);
+    return control_socket_open(&service->process, service->status, &service->socket, problem);
 }
 
 /* The loop has ended. */

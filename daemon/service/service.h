@@ -9,7 +9,7 @@
  *
  * Draining stops the sources, processes what they have delivered, lets the tails follow and ends
  * within `drain timeout`. Every later phase has a deadline of its own, and a signal while preparing
- * sets one: past it the process says what hangs and exits with SERVICE_EXIT_CUT. A second signal
+ * sets one: past it the process says what hangs and exits with status 3 (hung.h). A second signal
  * exits at once and leaves files as they were after their last flush. A run whose sources all have
  * an end stops by itself, without a time limit.
  *
@@ -20,9 +20,6 @@
 
 #include "core/error.h"
 #include "config/config.h"
-
-/* The exit status of a process that did not wait for what hung. */
-enum { SERVICE_EXIT_CUT = 3 };
 
 struct service_options {
     const struct config *config;

@@ -64,8 +64,10 @@ static bool is_alike(const struct stream *s, const struct stream_change *x)
 
 int stream_change(struct stream *s, const struct stream_change *change)
 {
-    if (s->next.plan != NULL || s->old_ring != NULL || change->frame < stream_next_frame(s) ||
-        !is_alike(s, change) || (change->raw_old == NULL) != (change->raw_new == NULL))
+    /* An old ring without a pending change is that of one that was cancelled. */
+    if (s->next.plan != NULL || (s->old_ring != NULL && change->ring != NULL) ||
+        change->frame < stream_next_frame(s) || !is_alike(s, change) ||
+        (change->raw_old == NULL) != (change->raw_new == NULL))
         return ERROR_ARGUMENT;
     for (uint32_t i = s->flight_first; i != s->flight_next; i++)
         if (s->flights[i % FLIGHTS_MAX].retiring != NULL) /* the change before is not through */
@@ -82,6 +84,14 @@ int stream_change(struct stream *s, const struct stream_change *change)
         s->next.ring = NULL;
     }
     take_at_once(s, e);
+    return 0;
+}
+
+int stream_change_cancel(struct stream *s)
+{
+    if (s->next.plan == NULL || s->change_begun)
+        return ERROR_ARGUMENT;
+    s->next.plan = NULL;
     return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Changing the plan of a running stream: at one frame of an epoch another plan takes the place of
- * the one in use, for all channels at once. stream_change and stream_next_frame (stream.h) are
- * defined here.
+ * the one in use, for all channels at once. stream_change, stream_change_cancel and
+ * stream_next_frame (stream.h) are defined here.
  *
  *     frame          x                 x + F
  *     hard    ── old │ new ──────────────────

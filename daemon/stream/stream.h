@@ -136,6 +136,10 @@ struct stream_change {
  * pending, or the plan differs in more than its filters. */
 int stream_change(struct stream *stream, const struct stream_change *exchange);
 
+/* Forgets the pending change whose frame has not been reached: none of its plans was used, and
+ * `retired` is not called for it. A larger ring stays in use. ERROR_ARGUMENT: there is none. */
+int stream_change_cancel(struct stream *stream);
+
 /* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. 0,
  * ERROR_MEMORY or ERROR_LIMIT. WORKER. */
 struct stream_ring;

@@ -43,6 +43,7 @@ static void listen_once(void)
     static struct io_environment environment;
     static struct process process;
     static struct control_socket *server;
+    static struct status_queue *status;
     static uv_async_t alive; /* the listener alone does not keep the loop running */
     struct problem problem;
     if (server != NULL)
@@ -54,7 +55,8 @@ static void listen_once(void)
     environment.loop = &loop;
     process.environment = &environment;
     process.config = &config;
-    REQUIRE(control_socket_open(&process, &server, &problem) == 0 && server != NULL);
+    REQUIRE(status_queue_open(&process, &status) == 0);
+    REQUIRE(control_socket_open(&process, status, &server, &problem) == 0 && server != NULL);
     snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", directory, control_socket_name);
     atexit(remove_directory);
 }

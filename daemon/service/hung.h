@@ -1,0 +1,24 @@
+/*
+ * What hangs at the end: names it in the log, and ends a process whose drivers hang while they are
+ * closed.
+ *
+ * Loop thread.
+ */
+#ifndef CONVOLVD_SERVICE_HUNG_H
+#define CONVOLVD_SERVICE_HUNG_H
+
+#include "pipeline/pipelines.h"
+
+/* The exit status of a process that did not wait for what hung. */
+enum { SERVICE_EXIT_CUT = 3 };
+
+/* Streams that the drain timeout has cut off. */
+void hung_name_streams(const struct pipelines *pipelines);
+/* Sources that have not closed. */
+void hung_name_sources(const struct pipelines *pipelines);
+
+/* Everything is flushed. From here on the process ends within 10 s, with SERVICE_EXIT_CUT when it
+ * does not by itself. */
+void hung_limit_close(void);
+
+#endif
