@@ -243,6 +243,8 @@ struct convolv_block {
     bool described; /* the daemon's header extensions were there; else first_frame counts time
                        stamps from the first packet on and the fields from here to stage_ns are 0 */
     bool epoch_start, epoch_end, aligned;
+    bool partial; /* some frames were computed before their whole block had come (`idle flush`):
+                     within the error bound, but not bit for bit those of a run without it */
     uint32_t invalid_from,
         invalid_until;  /* frames of this block that enclose the invalid ones; equal: none */
     uint16_t causes;    /* 1 << enum convolv_cause */

@@ -376,6 +376,7 @@ static void describe(struct convolv_block *block, const struct rtp_result_info *
     block->epoch_start = info->flags & RTP_EPOCH_START;
     block->epoch_end = info->flags & RTP_EPOCH_END;
     block->aligned = info->flags & RTP_ALIGNED;
+    block->partial = info->flags & RTP_PARTIAL;
     block->invalid_until =
         info->invalid_until < block->frames ? info->invalid_until : block->frames;
     block->invalid_from =

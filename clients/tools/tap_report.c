@@ -38,6 +38,7 @@ struct report {
     struct list invalid; /* struct range, merged */
     struct list holes;   /* struct range: missing, as the daemon reported them */
     uint64_t tail_frames, unexpected_frames, ended;
+    uint64_t partial_packets;
     uint64_t late_blocks; /* invalid ranges of late packets are not in order */
     double delay_frames;
     uint32_t decimate;
@@ -162,6 +163,7 @@ void report_put(struct report *report, const struct convolv_block *block)
     report->delay_frames = block->delay_frames;
     report->decimate = block->decimate;
     report->aligned = block->aligned;
+    report->partial_packets += block->partial;
     report->clock = block->clock;
     if (block->clock_error_ns > report->clock_error_ns)
         report->clock_error_ns = block->clock_error_ns;
@@ -323,6 +325,7 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
         {"frames_invalid", ledger->frames_invalid},
         {"frames_invalid_unexpected", report->unexpected_frames},
         {"frames_tail", report->tail_frames},
+        {"partial_packets", report->partial_packets},
         {"frames_shed", ledger->frames_shed},
         {"undescribed", ledger->undescribed},
         {"receive_buffer_bytes", ledger->receive_buffer_bytes},

@@ -32,5 +32,7 @@ struct packet chain_packet(struct chain *chain, const struct result *result, int
         .clock_error_ns = result->clock_error_ns,
         .invalid = result->invalid,
         .invalid_count = result->invalid_count,
+        .partial_from = result->partial_from,
+        .partial_until = result->partial_until,
     };
 }

@@ -230,6 +230,12 @@ static void note_flight(struct stream *s, const struct run *run, const struct ba
         .forms_count = s->next.forms_count,
         .reported = e->cleared_frame > run->start && e->cleared_frame < run->end,
     };
+    /* Not every frame of the last block has come. */
+    if (!e->ended && run->end > e->settled) {
+        const uint64_t block = run->end - s->hop;
+        const uint64_t from = block > e->submitted ? block : e->submitted;
+        ranges_add(&s->partial_output, e->base + from, e->base + run->until, INVALID_SETTLING);
+    }
     s->stats.waiting -= run->until - e->submitted;
     s->stats.submitted += run->until - e->submitted;
     e->submitted = run->until;

@@ -107,6 +107,28 @@ static uint32_t flag_invalid(struct stream *s, struct epoch *e, uint64_t from, u
     return count;
 }
 
+/* Which of frames [from, until) are partial, in kept frames. */
+static void flag_partial(struct stream *s, const struct epoch *e, uint64_t from, uint64_t until,
+                         struct result *result)
+{
+    struct invalid_range found[RESULT_RANGES_MAX];
+    const uint32_t count =
+        ranges_clip(&s->partial_output, e->base + from, e->base + until, found, RESULT_RANGES_MAX);
+    if (count == 0)
+        return;
+    struct invalid_range range = {UINT64_MAX, 0, INVALID_SETTLING};
+    for (uint32_t i = 0; i < count; i++) {
+        range.from = found[i].from < range.from ? found[i].from : range.from;
+        range.until = found[i].until > range.until ? found[i].until : range.until;
+    }
+    range.from -= e->base;
+    range.until -= e->base;
+    if (!ports_range_of_kept(s, &range))
+        return;
+    result->partial_from = range.from;
+    result->partial_until = range.until;
+}
+
 /* Applies the delay: frame n of the aligned output is output frame n + delay. Returns how many
  * leading frames are left out; when that is all of them, the result is unchanged. */
 static uint64_t align(struct result *result, struct invalid_range *ranges)
@@ -124,6 +146,13 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
         result->wire += skip * result->channels * result->wire_format.format.bytes;
     result->aligned = true;
     result->taps_from = result->taps_from > shift ? result->taps_from - shift : 0;
+    if (result->partial_until > result->partial_from) {
+        const uint64_t first = result->first_frame + shift;
+        result->partial_from =
+            result->partial_from > first ? result->partial_from - shift : result->first_frame;
+        result->partial_until =
+            result->partial_until > first ? result->partial_until - shift : result->first_frame;
+    }
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         ranges[i].from = ranges[i].from > shift ? ranges[i].from - shift : 0;
         ranges[i].until = ranges[i].until > shift ? ranges[i].until - shift : 0;
@@ -196,6 +225,7 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
         .delivered_ns = clock_monotonic_ns(),
     };
     point_at_samples(&result, item, first - item_first);
+    flag_partial(s, e, from, until, &result);
     uint64_t left_out = s->options.align ? align(&result, ranges) : 0;
     s->stats.submitted -= until - from;
     s->stats.shed[SHED_DECIMATED] += until - from - kept;
@@ -251,6 +281,7 @@ static void deliver_flight(struct stream *s, const struct flight *flight, const 
         frame = portion.until;
     }
     ranges_drop_before(&e->invalid, e->delivered);
+    ranges_drop_before(&s->partial_output, e->base + e->delivered);
 }
 
 /* ---- completed batches --------------------------------------------------------------------- */

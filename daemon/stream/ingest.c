@@ -202,6 +202,19 @@ static void inherit_ranges(struct stream *s, struct epoch *e, const struct packe
     }
 }
 
+/* Every block that reads partial frames is partial, also before and behind their taps' reach: what
+ * a transform rounds depends on all it reads. */
+static void inherit_partial(struct stream *s, const struct epoch *e, const struct packet *packet)
+{
+    if (packet->partial_until <= e->source_origin)
+        return;
+    const uint64_t from =
+        packet->partial_from > e->source_origin ? packet->partial_from - e->source_origin : 0;
+    const uint64_t last = packet->partial_until - e->source_origin - 1 + s->history;
+    ranges_add(&s->partial_output, e->base + block_start(s, from),
+               e->base + block_start(s, last) + s->hop, INVALID_SETTLING);
+}
+
 /* Notes what an upstream stream has lost before the packet: those frames will be a gap, with the
  * cause that it reported. */
 static void note_lost_upstream(struct stream *s, const struct epoch *e, const struct packet *packet)
@@ -316,6 +329,8 @@ enum verdict stream_put(struct stream *s, const struct packet *packet)
         note_receive(s, e, first, until, packet->receive_ns, old_head);
         if (packet->invalid_count > 0)
             inherit_ranges(s, e, packet);
+        if (packet->partial_until > packet->partial_from)
+            inherit_partial(s, e, packet);
         gaps_settle(s, e);
     }
     if (packet->flags & PACKET_LAST)

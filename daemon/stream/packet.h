@@ -82,6 +82,7 @@ struct packet {
     int64_t clock_error_ns;              /* bound, when PACKET_CAPTURE */
     const struct invalid_range *invalid; /* in the same numbering; chains */
     uint32_t invalid_count;
+    uint64_t partial_from, partial_until; /* likewise, see result.h */
 };
 
 /* What became of a packet; the source counts it under the same name. */

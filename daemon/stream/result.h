@@ -70,6 +70,11 @@ struct result {
                            first_frame */
     const struct invalid_range *invalid; /* numbered like first_frame, clipped to it */
     uint32_t invalid_count;
+    /* Frames of this result that were computed before their whole block had come (idle flush), or
+     * depend on such frames upstream: within the error bound, but they may differ in their last
+     * bits from those of a run without the flush. Numbered like first_frame; equal: none. Where
+     * there are several such runs, this encloses them. */
+    uint64_t partial_from, partial_until;
     int64_t stage_ns[STAGES]; /* EGRESS: up to this call */
     int64_t first_receive_ns; /* monotonic: first frame of the block received */
     int64_t last_receive_ns;  /* monotonic: last frame of the block received */

@@ -190,6 +190,10 @@ struct stream {
     /* room.c and deliver.c add, ports.c takes: shed and not reported yet, at the input's rate */
     struct sheds sheds;
 
+    /* blocks.c and ingest.c add: output that is partial (result.h) and not delivered yet, as ring
+     * positions; the cause means nothing */
+    struct ranges partial_output;
+
     /* deliver.c */
     struct block_report *partial; /* [channels]: reports of a block submitted in part, subtracted
                                      when the whole block is reported */

@@ -63,6 +63,7 @@ enum rtp_quality_flags {
     RTP_EPOCH_END = 4,
     RTP_ALIGNED = 8,
     RTP_HEARTBEAT = 16,
+    RTP_PARTIAL = 64, /* some frames were computed before their whole block had come */
 };
 
 /* The extension of a result packet. */

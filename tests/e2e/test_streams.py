@@ -138,9 +138,10 @@ class Streams(unittest.TestCase):
                 self.assertEqual(rig.wait(), 0)
             self.received(daemon, 20000)
             stream = daemon.stop()["streams"][0]
-            tap.finish(number=signal.SIGTERM)
+            ledger = tap.finish(number=signal.SIGTERM)
         x = np.load(self.path("x.npy"))
         c.assert_within(tap.frames(), c.convolve(x, h), x, h)
+        self.assertGreater(ledger["partial_packets"], 0)
         self.assertEqual(stream["invalid_frames"], 2 * 64)
         self.assertEqual(sum(stream["frames_in"]["gap"].values()), 0)
 

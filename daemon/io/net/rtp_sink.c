@@ -227,6 +227,9 @@ static void build_packet(struct sink *s, const struct result *result,
     if (portion->ends && result->flags & RESULT_EPOCH_END)
         info.flags |= RTP_EPOCH_END;
     mark_invalid(result, info.first_frame, info.first_frame + frames, &info);
+    if (result->partial_from < info.first_frame + frames &&
+        result->partial_until > info.first_frame)
+        info.flags |= RTP_PARTIAL;
     info.hole_from = portion->missing.from;
     info.hole_frames = saturate32((int64_t)(portion->missing.until - portion->missing.from));
     info.hole_causes = portion->missing.causes;

@@ -160,6 +160,8 @@ static int32_t flags_of(const struct result *result, uint32_t at, uint32_t frame
         if (invalid || missing)
             flags |= (invalid ? 4u : 8u) | UINT32_C(1) << (16 + range->cause);
     }
+    if (result->partial_from < until && result->partial_until > from)
+        flags |= 32;
     return (int32_t)flags;
 }
 

@@ -19,6 +19,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->synced_frames = 0;
     sidecar->saturated = 0;
     sidecar->range_count = 0;
+    sidecar->partial.count = 0;
     sidecar->missing.count = sidecar->after.count = 0;
     sidecar->filters_count = 0;
     sidecar->clock_error_ns = 0;
@@ -122,6 +123,17 @@ static json_t *ranges_json(const struct sidecar *s, uint64_t from, uint64_t unti
     return list;
 }
 
+/* The causes of these mean nothing. */
+static json_t *partial_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->partial.count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I}", "from", (json_int_t)s->partial.list[i].from,
+                                        "until", (json_int_t)s->partial.list[i].until));
+    return list;
+}
+
 /* A range of another epoch names it. */
 static json_t *missing_json(const struct sidecar *s, const struct sidecar_losses *losses)
 {
@@ -218,6 +230,7 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"aligned", json_boolean(s->aligned)},
         {"taps_longest", json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
         {"invalid", ranges_json(s, s->first_frame, end)},
+        {"partial", partial_json(s)},
         {"missing_before", missing_json(s, &s->missing)},
         {"missing_after", missing_json(s, &s->after)},
         {"saturated_samples", json_integer((json_int_t)s->saturated)},

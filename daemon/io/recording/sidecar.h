@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "io/recording/container.h"
 #include "io/sink.h"
+#include "stream/ranges.h"
 #include "stream/result.h"
 
 /* How many invalid ranges and filter changes one file lists; the writer begins another file before
@@ -66,8 +67,9 @@ struct sidecar {
     struct sidecar_filters
         filters[SIDECAR_FILTERS_MAX];                /* [0] applies from the file's first frame */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
-    struct sidecar_losses missing;                   /* before first_frame */
-    struct sidecar_losses after;                     /* behind the last frame, at the epoch's end */
+    struct ranges partial;               /* frames of the file that are partial (stream/result.h) */
+    struct sidecar_losses missing;       /* before first_frame */
+    struct sidecar_losses after;         /* behind the last frame, at the epoch's end */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };
 

@@ -324,6 +324,9 @@ static void add_ranges(struct recording_writer *w, const struct result *result, 
             (void)added;
         }
     }
+    const uint64_t first = result->partial_from > from ? result->partial_from : from;
+    const uint64_t end = result->partial_until < until ? result->partial_until : until;
+    ranges_add(&w->sidecar.partial, first, end, INVALID_SETTLING);
 }
 
 /* Adds to the sidecar which filters computed frames [first, until) of the result. */

@@ -195,6 +195,30 @@ static void test_headers(void **state)
     close_fixture(&f);
 }
 
+/* Of a result's packets those are marked that hold partial frames. */
+static void test_partial_frames_are_marked(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_receiver(&f);
+    struct sink_options options = options_of(&f, "L16", 1);
+    f.own.mtu = 28 + 84 + 100 * 2;
+    open_sink(&f, &options);
+    static float samples[400];
+    struct result result = result_of(samples, 400, 1);
+    result.first_frame = 1000;
+    result.partial_from = 1250;
+    result.partial_until = 1301;
+    sink_rtp.put(f.sink, &result);
+    sink_rtp.flush(f.sink);
+    receive_all(&f);
+    assert_int_equal(f.count, 4);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal((f.datagrams[i].info.flags & RTP_PARTIAL) != 0, i == 2 || i == 3);
+    close_sink(&f, 0);
+    close_fixture(&f);
+}
+
 /* An epoch that ends with no more frames is still told. */
 static void test_end_without_frames(void **state)
 {
@@ -462,6 +486,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes),
         cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_partial_frames_are_marked),
         cmocka_unit_test(test_end_without_frames),
         cmocka_unit_test(test_refused_packets_are_unreachable),
         cmocka_unit_test(test_each_refusal_has_its_name),

@@ -223,6 +223,8 @@ static void test_sidecar(void **state)
     result.invalid = second;
     result.invalid_count = 2;
     result.clock_error_ns = 9000;
+    result.partial_from = 1500;
+    result.partial_until = 1700;
     ((float *)(uintptr_t)result.samples)[5] = 2.5f; /* beyond full scale */
     ((float *)(uintptr_t)result.samples)[6] = -2.5f;
     recording_writer_put(writer, &result);
@@ -236,6 +238,10 @@ static void test_sidecar(void **state)
                                                     {1299, 1300, INVALID_NONFINITE}};
     static const struct invalid_range missing[] = {{500, 600, INVALID_OVERLOAD}};
     expect_ranges(root, "invalid", in_first, 3);
+    json_t *partial = json_array_get(json_object_get(root, "partial"), 0);
+    assert_int_equal(sidecar_integer(partial, "from"), 1500);
+    assert_int_equal(sidecar_integer(partial, "until"), 1600);
+    assert_int_equal(json_array_size(json_object_get(root, "partial")), 1);
     expect_ranges(root, "missing_before", missing, 1);
     assert_int_equal(sidecar_integer(root, "frames"), 1000);
     assert_int_equal(sidecar_integer(root, "first_frame"), 600);
