@@ -1,6 +1,7 @@
 /* Admission: see admission.h. */
 #include "io/net/admission.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,10 +16,11 @@ enum { LOG_INTERVAL_S = 30, LIST_TEXT = 200 };
 struct admission {
     const char *stream; /* for messages */
     struct allowed allowed;
-    bool has_admitted, has_refused;
-    struct sockaddr_storage admitted; /* the sender of the last datagram admitted */
+    bool has_refused;
+    struct sockaddr_storage admitted; /* the sender of the last datagram admitted; family 0: none */
     struct sockaddr_storage refused;  /* the sender that was last logged */
     struct log_limit refused_limit;
+    bool limits_rate;
     struct rate_limit rate;
     struct log_limit rate_limit;
     bool authenticates;
@@ -35,6 +37,7 @@ int admission_open(const struct ingest_options *options, const char *stream, enu
         return problem_set(problem, ERROR_MEMORY, "no memory for a source");
     a->stream = stream;
     a->authenticates = options->key != NULL;
+    a->limits_rate = options->packet_limit > 0 || options->byte_limit > 0;
     rate_limit_set(&a->rate, options->packet_limit, options->byte_limit);
     int error = allowed_make(&options->allow, options->interface, &a->allowed, problem);
     if (error == 0 && a->authenticates)
@@ -61,7 +64,8 @@ void admission_take(struct admission *a, struct allowed *allowed)
     allowed_free(&a->allowed);
     a->allowed = *allowed;
     *allowed = (struct allowed){0};
-    a->has_admitted = a->has_refused = false;
+    a->has_refused = false;
+    a->admitted.ss_family = AF_UNSPEC;
 }
 
 /* ---- the checks -------------------------------------------------------------------------- */
@@ -81,15 +85,24 @@ static void explain_refusal(struct admission *a, const struct sockaddr_storage *
 
 static bool is_allowed(struct admission *a, const struct sockaddr_storage *from)
 {
-    if (a->has_admitted && address_same_host(&a->admitted, from))
-        return true;
     if (!allowed_contains(&a->allowed, from)) {
         explain_refusal(a, from);
         return false;
     }
-    a->has_admitted = true;
     a->admitted = *from;
     return true;
+}
+
+/* Whether it is the sender admitted last, as the kernel reports it: the comparison that each packet
+ * costs. */
+static inline bool is_last(const struct admission *a, const struct sockaddr_storage *from)
+{
+    if (a->admitted.ss_family != from->ss_family)
+        return false;
+    if (from->ss_family == AF_INET)
+        return address_v4(&a->admitted)->sin_addr.s_addr == address_v4(from)->sin_addr.s_addr;
+    return memcmp(&address_v6(&a->admitted)->sin6_addr, &address_v6(from)->sin6_addr,
+                  sizeof(struct in6_addr)) == 0;
 }
 
 static bool is_within_rate(struct admission *a, const struct received *received)
@@ -106,19 +119,22 @@ static bool is_within_rate(struct admission *a, const struct received *received)
 
 bool admission_admits(struct admission *a, const struct received *received, enum reject *reason)
 {
-    *reason = REJECT_NOT_ALLOWED;
-    if (!is_allowed(a, received->from))
+    if (!is_last(a, received->from) && !is_allowed(a, received->from)) {
+        *reason = REJECT_NOT_ALLOWED;
         return false;
-    *reason = REJECT_RATE;
-    return is_within_rate(a, received);
+    }
+    if (a->limits_rate && !is_within_rate(a, received)) {
+        *reason = REJECT_RATE;
+        return false;
+    }
+    return true;
 }
 
 bool admission_authentic(struct admission *a, const struct received *received, uint64_t sequence,
                          enum reject *reason)
 {
     char host[ADDRESS_TEXT];
-    if (!a->authenticates)
-        return true;
+    assert(a->authenticates);
     switch (auth_open(&a->key, &a->window, (uint16_t)sequence, received->data, received->bytes)) {
     case AUTH_OK:
         return true;

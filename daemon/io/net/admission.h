@@ -35,8 +35,8 @@ int admission_open(const struct ingest_options *options, const char *stream, enu
 bool admission_admits(struct admission *admission, const struct received *received,
                       enum reject *reason);
 
-/* Whether the datagram, which has this sequence number, carries its tag; else *reason. True where
- * no key is set. To be asked once for each datagram. */
+/* Whether the datagram, which has this sequence number, carries its tag; else *reason. To be
+ * asked once for each datagram of a source that has a key. */
 bool admission_authentic(struct admission *admission, const struct received *received,
                          uint64_t sequence, enum reject *reason);
 

@@ -398,7 +398,7 @@ static bool check(struct ingest *in, const struct received *received, struct ing
                     own->payload_type);
         return false;
     }
-    if (!admission_authentic(in->admission, received, fields->sequence, reason))
+    if (own->key != NULL && !admission_authentic(in->admission, received, fields->sequence, reason))
         return false;
     if (in->protocol->has_ssrc && own->ssrc_pinned && fields->ssrc != own->ssrc) {
         explain(in, REJECT_SSRC, "stream %s: SSRC %u from %s refused: `ssrc` is %u", o->stream,

@@ -24,7 +24,7 @@ static struct auth_key key_for(enum auth_use use)
     uint8_t secret[AUTH_SECRET_BYTES];
     struct auth_key key;
     assert_true(auth_secret_parse(text, sizeof text - 1, secret));
-    for (uint8_t i = 0; i < AUTH_SECRET_BYTES; i++)
+    for (int i = 0; i < AUTH_SECRET_BYTES; i++)
         assert_int_equal(secret[i], i);
     auth_key_derive(secret, use, &key);
     return key;
