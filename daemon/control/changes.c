@@ -328,6 +328,7 @@ static int exchange(struct changes *changes, uint64_t *frame)
         .frame = pipeline_input_frame(pipeline, *frame),
         .delay_frames = plans->delay_frames,
         .taps_hash = taps_hash,
+        .filters = plans->recipe != NULL ? recipe_digest(plans->recipe) : NULL,
         .how = request->how,
         .fade_frames =
             (uint32_t)fmax(1, round(request->fade_s * pipeline->stream_config->source.rate_hz)),

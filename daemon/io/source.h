@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <uv.h>
 
+#include "core/codec.h"
 #include "core/error.h"
 #include "io/check.h"
 #include "io/driver.h"
@@ -170,6 +171,10 @@ struct source_ops {
     /* Its last ledger is read before; the source is gone when `closed` is called. */
     void (*close)(struct source *source, void (*closed)(void *context), void *context);
     void (*ledger)(const struct source *source, struct source_ledger *ledger);
+    /* Loop thread: what a source of the same options goes on from in this one's place, which its
+     * datagrams or bytes reach from then on: numbers, sender, ledger; see core/codec.h. Written
+     * after stop, read before start. NULL: another source begins anew. */
+    void (*walk)(struct source *source, struct codec *codec);
     /* Place, for the tests: a file descriptor's port, e.g. when bound to port 0; 0 when it has
      * none. */
     uint16_t (*port)(const struct source *source);

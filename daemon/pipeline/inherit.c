@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "pipeline/heritage.h"
+#include "pipeline/losses.h"
 #include "pipeline/pipeline.h"
 
 void pipeline_leave(const struct pipeline *pipeline, struct heritage *heritage)
@@ -28,4 +29,5 @@ void pipeline_inherit(struct pipeline *pipeline, const struct heritage *heritage
         if (identity != NULL && sink->sink != NULL && sink->ops->assume != NULL)
             sink->ops->assume(sink->sink, identity);
     }
+    losses_go_on(pipeline);
 }

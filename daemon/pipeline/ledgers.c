@@ -17,6 +17,14 @@ void pipeline_sink_ledger(const struct pipeline_sink *sink, struct sink_ledger *
         sink->ops->ledger(sink->sink, ledger);
     else
         *ledger = sink->ledger;
+    const struct sink_ledger *before = &sink->before;
+    ledger->frames += before->frames;
+    ledger->delivered += before->delivered;
+    for (int drop = 0; drop < DROPS; drop++)
+        ledger->dropped[drop] += before->dropped[drop];
+    ledger->packets += before->packets;
+    ledger->bytes += before->bytes;
+    ledger->saturated += before->saturated;
 }
 
 const struct driver_status *pipeline_source_status(const struct pipeline *pipeline,

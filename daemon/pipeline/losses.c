@@ -103,7 +103,8 @@ static void tell_epochs(struct pipeline *pipeline, const struct stream_stats *st
     uint64_t later = stats->epochs > 0 && stats->records == 0 ? stats->epochs - 1 : 0;
     if (!due(told->epochs_told_ns, now_ns))
         return;
-    uint64_t epochs = later - told->epochs, senders = ledger->senders - told->senders;
+    uint64_t epochs = later > told->epochs ? later - told->epochs : 0;
+    uint64_t senders = ledger->senders - told->senders;
     if (epochs == 0 && senders == 0)
         return;
     char text[64] = "";
@@ -241,4 +242,27 @@ void losses_flush(struct pipeline *pipeline)
 {
     if (pipeline->stream != NULL && pipeline->scheduled)
         losses_tell(pipeline, FLUSH_NS);
+}
+
+void losses_go_on(struct pipeline *pipeline)
+{
+    struct told_stream *told = &pipeline->told;
+    struct stream_stats stats;
+    struct source_ledger ledger = {0};
+    stream_stats(pipeline->stream, &stats);
+    pipeline_source_ledger(pipeline, &ledger);
+    memcpy(told->gap, stats.gap, sizeof told->gap);
+    memcpy(told->shed, stats.shed, sizeof told->shed);
+    told->overlap = stats.overlap;
+    told->kernel_drops = ledger.kernel_drops;
+    told->senders = ledger.senders;
+    /* The first epoch of this pipeline is no loss. */
+    told->epochs = pipeline->resumed && stats.epochs > 0 ? stats.epochs - 1 : stats.epochs;
+    for (uint32_t c = 0; c < stats.channels && pipeline->told_channels != NULL; c++)
+        pipeline->told_channels[c].overload = stats.levels[c].overload;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct sink_ledger sink;
+        pipeline_sink_ledger(&pipeline->sinks[i], &sink);
+        memcpy(pipeline->sinks[i].told.dropped, sink.dropped, sizeof sink.dropped);
+    }
 }

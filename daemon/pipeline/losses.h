@@ -17,4 +17,8 @@ void losses_tell(struct pipeline *pipeline, int64_t now_ns);
 /* The pipeline ends: logs what is still pending. */
 void losses_flush(struct pipeline *pipeline);
 
+/* The pipeline goes on with the numbers or the counters of another one: what it has counted up to
+ * now is not told again. */
+void losses_go_on(struct pipeline *pipeline);
+
 #endif

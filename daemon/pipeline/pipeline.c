@@ -156,6 +156,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .idle_flush_ns = config->idle_flush_ns,
         .deadline_ns = config->deadline_ns,
         .blocks_in_flight = batches + config->blocks_max,
+        .filters = pipeline->recipe != NULL ? recipe_digest(pipeline->recipe) : NULL,
     };
     if (config->ring_frames > 0) { /* `buffer` is set: never less than the plan needs */
         const struct ring_need need = ring_need_of(&options, plan_info(pipeline->plan));
@@ -458,12 +459,17 @@ void pipeline_resume(struct pipeline *pipeline)
         pipeline->source_ops->resume(pipeline->source);
 }
 
-void pipeline_stop(struct pipeline *pipeline)
+void pipeline_pause(struct pipeline *pipeline)
 {
     if (pipeline->source_started) {
         pipeline->source_started = false;
         pipeline->source_ops->stop(pipeline->source);
     }
+}
+
+void pipeline_stop(struct pipeline *pipeline)
+{
+    pipeline_pause(pipeline);
     if (pipeline->ended || pipeline->stream == NULL)
         return;
     pipeline->ended = true;
@@ -529,10 +535,7 @@ void pipeline_close_source(struct pipeline *pipeline)
     if (pipeline->source == NULL || pipeline->source_closing)
         return;
     pipeline->source_closing = true;
-    if (pipeline->source_started) {
-        pipeline->source_started = false;
-        pipeline->source_ops->stop(pipeline->source);
-    }
+    pipeline_pause(pipeline);
     /* A stopped source counts nothing more: this ledger is final. */
     pipeline->source_ops->ledger(pipeline->source, &pipeline->source_ledger);
     if (pipeline->source_status != NULL)
@@ -554,6 +557,7 @@ void pipeline_free(struct pipeline *pipeline)
     recipe_drop(pipeline->recipe);
     free(pipeline->taps_hash);
     free(pipeline->heritage);
+    free(pipeline->pin);
     free(pipeline->told_channels);
     if (pipeline->direct != NULL)
         pipeline->stream_config->driver->direct->free(pipeline->direct);

@@ -32,6 +32,7 @@
 
 struct heritage;
 struct pipeline;
+struct plan_pin;
 
 /* How much of each counter the log has told (losses.c), and when; start zeroed. */
 struct told_driver {
@@ -76,6 +77,7 @@ struct pipeline_sink {
     struct sink_options options; /* lives as long as the sink */
     struct sink *sink;           /* NULL once closed */
     struct sink_ledger ledger;   /* the last one, when closed */
+    struct sink_ledger before;   /* of the sink in whose place it goes on, resumed; else zeroed */
     void *status;                /* the driver's, the last one when closed; NULL: it has none */
     struct pipeline *pipeline;
     bool ended;            /* can deliver nothing any more */
@@ -107,6 +109,8 @@ struct pipeline {
     const char *variant;         /* overrides the configuration's; NULL: not */
     struct heritage *heritage;   /* of the pipeline whose place it takes, its own; NULL: none */
     struct self_checks *checks;  /* NULL: no self checks */
+    struct plan_pin *pin;        /* the plan to prepare, where the configuration leaves it open; its
+                                    own; NULL: any */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;
@@ -138,6 +142,7 @@ struct pipeline {
     const struct placement *lost_from; /* the last loss halted it there */
     struct scheduler *scheduler;       /* set by pipeline_connect */
     bool scheduled, source_started;
+    bool resumed; /* goes on in the epoch of the pipeline whose place it took */
     uint32_t chain_sinks, chain_sinks_ended; /* the registry's, see count_sinks */
     bool retired;                            /* replaced or removed by a reload: on its way out */
     bool sinks_closing, source_closing;
@@ -194,6 +199,8 @@ void pipeline_resume(struct pipeline *pipeline);
 /* LOOP. No more input: stops the source and closes the epoch, so that its tail follows. Twice is
  * fine. */
 void pipeline_stop(struct pipeline *pipeline);
+/* LOOP. No more input for now: stops the source, and the epoch stays open. */
+void pipeline_pause(struct pipeline *pipeline);
 /* Takes what may change while running from `stream` of `config`, which has the same hash as the
  * stream that runs. */
 void pipeline_change(struct pipeline *pipeline, const struct config *config,

@@ -3,6 +3,7 @@
 #include "pipeline/pipeline.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "convolve/check/prepare.h"
 #include "convolve/check/tune.h"
@@ -11,8 +12,29 @@
 #include "pipeline/direct.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
+#include "stream/resume.h"
 
 /* ---- making: worker thread --------------------------------------------------------------- */
+
+/* There is a plan to be prepared again, and the specification does not ask for another one. */
+static bool leaves_open(const struct plan_spec *spec, const struct pipeline *pipeline)
+{
+    const struct plan_pin *pin = pipeline->plan == NULL ? pipeline->pin : NULL;
+    return pin != NULL && (spec->variant == NULL || strcmp(spec->variant, pin->variant) == 0) &&
+           (spec->fft == 0 || spec->fft == pin->fft) && (spec->hop_free || spec->hop == pin->hop);
+}
+
+static int prepare_pinned(const struct pipeline *pipeline, const struct plan_spec *spec,
+                          struct plan **plan, struct problem *problem)
+{
+    struct plan_spec pinned = *spec;
+    struct problem why;
+    plan_pin_apply(pipeline->pin, &pinned);
+    if (plan_prepare(pipeline->engine, &pinned, plan, &why) == 0)
+        return 0;
+    log_info("the plan that the daemon before used cannot be prepared: %s", why.text);
+    return plan_prepare(pipeline->engine, spec, plan, problem);
+}
 
 int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
                        struct plan **plan, double *delay_frames, char **hash,
@@ -32,10 +54,12 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
         spec.hop = plan_info(pipeline->plan)->hop;
         spec.hop_free = false;
     }
-    if (*plan == NULL || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
+    const bool pinned = leaves_open(&spec, pipeline);
+    if (*plan == NULL || pinned || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
         plan_close(*plan);
         *plan = NULL;
-        error = plan_prepare(pipeline->engine, &spec, plan, problem);
+        error = pinned ? prepare_pinned(pipeline, &spec, plan, problem)
+                       : plan_prepare(pipeline->engine, &spec, plan, problem);
     }
     if (error < 0) {
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,

@@ -17,6 +17,9 @@ struct recipe;
 struct recipe *recipe_make(struct stream_filters *filters, const struct plan_spec *spec,
                            const struct plan *made);
 struct recipe *recipe_hold(struct recipe *recipe);
+/* SHA-256 of all that decides the results, to within the error bound: taps, edges, gains, forms,
+ * calibration, input format, decimation. Lives as long as the recipe. */
+const char *recipe_digest(const struct recipe *recipe);
 void recipe_drop(struct recipe *recipe); /* NULL is fine */
 
 /* WORKER. The plan on that device: with the variant that was asked for, or else any. */

@@ -300,6 +300,10 @@ static void print_daemon_page(FILE *out, const struct manual_option *options, un
         "follow, closes all files, prints the table and exits 0. What is not done after `drain "
         "timeout` (a start that hangs too) or hangs while it is closed is cut off: the log "
         "says what, the exit status is 3. A second one leaves at once.");
+    roff_item(out, "SIGUSR2",
+              "As SIGTERM, but the streams are handed over to the next daemon through the service "
+              "manager's descriptor store, which goes on in the middle of each epoch; the unit "
+              "sends it for a restart. Without a service manager it is SIGTERM.");
     roff_item(out, "SIGUSR1", "Prints the table of rates, losses, levels, latencies and ledgers.");
     roff_item(
         out, "SIGHUP",

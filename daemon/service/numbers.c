@@ -119,9 +119,10 @@ static json_t *stream_json(const struct heritage *h, uint64_t ahead)
     const struct stream_numbers *numbers = &h->numbers;
     return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:o}", "name", h->stream, "next epoch",
                      (json_int_t)(numbers->epochs + ahead), "next record",
-                     (json_int_t)(numbers->records + ahead), "next timeline frame",
-                     (json_int_t)numbers->timeline, "timeline frame", (json_int_t)numbers->anchor,
-                     "received at ns", (json_int_t)numbers->anchor_realtime_ns, "sinks", sinks);
+                     (json_int_t)(numbers->records > 0 ? numbers->records + ahead : 0),
+                     "next timeline frame", (json_int_t)numbers->timeline, "timeline frame",
+                     (json_int_t)numbers->anchor, "received at ns",
+                     (json_int_t)numbers->anchor_realtime_ns, "sinks", sinks);
 }
 
 /* The file's text, ahead of what was used; NULL: out of memory. */
@@ -176,7 +177,7 @@ static bool take_all(struct numbers *n)
         take(pipeline, &kept->last);
         const struct stream_numbers *now = &kept->last.numbers;
         used_up = used_up || now->epochs + NUMBERS_AHEAD / 2 > kept->promised_epochs ||
-                  now->records + NUMBERS_AHEAD / 2 > kept->promised_records;
+                  (now->records > 0 && now->records + NUMBERS_AHEAD / 2 > kept->promised_records);
     }
     return used_up;
 }
@@ -216,7 +217,8 @@ static void on_timer(uv_timer_t *timer)
         return;
     for (uint32_t i = 0; i < n->count; i++) {
         n->list[i].promised_epochs = n->list[i].last.numbers.epochs + NUMBERS_AHEAD;
-        n->list[i].promised_records = n->list[i].last.numbers.records + NUMBERS_AHEAD;
+        const uint64_t records = n->list[i].last.numbers.records;
+        n->list[i].promised_records = records > 0 ? records + NUMBERS_AHEAD : 0;
     }
     n->written_ns = now_ns;
     n->writing = true;

@@ -26,6 +26,7 @@
 #include "service/reload.h"
 #include "service/signals.h"
 #include "service/status_output.h"
+#include "service/store.h"
 #include "service/watch.h"
 
 /* How often the loop checks whether a drain is through. */
@@ -65,6 +66,8 @@ struct service {
     struct watch *watch;
     struct numbers *numbers;
     struct status_queue *status;
+    struct store *store;
+    bool handing; /* the streams wait to be handed over to the next daemon */
     struct status_output *output;
     struct osc_control *osc;       /* NULL: no OSC */
     struct control_socket *socket; /* NULL: no runtime directory */
@@ -107,6 +110,7 @@ static void prepare(uv_work_t *work)
             break;
         pipelines_add(process->pipelines, made[i]);
         numbers_introduce(service->numbers, made[i]);
+        store_introduce(service->store, made[i]);
         service->error = pipeline_prepare(made[i], &service->problem);
         if (service->error == 0 && made[i]->heritage != NULL)
             pipeline_inherit(made[i], made[i]->heritage);
@@ -189,7 +193,7 @@ static void drain(struct service *service, int64_t deadline_ns)
 {
     service->process.phase = PROCESS_DRAINING;
     service->deadline_ns = deadline_ns;
-    pipelines_stop(service->process.pipelines);
+    (service->handing ? store_pause : pipelines_stop)(service->process.pipelines);
     start_tick(service);
     uv_async_send(&service->changed);
 }
@@ -204,6 +208,16 @@ static void give_up(struct service *service)
     service->abandoned = true;
     hung_name_streams(service->process.pipelines);
     close_sinks(service);
+}
+
+/* What cannot be handed over drains. */
+static void hand_over(struct service *service)
+{
+    if (!service->handing)
+        return;
+    service->handing = false;
+    store_keep(service->process.pipelines);
+    pipelines_stop(service->process.pipelines);
 }
 
 static void advance_running(struct service *service)
@@ -227,6 +241,9 @@ static void advance(struct service *service)
         advance_running(service);
         break;
     case PROCESS_DRAINING:
+        if (service->handing && !late && !store_ready(pipelines))
+            break;
+        hand_over(service);
         if (pipelines_drain(pipelines, PIPELINES_ALL))
             close_sinks(service);
         else if (late)
@@ -303,29 +320,6 @@ static int connect_all(struct service *service)
     return error;
 }
 
-static uint32_t streams_on(const struct pipelines *pipelines, const struct placement *placement)
-{
-    const struct pipeline *pipeline;
-    uint32_t streams = 0;
-    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
-        streams += pipeline->placement == placement;
-    return streams;
-}
-
-static void log_running(const struct process *process)
-{
-    const struct placement *placement;
-    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++) {
-        const struct device_info *device = engine_device(placement->engine);
-        uint32_t streams = streams_on(process->pipelines, placement);
-        if (streams == 0 && i > 0)
-            log_info("standing by: %s (%s)", device->name, device->platform);
-        else
-            log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
-                       device->name, device->platform);
-    }
-}
-
 static void on_prepared(uv_work_t *work, int status)
 {
     struct service *service = work->data;
@@ -341,12 +335,12 @@ static void on_prepared(uv_work_t *work, int status)
     }
     handover_warn_unused(service->environment.handover);
     process->phase = PROCESS_RUNNING;
+    store_give(service->store, process->pipelines);
     service->error = pipelines_start(process->pipelines, &service->problem);
     if (service->error != 0) {
         drain_within_timeout(service);
         return;
     }
-    log_running(process);
     takeover_start(process->takeover);
     numbers_start(service->numbers);
     watch_ready(service->watch);
@@ -394,6 +388,8 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
     log_notice("%s: stopping", strsignal((int)info->ssi_signo));
     watch_stopping(service->watch);
     if (process->phase == PROCESS_RUNNING) {
+        service->handing =
+            info->ssi_signo == SIGUSR2 && !reload_busy(service->reload) && store_available();
         drain_within_timeout(service);
     } else if (process->phase <= PROCESS_DRAINING) {
         service->deadline_ns = clock_monotonic_ns() + process->config->daemon.drain_ns;
@@ -425,10 +421,9 @@ static void on_status(void *context, const struct signalfd_siginfo *info)
 }
 
 static const struct signal_row signal_table[] = {
-    {SIGTERM, on_stop},
-    {SIGINT, on_stop},
-    {SIGHUP, on_hangup},
-    {SIGUSR1, on_status},
+    {SIGTERM, on_stop}, {SIGUSR2, on_stop}, /* the next daemon goes on: RestartKillSignal= of the
+                                               unit */
+    {SIGINT, on_stop},  {SIGHUP, on_hangup}, {SIGUSR1, on_status},
 };
 
 enum { SIGNALS = sizeof signal_table / sizeof *signal_table };
@@ -519,6 +514,9 @@ int service_run(const struct service_options *options, struct problem *problem)
     int error = handover_open(&service->environment.handover, problem);
     if (error < 0)
         goto free_service;
+    error = store_open(&service->store, problem);
+    if (error < 0)
+        goto close_handover;
     handover_adopt(service->environment.handover);
     error = sound_cards_open(&service->environment.cards, problem);
     if (error < 0)
@@ -564,6 +562,7 @@ close_cards:
     sound_cards_close(service->environment.cards);
 close_handover:
     handover_close(service->environment.handover);
+    store_close(service->store);
 free_service:
     free(service);
     return error;

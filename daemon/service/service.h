@@ -4,6 +4,7 @@
  *
  *     preparing ─► running ─► draining ─► closing sinks ─► status ─► closing sources ─► stopped
  *       (worker)      │ SIGTERM, SIGINT, or every source has come to its end
+ *                     ├ SIGUSR2: the same, and the next daemon goes on (store.h)
  *                     ├ SIGUSR1: prints the status
  *                     └ SIGHUP: reads the configuration again; unchanged streams run on
  *

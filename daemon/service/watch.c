@@ -262,12 +262,36 @@ void watch_close(struct watch *watch)
         uv_close((uv_handle_t *)&watch->timer, closed);
 }
 
+static uint32_t streams_on(const struct pipelines *pipelines, const struct placement *placement)
+{
+    const struct pipeline *pipeline;
+    uint32_t streams = 0;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        streams += pipeline->placement == placement;
+    return streams;
+}
+
+static void log_running(const struct process *process)
+{
+    const struct placement *placement;
+    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++) {
+        const struct device_info *device = engine_device(placement->engine);
+        uint32_t streams = streams_on(process->pipelines, placement);
+        if (streams == 0 && i > 0)
+            log_info("standing by: %s (%s)", device->name, device->platform);
+        else
+            log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
+                       device->name, device->platform);
+    }
+}
+
 /* Sockets are bound and read, kernels are built, and each plan has computed a block (its
  * self-test). */
 void watch_ready(struct watch *watch)
 {
     int64_t now_ns = clock_monotonic_ns();
     if (!watch->ready) {
+        log_running(watch->process);
         ask_for_priority();
         ask_for_memory();
         log_info("ready after %.0f ms", (double)(now_ns - watch->process->started_ns) / NS_PER_MS);

@@ -176,6 +176,19 @@ void stream_state_take(const struct stream *s, struct stream_state *state)
     state->line = s->line;
 }
 
+void stream_leave(struct stream *s)
+{
+    assert(stream_quiet(s));
+    struct epoch *e = epoch_open(s);
+    if (e == NULL)
+        return;
+    s->stats.timeline_out -= s->stats.waiting; /* they are the other stream's */
+    s->stats.waiting = 0;
+    s->hole_first = s->hole_next;
+    e->ended = e->end_told = true;
+    e->output_end = e->submitted;
+}
+
 /* ---- whether it fits ------------------------------------------------------------------------ */
 
 static bool same_format(const struct sample_format *a, const struct sample_format *b)

@@ -137,6 +137,10 @@ bool stream_quiet(const struct stream *stream);
 /* LOOP, quiet. The state as of now, valid until the stream is called again. */
 void stream_state_take(const struct stream *stream, struct stream_state *state);
 
+/* LOOP, quiet. Another stream goes on from the state just taken: this one hands out nothing more,
+ * and is drained. */
+void stream_leave(struct stream *stream);
+
 /* Pure, any thread. How many bytes it has; 0: more than STREAM_STATE_BYTES_MAX. */
 size_t stream_state_bytes(const struct stream_state *state);
 /* Writes exactly stream_state_bytes bytes. */

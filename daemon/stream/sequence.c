@@ -6,8 +6,10 @@
  */
 #include "stream/sequence.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "core/codec.h"
 #include "stream/packet.h"
 
 enum { PACKETS_MIN = 2 }; /* a step of so many packets is never too large, whatever the times say */
@@ -367,4 +369,30 @@ struct sequence_step sequence_next(struct sequence *s, const struct sequence_pac
             decide_held(s, &step);
     }
     return step;
+}
+
+/* ---- handing over ------------------------------------------------------------------------ */
+
+static void walk_newest(struct codec *c, struct sequence_newest *newest)
+{
+    codec_u64(c, &newest->sequence);
+    codec_u64(c, &newest->first_frame);
+    codec_u32(c, &newest->frames);
+    codec_i64(c, &newest->receive_ns);
+    c->failed = c->failed || newest->first_frame > 2 * (uint64_t)FAR_FRAMES;
+}
+
+void sequence_walk(struct sequence *s, struct codec *c)
+{
+    codec_bool(c, &s->started);
+    walk_newest(c, &s->newest);
+    codec_u32(c, &s->empty_packets);
+    codec_f64(c, &s->frames_per_packet);
+    codec_bool(c, &s->has_previous);
+    walk_newest(c, &s->previous);
+    if (!codec_reads(c))
+        return;
+    s->holding = false;
+    if (s->started && (!isfinite(s->frames_per_packet) || s->frames_per_packet < 1))
+        c->failed = true;
 }

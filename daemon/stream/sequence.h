@@ -104,6 +104,10 @@ struct sequence {
 
 /* Forgets everything, as before the first packet. */
 void sequence_reset(struct sequence *sequence, const struct sequence_options *options);
+struct codec;
+/* What another state machine with the same options goes on from, see core/codec.h; a packet that is
+ * held is left out. Reading fails (codec->failed) on what none could have been. */
+void sequence_walk(struct sequence *sequence, struct codec *codec);
 /* A packet without frames has this number: a packet that follows it is the next in order. */
 void sequence_empty(struct sequence *sequence, uint64_t number);
 /* What to do with this packet, and with the one held before. Never fails: any field may be hostile.

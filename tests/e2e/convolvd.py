@@ -408,6 +408,45 @@ class Tap(Process):
         return np.load(path)
 
 
+class Results(threading.Thread):
+    """Every packet that an RTP sink sends to a port: (sequence, time stamp, SSRC, epoch, first frame, frames, causes,
+    (invalid from, until), payload)."""
+
+    def __init__(self, port, frame_bytes=4):
+        super().__init__(daemon=True)
+        self.packets = []
+        self.frame_bytes = frame_bytes
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+        self.socket.bind(("127.0.0.1", port))
+        self.socket.settimeout(0.2)
+        self.ends = False
+        self.start()
+
+    def run(self):
+        while not self.ends:
+            try:
+                packet = self.socket.recv(65536)
+            except socket.timeout:
+                continue
+            at, end, elements = 16, 16 + 4 * struct.unpack_from(">xxH", packet, 12)[0], {}
+            while at < end and packet[at] != 0:  # one-byte headers, RFC 8285
+                number, size = packet[at] >> 4, (packet[at] & 15) + 1
+                elements[number] = packet[at + 1:at + 1 + size]
+                at += 1 + size
+            causes, epoch = struct.unpack(">xxH8xI", elements[3])
+            first = struct.unpack_from(">Q", elements[4])[0]
+            self.packets.append((*struct.unpack_from(">xxHII", packet), epoch, first, (len(packet) - end) // self.frame_bytes,
+                                 causes, struct.unpack(">HH", elements[5]), packet[end:]))
+
+    def finish(self):
+        """Those with frames."""
+        self.ends = True
+        self.join()
+        self.socket.close()
+        return [p for p in self.packets if p[5] > 0]
+
+
 def rig(folder, port, *arguments, name="rig", code=0):
     """Runs convolv-rig to its end; returns the ledger of its (only) rig."""
     ledger_path = os.path.join(folder, f"{name}.json")

@@ -5,11 +5,8 @@ number, its frames begin at 0, RTP time stamps go on by the time that has passed
 numbers go on. So (epoch, frame) names each result once."""
 import os
 import signal
-import socket
-import struct
 import subprocess
 import tempfile
-import threading
 import time
 import unittest
 
@@ -19,44 +16,6 @@ import convolvd as c
 
 RATE = 48000
 TAPS = 33
-
-
-class Receiver(threading.Thread):
-    """Every RTP packet of a port: (sequence, time stamp, SSRC, epoch, first frame, frames)."""
-
-    def __init__(self, port):
-        super().__init__(daemon=True)
-        self.packets = []
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-        self.socket.bind(("127.0.0.1", port))
-        self.socket.settimeout(0.2)
-        self.ends = False
-        self.start()
-
-    def run(self):
-        while not self.ends:
-            try:
-                packet = self.socket.recv(65536)
-            except socket.timeout:
-                continue
-            sequence, stamp, ssrc = struct.unpack_from(">xxHII", packet)
-            at, words = 16, struct.unpack_from(">xxH", packet, 12)[0]
-            end = 16 + 4 * words
-            elements = {}
-            while at < end and packet[at] != 0:  # one-byte headers, RFC 8285
-                number, size = packet[at] >> 4, (packet[at] & 15) + 1
-                elements[number] = packet[at + 1:at + 1 + size]
-                at += 1 + size
-            epoch = struct.unpack(">12xI", elements[3])[0]
-            first = struct.unpack_from(">Q", elements[4])[0]
-            self.packets.append((sequence, stamp, ssrc, epoch, first, (len(packet) - end) // 4))
-
-    def finish(self):
-        self.ends = True
-        self.join()
-        self.socket.close()
-        return [p for p in self.packets if p[5] > 0]
 
 
 class Numbers(unittest.TestCase):
@@ -105,7 +64,7 @@ class Numbers(unittest.TestCase):
                 self.assertEqual(after[4], 0)
 
     def test_reload_restart_and_crash(self):
-        receiver = Receiver(self.ports["out"])
+        receiver = c.Results(self.ports["out"])
         rig = self.rig(30)
         self.addCleanup(rig.wait)
         self.addCleanup(rig.kill)
@@ -136,7 +95,7 @@ class Numbers(unittest.TestCase):
         self.assertGreater((first[1] - last[1]) % 2**32, last[5] + 0.05 * RATE)
 
         # A crash: numbers may be left out, none is used twice, and the SSRC stays.
-        receiver = Receiver(self.ports["out"])
+        receiver = c.Results(self.ports["out"])
         with c.Daemon(self.folder, self.config()) as daemon:
             some()
             c.wait_for(lambda: self.next_epoch() > 4096,

@@ -213,6 +213,7 @@ class Systemd(unittest.TestCase):
         configure(f"[sink raw]\ntype = recording\nstream = a\nrecord = input\npath = {STATE}/restart-in.wav\n"
                   f"[sink done]\ntype = recording\nstream = a\npath = {STATE}/restart-out.wav\n")
         run("systemctl", "start", "convolvd.socket", "convolvd")
+        since = cursor()
         feeder = rig("--file", "/run/in.wav", wait=False)
         down_ms = []
         for _ in range(3):
@@ -235,10 +236,23 @@ class Systemd(unittest.TestCase):
         self.assertTrue(np.array_equal(got, want))
         c.note(f"systemd: {frames} frames at {RATE} Hz through 3 restarts ({', '.join(f'{ms:.0f}' for ms in down_ms)} ms "
                f"each): 0 lost")
-        # The first S - 1 frames of each life are flagged: it has no history.
-        for path in sorted(f"{STATE}/{n}" for n in os.listdir(STATE) if n.startswith("restart-out") and n.endswith(".json")):
-            ranges = [r for r in c.load_json(path)["invalid"] if r["cause"] == "settling"]
-            self.assertEqual([(r["from"], r["until"]) for r in ranges], [(0, TAPS - 1)], path)
+        # One epoch goes through all of them: its files are the convolution of the whole, and it settles once.
+        self.assertEqual(journal(since=since).count("stream a goes on where the daemon before stopped"), 3)
+        lives = sorted((f"{STATE}/{n}" for n in os.listdir(STATE) if n.startswith("restart-out") and n.endswith(".json")),
+                       key=lambda path: c.load_json(path)["first_frame"])
+        self.assertEqual(len(lives), 4)
+        sidecars = [c.load_json(path) for path in lives]
+        self.assertEqual(len({s["epoch"] for s in sidecars}), 1)
+        got, at = np.concatenate([c.read_recording(path[:-len(".json")]) for path in lives]), 0
+        for path, sidecar in zip(lives, sidecars):
+            self.assertEqual(sidecar["first_frame"], at, path)
+            at += sidecar["frames"]
+            invalid = [(r["from"], r["until"], r["cause"]) for r in sidecar["invalid"]]
+            wanted = ([(0, TAPS - 1, "settling")] if sidecar["first_frame"] == 0 else []) \
+                + ([(frames, frames + TAPS - 1, "tail")] if path == lives[-1] else [])
+            self.assertEqual(invalid, wanted, path)
+        x = codes / 32768
+        c.assert_within(got.reshape(-1, 1), c.convolve(x, np.load("/etc/convolvd/f.npy")), x, np.load("/etc/convolvd/f.npy"))
 
     def test_6_the_reach_of_the_buffer(self):
         run("systemctl", "start", "convolvd.socket", "convolvd")

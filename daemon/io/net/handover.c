@@ -92,6 +92,8 @@ int handover_adopt(struct handover *h)
                     strerror(-passed));
     for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + passed; fd++) {
         struct sockaddr_storage address;
+        if (fcntl(fd, F_GET_SEALS) >= 0) /* a memory file: the service's, service/store.h */
+            continue;
         if (sd_is_socket(fd, AF_UNSPEC, SOCK_DGRAM, -1) <= 0 || !bound_to(fd, &address)) {
             log_warning("descriptor %d from systemd is no UDP socket and is not used; write "
                         "ListenDatagram=HOST:PORT in the socket unit",

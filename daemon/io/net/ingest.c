@@ -104,6 +104,32 @@ uint32_t ingest_last_frames(const struct ingest *in)
     return in->last_frames;
 }
 
+void ingest_walk(struct ingest *in, struct codec *c)
+{
+    struct source_ledger *ledger = &in->ledger;
+    assert(ledger->held == 0);
+    senders_walk(&in->senders, c);
+    codec_u32(c, &in->last_frames);
+    codec_u64(c, &in->next_frame);
+    codec_u32(c, &in->next_flags);
+    codec_u64(c, &ledger->datagrams);
+    codec_u64(c, &ledger->accepted);
+    for (int reason = 0; reason < REJECTS; reason++)
+        codec_u64(c, &ledger->rejected[reason]);
+    codec_u64(c, &ledger->kernel_drops);
+    codec_u64(c, &ledger->senders);
+    codec_u32(c, &ledger->ssrc);
+    codec_u64(c, &ledger->clock_steps);
+    if (!c->failed)
+        return;
+    /* What does not fit is not believed in part either. */
+    senders_followed(&in->senders)->active = false;
+    sequence_reset(&senders_followed(&in->senders)->sequence, &in->senders.options.numbers);
+    *ledger = (struct source_ledger){.loss_detectable = ledger->loss_detectable};
+    in->next_frame = SEQUENCE_ORIGIN;
+    in->last_frames = in->next_flags = 0;
+}
+
 /* ---- counting ---------------------------------------------------------------------------- */
 
 static void reject(struct ingest *in, enum reject reject)

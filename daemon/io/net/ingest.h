@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "core/codec.h"
 #include "core/log.h"
 #include "io/net/allowed.h"
 #include "io/net/ingest_options.h"
@@ -76,6 +77,9 @@ void ingest_stop(struct ingest *ingest);
 uint32_t ingest_last_frames(const struct ingest *ingest);
 /* Fills all but the fields of the socket. */
 void ingest_ledger(const struct ingest *ingest, struct source_ledger *ledger);
+/* What another ingest of the same protocol goes on from in this one's place: the sender followed,
+ * its numbers, and the ledger; see core/codec.h. Stopped, or before the first datagram. */
+void ingest_walk(struct ingest *ingest, struct codec *codec);
 void ingest_close(struct ingest *ingest); /* NULL is fine */
 
 #endif

@@ -209,6 +209,11 @@ void network_source_stop(struct source *source)
     ingest_stop(source->ingest);
 }
 
+void network_source_walk(struct source *source, struct codec *codec)
+{
+    ingest_walk(source->ingest, codec);
+}
+
 /* Inside `closed` the source still answers `ledger`. */
 static void finish(struct source *source)
 {

@@ -20,6 +20,7 @@ int network_source_start(struct source *source, struct problem *problem);
 void network_source_change(struct source *source, const struct source_options *options);
 void network_source_stop(struct source *source);
 void network_source_close(struct source *source, void (*closed)(void *context), void *context);
+void network_source_walk(struct source *source, struct codec *codec);
 void network_source_ledger(const struct source *source, struct source_ledger *ledger);
 void network_source_status(const struct source *source, void *status);
 extern const struct driver_status network_source_shown;

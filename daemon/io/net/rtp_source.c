@@ -104,6 +104,7 @@ const struct source_ops source_rtp = {
     .change = network_source_change,
     .stop = network_source_stop,
     .close = network_source_close,
+    .walk = network_source_walk,
     .ledger = network_source_ledger,
     .port = network_source_port,
     .status = &network_source_shown,

@@ -2,6 +2,7 @@
 #include "io/net/senders.h"
 
 #include <inttypes.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,50 @@ void senders_close(struct senders *s)
 {
     free(s->buffers);
     s->buffers = NULL;
+}
+
+/* An address as its 128 bits, IPv4 mapped into IPv6. */
+static void walk_address(struct codec *c, struct sockaddr_storage *storage)
+{
+    struct sockaddr_in *v4 = (struct sockaddr_in *)storage;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)storage;
+    const bool is_v4 = storage->ss_family == AF_INET;
+    uint16_t port = is_v4 ? ntohs(v4->sin_port) : ntohs(v6->sin6_port);
+    bool ipv4 = is_v4;
+    uint32_t scope = is_v4 ? 0 : v6->sin6_scope_id;
+    uint8_t bytes[16] = {0};
+    memcpy(bytes, is_v4 ? (const void *)&v4->sin_addr : (const void *)&v6->sin6_addr,
+           is_v4 ? sizeof v4->sin_addr : sizeof bytes);
+    codec_bool(c, &ipv4);
+    codec_u16(c, &port);
+    codec_u32(c, &scope);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        codec_u8(c, &bytes[i]);
+    if (!codec_reads(c))
+        return;
+    memset(storage, 0, sizeof *storage);
+    if (ipv4) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons(port);
+        memcpy(&v4->sin_addr, bytes, sizeof v4->sin_addr);
+    } else {
+        v6->sin6_family = AF_INET6;
+        v6->sin6_port = htons(port);
+        v6->sin6_scope_id = scope;
+        memcpy(&v6->sin6_addr, bytes, sizeof bytes);
+    }
+}
+
+void senders_walk(struct senders *s, struct codec *c)
+{
+    struct sender *followed = senders_followed(s);
+    codec_bool(c, &followed->active);
+    walk_address(c, &followed->id.from);
+    codec_u32(c, &followed->id.ssrc);
+    codec_i64(c, &followed->last_ns);
+    if (codec_reads(c))
+        sequence_reset(&followed->sequence, &s->options.numbers);
+    sequence_walk(&followed->sequence, c);
 }
 
 /* ---- identities -------------------------------------------------------------------------- */

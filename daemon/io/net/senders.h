@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "core/codec.h"
 #include "core/log.h"
 #include "io/net/stamp_steps.h"
 #include "io/source.h"
@@ -71,6 +72,9 @@ struct senders {
 int senders_open(struct senders *senders, const struct senders_options *options,
                  struct problem *problem);
 void senders_close(struct senders *senders);
+
+/* The sender followed, for other senders to go on from; see core/codec.h. */
+void senders_walk(struct senders *senders, struct codec *codec);
 
 static inline struct sender *senders_followed(struct senders *senders)
 {

@@ -246,6 +246,8 @@ static void expect_same_stats(const struct stream_stats *whole, const struct str
     SAME(batches);
     SAME(batches_failed);
     SAME(overlap);
+    SAME(carried);
+    SAME(late_parts);
 #undef SAME
     assert_memory_equal(parts->gap, whole->gap, sizeof whole->gap);
     assert_memory_equal(parts->shed, whole->shed, sizeof whole->shed);

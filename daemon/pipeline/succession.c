@@ -1,0 +1,229 @@
+/* Succession: see succession.h. */
+#include "pipeline/succession.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/codec.h"
+#include "pipeline/heritage.h"
+#include "pipeline/losses.h"
+
+enum { RECORD_VERSION = 1 };
+
+static const uint32_t magic = 0x53505643; /* "CVPS" */
+
+/* What a record begins with, all but the source's part and the stream's state. */
+struct record {
+    char stream[HERITAGE_NAME], source[HERITAGE_NAME]; /* source: the driver's name, "": a chain */
+    bool chain_begun;
+    uint64_t chain_epoch;
+    uint32_t sink_count;
+    struct heritage_sink sinks[HERITAGE_SINKS];
+    struct sink_ledger ledgers[HERITAGE_SINKS];
+};
+
+static void walk_ledger(struct codec *c, struct sink_ledger *ledger)
+{
+    codec_u64(c, &ledger->frames);
+    codec_u64(c, &ledger->delivered);
+    codec_u64(c, &ledger->pending);
+    for (int drop = 0; drop < DROPS; drop++)
+        codec_u64(c, &ledger->dropped[drop]);
+    codec_u64(c, &ledger->packets);
+    codec_u64(c, &ledger->bytes);
+    codec_u64(c, &ledger->saturated);
+}
+
+static void walk_record(struct codec *c, struct record *record)
+{
+    uint32_t mark = magic, version = RECORD_VERSION;
+    codec_u32(c, &mark);
+    codec_u32(c, &version);
+    c->failed = c->failed || mark != magic || version != RECORD_VERSION;
+    codec_text(c, record->stream, sizeof record->stream);
+    codec_text(c, record->source, sizeof record->source);
+    codec_bool(c, &record->chain_begun);
+    codec_u64(c, &record->chain_epoch);
+    codec_u32(c, &record->sink_count);
+    if (record->sink_count > HERITAGE_SINKS) {
+        c->failed = true;
+        record->sink_count = 0;
+    }
+    for (uint32_t i = 0; i < record->sink_count; i++) {
+        codec_text(c, record->sinks[i].name, sizeof record->sinks[i].name);
+        codec_u32(c, &record->sinks[i].identity.ssrc);
+        codec_u16(c, &record->sinks[i].identity.sequence);
+        walk_ledger(c, &record->ledgers[i]);
+    }
+}
+
+/* ---- the one that leaves ----------------------------------------------------------------- */
+
+static const struct pipeline *root_of(const struct pipeline *pipeline)
+{
+    while (pipeline->upstream != NULL)
+        pipeline = pipeline->upstream;
+    return pipeline;
+}
+
+bool succession_possible(const struct pipeline *pipeline)
+{
+    const struct pipeline *root = root_of(pipeline);
+    return root->source != NULL && root->source_ops->walk != NULL && !root->ended &&
+           pipeline->stream != NULL && pipeline->direct == NULL;
+}
+
+bool succession_ready(const struct pipeline *pipeline)
+{
+    return stream_quiet(pipeline->stream) &&
+           stream_ready_deadline_ns(pipeline->stream) == INT64_MAX;
+}
+
+static void note_sinks(const struct pipeline *pipeline, struct record *record)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count && record->sink_count < HERITAGE_SINKS; i++) {
+        const struct pipeline_sink *sink = &pipeline->sinks[i];
+        const uint32_t at = record->sink_count++;
+        snprintf(record->sinks[at].name, sizeof record->sinks[at].name, "%s", sink->config->name);
+        if (sink->sink != NULL && sink->ops->identity != NULL)
+            sink->ops->identity(sink->sink, &record->sinks[at].identity);
+        struct sink_ledger *ledger = &record->ledgers[at];
+        pipeline_sink_ledger(sink, ledger);
+        ledger->delivered += ledger->pending; /* it is on its way */
+        ledger->pending = 0;
+    }
+}
+
+/* The whole record, to count or to write. */
+static void put_record(struct codec *c, struct pipeline *pipeline, struct record *record,
+                       const struct stream_state *state)
+{
+    uint64_t state_bytes = stream_state_bytes(state);
+    walk_record(c, record);
+    codec_u64(c, &state_bytes);
+    if (c->to != NULL && !c->failed && state_bytes <= c->bytes - c->at)
+        stream_state_write(state, c->to + c->at);
+    c->at += state_bytes;
+    if (pipeline->source != NULL)
+        pipeline->source_ops->walk(pipeline->source, c);
+}
+
+uint8_t *succession_write(struct pipeline *pipeline, size_t *count)
+{
+    struct record *record = calloc(1, sizeof *record);
+    struct stream_state *state = malloc(sizeof *state);
+    uint8_t *bytes = NULL;
+    if (record != NULL && state != NULL) {
+        snprintf(record->stream, sizeof record->stream, "%s", pipeline->stream_config->name);
+        if (pipeline->upstream == NULL)
+            snprintf(record->source, sizeof record->source, "%s", pipeline->source_ops->name);
+        record->chain_begun = pipeline->chain.begun;
+        record->chain_epoch = pipeline->chain.epoch;
+        note_sinks(pipeline, record);
+        stream_state_take(pipeline->stream, state);
+        struct codec counter = codec_counter();
+        put_record(&counter, pipeline, record, state);
+        bytes = stream_state_bytes(state) > 0 ? malloc(counter.at) : NULL;
+        if (bytes != NULL) {
+            struct codec writer = codec_writer(bytes, counter.at);
+            put_record(&writer, pipeline, record, state);
+            *count = counter.at;
+            stream_leave(pipeline->stream);
+        }
+    }
+    free(record);
+    free(state);
+    return bytes;
+}
+
+/* ---- the one that goes on ---------------------------------------------------------------- */
+
+/* Reads all but the source's part, at which the codec then stands. `state` points into the bytes.
+ */
+static int get_record(struct codec *c, struct record *record, struct stream_state *state,
+                      struct problem *problem)
+{
+    uint64_t state_bytes;
+    memset(record, 0, sizeof *record);
+    walk_record(c, record);
+    codec_u64(c, &state_bytes);
+    if (c->failed || state_bytes > c->bytes - c->at)
+        return problem_set(problem, ERROR_FORMAT,
+                           "its record is damaged, or of another version of the daemon");
+    const uint8_t *span;
+    codec_span(c, &span, (size_t)state_bytes);
+    return stream_state_read(span, (size_t)state_bytes, state, problem);
+}
+
+int succession_peek(const uint8_t *bytes, size_t count, char name[HERITAGE_NAME],
+                    struct plan_pin *pin, struct problem *problem)
+{
+    struct record *record = malloc(sizeof *record);
+    struct stream_state *state = malloc(sizeof *state);
+    struct codec c = codec_reader(bytes, count);
+    int error = ERROR_MEMORY;
+    if (record != NULL && state != NULL) {
+        error = get_record(&c, record, state, problem);
+        memcpy(name, record->stream, HERITAGE_NAME);
+        *pin = state->plan;
+    }
+    free(record);
+    free(state);
+    return error;
+}
+
+static void give_sinks(struct pipeline *pipeline, const struct record *record)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        struct pipeline_sink *sink = &pipeline->sinks[i];
+        for (uint32_t k = 0; k < record->sink_count; k++) {
+            if (strcmp(sink->config->name, record->sinks[k].name) != 0)
+                continue;
+            sink->before = record->ledgers[k];
+            if (sink->sink != NULL && sink->ops->assume != NULL)
+                sink->ops->assume(sink->sink, &record->sinks[k].identity);
+        }
+    }
+}
+
+static int resume(struct pipeline *pipeline, const struct record *record,
+                  const struct stream_state *state, struct codec *c, struct problem *problem)
+{
+    const char *source = pipeline->upstream != NULL ? "" : pipeline->source_ops->name;
+    if (strcmp(record->source, source) != 0)
+        return problem_set(problem, ERROR_UNSUPPORTED, "its source is another one");
+    if (pipeline->upstream != NULL && !pipeline->upstream->resumed)
+        return problem_set(problem, ERROR_UNSUPPORTED, "the stream it reads has begun a new epoch");
+    if (pipeline->source != NULL)
+        pipeline->source_ops->walk(pipeline->source, c);
+    if (c->failed)
+        return problem_set(problem, ERROR_FORMAT, "the numbers of its source are damaged");
+    int error = stream_resume(pipeline->stream, state, NULL, problem);
+    if (error < 0)
+        return error;
+    pipeline->chain.begun = record->chain_begun;
+    pipeline->chain.epoch = record->chain_epoch;
+    give_sinks(pipeline, record);
+    pipeline->resumed = true;
+    losses_go_on(pipeline);
+    return 0;
+}
+
+int succession_read(struct pipeline *pipeline, const uint8_t *bytes, size_t count,
+                    struct problem *problem)
+{
+    struct record *record = malloc(sizeof *record);
+    struct stream_state *state = malloc(sizeof *state);
+    struct codec c = codec_reader(bytes, count);
+    int error = ERROR_MEMORY;
+    problem_set(problem, ERROR_MEMORY, "out of memory");
+    if (record != NULL && state != NULL) {
+        error = get_record(&c, record, state, problem);
+        if (error == 0)
+            error = resume(pipeline, record, state, &c, problem);
+    }
+    free(record);
+    free(state);
+    return error;
+}
