@@ -331,6 +331,32 @@ static void check_descriptors(const struct config *config, struct config_errors 
                        config->stream_count, config->sink_count, wanted, (uint64_t)limit.rlim_max);
 }
 
+/* ---- the OSC server ---------------------------------------------------------------------- */
+
+static void print_networks(const char *const *networks, uint32_t count, FILE *out)
+{
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(out, ", %s", networks[i]);
+}
+
+/* Whom it hears. */
+static void print_osc(const struct config_osc *osc, FILE *out)
+{
+    if (!osc->used)
+        return;
+    fprintf(out, "osc: UDP %s, TCP %s\n", osc->address != NULL ? osc->address : "none",
+            osc->tcp_address != NULL ? osc->tcp_address : "none");
+    fprintf(out, "  trusted          this machine");
+    print_networks(osc->trust, osc->trust_count, out);
+    fprintf(out, "\n");
+    if (osc->allow_count > 0) {
+        fprintf(out, "  once proven      %s", osc->allow[0]);
+        print_networks(osc->allow + 1, osc->allow_count - 1, out);
+        fprintf(out, "\n");
+    }
+    fprintf(out, "\n");
+}
+
 int check_print(const struct config *config, FILE *out, struct config_errors *errors)
 {
     struct check_plan *plans = calloc(config->stream_count, sizeof *plans);
@@ -375,6 +401,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
                 print_sink(config, &config->sinks[i], out);
         fprintf(out, "\n");
     }
+    print_osc(&config->osc, out);
     if (all)
         print_devices(config, plans, out);
     if (all)

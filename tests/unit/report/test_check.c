@@ -162,6 +162,37 @@ static void loss_that_cannot_be_seen_is_said(void **state)
     config_errors_free(&errors);
 }
 
+/* Who may reach a stream and the OSC server is said before anything is started. */
+static void who_is_heard_is_said(void **state)
+{
+    (void)state;
+    int status;
+    struct config_errors errors;
+    char *report = check("[stream a]\nsource = rtp\naddress = *:1\nrate = 1 kHz\nchannels = 1\n"
+                         "filter = f\nallow = 10.1.0.0/16, 192.0.2.7\n"
+                         "[stream b]\nsource = rtp\naddress = *:2\nrate = 1 kHz\nchannels = 1\n"
+                         "filter = f\n[filter f]\ntype = identity\n"
+                         "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:3\n"
+                         "[sink t]\ntype = rtp\nstream = b\naddress = 127.0.0.1:4\n"
+                         "[osc]\naddress = *:9000\nallow = 10.0.0.0/8, 2001:db8::/32\n"
+                         "trust = 192.0.2.9\n",
+                         &status, &errors);
+    assert_int_equal(status, 0);
+    static const char *const said[] = {
+        "  senders          10.1.0.0/16, 192.0.2.7\n",
+        "  senders          127.0.0.0/8, ::1",
+        "(this machine and its networks: no `allow`)",
+        "osc: UDP *:9000, TCP none\n",
+        "  trusted          this machine, 192.0.2.9\n",
+        "  once proven      10.0.0.0/8, 2001:db8::/32\n",
+    };
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (strstr(report, said[i]) == NULL)
+            fail_msg("'%s' is missing in:\n%s", said[i], report);
+    free(report);
+    config_errors_free(&errors);
+}
+
 static void filters_that_cannot_share_a_delay_are_errors(void **state)
 {
     (void)state;
@@ -277,6 +308,7 @@ int main(void)
         cmocka_unit_test(the_report_says_what_was_planned),
         cmocka_unit_test(what_aliases_is_said),
         cmocka_unit_test(loss_that_cannot_be_seen_is_said),
+        cmocka_unit_test(who_is_heard_is_said),
         cmocka_unit_test(filters_that_cannot_share_a_delay_are_errors),
         cmocka_unit_test(every_example_passes),
         cmocka_unit_test(the_manual_names_every_key),
