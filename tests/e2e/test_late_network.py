@@ -38,7 +38,7 @@ def make(name, number):
 class Interfaces(unittest.TestCase):
     def setUp(self):
         self.number = 0
-        self.port = c.free_port()
+        self.port, self.out = c.free_port(), c.free_port()
 
     def config(self, folder, interface):
         return c.taps_file(folder, "h", np.ones(1)) + f"""
@@ -51,6 +51,13 @@ channels = 1
 format = L16
 block = 64 frames
 filter = h
+tail = no
+
+[sink o]
+type = rtp
+stream = a
+address = {GROUP}:{self.out}
+interface = mc0
 """
 
     def send(self, interface, packets, sender):
@@ -61,6 +68,17 @@ filter = h
             sender.sendto(packet, (GROUP, self.port))
             self.number += 1
 
+    def receiver(self, interface):
+        one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(one.close)
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind((GROUP, self.out))
+        index = socket.if_nametoindex(interface)
+        one.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP,
+                       struct.pack("4s4si", socket.inet_aton(GROUP), b"\0" * 4, index))
+        one.settimeout(c.PATIENCE_S)
+        return one
+
     def test_late_gone_back_and_changed(self):
         with c.temporary() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             with c.Daemon(folder, self.config(folder, "mc0")) as daemon:
@@ -70,8 +88,11 @@ filter = h
                 self.assertIn("mc0", network["waiting_for"])
                 make("mc0", 1)
                 daemon.wait_said("stream a: the network is there after")
+                daemon.wait_said("sink o: the network is there after")
+                listener = self.receiver("mc0")
                 self.send("mc0", 10, sender)
                 c.wait_for(lambda: daemon.stream("a")["datagrams"]["accepted"] == 10, "packets of a late interface")
+                self.assertGreater(len(listener.recv(2000)), 100)
 
                 subprocess.run("ip link set mc0p down", shell=True, check=True)
                 daemon.wait_said("stream a: network: link down 1", 5)
@@ -79,8 +100,14 @@ filter = h
                 c.wait_for(lambda: daemon.stream("a")["network"]["state"] == "gone", "the removal in the status")
                 make("mc0", 1)
                 daemon.wait_said("stream a: interface mc0 is back")
+                listener = self.receiver("mc0")
                 self.send("mc0", 10, sender)
                 c.wait_for(lambda: daemon.stream("a")["datagrams"]["accepted"] == 20, "packets after the removal")
+                begun = time.monotonic()
+                while len(listener.recv(2000)) < 300:  # results, no heartbeats
+                    self.assertLess(time.monotonic() - begun, c.PATIENCE_S)
+                    self.send("mc0", 4, sender)
+                    time.sleep(0.05)
 
                 make("mc1", 2)
                 with open(daemon.path, "w", encoding="utf-8") as file:

@@ -146,12 +146,18 @@ static bool refused(struct rtp_queue *q, int reason)
     case EHOSTDOWN:
     case ENETUNREACH:
     case ENETDOWN:
+    case ENODEV:
+    case EDESTADDRREQ: /* never connected */
     case EPERM:
     case EACCES:
         drop_oldest(q, DROP_UNREACHABLE);
+        q->lost_way =
+            q->lost_way || (reason != ECONNREFUSED && reason != EPERM && reason != EACCES);
         log_limited(&q->unreachable_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
                     "sink %s: %s does not receive: %s", q->name, q->address,
-                    reason == ECONNREFUSED ? "no program listens there" : strerror(reason));
+                    reason == ECONNREFUSED   ? "no program listens there"
+                    : reason == EDESTADDRREQ ? "the network is not there yet"
+                                             : strerror(reason));
         return false;
     default:
         drop_oldest(q, DROP_SOCKET);

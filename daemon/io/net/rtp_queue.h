@@ -37,6 +37,7 @@ struct rtp_queue {
     const char *name; /* of the sink, for messages */
     char address[ADDRESS_TEXT];
     int fd;
+    bool lost_way; /* the interface or the route is gone: to be connected once more */
     struct sink_ledger *ledger;
 
     /* the ring: slots [first, next) wait to be sent */

@@ -58,6 +58,10 @@ struct sink {
     const struct rtp_sink_options *own;
     uv_loop_t *loop;
     int fd;
+    struct socket_send_options way; /* and `to`: where the socket is connected, once it is there */
+    struct address to;
+    int64_t lost_ns; /* since when queue.lost_way */
+    struct log_limit lost_limit;
     uint32_t frame_bytes, packet_frames;
     uint32_t packet_frames_after_hole; /* 0: no frame fits beside what a hole needs */
     double factor;                     /* unit → normalised */
@@ -429,30 +433,39 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->sequence = before != NULL ? before->sequence : (uint16_t)chance[1];
     s->options.identity = NULL;
 
-    struct address to;
-    struct socket_send_options wanted = {
+    s->way = (struct socket_send_options){
         .sink = options->name,
         .address = own->address,
         .interface = own->interface,
         .ttl = own->ttl,
         .buffer_bytes = own->send_buffer_bytes,
     };
-    int error = socket_open_send(&wanted, &s->fd, &to, problem);
+    struct problem absent;
+    int error = socket_open_send(&s->way, &s->fd, &s->to, &absent);
+    if (error == ERROR_ABSENT) {
+        s->queue.lost_way = true;
+        s->lost_ns = clock_monotonic_ns();
+        log_warning("sink %s: waits for the network: %s; the daemon keeps trying", options->name,
+                    absent.text);
+        error = 0;
+    } else if (error != 0 && problem != NULL) {
+        *problem = absent;
+    }
     if (error == 0 && own->key != NULL)
         error = key_file_derive(own->key, AUTH_RTP_RESULTS, &s->key, problem);
     auth_numbers_begin(&s->numbers, clock_realtime_ns());
     if (error == 0)
-        error = plan_packets(s, to.storage.ss_family == AF_INET6, problem);
+        error = plan_packets(s, s->to.storage.ss_family == AF_INET6, problem);
     if (error == 0)
         error =
             rtp_queue_open(&s->queue, s->options.name, s->fd, s->slot_bytes, &s->ledger, problem);
     if (error == 0 && own->sdp_path != NULL)
-        error = write_sdp(s, &to, problem);
+        error = write_sdp(s, &s->to, problem);
     if (error != 0) {
         destroy(s);
         return error;
     }
-    address_text(&to.storage, s->queue.address);
+    address_text(&s->to.storage, s->queue.address);
     *out = s;
     return 0;
 }
@@ -483,9 +496,25 @@ static void send_heartbeat(struct sink *s)
         s->error_due = true; /* what it failed for concerns the next packet, which reports it */
 }
 
+/* The interface may have come, or come back under another number, and the route with it. */
+static void find_way(struct sink *s)
+{
+    if (s->lost_ns == 0)
+        s->lost_ns = clock_monotonic_ns();
+    if (socket_connect_send(s->fd, &s->way, &s->to, NULL) != 0)
+        return;
+    log_limited(&s->lost_limit, 10 * NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                "sink %s: the network is there after %.1f s: sends to %s", s->options.name,
+                (double)(clock_monotonic_ns() - s->lost_ns) / NS_PER_SECOND, s->queue.address);
+    s->queue.lost_way = false;
+    s->lost_ns = 0;
+}
+
 static void beat(uv_timer_t *timer)
 {
     struct sink *s = timer->data;
+    if (s->queue.lost_way)
+        find_way(s);
     const uint64_t now_ms = uv_now(s->loop), idle_ms = now_ms - s->sent_ms;
     if (idle_ms >= HEARTBEAT_MS) {
         send_heartbeat(s);

@@ -318,14 +318,17 @@ int socket_rejoin(int fd, const struct socket_receive_options *options, unsigned
     return 0;
 }
 
-static int prepare_send(int fd, const struct socket_send_options *options, struct address *to,
+int socket_connect_send(int fd, const struct socket_send_options *options, const struct address *to,
                         struct problem *problem)
 {
     bool v6 = to->storage.ss_family == AF_INET6;
     int level = v6 ? IPPROTO_IPV6 : IPPROTO_IP;
     unsigned interface = 0;
-    if (options->interface != NULL && find_interface(options->interface, &interface, problem) != 0)
-        return ERROR_ADDRESS;
+    int error = 0;
+    if (options->interface != NULL)
+        error = find_interface(options->interface, &interface, problem);
+    if (error != 0)
+        return error;
     if (to->multicast && interface != 0) {
         struct ip_mreqn request = {.imr_ifindex = (int)interface};
         int failed = v6 ? set_option(fd, level, IPV6_MULTICAST_IF, (int)interface)
@@ -344,10 +347,13 @@ static int prepare_send(int fd, const struct socket_send_options *options, struc
     }
     if (options->buffer_bytes > 0)
         set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->buffer_bytes);
-    if (connect(fd, (struct sockaddr *)&to->storage, to->bytes) != 0) {
+    if (connect(fd, (const struct sockaddr *)&to->storage, to->bytes) != 0) {
         char text[ADDRESS_TEXT];
         int reason = errno;
-        return problem_set(problem, ERROR_ADDRESS, "there is no way to %s: %s; check the address%s",
+        bool absent = reason == ENETUNREACH || reason == EHOSTUNREACH || reason == ENODEV ||
+                      reason == EADDRNOTAVAIL || reason == ENETDOWN;
+        return problem_set(problem, absent ? ERROR_ABSENT : ERROR_ADDRESS,
+                           "there is no way to %s: %s; check the address%s",
                            address_text(&to->storage, text), strerror(reason),
                            to->multicast ? ", or set `interface`" : " and the routes (`ip route`)");
     }
@@ -360,8 +366,8 @@ int socket_open_send(const struct socket_send_options *options, int *fd, struct 
     int error = address_resolve(options->address, false, to, problem);
     if (error != 0 || (error = open_socket(to, fd, problem)) != 0)
         return error;
-    error = prepare_send(*fd, options, to, problem);
-    if (error != 0) {
+    error = socket_connect_send(*fd, options, to, problem);
+    if (error != 0 && error != ERROR_ABSENT) {
         close(*fd);
         *fd = -1;
     }

@@ -45,9 +45,13 @@ struct socket_send_options {
 };
 
 /* Opens a connected, non-blocking socket; close it with close(2). `to`: where it sends. Returns 0,
- * ERROR_ADDRESS, ERROR_ARGUMENT or ERROR_SYSTEM. */
+ * ERROR_ADDRESS, ERROR_ARGUMENT or ERROR_SYSTEM; or ERROR_ABSENT with a socket that is not
+ * connected, because the interface or the route may come later. */
 int socket_open_send(const struct socket_send_options *options, int *fd, struct address *to,
                      struct problem *problem);
+/* Connects that socket once more. Any thread: it asks no name server. */
+int socket_connect_send(int fd, const struct socket_send_options *options, const struct address *to,
+                        struct problem *problem);
 
 /* The number of the interface on which the socket of these options depends: the one named, the one
  * that the kernel chooses for the group, or the one that has the address; 0: there is none now, or
