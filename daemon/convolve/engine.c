@@ -16,11 +16,17 @@
 #include "convolve/worker.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
+#include "device/pocl_cache.h"
 
 _Static_assert(sizeof(struct report_row) == sizeof(struct block_report),
                "kernels write what LOOP reads");
 
 /* ---- devices ----------------------------------------------------------------------------- */
+
+void device_cache(const char *cache_dir)
+{
+    pocl_cache_set(cache_dir);
+}
 
 int device_list(struct device_info *infos, int capacity, int cpu_threads, struct problem *problem)
 {

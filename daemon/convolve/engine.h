@@ -33,6 +33,11 @@ struct engine;
 
 /* ---- devices ----------------------------------------------------------------------------- */
 
+/* Where drivers that keep what they compile in files (PoCL) keep it: `cache_dir`/pocl. NULL: their
+ * own choice, unless that cannot be written. The first call of the process counts, and only before
+ * the first call of any function of OpenCL, device_list included. ANY. */
+void device_cache(const char *cache_dir);
+
 /* Lists devices: returns how many there are (infos filled up to `capacity`), or ERROR_NO_DEVICE
  * with a sentence that names the package to install. `cpu_threads` > 0 limits PoCL's threads and
  * must be the same at the first OpenCL call of the process. ANY (before the engine opens). */

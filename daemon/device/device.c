@@ -127,7 +127,7 @@ int device_open(struct device *device, const struct device_options *options,
     int error = keep_directories(device, options, problem);
     if (error < 0)
         return error;
-    pocl_cache_direct(options->cache_dir, POCL_CACHE_NEEDS_BYTES);
+    pocl_cache_set(options->cache_dir);
     error = device_select(options->name, options->cpu_threads, &device->found, problem);
     if (error < 0)
         return error;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/pocl_cache.h"
+
 static void trim(char *text)
 {
     size_t length = strlen(text), start = strspn(text, " \t");
@@ -64,6 +66,7 @@ int devices_find(struct device_found *found, int capacity, int cpu_threads, stru
         snprintf(text, sizeof text, "%d", cpu_threads);
         setenv("POCL_MAX_PTHREAD_COUNT", text, 1);
     }
+    pocl_cache_set(NULL); /* unless it is set already */
     cl_platform_id platforms[16];
     cl_uint platform_count = 0;
     cl_int code = clGetPlatformIDs(16, platforms, &platform_count);

@@ -1,13 +1,17 @@
 /*
- * PoCL's cache: which directory it gets. Runs once while the engine opens, on the thread that
- * opens it; touches nothing but the environment and, on a full disk, one new directory.
+ * PoCL's cache: which directory it gets. Runs once, before the first OpenCL call; touches nothing
+ * but the environment and that directory.
  */
 #include "device/pocl_cache.h"
 
+#include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "core/log.h"
 
@@ -34,6 +38,26 @@ bool pocl_cache_has_room(const char *directory, uint64_t needed_bytes)
     return disk.f_bavail >= needed_bytes / disk.f_frsize + 1;
 }
 
+int pocl_cache_writable(const char *directory)
+{
+    char path[PATH_BYTES];
+    if (snprintf(path, sizeof path, "%s/convolvd-XXXXXX", directory) >= (int)sizeof path)
+        return ENAMETOOLONG;
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(path, 0755) != 0 && errno != EEXIST)
+            return errno;
+        *slash = '/';
+    }
+    /* also as root, on a file system that is mounted to be read only */
+    const int file = mkstemp(path);
+    if (file < 0)
+        return errno;
+    close(file);
+    unlink(path);
+    return 0;
+}
+
 /* The directory that PoCL 3.1 takes by itself. */
 static bool own_choice(char path[PATH_BYTES])
 {
@@ -57,10 +81,15 @@ void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
             return;
         setenv("POCL_CACHE_DIR", path, 0);
     } else if (!own_choice(path)) {
-        return;
+        return; /* without a home PoCL takes a directory in /tmp */
     }
-    if (pocl_cache_has_room(path, needed_bytes))
-        return;
+    char reason[160] = "the disk is full";
+    if (pocl_cache_has_room(path, needed_bytes)) {
+        const int error = pocl_cache_writable(path);
+        if (error == 0)
+            return;
+        snprintf(reason, sizeof reason, "nothing can be written there (%s)", strerror(error));
+    }
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         char other[PATH_BYTES];
         if (others[i] == NULL || others[i][0] == '\0' ||
@@ -71,12 +100,27 @@ void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes)
             continue;
         setenv("POCL_CACHE_DIR", other, 1);
         setenv("POCL_KERNEL_CACHE", "0", 1); /* PoCL deletes its files when it ends */
-        log_warning("%s: the disk is full; PoCL compiles in %s, at every start: free %llu MiB "
-                    "there, or write another `cache` in [device]",
-                    path, other, (unsigned long long)(needed_bytes >> 20));
+        log_warning("%s: %s; PoCL compiles in %s, at every start: make it writable, with %llu MiB "
+                    "free, or write another `cache` in [device]",
+                    path, reason, other, (unsigned long long)(needed_bytes >> 20));
         return;
     }
-    log_warning("%s: the disk is full, and so is every other place for compiled kernels; free %llu "
-                "MiB, or PoCL may end the daemon",
-                path, (unsigned long long)(needed_bytes >> 20));
+    log_warning(
+        "%s: %s, and no other directory takes compiled kernels; make one writable, with %llu "
+        "MiB free, or PoCL shows no device or ends the daemon",
+        path, reason, (unsigned long long)(needed_bytes >> 20));
+}
+
+static struct {
+    pthread_mutex_t mutex;
+    bool set;
+} once = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void pocl_cache_set(const char *cache_dir)
+{
+    pthread_mutex_lock(&once.mutex);
+    if (!once.set)
+        pocl_cache_direct(cache_dir, POCL_CACHE_NEEDS_BYTES);
+    once.set = true;
+    pthread_mutex_unlock(&once.mutex);
 }

@@ -1,6 +1,8 @@
 /*
- * Where PoCL keeps the code it compiles. Its compiler ends the whole process when a write there
- * fails, so the engine gives it a directory with room before PoCL starts.
+ * Where PoCL keeps the code it compiles. PoCL reads its environment when it initialises, at the
+ * first OpenCL call of the process; it shows no device when it cannot make its directory, and its
+ * compiler ends the whole process when a write there fails. So it gets a directory that it can
+ * write and that has room before that call.
  */
 #ifndef CONVOLVD_DEVICE_POCL_CACHE_H
 #define CONVOLVD_DEVICE_POCL_CACHE_H
@@ -14,10 +16,19 @@
 /* Whether a file system has `needed_bytes` free for a directory that may not exist yet. */
 bool pocl_cache_has_room(const char *directory, uint64_t needed_bytes);
 
+/* 0 where files can be written into the directory, which is made if need be; else errno. */
+int pocl_cache_writable(const char *directory);
+
 /*
- * Sets PoCL's environment, before its first call and before other threads run: `cache_dir`/pocl
- * (NULL: PoCL's own choice) where there is room, else, with a warning, a directory for this run
- * alone on another file system. What the user has set in POCL_CACHE_DIR stays while it has room.
+ * pocl_cache_direct with POCL_CACHE_NEEDS_BYTES, the first time that it is called in the process;
+ * does nothing later. Before the first OpenCL call. Any thread.
+ */
+void pocl_cache_set(const char *cache_dir);
+
+/*
+ * Sets PoCL's environment: `cache_dir`/pocl (NULL: PoCL's own choice) where it can be written and
+ * has room, else, with a warning, a directory for this run alone. What the user has set in
+ * POCL_CACHE_DIR stays while that is so.
  */
 void pocl_cache_direct(const char *cache_dir, uint64_t needed_bytes);
 

@@ -12,6 +12,7 @@ struct engine_options device_options(const struct config *config, const char *ke
     /* A CPU device would take every core; the loop that empties the sockets needs one. */
     if (threads == 0 && live && uv_available_parallelism() > 1)
         threads = (int)uv_available_parallelism() - 1;
+    device_cache(config->device.cache_dir); /* before anybody asks for devices */
     return (struct engine_options){
         .device = config->device.device,
         .cpu_threads = threads,

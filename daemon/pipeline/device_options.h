@@ -1,7 +1,8 @@
 /*
- * The options of the engine that follow from a configuration.
+ * The options of the engine that follow from a configuration, and the directory of the drivers'
+ * cache, which has to be set before anybody asks for devices.
  *
- * Pure; any thread.
+ * Any thread.
  */
 #ifndef CONVOLVD_PIPELINE_DEVICE_OPTIONS_H
 #define CONVOLVD_PIPELINE_DEVICE_OPTIONS_H

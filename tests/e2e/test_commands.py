@@ -38,6 +38,33 @@ class Commands(unittest.TestCase):
             file.write(text)
         return path
 
+    def with_home(self, home, *arguments):
+        """Runs a command where PoCL's own choice of a cache is inside `home`."""
+        environment = {key: value for key, value in os.environ.items() if key not in ("POCL_CACHE_DIR", "XDG_CACHE_HOME")}
+        return subprocess.run([os.path.join(c.BUILD, "convolvd"), *arguments], capture_output=True, text=True,
+                              timeout=c.PATIENCE_S, check=False, env={**environment, "HOME": home})
+
+    def test_a_home_that_cannot_be_written(self):
+        """PoCL shows no device then: its cache goes elsewhere, with a warning that says why."""
+        home = os.path.join(self.folder, "home")
+        with open(home, "w", encoding="utf-8"):
+            pass
+        result = self.with_home(home, "--list-devices")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("0: ", result.stdout)
+        self.assertIn(f"{home}/.cache/pocl: nothing can be written there (Not a directory); PoCL compiles in", result.stderr)
+
+    def test_the_cache_of_the_configuration_is_pocls(self):
+        """From its first call on: before, PoCL had taken a directory of its own."""
+        home, cache = os.path.join(self.folder, "home"), os.path.join(self.folder, "cache")
+        os.mkdir(home)
+        path = self.write(CONFIG.format(device=f"cpu\ncache = {cache}"))
+        os.mkdir(cache)
+        result = self.with_home(home, "--explain", "--config", path)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(os.listdir(home), [])
+        self.assertIn("pocl", os.listdir(cache))
+
     def test_texts(self):
         for arguments, words in ((["--help"], ["usage: convolvd", "--list-devices", "SIGUSR1"]),
                                  (["--help-config"], ["[stream", "full scale", "receive buffer"]),
