@@ -166,7 +166,7 @@ def gst_receives(sdp, out, width):
 
 
 class Receivers(unittest.TestCase):
-    def receive(self, receiver, codes, width, rate, channels):
+    def receive(self, receiver, codes, width, rate, channels, tagged=False):
         """The receiver opens the SDP file before the first frame is there, and gets them all."""
         rx, tx = c.free_port(), c.free_port()
         with c.temporary() as folder:
@@ -177,6 +177,11 @@ class Receivers(unittest.TestCase):
             path = os.path.join(folder, "x.wav")
             write_wav(path, rate, x, 2)
             text = config(rx, tx, rate, channels, "L16", f"L{8 * width}", taps) + f"sdp = {sdp}\n"
+            if tagged:
+                key = os.path.join(folder, "key")
+                with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+                    file.write(32 * "5a")
+                text += f"key = {key}\n"
             with c.Daemon(folder, text) as daemon, receiver(sdp, out, width) as program:
                 c.wait_for(lambda: bound(tx), f"{program.command[0]} to listen")
                 c.rig(folder, rx, "--file", path, "--format", "L16", "--batch", 1)
@@ -190,6 +195,11 @@ class Receivers(unittest.TestCase):
 
     def test_ffmpeg_l16(self):
         self.receive(ffmpeg_receives, (0, 255), 2, 48000, 2)
+
+    def test_tags_are_skipped(self):
+        for receiver, codes in ((ffmpeg_receives, (0, 255)), (gst_receives, (0, 130))):
+            with self.subTest(receiver.__name__):
+                self.receive(receiver, codes, 2, 48000, 2, tagged=True)
 
     def test_ffmpeg_l24_192_khz(self):
         self.receive(ffmpeg_receives, (0, 255), 3, 192000, 4)
