@@ -121,6 +121,7 @@ help:
 #: make docs-performance tables and plots of docs/performance.md anew from bench/results/
 #: make bench-published  the systems of the papers: published, measured here, convolvd
 #: make mutants          break each contract on purpose; every break must be caught
+#: make soak             sixteen streams through every fault for SOAK_MINUTES (default 60)
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
 #: make tidy             clang-tidy and cppcheck
 #: make format           clang-format in place
@@ -262,6 +263,12 @@ gates:
 mutants: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables
 	@$(PYTHON) tests/mutants/run --jobs $(JOBS) $(MUTANTS_ARGS)
+
+SOAK_MINUTES ?= 60
+.PHONY: soak
+soak: deps
+	+@$(MAKE) --no-print-directory -j$(JOBS) testables-scripts
+	@SOAK_MINUTES=$(SOAK_MINUTES) $(PYTHON) tests/run --long --build $(BUILD) --scripts tests/e2e/test_soak.py --verbose
 
 FUZZ_BUILD := CC=clang SANITIZER=fuzzer-no-link,address,undefined
 .PHONY: fuzz fuzzers

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -109,7 +110,24 @@ static bool write_journal(enum log_level level, const char *text)
     return sd_journal_sendv(fields, 3 + count) == 0;
 }
 
-/* One write(2), which waits for as long as the reader of the log takes. */
+/* Writes all of it, waiting for as long as the reader of the log takes. False when it fails. */
+static bool write_whole(const char *line, size_t bytes)
+{
+    for (size_t done = 0; done < bytes;) {
+        ssize_t written = write(STDERR_FILENO, line + done, bytes - done);
+        if (written >= 0) {
+            done += (size_t)written;
+            continue;
+        }
+        struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
+        if (errno != EINTR && (errno != EAGAIN || poll(&writable, 1, -1) < 0))
+            return false;
+    }
+    return true;
+}
+
+static _Atomic uint64_t unwritten; /* lines: the disk is full, or stderr is closed */
+
 static void write_text(enum log_level level, const char *text)
 {
     char line[LINE_TEXT_BYTES + 76];
@@ -119,8 +137,13 @@ static void write_text(enum log_level level, const char *text)
     int used = journal ? snprintf(line, sizeof line - 1, "<%d>%s", (int)level, text)
                        : snprintf(line, sizeof line - 1, "convolvd: %s%s", level_word(level), text);
     line[used++] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, (size_t)used);
-    (void)written; /* a closed stderr must not stop the daemon */
+    const uint64_t before = atomic_exchange(&unwritten, 0);
+    char report[120];
+    int length =
+        snprintf(report, sizeof report,
+                 "convolvd: warning: %" PRIu64 " lines of the log could not be written\n", before);
+    if ((before > 0 && !write_whole(report, (size_t)length)) || !write_whole(line, (size_t)used))
+        atomic_fetch_add(&unwritten, before + 1);
 }
 
 /* ---- the writing thread ------------------------------------------------------------------ */
