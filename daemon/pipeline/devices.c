@@ -57,25 +57,31 @@ int devices_reopen(struct placement *placement, const struct config *config, str
     return engine_open(&options, out, problem);
 }
 
-/* The placement on device `index` of the list, the copy-th there; opens the engine of one that is
- * not yet in use. */
+/* The copy-th engine on device `index` of the list, also one that is lost; NULL: not in use. */
+static struct placement *placement_find(struct devices *devices, int index, int copy)
+{
+    for (uint32_t i = 0; i < devices->count; i++)
+        if (devices->placements[i].index == index && devices->placements[i].copy == copy)
+            return &devices->placements[i];
+    return NULL;
+}
+
+/* The same, opened if it is not yet in use; one that is lost is an error. */
 static int placement_at(struct devices *devices, const struct config *config, int index, int copy,
                         struct placement **out, struct problem *problem)
 {
-    for (uint32_t i = 0; i < devices->count; i++) {
-        struct placement *placement = &devices->placements[i];
-        if (placement->index != index || placement->copy != copy)
-            continue;
-        if (engine_lost(placement->engine) != ENGINE_WORKS)
-            return problem_set(problem, ERROR_DEVICE, "device %d is lost (%s)", index,
-                               engine_loss_name(engine_lost(placement->engine)));
+    struct placement *placement = placement_find(devices, index, copy);
+    if (placement != NULL && engine_lost(placement->engine) != ENGINE_WORKS)
+        return problem_set(problem, ERROR_DEVICE, "device %d is lost (%s)", index,
+                           engine_loss_name(engine_lost(placement->engine)));
+    if (placement != NULL) {
         *out = placement;
         return 0;
     }
     if (devices->count == DEVICES_USED_MAX)
         return problem_set(problem, ERROR_LIMIT, "more than %d devices; name fewer of them",
                            DEVICES_USED_MAX);
-    struct placement *placement = &devices->placements[devices->count];
+    placement = &devices->placements[devices->count];
     placement->devices = devices;
     placement->index = index;
     placement->copy = copy;
@@ -173,6 +179,18 @@ static int place_by_name(struct devices *devices, const struct config *config, c
     return error;
 }
 
+/* The device that the word means, where it is in use and lost; else NULL. */
+static struct placement *lost_by_word(struct devices *devices, const struct config *config,
+                                      const struct device_word *word)
+{
+    const struct engine_options options = device_options(config, devices->kernels_dir);
+    struct problem problem;
+    int index = 0;
+    if (device_candidates(word->name, options.cpu_threads, &index, 1, &problem) <= 0)
+        return NULL;
+    return placement_find(devices, index, word->copy);
+}
+
 static void add_choice(struct placement *choices[CHOICES_MAX], uint32_t *count,
                        struct placement *placement)
 {
@@ -188,26 +206,37 @@ uint32_t devices_choices(struct devices *devices, const struct config *config,
                          struct placement *choices[CHOICES_MAX])
 {
     const char *list = stream->device != NULL ? stream->device : config->device.device;
+    const bool automatic = strcmp(list, DEVICE_AUTO) == 0;
     uint32_t count = 0;
-    choices[count++] = chosen;
+    /* A GPU that is lost just now: the stream goes there once it is back. */
+    const bool without = automatic && !engine_device(chosen->engine)->gpu;
+    for (uint32_t i = 0; without && i < devices->count; i++)
+        if (engine_device(devices->placements[i].engine)->gpu &&
+            engine_lost(devices->placements[i].engine) != ENGINE_WORKS)
+            add_choice(choices, &count, &devices->placements[i]);
+    if (automatic || strcmp(list, DEVICE_ALL) == 0)
+        add_choice(choices, &count, chosen);
     if (strcmp(list, DEVICE_ALL) == 0) {
         for (uint32_t i = 0; i < devices->count; i++)
             add_choice(choices, &count, &devices->placements[i]);
         return count;
     }
-    if (strcmp(list, DEVICE_AUTO) == 0)
+    if (automatic)
         list = engine_device(chosen->engine)->gpu ? "cpu" : "";
     struct device_word words[CHOICES_MAX];
     const uint32_t named = split_list(list, words);
     for (uint32_t i = 0; i < named; i++) {
         struct placement *placement;
         struct problem problem;
-        if (place_by_word(devices, config, words[i].name, words[i].copy, &placement, &problem) == 0)
+        if (place_by_word(devices, config, words[i].name, words[i].copy, &placement, &problem) ==
+                0 ||
+            (placement = lost_by_word(devices, config, &words[i])) != NULL)
             add_choice(choices, &count, placement);
         else
             log_notice("stream %s: device %s cannot stand by: %s", stream->name, words[i].name,
                        problem.text);
     }
+    add_choice(choices, &count, chosen);
     return count;
 }
 

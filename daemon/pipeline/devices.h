@@ -68,7 +68,7 @@ void devices_displace(struct placement *placement, double load); /* WORKER */
  * none. ANY, before an engine opens. */
 uint32_t devices_listed(const char *list, int cpu_threads, struct problem *problem);
 
-/* WORKER. The devices that may compute a stream placed on `chosen`, that one first: opens those of
+/* WORKER. The devices that may compute a stream placed on `chosen`, best first: opens those of
  * its list that are not in use. Returns how many, at least 1. */
 uint32_t devices_choices(struct devices *devices, const struct config *config,
                          const struct config_stream *stream, struct placement *chosen,

@@ -6,6 +6,7 @@
 """A device that fails, stalls or dies: an OpenCL library between the daemon and PoCL misbehaves from call n on
 (tests/e2e/faulty_opencl.c). Two engines on the CPU stand for two devices; only the first misbehaves."""
 import os
+import signal
 import time
 import unittest
 
@@ -156,6 +157,23 @@ class DeviceLoss(unittest.TestCase):
             # The batch that stalled held the results up by its deadline; the standby's two blocks come after.
             self.assertLess(stream["latency_ns"]["total"]["max"], 100e6 * 2 + 2 * 128 / RATE * 1e9)
             self.assertEqual(stream["invalid"].get("device", 0), 0)
+            daemon.stop()
+
+    def test_a_reload_meanwhile(self):
+        """A stream that is made while the first device is lost goes there once it is back."""
+        with c.Daemon(self.folder, self.endless("cpu, cpu"),
+                      environment=self.faults("die", gate=self.gate)) as daemon:
+            self.wait_standby(daemon)
+            with open(daemon.path, "w", encoding="utf-8") as file:
+                file.write(self.endless("cpu, cpu").replace("amplitude = 0.1", "amplitude = 0.2"))
+            self.open_gate()
+            daemon.wait_said(" is lost: ")
+            daemon.signal(signal.SIGHUP)
+            daemon.wait_said("reloaded: ")
+            daemon.wait_said("works again")
+            c.wait_for(lambda: daemon.stream()["engine"] == 0, "the stream on the first device")
+            before = daemon.stream()["frames_out"]["out"]
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
             daemon.stop()
 
     def test_three_are_left_behind(self):
