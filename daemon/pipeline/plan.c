@@ -16,11 +16,18 @@
 
 /* ---- making: worker thread --------------------------------------------------------------- */
 
-/* There is a plan to be prepared again, and the specification does not ask for another one. */
+/* There is a plan to be prepared again, for filters of the same length, and the specification does
+ * not ask for another one. */
 static bool leaves_open(const struct plan_spec *spec, const struct pipeline *pipeline)
 {
     const struct plan_pin *pin = pipeline->plan == NULL ? pipeline->pin : NULL;
-    return pin != NULL && (spec->variant == NULL || strcmp(spec->variant, pin->variant) == 0) &&
+    uint32_t longest = 0;
+    for (uint32_t e = 0; e < spec->edge_count; e++) {
+        const uint32_t count = spec->taps[spec->edges[e].taps]->count;
+        longest = count > longest ? count : longest;
+    }
+    return pin != NULL && pin->taps_longest == longest &&
+           (spec->variant == NULL || strcmp(spec->variant, pin->variant) == 0) &&
            (spec->fft == 0 || spec->fft == pin->fft) && (spec->hop_free || spec->hop == pin->hop);
 }
 

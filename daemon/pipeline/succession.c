@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/codec.h"
+#include "core/log.h"
 #include "pipeline/heritage.h"
 #include "pipeline/losses.h"
 
@@ -129,12 +130,17 @@ uint8_t *succession_write(struct pipeline *pipeline, size_t *count)
             struct codec writer = codec_writer(bytes, counter.at);
             put_record(&writer, pipeline, record, state);
             *count = counter.at;
-            stream_leave(pipeline->stream);
         }
     }
     free(record);
     free(state);
     return bytes;
+}
+
+void succession_leave(struct pipeline *pipeline)
+{
+    stream_leave(pipeline->stream);
+    pipeline->ended = true;
 }
 
 /* ---- the one that goes on ---------------------------------------------------------------- */
@@ -195,13 +201,13 @@ static int resume(struct pipeline *pipeline, const struct record *record,
         return problem_set(problem, ERROR_UNSUPPORTED, "its source is another one");
     if (pipeline->upstream != NULL && !pipeline->upstream->resumed)
         return problem_set(problem, ERROR_UNSUPPORTED, "the stream it reads has begun a new epoch");
-    if (pipeline->source != NULL)
-        pipeline->source_ops->walk(pipeline->source, c);
-    if (c->failed)
-        return problem_set(problem, ERROR_FORMAT, "the numbers of its source are damaged");
     int error = stream_resume(pipeline->stream, state, NULL, problem);
     if (error < 0)
         return error;
+    if (pipeline->source != NULL)
+        pipeline->source_ops->walk(pipeline->source, c);
+    if (c->failed) /* a sender without numbers is a new one, and begins the next epoch */
+        log_warning("stream %s: the numbers of its sender are damaged", record->stream);
     pipeline->chain.begun = record->chain_begun;
     pipeline->chain.epoch = record->chain_epoch;
     give_sinks(pipeline, record);

@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "io/net/handover.h"
 #include "pipeline/heritage.h"
+#include "pipeline/succession.h"
 
 enum { CONFIGS_MAX = PIPELINES_MAX + 2, PACKETS_AHEAD = 4096 };
 
@@ -29,6 +30,7 @@ static const int64_t succession_ns = 500 * NS_PER_MS;
 /* A stream that has changed, and what takes its place. */
 struct pair {
     struct pipeline *old, *made;
+    bool paused; /* the epoch of the old one is open: the new one is to go on in it */
 };
 
 struct reload {
@@ -200,6 +202,24 @@ static int connect_made(struct reload *reload)
     return 0;
 }
 
+/* Whether another pipeline may go on in this one's epoch: its source is replaced too, and waits. */
+static bool may_go_on(const struct reload *reload, const struct pipeline *old)
+{
+    if (old->upstream == NULL)
+        return succession_possible(old);
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        if (reload->pairs[i].old == old->upstream)
+            return reload->pairs[i].paused && succession_possible(old);
+    return false;
+}
+
+/* Retires the pipeline, but leaves its epoch open. */
+static void suspend(struct pipeline *pipeline)
+{
+    pipeline->retired = true;
+    pipeline_pause(pipeline);
+}
+
 /* Retires the pipelines whose stream is gone or has changed; the others take what may change while
  * they run. Notes who takes whose place. */
 static void retire_old(struct reload *reload)
@@ -215,11 +235,15 @@ static void retire_old(struct reload *reload)
             continue;
         }
         struct pipeline *made = find_made(reload, pipeline->stream_config->name);
+        const bool paused = made != NULL && may_go_on(reload, pipeline);
         if (made != NULL)
-            reload->pairs[reload->pair_count++] = (struct pair){pipeline, made};
+            reload->pairs[reload->pair_count++] = (struct pair){pipeline, made, paused};
         else
             reload->removed++;
-        pipelines_retire(pipeline);
+        if (paused)
+            suspend(pipeline);
+        else
+            pipelines_retire(pipeline);
     }
 }
 
@@ -292,7 +316,8 @@ static void end_succession(struct reload *reload)
 {
     struct process *process = reload->process;
     for (uint32_t i = 0; i < reload->pair_count; i++)
-        succeed(&reload->pairs[i], 0);
+        if (!reload->pairs[i].made->resumed)
+            succeed(&reload->pairs[i], 0);
     for (uint32_t i = 0; i < reload->pair_count; i++)
         start(reload, reload->pairs[i].made);
     reload->pair_count = 0;
@@ -319,6 +344,37 @@ static void swap(struct reload *reload)
         end_succession(reload);
     else
         reload->host.changed(reload->host.context);
+}
+
+/* The new pipeline goes on in the epoch of the old one, or that one ends. */
+static void go_on(struct pair *pair)
+{
+    struct problem problem;
+    size_t count = 0;
+    uint8_t *record = succession_ready(pair->old) ? succession_write(pair->old, &count) : NULL;
+    int error = problem_set(&problem, ERROR_MEMORY, "its state cannot be carried over");
+    if (record != NULL)
+        error = succession_read(pair->made, record, count, &problem);
+    free(record);
+    pair->paused = false;
+    if (error == 0) {
+        succession_leave(pair->old);
+        return;
+    }
+    log_notice("stream %s begins a new epoch: %s", pair->made->stream_config->name, problem.text);
+    pipelines_retire(pair->old);
+}
+
+/* False while a paused pipeline still computes what it has received. */
+static bool all_went_on(struct reload *reload, bool late)
+{
+    for (uint32_t i = 0; !late && i < reload->pair_count; i++)
+        if (reload->pairs[i].paused && !succession_ready(reload->pairs[i].old))
+            return false;
+    for (uint32_t i = 0; i < reload->pair_count; i++)
+        if (reload->pairs[i].paused)
+            go_on(&reload->pairs[i]);
+    return true;
 }
 
 static bool handed_on(const struct reload *reload)
@@ -429,8 +485,10 @@ bool reload_advance(struct reload *reload)
     struct process *process = reload->process;
     struct pipelines *pipelines = process->pipelines;
     if (reload->step == STEP_SUCCEEDING) {
+        const bool late = clock_monotonic_ns() > reload->succession_deadline_ns;
+        const bool went_on = all_went_on(reload, late);
         pipelines_drain(pipelines, PIPELINES_RETIRED);
-        if (handed_on(reload) || clock_monotonic_ns() > reload->succession_deadline_ns)
+        if ((went_on && handed_on(reload)) || late)
             end_succession(reload);
     }
     if (reload->step == STEP_DRAINING && pipelines_drain(pipelines, PIPELINES_RETIRED)) {

@@ -13,9 +13,10 @@
  *
  * The source of a swapped stream takes over the socket of its predecessor (io/net/handover.h), so
  * no datagram is lost. It starts when the predecessor has sent everything before; datagrams wait in
- * the kernel for those milliseconds. The stream begins the next epoch (pipeline/heritage.h), whose
- * first S - 1 frames are flagged as settling. [device], [osc] and the directories cannot change
- * while running: such a configuration is refused.
+ * the kernel for those milliseconds. Where the filters are the same, the stream goes on in the
+ * middle of its epoch (pipeline/succession.h); else it begins the next one (pipeline/heritage.h),
+ * whose first S - 1 frames are flagged as settling. [device], [osc] and the directories cannot
+ * change while running: such a configuration is refused.
  *
  * Loop thread; preparing and freeing run on workers.
  */

@@ -234,6 +234,7 @@ static int sealed_file(const uint8_t *bytes, size_t count)
 }
 
 struct kept {
+    struct pipeline *pipeline;
     uint8_t *bytes;
     size_t count;
 };
@@ -249,12 +250,16 @@ static uint32_t take_records(struct pipelines *pipelines, struct kept *list)
         struct kept kept = {0};
         if (succession_ready(pipeline))
             kept.bytes = succession_write(pipeline, &kept.count);
-        if (kept.bytes != NULL)
+        if (kept.bytes != NULL) {
+            kept.pipeline = pipeline;
             list[count++] = kept;
-        else
+        } else {
             log_notice("stream %s cannot be handed over: its epoch ends",
                        pipeline->stream_config->name);
+        }
     }
+    for (uint32_t i = 0; i < count; i++)
+        succession_leave(list[i].pipeline);
     return count;
 }
 

@@ -179,6 +179,28 @@ class HandOver(unittest.TestCase):
                 os.close(self.manager.store)
                 self.manager.store = None
 
+    def test_a_reload_goes_on_where_the_filter_stays(self):
+        out = c.Results(self.ports["out"])
+        with c.Daemon(self.folder, self.config()) as daemon:
+            for number, extra in enumerate(("idle flush = 10 s\n", "idle flush = 20 s\n", "")):
+                self.send(37)
+                self.taken(daemon)
+                with open(daemon.path, "w", encoding="utf-8") as file:
+                    file.write(self.config(extra))
+                daemon.signal(signal.SIGHUP)
+                self.send(12)  # while it reloads
+                c.wait_for(lambda: daemon.output().count("reloaded: ") > number, "the reload")
+            self.send(200 - self.sent)
+            self.taken(daemon)
+            status = daemon.stop()
+        self.assertNotIn("new epoch:", daemon.output())
+        frames = 200 * PACKET
+        got, flagged = self.results(out.finish(), frames + TAPS - 1)
+        x = self.codes / 32768
+        c.assert_within(got[:, None], c.convolve(x, self.taps), x, self.taps)
+        self.assertEqual([(i.start, i.stop) for i in self.spans(flagged)], [(0, TAPS - 1), (frames, frames + TAPS - 1)])
+        self.assertEqual(status["streams"][0]["frames_in"]["received"], frames)
+
     def test_without_a_manager_it_stops(self):
         with c.Daemon(self.folder, self.config(), environment={"NOTIFY_SOCKET": ""}) as daemon:
             self.send(30)
