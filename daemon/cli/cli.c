@@ -7,6 +7,7 @@
 #include "cli/arguments.h"
 #include "cli/commands.h"
 #include "core/log.h"
+#include "device/compiler.h"
 #include "io/sound/devices.h"
 #include "io/sound/helper.h"
 
@@ -14,6 +15,9 @@ int cli_main(int argc, char **argv)
 {
     struct arguments arguments;
     struct problem problem;
+    if (argc > 2 && strcmp(argv[1], COMPILER_ARGUMENT) == 0)
+        return compiler_main(argc, argv);
+    compiler_offer();
     if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
         return sound_helper_main();
     if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)

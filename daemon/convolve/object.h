@@ -53,6 +53,7 @@ struct engine {
     struct feeds feeds;
     struct traffic traffic;
     _Atomic bool stopping;
+    _Atomic bool live; /* it has computed blocks of streams */
 
     /* ANY → LOOP */
     pthread_mutex_t wake_mutex;  /* whoever wakes LOOP holds it; LOOP takes it once, to abandon */

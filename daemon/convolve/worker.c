@@ -240,6 +240,8 @@ static void launch(struct engine *engine, struct slot *slot)
     atomic_store_explicit(&slot->done, DONE_NOT_YET, memory_order_relaxed);
     slot->event = NULL;
     slot->launch = ++engine->launches;
+    if (!slot->worker)
+        atomic_store_explicit(&engine->live, true, memory_order_relaxed);
     slot->batch.started_ns = slot->device_from_ns = clock_monotonic_ns();
     int error = batch_launch(engine, slot);
     cl_int code = CL_SUCCESS;

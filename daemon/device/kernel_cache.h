@@ -15,13 +15,14 @@
 #include "device/opencl.h"
 #include "device/program.h"
 
-enum { KERNELS_MAX = 512, KERNEL_OPTIONS = PROGRAM_OPTIONS };
+enum { KERNELS_MAX = 512, KERNEL_SIZES = 4, KERNEL_OPTIONS = PROGRAM_OPTIONS };
 
 struct kernel {
     char *file, *function, *options;
     cl_program program;
     cl_kernel kernel;
     uint32_t users;
+    uint32_t ran[KERNEL_SIZES]; /* local sizes at which it has run; 0: none */
 };
 
 struct kernel_cache {
