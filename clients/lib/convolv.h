@@ -266,6 +266,9 @@ struct convolv_block {
      * several runs are missing, a block without frames for each one comes before. */
     uint64_t hole_from, hole_until;
     uint16_t hole_causes;
+    bool gain_differs;     /* gains or mutes differ from those of the daemon's configuration */
+    uint32_t gain_changes; /* how often they were changed since the stream began */
+    uint64_t gain_from; /* those in force apply from this frame of the epoch on; 0 changes: unset */
     uint64_t lost_before; /* packets missing between the previous newest one and this one */
     bool late;            /* older than the newest: fills an earlier gap */
 };

@@ -384,6 +384,9 @@ static void describe(struct convolv_block *block, const struct rtp_result_info *
     if (!(info->flags & RTP_INVALID))
         block->invalid_from = block->invalid_until = 0;
     block->causes = info->causes;
+    block->gain_differs = info->flags & RTP_GAIN;
+    block->gain_changes = info->gain_changes;
+    block->gain_from = info->gain_from;
     block->hole_from = info->hole_from;
     block->hole_until = info->hole_from + info->hole_frames;
     block->hole_causes = info->hole_causes;

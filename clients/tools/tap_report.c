@@ -26,6 +26,12 @@ struct range {
     uint64_t from, until;
 };
 
+struct gain_seen {
+    uint32_t epoch, changes;
+    uint64_t from;
+    bool differs;
+};
+
 struct list {
     void *items;
     uint64_t count, capacity;
@@ -37,6 +43,7 @@ struct report {
     struct list epochs;  /* struct epoch_seen */
     struct list invalid; /* struct range, merged */
     struct list holes;   /* struct range: missing, as the daemon reported them */
+    struct list gains;   /* struct gain_seen */
     uint64_t tail_frames, unexpected_frames, ended;
     uint64_t partial_packets;
     uint64_t late_blocks; /* invalid ranges of late packets are not in order */
@@ -72,6 +79,7 @@ struct report *report_open(double rate_hz)
     report->rate_hz = rate_hz;
     report->epochs.item_bytes = sizeof(struct epoch_seen);
     report->invalid.item_bytes = report->holes.item_bytes = sizeof(struct range);
+    report->gains.item_bytes = sizeof(struct gain_seen);
     return report;
 }
 
@@ -82,6 +90,7 @@ void report_close(struct report *report)
     free(report->epochs.items);
     free(report->invalid.items);
     free(report->holes.items);
+    free(report->gains.items);
     free(report);
 }
 
@@ -147,10 +156,27 @@ static void note_invalid(struct report *report, const struct convolv_block *bloc
         *range = (struct range){block->epoch, block->causes, from, from + frames};
 }
 
+/* The gains of the block are listed when they, or the epoch, are new. */
+static void note_gains(struct report *report, const struct convolv_block *block)
+{
+    const struct gain_seen *last =
+        report->gains.count > 0
+            ? (const struct gain_seen *)report->gains.items + report->gains.count - 1
+            : NULL;
+    if (block->gain_changes == 0 ||
+        (last != NULL && last->changes == block->gain_changes && last->epoch == block->epoch))
+        return;
+    struct gain_seen *seen = list_add(&report->gains);
+    if (seen != NULL)
+        *seen = (struct gain_seen){block->epoch, block->gain_changes, block->gain_from,
+                                   block->gain_differs};
+}
+
 void report_put(struct report *report, const struct convolv_block *block)
 {
     note_epoch(report, block);
     note_invalid(report, block);
+    note_gains(report, block);
     if (block->hole_from < block->hole_until) {
         struct range *hole = list_add(&report->holes);
         if (hole != NULL)
@@ -238,6 +264,11 @@ void report_print(const struct report *report, const struct convolv_receiver_led
             " not by settling or tail), epochs %" PRIu64 "\n",
             ledger->frames, ledger->frames_lost, ledger->frames_invalid, report->unexpected_frames,
             ledger->epochs);
+    const struct gain_seen *gains = report->gains.items;
+    for (uint64_t i = 0; i < report->gains.count; i++)
+        fprintf(out, "gains or mutes %s from frame %" PRIu64 " of epoch %" PRIu32 " on\n",
+                gains[i].differs ? "differ from the configuration" : "are as configured again",
+                gains[i].from, gains[i].epoch);
     if (ledger->frames_shed > 0)
         fprintf(out, "the daemon could not compute %" PRIu64 " frames, in %" PRIu64 " runs\n",
                 ledger->frames_shed, report->holes.count);
@@ -307,6 +338,18 @@ static json_t *ranges_json(const struct list *list)
     return ranges;
 }
 
+static json_t *gains_json(const struct report *report)
+{
+    json_t *list = json_array();
+    const struct gain_seen *all = report->gains.items;
+    for (uint64_t i = 0; i < report->gains.count; i++)
+        json_array_append_new(list,
+                              json_pack("{s:I, s:I, s:I, s:b}", "epoch", (json_int_t)all[i].epoch,
+                                        "from", (json_int_t)all[i].from, "changes",
+                                        (json_int_t)all[i].changes, "differs", all[i].differs));
+    return list;
+}
+
 json_t *report_json(const struct report *report, const struct convolv_receiver_ledger *ledger)
 {
     const struct {
@@ -345,6 +388,7 @@ json_t *report_json(const struct report *report, const struct convolv_receiver_l
     json_object_set_new(object, "aligned", json_boolean(report->aligned));
     json_object_set_new(object, "epochs", epochs_json(report));
     json_object_set_new(object, "invalid", ranges_json(&report->invalid));
+    json_object_set_new(object, "gains", gains_json(report));
     json_object_set_new(object, "holes", ranges_json(&report->holes));
     json_object_set_new(object, "latency_ns", latency_json(report));
     return object;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/change_gains.h"
 #include "control/change_plans.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -43,6 +44,7 @@ struct changed_stream {
     struct change_setting now;    /* of the plan in use */
     struct change_setting wanted; /* of the plan being prepared */
     struct config_edge *edges;    /* in use; NULL: as configured */
+    struct change_gains gains;
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
     struct log_limit limit; /* of lines about gains and mutes */
@@ -105,6 +107,7 @@ static void free_stream(struct changed_stream *s)
     change_setting_close(&s->now);
     change_setting_close(&s->wanted);
     change_setting_close(&s->before);
+    change_gains_close(&s->gains);
     free(s->edges);
     free(s->edges_before);
     free(s);
@@ -158,7 +161,7 @@ static struct changed_stream *entry_of(struct changes *changes, struct pipeline 
     if (s == NULL)
         return NULL;
     if (change_setting_open(&s->now, outputs) < 0 || change_setting_open(&s->wanted, outputs) < 0 ||
-        change_setting_open(&s->before, outputs) < 0) {
+        change_setting_open(&s->before, outputs) < 0 || change_gains_open(&s->gains, outputs) < 0) {
         free_stream(s);
         return NULL;
     }
@@ -302,6 +305,13 @@ static void on_retired(void *context, struct plan *old)
     begin_next(changes);
 }
 
+/* The gains that the change under way brings; NULL: it leaves them. */
+static const struct result_gains *new_gains(struct changes *changes)
+{
+    struct changed_stream *s = changes->of;
+    return changes->request.kind == CHANGE_FILTER ? NULL : change_gains_next(&s->gains, &s->wanted);
+}
+
 static int exchange(struct changes *changes, uint64_t *frame)
 {
     struct changed_stream *s = changes->of;
@@ -329,6 +339,7 @@ static int exchange(struct changes *changes, uint64_t *frame)
         .delay_frames = plans->delay_frames,
         .taps_hash = taps_hash,
         .filters = plans->recipe != NULL ? recipe_digest(plans->recipe) : NULL,
+        .gains = new_gains(changes),
         .how = request->how,
         .fade_frames =
             (uint32_t)fmax(1, round(request->fade_s * pipeline->stream_config->source.rate_hz)),
@@ -365,12 +376,13 @@ static int exchange(struct changes *changes, uint64_t *frame)
     return 0;
 }
 
-/* The new setting is what the next change starts from. */
-static void keep_setting(struct changes *changes)
+/* The new setting is what the next change starts from, and what status shows. */
+static void keep_setting(struct changes *changes, uint64_t frame)
 {
     struct changed_stream *s = changes->of;
     struct change_plans *plans = &changes->plans;
     uint32_t outputs = s->pipeline->stream_config->output_count;
+    change_gains_take(&s->gains, s->pipeline, new_gains(changes), frame);
     change_setting_copy(&s->before, &s->now, outputs);
     change_setting_copy(&s->now, &s->wanted, outputs);
     free(s->edges_before);
@@ -426,7 +438,7 @@ static int take_into_use(struct changes *changes, uint64_t *frame)
             log_change(changes, *frame);
     }
     if (error == 0)
-        keep_setting(changes);
+        keep_setting(changes, *frame);
     return error;
 }
 
@@ -516,6 +528,7 @@ static void take_back(struct changed_stream *s)
     struct plan *const unused[3] = {pipeline->plan, s->replaced[1], s->replaced[2]};
     pipeline->plan = s->replaced[0];
     pipeline->delay_frames = s->delay_before_frames;
+    change_gains_take_back(&s->gains, pipeline);
     change_setting_copy(&s->now, &s->before, pipeline->stream_config->output_count);
     free(s->edges);
     s->edges = s->edges_before;

@@ -50,7 +50,7 @@ const struct osc_row osc_table[OSC_WORDS] = {
         "/convolvd/prove i 123456"},
     [OSC_RESULT] = {"result", true, false,
         "h sequence, h first frame, i channels, i epoch, i flags, f latency in us, f delay in frames, b samples",
-        "Output frames, float32 big-endian, frame by frame, in the stream's units. The sequence counts the messages of this subscription; flags: 1 the epoch begins, 2 it ends, 4 some frames are invalid, 8 the frames between the previous message's last and this one's first were shed, 32 some frames are partial (results.md); the upper 16 bits are the causes of both, numbered as in results.md. Latency: last frame of the block received to this message sent.",
+        "Output frames, float32 big-endian, frame by frame, in the stream's units. The sequence counts the messages of this subscription; flags: 1 the epoch begins, 2 it ends, 4 some frames are invalid, 8 the frames between the previous message's last and this one's first were shed, 16 gains or mutes differ from those of the configuration, 32 some frames are partial (results.md); the upper 16 bits are the causes of both, numbered as in results.md. Latency: last frame of the block received to this message sent.",
         "/convolvd/rig/result hhiiiffb 0 0 1 0 1 812.5 15 [4 byte blob]"},
     [OSC_LEVELS] = {"levels", true, false,
         "h first frame, i frames, then for every output: f peak, f RMS, i clips",

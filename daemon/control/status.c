@@ -148,6 +148,30 @@ static void print_channels(const struct pipeline *pipeline, const struct stream_
     }
 }
 
+/* What control has changed of the gains; nothing when it has not. */
+static void print_gains(const struct pipeline *pipeline, FILE *out)
+{
+    const struct result_gains *now = pipeline->gains.now;
+    char when[40];
+    if (now == NULL)
+        return;
+    fprintf(out, "  gains         %s since %s",
+            now->configured ? "as configured again" : "differ from the configuration",
+            time_text(pipeline->gains.realtime_ns, when));
+    if (pipeline->gains.framed)
+        fprintf(out, ", output frame %" PRIu64 " of epoch %" PRIu64, pipeline->gains.frame,
+                pipeline->gains.epoch);
+    fprintf(out, "; change %u", now->changes);
+    for (uint32_t o = 0; o < now->outputs; o++) {
+        if (now->muted[o])
+            fprintf(out, "\n                output %u muted", o + 1);
+        else if (now->factors[o] != 1)
+            fprintf(out, "\n                output %u %+.2f dB", o + 1,
+                    20 * log10((double)now->factors[o]));
+    }
+    fputc('\n', out);
+}
+
 static void print_latency_row(const char *name, const struct histogram *histogram, FILE *out)
 {
     char text[24];
@@ -279,6 +303,7 @@ void status_print_stream(const struct pipeline *pipeline, FILE *out)
     print_quality(&stats, pipeline->stream_config->live, out);
     print_self_check(pipeline, out);
     print_channels(pipeline, &stats, out);
+    print_gains(pipeline, out);
     print_latency(&stats, out);
     print_ledgers(pipeline, &stats, out);
 }

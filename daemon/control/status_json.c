@@ -177,6 +177,30 @@ static json_t *self_check_json(const struct self_check *check)
     return object;
 }
 
+/* Beside the configured gains, for every output; silence has no gain in dB. */
+static json_t *gains_json(const struct pipeline *pipeline)
+{
+    const struct result_gains *now = pipeline->gains.now;
+    const uint32_t outputs = pipeline->stream_config->output_count;
+    json_t *object = json_object(), *gain_db = json_array(), *muted = json_array();
+    for (uint32_t o = 0; o < outputs; o++) {
+        const double factor = now != NULL ? (double)now->factors[o] : 1;
+        json_array_append_new(gain_db, factor > 0 ? json_real(20 * log10(factor)) : json_null());
+        json_array_append_new(muted, json_boolean(now != NULL && now->muted[o]));
+    }
+    json_object_set_new(object, "changes", integer(now != NULL ? now->changes : 0));
+    json_object_set_new(object, "as_configured", json_boolean(now == NULL || now->configured));
+    json_object_set_new(object, "gain_db", gain_db);
+    json_object_set_new(object, "muted", muted);
+    if (now != NULL)
+        json_object_set_new(object, "since_realtime_ns", json_integer(pipeline->gains.realtime_ns));
+    if (now != NULL && pipeline->gains.framed) {
+        json_object_set_new(object, "since_epoch", integer(pipeline->gains.epoch));
+        json_object_set_new(object, "since_frame", integer(pipeline->gains.frame));
+    }
+    return object;
+}
+
 static json_t *stream_json(const struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -226,6 +250,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_object_set_new(object, "batches_failed", integer(stats.batches_failed));
     json_object_set_new(object, "deadline_misses", integer(stats.deadline_misses));
     json_object_set_new(object, "channels", channels_json(pipeline, &stats));
+    json_object_set_new(object, "gains", gains_json(pipeline));
     json_t *latency = json_object();
     for (int stage = 0; stage < STAGES; stage++)
         json_object_set_new(latency, stage_name(stage), histogram_json(&stats.stages[stage]));

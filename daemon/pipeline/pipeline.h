@@ -94,6 +94,14 @@ struct pipeline_watch {
     uint64_t read;  /* … and had done so much */
 };
 
+/* Gains and mutes that control has set while the stream ran, and since when. */
+struct pipeline_gains {
+    const struct result_gains *now; /* NULL: as configured since the start */
+    uint64_t epoch, frame;          /* the first output frame with them … */
+    bool framed;                    /* … unless a sound card filters by itself: it has none */
+    int64_t realtime_ns;            /* when they were taken into use */
+};
+
 struct pipeline {
     /* set by the owner before pipeline_prepare, then immutable */
     const struct config *config;
@@ -137,6 +145,7 @@ struct pipeline {
     struct engine *_Atomic engine;       /* … with its engine */
 
     /* loop thread */
+    struct pipeline_gains gains;       /* control/changes.c sets them */
     struct recipe *recipe;             /* of the plan in use; NULL: it cannot be made again */
     struct standby standby;            /* what it needs on another device */
     const struct placement *lost_from; /* the last loss halted it there */

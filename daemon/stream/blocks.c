@@ -223,6 +223,8 @@ static void note_flight(struct stream *s, const struct run *run, const struct ba
         .taps_hash = s->taps_hash,
         .taps_longest = plan_info(mixed ? s->next.plan : s->plan)->taps_longest,
         .taps_from = e->taps_from,
+        .gains = s->gains,
+        .gains_from = e->gains_from,
         .mixed = mixed,
         .fade_frame = s->next.frame,
         .fade_frames = s->next.fade_frames,

@@ -18,6 +18,12 @@ uint64_t stream_next_frame(const struct stream *s)
     return e != NULL ? e->submitted : 0;
 }
 
+uint64_t stream_next_epoch(const struct stream *s)
+{
+    const struct epoch *e = epoch_open((struct stream *)s);
+    return e != NULL ? e->number : s->stats.epochs;
+}
+
 static void take_next_plan(struct stream *s);
 
 /* Takes the new plan at once where its frame is the next to submit, so that a stream without input
@@ -74,7 +80,7 @@ int stream_change(struct stream *s, const struct stream_change *change)
             return ERROR_ARGUMENT;
     struct epoch *e = epoch_open(s);
     s->next = *change;
-    s->change_epoch = e != NULL ? e->number : s->stats.epochs;
+    s->change_epoch = stream_next_epoch(s);
     s->change_begun = false;
     s->change_forgets = change->how == CHANGE_CLEAR || change->ring != NULL;
     if (change->ring != NULL) {
@@ -152,6 +158,10 @@ static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
         s->taps_longest = info->taps_longest;
     s->taps_hash = s->next.taps_hash;
     e->taps_from = at;
+    if (s->next.gains != NULL) {
+        s->gains = s->next.gains;
+        e->gains_from = at;
+    }
     s->change_begun = true;
 }
 
@@ -205,6 +215,8 @@ void change_inside(struct stream *s, struct epoch *e)
     flight->taps_hash = s->taps_hash;
     flight->taps_longest = plan_info(s->next.plan)->taps_longest;
     flight->taps_from = e->taps_from;
+    flight->gains = s->gains;
+    flight->gains_from = e->gains_from;
     take_next_plan(s);
 }
 
@@ -217,6 +229,8 @@ void change_at_once(struct stream *s)
     if (e != NULL && !s->change_begun)
         begin(s, e, e->submitted, true);
     s->taps_hash = s->next.taps_hash;
+    if (s->next.gains != NULL)
+        s->gains = s->next.gains;
     take_next_plan(s);
 }
 

@@ -153,6 +153,7 @@ static uint64_t align(struct result *result, struct invalid_range *ranges)
         result->partial_until =
             result->partial_until > first ? result->partial_until - shift : result->first_frame;
     }
+    result->gains_from = result->gains_from > shift ? result->gains_from - shift : 0;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
         ranges[i].from = ranges[i].from > shift ? ranges[i].from - shift : 0;
         ranges[i].until = ranges[i].until > shift ? ranges[i].until - shift : 0;
@@ -218,6 +219,8 @@ static void deliver_portion(struct stream *s, const struct flight *flight,
         .taps_hash = flight->taps_hash,
         .taps_longest = flight->taps_longest,
         .taps_from = decimation_output(&s->kept, flight->taps_from),
+        .gains = flight->gains,
+        .gains_from = decimation_output(&s->kept, flight->gains_from),
         .invalid = ranges,
         .invalid_count = flag_invalid(s, e, from, until, ranges),
         .first_receive_ns = portion->first_ns,

@@ -40,6 +40,15 @@ enum result_flags {
     RESULT_MIXED = 8, /* a cross-fade: the samples are the host's, the device holds its two parts */
 };
 
+/* Gains and mutes that control has set, beside those of the configuration. */
+struct result_gains {
+    uint32_t changes;     /* since the stream began: 1, 2, … */
+    bool configured;      /* all are as configured again */
+    uint32_t outputs;     /* as OSC counts them: a complex output is one */
+    const float *factors; /* [outputs], beside the configured gain: 1 leaves it */
+    const bool *muted;    /* [outputs] */
+};
+
 struct result {
     uint64_t epoch;          /* 0, 1, … in this run */
     uint64_t record;         /* record number in record mode, else 0 */
@@ -68,6 +77,9 @@ struct result {
     uint32_t taps_longest; /* likewise */
     uint64_t taps_from; /* first frame computed with them (alone, or in a cross-fade); numbered like
                            first_frame */
+    const struct result_gains *gains; /* NULL: as configured since the stream began; valid until put
+                                         returns */
+    uint64_t gains_from; /* first frame computed with them; numbered like first_frame */
     const struct invalid_range *invalid; /* numbered like first_frame, clipped to it */
     uint32_t invalid_count;
     /* Frames of this result that were computed before their whole block had come (idle flush), or

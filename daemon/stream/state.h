@@ -76,6 +76,7 @@ struct epoch {
     bool announced;        /* a result with RESULT_EPOCH_START went out */
     bool end_told;         /* one with RESULT_EPOCH_END did, or there was nothing to tell */
     uint64_t taps_from;    /* first frame of the filters in use */
+    uint64_t gains_from;   /* first frame of the gains in force */
     struct ranges invalid; /* in output frames at the input's rate */
 
     /* capture time; while unknown the stream's clock line tells it */
@@ -97,7 +98,9 @@ struct flight {
     struct plan *retiring; /* the plan that this item is the last to use; NULL: none */
     const char *taps_hash; /* of the plan of its last frame; NULL: no change so far */
     uint32_t taps_longest;
-    uint64_t taps_from;  /* the first frame of that plan */
+    uint64_t taps_from;               /* the first frame of that plan */
+    const struct result_gains *gains; /* likewise; NULL: as configured */
+    uint64_t gains_from;
     bool mixed;          /* a cross-fade: the item before this one holds the old plan's samples */
     uint64_t fade_frame; /* first frame of the cross-fade */
     uint32_t fade_frames;
@@ -142,9 +145,10 @@ struct stream {
     struct plan *plan;
     uint32_t taps_longest;
     double delay_frames;
-    const char *taps_hash;     /* of `plan`; NULL before the first change */
-    char filters[DIGEST_TEXT]; /* of `plan` */
-    struct stream_change next; /* its plan NULL: no change pending */
+    const char *taps_hash;            /* of `plan`; NULL before the first change */
+    const struct result_gains *gains; /* of `plan`; NULL: as configured */
+    char filters[DIGEST_TEXT];        /* of `plan` */
+    struct stream_change next;        /* its plan NULL: no change pending */
     uint64_t change_epoch;
     bool change_begun;        /* its frame was reached; what it makes invalid is flagged */
     bool change_forgets;      /* presence bits before its frame must be cleared first */

@@ -117,6 +117,8 @@ struct stream_change {
     double delay_frames;
     const char *taps_hash; /* results carry it, see result.h; may be NULL */
     const char *filters;   /* as stream_options.filters; valid until the change is through */
+    const struct result_gains *gains; /* results carry them from frame x on; NULL: those in force.
+                                       * Valid until the change after this one has retired */
     enum change_how how;
     uint32_t fade_frames; /* F, FADE: at least 1 */
     /* FADE where an output is an envelope or results are no floats: the plan in use and the new one
@@ -152,6 +154,8 @@ void stream_ring_free(struct stream_ring *ring);
 /* First frame (at the input's rate) of the current epoch not yet submitted: the earliest frame of a
  * change. */
 uint64_t stream_next_frame(const struct stream *stream);
+/* The epoch that this frame belongs to. */
+uint64_t stream_next_epoch(const struct stream *stream);
 
 /* ---- numbers that outlive a stream ------------------------------------------------------- */
 

@@ -15,14 +15,15 @@ enum {
     ELEMENT_INVALID = 5,
     ELEMENT_DECIMATION = 6,
     ELEMENT_HOLE = 7,
+    ELEMENT_GAIN = 8,
     ELEMENT_NEEDED = ELEMENT_INVALID, /* the first to the fifth; a sender may lack later ones */
-    ELEMENT_LAST = ELEMENT_HOLE,
+    ELEMENT_LAST = ELEMENT_GAIN,
     ELEMENT_STOP = 15, /* RFC 8285 section 4.2: nothing behind it may be read */
 };
 
 static const uint8_t element_bytes[ELEMENT_LAST + 1] = {
     [ELEMENT_CAPTURE] = 8, [ELEMENT_STAGES] = 16,    [ELEMENT_QUALITY] = 16, [ELEMENT_FRAME] = 16,
-    [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2, [ELEMENT_HOLE] = 14,
+    [ELEMENT_INVALID] = 4, [ELEMENT_DECIMATION] = 2, [ELEMENT_HOLE] = 14,    [ELEMENT_GAIN] = 12,
 };
 
 /* ---- integers ---------------------------------------------------------------------------- */
@@ -163,6 +164,11 @@ bool rtp_parse_result_info(const struct rtp_packet *packet, struct rtp_result_in
         info->hole_frames = load32(hole + 8);
         info->hole_causes = load16(hole + 12);
     }
+    const uint8_t *gain = elements[ELEMENT_GAIN];
+    if (gain != NULL) {
+        info->gain_from = load64(gain);
+        info->gain_changes = load32(gain + 8);
+    }
     return true;
 }
 
@@ -212,12 +218,20 @@ static uint8_t *build_info(uint8_t *out, const struct rtp_result_info *info)
         out = store16(out, info->hole_causes);
         *out++ = 0; /* pads */
     }
+    if (info->gain_changes > 0) {
+        out = element_begin(out, ELEMENT_GAIN);
+        out = store64(out, info->gain_from);
+        out = store32(out, info->gain_changes);
+        memset(out, 0, 3); /* pads */
+        out += 3;
+    }
     return out;
 }
 
 size_t rtp_info_bytes(const struct rtp_result_info *info)
 {
-    return RTP_RESULT_HEADER_BYTES + (info->hole_frames > 0 ? RTP_HOLE_BYTES : 0);
+    return RTP_RESULT_HEADER_BYTES + (info->hole_frames > 0 ? RTP_HOLE_BYTES : 0) +
+           (info->gain_changes > 0 ? RTP_GAIN_BYTES : 0);
 }
 
 size_t rtp_build(uint8_t *out, const struct rtp_header *header, const struct rtp_result_info *info)

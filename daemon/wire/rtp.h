@@ -20,8 +20,12 @@
  *   id 7  14 bytes  the frames missing before this packet, only in the first packet after them: u64
  *                   first of them, u32 how many, u16 bit mask of causes
  *                   (urn:x-convolvd:hole)
+ *   id 8  12 bytes  only once gains or mutes were changed while running: u64 frame number within
+ * the epoch from which those in force apply, u32 how many changes there have been
+ *                   (urn:x-convolvd:gain)
  *
- * All integers big-endian; durations saturate. 72 bytes with the extension header, 88 with id 7.
+ * All integers big-endian; durations saturate. 72 bytes with the extension header, 16 more
+ * with id 7, and with id 8.
  *
  * A heartbeat is a packet without payload that repeats the newest packet's sequence number and time
  * stamp with payload type 95, which RFC 3551 leaves unassigned, and has flag 16: clients that do
@@ -42,9 +46,10 @@ enum {
     RTP_HEADER_BYTES = 12,
     RTP_EXTENSION_BYTES = 72, /* ours, with its 4-byte header */
     RTP_HOLE_BYTES = 16,      /* more, with the element of a hole */
+    RTP_GAIN_BYTES = 16,      /* more, with the element of changed gains */
     RTP_RESULT_HEADER_BYTES = RTP_HEADER_BYTES + RTP_EXTENSION_BYTES,
-    RTP_HEADER_BYTES_MAX = RTP_RESULT_HEADER_BYTES + RTP_HOLE_BYTES, /* of rtp_build */
-    RTP_MTU_DEFAULT = 1500,                                          /* of Ethernet */
+    RTP_HEADER_BYTES_MAX = RTP_RESULT_HEADER_BYTES + RTP_HOLE_BYTES + RTP_GAIN_BYTES,
+    RTP_MTU_DEFAULT = 1500, /* of Ethernet */
     RTP_EXTENSION_ONE_BYTE = 0xBEDE,
     RTP_HEARTBEAT_TYPE = 95, /* payload type of heartbeats */
 };
@@ -63,6 +68,7 @@ enum rtp_quality_flags {
     RTP_EPOCH_END = 4,
     RTP_ALIGNED = 8,
     RTP_HEARTBEAT = 16,
+    RTP_GAIN = 32,    /* gains or mutes differ from those of the configuration */
     RTP_PARTIAL = 64, /* some frames were computed before their whole block had come */
 };
 
@@ -86,6 +92,10 @@ struct rtp_result_info {
     uint64_t hole_from;
     uint32_t hole_frames;
     uint16_t hole_causes;
+    /* Gains and mutes were changed so often; those in force apply from this frame of the epoch on.
+     */
+    uint32_t gain_changes;
+    uint64_t gain_from;
 };
 
 /* What rtp_parse found; points into the datagram. */

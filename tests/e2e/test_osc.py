@@ -487,6 +487,56 @@ class Osc(unittest.TestCase):
         c.wait_for(lambda: self.daemon.stream("fast")["datagrams"]["read"] == count, "all blocks")
         c.note(f"OSC over TCP: {count / (time.monotonic() - begun):.0f} blocks of 8 frames a second")
 
+    def test_gains_leave_a_trace(self):
+        """Packets, sidecars and status say from which frame on gains and mutes differ from the configuration,
+        and since when they no longer do."""
+        with c.temporary() as folder:
+            np.save(os.path.join(folder, "one.npy"), TAPS)
+            port, tx = c.free_port(), c.free_port()
+            text = (f"[osc]\naddress = *:{port}\n[stream s]\nsource = osc\nrate = {RATE} Hz\nchannels = 2\n"
+                    f"block = {BLOCK}\nfilter = one\nformat = f32be\n[sink s]\ntype = osc\nstream = s\n"
+                    + c.file_filter("one", "one.npy") + c.rtp_sink("out", "s", tx)
+                    + f"[sink rec]\ntype = recording\nstream = s\npath = {folder}/rec.wav\n")
+            with c.Daemon(folder, text) as daemon, c.Tap(folder, tx, channels=2, rate=RATE) as tap:
+                client = Client(port)
+                self.addCleanup(client.close)
+                results = Client(port)
+                self.addCleanup(results.close)
+                results.send("/convolvd/s/subscribe", "s", "results")
+                self.assertEqual(daemon.stream()["gains"], {"changes": 0, "as_configured": True, "gain_db": [0, 0],
+                                                            "muted": [False, False]})
+                steps = {1024: [("gain", "fi", -6.0, 1)], 2048: [("mute", "ii", 1, 2)],
+                         3072: [("gain", "fi", 0.0, 1), ("mute", "ii", 0, 2)]}
+                changes, seen = [], []
+                for n, packet in enumerate(blocks("s", signal(60))):
+                    for what, *arguments in steps.get(n * 64, ()):
+                        c.wait_for(lambda n=n: daemon.stream()["frames_out"]["out"] >= n * 64 - BLOCK, "results")
+                        client.send(f"/convolvd/s/{what}", *arguments)
+                        got = client.await_("/convolvd/s/changed")
+                        changes.append(got[2][1])
+                        seen.append(daemon.stream()["gains"])
+                    client.raw(packet)
+                _, flags, _ = gather(results.receive, FRAMES)
+                daemon.stop()
+                got = tap.finish(number=2)
+            side = c.load_json(os.path.join(folder, "rec.wav.json"))
+            differs = np.zeros(FRAMES, dtype=bool)
+            differs[changes[0]:changes[3]] = True
+            self.assertTrue((flags & 16 != 0)[differs].all())
+            self.assertFalse((flags[:changes[0] - BLOCK] & 16).any() or (flags[changes[3] + BLOCK:] & 16).any())
+            # Two changes may take effect at one frame; the packets then show the second one alone.
+            want = [(frame, number + 1) for number, frame in enumerate(changes) if frame not in changes[number + 1:]]
+            self.assertEqual([(g["from"], g["changes"]) for g in got["gains"]], want)
+            self.assertEqual([g["differs"] for g in got["gains"]], [g[1] < 4 for g in want])
+            self.assertEqual([(g["first_frame"], g["changes"]) for g in side["gains"]], want)
+            self.assertAlmostEqual(side["gains"][0]["gain_db"][0], -6, places=4)
+            self.assertEqual(side["gains"][1]["muted"], [False, True])
+            for number, (status, frame) in enumerate(zip(seen, changes)):
+                self.assertEqual([status["changes"], status["since_frame"], status["since_epoch"]], [number + 1, frame, 0])
+                self.assertEqual(status["as_configured"], number == 3)
+            self.assertEqual(seen[1]["muted"], [False, True])
+            self.assertAlmostEqual(seen[1]["gain_db"][0], -6, places=4)
+
     def test_page(self):
         """docs/osc.md holds the table that dispatches."""
         table = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--help-osc"], capture_output=True, text=True, check=True).stdout

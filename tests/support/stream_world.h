@@ -273,6 +273,8 @@ struct capture {
     uint16_t causes[EPOCHS][FRAMES_MAX]; /* 1 << cause */
     uint8_t holes[EPOCHS][FRAMES_MAX]; /* results that reported the frame as missing before them */
     uint64_t hole_frames[INVALID_CAUSES];
+    uint32_t gains[EPOCHS][FRAMES_MAX]; /* changes of the gains that the frame was computed with */
+    uint32_t gains_newest;
     uint64_t delivered;
     int starts, ends;
     uint64_t timeline_next;
@@ -353,6 +355,9 @@ static void take(void *context, const struct result *result)
                                                                               wire->format.bytes) /
                               wire->factor);
         got->seen[result->epoch][n]++;
+        if (result->gains != NULL && n >= result->gains_from)
+            got->gains_newest = result->gains->changes;
+        got->gains[result->epoch][n] = got->gains_newest;
         got->mixed[result->epoch][n] = (result->flags & RESULT_MIXED) != 0;
     }
     for (uint32_t i = 0; i < result->invalid_count; i++) {

@@ -36,6 +36,7 @@
 #include "wire/rtp.h"
 #include "io/deadline.h"
 #include "io/net/key_file.h"
+#include "io/net/rtp_describe.h"
 #include "io/net/rtp_queue.h"
 #include "io/net/rtp_sink_options.h"
 #include "io/net/sdp.h"
@@ -53,6 +54,13 @@ struct missing {
     uint16_t causes;
 };
 
+/* What results say of gains that were changed while running. */
+struct gain_state {
+    uint32_t changes; /* 0: none was */
+    bool differs;     /* from the configuration */
+    uint64_t epoch, from;
+};
+
 struct sink {
     struct sink_options options;
     const struct rtp_sink_options *own;
@@ -63,8 +71,7 @@ struct sink {
     int64_t lost_ns; /* since when queue.lost_way */
     struct log_limit lost_limit;
     uint32_t frame_bytes, packet_frames;
-    uint32_t packet_frames_after_hole; /* 0: no frame fits beside what a hole needs */
-    double factor;                     /* unit → normalised */
+    double factor; /* unit → normalised */
     struct rtp_queue queue;
     size_t slot_bytes;      /* of the largest packet */
     uint32_t early_packets; /* so many waiting are sent before flush */
@@ -75,6 +82,7 @@ struct sink {
     struct auth_numbers numbers;
     struct rtp_result_info newest; /* of the packet built last: heartbeats repeat what it says */
     uint32_t newest_timestamp;
+    struct gain_state gain; /* of the frame sent last */
     struct missing missing; /* not reported yet: the packet that said so found no slot */
     struct sink_ledger ledger;
 
@@ -147,48 +155,11 @@ static void wait_writable(struct sink *s)
 
 /* ---- packets ----------------------------------------------------------------------------- */
 
-static uint32_t saturate32(int64_t value)
+/* Frames of a packet whose extension has so many bytes more. */
+static uint32_t frames_beside(const struct sink *s, uint32_t bytes)
 {
-    return value < 0 ? 0 : value < (int64_t)UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-}
-
-/* Marks what of the result's invalid ranges lies in frames [from, until). */
-static void mark_invalid(const struct result *result, uint64_t from, uint64_t until,
-                         struct rtp_result_info *info)
-{
-    uint64_t first = until, last = from;
-    for (uint32_t i = 0; i < result->invalid_count; i++) {
-        const struct invalid_range *range = &result->invalid[i];
-        if (range->from >= until || range->until <= from)
-            continue; /* of other packets, or missing before the result */
-        first = range->from < first ? range->from : first;
-        last = range->until > last ? range->until : last;
-        info->causes |= (uint16_t)(1u << range->cause);
-    }
-    if (first >= last)
-        return;
-    info->flags |= RTP_INVALID;
-    info->invalid_from = (uint16_t)(first > from ? first - from : 0);
-    info->invalid_until = (uint16_t)((last < until ? last : until) - from);
-}
-
-static struct rtp_result_info info_of(const struct sink *s, const struct result *result,
-                                      int64_t now_ns)
-{
-    uint32_t decimate = s->options.stream.decimate > 1 ? s->options.stream.decimate : 1;
-    struct rtp_result_info info = {
-        .egress_100ns = rtp_100ns(result->stage_ns[STAGE_EGRESS] + now_ns - result->delivered_ns),
-        .clock = (uint8_t)result->clock,
-        .flags = result->aligned ? RTP_ALIGNED : 0,
-        .clock_error_ns = saturate32(result->clock_error_ns),
-        .epoch = (uint32_t)result->epoch,
-        .record = (uint32_t)result->record,
-        .delay_half_frames = saturate32(llrint(2 * result->delay_frames * decimate)),
-        .decimate = (uint16_t)decimate,
-    };
-    for (int stage = STAGE_ACCUMULATE; stage <= STAGE_DEVICE; stage++)
-        info.stage_100ns[stage] = rtp_100ns(result->stage_ns[stage]);
-    return info;
+    const uint32_t payload_bytes = s->packet_frames * s->frame_bytes;
+    return payload_bytes > bytes ? (payload_bytes - bytes) / s->frame_bytes : 0;
 }
 
 /* Adds the tag to a packet, where there is a key; returns its bytes. */
@@ -218,6 +189,23 @@ static void keep_missing(struct sink *s, const struct missing *missing)
     s->missing.causes |= missing->causes;
 }
 
+/* The gains of frames [.., until) of the result: those before it, where it changes them later. */
+static void say_gains(struct sink *s, const struct result *result, uint64_t until,
+                      struct rtp_result_info *info)
+{
+    s->gain.from = s->gain.epoch == result->epoch ? s->gain.from : 0;
+    s->gain.epoch = result->epoch;
+    if (result->gains != NULL && result->gains_from < until)
+        s->gain = (struct gain_state){result->gains->changes, !result->gains->configured,
+                                      result->epoch, result->gains_from};
+    if (s->gain.differs)
+        info->flags |= RTP_GAIN;
+    if (frames_beside(s, RTP_GAIN_BYTES) > 0) {
+        info->gain_changes = s->gain.changes;
+        info->gain_from = s->gain.from;
+    }
+}
+
 /* Builds a packet of the result in the next free slot. */
 static void build_packet(struct sink *s, const struct result *result,
                          const struct rtp_result_info *common, const struct portion *portion)
@@ -230,12 +218,11 @@ static void build_packet(struct sink *s, const struct result *result,
         info.flags |= RTP_EPOCH_START;
     if (portion->ends && result->flags & RESULT_EPOCH_END)
         info.flags |= RTP_EPOCH_END;
-    mark_invalid(result, info.first_frame, info.first_frame + frames, &info);
-    if (result->partial_from < info.first_frame + frames &&
-        result->partial_until > info.first_frame)
-        info.flags |= RTP_PARTIAL;
+    rtp_describe_frames(result, info.first_frame, info.first_frame + frames, &info);
+    say_gains(s, result, info.first_frame + frames, &info);
     info.hole_from = portion->missing.from;
-    info.hole_frames = saturate32((int64_t)(portion->missing.until - portion->missing.from));
+    const uint64_t missing = portion->missing.until - portion->missing.from;
+    info.hole_frames = missing < UINT32_MAX ? (uint32_t)missing : UINT32_MAX;
     info.hole_causes = portion->missing.causes;
 
     struct rtp_header header = {
@@ -285,10 +272,14 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
     assert(result->wire == NULL || result->wire_format.format.bytes == s->options.format.bytes);
     if (result->flags & RESULT_RAW)
         return clock_monotonic_ns();
-    struct rtp_result_info common = info_of(s, result, clock_monotonic_ns());
+    const uint32_t decimate = s->options.stream.decimate > 1 ? s->options.stream.decimate : 1;
+    const struct rtp_result_info common = rtp_describe(result, decimate, clock_monotonic_ns());
     s->ledger.frames += result->frames;
     s->ledger.saturated += result->saturated;
     uint32_t after = 0;
+    uint32_t gain_bytes = result->gains != NULL || s->gain.changes > 0 ? RTP_GAIN_BYTES : 0;
+    if (frames_beside(s, gain_bytes) == 0)
+        gain_bytes = 0; /* the flag alone */
     struct portion portion = {.begins = true, .missing = s->missing};
     s->missing = (struct missing){0};
     if (portion.missing.from == portion.missing.until || portion.missing.epoch != result->epoch)
@@ -297,11 +288,11 @@ static int64_t rtp_put(struct sink *s, const struct result *result)
            (portion.begins && result->flags & (RESULT_EPOCH_START | RESULT_EPOCH_END))) {
         const struct missing next = next_missing(result, &after);
         const uint32_t left = result->frames - portion.at;
-        uint32_t most = s->packet_frames;
+        uint32_t most = frames_beside(s, gain_bytes);
         if (next.from < next.until) /* one packet reports one run */
             most = 0;
         else if (portion.missing.from < portion.missing.until)
-            most = s->packet_frames_after_hole;
+            most = frames_beside(s, gain_bytes + RTP_HOLE_BYTES);
         portion.frames = left < most ? left : most;
         portion.ends = portion.frames == left && next.from == next.until;
         if (rtp_queue_is_full(&s->queue) && !s->blocked)
@@ -369,8 +360,6 @@ static int plan_packets(struct sink *s, bool v6, struct problem *problem)
                            o->stream.channels, s->frame_bytes, mtu,
                            rtp_ip_bytes(v6, header_bytes, s->frame_bytes));
     const uint32_t payload_bytes = s->packet_frames * s->frame_bytes;
-    s->packet_frames_after_hole =
-        payload_bytes > RTP_HOLE_BYTES ? (payload_bytes - RTP_HOLE_BYTES) / s->frame_bytes : 0;
     s->slot_bytes = ((size_t)RTP_HEADER_BYTES_MAX + AUTH_TRAILER_BYTES + payload_bytes + 63) & ~63u;
     uint32_t packets = (uint32_t)(RTP_QUEUE_MESSAGE_BYTES / s->slot_bytes);
     packets = packets < 1 ? 1 : packets < RTP_QUEUE_SEGMENTS_MAX ? packets : RTP_QUEUE_SEGMENTS_MAX;
@@ -477,7 +466,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
 static void send_heartbeat(struct sink *s)
 {
     struct rtp_result_info info = s->newest;
-    info.flags = (uint8_t)(RTP_HEARTBEAT | (info.flags & RTP_ALIGNED));
+    info.flags = (uint8_t)(RTP_HEARTBEAT | (info.flags & (RTP_ALIGNED | RTP_GAIN)));
     info.causes = info.invalid_from = info.invalid_until = 0;
     info.hole_frames = 0;
     info.capture_ns = clock_realtime_ns();

@@ -162,6 +162,9 @@ static int32_t flags_of(const struct result *result, uint32_t at, uint32_t frame
     }
     if (result->partial_from < until && result->partial_until > from)
         flags |= 32;
+    /* What held before a change inside of the result is not known here: flagged as well. */
+    if (result->gains != NULL && (!result->gains->configured || result->gains_from > from))
+        flags |= 16;
     return (int32_t)flags;
 }
 

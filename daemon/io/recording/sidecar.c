@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->partial.count = 0;
     sidecar->missing.count = sidecar->after.count = 0;
     sidecar->filters_count = 0;
+    sidecar_close(sidecar);
     sidecar->clock_error_ns = 0;
     memset(sidecar->last_range, 0, sizeof sidecar->last_range);
 }
@@ -87,6 +89,40 @@ bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filte
         return false;
     sidecar->filters[count] = *filters;
     sidecar->filters_count++;
+    return true;
+}
+
+void sidecar_close(struct sidecar *sidecar)
+{
+    for (uint32_t i = 0; i < sidecar->gains_count; i++) {
+        free((void *)(uintptr_t)sidecar->gains[i].factors);
+        free((void *)(uintptr_t)sidecar->gains[i].muted);
+    }
+    sidecar->gains_count = 0;
+}
+
+bool sidecar_gain(struct sidecar *sidecar, const struct sidecar_gains *gains)
+{
+    uint32_t count = sidecar->gains_count;
+    if (count > 0 && sidecar->gains[count - 1].changes == gains->changes)
+        return true;
+    if (count == SIDECAR_GAINS_MAX)
+        return false;
+    struct sidecar_gains copy = *gains;
+    float *factors = calloc(gains->outputs + 1, sizeof *factors);
+    bool *muted = calloc(gains->outputs + 1, sizeof *muted);
+    if (factors == NULL || muted == NULL) {
+        free(factors);
+        free(muted);
+        return false;
+    }
+    for (uint32_t o = 0; o < gains->outputs; o++) {
+        factors[o] = gains->factors[o];
+        muted[o] = gains->muted[o];
+    }
+    copy.factors = factors;
+    copy.muted = muted;
+    sidecar->gains[sidecar->gains_count++] = copy;
     return true;
 }
 
@@ -189,6 +225,27 @@ static json_t *filters_json(const struct sidecar *s)
     return list;
 }
 
+/* Of every output, beside the configured gain; silence has none in dB. */
+static json_t *gains_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->gains_count; i++) {
+        const struct sidecar_gains *gains = &s->gains[i];
+        json_t *gain_db = json_array(), *muted = json_array();
+        for (uint32_t o = 0; o < gains->outputs; o++) {
+            const float factor = gains->factors[o];
+            json_array_append_new(gain_db,
+                                  factor > 0 ? json_real(20 * log10((double)factor)) : json_null());
+            json_array_append_new(muted, json_boolean(gains->muted[o]));
+        }
+        json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o}", "first_frame",
+                                              (json_int_t)gains->first_frame, "changes",
+                                              (json_int_t)gains->changes, "gain_db", gain_db,
+                                              "muted", muted));
+    }
+    return list;
+}
+
 static json_t *sidecar_json(const struct sidecar *s, const char *recording)
 {
     const struct sink_options *options = s->options;
@@ -241,6 +298,7 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"config_hash", json_string(text_or_empty(stream->config_hash))},
         {"taps_hash", json_string(s->filters_count > 0 ? s->filters[0].taps_hash : "")},
         {"filters", filters_json(s)},
+        {"gains", gains_json(s)},
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         /* jansson refuses text that is not UTF-8; it becomes null, the other members stay. */

@@ -22,13 +22,27 @@
 
 /* How many invalid ranges and filter changes one file lists; the writer begins another file before
  * there are more. */
-enum { SIDECAR_RANGES_MAX = 4096, SIDECAR_FILTERS_MAX = 64, SIDECAR_MISSING_MAX = 64 };
+enum {
+    SIDECAR_RANGES_MAX = 4096,
+    SIDECAR_FILTERS_MAX = 64,
+    SIDECAR_MISSING_MAX = 64,
+    SIDECAR_GAINS_MAX = 1024
+};
 
 /* The filters in use from one frame on. */
 struct sidecar_filters {
     uint64_t first_frame;
     const char *taps_hash;
     uint32_t taps_longest;
+};
+
+/* The gains and mutes beside the configuration's, from one frame on. */
+struct sidecar_gains {
+    uint64_t first_frame;
+    uint32_t changes; /* 0: as configured since the stream began */
+    uint32_t outputs;
+    const float *factors; /* [outputs] */
+    const bool *muted;    /* [outputs] */
 };
 
 /* Frames [from, until) of an epoch that no file holds, and why: the name of an invalid cause, or of
@@ -63,13 +77,14 @@ struct sidecar {
     double delay_frames;
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
-    uint32_t range_count, filters_count;
+    uint32_t range_count, filters_count, gains_count;
     struct sidecar_filters
         filters[SIDECAR_FILTERS_MAX];                /* [0] applies from the file's first frame */
     struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
-    struct ranges partial;               /* frames of the file that are partial (stream/result.h) */
-    struct sidecar_losses missing;       /* before first_frame */
-    struct sidecar_losses after;         /* behind the last frame, at the epoch's end */
+    struct ranges partial;         /* frames of the file that are partial (stream/result.h) */
+    struct sidecar_losses missing; /* before first_frame */
+    struct sidecar_losses after;   /* behind the last frame, at the epoch's end */
+    struct sidecar_gains gains[SIDECAR_GAINS_MAX]; /* [0] applies from the file's first frame */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };
 
@@ -83,6 +98,13 @@ bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
 /* Adds a filter change; ignores one to the filters already in use. Returns false when the list is
  * full. */
 bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters);
+
+/* Adds a change of gains, copied; ignores one already in force. Returns false when the list is full
+ * or there is no memory. */
+bool sidecar_gain(struct sidecar *sidecar, const struct sidecar_gains *gains);
+
+/* Frees the gains. */
+void sidecar_close(struct sidecar *sidecar);
 
 /* Writes RECORDING.json beside the recording at that path; with `sync` the disk holds it when the
  * call returns 0. Returns 0, ERROR_NO_FILE, ERROR_SYSTEM or ERROR_MEMORY. */

@@ -52,8 +52,8 @@ enum {
 
 enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
 
-/* In the ring: this structure, the invalid ranges, and the frames from the next multiple of
- * MESSAGE_ALIGNMENT on. */
+/* In the ring: this structure, the invalid ranges, gains that have changed, and the frames from the
+ * next multiple of MESSAGE_ALIGNMENT on. */
 struct message {
     struct result result;
 };
@@ -72,7 +72,8 @@ struct sink {
 
     /* loop thread */
     uint64_t frames, queue_drops;
-    double overhead; /* bytes of message headers per frame, smoothed */
+    uint32_t gain_changes; /* of the gains that the writer has been told */
+    double overhead;       /* bytes of message headers per frame, smoothed */
     bool handles_open;
     uv_async_t doorbell;
     uv_timer_t deadline;
@@ -379,18 +380,40 @@ static uint64_t aligned(uint64_t bytes)
     return (bytes + MESSAGE_ALIGNMENT - 1) / MESSAGE_ALIGNMENT * MESSAGE_ALIGNMENT;
 }
 
-static uint64_t message_bytes(const struct sink *s, uint64_t frames, uint32_t ranges)
+/* Bytes that the result's gains need in a message, when the writer does not have them yet. */
+static uint64_t gains_bytes(const struct sink *s, const struct result *result)
 {
-    return aligned(sizeof(struct message) + ranges * sizeof(struct invalid_range)) +
-           frames * s->frame_bytes;
+    if (result->gains == NULL || result->gains->changes == s->gain_changes)
+        return 0;
+    return sizeof(struct result_gains) + result->gains->outputs * (sizeof(float) + sizeof(bool));
+}
+
+static uint64_t header_bytes(const struct sink *s, const struct result *result)
+{
+    return aligned(sizeof(struct message) + result->invalid_count * sizeof(struct invalid_range) +
+                   gains_bytes(s, result));
+}
+
+/* Copies the gains behind `to`, which holds gains_bytes. */
+static const struct result_gains *copy_gains(const struct result_gains *gains, void *to)
+{
+    struct result_gains *copy = to;
+    float *factors = (float *)(void *)(copy + 1);
+    bool *muted = (bool *)(void *)(factors + gains->outputs);
+    *copy = *gains;
+    memcpy(factors, gains->factors, gains->outputs * sizeof *factors);
+    memcpy(muted, gains->muted, gains->outputs * sizeof *muted);
+    copy->factors = factors;
+    copy->muted = muted;
+    return copy;
 }
 
 /* Copies frames [from, from + frames) of a result into the ring as one message; false when it is
  * full. */
 static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
 {
-    uint8_t *bytes =
-        message_ring_reserve(&s->ring, message_bytes(s, frames, result->invalid_count));
+    const uint64_t header = header_bytes(s, result);
+    uint8_t *bytes = message_ring_reserve(&s->ring, header + frames * s->frame_bytes);
     if (bytes == NULL)
         return false;
     struct message *message = (struct message *)(void *)bytes;
@@ -408,7 +431,12 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
         if (from == 0 || result->invalid[i].until > copy->first_frame)
             ranges[copy->invalid_count++] = result->invalid[i];
     }
-    uint8_t *payload = bytes + aligned(sizeof *message + result->invalid_count * sizeof *ranges);
+    copy->gains = gains_bytes(s, result) > 0
+                      ? copy_gains(result->gains, ranges + result->invalid_count)
+                      : NULL;
+    if (copy->gains != NULL)
+        s->gain_changes = result->gains->changes;
+    uint8_t *payload = bytes + header;
     const bool raw = s->options.raw, wire = !raw && result->wire != NULL;
     const uint64_t frame_bytes =
         wire ? result->channels * result->wire_format.format.bytes : s->frame_bytes;
@@ -434,7 +462,7 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
         return clock_monotonic_ns();                   /* it only marks the end of an epoch */
     uint64_t most = s->payload_bytes / s->frame_bytes; /* frames in one message */
     uint64_t messages = result->frames > 0 ? (result->frames + most - 1) / most : 1;
-    uint64_t header = message_bytes(s, 0, result->invalid_count) + MESSAGE_OVERHEAD;
+    uint64_t header = header_bytes(s, result) + MESSAGE_OVERHEAD;
     uint64_t needed =
         (uint64_t)result->frames * s->frame_bytes + messages * header + s->payload_bytes;
     if (result->frames > 0)

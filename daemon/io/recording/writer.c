@@ -46,8 +46,14 @@ struct recording_writer {
     struct container_file file;
     char path[PATH_MAX]; /* "" when no file is open */
     struct sidecar sidecar;
-    struct sidecar_filters filters; /* of the newest frame */
-    uint64_t next_frame;            /* number in the epoch of the open file's next frame */
+    struct sidecar_filters filters;  /* of the newest frame */
+    struct sidecar_gains gains;      /* likewise */
+    struct sidecar_gains next_gains; /* brought by a result, in force from their frame on … */
+    bool gains_next;                 /* … which has not been written yet */
+    uint64_t gains_next_epoch, gains_next_from;
+    float *gain_factors, *next_factors; /* [stream.channels] */
+    bool *gain_muted, *next_muted;      /* likewise */
+    uint64_t next_frame;                /* number in the epoch of the open file's next frame */
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and the frames in it */
     bool sidecar_stale;               /* the sidecar on disk lacks frames of the file */
@@ -238,7 +244,7 @@ static bool continues(const struct recording_writer *w, const struct result *res
     return s->epoch == result->epoch && s->record == result->record && w->next_frame == frame &&
            s->delay_frames == result->delay_frames && s->aligned == result->aligned &&
            s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX &&
-           s->filters_count < SIDECAR_FILTERS_MAX;
+           s->filters_count < SIDECAR_FILTERS_MAX && s->gains_count < SIDECAR_GAINS_MAX;
 }
 
 /* ---- min free ---------------------------------------------------------------------------- */
@@ -349,6 +355,46 @@ static void add_filters(struct recording_writer *w, const struct result *result,
     w->filters = now;
 }
 
+/* Adds to the sidecar which gains frames [first, until) of the result have. */
+static void add_gains(struct recording_writer *w, const struct result *result, uint64_t first,
+                      uint64_t until)
+{
+    struct sidecar *s = &w->sidecar;
+    const bool due =
+        w->gains_next && (w->gains_next_epoch != result->epoch || w->gains_next_from < until);
+    const bool later = due && w->gains_next_epoch == result->epoch && w->gains_next_from > first;
+    if (s->gains_count == 0 && w->gains.changes > 0 && (!due || later)) {
+        w->gains.first_frame = first;
+        sidecar_gain(s, &w->gains);
+    }
+    if (!due)
+        return;
+    w->gains_next = false;
+    w->gains = w->next_gains;
+    memcpy(w->gain_factors, w->next_factors, w->gains.outputs * sizeof *w->gain_factors);
+    memcpy(w->gain_muted, w->next_muted, w->gains.outputs * sizeof *w->gain_muted);
+    w->gains.factors = w->gain_factors;
+    w->gains.muted = w->gain_muted;
+    w->gains.first_frame = later ? w->gains_next_from : first;
+    sidecar_gain(s, &w->gains); /* continues() checked that it fits */
+}
+
+/* Gains that the result brings hold from their frame on, also when the frames until then are
+ * dropped. */
+static void take_gains(struct recording_writer *w, const struct result *result)
+{
+    const struct result_gains *gains = result->gains;
+    if (gains == NULL || gains->changes == w->next_gains.changes ||
+        gains->outputs > w->options->stream.channels)
+        return;
+    w->next_gains = (struct sidecar_gains){.changes = gains->changes, .outputs = gains->outputs};
+    memcpy(w->next_factors, gains->factors, gains->outputs * sizeof *w->next_factors);
+    memcpy(w->next_muted, gains->muted, gains->outputs * sizeof *w->next_muted);
+    w->gains_next = true;
+    w->gains_next_epoch = result->epoch;
+    w->gains_next_from = result->gains_from;
+}
+
 /* Capture time [ns, realtime] of the result's frame with index `frame`. */
 static int64_t capture_time_ns(const struct recording_writer *w, const struct result *result,
                                uint64_t frame)
@@ -370,8 +416,10 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     uint64_t first = result->first_frame + done;
     encode(w, result, done, frames);
     add_ranges(w, result, first, first + frames);
-    if (!w->options->raw)
+    if (!w->options->raw) {
         add_filters(w, result, first, first + frames);
+        add_gains(w, result, first, first + frames);
+    }
     w->sidecar.last_capture_ns = capture_time_ns(w, result, done + frames - 1);
     if (result->clock_error_ns > w->sidecar.clock_error_ns)
         w->sidecar.clock_error_ns = result->clock_error_ns;
@@ -435,6 +483,7 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
     assert(((result->flags & RESULT_RAW) != 0) == w->options->raw);
     check_free(w);
     add_missing(w, result);
+    take_gains(w, result);
     w->seen = true;
     w->seen_epoch = result->epoch;
     w->seen_until = result->first_frame + result->frames;
@@ -499,7 +548,13 @@ int recording_writer_open(const struct sink_options *options, const struct write
     w->factor = options->raw ? 1.0 : recording_writer_format(options).factor;
     w->buffer_frames = BUFFER_BYTES / w->frame_bytes;
     w->buffer = malloc(w->buffer_frames * w->frame_bytes);
-    status = w->buffer == NULL
+    const size_t outputs = options->stream.channels + 1;
+    w->gain_factors = calloc(outputs, sizeof *w->gain_factors);
+    w->next_factors = calloc(outputs, sizeof *w->next_factors);
+    w->gain_muted = calloc(outputs, sizeof *w->gain_muted);
+    w->next_muted = calloc(outputs, sizeof *w->next_muted);
+    status = w->buffer == NULL || w->gain_factors == NULL || w->next_factors == NULL ||
+                     w->gain_muted == NULL || w->next_muted == NULL
                  ? problem_set(problem, ERROR_MEMORY, "out of memory")
                  : recording_files_open(&w->files, options, frames_per_file != UINT64_MAX, problem);
     if (status != 0) {
@@ -532,6 +587,11 @@ void recording_writer_close(struct recording_writer *w)
         return;
     recording_writer_finish(w);
     recording_files_close(&w->files);
+    sidecar_close(&w->sidecar);
     free(w->buffer);
+    free(w->gain_factors);
+    free(w->next_factors);
+    free(w->gain_muted);
+    free(w->next_muted);
     free(w);
 }

@@ -456,9 +456,47 @@ static void test_standing_still(void **state)
     }
 }
 
+/* Results carry the gains from exactly the frame of their change on, also into the next epoch, and
+ * a change of the filter alone leaves them. */
+static void test_gains_are_carried_from_their_frame(void **state)
+{
+    (void)state;
+    static const uint64_t frames[] = {321, 352, 500, 1023};
+    for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
+        for (int complete = 0; complete <= 4; complete += 2) {
+            struct stream_options options = default_options();
+            world_open(&options);
+            const float factors[CHANNELS] = {2, 1};
+            const bool muted[CHANNELS] = {false, true};
+            const struct result_gains gains = {1, false, CHANNELS, factors, muted};
+            struct stream_change change = {.plan = &world->other,
+                                           .frame = frames[i],
+                                           .delay_frames = 18,
+                                           .gains = &gains,
+                                           .retired = on_retired};
+            retired = 0;
+            for (uint64_t n = 0; n < 1200; n += 60) {
+                if (n == 300)
+                    assert_int_equal(stream_change(world->stream, &change), 0);
+                put_all(n, 60);
+                turn(complete);
+            }
+            put(1, 0, 300, 0, PACKET_DISCONTINUITY);
+            stream_end(world->stream);
+            drain();
+            for (uint64_t n = 0; n < 1200; n++)
+                assert_int_equal(world->got.gains[0][n], n >= frames[i]);
+            for (uint64_t n = 0; n < 300; n++)
+                assert_int_equal(world->got.gains[1][n], 1);
+            world_close();
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_gains_are_carried_from_their_frame),
         cmocka_unit_test(test_fade),
         cmocka_unit_test(test_fade_is_the_same_in_any_batches),
         cmocka_unit_test(test_envelope_after_the_fade),

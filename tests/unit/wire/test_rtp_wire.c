@@ -191,18 +191,27 @@ static void assert_same_info(const struct rtp_result_info *a, const struct rtp_r
         assert_int_equal(a->hole_from, b->hole_from);
         assert_int_equal(a->hole_causes, b->hole_causes);
     }
+    assert_int_equal(a->gain_changes, b->gain_changes);
+    if (a->gain_changes > 0)
+        assert_int_equal(a->gain_from, b->gain_from);
 }
 
-/* The element of a hole, byte for byte, behind those of every packet. */
-static void test_hole_bytes(void **state)
+/* The elements of a hole and of changed gains, byte for byte, behind those of every packet. */
+static void test_later_elements(void **state)
 {
     (void)state;
     struct rtp_result_info info = example;
     info.hole_from = UINT64_C(0x0123456789ABCD00);
     info.hole_frames = 0xEF;
     info.hole_causes = 0x0120;
-    const uint8_t expect[RTP_HOLE_BYTES] = {0x7D, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD,
-                                            0,    0,    0,    0,    0xEF, 0x01, 0x20, 0};
+    info.gain_from = UINT64_C(0x1122334455667788);
+    info.gain_changes = 0x0102;
+    /* clang-format off */
+    const uint8_t expect[RTP_HOLE_BYTES + RTP_GAIN_BYTES] = {
+        0x7D, 0x01, 0x23, 0x45, 0x67, 0x89, 0xAB, 0xCD, 0, 0, 0, 0, 0xEF, 0x01, 0x20, 0,
+        0x8B, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0x01, 0x02, 0, 0, 0,
+    };
+    /* clang-format on */
     uint8_t out[RTP_HEADER_BYTES_MAX];
     assert_int_equal(rtp_build(out, &(struct rtp_header){.payload_type = 96}, &info), sizeof out);
     assert_int_equal(out[15], (sizeof out - 16) / 4);
@@ -240,6 +249,10 @@ static void test_result_info_round_trip(void **state)
             info.hole_from = random_u64(&random);
             info.hole_frames = (uint32_t)random_u64(&random);
             info.hole_causes = (uint16_t)random_u64(&random);
+        }
+        if (i % 3 == 0) {
+            info.gain_from = random_u64(&random);
+            info.gain_changes = (uint32_t)random_u64(&random);
         }
         uint8_t out[RTP_HEADER_BYTES_MAX + 8] = {0};
         size_t bytes = rtp_build(out, &(struct rtp_header){.payload_type = 96}, &info);
@@ -392,7 +405,7 @@ int main(void)
         cmocka_unit_test(test_header),
         cmocka_unit_test(test_no_decimation),
         cmocka_unit_test(test_result_info_bytes),
-        cmocka_unit_test(test_hole_bytes),
+        cmocka_unit_test(test_later_elements),
         cmocka_unit_test(test_heartbeat),
         cmocka_unit_test(test_result_info_round_trip),
         cmocka_unit_test(test_result_info_refused),

@@ -106,6 +106,58 @@ static void test_a_hole_waits(void **state)
     close_fixture(&f);
 }
 
+/* ---- gains ------------------------------------------------------------------------------------
+ */
+
+/* Gains changed while running: their frame and the flag are in every packet from there on, not
+ * before, also in the next epoch and in heartbeats. */
+static void test_gains(void **state)
+{
+    (void)state;
+    for (uint32_t channels = 1; channels <= 61; channels += 60) {
+        struct fixture f;
+        open_receiver(&f);
+        struct sink_options options = options_of(&f, "L16", channels);
+        f.own.mtu = channels == 1 ? 28 + 84 + 200 : 28 + 84 + 10 * 122;
+        open_sink(&f, &options);
+        struct result result = result_of(silence, channels == 1 ? 1000 : 40, channels);
+        sink_rtp.put(f.sink, &result);
+        result.first_frame = result.frames;
+        struct result_gains gains = {.changes = 1};
+        result.gains = &gains;
+        result.gains_from = result.first_frame + 25; /* inside */
+        const uint64_t changed = result.gains_from;
+        sink_rtp.put(f.sink, &result);
+        gains = (struct result_gains){.changes = 2, .configured = true};
+        const uint64_t restored = result.gains_from = result.first_frame += result.frames;
+        sink_rtp.put(f.sink, &result);
+        const uint64_t end = result.first_frame + result.frames;
+        result.epoch = 1;
+        result.first_frame = result.gains_from = 0;
+        sink_rtp.put(f.sink, &result);
+        sink_rtp.flush(f.sink);
+        receive_all(&f);
+        uint64_t next = 0;
+        for (int i = 0; i < f.count; i++) {
+            const struct rtp_result_info *info = &f.datagrams[i].info;
+            const uint64_t frames = f.datagrams[i].packet.payload_bytes / 2 / channels;
+            assert_true(f.datagrams[i].bytes + 28 <= f.own.mtu);
+            assert_int_equal(info->first_frame, info->epoch == 0 ? next : next - end);
+            next += frames;
+            const bool now = info->epoch == 0 && next > changed, back = next > restored;
+            assert_int_equal(!!(info->flags & RTP_GAIN), now && !back);
+            assert_int_equal(info->gain_changes, back ? 2 : now);
+            assert_int_equal(info->gain_from, info->epoch == 1 ? 0
+                                              : back           ? restored
+                                              : now            ? changed
+                                                               : 0);
+        }
+        assert_int_equal(next, end + result.frames);
+        close_sink(&f, 0);
+        close_fixture(&f);
+    }
+}
+
 /* ---- heartbeats ----------------------------------------------------------------------------- */
 
 static void run_for(struct fixture *f, int64_t ns)
@@ -191,6 +243,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_holes),
         cmocka_unit_test(test_a_hole_waits),
+        cmocka_unit_test(test_gains),
         cmocka_unit_test(test_heartbeats),
         cmocka_unit_test(test_a_heartbeat_costs_no_packet),
     };

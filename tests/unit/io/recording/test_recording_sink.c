@@ -2,6 +2,7 @@
  * The sink `recording` with its thread and a uv loop: every frame put is in a file, pending or
  * counted as dropped, whatever the queue, the deadline or a kill.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -299,11 +300,58 @@ static void test_missing_at_the_end(void **state)
     json_decref(root);
 }
 
+/* Gains that were changed while running are listed from their frame on, in every file. */
+static void test_gains(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("gain.wav", "s16le");
+    recording_own(&options)->rotate_ns = 500000; /* 500 frames */
+    struct rig rig;
+    open_sink(&rig, &options);
+    float factors[2] = {1, 0.5f};
+    bool muted[2] = {true, false};
+    struct result_gains gains = {.changes = 1, .outputs = 2, .factors = factors, .muted = muted};
+    for (uint64_t n = 0; n < 1200; n += 100) {
+        struct result result = recording_result(0, n, 100);
+        result.gains = n >= 100 ? &gains : NULL;
+        result.gains_from = n < 800 ? 230 : 800;
+        if (n == 800) {
+            factors[1] = 1;
+            muted[0] = false;
+            gains.changes = 2;
+        }
+        sink_recording.put(rig.sink, &result);
+    }
+    close_sink(&rig, in_10_s());
+    static const struct {
+        uint64_t first_frame, changes;
+    } expect[3][2] = {{{230, 1}}, {{500, 1}, {800, 2}}, {{1000, 2}}};
+    char names[8][256];
+    assert_int_equal(recording_names(names, 8), 3);
+    for (int file = 0; file < 3; file++) {
+        json_t *root = recording_sidecar(names[file]);
+        json_t *list = json_object_get(root, "gains");
+        assert_int_equal(json_array_size(list), file == 1 ? 2 : 1);
+        for (size_t i = 0; i < json_array_size(list); i++) {
+            json_t *entry = json_array_get(list, i);
+            assert_int_equal(sidecar_integer(entry, "first_frame"), expect[file][i].first_frame);
+            assert_int_equal(sidecar_integer(entry, "changes"), expect[file][i].changes);
+            const json_t *gain_db = json_array_get(json_object_get(entry, "gain_db"), 1);
+            const double want = expect[file][i].changes == 1 ? -6.0205999 : 0;
+            assert_true(fabs(json_number_value(gain_db) - want) < 1e-6);
+            assert_int_equal(json_is_true(json_array_get(json_object_get(entry, "muted"), 0)),
+                             expect[file][i].changes == 1);
+        }
+        json_decref(root);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_sink, recording_clean),
         cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
+        cmocka_unit_test_teardown(test_gains, recording_clean),
         cmocka_unit_test_teardown(test_queue_overflow, recording_clean),
         cmocka_unit_test_teardown(test_back_pressure, recording_clean),
         cmocka_unit_test_teardown(test_close_without_put, recording_clean),
