@@ -176,6 +176,24 @@ class DeviceLoss(unittest.TestCase):
             c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
             daemon.stop()
 
+    def test_wrong_results_are_found(self):
+        """A device that computes nothing and says it has: the self-check notices, the next device goes on."""
+        with c.Daemon(self.folder, self.endless("cpu, cpu", "self check = 100 ms"),
+                      environment=self.faults("wrong", gate=self.gate)) as daemon:
+            self.wait_standby(daemon)
+            c.wait_for(lambda: daemon.stream()["self_check"]["checks"] >= 2, "checks of right results")
+            self.assertEqual(daemon.stream()["self_check"]["failures"], 0)
+            self.assertLess(daemon.stream()["self_check"]["worst_error"], 1)
+            self.open_gate()
+            daemon.wait_said("times the error bound")
+            c.wait_for(lambda: daemon.status()["devices"][0]["losses"]["wrong result"] == 1, "the verdict")
+            before = daemon.stream()
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before["frames_out"]["out"] + 4096, "results")
+            checks = daemon.stream()["self_check"]["checks"]
+            c.wait_for(lambda: daemon.stream()["self_check"]["checks"] >= checks + 2, "checks of the next device")
+            self.assertEqual(daemon.stream()["self_check"]["failures"], before["self_check"]["failures"])
+            daemon.stop()
+
     def test_three_are_left_behind(self):
         """A device that stalls each time it comes back is not tried again after the third."""
         with c.Daemon(self.folder, self.endless("cpu, cpu"),
