@@ -107,6 +107,6 @@ void codec_span(struct codec *c, const uint8_t **span, size_t bytes)
         *span = codec_reads(c) ? NULL : *span;
     else if (codec_reads(c))
         *span = c->from + at;
-    else if (c->to != NULL)
+    else if (c->to != NULL && bytes > 0)
         memcpy(c->to + at, *span, bytes);
 }

@@ -20,6 +20,9 @@ enum { HEADER_BYTES = 16, CHECKSUM_BYTES = 4 };
 
 /* Frame and timeline numbers beyond this are no stream's. */
 static const uint64_t number_max = UINT64_C(1) << 60;
+/* Likewise monotonic times, in nanoseconds, and those of the wall clock (until 2116). Sums of the
+ * few that resuming adds overflow nothing. */
+static const int64_t monotonic_max = INT64_C(1) << 60, realtime_max = INT64_C(1) << 62;
 
 /* ---- fields -------------------------------------------------------------------------------- */
 
@@ -346,12 +349,14 @@ static bool in_range(const struct stream_state *s)
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i] > number_max)
             return false;
-    const int64_t times[] = {s->last_receive_ns, s->offset_ns,          s->line.time0_ns,
-                             e->capture_ns,      s->line.open_until_ns, s->line.slot_ns,
-                             s->line.last_ns};
+    const int64_t times[] = {s->last_receive_ns, s->line.time0_ns, s->line.open_until_ns,
+                             s->line.slot_ns, s->line.last_ns};
     for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        if (times[i] > (INT64_C(1) << 62) || times[i] < -(INT64_C(1) << 62))
+        if (times[i] > monotonic_max || times[i] < -monotonic_max)
             return false;
+    if (s->offset_ns < 0 || s->offset_ns > realtime_max || e->capture_ns > realtime_max ||
+        e->capture_ns < -realtime_max)
+        return false;
     const double finite[] = {s->line.slope,         s->line.intercept_ns, s->line.bound_ns,
                              s->line.jitter_ns,     s->line.packet_ns,    s->line.open.residual_ns,
                              s->line.open.spread_ns};
@@ -386,7 +391,8 @@ static bool lists_hold(const struct stream_state *s)
     uint64_t from = 0;
     for (uint32_t i = 0; i < s->hole_count; from = s->holes[i++].until)
         if (s->holes[i].from < from || s->holes[i].until <= s->holes[i].from ||
-            s->holes[i].until > e->head)
+            s->holes[i].until > e->head || s->holes[i].seen_ns > monotonic_max ||
+            s->holes[i].seen_ns < -monotonic_max)
             return false;
     for (uint32_t i = 0; i < s->gap_count; i++)
         if (s->gaps[i].until < s->gaps[i].from || s->gaps[i].until > e->head)
