@@ -70,7 +70,7 @@ static int open_device(struct engine *engine, const struct engine_options *optio
 {
     struct planner *planner = &engine->planner;
     planner->device = &engine->device;
-    planner->batch_samples = or_default(options->batch_output_floats, UINT64_C(4) << 20);
+    planner->batch_samples = or_default(options->batch_output_floats, ENGINE_BATCH_FLOATS);
     planner->batch_reports = planner->batch_samples / 16 + 4096;
     const uint64_t slot_floats =
         planner->batch_samples + planner->batch_reports * REPORT_FLOATS + 16;
@@ -201,7 +201,7 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     pthread_condattr_destroy(&monotonic);
     engine->wake = options->wake;
     engine->wake_context = options->wake_context;
-    engine->slot_count = options->batches == 0 ? 6 : options->batches;
+    engine->slot_count = options->batches == 0 ? ENGINE_BATCHES : options->batches;
     if (engine->slot_count < 2)
         engine->slot_count = 2;
     if (engine->slot_count > BATCHES_MAX)

@@ -331,6 +331,12 @@ static const char *generator_describe(const struct source_options *options, char
     return text;
 }
 
+static uint64_t generator_memory(const struct source_options *options)
+{
+    return replay_memory(options->frame_bytes) +
+           (uint64_t)replay_chunk_frames(options->frame_bytes) * options->channels * sizeof(double);
+}
+
 const struct source_ops source_generator = {
     .name = "generator",
     .sentence = "a test signal",
@@ -344,6 +350,7 @@ const struct source_ops source_generator = {
     .describe = generator_describe,
     .live = false,
     .loss_detectable = true,
+    .memory = generator_memory,
     .open = generator_open,
     .arm = replay_arm,
     .start = replay_start,

@@ -73,6 +73,11 @@ uint32_t replay_chunk_frames(uint32_t frame_bytes)
     return frames > 0 ? frames : 1;
 }
 
+uint64_t replay_memory(uint32_t frame_bytes)
+{
+    return (uint64_t)CHUNKS * replay_chunk_frames(frame_bytes) * frame_bytes;
+}
+
 /* ---- producer thread --------------------------------------------------------------------- */
 
 static void *produce(void *argument)

@@ -55,6 +55,8 @@ void replay_stop(struct source *source);
 void replay_close(struct source *source, void (*closed)(void *context), void *context);
 void replay_ledger(const struct source *source, struct source_ledger *ledger);
 uint16_t replay_port(const struct source *source);
+/* What the chunks of such frames take [bytes]. */
+uint64_t replay_memory(uint32_t frame_bytes);
 bool replay_working(const struct source *source, uint64_t *done);
 
 #endif

@@ -124,6 +124,8 @@ struct sink_ops {
     /* The lines of `--check` behind the sink's name: the first says where results go; the others
      * begin with 19 spaces. `bytes_per_second` includes headers. */
     void (*report)(const struct sink_options *options, double bytes_per_second, FILE *out);
+    /* Any thread: the most that it holds in queues and buffers [bytes]; NULL: next to nothing. */
+    uint64_t (*memory)(const struct sink_options *options);
     /* What it adds to a block of so many frames; NULL: nothing. */
     struct sink_load (*load)(const struct sink_options *options, double block_frames);
 

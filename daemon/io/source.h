@@ -153,6 +153,8 @@ struct source_ops {
     const char *(*describe)(const struct source_options *options, char *text, size_t bytes);
     /* Further lines of `--check`; NULL: none. */
     void (*report)(const struct source_options *options, FILE *out);
+    /* Any thread: the most that it holds in buffers [bytes]; NULL: next to nothing. */
+    uint64_t (*memory)(const struct source_options *options);
 
     int (*open)(const struct source_options *options, const struct io_environment *environment,
                 const struct source_host *host, struct source **out, struct problem *problem);

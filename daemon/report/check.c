@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "core/host_memory.h"
 #include "core/power.h"
 #include "core/quantity.h"
 #include "report/alias.h"
@@ -357,6 +358,50 @@ static void print_osc(const struct config_osc *osc, FILE *out)
     fprintf(out, "\n");
 }
 
+/* ---- memory ------------------------------------------------------------------------------ */
+
+struct memory_plan check_memory_plan(const struct check_plan *plan)
+{
+    return (struct memory_plan){plan->taps_longest, plan->fft, plan->partitions};
+}
+
+/* Prints what the stream takes and adds it to `all`. */
+static void print_memory(const struct config *config, uint32_t stream,
+                         const struct check_plan *plan, struct memory_figure *all, FILE *out)
+{
+    struct memory_figure own = {0};
+    const struct memory_plan planned = check_memory_plan(plan);
+    memory_add_stream(&own, config, stream, &planned);
+    memory_add_stream(all, config, stream, &planned);
+    fprintf(out, "  memory           at most ");
+    memory_print(&own, out);
+    fputc('\n', out);
+}
+
+static void print_all_memory(const struct memory_figure *memory, FILE *out)
+{
+    fprintf(out, "memory of all streams: at most ");
+    memory_print(memory, out);
+    fprintf(out,
+            "\n  (the program and its OpenCL driver come on top, about 130 MiB with PoCL, and for "
+            "a while more at the start; spectra are estimated; a device "
+            "with memory of its own\n  holds rings, spectra and batches there a second time)\n\n");
+}
+
+static void check_memory(const struct config *config, const struct memory_figure *memory,
+                         struct config_errors *errors)
+{
+    char needed[48], left_text[48];
+    const uint64_t left = host_memory_available("");
+    if (memory_total(memory) > left)
+        config_warning(
+            errors, (struct config_place){config->path, 0},
+            "the streams take up to %s of memory, and this machine has %s left; make `queue` or "
+            "`buffer` smaller",
+            quantity_print(DIMENSION_MEMORY, (double)memory_total(memory), needed, sizeof needed),
+            quantity_print(DIMENSION_MEMORY, (double)left, left_text, sizeof left_text));
+}
+
 int check_print(const struct config *config, FILE *out, struct config_errors *errors)
 {
     struct check_plan *plans = calloc(config->stream_count, sizeof *plans);
@@ -367,6 +412,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         return ERROR_MEMORY;
     }
     bool all = true;
+    struct memory_figure memory = {0};
     check_descriptors(config, errors);
     for (uint32_t s = 0; s < config->stream_count; s++) {
         const struct config_stream *stream = &config->streams[s];
@@ -396,12 +442,18 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         print_delay(stream, &plans[s], out);
         print_latency(stream, &plans[s], out);
         fprintf(out, "  loss             %s\n", loss_sentence(config, stream));
+        print_memory(config, s, &plans[s], &memory, out);
         for (uint32_t i = 0; i < config->sink_count; i++)
             if (config->sinks[i].stream == s)
                 print_sink(config, &config->sinks[i], out);
         fprintf(out, "\n");
     }
     print_osc(&config->osc, out);
+    if (all) {
+        memory_add_shared(&memory, config);
+        print_all_memory(&memory, out);
+        check_memory(config, &memory, errors);
+    }
     if (all)
         print_devices(config, plans, out);
     if (all)

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "config/config.h"
+#include "report/memory.h"
 
 /* Returns 0, or ERROR_CONFIG with what the filters' making showed to be wrong added to `errors`
  * (print them with config_errors_print), or ERROR_MEMORY. */
@@ -29,6 +30,9 @@ struct check_plan {
 int check_plan_make(const struct config *config, const struct config_stream *stream,
                     const struct check_plan *upstream, struct check_plan *plan,
                     struct problem *problem);
+
+/* What the stream's memory depends on. */
+struct memory_plan check_memory_plan(const struct check_plan *plan);
 
 /* Bytes a second that a sink carries: packets with their headers, or a file's samples. */
 double check_sink_bytes_per_second(const struct config *config, const struct config_sink *sink);

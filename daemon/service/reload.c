@@ -6,10 +6,14 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/host_memory.h"
 #include "core/log.h"
+#include "core/quantity.h"
 #include "io/net/handover.h"
 #include "pipeline/heritage.h"
 #include "pipeline/succession.h"
+#include "report/check.h"
+#include "report/memory.h"
 
 enum { CONFIGS_MAX = PIPELINES_MAX + 2, PACKETS_AHEAD = 4096 };
 
@@ -121,6 +125,36 @@ static void introduce(struct reload *reload, struct pipeline *pipeline)
     }
 }
 
+/* Old and new streams must fit into memory together: what the new ones take at most, against what
+ * is left beside those that run. */
+static int check_memory(struct reload *reload)
+{
+    const struct config *config = reload->config;
+    struct memory_figure figure = {0};
+    for (uint32_t i = 0; i < config->stream_count; i++) {
+        const struct config_stream *stream = &config->streams[i];
+        struct check_plan plan;
+        if (unchanged(pipelines_find(reload->process->pipelines, stream->name), stream))
+            continue;
+        int error = check_plan_make(config, stream, NULL, &plan, &reload->problem);
+        if (error < 0)
+            return error;
+        const struct memory_plan planned = check_memory_plan(&plan);
+        memory_add_stream(&figure, config, i, &planned);
+    }
+    const uint64_t left = host_memory_available("");
+    if (memory_total(&figure) <= left)
+        return 0;
+    char needed_text[48], left_text[48];
+    return problem_set(
+        &reload->problem, ERROR_MEMORY,
+        "the changed and new streams take up to %s beside those that run, and %s are left; make "
+        "`queue` or `buffer` smaller (convolvd --check says what takes how much), or restart",
+        quantity_print(DIMENSION_MEMORY, (double)memory_total(&figure), needed_text,
+                       sizeof needed_text),
+        quantity_print(DIMENSION_MEMORY, (double)left, left_text, sizeof left_text));
+}
+
 static int make_stream(struct reload *reload, uint32_t index)
 {
     struct pipelines *pipelines = reload->process->pipelines;
@@ -159,6 +193,8 @@ static void prepare(uv_work_t *work)
     reload->error = read_config(reload);
     if (reload->error == 0)
         reload->error = compare_fixed(reload);
+    if (reload->error == 0)
+        reload->error = check_memory(reload);
     handover_share(reload->process->environment->handover, true);
     for (uint32_t i = 0; reload->error == 0 && i < reload->config->stream_count; i++)
         reload->error = make_stream(reload, i);

@@ -9,7 +9,9 @@
  *     old: drain ─► close sinks ─► close source ─► free
  *
  * What the system may refuse a new source is taken while the old one still runs (source_ops.arm),
- * so a refusal costs no stream.
+ * so a refusal costs no stream. Old and new streams must fit into memory together: when the new
+ * ones may take more (report/memory.h) than the system has left, the reload is refused with both
+ * figures.
  *
  * The source of a swapped stream takes over the socket of its predecessor (io/net/handover.h), so
  * no datagram is lost. It starts when the predecessor has sent everything before; datagrams wait in

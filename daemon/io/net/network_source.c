@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "io/net/attachment.h"
 #include "io/net/network_options.h"
+#include "io/net/senders.h"
 #include "io/net/socket.h"
 
 enum {
@@ -155,6 +156,12 @@ no_attachment:
 no_ingest:
     free(source);
     return error;
+}
+
+uint64_t network_source_memory(const struct source_options *options)
+{
+    (void)options;
+    return receiver_memory() + (1 + SENDERS_CANDIDATES) * (uint64_t)SENDERS_HELD_BYTES;
 }
 
 int network_source_arm(struct source *source, struct problem *problem)

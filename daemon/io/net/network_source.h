@@ -15,6 +15,7 @@ int network_source_open(const struct ingest_protocol *protocol,
                         const struct source_options *options,
                         const struct io_environment *environment, const struct source_host *host,
                         struct source **out, struct problem *problem);
+uint64_t network_source_memory(const struct source_options *options);
 int network_source_arm(struct source *source, struct problem *problem);
 int network_source_start(struct source *source, struct problem *problem);
 void network_source_change(struct source *source, const struct source_options *options);

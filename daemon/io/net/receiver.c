@@ -460,6 +460,11 @@ void receiver_figures(const struct receiver *r, struct receive_figures *figures)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
+uint64_t receiver_memory(void)
+{
+    return (uint64_t)MESSAGES * BUFFER_BYTES;
+}
+
 static int cannot_watch(int failed, struct problem *problem)
 {
     return problem_set(problem, ERROR_SYSTEM, "the socket cannot be watched: %s",

@@ -80,6 +80,9 @@ int receiver_open(const struct receiver_options *options, struct receiver **out,
                   struct problem *problem);
 /* The most datagrams of one wake-up from now on; 0: the default. */
 void receiver_set_work(struct receiver *receiver, uint32_t work_per_wake);
+/* The buffers of a receiver [bytes]. */
+uint64_t receiver_memory(void);
+
 /* Begins to watch the socket without reading it: what start may be refused. Twice is fine. */
 int receiver_arm(struct receiver *receiver, uv_loop_t *loop, struct problem *problem);
 int receiver_start(struct receiver *receiver, uv_loop_t *loop, struct problem *problem);

@@ -17,6 +17,11 @@ enum {
 
 /* ---- life -------------------------------------------------------------------------------- */
 
+uint64_t rtp_queue_memory(void)
+{
+    return RING_BYTES + SLOTS_MAX * (sizeof(struct iovec) + sizeof(uint32_t));
+}
+
 int rtp_queue_open(struct rtp_queue *q, const char *name, int fd, size_t slot_bytes,
                    struct sink_ledger *ledger, struct problem *problem)
 {

@@ -59,6 +59,8 @@ struct rtp_queue {
 /* WORKER. `slot_bytes`: of the largest packet. 0 or ERROR_MEMORY. The queue keeps the pointers. */
 int rtp_queue_open(struct rtp_queue *queue, const char *name, int fd, size_t slot_bytes,
                    struct sink_ledger *ledger, struct problem *problem);
+/* The most that a queue takes [bytes]. */
+uint64_t rtp_queue_memory(void);
 /* Frees the ring; the socket stays the caller's. A queue that never opened is fine. */
 void rtp_queue_close(struct rtp_queue *queue);
 

@@ -11,11 +11,10 @@
  * frames, at the output's rate.
  *
  * The sink sends at flush, and earlier once EARLY_MESSAGES messages are full, while their packets
- * are still in the cache (rtp_queue.h).
- *
- * The first packet after frames that the stream shed says which ones and why; where several runs
- * are missing, a packet without frames for each run goes before it. When nothing has been sent for
- * HEARTBEAT_MS, a heartbeat says that the daemon is alive (wire/rtp.h).
+ * are still in the cache (rtp_queue.h). The first packet after frames that the stream shed says
+ * which ones and why; where several runs are missing, a packet without frames for each run goes
+ * before it. When nothing has been sent for HEARTBEAT_MS, a heartbeat says that the daemon is alive
+ * (wire/rtp.h).
  *
  * When the kernel's buffer is full, packets wait in the ring until the socket becomes writable;
  * only when the ring is full too does the sink drop them (`socket`). It drops what the kernel
@@ -575,6 +574,7 @@ const struct sink_ops sink_rtp = {
     .check = rtp_sink_check,
     .check_all = rtp_sink_check_all,
     .report = rtp_sink_report,
+    .memory = rtp_sink_memory,
     .load = rtp_sink_load,
     .open = rtp_open,
     .start = rtp_start,

@@ -6,6 +6,7 @@
 
 #include "io/net/key_file.h"
 #include "io/net/network_options.h"
+#include "io/net/rtp_queue.h"
 #include "io/sinks.h"
 #include "wire/rtp.h"
 
@@ -172,4 +173,10 @@ struct sink_load rtp_sink_load(const struct sink_options *options, double block_
         .packets = ceil(block_frames / frames),
         .header_bytes = rtp_ip_bytes(is_v6(own), rtp_sink_header_bytes(own), 0),
     };
+}
+
+uint64_t rtp_sink_memory(const struct sink_options *options)
+{
+    (void)options;
+    return rtp_queue_memory();
 }

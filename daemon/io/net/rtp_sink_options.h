@@ -32,6 +32,7 @@ void rtp_sink_check(const struct option_check *check, const struct daemon_facts 
                     const struct stream_facts *stream, struct sink_options *options);
 void rtp_sink_check_all(const struct driver_sections *all, uint32_t self);
 void rtp_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out);
+uint64_t rtp_sink_memory(const struct sink_options *options);
 struct sink_load rtp_sink_load(const struct sink_options *options, double block_frames);
 
 #endif

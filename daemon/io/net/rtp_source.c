@@ -99,6 +99,7 @@ const struct source_ops source_rtp = {
     .live = true,
     .loss_detectable = true,
     .open = open_rtp,
+    .memory = network_source_memory,
     .arm = network_source_arm,
     .start = network_source_start,
     .change = network_source_change,

@@ -174,6 +174,11 @@ static const char *describe(const struct source_options *options, char *text, si
     return text;
 }
 
+static uint64_t stdin_memory(const struct source_options *options)
+{
+    return replay_memory(options->frame_bytes);
+}
+
 const struct source_ops source_stdin = {
     .name = "stdin",
     .sentence = "raw interleaved samples from standard input",
@@ -184,6 +189,7 @@ const struct source_ops source_stdin = {
     .describe = describe,
     .live = false,
     .loss_detectable = true,
+    .memory = stdin_memory,
     .open = stdin_open,
     .arm = replay_arm,
     .start = replay_start,

@@ -292,10 +292,16 @@ static int start_writer(struct sink *s)
     return error;
 }
 
+static uint64_t stdout_memory(const struct sink_options *options)
+{
+    const struct stdout_options *own = options->own;
+    const uint64_t blocks = BLOCKS_MIN * options->block_bytes;
+    return own->queue_bytes > blocks ? own->queue_bytes : blocks;
+}
+
 static int stdout_open(const struct sink_options *options, const struct io_environment *environment,
                        struct sink **out, struct problem *problem)
 {
-    const struct stdout_options *own = options->own;
     if (atomic_flag_test_and_set(&taken))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "sink %s: standard output is written already and cannot be opened a "
@@ -310,8 +316,7 @@ static int stdout_open(const struct sink_options *options, const struct io_envir
     s->frame_bytes = options->stream.channels * options->format.bytes;
     s->factor = stdout_results(options).factor;
     atomic_store(&s->failed, DROPS);
-    const uint64_t blocks = BLOCKS_MIN * options->block_bytes;
-    const uint64_t ring_bytes = own->queue_bytes > blocks ? own->queue_bytes : blocks;
+    const uint64_t ring_bytes = stdout_memory(options);
     s->wake_fd = doorbell_open();
     s->fd = take_output();
     struct stat status = {0};
@@ -473,6 +478,7 @@ const struct sink_ops sink_stdout = {
     .options_bytes = sizeof(struct stdout_options),
     .check_all = check_all,
     .report = report,
+    .memory = stdout_memory,
     .open = stdout_open,
     .start = stdout_start,
     .put = stdout_put,

@@ -313,6 +313,19 @@ static void deadline_reached(uv_timer_t *timer)
     s->closed(s->closed_context);
 }
 
+static uint64_t queue_bytes_of(const struct sink_options *options)
+{
+    const struct recording_options *own = options->own;
+    const uint64_t wanted = own->queue_bytes > 0 ? own->queue_bytes : queue_bytes_default;
+    const uint64_t least = BLOCKS_MIN * options->block_bytes;
+    return wanted > least ? wanted : least;
+}
+
+static uint64_t recording_sink_memory(const struct sink_options *options)
+{
+    return queue_bytes_of(options) + RECORDING_BUFFER_BYTES;
+}
+
 /* ---- the sink's operations --------------------------------------------------------------- */
 
 static int start_writer(struct sink *s, struct problem *problem)
@@ -347,9 +360,7 @@ static int recording_sink_open(const struct sink_options *options,
                          ? options->stream.input_channels * options->stream.input_format.bytes
                          : options->stream.channels * (uint32_t)sizeof(float);
     s->wake_fd = -1;
-    uint64_t queue_bytes = own->queue_bytes > 0 ? own->queue_bytes : queue_bytes_default;
-    if (queue_bytes < BLOCKS_MIN * options->block_bytes)
-        queue_bytes = BLOCKS_MIN * options->block_bytes;
+    const uint64_t queue_bytes = queue_bytes_of(options);
     int status = recording_writer_open(&s->options, NULL, &s->writer, problem);
     if (status == 0 && message_ring_open(&s->ring, queue_bytes) != 0)
         status = problem_set(problem, ERROR_MEMORY,
@@ -550,6 +561,7 @@ const struct sink_ops sink_recording = {
     .check = recording_sink_check,
     .check_all = recording_sink_check_all,
     .report = recording_sink_report,
+    .memory = recording_sink_memory,
     .writes = true,
     .open = recording_sink_open,
     .change = recording_sink_change,

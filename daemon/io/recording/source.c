@@ -282,6 +282,12 @@ static const char *file_describe(const struct source_options *options, char *tex
     return text;
 }
 
+static uint64_t file_memory(const struct source_options *options)
+{
+    return replay_memory(options->frame_bytes) +
+           (uint64_t)replay_chunk_frames(options->frame_bytes) * options->channels * sizeof(float);
+}
+
 const struct source_ops source_file = {
     .name = "file",
     .sentence = "a recording",
@@ -293,6 +299,7 @@ const struct source_ops source_file = {
     .describe = file_describe,
     .live = false,
     .loss_detectable = true,
+    .memory = file_memory,
     .open = recording_open,
     .arm = replay_arm,
     .start = replay_start,

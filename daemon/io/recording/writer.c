@@ -23,8 +23,6 @@
 #include "io/recording/repair.h"
 #include "io/recording/sidecar.h"
 
-enum { BUFFER_BYTES = 1 << 20 };
-
 /* The writer checks the free space this often, or after this many bytes. */
 static const int64_t check_interval_ns = 200 * NS_PER_MS;
 static const uint64_t check_bytes = 16 << 20;
@@ -546,7 +544,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
     w->sample_count = spec.channels;
     w->frame_bytes = spec.channels * spec.format.bytes;
     w->factor = options->raw ? 1.0 : recording_writer_format(options).factor;
-    w->buffer_frames = BUFFER_BYTES / w->frame_bytes;
+    w->buffer_frames = RECORDING_BUFFER_BYTES / w->frame_bytes;
     w->buffer = malloc(w->buffer_frames * w->frame_bytes);
     const size_t outputs = options->stream.channels + 1;
     w->gain_factors = calloc(outputs, sizeof *w->gain_factors);

@@ -29,6 +29,9 @@
 
 struct recording_writer;
 
+/* What a writer buffers before it writes. */
+enum { RECORDING_BUFFER_BYTES = 1 << 20 };
+
 struct writer_counts {
     uint64_t delivered;      /* frames written to a file */
     uint64_t dropped[DROPS]; /* frames; only DROP_PAUSED and DROP_DISK are used */

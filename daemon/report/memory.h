@@ -1,0 +1,46 @@
+/*
+ * The memory of a configuration: the most that its streams take of the process, by what takes it.
+ * All of it is bounded and known beforehand:
+ *
+ *     rings     the input rings, resident from the start
+ *     spectra   spectra of filters, and the delay lines of long ones
+ *     batches   results on their way from the device
+ *     queues    buffers and queues of sources and sinks; what is not needed is never touched
+ *
+ * The program itself and its OpenCL driver come on top. A device with memory of its own holds
+ * rings, spectra and batches a second time. The transform is that of the rule (check_plan_make), so
+ * spectra are an estimate.
+ *
+ * Pure functions, any thread.
+ */
+#ifndef CONVOLVD_REPORT_MEMORY_H
+#define CONVOLVD_REPORT_MEMORY_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "config/config.h"
+
+/* Bytes. */
+struct memory_figure {
+    uint64_t rings, spectra, batches, queues;
+};
+
+/* The transform that a stream probably gets: N and the number of partitions. */
+struct memory_plan {
+    uint32_t taps_longest, fft, partitions;
+};
+
+/* Adds what stream `index` takes. */
+void memory_add_stream(struct memory_figure *figure, const struct config *config, uint32_t index,
+                       const struct memory_plan *plan);
+
+/* Adds, after the streams, what all of them share: the pages that batches take of each device. */
+void memory_add_shared(struct memory_figure *figure, const struct config *config);
+
+uint64_t memory_total(const struct memory_figure *figure);
+
+/* "147 MiB: rings 128 MiB, spectra 1.2 MiB, batches 8.4 MiB, queues 9.4 MiB" */
+void memory_print(const struct memory_figure *figure, FILE *out);
+
+#endif
