@@ -17,8 +17,7 @@ enum { WAITING_MAX = 32 }; /* requests of one stream */
 
 static const double load_max = 0.9;
 
-/* A gain goes before a filter that waits for a frame this far ahead: time to prepare it again. */
-static const double overtake_s = 1;
+static const double overtake_s = 1; /* a filter this far ahead can be prepared again */
 
 /* A request that waits; the name of its filter has become an index. */
 struct waiting {
@@ -67,6 +66,7 @@ struct changes {
     /* the change under way; a worker prepares it while busy */
     bool busy;
     uv_work_t work;
+    uv_idle_t copying; /* into a larger ring, before the exchange; its data NULL: not open */
     struct changed_stream *of;
     struct change_request request;
     struct change_request merged[WAITING_MAX]; /* take effect with it */
@@ -98,6 +98,8 @@ int changes_open(const struct process *process,
 void changes_stop(struct changes *changes)
 {
     changes->stopped = true;
+    if (changes->copying.data != NULL)
+        uv_close((uv_handle_t *)&changes->copying, NULL);
 }
 
 static void free_stream(struct changed_stream *s)
@@ -442,12 +444,10 @@ static int take_into_use(struct changes *changes, uint64_t *frame)
     return error;
 }
 
-static void on_prepared(uv_work_t *work, int status)
+static void finish_change(struct changes *changes)
 {
-    struct changes *changes = work->data;
     struct pipeline *pipeline = changes->of->pipeline;
     uint64_t frame = 0;
-    (void)status; /* nobody cancels it */
     if (changes->error == 0)
         changes->error = take_into_use(changes, &frame);
     if (!changes->stopped) {
@@ -460,6 +460,32 @@ static void on_prepared(uv_work_t *work, int status)
     pipeline->closing--;
     pipeline->changed(pipeline->context);
     begin_next(changes);
+}
+
+static void copy_more(uv_idle_t *idle)
+{
+    enum { TURN_BYTES = 1 << 20 }; /* a ring may have many megabytes */
+    struct changes *changes = idle->data;
+    const struct pipeline *pipeline = changes->of->pipeline;
+    if (!pipeline->retired && !pipeline->ended &&
+        !stream_ring_copy(pipeline->stream, changes->plans.ring, TURN_BYTES))
+        return;
+    uv_idle_stop(idle);
+    finish_change(changes);
+}
+
+static void on_prepared(uv_work_t *work, int status)
+{
+    struct changes *changes = work->data;
+    (void)status; /* nobody cancels it */
+    if (changes->error != 0 || changes->plans.ring == NULL || changes->stopped) {
+        finish_change(changes);
+        return;
+    }
+    if (changes->copying.data == NULL) /* the first time */
+        uv_idle_init(changes->process->environment->loop, &changes->copying);
+    changes->copying.data = changes;
+    uv_idle_start(&changes->copying, copy_more);
 }
 
 static void prepare(uv_work_t *work)
@@ -508,8 +534,8 @@ static void take_requests(struct changes *changes, struct changed_stream *s)
     memmove(s->waiting, s->waiting + taken, s->waiting_count * sizeof *s->waiting);
 }
 
-/* Whether the first waiting request is for so early a frame that it goes before the exchange that
- * waits for its own. A sound card that filters by itself has the new filters already. */
+/* Whether the first request goes before the exchange that waits for its frame. A sound card that
+ * filters by itself has the new filters already. */
 static bool goes_first(const struct changed_stream *s)
 {
     const struct change_request *first = &s->waiting[0].request, *pending = &s->pending.request;
@@ -521,7 +547,7 @@ static bool goes_first(const struct changed_stream *s)
     return first->kind == CHANGE_FILTER || ahead_s >= overtake_s;
 }
 
-/* Goes back to the plan before; the one that was not used is closed. */
+/* Goes back to the plan before. */
 static void take_back(struct changed_stream *s)
 {
     struct pipeline *pipeline = s->pipeline;
@@ -535,12 +561,11 @@ static void take_back(struct changed_stream *s)
     s->edges_before = NULL;
     memset(s->replaced, 0, sizeof s->replaced);
     s->exchanging = false;
-    /* Without memory for it the plan stays open until the daemon ends. */
     (void)change_plans_retire(s->changes->process->environment->loop, unused, NULL);
 }
 
-/* Cancels the exchange that waits, where the first request goes before it: a filter replaces it, a
- * gain has it prepared again afterwards. False: the request waits too. */
+/* Cancels the exchange that waits: a filter replaces it, a gain has it prepared again afterwards.
+ * False: the request waits too. */
 static bool overtake(struct changes *changes, struct changed_stream *s)
 {
     if (!goes_first(s) || stream_change_cancel(s->pipeline->stream) != 0)
@@ -559,18 +584,14 @@ static bool overtake(struct changes *changes, struct changed_stream *s)
     return true;
 }
 
-static bool can_begin(struct changes *changes, struct changed_stream *s)
-{
-    return s->waiting_count > 0 && pipelines_running(changes->process->pipelines, s->pipeline) &&
-           (!s->exchanging || overtake(changes, s));
-}
-
 static void begin_next(struct changes *changes)
 {
     struct changed_stream *s = changes->streams;
     if (changes->busy || changes->stopped)
         return;
-    while (s != NULL && !can_begin(changes, s))
+    while (s != NULL &&
+           (s->waiting_count == 0 || !pipelines_running(changes->process->pipelines, s->pipeline) ||
+            (s->exchanging && !overtake(changes, s))))
         s = s->next;
     if (s == NULL)
         return;
@@ -582,7 +603,7 @@ static void begin_next(struct changes *changes)
     if (change_plans_describe(&changes->plans, s->pipeline, s->edges, &s->wanted,
                               changes->request.how == CHANGE_FADE) != 0) {
         changes->error = problem_set(&changes->problem, ERROR_MEMORY, "out of memory");
-        on_prepared(&changes->work, 0);
+        finish_change(changes);
         return;
     }
     uv_queue_work(changes->process->environment->loop, &changes->work, prepare, on_prepared);

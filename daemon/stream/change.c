@@ -84,9 +84,7 @@ int stream_change(struct stream *s, const struct stream_change *change)
     s->change_begun = false;
     s->change_forgets = change->how == CHANGE_CLEAR || change->ring != NULL;
     if (change->ring != NULL) {
-        uint64_t history = change->ring->history;
-        uint64_t at = e != NULL ? e->base + e->submitted : s->cleared_until;
-        input_ring_take(s, change->ring, at - (history < at ? history : at));
+        input_ring_take(s, change->ring, input_ring_reach(s, change->ring->history));
         s->next.ring = NULL;
     }
     take_at_once(s, e);

@@ -99,17 +99,29 @@ static void count_gap(struct stream *s, struct epoch *e, uint64_t from, uint64_t
     }
 }
 
-/* Writes the wire's code of zero into absent frames: what a recording of the raw input shows. */
+/* Repeats the first `pattern` of `bytes` bytes at `to`: each copy doubles what is there. */
+static void repeat(uint8_t *to, uint64_t pattern, uint64_t bytes)
+{
+    for (uint64_t done = pattern; done < bytes; done *= 2)
+        memcpy(to + done, to, done < bytes - done ? done : bytes - done);
+}
+
+/* Writes the wire's code of zero into absent frames: what the raw ports get. Everybody else reads
+ * absent frames as zero by their presence bits, so without such a port there is nothing to do. */
 static void write_silence(struct stream *s, uint64_t position, uint64_t frames)
 {
     const struct sample_format *format = &s->options.format;
-    uint8_t code[4];
-    sample_encode(format, 0.0, code);
-    uint32_t mask = s->ring->frames - 1;
-    for (uint64_t i = 0; i < frames; i++) {
-        uint8_t *frame = s->ring->bytes + ((position + i) & mask) * s->ring->frame_bytes;
-        for (uint32_t channel = 0; channel < s->options.channels; channel++)
-            memcpy(frame + channel * format->bytes, code, format->bytes);
+    const uint64_t frame_bytes = s->ring->frame_bytes, slots = s->ring->frames;
+    if (!s->has_raw)
+        return;
+    while (frames > 0) {
+        const uint64_t slot = position & (slots - 1);
+        const uint64_t run = frames < slots - slot ? frames : slots - slot;
+        uint8_t *to = s->ring->bytes + slot * frame_bytes;
+        sample_encode(format, 0.0, to);
+        repeat(to, format->bytes, run * frame_bytes);
+        position += run;
+        frames -= run;
     }
 }
 

@@ -85,16 +85,55 @@ static void copy_positions(const struct ring *old, struct ring *new, uint64_t fr
     }
 }
 
-void input_ring_take(struct stream *s, struct stream_ring *ring, uint64_t reach_from)
+/* The lowest position that a ring which takes the place of the one in use needs, and that this one
+ * still holds; begins a word of bits. */
+static uint64_t needed_from(const struct stream *s, uint64_t reach_from)
 {
-    struct stream_ring old = {s->engine, s->ring, s->times, s->times_mask, s->jump_max, s->history};
     uint64_t low = epochs_low(s);
     uint64_t from = (reach_from < low ? reach_from : low) / 32 * 32;
-    uint64_t held = s->cleared_until > old.ring->frames ? s->cleared_until - old.ring->frames : 0;
-    if (from < held)
-        from = (held + 31) / 32 * 32;
-    if (from < s->cleared_until)
-        copy_positions(old.ring, ring->ring, from, s->cleared_until);
+    uint64_t held = s->cleared_until > s->ring->frames ? s->cleared_until - s->ring->frames : 0;
+    return from < held ? (held + 31) / 32 * 32 : from;
+}
+
+uint64_t input_ring_reach(const struct stream *s, uint64_t history)
+{
+    const struct epoch *e = epoch_open((struct stream *)s);
+    uint64_t at = e != NULL ? e->base + e->submitted : s->cleared_until;
+    return at - (history < at ? history : at);
+}
+
+bool stream_ring_copy(struct stream *s, struct stream_ring *ring, uint64_t bytes)
+{
+    /* What is settled does not change any more. */
+    const struct epoch *e = epoch_newest(s);
+    const uint64_t settled = (e != NULL ? e->base + e->settled : s->cleared_until) / 32 * 32;
+    const uint64_t from = needed_from(s, input_ring_reach(s, ring->history));
+    uint64_t frames = bytes / s->ring->frame_bytes / 32 * 32;
+    frames = frames > 0 ? frames : 32;
+    if (ring->copied_until < from) /* nothing yet, or the stream was faster */
+        ring->copied_from = ring->copied_until = from;
+    if (ring->copied_until >= settled)
+        return true;
+    if (frames > settled - ring->copied_until)
+        frames = settled - ring->copied_until;
+    copy_positions(s->ring, ring->ring, ring->copied_until, ring->copied_until + frames);
+    ring->copied_until += frames;
+    return ring->copied_until == settled;
+}
+
+void input_ring_take(struct stream *s, struct stream_ring *ring, uint64_t reach_from)
+{
+    struct stream_ring old = {.engine = s->engine,
+                              .ring = s->ring,
+                              .times = s->times,
+                              .times_mask = s->times_mask,
+                              .jump_max = s->jump_max,
+                              .history = s->history};
+    const uint64_t from = needed_from(s, reach_from);
+    const bool copied = ring->copied_from <= from && ring->copied_until > from;
+    const uint64_t rest = copied ? ring->copied_until : from;
+    if (rest < s->cleared_until)
+        copy_positions(old.ring, ring->ring, rest, s->cleared_until);
     s->fresh_until = from < s->fresh_until ? from : s->fresh_until;
     s->ring = ring->ring;
     s->times = ring->times;

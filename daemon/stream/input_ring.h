@@ -3,7 +3,8 @@
  * ring_size.h, and replaced by a larger one while the stream runs when a new plan needs more
  * history.
  *
- * stream_ring_prepare, stream_ring_free and stream_ring_replaced (stream.h) are defined here.
+ * stream_ring_prepare, stream_ring_copy, stream_ring_free and stream_ring_replaced (stream.h) are
+ * defined here.
  */
 #ifndef CONVOLVD_STREAM_INPUT_RING_H
 #define CONVOLVD_STREAM_INPUT_RING_H
@@ -19,8 +20,9 @@ struct stream_ring {
     struct ring *ring;
     struct block_times *times; /* [times_mask + 1] */
     uint64_t times_mask;
-    uint64_t jump_max; /* the longest gap that it bridges [frames] */
-    uint32_t history;  /* the longest history that it holds [frames] */
+    uint64_t jump_max;                  /* the longest gap that it bridges [frames] */
+    uint32_t history;                   /* the longest history that it holds [frames] */
+    uint64_t copied_from, copied_until; /* positions that stream_ring_copy has copied into it */
 };
 
 /* WORKER. A ring for plans that need as much history as `info`; at least `frames_min` frames, 0: by
@@ -31,9 +33,12 @@ int input_ring_make(struct engine *engine, const struct stream_options *options,
 /* WORKER. */
 void input_ring_close(struct stream_ring *ring);
 
+/* LOOP. The lowest position that a plan with this history reads from now on. */
+uint64_t input_ring_reach(const struct stream *stream, uint64_t history);
+
 /* LOOP. Takes a larger ring into use with everything that the one in use still holds from position
- * min(reach_from, epochs_low) on; positions stay. `ring` becomes the one that was in use, and is
- * kept as stream.old_ring. */
+ * min(reach_from, epochs_low) on, as far as it has not been copied before; positions stay. `ring`
+ * becomes the one that was in use, and is kept as stream.old_ring. */
 void input_ring_take(struct stream *stream, struct stream_ring *ring, uint64_t reach_from);
 
 #endif

@@ -149,6 +149,9 @@ int stream_ring_prepare(const struct stream *stream, const struct plan *plan,
                         struct stream_ring **out, struct problem *problem);
 /* The ring that a change replaced, now the caller's; NULL: none. LOOP, after the change retired. */
 struct stream_ring *stream_ring_replaced(struct stream *stream);
+/* LOOP. Copies about the next `bytes` of what a prepared ring needs of the one in use, so that the
+ * change itself has little left to copy. True: all of it is copied, as of now. */
+bool stream_ring_copy(struct stream *stream, struct stream_ring *ring, uint64_t bytes);
 /* WORKER. NULL is fine. */
 void stream_ring_free(struct stream_ring *ring);
 /* First frame (at the input's rate) of the current epoch not yet submitted: the earliest frame of a

@@ -67,6 +67,8 @@ const struct device_info *engine_device(const struct engine *engine)
     return &device;
 }
 
+static struct ring *newest_ring; /* the one opened last */
+
 int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes,
                      struct ring **out, struct problem *problem)
 {
@@ -81,6 +83,7 @@ int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_
     memset(ring->bytes, 0x5A,
            (size_t)ring->frames * frame_bytes); /* absent bytes must not matter */
     ring->present = calloc(ring->frames / 32, sizeof *ring->present);
+    newest_ring = ring;
     *out = ring;
     return 0;
 }

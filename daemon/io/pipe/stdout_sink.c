@@ -29,6 +29,7 @@
 #include "core/log.h"
 #include "core/message_ring.h"
 #include "io/deadline.h"
+#include "io/ledger_lock.h"
 #include "io/rows.h"
 #include "io/sinks.h"
 
@@ -81,8 +82,8 @@ struct sink {
     int wake_fd; /* loop → writer */
     _Atomic int stop;
     _Atomic bool asleep, done, room_wanted;
-    _Atomic int failed;        /* the enum drop of what still comes; DROPS: not failed */
-    _Atomic unsigned sequence; /* odd while the writer moves frames from pending */
+    _Atomic int failed;      /* the enum drop of what still comes; DROPS: not failed */
+    struct ledger_lock lock; /* the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], messages, bytes;
 };
 
@@ -90,10 +91,10 @@ struct sink {
 
 static void count(struct sink *s, _Atomic uint64_t *as, uint64_t frames)
 {
-    atomic_fetch_add(&s->sequence, 1);
+    ledger_lock_begin(&s->lock);
     atomic_fetch_add(as, frames);
     atomic_fetch_sub(&s->pending, frames);
-    atomic_fetch_add(&s->sequence, 1);
+    ledger_lock_end(&s->lock);
 }
 
 /* Waits until the descriptor takes bytes; false when the sink must stop now. */
@@ -424,17 +425,12 @@ static void stdout_close(struct sink *s, int64_t deadline_ns, void (*closed)(voi
         finish_closing(s);
 }
 
-static void stdout_ledger(const struct sink *s, struct sink_ledger *ledger)
+static void read_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
-    unsigned before, after;
-    do { /* the writer holds the sequence odd for a few instructions */
-        before = atomic_load(&s->sequence);
-        ledger->pending = atomic_load(&s->pending);
-        ledger->delivered = atomic_load(&s->delivered);
-        for (int i = 0; i < DROPS; i++)
-            ledger->dropped[i] = atomic_load(&s->dropped[i]);
-        after = atomic_load(&s->sequence);
-    } while (before != after || (before & 1));
+    ledger->pending = atomic_load(&s->pending);
+    ledger->delivered = atomic_load(&s->delivered);
+    for (int i = 0; i < DROPS; i++)
+        ledger->dropped[i] = atomic_load(&s->dropped[i]);
     ledger->frames = s->frames;
     ledger->dropped[DROP_QUEUE] += s->queue_drops;
     const int failed = atomic_load(&s->failed);
@@ -443,6 +439,11 @@ static void stdout_ledger(const struct sink *s, struct sink_ledger *ledger)
     ledger->packets = atomic_load(&s->messages);
     ledger->bytes = atomic_load(&s->bytes);
     ledger->saturated = s->saturated;
+}
+
+static void stdout_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    ledger_lock_read(&((struct sink *)s)->lock, s, read_ledger, ledger);
 }
 
 /* ---- options ----------------------------------------------------------------------------- */

@@ -26,6 +26,7 @@
 #include "core/log.h"
 #include "core/message_ring.h"
 #include "io/deadline.h"
+#include "io/ledger_lock.h"
 #include "io/recording/recording.h"
 #include "io/recording/writer.h"
 #include "io/sink.h"
@@ -86,9 +87,9 @@ struct sink {
     struct message_ring ring;
     int wake_fd; /* loop → writer */
     _Atomic bool asleep, done;
-    _Atomic int stop;          /* enum stop */
-    _Atomic int wakes_owed;    /* to a stream that waits for room: 2 after `room`, 1, 0 */
-    _Atomic unsigned sequence; /* odd while the writer moves frames from pending */
+    _Atomic int stop;        /* enum stop */
+    _Atomic int wakes_owed;  /* to a stream that waits for room: 2 after `room`, 1, 0 */
+    struct ledger_lock lock; /* the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
 };
 
@@ -115,20 +116,20 @@ static void publish(struct sink *s)
     set(&s->saturated, counts->saturated);
     if (before == after)
         return;
-    atomic_fetch_add(&s->sequence, 1);
+    ledger_lock_begin(&s->lock);
     set(&s->delivered, counts->delivered);
     for (int i = 0; i < 2; i++)
         set(&s->dropped[drops[i]], counts->dropped[drops[i]]);
     atomic_fetch_sub(&s->pending, after - before);
-    atomic_fetch_add(&s->sequence, 1);
+    ledger_lock_end(&s->lock);
 }
 
 static void drop_stopped(struct sink *s, uint64_t frames)
 {
-    atomic_fetch_add(&s->sequence, 1);
+    ledger_lock_begin(&s->lock);
     atomic_fetch_add(&s->dropped[DROP_STOPPED], frames);
     atomic_fetch_sub(&s->pending, frames);
-    atomic_fetch_add(&s->sequence, 1);
+    ledger_lock_end(&s->lock);
 }
 
 /* Wakes a stream that waits for room twice: when three quarters of the ring are free, and when all
@@ -525,22 +526,22 @@ static void recording_sink_close(struct sink *s, int64_t deadline_ns, void (*clo
         finish_closing(s);
 }
 
-static void recording_sink_ledger(const struct sink *s, struct sink_ledger *ledger)
+static void read_ledger(const struct sink *s, struct sink_ledger *ledger)
 {
-    unsigned before, after;
-    do { /* the sequence is odd only for a few instructions of the writer */
-        before = atomic_load(&s->sequence);
-        ledger->pending = atomic_load(&s->pending);
-        ledger->delivered = atomic_load(&s->delivered);
-        for (int i = 0; i < DROPS; i++)
-            ledger->dropped[i] = atomic_load(&s->dropped[i]);
-        after = atomic_load(&s->sequence);
-    } while (before != after || (before & 1));
+    ledger->pending = atomic_load(&s->pending);
+    ledger->delivered = atomic_load(&s->delivered);
+    for (int i = 0; i < DROPS; i++)
+        ledger->dropped[i] = atomic_load(&s->dropped[i]);
     ledger->frames = s->frames;
     ledger->dropped[DROP_QUEUE] = s->queue_drops;
     ledger->packets = atomic_load(&s->packets);
     ledger->bytes = atomic_load(&s->bytes);
     ledger->saturated = atomic_load(&s->saturated);
+}
+
+static void recording_sink_ledger(const struct sink *s, struct sink_ledger *ledger)
+{
+    ledger_lock_read(&((struct sink *)s)->lock, s, read_ledger, ledger);
 }
 
 static void recording_sink_change(struct sink *s, const struct sink_options *options)

@@ -482,13 +482,14 @@ static int make_card(const struct sound_options *options, const char *name,
     const char *why = sound_link_shared(card->link)->problem;
     if (state == SOUND_REFUSED) {
         error = problem_set(problem, ERROR_UNSUPPORTED, "%s", why);
-        sound_link_stop(card->link, true);
+        if (!sound_link_kill(card->link))
+            return error; /* what the helper uses stays */
         goto failed;
     }
     if (state != SOUND_OPEN) {
         log_warning("%s: sound card not open: %s; looking for it", name, why);
         card->logged_absent = true;
-        sound_link_stop(card->link, true);
+        sound_link_kill(card->link);
     }
     *out = card;
     return 0;

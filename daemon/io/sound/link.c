@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -19,6 +20,9 @@
 #include "io/sound/helper.h"
 
 enum { FD_MIN = 16 }; /* above the helper's own descriptors, SOUND_FDS_END */
+
+/* A process that is killed ends within milliseconds, unless it hangs in a driver. */
+static const int64_t KILL_NS = NS_PER_SECOND;
 
 struct sound_link {
     struct sound_shared *shared;
@@ -236,6 +240,7 @@ void sound_link_start(struct sound_link *link)
     (void)sent; /* it fails when the helper has ended; sound_link_state reports that */
 }
 
+/* Never waits: a helper inside a driver that hangs (state D) ends when the driver lets it. */
 bool sound_link_stop(struct sound_link *link, bool now)
 {
     if (link->control_fd >= 0)
@@ -245,10 +250,22 @@ bool sound_link_stop(struct sound_link *link, bool now)
         return true;
     if (now)
         kill(link->helper, SIGKILL);
-    pid_t gone = waitpid(link->helper, NULL, now ? 0 : WNOHANG);
+    pid_t gone = waitpid(link->helper, NULL, WNOHANG);
     if (gone == 0 || (gone < 0 && errno == EINTR))
         return false;
     link->helper = 0;
+    return true;
+}
+
+bool sound_link_kill(struct sound_link *link)
+{
+    const struct timespec pause = {.tv_nsec = 2 * NS_PER_MS};
+    const int64_t until_ns = clock_monotonic_ns() + KILL_NS;
+    while (!sound_link_stop(link, true)) {
+        if (clock_monotonic_ns() > until_ns)
+            return false;
+        nanosleep(&pause, NULL);
+    }
     return true;
 }
 

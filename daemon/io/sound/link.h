@@ -5,7 +5,7 @@
  *
  *     open → [spawn → wait or state … → start → (rings) → stop] … → close
  *
- * One thread at a time. spawn and wait block; nothing else does, except stop with `now`.
+ * One thread at a time. spawn, wait with a timeout, and kill block; nothing else does.
  */
 #ifndef CONVOLVD_IO_SOUND_LINK_H
 #define CONVOLVD_IO_SOUND_LINK_H
@@ -41,9 +41,11 @@ enum sound_state sound_link_wait(struct sound_link *link, int timeout_ms);
 enum sound_state sound_link_state(struct sound_link *link);
 /* In SOUND_OPEN: tells the helper to start the device. */
 void sound_link_start(struct sound_link *link);
-/* Tells the helper to exit by closing the control socket; `now` kills it and waits. Returns true
- * when the helper has ended; else call again. */
+/* Tells the helper to exit by closing the control socket; `now` kills it. Returns true when the
+ * helper has ended; else call again. */
 bool sound_link_stop(struct sound_link *link, bool now);
+/* Kills the helper and waits up to a second until it has ended. False: it hangs in a driver. */
+bool sound_link_kill(struct sound_link *link);
 
 struct sound_shared *sound_link_shared(const struct sound_link *link);
 /* The doorbell (core/doorbell.h) that every callback rings. */

@@ -356,6 +356,57 @@ static void test_history_that_is_gone(void **state)
     world_close();
 }
 
+/* The larger ring is filled a part at a time while the stream runs: the exchange then copies only
+ * what came since, however long the history is. */
+static void test_the_ring_is_copied_in_parts(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    options.ring_frames_min = 1024;
+    world_open(&options);
+    const struct ring *small = newest_ring;
+    world->other.info.taps_longest = world->other.info.history_frames = LONG;
+    struct random_state random = {78};
+    for (int k = 0; k < LONG; k++)
+        world->other.taps[k] = random_normal(&random);
+    struct stream_change exchange = {
+        .plan = &world->other, .how = CHANGE_HARD, .retired = on_retired};
+    struct problem problem;
+    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
+                     0);
+    retired = 0;
+    uint32_t parts = 0;
+    uint64_t n = 0;
+    for (; n < 1536; n += 64) {
+        put_all(n, 64);
+        turn(BATCHES);
+        if (n < 600)
+            continue;
+        parts += !stream_ring_copy(world->stream, exchange.ring, 64 * small->frame_bytes);
+    }
+    assert_in_range(parts, 5, 15);
+    while (!stream_ring_copy(world->stream, exchange.ring, 64 * small->frame_bytes))
+        continue;
+    /* All that is settled has been copied: the exchange reads nothing of it from here again. */
+    memset(small->bytes, 0x77, (size_t)small->frames * small->frame_bytes);
+    memset(small->present, 0, small->frames / 8);
+    put_all(n, 64);
+    n += 64;
+    exchange.frame = stream_next_frame(world->stream);
+    const uint64_t at = exchange.frame;
+    assert_int_equal(stream_change(world->stream, &exchange), 0);
+    for (; n < FRAMES; n += 50)
+        put_all(n, (uint32_t)(FRAMES - n < 50 ? FRAMES - n : 50));
+    stream_end(world->stream);
+    drain();
+    assert_int_equal(retired, 1);
+    stream_ring_free(stream_ring_replaced(world->stream));
+    for (n = at + HOP; n < FRAMES; n++)
+        for (int c = 0; c < CHANNELS; c++)
+            expect(n, c, by_definition(world->other.taps, LONG, n, c, 0));
+    world_close();
+}
+
 /* What the old filter no longer saw, a longer one does: a gap and the beginning are flagged again.
  */
 static void test_reach_of_a_longer_filter(void **state)
@@ -504,6 +555,7 @@ int main(void)
         cmocka_unit_test(test_longer_filter),
         cmocka_unit_test(test_longer_filter_at_once),
         cmocka_unit_test(test_history_that_is_gone),
+        cmocka_unit_test(test_the_ring_is_copied_in_parts),
         cmocka_unit_test(test_reach_of_a_longer_filter),
         cmocka_unit_test(test_epoch_ends_first),
         cmocka_unit_test(test_standing_still),
