@@ -17,6 +17,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "pipeline/losses.h"
+#include "service/notify.h"
 #include "stream/move.h"
 
 /* One long batch may fill a whole interval, so the log reports a stage only after several. */
@@ -31,6 +32,7 @@ struct watch {
     uv_timer_t timer;
     uint64_t watchdog_us; /* 0: systemd does not watch */
     bool ready, reloading, stopping;
+    bool ready_untold;     /* systemd did not take the message: again at the next check */
     const char *stuck;     /* the stage that made no progress at the last check; NULL: none */
     uint32_t stuck_checks; /* in a row */
 };
@@ -120,7 +122,7 @@ static void ping(struct watch *watch)
                   watch->watchdog_us > 0 ? "; unless it does, systemd restarts the daemon" : "");
     watch->stuck = stuck;
     if (stuck == NULL && watch->watchdog_us > 0)
-        sd_notify(0, "WATCHDOG=1");
+        notify_send("WATCHDOG=1");
 }
 
 /* ---- status ----------------------------------------------------------------------------- */
@@ -141,9 +143,9 @@ static void send_status(const struct watch *watch)
             latency_ms =
                 fmax(latency_ms, (double)histogram_quantile(stats.total, 0.99) / NS_PER_MS);
     }
-    sd_notifyf(0, "STATUS=%s%s%" PRIu32 " stream%s, load %.0f %%, latency %.3g ms (p99)",
-               watch->stuck != NULL ? watch->stuck : "", watch->stuck != NULL ? " is stuck; " : "",
-               streams, streams == 1 ? "" : "s", 100 * load, latency_ms);
+    notify_send("STATUS=%s%s%" PRIu32 " stream%s, load %.0f %%, latency %.3g ms (p99)",
+                watch->stuck != NULL ? watch->stuck : "", watch->stuck != NULL ? " is stuck; " : "",
+                streams, streams == 1 ? "" : "s", 100 * load, latency_ms);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -151,13 +153,14 @@ static void on_timer(uv_timer_t *timer)
     struct watch *watch = timer->data;
     const struct process *process = watch->process;
     if (process->phase == PROCESS_PREPARING) {
-        sd_notifyf(0,
-                   "EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",
-                   extend_us);
+        notify_send("EXTEND_TIMEOUT_USEC=%" PRIu64 "\nSTATUS=preparing: filters, kernels, sockets",
+                    extend_us);
         return;
     }
     if (!process->connected || process->phase > PROCESS_DRAINING)
         return;
+    if (watch->ready_untold)
+        watch->ready_untold = !notify_send("READY=1");
     int64_t now_ns = clock_monotonic_ns();
     struct pipeline *pipeline;
     for (uint32_t at = 0;
@@ -301,19 +304,19 @@ void watch_ready(struct watch *watch)
     /* The compiler inside a CPU driver (LLVM) catches SIGABRT to remove its scratch files, and then
      * goes on: the watchdog's signal has to end the process. */
     signal(SIGABRT, SIG_DFL);
-    sd_notify(0, "READY=1");
+    watch->ready_untold = !notify_send("READY=1");
     send_status(watch);
 }
 
 void watch_reloading(struct watch *watch)
 {
     watch->reloading = true;
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration again",
-               clock_monotonic_ns() / NS_PER_US);
+    notify_send("RELOADING=1\nMONOTONIC_USEC=%" PRId64 "\nSTATUS=reading the configuration again",
+                clock_monotonic_ns() / NS_PER_US);
 }
 
 void watch_stopping(struct watch *watch)
 {
     watch->stopping = true;
-    sd_notify(0, "STOPPING=1\nSTATUS=stopping: the last frames are on their way");
+    notify_send("STOPPING=1\nSTATUS=stopping: the last frames are on their way");
 }

@@ -57,6 +57,20 @@ class Notify(unittest.TestCase):
                       "[stream g]\nsource = generator\nrate = 1 MHz\nchannels = 1\nwaveform = noise\namplitude = 0.1\n" \
                       "block = 128\nfilter = f\n"
 
+    def test_a_manager_that_does_not_listen(self):
+        """Its socket takes some ten messages; the daemon sends a hundred and goes on."""
+        path = os.path.join(self.folder, "deaf")
+        deaf = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(deaf.close)
+        deaf.bind(path)
+        daemon = c.Daemon(self.folder, self.config, environment={"NOTIFY_SOCKET": path, "WATCHDOG_USEC": "80000"})
+        self.addCleanup(daemon.kill)
+        time.sleep(1.5)
+        before = daemon.stream("g")["frames_out"]["out"]
+        time.sleep(0.3)
+        self.assertGreater(daemon.stream("g")["frames_out"]["out"], before)
+        daemon.stop()
+
     def daemon(self, manager, program="convolvd"):
         os.environ.update(manager.environment)
         try:
