@@ -8,14 +8,13 @@
 #include <string.h>
 
 #include "control/change_gains.h"
+#include "control/change_checks.h"
 #include "control/change_plans.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "stream/move.h"
 
 enum { WAITING_MAX = 32 }; /* requests of one stream */
-
-static const double load_max = 0.9;
 
 static const double overtake_s = 1; /* a filter this far ahead can be prepared again */
 
@@ -235,48 +234,6 @@ int changes_request(struct changes *changes, struct pipeline *pipeline,
 
 /* ---- exchange ---------------------------------------------------------------------------- */
 
-static double load_of(const struct pipeline *pipeline, const struct plan *plan)
-{
-    uint32_t blocks = pipeline->stream_config->blocks_max;
-    return (double)plan_cost_ns(plan, blocks) / (blocks * stream_block_period_ns(pipeline->stream));
-}
-
-/* Refuses a plan that would raise the load of all live streams on its device above the limit. */
-static int check_load(struct changes *changes)
-{
-    const struct pipeline *changed = changes->of->pipeline, *pipeline;
-    double before = 0, after = 0;
-    for (uint32_t at = 0; (pipeline = pipelines_next(changes->process->pipelines, PIPELINES_RUNNING,
-                                                     &at)) != NULL;) {
-        if (!stream_is_live(pipeline->stream) || pipeline->placement != changed->placement)
-            continue;
-        double now = load_of(pipeline, pipeline->plan);
-        before += now;
-        after += pipeline == changed ? load_of(pipeline, changes->plans.plan) : now;
-    }
-    if (after <= load_max || after <= before)
-        return 0;
-    return problem_set(
-        &changes->problem, ERROR_LIMIT,
-        "the load would be %.0f %%, more than %.0f %%; shorten the filter, or use longer "
-        "blocks",
-        100 * after, 100 * load_max);
-}
-
-/* With `align` frame numbers include the delay, so another delay would number some frames twice. */
-static int check_delay(struct changes *changes)
-{
-    const struct pipeline *pipeline = changes->of->pipeline;
-    double delay_frames = changes->plans.delay_frames;
-    if (!pipeline->stream_config->align || delay_frames == pipeline->delay_frames)
-        return 0;
-    return problem_set(
-        &changes->problem, ERROR_UNSUPPORTED,
-        "stream %s is aligned, and this filter delays by %g frames where the one in use delays by "
-        "%g; give both one delay, or set `align = no`",
-        pipeline->stream_config->name, delay_frames, pipeline->delay_frames);
-}
-
 /* A copy of the text that lives as long as `changes`; NULL: out of memory. */
 static const char *keep_hash(struct changes *changes, const char *taps_hash)
 {
@@ -431,9 +388,10 @@ static int take_into_use(struct changes *changes, uint64_t *frame)
         return problem_set(&changes->problem, ERROR_CLOSED, "the stream is ending");
     int error = 0;
     if (!pipeline_direct_only(pipeline)) {
-        error = check_delay(changes);
+        error = change_check_delay(pipeline, changes->plans.delay_frames, &changes->problem);
         if (error == 0)
-            error = check_load(changes);
+            error = change_check_load(changes->process, pipeline, changes->plans.plan,
+                                      &changes->problem);
         if (error == 0)
             error = exchange(changes, frame);
         if (error == 0)
