@@ -289,7 +289,7 @@ $(REPLAY): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(call FUZZ_WRAPS,tests/fuzz/fuzz_$*.c) $^ $(PKG_LIBS) $(EXTRA_LIBS) -o $@
 
-$(BUILD)/fuzz/fuzz_stream $(BUILD)/tests/replay_stream: EXTRA_LIBS = -lcmocka
+$(BUILD)/fuzz/fuzz_stream $(BUILD)/fuzz/fuzz_state $(BUILD)/tests/replay_stream $(BUILD)/tests/replay_state: EXTRA_LIBS = -lcmocka
 
 # ---- bench and demo ---------------------------------------------------------------------
 

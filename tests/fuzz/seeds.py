@@ -158,7 +158,13 @@ def stream():
     yield b"\0" + rare(5) + steady * 8
 
 
-SEEDS = {"stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def state():
+    yield b"\1"
+    for place in range(8, 600, 149):
+        yield b"\1" + struct.pack("<HB", place, 1) + struct.pack("<HB", place + 4, 255)
+
+
+SEEDS = {"fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 
