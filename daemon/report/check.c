@@ -373,14 +373,14 @@ static void print_memory(const struct config *config, uint32_t stream,
     const struct memory_plan planned = check_memory_plan(plan);
     memory_add_stream(&own, config, stream, &planned);
     memory_add_stream(all, config, stream, &planned);
-    fprintf(out, "  memory           at most ");
+    fprintf(out, "  memory           about ");
     memory_print(&own, out);
     fputc('\n', out);
 }
 
 static void print_all_memory(const struct memory_figure *memory, FILE *out)
 {
-    fprintf(out, "memory of all streams: at most ");
+    fprintf(out, "memory of all streams: about ");
     memory_print(memory, out);
     fprintf(out,
             "\n  (the program and its OpenCL driver come on top, about 130 MiB with PoCL, and for "
