@@ -68,7 +68,7 @@ struct sound_shared *sound_card_shared(struct sound_card *card);
 /* Global number of device frame 0 of this session. Returns false between sessions. */
 bool sound_card_base(const struct sound_card *card, uint64_t *base);
 
-/* The origin: the global frame that is frame 0 of the captured stream's timeline. The source sets
+/* The origin: the global frame that is frame 0 of the first epoch that the source captured. It sets
  * it with its first frames; the sink of the same card reads it, and gets false before that. */
 void sound_card_set_origin(struct sound_card *card, uint64_t frame);
 bool sound_card_origin(const struct sound_card *card, uint64_t *frame);

@@ -171,7 +171,10 @@ static bool anchor(struct sink *s, const struct result *result, uint64_t now)
     if (s->sound->own) {
         if (!sound_card_origin(s->card, &origin))
             return false;
-        s->offset = (int64_t)(origin + s->latency_frames);
+        /* The stream's timeline may go on from an earlier run; the card captured its first epoch.
+         */
+        s->offset = (int64_t)(origin + s->latency_frames) -
+                    (int64_t)(result->timeline_frame - result->first_frame);
     } else {
         s->offset = (int64_t)(now + s->latency_frames) - (int64_t)result->timeline_frame;
     }
