@@ -33,7 +33,7 @@ class Memory(unittest.TestCase):
         self.folder = folder.name
 
     def figure(self, text):
-        """What --check says of all streams, in bytes: {"": total, "rings": …}."""
+        """What --check says of all streams, in bytes: {"about": total, "rings": …}."""
         path = os.path.join(self.folder, "check.conf")
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
@@ -41,7 +41,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         line = next(line for line in done.stdout.splitlines() if line.startswith("memory of all streams"))
         return {name: float(number) * UNITS[unit]
-                for name, number, unit in re.findall(r"(most|rings|spectra|batches|queues) ([\d.]+) (\w+)", line)}
+                for name, number, unit in re.findall(r"(about|rings|spectra|batches|queues) ([\d.]+) (\w+)", line)}
 
     def resident(self, text, settled):
         """Memory of the daemon's own that is resident once `settled(daemon)` holds."""
@@ -59,7 +59,7 @@ class Memory(unittest.TestCase):
     def compare(self, part, more, settled=lambda daemon: None):
         """The stated figure of `more` is large in this part, and true."""
         before, after = self.figure(SMALL), self.figure(SMALL + more)
-        stated = after["most"] - before["most"]
+        stated = after["about"] - before["about"]
         self.assertGreater(after[part] - before[part], 0.5 * stated, after)
         taken = self.resident(SMALL + more, settled) - self.resident(SMALL, lambda daemon: None)
         print(f"# {part}: stated {stated / MIB:.1f} MiB, taken {taken / MIB:.1f} MiB")
