@@ -29,7 +29,9 @@ struct client {
     uv_write_t write;
     char line[LINE_MAX_BYTES];
     size_t used;
-    char *answer; /* being written; NULL: none */
+    char *answer;      /* being written; NULL: none */
+    bool asked;        /* and not yet answered */
+    uint64_t since_ms; /* uv_now when it asked, was answered or came */
     int open_handles;
     bool closing;
 };
@@ -41,8 +43,7 @@ struct control_socket {
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     struct client clients[CLIENTS_MAX];
     int open_handles;
-    unsigned next_victim; /* the client to close when a new one finds no free entry */
-    bool waiting;         /* a connection waits for an entry to become free */
+    bool waiting; /* a connection waits for an entry to become free */
     bool closing;
 };
 
@@ -152,6 +153,8 @@ static void on_written(uv_write_t *write, int status)
     struct client *client = write->data;
     free(client->answer);
     client->answer = NULL;
+    client->asked = false;
+    client->since_ms = uv_now(client->pipe.loop);
     if (client->closing)
         return;
     if (status != 0)
@@ -184,6 +187,8 @@ static void on_status_made(void *context, char *text, size_t bytes)
 static void answer(struct client *client, size_t line_bytes)
 {
     uv_read_stop((uv_stream_t *)&client->pipe);
+    client->asked = true;
+    client->since_ms = uv_now(client->pipe.loop);
     json_t *object = answer_line(client, client->line, line_bytes);
     client->used -= line_bytes + 1;
     memmove(client->line, client->line + line_bytes + 1, client->used);
@@ -222,6 +227,22 @@ static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
         answer(client, (size_t)(end - client->line));
 }
 
+/* Closes a client for a new one, unless one is closing already: the one idle longest, else the one
+ * that has waited longest for its answer, which it may never read. */
+static void make_room(struct control_socket *server)
+{
+    struct client *victim = NULL;
+    for (int i = 0; i < CLIENTS_MAX; i++) {
+        struct client *client = &server->clients[i];
+        if (client->closing)
+            return;
+        const bool earlier = victim != NULL && client->since_ms < victim->since_ms;
+        if (victim == NULL || (client->asked == victim->asked ? earlier : !client->asked))
+            victim = client;
+    }
+    close_client(victim);
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct control_socket *server = listener->data;
@@ -232,9 +253,9 @@ static void on_connection(uv_stream_t *listener, int status)
     }
     if (status != 0)
         return;
-    if (client == NULL) { /* close an old client, then accept this one in its place */
+    if (client == NULL) { /* its turn comes when an entry is free */
         server->waiting = true;
-        close_client(&server->clients[server->next_victim++ % CLIENTS_MAX]);
+        make_room(server);
         return;
     }
     client->server = server;
@@ -242,6 +263,7 @@ static void on_connection(uv_stream_t *listener, int status)
     uv_timer_init(server->process->environment->loop, &client->pause);
     client->pipe.data = client->pause.data = client;
     client->open_handles = 2;
+    client->since_ms = uv_now(client->pipe.loop);
     server->open_handles += 2;
     if (uv_accept(listener, (uv_stream_t *)&client->pipe) != 0 ||
         uv_read_start((uv_stream_t *)&client->pipe, on_buffer, on_read) != 0)

@@ -37,7 +37,10 @@ class Status(unittest.TestCase):
                         client.sendall(b'{"command": "status", "format": "%s"}\n' % form)
                         text = b""
                         while not text.endswith(b"\n"):
-                            text += client.recv(1 << 20)
+                            part = client.recv(1 << 20)
+                            if not part:
+                                raise AssertionError("the daemon closed a connection that it had not answered")
+                            text += part
                         answers.append((form, text))
 
                 def running():
