@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# long: yes, no user of the daemon runs it, and no mutant needs it
 """bench/report.py: what was measured stands in the page, as held or missed by how much, and twice the same."""
 import os
 import subprocess

@@ -2,7 +2,7 @@
  * Runs a fuzzer's harness on given files, without libFuzzer, so that any compiler and sanitizer
  * can take part:  replay_NAME FILE...
  *
- * Each file is an input as it is, cut off at up to 256 lengths, and with one byte changed in 512
+ * Each file is an input as it is, cut off at up to 128 lengths, and with one byte changed in 320
  * ways. The changes depend on the file's length alone, so every run is the same. An input that the
  * harness or a sanitizer does not accept ends the program.
  */
@@ -12,7 +12,7 @@
 
 #include "core/random.h"
 
-enum { CUTS = 256, CHANGES = 512 };
+enum { CUTS = 128, CHANGES = 320 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

@@ -4,6 +4,7 @@
  * image and on a sensor-array record, and the vector-width probe at every width and type.
  *
  * sanitizers: no, the programs of the benches, which no user's input reaches
+ * long: yes, no mutant needs it
  */
 #include <setjmp.h>
 #include <stdarg.h>
