@@ -106,6 +106,7 @@ int text_writer_open(struct text_writer **out)
     return 0;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the writer frees it, through struct text */
 bool text_writer_put(struct text_writer *writer, const char *path, char *text, size_t bytes)
 {
     struct text entry = {path != NULL ? strdup(path) : NULL, text, bytes};

@@ -309,14 +309,23 @@ static void declare_round_trip(struct pipeline *pipeline)
                  note);
 }
 
+/* The plan, unless `plan` has one already, and the stream with its ring, on the device in use. */
+static int prepare_here(struct pipeline *pipeline, struct plan *plan, struct problem *problem)
+{
+    int error =
+        pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
+                           &pipeline->taps_hash, &pipeline->recipe, problem);
+    pipeline->plan = plan;
+    return error < 0 ? error : prepare_stream(pipeline, problem);
+}
+
 /* On the device it was placed on, or on one that stands by if that one fails. A device that fails
  * before anything runs on it is lost. */
-static int make_plan_somewhere(struct pipeline *pipeline, struct plan **plan,
-                               struct problem *problem)
+static int prepare_somewhere(struct pipeline *pipeline, struct problem *problem)
 {
-    const struct config_stream *config = pipeline->stream_config;
-    int error = pipeline_make_plan(pipeline, config, plan, &pipeline->delay_frames,
-                                   &pipeline->taps_hash, &pipeline->recipe, problem);
+    struct plan *plan = pipeline->placement_plan;
+    pipeline->placement_plan = NULL;
+    int error = prepare_here(pipeline, plan, problem);
     for (uint32_t i = 0; error == ERROR_DEVICE && i < pipeline->choice_count; i++) {
         struct placement *next = pipeline->choices[i];
         if (next == pipeline->placement || engine_lost(next->engine) != ENGINE_WORKS)
@@ -324,12 +333,16 @@ static int make_plan_somewhere(struct pipeline *pipeline, struct plan **plan,
         log_warning("%s; it starts on device %d (%s)", problem->text, next->index,
                     engine_device(next->engine)->name);
         if (pipeline->placement->scheduler == NULL)
-            engine_declare_lost(pipeline->engine, ENGINE_LOSS_FAILED, "it failed a self-test");
+            engine_declare_lost(pipeline->engine, ENGINE_LOSS_FAILED, "it failed at the start");
+        plan_close(pipeline->plan);
+        recipe_drop(pipeline->recipe);
+        free(pipeline->taps_hash);
+        pipeline->plan = NULL;
+        pipeline->recipe = NULL;
+        pipeline->taps_hash = NULL;
         pipeline->placement = next;
         pipeline->engine = next->engine;
-        *plan = NULL;
-        error = pipeline_make_plan(pipeline, config, plan, &pipeline->delay_frames,
-                                   &pipeline->taps_hash, &pipeline->recipe, problem);
+        error = prepare_here(pipeline, NULL, problem);
     }
     return error;
 }
@@ -351,13 +364,7 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
                                         upstream->stream_config->align);
     if (upstream == NULL)
         declare_round_trip(pipeline);
-    struct plan *plan = pipeline->placement_plan;
-    pipeline->placement_plan = NULL;
-    error = make_plan_somewhere(pipeline, &plan, problem);
-    pipeline->plan = plan;
-    if (error < 0)
-        return error;
-    if ((error = prepare_stream(pipeline, problem)) < 0 ||
+    if ((error = prepare_somewhere(pipeline, problem)) < 0 ||
         (error = prepare_self_check(pipeline, problem)) < 0)
         return error;
     if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,

@@ -1,6 +1,7 @@
 /* Numbers: see numbers.h. */
 #include "service/numbers.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -140,6 +141,7 @@ static char *text_of(const struct numbers *n, uint64_t ahead)
 /* The stream of this name, searched from `near` on; NULL: no room for a new one. */
 static struct kept *kept_of(struct numbers *n, const char *stream, uint32_t near)
 {
+    assert(n->list != NULL);
     for (uint32_t i = 0; i < n->count; i++) {
         struct kept *kept = &n->list[(near + i) % n->count];
         if (strcmp(kept->last.stream, stream) == 0)
