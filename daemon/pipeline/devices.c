@@ -123,7 +123,7 @@ static uint32_t split_list(const char *list, struct device_word words[CHOICES_MA
 
 uint32_t devices_listed(const char *list, int cpu_threads, struct problem *problem)
 {
-    struct device_word words[CHOICES_MAX];
+    struct device_word words[CHOICES_MAX] = {0};
     const uint32_t count = split_list(list, words);
     uint32_t bits = 0;
     for (uint32_t i = 0; i < count; i++) {
@@ -165,7 +165,7 @@ static int place_by_word(struct devices *devices, const struct config *config, c
 static int place_by_name(struct devices *devices, const struct config *config, const char *list,
                          struct placement **out, struct problem *problem)
 {
-    struct device_word words[CHOICES_MAX];
+    struct device_word words[CHOICES_MAX] = {0};
     const uint32_t count = split_list(list, words);
     int error = problem_set(problem, ERROR_NO_DEVICE, "`device` names no device");
     for (uint32_t i = 0; i < count; i++) {
@@ -223,7 +223,7 @@ uint32_t devices_choices(struct devices *devices, const struct config *config,
     }
     if (automatic)
         list = engine_device(chosen->engine)->gpu ? "cpu" : "";
-    struct device_word words[CHOICES_MAX];
+    struct device_word words[CHOICES_MAX] = {0};
     const uint32_t named = split_list(list, words);
     for (uint32_t i = 0; i < named; i++) {
         struct placement *placement;

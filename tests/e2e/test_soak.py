@@ -26,7 +26,6 @@ MEGABYTE = 1 << 20
 HEAD = """
 [device]
 device = cpu, cpu
-batch deadline = 200 ms
 
 [osc]
 address = 127.0.0.1:{osc}
@@ -160,6 +159,10 @@ class Soak(unittest.TestCase):
     def look(self, daemon):
         daemon.status()  # the ledgers are checked
 
+    @staticmethod
+    def results(status):
+        return sum(s["frames_out"]["out"] for s in status["streams"])
+
     # ---- the run ----
 
     def test_soak(self):
@@ -191,6 +194,8 @@ class Soak(unittest.TestCase):
                 next_look += 0.1
                 footprints.append(Footprint(daemon.process.pid))
                 status = daemon.status()
+                time.sleep(1)
+                self.assertGreater(self.results(daemon.status()), self.results(status), "no results any more")
                 misses.append((sum(s["blocks"] for s in status["streams"]), sum(s["deadline_misses"] for s in status["streams"])))
                 c.note(f"after {now:.0f} s: {footprints[-1]}, {misses[-1][1]} of {misses[-1][0]} blocks past the deadline")
             time.sleep(self.random.uniform(0.1, 0.7))

@@ -51,13 +51,13 @@ static void add(enum disk_change change, const char *path, uint64_t offset, cons
 static void add_open(enum disk_change change, int fd, uint64_t offset, const void *bytes,
                      uint64_t count)
 {
-    char link[64], path[PATH_MAX];
+    char link[64], target[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(link, path, sizeof path - 1);
+    ssize_t length = readlink(link, target, sizeof target - 1);
     if (length <= 0)
         return;
-    path[length] = '\0';
-    add(change, path, offset, bytes, count, false);
+    target[length] = '\0';
+    add(change, target, offset, bytes, count, false);
 }
 
 void disk_log_start(void)

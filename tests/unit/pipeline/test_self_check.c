@@ -186,9 +186,9 @@ static void sums_of_edges_are_within_the_bound(void **state)
     struct run run;
     run.signal = signal_noise("s16le", CHANNELS, 2000, 9);
     test_plan_diagonal(&run.plan, run.signal, HOP, 90, false, OUTPUT_REAL);
-    for (uint16_t e = 0; e < CHANNELS; e++) {
+    for (int e = 0; e < CHANNELS; e++) {
         run.plan.edges[e].output = 0;
-        run.plan.edges[e].gain = 1.0f - 0.7f * e;
+        run.plan.edges[e].gain = 1.0f - 0.7f * (float)e;
     }
     run.plan.spec.outputs_count = 1;
     expect_good(&run, true);

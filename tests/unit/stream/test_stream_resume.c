@@ -491,7 +491,7 @@ static void test_survives_forged_bytes(void **unused)
     uint8_t *bytes;
     size_t count;
     struct stream_state *state = some_state(&bytes, &count);
-    uint8_t *forged = malloc(count);
+    uint8_t *forged = malloc(count + 1);
     struct random_state random = {7};
     uint64_t accepted = 0;
     for (int i = 0; i < 20000; i++) {
