@@ -8,13 +8,7 @@
 
 #include "config/config.h"
 #include "io/recording/recording.h"
-
-/* What the harness cannot accept. */
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
+#include "tests/fuzz/require.h"
 
 static int probe(const struct source_ops *driver, const struct source_options *options,
                  struct source_facts *facts, struct problem *problem)

@@ -14,14 +14,7 @@
 #include <unistd.h>
 
 #include "control/socket.h"
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "tests/fuzz/require.h"
 
 enum { TURNS_MAX = 2000, ANSWER_MAX_BYTES = 1 << 16, LINE_MAX_BYTES = 4096 };
 

@@ -7,14 +7,9 @@
 #include <string.h>
 
 #include "convolv.h"
+#include "tests/fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static void check(const struct convolv_receiver *receiver, const struct convolv_block *block,
                   size_t payload_max)

@@ -20,14 +20,7 @@
 #include "core/log.h"
 #include "io/net/network_options.h"
 #include "io/net/network_source.h"
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
+#include "tests/fuzz/require.h"
 
 /* For `allow`: the networks of the machine are not read for each input. */
 static const struct option_value fuzz_anybody = {.text = "any"};

@@ -10,14 +10,9 @@
 
 #include "io/osc/frames.h"
 #include "wire/osc.h"
+#include "tests/fuzz/require.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            abort();                                                                               \
-    } while (0)
 
 static void read_all(const struct osc_message *message)
 {

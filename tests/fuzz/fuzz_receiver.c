@@ -18,16 +18,9 @@
 
 #include "core/log.h"
 #include "io/net/receiver.h"
+#include "tests/fuzz/require.h"
 
 enum { SLOTS = 8, SLOT_BYTES = 64, MESSAGES_MAX = 256 };
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 int __wrap_recvmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags,

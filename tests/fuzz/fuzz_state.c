@@ -10,16 +10,9 @@
 #include "core/codec.h"
 #include "core/crc32c.h"
 #include "stream/resume.h"
+#include "tests/fuzz/require.h"
 
 enum { EDIT_BYTES = 3, CHECKSUM_BYTES = 4, TURNS = 200 };
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 

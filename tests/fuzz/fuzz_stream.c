@@ -13,19 +13,12 @@
  */
 #define WORLD_FRAMES (1 << 11)
 #include "tests/support/stream_world.h"
+#include "tests/fuzz/require.h"
 
 enum { NUMBERS = WORLD_FRAMES - 512, PACKET_MAX = 128, SKIPPED_MAX = 32, EXACT_GAPS = 100 };
 
 /* What became of a frame that was sent. */
 enum fate { FATE_MISSING, FATE_PUT, FATE_UNKNOWN };
-
-#define REQUIRE(condition)                                                                         \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition);          \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
