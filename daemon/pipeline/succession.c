@@ -10,7 +10,7 @@
 #include "pipeline/heritage.h"
 #include "pipeline/losses.h"
 
-enum { RECORD_VERSION = 1 };
+enum { RECORD_VERSION = 2 };
 
 static const uint32_t magic = 0x53505643; /* "CVPS" */
 
@@ -169,6 +169,7 @@ int succession_peek(const uint8_t *bytes, size_t count, char name[HERITAGE_NAME]
     struct stream_state *state = malloc(sizeof *state);
     struct codec c = codec_reader(bytes, count);
     int error = ERROR_MEMORY;
+    problem_set(problem, ERROR_MEMORY, "out of memory");
     if (record != NULL && state != NULL) {
         error = get_record(&c, record, state, problem);
         memcpy(name, record->stream, HERITAGE_NAME);

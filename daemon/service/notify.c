@@ -1,8 +1,11 @@
 /* Notify: see notify.h. */
 #include "service/notify.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,38 +13,85 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The address of $NOTIFY_SOCKET, a path or "@" and an abstract name; 0: there is none. */
-static socklen_t manager_address(struct sockaddr_un *address)
+enum { TEXT_MAX = 512 };
+
+/* A socket connected to $NOTIFY_SOCKET, a path or "@" and an abstract name; -1: errno says why. */
+static int manager_socket(void)
 {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = getenv("NOTIFY_SOCKET");
     const size_t length = path != NULL ? strlen(path) : 0;
-    if (length < 2 || length >= sizeof address->sun_path)
-        return 0;
-    address->sun_family = AF_UNIX;
-    memcpy(address->sun_path, path, length + 1);
+    if (length < 2 || length >= sizeof address.sun_path) {
+        errno = EDESTADDRREQ;
+        return -1;
+    }
+    memcpy(address.sun_path, path, length + 1);
     if (path[0] == '@')
-        address->sun_path[0] = '\0';
-    return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@'));
+        address.sun_path[0] = '\0';
+    const socklen_t bytes =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@'));
+    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, bytes) == 0)
+        return fd;
+    if (fd >= 0) {
+        const int reason = errno;
+        close(fd);
+        errno = reason;
+    }
+    return -1;
+}
+
+/* `passed`: a descriptor that goes with the text; -1: none. */
+static bool send_message(const char *text, size_t length, int passed)
+{
+    const int fd = manager_socket();
+    if (fd < 0)
+        return errno == EDESTADDRREQ && passed < 0;
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {0};
+    struct iovec part = {.iov_base = (void *)(uintptr_t)text, .iov_len = length};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (passed >= 0) {
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(sizeof passed);
+        memcpy(CMSG_DATA(&control.header), &passed, sizeof passed);
+        message.msg_control = &control;
+        message.msg_controllen = sizeof control;
+    }
+    const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
+    const int reason = errno;
+    close(fd);
+    errno = reason;
+    return sent == (ssize_t)length;
 }
 
 bool notify_send(const char *format, ...)
 {
-    struct sockaddr_un address = {0};
-    const socklen_t address_bytes = manager_address(&address);
-    if (address_bytes == 0)
-        return true;
-    char text[512];
+    char text[TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length >= (int)sizeof text)
-        length = (int)sizeof text - 1;
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0)
-        return false;
-    ssize_t sent =
-        sendto(fd, text, (size_t)length, MSG_NOSIGNAL, (struct sockaddr *)&address, address_bytes);
-    close(fd);
-    return sent == length;
+    return send_message(text, strnlen(text, length < 0 ? 0 : sizeof text), -1);
+}
+
+bool notify_room(void)
+{
+    struct pollfd manager = {.fd = manager_socket(), .events = POLLOUT};
+    const bool room = manager.fd >= 0 && poll(&manager, 1, 0) == 1 && manager.revents == POLLOUT;
+    if (manager.fd >= 0)
+        close(manager.fd);
+    return room;
+}
+
+enum notify_verdict notify_keep(int fd, const char *name)
+{
+    char text[TEXT_MAX];
+    const int length = snprintf(text, sizeof text, "FDSTORE=1\nFDPOLL=0\nFDNAME=%s", name);
+    if (send_message(text, (size_t)length, fd))
+        return NOTIFY_TAKEN;
+    return errno == EAGAIN || errno == ENOBUFS || errno == EINTR ? NOTIFY_FULL : NOTIFY_REFUSED;
 }

@@ -68,6 +68,7 @@ struct service {
     struct status_queue *status;
     struct store *store;
     bool handing; /* the streams wait to be handed over to the next daemon */
+    int64_t handing_until_ns;
     struct status_output *output;
     struct osc_control *osc;       /* NULL: no OSC */
     struct control_socket *socket; /* NULL: no runtime directory */
@@ -191,8 +192,10 @@ static void close_handles(struct service *service)
 /* deadline_ns INT64_MAX: a run that ends by itself takes the time its files take. */
 static void drain(struct service *service, int64_t deadline_ns)
 {
+    const int64_t now_ns = clock_monotonic_ns();
     service->process.phase = PROCESS_DRAINING;
     service->deadline_ns = deadline_ns;
+    service->handing_until_ns = now_ns + (deadline_ns - now_ns) / 2;
     (service->handing ? store_pause : pipelines_stop)(service->process.pipelines);
     start_tick(service);
     uv_async_send(&service->changed);
@@ -210,14 +213,24 @@ static void give_up(struct service *service)
     close_sinks(service);
 }
 
-/* What cannot be handed over drains. */
-static void hand_over(struct service *service)
+/* False: what goes over to the next daemon is not there yet. What is not there after half of the
+ * drain's time drains in the other half. */
+static bool handed_over(struct service *service)
 {
+    struct pipelines *pipelines = service->process.pipelines;
     if (!service->handing)
-        return;
+        return true;
+    const bool late = clock_monotonic_ns() > service->handing_until_ns;
+    if (!late && !store_ready(pipelines))
+        return false;
+    const bool kept = store_keep(service->store, pipelines);
+    if (!late && !kept)
+        return false;
+    if (!kept)
+        store_keep_no_more(service->store);
     service->handing = false;
-    store_keep(service->process.pipelines);
-    pipelines_stop(service->process.pipelines);
+    pipelines_stop(pipelines);
+    return true;
 }
 
 static void advance_running(struct service *service)
@@ -241,9 +254,8 @@ static void advance(struct service *service)
         advance_running(service);
         break;
     case PROCESS_DRAINING:
-        if (service->handing && !late && !store_ready(pipelines))
+        if (!handed_over(service))
             break;
-        hand_over(service);
         if (pipelines_drain(pipelines, PIPELINES_ALL))
             close_sinks(service);
         else if (late)
@@ -333,7 +345,7 @@ static void on_prepared(uv_work_t *work, int status)
         close_sinks(service);
         return;
     }
-    handover_warn_unused(service->environment.handover);
+    handover_drop_unused(service->environment.handover);
     process->phase = PROCESS_RUNNING;
     store_give(service->store, process->pipelines);
     service->error = pipelines_start(process->pipelines, &service->problem);
@@ -514,10 +526,9 @@ int service_run(const struct service_options *options, struct problem *problem)
     int error = handover_open(&service->environment.handover, problem);
     if (error < 0)
         goto free_service;
-    error = store_open(&service->store, problem);
+    error = store_open(service->environment.handover, &service->store, problem);
     if (error < 0)
         goto close_handover;
-    handover_adopt(service->environment.handover);
     error = sound_cards_open(&service->environment.cards, problem);
     if (error < 0)
         goto close_handover;

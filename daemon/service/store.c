@@ -2,139 +2,101 @@
 #include "service/store.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "core/codec.h"
-#include "core/crc32c.h"
+#include "core/clock.h"
 #include "core/log.h"
-#include "pipeline/heritage.h"
+#include "io/net/handover.h"
+#include "pipeline/pipelines.h"
 #include "pipeline/succession.h"
+#include "service/notify.h"
+#include "service/state_file.h"
 
-#define STORE_NAME "convolvd-state"
+#define STATE_NAME "convolvd-state"
 
-enum { STORE_VERSION = 1, HEADER_BYTES = 12, CHECKSUM_BYTES = 4 };
-
-static const uint32_t magic = 0x53445643;            /* "CVDS" */
-static const uint64_t bytes_max = UINT64_C(4) << 30; /* of all records together */
-
-struct store_record {
-    char name[HERITAGE_NAME];
-    const uint8_t *bytes;
-    size_t count;
-    struct plan_pin pin;
-};
+static const int64_t clear_ns = NS_PER_SECOND, clear_pause_ns = 10 * NS_PER_MS;
 
 struct store {
-    int fd;         /* -1: nothing was left */
-    uint8_t *bytes; /* mapped */
-    size_t count;
-    struct store_record *records;
-    uint32_t record_count;
+    struct handover *handover;
+    struct state_file left; /* by the daemon before */
+
+    /* for the next one */
+    bool state_kept; /* or refused for good */
+    uint32_t next_socket;
 };
 
 /* ---- taking out -------------------------------------------------------------------------- */
 
-/* Each record with its name and plan; one that cannot be read is left out. */
-static int read_records(struct store *store, struct problem *problem)
+/* systemd is to keep it no longer. */
+static void clear(const char *name)
 {
-    struct codec c = codec_reader(store->bytes, store->count);
-    uint32_t mark, version, count, sum;
-    codec_u32(&c, &mark);
-    codec_u32(&c, &version);
-    codec_u32(&c, &count);
-    if (c.failed || mark != magic || store->count < HEADER_BYTES + CHECKSUM_BYTES)
-        return problem_set(problem, ERROR_FORMAT, "it is no state of this daemon");
-    if (version != STORE_VERSION)
-        return problem_set(problem, ERROR_UNSUPPORTED, "it has version %u, and this is version %d",
-                           version, STORE_VERSION);
-    c.bytes -= CHECKSUM_BYTES;
-    struct codec tail = codec_reader(store->bytes + c.bytes, CHECKSUM_BYTES);
-    codec_u32(&tail, &sum);
-    if (sum != crc32c(0, store->bytes, c.bytes) || count > PIPELINES_MAX)
-        return problem_set(problem, ERROR_FORMAT, "it is damaged");
-    store->records = calloc(count > 0 ? count : 1, sizeof *store->records);
-    for (uint32_t i = 0; store->records != NULL && i < count; i++) {
-        struct store_record *record = &store->records[store->record_count];
-        uint64_t bytes;
-        codec_u64(&c, &bytes);
-        codec_span(&c, &record->bytes, (size_t)bytes);
-        if (c.failed)
-            return problem_set(problem, ERROR_FORMAT, "a record does not fit");
-        record->count = (size_t)bytes;
-        struct problem why;
-        if (succession_peek(record->bytes, record->count, record->name, &record->pin, &why) == 0)
-            store->record_count++;
-        else
-            log_warning("stream %s begins a new epoch: %s", record->name, why.text);
+    const int64_t until_ns = clock_monotonic_ns() + clear_ns;
+    while (!notify_send("FDSTOREREMOVE=1\nFDNAME=%s", name)) {
+        if (clock_monotonic_ns() > until_ns) {
+            log_warning("systemd does not read: its descriptor store may still hold `%s` of the "
+                        "daemon before",
+                        name);
+            return;
+        }
+        nanosleep(&(struct timespec){.tv_nsec = clear_pause_ns}, NULL);
     }
-    return 0;
 }
 
-/* Maps what can no longer change under the reader. */
-static int map(struct store *store, int fd, struct problem *problem)
-{
-    struct stat facts;
-    const int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || !(seals & F_SEAL_WRITE) || !(seals & F_SEAL_SHRINK) ||
-        fstat(fd, &facts) != 0 || facts.st_size <= 0 || (uint64_t)facts.st_size > bytes_max)
-        return problem_set(problem, ERROR_FORMAT, "it is not sealed, or no memory file");
-    void *bytes = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (bytes == MAP_FAILED)
-        return problem_set(problem, ERROR_SYSTEM, "it cannot be mapped: %s", strerror(errno));
-    store->bytes = bytes;
-    store->count = (size_t)facts.st_size;
-    return 0;
-}
-
-static void forget(struct store *store)
-{
-    if (store->bytes != NULL)
-        munmap(store->bytes, store->count);
-    if (store->fd >= 0)
-        close(store->fd);
-    free(store->records);
-    *store = (struct store){.fd = -1};
-}
-
-static void take(struct store *store)
+static void take_state(struct store *store, int fd)
 {
     struct problem problem;
-    int error = map(store, store->fd, &problem);
-    if (error == 0)
-        error = read_records(store, &problem);
-    if (error < 0) {
+    state_file_forget(&store->left); /* the newest counts */
+    if (state_file_read(fd, &store->left, &problem) < 0)
         log_warning("the state of the daemon before cannot be used: %s; every stream begins a new "
                     "epoch",
                     problem.text);
-        store->record_count = 0;
-    }
+    close(fd);
 }
 
-int store_open(struct store **out, struct problem *problem)
+static void take_descriptor(struct store *store, int fd, const char *name)
+{
+    if (strcmp(name, STATE_NAME) == 0)
+        take_state(store, fd);
+    else if (!handover_adopt(store->handover, fd, name))
+        log_warning("descriptor %d from systemd (%s) is no UDP socket and is not used; write "
+                    "ListenDatagram=HOST:PORT in the socket unit",
+                    fd, name);
+}
+
+/* Whether this name stands before place `until` already: one message clears all of one name. */
+static bool named_before(char **names, int until)
+{
+    for (int i = 0; i < until; i++)
+        if (strcmp(names[i], names[until]) == 0)
+            return true;
+    return false;
+}
+
+int store_open(struct handover *handover, struct store **out, struct problem *problem)
 {
     struct store *store = calloc(1, sizeof *store);
     if (store == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
+    store->handover = handover;
     char **names = NULL;
-    const int passed = sd_listen_fds_with_names(0, &names);
-    store->fd = -1;
-    for (int i = 0; i < passed; i++) {
-        if (strcmp(names[i], STORE_NAME) == 0)
-            store->fd = SD_LISTEN_FDS_START + i; /* the newest; closed after handover_adopt */
+    const int passed = sd_listen_fds_with_names(1, &names);
+    if (passed < 0)
+        log_warning("descriptors from systemd cannot be read (%s); streams bind their own sockets",
+                    strerror(-passed));
+    for (int i = 0; i < passed; i++)
+        take_descriptor(store, SD_LISTEN_FDS_START + i, names[i]);
+    for (int i = 0; i < passed; i++)
+        if ((strcmp(names[i], STATE_NAME) == 0 || handover_kept(names[i])) &&
+            !named_before(names, i))
+            clear(names[i]);
+    for (int i = 0; i < passed; i++)
         free(names[i]);
-    }
     free(names);
-    if (store->fd >= 0) {
-        take(store);
-        sd_notify(0, "FDSTOREREMOVE=1\nFDNAME=" STORE_NAME);
-    }
     *out = store;
     return 0;
 }
@@ -143,23 +105,16 @@ void store_close(struct store *store)
 {
     if (store == NULL)
         return;
-    forget(store);
+    state_file_forget(&store->left);
     free(store);
 }
 
 /* ---- giving ------------------------------------------------------------------------------ */
 
-static const struct store_record *find(const struct store *store, const struct pipeline *pipeline)
-{
-    for (uint32_t i = 0; i < store->record_count; i++)
-        if (strcmp(store->records[i].name, pipeline->stream_config->name) == 0)
-            return &store->records[i];
-    return NULL;
-}
-
 void store_introduce(const struct store *store, struct pipeline *pipeline)
 {
-    const struct store_record *record = find(store, pipeline);
+    const struct state_record *record =
+        state_file_find(&store->left, pipeline->stream_config->name);
     if (record == NULL || (pipeline->pin = malloc(sizeof *pipeline->pin)) == NULL)
         return;
     *pipeline->pin = record->pin;
@@ -169,19 +124,19 @@ void store_give(struct store *store, struct pipelines *pipelines)
 {
     struct pipeline *pipeline;
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        const struct store_record *record = find(store, pipeline);
+        const char *name = pipeline->stream_config->name;
+        const struct state_record *record = state_file_find(&store->left, name);
         struct problem problem;
         if (record == NULL)
             continue;
         if (succession_read(pipeline, record->bytes, record->count, &problem) < 0) {
-            log_notice("stream %s begins a new epoch: %s", pipeline->stream_config->name,
-                       problem.text);
+            log_notice("stream %s begins a new epoch: %s", name, problem.text);
             continue;
         }
-        log_notice("stream %s goes on where the daemon before stopped, at frame %" PRIu64,
-                   pipeline->stream_config->name, stream_next_frame(pipeline->stream));
+        log_notice("stream %s goes on where the daemon before stopped, at frame %" PRIu64, name,
+                   stream_next_frame(pipeline->stream));
     }
-    forget(store);
+    state_file_forget(&store->left);
 }
 
 /* ---- keeping ----------------------------------------------------------------------------- */
@@ -214,97 +169,91 @@ bool store_ready(const struct pipelines *pipelines)
     return true;
 }
 
-/* A memory file of these bytes that nobody can change any more; -1: errno says why. */
-static int sealed_file(const uint8_t *bytes, size_t count)
-{
-    int fd = memfd_create(STORE_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    size_t done = 0;
-    while (fd >= 0 && done < count) {
-        const ssize_t wrote = write(fd, bytes + done, count - done);
-        if (wrote < 0 && errno != EINTR)
-            break;
-        done += wrote > 0 ? (size_t)wrote : 0;
-    }
-    if (fd >= 0 && done == count &&
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0)
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    return -1;
-}
-
-struct kept {
-    struct pipeline *pipeline;
-    uint8_t *bytes;
-    size_t count;
-};
-
-/* Takes the records of the pipelines that are ready into list[PIPELINES_MAX]. */
-static uint32_t take_records(struct pipelines *pipelines, struct kept *list)
+/* The records of the pipelines that are ready, and whose they are, into lists[PIPELINES_MAX]. */
+static uint32_t take_records(struct pipelines *pipelines, struct state_bytes *records,
+                             struct pipeline **owners)
 {
     struct pipeline *pipeline;
     uint32_t count = 0;
     for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         if (!succession_possible(pipeline))
             continue;
-        struct kept kept = {0};
+        struct state_bytes record = {0};
         if (succession_ready(pipeline))
-            kept.bytes = succession_write(pipeline, &kept.count);
-        if (kept.bytes != NULL) {
-            kept.pipeline = pipeline;
-            list[count++] = kept;
+            record.bytes = succession_write(pipeline, &record.count);
+        if (record.bytes != NULL) {
+            owners[count] = pipeline;
+            records[count++] = record;
         } else {
             log_notice("stream %s cannot be handed over: its epoch ends",
                        pipeline->stream_config->name);
         }
     }
-    for (uint32_t i = 0; i < count; i++)
-        succession_leave(list[i].pipeline);
     return count;
 }
 
-static void put_records(struct codec *c, const struct kept *list, uint32_t count)
+/* The state has to be taken in the turn in which it is written: a moment later it would be old. */
+static enum notify_verdict keep_records(const struct state_bytes *records, uint32_t count)
 {
-    uint32_t mark = magic, version = STORE_VERSION;
-    codec_u32(c, &mark);
-    codec_u32(c, &version);
-    codec_u32(c, &count);
-    for (uint32_t i = 0; i < count; i++) {
-        uint64_t bytes = list[i].count;
-        const uint8_t *span = list[i].bytes;
-        codec_u64(c, &bytes);
-        codec_span(c, &span, list[i].count);
-    }
-    uint32_t sum = c->to != NULL ? crc32c(0, c->to, c->at) : 0;
-    codec_u32(c, &sum);
-}
-
-void store_keep(struct pipelines *pipelines)
-{
-    struct kept *list = calloc(PIPELINES_MAX, sizeof *list);
-    if (list == NULL)
-        return;
-    const uint32_t count = take_records(pipelines, list);
-    struct codec counter = codec_counter();
-    put_records(&counter, list, count);
-    uint8_t *bytes = malloc(counter.at);
-    int fd = -1;
-    if (bytes != NULL) {
-        struct codec writer = codec_writer(bytes, counter.at);
-        put_records(&writer, list, count);
-        fd = sealed_file(bytes, counter.at);
-    }
-    if (fd < 0 || sd_pid_notify_with_fds(0, 0, "FDSTORE=1\nFDNAME=" STORE_NAME, &fd, 1) <= 0)
+    size_t bytes;
+    const int fd = state_file_make(records, count, &bytes);
+    const enum notify_verdict verdict = fd >= 0 ? notify_keep(fd, STATE_NAME) : NOTIFY_REFUSED;
+    if (verdict == NOTIFY_REFUSED)
         log_warning("systemd did not take the state of %" PRIu32 " stream%s (%s): the next daemon "
                     "begins new epochs",
                     count, count == 1 ? "" : "s", strerror(errno));
-    else
+    else if (verdict == NOTIFY_TAKEN)
         log_notice("%" PRIu32 " stream%s handed over to the next daemon, %zu KiB", count,
-                   count == 1 ? "" : "s", (counter.at + 1023) / 1024);
+                   count == 1 ? "" : "s", (bytes + 1023) / 1024);
     if (fd >= 0)
         close(fd);
-    for (uint32_t i = 0; i < count; i++)
-        free(list[i].bytes);
-    free(bytes);
-    free(list);
+    return verdict;
+}
+
+/* Whether it is through, well or badly. */
+static bool keep_state(struct pipelines *pipelines)
+{
+    struct state_bytes *records = calloc(PIPELINES_MAX, sizeof *records);
+    struct pipeline **owners = calloc(PIPELINES_MAX, sizeof *owners);
+    enum notify_verdict verdict = NOTIFY_REFUSED;
+    uint32_t count = 0;
+    if (records != NULL && owners != NULL) {
+        count = take_records(pipelines, records, owners);
+        verdict = keep_records(records, count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (verdict == NOTIFY_TAKEN)
+            succession_leave(owners[i]);
+        free(records[i].bytes);
+    }
+    free(records);
+    free(owners);
+    return verdict != NOTIFY_FULL;
+}
+
+/* Whether they are through. Without the state, too: what waits in them is the next epoch's. */
+static bool keep_sockets(struct store *store)
+{
+    char name[HANDOVER_NAME];
+    int fd;
+    for (uint32_t at = store->next_socket; (fd = handover_next(store->handover, &at, name)) >= 0;
+         store->next_socket = at)
+        if (notify_keep(fd, name) == NOTIFY_FULL)
+            return false;
+    return true;
+}
+
+bool store_keep(struct store *store, struct pipelines *pipelines)
+{
+    if (!store->state_kept)
+        store->state_kept = notify_room() && keep_state(pipelines);
+    return store->state_kept && keep_sockets(store);
+}
+
+void store_keep_no_more(const struct store *store)
+{
+    if (!store->state_kept)
+        log_warning("systemd does not read what the streams hand over: their epochs end");
+    else
+        log_warning("systemd does not read: the next daemon binds its own sockets");
 }

@@ -1,13 +1,14 @@
 /*
  * The store: what one daemon hands over to the next through systemd's descriptor store
  * (sd_pid_notify_with_fds(3), FDSTORE=1), so that a restart, of a newer version too, goes on in the
- * middle of each epoch.
+ * middle of each epoch and reads every datagram that came meanwhile.
  *
- *     SIGUSR2 ─► store_pause ─► ready ─► store_keep ─► sealed memfd ─► systemd
+ *     SIGUSR2 ─► store_pause ─► ready ─► store_keep ─► state file, UDP sockets ─► systemd
  *     start ─► store_open ─► store_introduce: each plan as before ─► store_give ─► sources start
  *
- * The memfd holds one record for each pipeline (pipeline/succession.h) and a checksum. The next
- * daemon takes it out of the store at once, so that a crash never finds an old one. What is
+ * The state file (service/state_file.h) holds one record for each pipeline. The sockets are those
+ * that sources have bound themselves; those of a socket unit are systemd's anyway. The next daemon
+ * takes all of it out of the store at once, so that a crash never finds an old state. What is
  * damaged, or of another version, filter or format, begins a new epoch, and the log says why.
  *
  * Loop thread, except where WORKER is named.
@@ -21,9 +22,10 @@
 
 struct store;
 
-/* Takes what the daemon before has left, if anything. Before handover_adopt and before other
- * threads run. 0 or ERROR_MEMORY. */
-int store_open(struct store **out, struct problem *problem);
+/* Takes the descriptors that systemd passes: what the daemon before has left, if anything, and the
+ * sockets of the unit, which `handover` adopts. Before other threads run; waits at most 1 s for
+ * systemd to clear the store. 0 or ERROR_MEMORY. */
+int store_open(struct handover *handover, struct store **out, struct problem *problem);
 /* Forgets what is left. NULL is fine. */
 void store_close(struct store *store);
 
@@ -37,7 +39,10 @@ bool store_available(void);
 /* Stops the sources. Pipelines from which no other can go on end their epochs. */
 void store_pause(struct pipelines *pipelines);
 bool store_ready(const struct pipelines *pipelines);
-/* Hands over every pipeline that is ready; they leave. */
-void store_keep(struct pipelines *pipelines);
+/* Hands over every pipeline that is ready, which leaves, and the sockets. False: systemd has no
+ * room for the messages; the rest is for the next call. Never waits. */
+bool store_keep(struct store *store, struct pipelines *pipelines);
+/* No call of store_keep follows: says what systemd did not take. */
+void store_keep_no_more(const struct store *store);
 
 #endif

@@ -232,12 +232,13 @@ def rtp_sink(name, stream, port, keys=""):
 class Process:
     """A program with its output collected line by line."""
 
-    def __init__(self, name, arguments, environment=None, before=None):
+    def __init__(self, name, arguments, environment=None, before=None, descriptors=()):
         self.name = name
         self.lines = []
         self.process = subprocess.Popen([os.path.join(BUILD, name), *map(str, arguments)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                        env={**os.environ, **(environment or {})}, preexec_fn=before)
+                                        env={**os.environ, **(environment or {})}, preexec_fn=before,
+                                        pass_fds=descriptors)
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
 
@@ -320,10 +321,10 @@ def check_ledgers(status):
 
 class Daemon(Process):
     """convolvd with a configuration; ready when the constructor returns. `program`: convolvd-test where a
-    test needs one of the faults of tests/seams/; `environment`: more of it."""
+    test needs one of the faults of tests/seams/; `environment`: more of it; `descriptors`: open in it too."""
 
     def __init__(self, folder, config, *arguments, wait=True, program="convolvd", environment=None,
-                 before=None):
+                 before=None, descriptors=()):
         self.path = os.path.join(folder, "convolvd.conf")
         self.status_path = os.path.join(folder, "status.json")
         with open(self.path, "w", encoding="utf-8") as file:
@@ -331,7 +332,7 @@ class Daemon(Process):
                 file.write(f"[device]\ndevice = {DEVICE}\n\n")
             file.write(config)
         super().__init__(program, ["--config", self.path, "--status-json", self.status_path, *arguments],
-                         {"RUNTIME_DIRECTORY": folder, **(environment or {})}, before)
+                         {"RUNTIME_DIRECTORY": folder, **(environment or {})}, before, descriptors)
         if wait:
             try:
                 self.wait_said("running:", 4 * PATIENCE_S)

@@ -4,11 +4,14 @@
 service manager's descriptor store, and the next one continues them, without settling. The manager here is
 the test's own; test_systemd.py has the real one."""
 import array
+import fcntl
 import os
 import signal
 import socket
 import struct
 import tempfile
+import threading
+import time
 import unittest
 
 import numpy as np
@@ -20,31 +23,77 @@ TAPS = 129
 PACKET = 100
 
 
+# Passes descriptors as systemd does, from 3 on, with their names.
+START = """#!/usr/bin/python3
+import fcntl, os, sys
+kept = {kept}
+high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100) for _, fd in kept]
+for _, fd in kept:
+    os.close(fd)
+for number, fd in enumerate(high):
+    os.dup2(fd, 3 + number)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(kept)), LISTEN_FDNAMES=":".join(name for name, _ in kept))
+os.execv("{program}", ["{program}", *sys.argv[1:]])
+"""
+
+
 class Manager:
-    """A service manager with a descriptor store."""
+    """A service manager with a descriptor store: [(name, descriptor)]. `reads`: whether it takes messages."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "notify")
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.socket.bind(self.path)
-        self.socket.settimeout(c.PATIENCE_S)
-        self.store = None
+        self.socket.settimeout(0.05)
+        self.store = []
+        self.said = []
+        self.reads = threading.Event()
+        self.reads.set()
+        self.thread = threading.Thread(target=self.listen, daemon=True)
+        self.thread.start()
+
+    def listen(self):
+        while self.reads.wait():
+            try:
+                text, control, _, _ = self.socket.recvmsg(65536, socket.CMSG_SPACE(4))
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            lines = dict(line.split("=", 1) for line in text.decode().splitlines())
+            for level, kind, data in control:
+                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS) and lines.get("FDSTORE") == "1":
+                    self.store.append((lines["FDNAME"], array.array("i", data[:4])[0]))
+            if lines.get("FDSTOREREMOVE") == "1":
+                self.forget(lines["FDNAME"])
+            self.said.append(lines)
+
+    def deaf(self):
+        """Reads no more, and fills its own queue."""
+        self.reads.clear()
+        time.sleep(0.1)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+            sender.setblocking(False)
+            sender.connect(self.path)
+            try:
+                while True:
+                    sender.send(b"X=1")
+            except BlockingIOError:
+                pass
 
     def close(self):
+        self.reads.set()
         self.socket.close()
-        if self.store is not None:
-            os.close(self.store)
+        self.forget()
 
-    def wait(self, said):
-        """Takes messages until one says that."""
-        while True:
-            text, control, _, _ = self.socket.recvmsg(65536, socket.CMSG_SPACE(4))
-            for level, kind, data in control:
-                if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS) and b"FDSTORE=1" in text:
-                    assert b"FDNAME=convolvd-state" in text
-                    self.store = array.array("i", data[:4])[0]
-            if said in text.decode():
-                return
+    def forget(self, name=None):
+        for kept, fd in self.store:
+            if name in (None, kept):
+                os.close(fd)
+        self.store = [(kept, fd) for kept, fd in self.store if name not in (None, kept)]
+
+    def state(self):
+        return next((fd for name, fd in self.store if name == "convolvd-state"), None)
 
 
 class HandOver(unittest.TestCase):
@@ -79,16 +128,16 @@ class HandOver(unittest.TestCase):
 
     def daemon(self, config):
         """With what the store holds, if anything."""
-        environment = {"NOTIFY_SOCKET": self.manager.path}
-        if self.manager.store is None:
+        environment, kept = {"NOTIFY_SOCKET": self.manager.path}, list(self.manager.store)
+        if not kept:
             return c.Daemon(self.folder, config, environment=environment)
-        program = f"{self.folder}/start.sh"
+        program = f"{self.folder}/start.py"
         with open(program, "w", encoding="utf-8") as file:
-            file.write(f'#!/bin/sh\nexec 3</proc/{os.getpid()}/fd/{self.manager.store}\nLISTEN_PID=$$ LISTEN_FDS=1 '
-                       f'LISTEN_FDNAMES=convolvd-state exec {c.BUILD}/convolvd "$@"\n')
+            file.write(START.format(kept=kept, program=f"{c.BUILD}/convolvd"))
         os.chmod(program, 0o755)
-        daemon = c.Daemon(self.folder, config, program=program, environment=environment)
-        self.manager.wait("FDSTOREREMOVE=1")
+        daemon = c.Daemon(self.folder, config, program=program, environment=environment,
+                          descriptors=[fd for _, fd in kept])
+        c.wait_for(lambda: not self.manager.store, "an empty store")
         return daemon
 
     def taken(self, daemon):
@@ -96,7 +145,7 @@ class HandOver(unittest.TestCase):
 
     def hand_over(self, daemon):
         status = daemon.stop(signal.SIGUSR2)
-        self.manager.wait("FDSTORE=1")
+        c.wait_for(lambda: self.manager.state() is not None, "the state")
         self.assertIn("2 streams handed over", daemon.output())
         return status
 
@@ -147,15 +196,14 @@ class HandOver(unittest.TestCase):
     def test_what_differs_begins_a_new_epoch(self):
         """Another calibration, another filter, no state, a damaged one: the next epoch, and the log says why."""
         def damaged(number):
-            data = bytearray(os.pread(self.manager.store, 1 << 20, 0))
+            data = bytearray(os.pread(self.manager.state(), 1 << 20, 0))
             data[number] ^= 1
-            os.close(self.manager.store)
-            self.manager.store = os.memfd_create("convolvd-state", os.MFD_ALLOW_SEALING)
-            os.write(self.manager.store, data)
+            self.manager.forget()
+            self.manager.store = [("convolvd-state", os.memfd_create("convolvd-state", os.MFD_ALLOW_SEALING))]
+            os.write(self.manager.state(), data)
             sealed = 0x1 | 0x2 | 0x4 | 0x8  # F_SEAL_SEAL, SHRINK, GROW, WRITE
             if number >= 0:
-                import fcntl
-                fcntl.fcntl(self.manager.store, 1033, sealed)
+                fcntl.fcntl(self.manager.state(), 1033, sealed)
         cases = [("its filters, gains or calibration differ", lambda: {"gain": 2}),
                  ("it is damaged", lambda: damaged(900) or {}),
                  ("is version 1", lambda: damaged(4) or {}),
@@ -176,8 +224,7 @@ class HandOver(unittest.TestCase):
                     c.wait_for(lambda: daemon.stream("a")["frames_in"]["received"] >= 29 * PACKET, "the packets")
                     self.assertEqual(daemon.stream("a")["epochs"], before + 1)
                     daemon.stop()
-                os.close(self.manager.store)
-                self.manager.store = None
+                self.manager.forget()
 
     def test_a_reload_goes_on_where_the_filter_stays(self):
         out = c.Results(self.ports["out"])
@@ -200,6 +247,73 @@ class HandOver(unittest.TestCase):
         c.assert_within(got[:, None], c.convolve(x, self.taps), x, self.taps)
         self.assertEqual([(i.start, i.stop) for i in self.spans(flagged)], [(0, TAPS - 1), (frames, frames + TAPS - 1)])
         self.assertEqual(status["streams"][0]["frames_in"]["received"], frames)
+
+    def test_datagrams_wait_between_two_daemons(self):
+        """The sockets are handed over too: what comes while no daemon runs is read by the next one, and what does
+        not fit is counted, also where no sequence number tells."""
+        port = c.free_port()
+        plain = f"[stream u]\nsource = udp\naddress = 127.0.0.1:{port}\nrate = {RATE} Hz\nchannels = 1\nformat = s16le\n" \
+                "receive buffer = 16 KiB\nblock = 64\nfilter = f\n"
+
+        def plainly(datagrams):
+            for _ in range(datagrams):
+                self.sender.sendto(bytes(2 * PACKET), ("127.0.0.1", port))
+        with self.daemon(self.config(plain)) as daemon:
+            self.send(30)
+            plainly(20)
+            self.taken(daemon)
+            c.wait_for(lambda: daemon.stream("u")["frames_in"]["received"] == 20 * PACKET, "the datagrams")
+            daemon.stop(signal.SIGUSR2)
+            c.wait_for(lambda: len(self.manager.store) == 3, "the state and two sockets")
+        self.send(40)
+        plainly(300)
+        with self.daemon(self.config(plain)) as daemon:
+            self.assertTrue(daemon.said("goes on where the daemon before stopped"), daemon.output())
+            self.send(10)
+            self.taken(daemon)
+            status = daemon.stop()
+        a, u = status["streams"][0], next(s for s in status["streams"] if s["name"] == "u")
+        self.assertEqual((a["epochs"], a["frames_in"]["received"]), (1, 80 * PACKET))
+        self.assertEqual(u["datagrams"]["read"] + u["datagrams"]["kernel_drops"], 320, u)
+        self.assertGreater(u["datagrams"]["kernel_drops"], 0)
+
+    def test_a_socket_that_nobody_reads_is_closed(self):
+        with self.daemon(self.config()) as daemon:
+            self.hand_over(daemon)
+            c.wait_for(lambda: len(self.manager.store) == 2, "the state and the socket")
+        old, self.ports["in"] = self.ports["in"], c.free_port()
+        with self.daemon(self.config()) as daemon:
+            self.assertTrue(daemon.said(f"the socket 127.0.0.1:{old} of the daemon before is closed"), daemon.output())
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
+                free.bind(("127.0.0.1", old))
+            daemon.stop()
+
+    def test_a_manager_that_reads_late_or_never(self):
+        """The loop does not wait for it, and after half of `drain timeout` the epochs end."""
+        config = self.config().replace("[daemon]\n", "[daemon]\ndrain timeout = 4 s\n")
+        for reads in (True, False):
+            with self.subTest(reads=reads), self.daemon(config) as daemon:
+                self.sent = 0
+                self.send(30)
+                self.taken(daemon)
+                self.manager.deaf()
+                began = time.monotonic()
+                daemon.signal(signal.SIGUSR2)
+                self.assertEqual(daemon.stream("a")["frames_in"]["received"], 30 * PACKET)  # it answers
+                if reads:
+                    time.sleep(0.5)
+                    self.manager.reads.set()
+                self.assertEqual(daemon.wait(), 0, daemon.output())
+                if reads:
+                    self.assertIn("2 streams handed over", daemon.output())
+                else:
+                    self.assertIn("systemd does not read what the streams hand over", daemon.output())
+                    self.assertLess(time.monotonic() - began, 4)
+                    self.assertEqual(c.load_json(daemon.status_path)["streams"][0]["frames_out"]["out"],
+                                     30 * PACKET + TAPS - 1)
+                self.manager.reads.set()
+                time.sleep(0.2)
+                self.manager.forget()
 
     def test_without_a_manager_it_stops(self):
         with c.Daemon(self.folder, self.config(), environment={"NOTIFY_SOCKET": ""}) as daemon:

@@ -1,23 +1,25 @@
 /* Handover: see handover.h. */
 #include "io/net/handover.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "core/log.h"
 
-/* The most streams there can be, twice (a reload replaces some while they run), and systemd's. */
-enum { SOCKETS_MAX = 1024 };
+/* In systemd's descriptor store; the number of the interface follows where a group is joined. */
+#define KEPT_NAME "convolvd-socket"
+
+enum { FIRST_CAPACITY = 16 };
 
 struct handed {
     int fd;
-    bool adopted; /* from systemd: stays open */
+    bool adopted; /* from a socket unit: stays open */
+    bool kept;    /* of the daemon before, and no source's yet */
     bool taken;   /* some source reads it too */
     uint32_t drops_before;
     uint64_t socket; /* duplicates of one socket have one number */
@@ -28,8 +30,8 @@ struct handed {
 struct handover {
     pthread_mutex_t mutex;
     /* protected by the mutex */
-    struct handed sockets[SOCKETS_MAX];
-    int count;
+    struct handed *sockets; /* [capacity], `count` of them used */
+    uint32_t count, capacity;
     uint64_t numbered;
     bool sharing;
 };
@@ -49,6 +51,7 @@ void handover_close(struct handover *handover)
     if (handover == NULL)
         return;
     pthread_mutex_destroy(&handover->mutex);
+    free(handover->sockets);
     free(handover);
 }
 
@@ -77,41 +80,54 @@ static uint32_t drops_of(int fd)
     return figures[SK_MEMINFO_DROPS];
 }
 
-/* Mutex held. A table that is full leaves the socket unshared. */
-static void add(struct handover *h, const struct handed *handed)
+/* Mutex held. False: no memory, and the socket is unshared. */
+static bool add(struct handover *h, const struct handed *handed)
 {
-    if (h->count < SOCKETS_MAX)
-        h->sockets[h->count++] = *handed;
+    if (h->count == h->capacity) {
+        const uint32_t capacity = h->capacity > 0 ? 2 * h->capacity : FIRST_CAPACITY;
+        struct handed *sockets = realloc(h->sockets, capacity * sizeof *sockets);
+        if (sockets == NULL)
+            return false;
+        h->sockets = sockets;
+        h->capacity = capacity;
+    }
+    h->sockets[h->count++] = *handed;
+    return true;
 }
 
-int handover_adopt(struct handover *h)
+static bool is_udp_socket(int fd)
 {
-    int passed = sd_listen_fds(1), adopted = 0;
-    if (passed < 0)
-        log_warning("sockets from systemd cannot be read (%s); streams bind their own",
-                    strerror(-passed));
-    for (int fd = SD_LISTEN_FDS_START; fd < SD_LISTEN_FDS_START + passed; fd++) {
-        struct sockaddr_storage address;
-        if (fcntl(fd, F_GET_SEALS) >= 0) /* a memory file: the service's, service/store.h */
-            continue;
-        if (sd_is_socket(fd, AF_UNSPEC, SOCK_DGRAM, -1) <= 0 || !bound_to(fd, &address)) {
-            log_warning("descriptor %d from systemd is no UDP socket and is not used; write "
-                        "ListenDatagram=HOST:PORT in the socket unit",
-                        fd);
-            continue;
-        }
-        pthread_mutex_lock(&h->mutex);
-        add(h, &(struct handed){.fd = fd, .adopted = true, .socket = ++h->numbered});
-        pthread_mutex_unlock(&h->mutex);
-        adopted++;
-    }
-    return adopted;
+    struct sockaddr_storage address;
+    int type = 0;
+    socklen_t bytes = sizeof type;
+    return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_DGRAM &&
+           bound_to(fd, &address);
+}
+
+bool handover_kept(const char *name)
+{
+    const size_t length = strlen(KEPT_NAME);
+    return strncmp(name, KEPT_NAME, length) == 0 && (name[length] == '\0' || name[length] == '-');
+}
+
+bool handover_adopt(struct handover *h, int fd, const char *name)
+{
+    if (!is_udp_socket(fd))
+        return false;
+    const bool kept = handover_kept(name);
+    struct handed handed = {.fd = fd, .adopted = !kept, .kept = kept};
+    handed.joined = kept && sscanf(name, KEPT_NAME "-%u", &handed.interface) == 1;
+    pthread_mutex_lock(&h->mutex);
+    handed.socket = ++h->numbered;
+    const bool added = add(h, &handed);
+    pthread_mutex_unlock(&h->mutex);
+    return added;
 }
 
 /* Mutex held. Whether the socket has joined its group on another interface. */
 static bool joined_elsewhere(const struct handover *h, uint64_t socket, unsigned interface)
 {
-    for (int i = 0; i < h->count; i++)
+    for (uint32_t i = 0; i < h->count; i++)
         if (h->sockets[i].socket == socket && h->sockets[i].joined &&
             h->sockets[i].interface != interface)
             return true;
@@ -123,7 +139,7 @@ void handover_joined(struct handover *h, int fd, unsigned interface)
     if (h == NULL)
         return;
     pthread_mutex_lock(&h->mutex);
-    for (int i = 0; i < h->count; i++) {
+    for (uint32_t i = 0; i < h->count; i++) {
         if (h->sockets[i].fd == fd) {
             h->sockets[i].joined = true;
             h->sockets[i].interface = interface;
@@ -138,12 +154,18 @@ int handover_take(struct handover *h, const struct address *address, unsigned in
     if (h == NULL)
         return fd;
     pthread_mutex_lock(&h->mutex);
-    for (int i = 0; i < h->count && fd < 0; i++) {
+    for (uint32_t i = 0; i < h->count && fd < 0; i++) {
         struct handed *socket = &h->sockets[i];
         struct sockaddr_storage bound;
-        if ((!socket->adopted && !h->sharing) || !bound_to(socket->fd, &bound) ||
+        if ((!socket->adopted && !socket->kept && !h->sharing) || !bound_to(socket->fd, &bound) ||
             !same_address(&bound, address) || joined_elsewhere(h, socket->socket, interface))
             continue;
+        if (socket->kept) { /* the source is its owner from here on */
+            fd = socket->fd;
+            socket->kept = false;
+            socket->drops_before = drops_of(fd);
+            continue;
+        }
         fd = fcntl(socket->fd, F_DUPFD_CLOEXEC, 3);
         if (fd >= 0) {
             socket->taken = true;
@@ -176,7 +198,7 @@ void handover_share(struct handover *h, bool share)
 static void forget(struct handover *h, int fd)
 {
     pthread_mutex_lock(&h->mutex);
-    for (int i = 0; i < h->count; i++) {
+    for (uint32_t i = 0; i < h->count; i++) {
         if (h->sockets[i].fd == fd && !h->sockets[i].adopted) {
             h->sockets[i] = h->sockets[--h->count];
             break;
@@ -199,11 +221,11 @@ bool handover_pass_drops(struct handover *h, int fd, uint32_t drops)
     if (h == NULL)
         return false;
     pthread_mutex_lock(&h->mutex);
-    for (int i = 0; i < h->count; i++) {
+    for (uint32_t i = 0; i < h->count; i++) {
         if (h->sockets[i].fd == fd)
             socket = h->sockets[i].socket;
     }
-    for (int i = 0; i < h->count; i++) {
+    for (uint32_t i = 0; i < h->count; i++) {
         struct handed *other = &h->sockets[i];
         if (other->socket != socket || other->fd == fd || other->adopted)
             continue;
@@ -220,7 +242,7 @@ uint32_t handover_drops_before(struct handover *h, int fd)
     if (h == NULL)
         return drops;
     pthread_mutex_lock(&h->mutex);
-    for (int i = 0; i < h->count; i++) {
+    for (uint32_t i = 0; i < h->count; i++) {
         if (h->sockets[i].fd == fd)
             drops = h->sockets[i].drops_before;
     }
@@ -228,19 +250,52 @@ uint32_t handover_drops_before(struct handover *h, int fd)
     return drops;
 }
 
-void handover_warn_unused(struct handover *h)
+void handover_drop_unused(struct handover *h)
 {
-    if (h == NULL)
-        return;
     pthread_mutex_lock(&h->mutex);
-    for (int i = 0; i < h->count; i++) {
-        const struct handed *socket = &h->sockets[i];
+    for (uint32_t i = h->count; i-- > 0;) {
+        const struct handed socket = h->sockets[i];
         struct sockaddr_storage bound;
         char text[ADDRESS_TEXT];
-        if (socket->adopted && !socket->taken && bound_to(socket->fd, &bound))
+        if (socket.taken || (!socket.adopted && !socket.kept) || !bound_to(socket.fd, &bound))
+            continue;
+        if (socket.adopted) {
             log_warning("the socket %s came from systemd, but no stream has this address: correct "
                         "`address` in the configuration or ListenDatagram= in the socket unit",
                         address_text(&bound, text));
+            continue;
+        }
+        log_info("the socket %s of the daemon before is closed: no stream has this address now",
+                 address_text(&bound, text));
+        h->sockets[i] = h->sockets[--h->count];
+        close(socket.fd);
     }
     pthread_mutex_unlock(&h->mutex);
+}
+
+/* Mutex held. Whether systemd's socket unit holds this socket already. */
+static bool of_a_unit(const struct handover *h, uint64_t socket)
+{
+    for (uint32_t i = 0; i < h->count; i++)
+        if (h->sockets[i].socket == socket && h->sockets[i].adopted)
+            return true;
+    return false;
+}
+
+int handover_next(struct handover *h, uint32_t *at, char name[HANDOVER_NAME])
+{
+    int fd = -1;
+    pthread_mutex_lock(&h->mutex);
+    while (fd < 0 && *at < h->count) {
+        const struct handed *socket = &h->sockets[(*at)++];
+        if (of_a_unit(h, socket->socket))
+            continue;
+        fd = socket->fd;
+        if (socket->joined)
+            snprintf(name, HANDOVER_NAME, KEPT_NAME "-%u", socket->interface);
+        else
+            snprintf(name, HANDOVER_NAME, KEPT_NAME);
+    }
+    pthread_mutex_unlock(&h->mutex);
+    return fd;
 }

@@ -2,16 +2,20 @@
  * Handover: bound UDP sockets that outlive one source, so that no datagram is lost while sources
  * come and go.
  *
- *     sockets passed by systemd (LISTEN_FDS) ── handover_adopt ──┐
- *     socket of a running source ── handover_register ───────────┴─► handover_take: a duplicate
+ *     sockets of a socket unit (LISTEN_FDS) ─── handover_adopt ──┐
+ *     sockets of the daemon before (store) ──── handover_adopt ──┤
+ *     socket of a running source ── handover_register ───────────┴─► handover_take
+ *     handover_next ─► systemd's descriptor store ─► the next daemon
  *
- * A source asks by address. A socket that systemd passed stays open until the process ends (and
- * systemd itself keeps it open longer). While a reload is in progress (handover_share) the source
- * of a new stream also finds the socket that the stream it replaces reads, and reads on from it.
+ * A source asks by address. A socket of a socket unit stays open until the process ends (and
+ * systemd itself keeps it open longer); sources read duplicates. A socket of the daemon before
+ * becomes the source's own; what no source takes is closed. While a reload is in progress
+ * (handover_share) the source of a new stream also finds the socket that the stream it replaces
+ * reads, and reads on from it.
  *
- * One object per process, a member of struct io_environment. `handover` may be NULL in every call
- * but open and adopt: then no socket is shared. Any thread, except handover_adopt (before other
- * threads run); a mutex guards the table and is never held across a system call that waits.
+ * One object per process, a member of struct io_environment. `handover` may be NULL in the calls
+ * of sources: then no socket is shared. Any thread; a mutex guards the table and is never held
+ * across a system call that waits.
  */
 #ifndef CONVOLVD_IO_NET_HANDOVER_H
 #define CONVOLVD_IO_NET_HANDOVER_H
@@ -28,13 +32,16 @@ int handover_open(struct handover **out, struct problem *problem);
 /* Frees the table; sockets still in it stay open. NULL is fine. */
 void handover_close(struct handover *handover);
 
-/* Adopts the datagram sockets that systemd passed (sd_listen_fds(3)) and returns how many. Warns of
- * every other descriptor passed and leaves it alone. */
-int handover_adopt(struct handover *handover);
+/* Adopts a descriptor that systemd passed (sd_listen_fds_with_names(3)), under its name there.
+ * False: it is no bound UDP socket, or there is no memory; it stays the caller's. */
+bool handover_adopt(struct handover *handover, int fd, const char *name);
+/* Whether this is the name of a socket of the daemon before. */
+bool handover_kept(const char *name);
 
-/* Duplicates the socket bound to this address: a descriptor to be closed with handover_release, or
- * -1 when there is no such socket. A socket that has joined a multicast group on another interface
- * than `interface` (0: the kernel's choice) is none: it would go on receiving from there. */
+/* The socket bound to this address, or a duplicate: a descriptor to be closed with
+ * handover_release, or -1 when there is no such socket. A socket that has joined a multicast group
+ * on another interface than `interface` (0: the kernel's choice) is none: it would go on receiving
+ * from there. */
 int handover_take(struct handover *handover, const struct address *address, unsigned interface);
 /* This socket has joined its group on that interface. */
 void handover_joined(struct handover *handover, int fd, unsigned interface);
@@ -55,7 +62,14 @@ bool handover_pass_drops(struct handover *handover, int fd, uint32_t drops);
  * this descriptor was taken; 0 for one newly bound. */
 uint32_t handover_drops_before(struct handover *handover, int fd);
 
-/* Warns once of each socket from systemd that no source has taken. */
-void handover_warn_unused(struct handover *handover);
+/* Once all sources are open: warns of each socket of a unit that none has taken, and closes those
+ * of the daemon before. */
+void handover_drop_unused(struct handover *handover);
+
+/* The next socket for the daemon that follows, from *at (0 at first) on, and the name under which
+ * systemd is to keep it; the descriptor stays its source's. -1: there are no more. Where sources
+ * close meanwhile, one may be left out. */
+enum { HANDOVER_NAME = 32 };
+int handover_next(struct handover *handover, uint32_t *at, char name[HANDOVER_NAME]);
 
 #endif

@@ -219,6 +219,7 @@ void network_source_stop(struct source *source)
 void network_source_walk(struct source *source, struct codec *codec)
 {
     ingest_walk(source->ingest, codec);
+    receiver_walk(source->receiver, codec);
 }
 
 /* Inside `closed` the source still answers `ledger`. */

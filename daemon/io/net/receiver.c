@@ -88,7 +88,7 @@ struct receiver {
     struct receiver_options options;
     uv_poll_t poll;
     bool polled; /* the handle is the loop's: close through it */
-    bool begun;  /* it has been started before */
+    bool begun;  /* `overflow` is known: it has been started, or has taken over a count */
     bool running;
     uint8_t *buffers; /* [MESSAGES][BUFFER_BYTES], mapped */
     struct mmsghdr messages[MESSAGES];
@@ -551,6 +551,27 @@ uint64_t receiver_unreported_drops(const struct receiver *r)
         bytes < (SK_MEMINFO_DROPS + 1) * sizeof memory[0])
         return 0;
     return (uint32_t)(memory[SK_MEMINFO_DROPS] - r->overflow);
+}
+
+/* No other socket of this kernel has had or will have this number; 0: it is not known. */
+static uint64_t number_of(int fd)
+{
+    uint64_t number = 0;
+    socklen_t bytes = sizeof number;
+    return getsockopt(fd, SOL_SOCKET, SO_COOKIE, &number, &bytes) == 0 ? number : 0;
+}
+
+void receiver_walk(struct receiver *r, struct codec *c)
+{
+    const uint64_t own = r != NULL ? number_of(r->options.fd) : 0;
+    uint64_t socket = own;
+    uint32_t drops = r != NULL ? r->overflow : 0;
+    codec_u64(c, &socket);
+    codec_u32(c, &drops);
+    if (!codec_reads(c) || c->failed || own == 0 || socket != own)
+        return;
+    r->overflow = drops;
+    r->begun = true;
 }
 
 uint64_t receiver_clock_steps(const struct receiver *r)

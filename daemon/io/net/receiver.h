@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
+#include "core/codec.h"
 #include "core/error.h"
 #include "io/receive_path.h"
 
@@ -96,6 +97,11 @@ void receiver_close(struct receiver *receiver, void (*closed)(void *context), vo
 /* Datagrams that the socket dropped after the last one delivered, so that no `drops` call has
  * reported them. Those that another receiver of the socket reports are not among them. */
 uint64_t receiver_unreported_drops(const struct receiver *receiver);
+
+/* Writes which socket it is and how many of its drops are counted, or takes over the count of the
+ * receiver that read the same socket before, in this process or another. NULL is fine: a source
+ * that waits for its network. Before receiver_start. */
+void receiver_walk(struct receiver *receiver, struct codec *codec);
 
 void receiver_figures(const struct receiver *receiver, struct receive_figures *figures);
 

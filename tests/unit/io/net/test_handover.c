@@ -6,13 +6,16 @@
 
 #include <arpa/inet.h>
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <uv.h>
 
+#include "core/limits.h"
 #include "io/net/handover.h"
 #include "io/net/receiver.h"
 #include "io/net/socket.h"
@@ -182,8 +185,29 @@ static void drops_are_counted_once(void **state)
     assert_int_equal(uv_loop_close(&loop), 0);
 }
 
-/* sd_listen_fds counts from descriptor 3, so it has to be free. */
-static void systemd_passes_sockets(void **state)
+/* A socket bound by somebody else, at `host`:0. */
+static int bound_before(const char *host, unsigned *port)
+{
+    struct problem problem;
+    char text[64];
+    int fd;
+    snprintf(text, sizeof text, "%s0", host);
+    assert_int_equal(open_at(text, &fd, &problem), 0);
+    *port = socket_port(fd);
+    const int kept = dup(fd);
+    handover_release(handover, fd);
+    return kept;
+}
+
+static int take(const char *host, unsigned port, unsigned interface)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%s%u", host, port);
+    const struct address wanted = at(text);
+    return handover_take(handover, &wanted, interface);
+}
+
+static void a_unit_passes_sockets(void **state)
 {
     (void)state;
     static const struct {
@@ -195,43 +219,106 @@ static void systemd_passes_sockets(void **state)
         {"127.0.0.2:", "127.0.0.1:", false},
     };
     enum { ROWS = sizeof table / sizeof *table };
-    char pid[24], number[24], text[64];
-    unsigned ports[ROWS];
-    /* Descriptors 3 … hold what systemd would have bound; what was there is put aside. */
     for (int i = 0; i < ROWS; i++) {
-        struct problem problem;
-        int fd;
-        snprintf(text, sizeof text, "%s0", table[i].bound);
-        assert_int_equal(open_at(text, &fd, &problem), 0);
-        ports[i] = socket_port(fd);
-        int kept = dup(fd);
-        handover_release(handover, fd);
-        if (kept != 3 + i) {
-            dup2(kept, 3 + i);
-            close(kept);
-        }
-    }
-    snprintf(pid, sizeof pid, "%d", getpid());
-    snprintf(number, sizeof number, "%d", ROWS);
-    setenv("LISTEN_PID", pid, 1);
-    setenv("LISTEN_FDS", number, 1);
-    assert_int_equal(handover_adopt(handover), ROWS);
-    assert_null(getenv("LISTEN_FDS"));
-    for (int i = 0; i < ROWS; i++) {
-        snprintf(text, sizeof text, "%s%u", table[i].wanted, ports[i]);
-        struct address wanted = at(text);
-        int fd = handover_take(handover, &wanted, 0);
+        unsigned port;
+        const int systemds = bound_before(table[i].bound, &port);
+        assert_true(handover_adopt(handover, systemds, "convolvd.socket"));
+        int fd = take(table[i].wanted, port, 0);
         if ((fd >= 0) != table[i].expect)
-            fail_msg("row %d: %s taken: %d", i, text, fd >= 0);
+            fail_msg("row %d: %s taken: %d", i, table[i].wanted, fd >= 0);
         if (fd >= 0) {
-            assert_int_equal(socket_port(fd), ports[i]);
+            assert_int_equal(socket_port(fd), port);
             handover_release(handover, fd);
             /* systemd's own descriptor stays open: the next one finds it again. */
-            fd = handover_take(handover, &wanted, 0);
+            fd = take(table[i].wanted, port, 0);
             assert_true(fd >= 0);
             handover_release(handover, fd);
         }
     }
+    char name[HANDOVER_NAME];
+    assert_int_equal(handover_next(handover, &(uint32_t){0}, name), -1); /* systemd has them */
+}
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* The daemon before has left one for a group on interface 3, one that nobody wants and one more. */
+static void the_daemon_before_leaves_sockets(void **state)
+{
+    (void)state;
+    unsigned wanted, group, unwanted;
+    const int a = bound_before("127.0.0.1:", &wanted), b = bound_before("127.0.0.2:", &group),
+              c = bound_before("127.0.0.3:", &unwanted);
+    assert_true(handover_adopt(handover, a, "convolvd-socket"));
+    assert_true(handover_adopt(handover, b, "convolvd-socket-3"));
+    assert_true(handover_adopt(handover, c, "convolvd-socket"));
+    assert_int_equal(take("127.0.0.1:", wanted, 0), a); /* itself: no other holds it open */
+    assert_int_equal(take("127.0.0.1:", wanted, 0), -1);
+    assert_int_equal(take("127.0.0.2:", group, 2), -1);
+    assert_int_equal(take("127.0.0.2:", group, 3), b);
+    handover_drop_unused(handover);
+    assert_false(is_open(c));
+    assert_true(is_open(a) && is_open(b));
+
+    /* And the next one gets both, under the same names. */
+    char name[HANDOVER_NAME];
+    uint32_t at = 0;
+    assert_int_equal(handover_next(handover, &at, name), a);
+    assert_string_equal(name, "convolvd-socket");
+    assert_int_equal(handover_next(handover, &at, name), b);
+    assert_string_equal(name, "convolvd-socket-3");
+    assert_int_equal(handover_next(handover, &at, name), -1);
+    handover_release(handover, a);
+    handover_release(handover, b);
+    assert_false(is_open(a) || is_open(b));
+}
+
+/* Whatever stands under a name of ours. */
+static void what_is_no_bound_udp_socket_is_refused(void **state)
+{
+    (void)state;
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, pair), 0);
+    const int others[] = {
+        pair[0],
+        pair[1],
+        socket(AF_INET, SOCK_STREAM, 0),
+        memfd_create("state", 0),
+        open("/dev/null", O_RDONLY),
+        -1,
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_false(handover_adopt(handover, others[i], "convolvd-socket"));
+        close(others[i]);
+    }
+    static const struct {
+        const char *name;
+        bool kept;
+    } names[] = {{"convolvd-socket", true},  {"convolvd-socket-12", true},
+                 {"convolvd-socket-", true}, {"convolvd-sockets", false},
+                 {"convolvd.socket", false}, {"", false},
+                 {"convolvd-state", false}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_int_equal(handover_kept(names[i].name), names[i].kept);
+}
+
+/* As many as the most streams there can be, twice. */
+static void there_is_no_limit_of_its_own(void **state)
+{
+    (void)state;
+    enum { SOCKETS = 2 * STREAMS_MAX };
+    for (int fd = 0; fd < SOCKETS; fd++)
+        handover_register(handover, 100000 + fd);
+    uint32_t at = 0, count = 0;
+    char name[HANDOVER_NAME];
+    while (handover_next(handover, &at, name) >= 0)
+        count++;
+    assert_int_equal(count, SOCKETS);
+    for (int fd = SOCKETS; fd-- > 0;)
+        handover_release(handover, 100000 + fd);
+    assert_int_equal(handover_next(handover, &(uint32_t){0}, name), -1);
 }
 
 static void without_a_table_sockets_are_not_shared(void **state)
@@ -269,7 +356,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_successor_reads_on),
         cmocka_unit_test(drops_are_counted_once),
-        cmocka_unit_test(systemd_passes_sockets),
+        cmocka_unit_test(the_daemon_before_leaves_sockets),
+        cmocka_unit_test(what_is_no_bound_udp_socket_is_refused),
+        cmocka_unit_test(there_is_no_limit_of_its_own),
+        cmocka_unit_test(a_unit_passes_sockets),
         cmocka_unit_test(without_a_table_sockets_are_not_shared),
     };
     return cmocka_run_group_tests_name("handover", tests, open_table, close_table);
