@@ -122,6 +122,7 @@ struct config_stream {
     double output_rate_hz; /* of the results: source.rate_hz / decimate */
     int64_t idle_flush_ns; /* a silent source's partial block is processed after this */
     int64_t deadline_ns;   /* last frame received → result handed out; later counts as a miss */
+    uint8_t priority;      /* the highest of its own and those of the streams that read it */
     uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */
     char hash[CONFIG_HASH_TEXT]; /* of all it is made of: its section, its filters with the contents
                                     of their files, its sinks, the stream it reads */

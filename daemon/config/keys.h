@@ -65,6 +65,7 @@ enum schema_id {
     KEY_IDLE_FLUSH,
     KEY_LATENCY,
     KEY_DEADLINE,
+    KEY_PRIORITY,
     KEY_BUFFER,
     KEY_FILTER,
     KEY_BANK,

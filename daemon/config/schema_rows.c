@@ -6,6 +6,7 @@
 
 #include "config/own_values.h"
 #include "convolve/engine.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "filter/filter.h"
 #include "signal/decimation.h"
@@ -146,6 +147,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "The longest time wanted from a block's first frame to its result. Without `block` it chooses the block: what `convolvd --tune` measured to fit, else the longest power of two that lasts half as long; with `block` it limits what --tune may choose."}},
     [KEY_DEADLINE] = {SECTION_STREAM, .row = {"deadline", OPTION_TIME, .minimum = 1e-6, .maximum = 3600, .fallback_words = "the duration of one block, at least 1 ms",
         .sentence = "Time from the last frame of a block received to its result handed out; later blocks count as deadline misses."}},
+    [KEY_PRIORITY] = {SECTION_STREAM, .row = {"priority", OPTION_COUNT, .minimum = PRIORITY_LEAST, .maximum = PRIORITY_MOST, .fallback_words = "50, or that of the stream it reads", .running = true,
+        .sentence = "When the device cannot compute everything in time, live streams with a higher number keep their deadlines and those with a lower one shed blocks first; equals share. A stream that others read counts as much as the highest of them."}},
     [KEY_BUFFER] = {SECTION_STREAM, .row = {"buffer", OPTION_SPAN, .minimum = 1, .maximum = 4294967296.0, .fallback_words = "history, reorder window, batches in flight, and half a second or 8 blocks",
         .sentence = "Length of the input ring: how far processing may fall behind before input is lost; rounded up to a power of two."}},
     [KEY_FILTER] = {SECTION_STREAM, .row = {"filter", OPTION_NAME, LIST_CHANNEL, .fallback_words = "see `bank` and `route`",

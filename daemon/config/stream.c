@@ -14,6 +14,7 @@
 
 enum {
     LATENCY_BLOCK_MIN = 16, /* the shortest block that a latency chooses */
+    PRIORITY_DEFAULT = 50,
 };
 
 /* ---- chains ------------------------------------------------------------------------------ */
@@ -331,6 +332,19 @@ static void build_decimation(struct build *build, struct config_stream *stream,
     }
 }
 
+/* The highest of its own and those of the streams that read it; they stand behind it. */
+static void build_priority(struct build *build, struct config_stream *stream,
+                           const struct raw_section *section)
+{
+    const struct option_value *own = value_of(section, KEY_PRIORITY);
+    const uint8_t before =
+        stream->upstream >= 0 ? build->streams[stream->upstream].priority : PRIORITY_DEFAULT;
+    stream->priority = own != NULL ? (uint8_t)own->integer : before;
+    for (int at = stream->upstream; at >= 0; at = build->streams[at].upstream)
+        if (build->streams[at].priority < stream->priority)
+            build->streams[at].priority = stream->priority;
+}
+
 /* Half of the latency goes into collecting a block: the longest power of two below that. 0: the
  * latency is too short, and that was said. */
 static uint64_t latency_block(struct build *build, const struct config_stream *stream,
@@ -377,6 +391,7 @@ static void build_blocks(struct build *build, struct config_stream *stream,
     stream->idle_flush_ns = value_of(section, KEY_IDLE_FLUSH)->integer;
     const struct option_value *deadline = value_of(section, KEY_DEADLINE);
     stream->deadline_ns = deadline != NULL ? deadline->integer : 0;
+    build_priority(build, stream, section);
     build_variant(build, stream, section);
     const struct option_value *device = value_of(section, KEY_STREAM_DEVICE);
     stream->device = device != NULL ? device->text : NULL;

@@ -101,8 +101,8 @@ static void print_quality(const struct stream_stats *stats, bool live, FILE *out
         fprintf(out, "%s%s %" PRIu64, separator, invalid_cause_name(cause), stats->invalid[cause]);
         separator = ", ";
     }
-    fprintf(out, "\n  load          %.1f %% now, %.1f %% worst; buffer %.1f %% full\n",
-            100 * stats->load, 100 * stats->load_worst, 100 * stats->fill);
+    fprintf(out, "\n  load          %.1f %% now, %.1f %% worst; buffer %.1f %% full; priority %u\n",
+            100 * stats->load, 100 * stats->load_worst, 100 * stats->fill, stats->priority);
     fprintf(out, "  blocks        %" PRIu64 " in %" PRIu64 " batches", stats->blocks,
             stats->batches);
     if (stats->batches_failed > 0)

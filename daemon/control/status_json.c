@@ -242,6 +242,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
         json_object_set_new(invalid, invalid_cause_name(cause), integer(stats.invalid[cause]));
     json_object_set_new(object, "invalid", invalid);
     json_object_set_new(object, "invalid_frames", integer(stats.invalid_frames));
+    json_object_set_new(object, "priority", integer(stats.priority));
     json_object_set_new(object, "load", real(stats.load));
     json_object_set_new(object, "load_worst", real(stats.load_worst));
     json_object_set_new(object, "buffer_fill", real(stats.fill));

@@ -15,6 +15,8 @@ static void change_sink(struct pipeline_sink *sink, const struct config *config)
 void pipeline_change(struct pipeline *pipeline, const struct config *config,
                      const struct config_stream *stream)
 {
+    if (pipeline->stream != NULL)
+        stream_set_priority(pipeline->stream, stream->priority);
     if (pipeline->source != NULL && pipeline->source_ops->change != NULL)
         pipeline->source_ops->change(pipeline->source, &stream->source);
     for (uint32_t i = 0; i < pipeline->sink_count; i++)

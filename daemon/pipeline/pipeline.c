@@ -145,6 +145,7 @@ static int prepare_stream(struct pipeline *pipeline, struct problem *problem)
         .format = config->source.format,
         .frame_bytes = config->source.frame_bytes,
         .live = config->live,
+        .priority = config->priority,
         .records = in_records(pipeline),
         .converter = upstream == NULL,
         .tail = config->tail,

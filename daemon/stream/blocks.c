@@ -13,6 +13,7 @@
 #include "stream/change.h"
 #include "stream/ports.h"
 #include "stream/presence.h"
+#include "stream/room.h"
 #include "stream/state.h"
 
 /* Sources that wait (files, generators as fast as possible) come after all live work. */
@@ -55,6 +56,25 @@ int64_t stream_ready_deadline_ns(const struct stream *s)
     }
     int64_t ready_ns = block_times_of((struct stream *)s, e, e->submitted / s->hop)->ready_ns;
     return ready_ns + s->deadline_ns + (s->options.live ? 0 : patient_ns);
+}
+
+bool stream_work(const struct stream *s, int64_t now_ns, struct overload_work *work)
+{
+    const int64_t deadline_ns = stream_ready_deadline_ns(s);
+    if (deadline_ns == INT64_MAX)
+        return false;
+    const struct epoch *e = epoch_with_work(s);
+    const uint64_t due = ready_until(s, e) - block_start(s, e->submitted);
+    const uint64_t blocks = (due + s->hop - 1) / s->hop;
+    *work = (struct overload_work){
+        .live = s->options.live,
+        .priority = s->options.priority,
+        .ahead = overload_ahead(&s->share, (int64_t)s->period_ns, now_ns),
+        .deadline_ns = deadline_ns,
+        .cost_ns = plan_cost_ns(s->plan, (uint32_t)blocks),
+        .used_ns = overload_used(&s->share, now_ns),
+    };
+    return true;
 }
 
 /* J that fits time, memory and the ports: 0 when not even one block does. */
@@ -263,7 +283,29 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
     if (mixed)
         cost_ns += plan_cost_ns(s->next.plan, run.blocks);
     note_flight(s, &run, &item);
+    overload_taken(&s->share, (int64_t)(run.blocks * s->period_ns), cost_ns, clock_monotonic_ns());
     if (run.inside)
         change_inside(s, run.epoch);
     return cost_ns > 0 ? cost_ns : 1;
+}
+
+/* ---- falling behind ------------------------------------------------------------------------ */
+
+void stream_keep_up(struct stream *s, int64_t now_ns)
+{
+    const struct epoch *e = epoch_with_work(s);
+    if (!s->options.live)
+        return;
+    if (e == NULL || s->halted || s->paused) {
+        overload_caught_up(&s->share, now_ns);
+        return;
+    }
+    const int64_t ready_ns = block_times_of(s, e, e->submitted / s->hop)->ready_ns;
+    if (overload_gives_up(&s->share, ready_ns, ready_ns + s->deadline_ns, s->patience_ns, now_ns))
+        room_shed_overdue(s, now_ns);
+}
+
+void stream_excuse(struct stream *s, int64_t now_ns)
+{
+    overload_caught_up(&s->share, now_ns);
 }

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "stream/epochs.h"
 #include "stream/input_ring.h"
+#include "stream/ring_size.h"
 #include "stream/state.h"
 
 int stream_open(struct engine *engine, const struct stream_options *options, struct plan *plan,
@@ -38,6 +39,8 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->deadline_ns = options->deadline_ns;
     if (s->deadline_ns == 0)
         s->deadline_ns = s->period_ns > 1e6 ? (int64_t)s->period_ns : NS_PER_MS;
+    const struct ring_need need = ring_need_of(options, info);
+    s->patience_ns = ring_patience_ns(&need, options->ring_frames_min);
     struct stream_ring made;
     int error = input_ring_make(engine, options, info, options->ring_frames_min, &made, problem);
     if (error != 0)
@@ -119,6 +122,11 @@ bool stream_is_live(const struct stream *s)
     return s->options.live;
 }
 
+void stream_set_priority(struct stream *s, uint8_t priority)
+{
+    s->options.priority = priority;
+}
+
 const char *stream_name(const struct stream *s)
 {
     return s->name;
@@ -135,6 +143,7 @@ void stream_stats(const struct stream *s, struct stream_stats *stats)
     stats->rate_known =
         s->options.live && clock_line_rate(&s->line, &stats->rate_hz, &stats->rate_ppm);
     stats->jitter_ns = s->line.jitter_ns;
+    stats->priority = s->options.priority;
     stats->load = s->load;
     uint64_t used = e != NULL ? e->base + e->head - epochs_low(s) : 0;
     /* History does not count: it is always there. */

@@ -45,11 +45,23 @@ uint64_t ring_size_least(const struct ring_need *need)
     return one_epoch(need) + (HISTORIES - 1) * (uint64_t)need->history + need->hop;
 }
 
+/* Frames that may wait for the device. */
+static uint64_t waiting_frames(const struct ring_need *need, uint64_t wanted)
+{
+    const uint64_t least = WAITING_BLOCKS * (uint64_t)need->hop;
+    if (wanted == 0)
+        wanted = (uint64_t)ceil(waiting_s * need->rate_hz);
+    return wanted > least ? wanted : least;
+}
+
+int64_t ring_patience_ns(const struct ring_need *need, uint64_t frames_min)
+{
+    return (int64_t)((double)waiting_frames(need, frames_min) * 1e9 / need->rate_hz);
+}
+
 uint64_t ring_size_default(const struct ring_need *need)
 {
-    uint64_t waiting = (uint64_t)ceil(waiting_s * need->rate_hz);
-    if (waiting < WAITING_BLOCKS * (uint64_t)need->hop)
-        waiting = WAITING_BLOCKS * (uint64_t)need->hop;
+    const uint64_t waiting = waiting_frames(need, 0);
     uint64_t gap = frames_of_ns(need, need->max_gap_ns);
     if (gap > GAP_BYTES_MAX / need->frame_bytes)
         gap = GAP_BYTES_MAX / need->frame_bytes;

@@ -41,6 +41,10 @@ uint64_t ring_size_least(const struct ring_need *need);
 /* What the ring is to hold when the user names no size. The engine rounds up to a power of two. */
 uint64_t ring_size_default(const struct ring_need *need);
 
+/* How long the stream may be behind before it gives up blocks: 0.5 s, or as long as the
+ * `frames_min` that the user names last (0: none); at least eight blocks. [ns] */
+int64_t ring_patience_ns(const struct ring_need *need, uint64_t frames_min);
+
 /* A size that was enough for `before` frames of history, for `need->history` in their stead. */
 uint64_t ring_size_grown(const struct ring_need *need, uint64_t frames, uint32_t before);
 

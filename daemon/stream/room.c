@@ -1,6 +1,7 @@
 /* Room in the input ring: see room.h. */
 #include "stream/room.h"
 
+#include "core/clock.h"
 #include "stream/epochs.h"
 #include "stream/gaps.h"
 #include "stream/ports.h"
@@ -11,6 +12,21 @@ void room_shed(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
 {
     s->stats.shed[why] += until - from;
     sheds_add(&s->sheds, e->number, (struct invalid_range){from, until, cause});
+}
+
+/* Gives up the blocks of the epoch up to output frame `until`, which no batch holds. */
+static void shed_blocks(struct stream *s, struct epoch *e, uint64_t until)
+{
+    s->stats.waiting -= until - e->submitted;
+    room_shed(s, e, e->submitted, until, s->halted ? SHED_DEVICE : SHED_OVERLOAD,
+              s->halted ? INVALID_DEVICE : INVALID_OVERLOAD);
+    e->submitted = until;
+    s->partial_valid = false;
+    if (e->ended)
+        return;
+    gaps_give_up_until(s, e, until);
+    if (s->has_raw) /* before their slots are taken */
+        ports_put_raw(s, e, e->settled);
 }
 
 bool room_make(struct stream *s, uint64_t until)
@@ -33,16 +49,8 @@ bool room_make(struct stream *s, uint64_t until)
         if (shed_until > end)
             shed_until = end;
         if (shed_until > e->submitted) {
-            s->stats.waiting -= shed_until - e->submitted;
-            room_shed(s, e, e->submitted, shed_until, s->halted ? SHED_DEVICE : SHED_OVERLOAD,
-                      s->halted ? INVALID_DEVICE : INVALID_OVERLOAD);
-            e->submitted = shed_until;
-            s->partial_valid = false;
-            if (!e->ended) {
-                gaps_give_up_until(s, e, shed_until);
-                if (s->has_raw) /* before their slots are taken */
-                    ports_put_raw(s, e, e->settled);
-            }
+            shed_blocks(s, e, shed_until);
+            overload_shed(&s->share, clock_monotonic_ns());
         }
         if (!e->ended || e->submitted < e->output_end)
             break;
@@ -51,4 +59,30 @@ bool room_make(struct stream *s, uint64_t until)
     epochs_retire(s);
     /* What is in flight still reads its part of the ring. */
     return epochs_low(s) + s->ring->frames >= until;
+}
+
+/* The output frames of the epoch that are overdue, from the oldest on: where they end. */
+static uint64_t overdue_until(struct stream *s, const struct epoch *e, int64_t now_ns)
+{
+    const uint64_t end = e->ended ? e->output_end : block_start(s, e->settled);
+    uint64_t until = e->submitted;
+    while (until < end && block_times_of(s, e, until / s->hop)->ready_ns + s->deadline_ns < now_ns)
+        until = block_start(s, until) + s->hop;
+    return until <= end || until == e->submitted ? until : end;
+}
+
+void room_shed_overdue(struct stream *s, int64_t now_ns)
+{
+    for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        const uint64_t until = overdue_until(s, e, now_ns);
+        if (until > e->submitted)
+            shed_blocks(s, e, until);
+        if (!e->ended || e->submitted < e->output_end)
+            break;
+    }
+    overload_shed(&s->share, now_ns);
+    overload_caught_up(&s->share, now_ns);
+    ports_put_ends(s);
+    epochs_retire(s);
 }

@@ -22,6 +22,11 @@ static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * N
 /* A timer that fires so much after its time says that this thread was kept from running. */
 static const int64_t late_ns = 10 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
+/* Where nothing was completed for so long, and for four times what the work should have taken, the
+ * device or this thread stood still. */
+static const int64_t standstill_ns = 200 * NS_PER_MS;
+/* Batches in flight at most (engine_options.batches). */
+enum { IN_FLIGHT_MAX = 16 };
 
 struct scheduler_bell {
     uv_async_t async;
@@ -34,10 +39,14 @@ struct scheduler {
     struct scheduler_bell *doorbell;
     struct stream *streams[SCHEDULED_MAX];
     int count;
-    int64_t ready_ns[SCHEDULED_MAX]; /* while a batch is filled: see submit_one */
+    struct overload_work work[SCHEDULED_MAX]; /* while a batch is filled: see submit_one */
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
     int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
     int64_t budget_ns;
+    int64_t costs_ns[IN_FLIGHT_MAX]; /* expected, of the batches in flight, oldest first */
+    int64_t busy_ns;                 /* their sum */
+    uint32_t costs;
+    int64_t moved_ns; /* when a batch was completed last, or nothing was in flight */
     bool dirty;
     uv_check_t check; /* end of the loop iteration: everything that came is in the rings */
     uv_idle_t idle;   /* keeps the iteration going when dirty was set outside of polling */
@@ -94,7 +103,7 @@ void scheduler_bell_close(struct scheduler_bell *doorbell)
         uv_close((uv_handle_t *)&doorbell->async, on_doorbell_closed);
 }
 
-/* ---- one round --------------------------------------------------------------------------- */
+/* ---- deadlines of batches ---------------------------------------------------------------- */
 
 /*
  * The verdict is passed on at most once. While the process was stopped, or the machine so busy that
@@ -125,6 +134,35 @@ static void check_deadline(struct scheduler *scheduler, int64_t now_ns)
     scheduler->check_ns = due_ns < now_ns + step_ns ? due_ns : now_ns + step_ns;
 }
 
+/* ---- what is in flight ------------------------------------------------------------------- */
+
+static void note_submitted(struct scheduler *scheduler, int64_t cost_ns)
+{
+    assert(scheduler->costs < IN_FLIGHT_MAX);
+    scheduler->costs_ns[scheduler->costs++] = cost_ns;
+    scheduler->busy_ns += cost_ns;
+}
+
+static void note_completed(struct scheduler *scheduler)
+{
+    scheduler->busy_ns -= scheduler->costs_ns[0];
+    memmove(&scheduler->costs_ns[0], &scheduler->costs_ns[1],
+            --scheduler->costs * sizeof scheduler->costs_ns[0]);
+}
+
+/* What waits while the device or this thread stands still waits for no other stream. */
+static void excuse_standstill(struct scheduler *scheduler, int64_t expected_ns)
+{
+    const int64_t now_ns = clock_monotonic_ns(), still_ns = now_ns - scheduler->moved_ns;
+    scheduler->moved_ns = now_ns;
+    if (still_ns < standstill_ns || still_ns < 4 * expected_ns)
+        return;
+    for (int i = 0; i < scheduler->count; i++)
+        stream_excuse(scheduler->streams[i], now_ns);
+}
+
+/* ---- one round --------------------------------------------------------------------------- */
+
 /* Whether the device is lost, with its streams told to go elsewhere. */
 static bool is_lost(struct scheduler *scheduler)
 {
@@ -140,6 +178,7 @@ static bool is_lost(struct scheduler *scheduler)
 
 static bool take_completed(struct scheduler *scheduler)
 {
+    const int64_t expected_ns = scheduler->busy_ns;
     bool any = false;
     struct batch *batch;
     while ((batch = engine_completed(scheduler->engine)) != NULL) {
@@ -154,10 +193,12 @@ static bool take_completed(struct scheduler *scheduler)
                 stream_complete(batch->items[i].owner, batch, &batch->items[i]);
         }
         engine_batch_release(scheduler->engine, batch);
+        note_completed(scheduler);
         any = true;
     }
     if (!any)
         return false;
+    excuse_standstill(scheduler, expected_ns);
     for (int i = 0; i < scheduler->count; i++)
         stream_flush_ports(scheduler->streams[i]);
     int64_t now_ns = clock_monotonic_ns();
@@ -166,43 +207,40 @@ static bool take_completed(struct scheduler *scheduler)
     return true;
 }
 
-/* The most urgent stream; -1 when none has ready work. */
-static int most_urgent(const struct scheduler *scheduler)
+/* What waits, in the order in which it is to be computed; how many streams that is. */
+static uint32_t order_work(struct scheduler *scheduler)
 {
-    int best = -1;
-    int64_t best_ns = INT64_MAX;
+    const int64_t now_ns = clock_monotonic_ns();
+    uint32_t count = 0;
     for (int i = 0; i < scheduler->count; i++) {
-        if (scheduler->ready_ns[i] < best_ns) {
-            best_ns = scheduler->ready_ns[i];
-            best = i;
-        }
+        if (stream_work(scheduler->streams[i], now_ns, &scheduler->work[count]))
+            scheduler->work[count++].owner = (uint32_t)i;
     }
-    return best;
+    /* A batch is complete when all of it is. */
+    overload_order(scheduler->work, count, now_ns, scheduler->busy_ns + scheduler->budget_ns);
+    return count;
 }
 
 static bool submit_one(struct scheduler *scheduler)
 {
-    /* A stream goes into a batch once, and filling changes no other stream's deadline. */
-    for (int i = 0; i < scheduler->count; i++)
-        scheduler->ready_ns[i] = stream_ready_deadline_ns(scheduler->streams[i]);
-    int next = most_urgent(scheduler);
-    if (next < 0)
+    /* A stream goes into a batch once, and filling changes nothing for the others. */
+    const uint32_t waiting = order_work(scheduler);
+    if (waiting == 0)
         return false;
     struct batch *batch = engine_batch_take(scheduler->engine);
     if (batch == NULL)
         return false;
-    int64_t left_ns = scheduler->budget_ns;
-    for (bool first = true; next >= 0 && left_ns > 0; next = most_urgent(scheduler)) {
-        int64_t taken_ns = stream_fill(scheduler->streams[next], batch, left_ns, first);
-        left_ns -= taken_ns;
-        scheduler->ready_ns[next] = INT64_MAX;
-        first = first && taken_ns == 0;
+    int64_t taken_ns = 0;
+    for (uint32_t i = 0; i < waiting && taken_ns < scheduler->budget_ns; i++) {
+        struct stream *stream = scheduler->streams[scheduler->work[i].owner];
+        taken_ns += stream_fill(stream, batch, scheduler->budget_ns - taken_ns, taken_ns == 0);
     }
     if (batch->count == 0) {
         engine_batch_release(scheduler->engine, batch);
         return false;
     }
     engine_submit(scheduler->engine, batch);
+    note_submitted(scheduler, taken_ns);
     return true;
 }
 
@@ -241,8 +279,12 @@ static void run(struct scheduler *scheduler)
         if (stream_next_tick_ns(scheduler->streams[i]) <= now_ns)
             stream_tick(scheduler->streams[i], now_ns);
     }
+    if (engine_in_flight(scheduler->engine) == 0)
+        scheduler->moved_ns = now_ns;
     while (works && engine_in_flight(scheduler->engine) < scheduler->depth && submit_one(scheduler))
         progress = true;
+    for (int i = 0; works && i < scheduler->count; i++)
+        stream_keep_up(scheduler->streams[i], now_ns);
     if (progress && scheduler->progress != NULL)
         scheduler->progress(scheduler->progress_context);
     arm_timer(scheduler);
@@ -302,6 +344,8 @@ static void use_engine(struct scheduler *scheduler, struct engine *engine)
     scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
     scheduler->lost_told = false;
     scheduler->check_ns = INT64_MAX;
+    scheduler->costs = 0;
+    scheduler->busy_ns = 0;
 }
 
 static void set_budget(struct scheduler *scheduler);

@@ -124,6 +124,10 @@ struct stream {
     struct decimation kept;   /* which frames of an epoch the plan computes */
     double period_ns;         /* of a block */
     int64_t deadline_ns;
+    int64_t patience_ns; /* how far it may fall behind before blocks are given up */
+
+    /* blocks.c, room.c; the priority is in the options */
+    struct overload_share share;
 
     /* ports.c */
     struct result_port ports[PORTS_MAX];

@@ -19,6 +19,7 @@
 
 #include "convolve/engine.h"
 #include "core/histogram.h"
+#include "stream/overload.h"
 #include "stream/packet.h"
 #include "stream/result.h"
 
@@ -31,6 +32,7 @@ struct stream_options {
     struct sample_format format;
     uint32_t frame_bytes;
     bool live;           /* the source does not wait: the stream sheds blocks under overload */
+    uint8_t priority;    /* PRIORITY_LEAST … PRIORITY_MOST: a higher one is shed later */
     bool records;        /* record mode: results carry record numbers */
     bool tail;           /* the S-1 tail frames follow an epoch's end */
     bool converter;      /* the input comes from one: samples at its full scale are overloads */
@@ -187,6 +189,15 @@ int64_t stream_ready_deadline_ns(const struct stream *stream);
 /* Adds ready work to the batch, at most `budget_ns` of expected device time but at least one block
  * when `first`. Returns the expected device time added (0: nothing added). */
 int64_t stream_fill(struct stream *stream, struct batch *batch, int64_t budget_ns, bool first);
+/* What stream_fill would take, but for its owner; false: nothing is ready. */
+bool stream_work(const struct stream *stream, int64_t now_ns, struct overload_work *work);
+/* After batches were submitted: gives up overdue blocks of a live stream that has been behind for
+ * too long (overload.h). */
+void stream_keep_up(struct stream *stream, int64_t now_ns);
+/* The device or this thread stood still: what waits meanwhile is no overload. */
+void stream_excuse(struct stream *stream, int64_t now_ns);
+/* Takes effect with the next batch. */
+void stream_set_priority(struct stream *stream, uint8_t priority);
 /* A completed batch's item of this stream: hands the results to the ports. */
 void stream_complete(struct stream *stream, const struct batch *batch,
                      const struct batch_item *item);
@@ -200,7 +211,7 @@ const char *stream_name(const struct stream *stream);
 /* ---- figures ----------------------------------------------------------------------------- */
 
 #define SHED_TABLE(X)                                                                              \
-    X(OVERLOAD, "overload")   /* ring full: oldest blocks given up */                              \
+    X(OVERLOAD, "overload")   /* ring full, or behind for too long: oldest blocks given up */      \
     X(DEVICE, "device")       /* the device failed the batch */                                    \
     X(ALIGNED, "aligned")     /* before the first aligned frame */                                 \
     X(DECIMATED, "decimated") /* between the frames that `decimate` keeps: by design */            \
@@ -241,6 +252,7 @@ struct stream_stats {
     int64_t last_frame_ns;            /* monotonic */
     double rate_hz, rate_ppm, jitter_ns; /* measured */
     bool rate_known;
+    uint8_t priority;
     double load, load_worst;
     double fill; /* of the ring, 0…1 */
     uint64_t blocks, deadline_misses;

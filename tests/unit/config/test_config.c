@@ -218,6 +218,35 @@ static void chains_take_what_is_before_them(void **state)
     config_free(config);
 }
 
+/* A chain inherits the priority; a stream counts as much as what reads it. */
+static void priorities_follow_chains(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *middle, *last;
+        uint8_t expect[3];
+    } rows[] = {
+        {"", "", "", {50, 50, 50}},
+        {"priority = 70\n", "", "", {70, 70, 70}},
+        {"priority = 70\n", "priority = 0\n", "", {70, 0, 0}},
+        {"priority = 0\n", "", "priority = 100\n", {100, 100, 100}},
+        {"", "priority = 20\n", "priority = 60\n", {60, 60, 60}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "[stream first]\nsource = udp\naddress = *:1\nrate = 1 MHz\nfilter = f\n%s"
+                 "[stream middle]\nsource = stream first\nfilter = f\n%s"
+                 "[stream last]\nsource = stream middle\nfilter = f\n%s"
+                 "[filter f]\ntype = identity\n",
+                 rows[i].first, rows[i].middle, rows[i].last);
+        struct config *config = load_good(text);
+        for (int s = 0; s < 3; s++)
+            assert_int_equal(config->streams[s].priority, rows[i].expect[s]);
+        config_free(config);
+    }
+}
+
 static void decimation_divides_the_rate(void **state)
 {
     (void)state;
@@ -544,6 +573,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(edges_of_banks_and_matrices),
         cmocka_unit_test(chains_take_what_is_before_them),
+        cmocka_unit_test(priorities_follow_chains),
         cmocka_unit_test(decimation_divides_the_rate),
         cmocka_unit_test(generators_speak_in_the_unit),
         cmocka_unit_test(spelling_that_is_allowed),

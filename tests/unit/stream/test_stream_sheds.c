@@ -148,6 +148,49 @@ static void test_the_end_comes_without_the_last_blocks(void **state)
     world_close();
 }
 
+/* Behind for too long, with room in the ring: what is overdue is given up and told, what is not is
+ * computed; a standstill of the device is no reason. */
+static void test_behind_for_too_long(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    options.idle_flush_ns = 0;
+    world_open(&options);
+    stream_keep_up(world->stream, world->now_ns);
+    put(0, 0, 320, 0, 0);
+    struct stream_stats stats;
+    for (int i = 0; i < 2; i++) {
+        world->now_ns += NS_PER_SECOND;
+        stream_excuse(world->stream, world->now_ns);
+        stream_keep_up(world->stream, world->now_ns);
+        stream_stats(world->stream, &stats);
+        assert_int_equal(stats.shed[SHED_OVERLOAD], 0);
+    }
+    world->now_ns += NS_PER_SECOND;
+    put(0, 320, 200, 320, 0);
+    stream_keep_up(world->stream, world->now_ns);
+    check_ledgers();
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.shed[SHED_OVERLOAD], 320);
+    /* Until it has lost nothing for a second it is not given the half second again. */
+    world->now_ns += 200 * NS_PER_MS;
+    stream_keep_up(world->stream, world->now_ns);
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.shed[SHED_OVERLOAD], 320);
+    world->now_ns += 100 * NS_PER_MS;
+    put(0, 520, 120, 520, 0);
+    stream_keep_up(world->stream, world->now_ns);
+    check_ledgers();
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.shed[SHED_OVERLOAD], 512);
+    stream_end(world->stream);
+    drain();
+    assert_int_equal(world->got.hole_frames[INVALID_OVERLOAD], 512);
+    check_told(0, 640 + TAPS - 1);
+    check_causes();
+    world_close();
+}
+
 /* Faults of all kinds at once, many seeds: lost and late packets, kernel drops, overload, failing
  * batches, new epochs, idle flushes, with and without alignment. */
 static void random_faults(uint64_t seed)
@@ -180,7 +223,11 @@ static void random_faults(uint64_t seed)
         }
         next += count;
         if (random_unit(&random) < 0.02)
-            world->now_ns += 20 * NS_PER_MS;                          /* an idle flush */
+            world->now_ns += 20 * NS_PER_MS; /* an idle flush */
+        if (random_unit(&random) < 0.02)
+            world->now_ns += 700 * NS_PER_MS; /* behind for too long */
+        stream_keep_up(world->stream, world->now_ns);
+        check_ledgers();
         turn(step / 50 % 3 == 2 ? 0 : (int)random_below(&random, 4)); /* overload, now and then */
     }
     stream_end(world->stream);
@@ -210,6 +257,7 @@ int main(void)
         cmocka_unit_test(test_the_end_comes_without_the_last_batches),
         cmocka_unit_test(test_an_epoch_without_results),
         cmocka_unit_test(test_the_end_comes_without_the_last_blocks),
+        cmocka_unit_test(test_behind_for_too_long),
         cmocka_unit_test(test_random_faults),
     };
     return cmocka_run_group_tests_name("stream_sheds", tests, NULL, NULL);
