@@ -106,7 +106,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_DEPTH] = {SECTION_DEVICE, .row = {"depth", OPTION_COUNT, .minimum = 1, .maximum = 8, .fallback_words = DEVICE_DEPTH_WORDS,
         .sentence = "How many of them are handed to the device's queue at once."}},
     [KEY_BATCH_DEADLINE] = {SECTION_DEVICE, .row = {"batch deadline", OPTION_TIME, .minimum = 0.01, .maximum = 60, .fallback_words = "50 ms on a GPU, 2 s on a CPU",
-        .sentence = "How long a batch may take beyond twenty times its measured cost before its device is lost and the streams go on on the next one."}},
+        .sentence = "How long a batch may take beyond twenty times its measured cost before its device is lost and the streams go on on the next one. Time in which the process could not run does not count."}},
     [KEY_SELF_CHECK] = {SECTION_DEVICE, .row = {"self check", OPTION_TIME, .minimum = 0, .maximum = 86400, .fallback = "10 s",
         .sentence = "How often one block of one output of each stream, by turns, is computed again in double precision; a result beyond the error bound makes the device lost. 0 turns it off."}},
     [KEY_INPUT_MEMORY] = {SECTION_DEVICE, .row = {"input memory", OPTION_MEMORY, .minimum = MI, .maximum = KI * GI, .fallback = "512 MiB",

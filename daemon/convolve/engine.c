@@ -390,8 +390,6 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
 void engine_submit(struct engine *engine, struct batch *batch)
 {
     batch->submitted_ns = clock_monotonic_ns();
-    if (engine->in_flight == 0)
-        engine->oldest_from_ns = batch->submitted_ns;
     engine->flights[(engine->flight_first + engine->in_flight) % BATCHES_MAX] = batch;
     engine->in_flight++;
     bool pushed = spsc_push(&engine->submitted, batch);
@@ -406,7 +404,6 @@ struct batch *engine_completed(struct engine *engine)
     if (batch != NULL) {
         engine->in_flight--;
         engine->flight_first++;
-        engine->oldest_from_ns = batch->completed_ns;
     }
     return batch;
 }

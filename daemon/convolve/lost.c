@@ -74,28 +74,21 @@ const char *engine_loss_detail(const struct engine *engine)
     return engine->loss_detail;
 }
 
-int64_t engine_patience_ns(const struct engine *engine)
-{
-    return engine->patience_ns;
-}
-
-int64_t engine_deadline_ns(const struct engine *engine)
+uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns)
 {
     if (engine->in_flight == 0)
-        return INT64_MAX;
+        return 0;
     const struct batch *oldest = engine->flights[engine->flight_first % BATCHES_MAX];
     int64_t cost_ns = 0;
     for (uint32_t i = 0; i < oldest->count; i++)
         cost_ns += plan_cost_ns(oldest->items[i].plan, oldest->items[i].blocks);
-    int64_t given_ns = engine->patience_ns + COSTS * cost_ns;
+    *given_ns = engine->patience_ns + COSTS * cost_ns;
     const int64_t preparing_ns =
         engine->device.found.info.gpu ? preparing_gpu_ns : preparing_cpu_ns;
     if (atomic_load_explicit(&engine->planner.preparing, memory_order_relaxed) > 0 &&
-        given_ns < preparing_ns)
-        given_ns = preparing_ns;
-    const int64_t from_ns = oldest->submitted_ns > engine->oldest_from_ns ? oldest->submitted_ns
-                                                                          : engine->oldest_from_ns;
-    return from_ns + given_ns;
+        *given_ns < preparing_ns)
+        *given_ns = preparing_ns;
+    return (uint64_t)engine->flight_first + 1;
 }
 
 void engine_abandon(struct engine *engine)

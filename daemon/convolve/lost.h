@@ -1,5 +1,5 @@
 /*
- * Losing the device: the verdict, the deadline it rests on, and leaving an engine behind. A device
+ * Losing the device: the verdict, how long a batch may take, and leaving an engine behind. A device
  * is lost when a batch fails, misses its deadline, or when somebody finds a wrong result; the
  * scheduler passes the verdict on, and pipeline/takeover.h moves the streams.
  */
@@ -41,14 +41,12 @@ const char *engine_loss_detail(const struct engine *engine);
 const char *engine_fault(const struct engine *engine);
 
 /*
- * When the oldest batch in flight has to be complete (monotonic); INT64_MAX: none is in flight. It
- * is given engine_options.deadline_ns and twenty times its expected cost, from its submission or
- * the completion of the batch before. While a worker prepares a plan on the device, at least 5 s
- * (on a CPU 30 s: its driver compiles inside the first launch). LOOP.
+ * The oldest batch in flight: its number among those submitted, from 1; 0: none is in flight.
+ * *given_ns: how long it may take from then on, engine_options.deadline_ns and twenty times its
+ * expected cost; while a worker prepares a plan on the device, at least 5 s (on a CPU 30 s: its
+ * driver compiles inside the first launch). LOOP.
  */
-int64_t engine_deadline_ns(const struct engine *engine);
-/* engine_options.deadline_ns, or its default. ANY. */
-int64_t engine_patience_ns(const struct engine *engine);
+uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns);
 
 /*
  * Leaves a lost engine behind with all it has: a call of the driver may never return. Nothing wakes

@@ -45,7 +45,6 @@ struct engine {
     uint32_t in_flight;
     const struct batch *flights[BATCHES_MAX]; /* submitted, oldest first, mod BATCHES_MAX */
     uint32_t flight_first;
-    int64_t oldest_from_ns; /* when the oldest of them began to count */
     bool abandoned;
 
     /* LOOP → device thread, and back */

@@ -10,7 +10,9 @@
 
 #include "convolve/lost.h"
 #include "core/clock.h"
+#include "core/cpu_wait.h"
 #include "core/limits.h"
+#include "stream/stall.h"
 
 /* While a reload replaces streams, both the old and the new ones are here. */
 enum { SCHEDULED_MAX = 2 * STREAMS_MAX };
@@ -19,8 +21,6 @@ enum { SCHEDULED_MAX = 2 * STREAMS_MAX };
  * long. On one core longer batches gain nothing, and results that outgrow its cache cost more: a
  * stream that fell behind near the highest rate would stay behind. */
 static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
-/* A timer that fires so much after its time says that this thread was kept from running. */
-static const int64_t late_ns = 10 * NS_PER_MS;
 static const int64_t least_budget_ns = 200 * NS_PER_US;
 /* Where nothing was completed for so long, and for four times what the work should have taken, the
  * device or this thread stood still. */
@@ -59,9 +59,8 @@ struct scheduler {
     void (*lost)(void *context); /* NULL: nobody takes over */
     void *lost_context;
     bool lost_told;
-    /* the oldest batch in flight, when its deadline is checked next (INT64_MAX: nothing is in
-     * flight), and how much later it is because this thread itself ran late */
-    int64_t watched_ns, check_ns, excused_ns;
+    struct stall stall;
+    struct cpu_wait *processors;
 };
 
 /* ---- doorbell ---------------------------------------------------------------------------- */
@@ -105,33 +104,19 @@ void scheduler_bell_close(struct scheduler_bell *doorbell)
 
 /* ---- deadlines of batches ---------------------------------------------------------------- */
 
-/*
- * The verdict is passed on at most once. While the process was stopped, or the machine so busy that
- * this thread came late, the device's thread had no time either: that time does not count.
- */
-static void check_deadline(struct scheduler *scheduler, int64_t now_ns)
+static int64_t waited_for_processors(void *context, int64_t now_ns)
 {
-    const int64_t deadline_ns = engine_deadline_ns(scheduler->engine);
-    const int64_t step_ns = engine_patience_ns(scheduler->engine) / 4;
-    if (scheduler->check_ns > now_ns && scheduler->check_ns != INT64_MAX)
-        return;
-    if (deadline_ns == INT64_MAX) {
-        scheduler->check_ns = INT64_MAX;
-        return;
-    }
-    if (deadline_ns != scheduler->watched_ns) {
-        scheduler->watched_ns = deadline_ns;
-        scheduler->excused_ns = 0;
-    } else if (now_ns - scheduler->check_ns > late_ns) {
-        scheduler->excused_ns += now_ns - scheduler->check_ns;
-    }
-    if (now_ns >= deadline_ns + scheduler->excused_ns) {
+    const struct scheduler *scheduler = context;
+    return cpu_wait_sample(scheduler->processors, now_ns);
+}
+
+static void check_stall(struct scheduler *scheduler)
+{
+    int64_t given_ns = 0;
+    const uint64_t oldest = engine_oldest(scheduler->engine, &given_ns);
+    if (stall_check(&scheduler->stall, oldest, given_ns, clock_monotonic_ns()))
         engine_declare_lost(scheduler->engine, ENGINE_LOSS_STALLED,
                             "a batch is not back by its deadline");
-        return;
-    }
-    const int64_t due_ns = deadline_ns + scheduler->excused_ns;
-    scheduler->check_ns = due_ns < now_ns + step_ns ? due_ns : now_ns + step_ns;
 }
 
 /* ---- what is in flight ------------------------------------------------------------------- */
@@ -170,7 +155,7 @@ static bool is_lost(struct scheduler *scheduler)
         return false;
     if (!scheduler->lost_told) {
         scheduler->lost_told = true;
-        scheduler->check_ns = INT64_MAX;
+        stall_reset(&scheduler->stall);
         scheduler->lost(scheduler->lost_context);
     }
     return true;
@@ -252,8 +237,8 @@ static void arm_timer(struct scheduler *scheduler)
         if (tick_ns < next_ns)
             next_ns = tick_ns;
     }
-    if (scheduler->check_ns < next_ns)
-        next_ns = scheduler->check_ns;
+    if (scheduler->stall.due_ns < next_ns)
+        next_ns = scheduler->stall.due_ns;
     if (next_ns == scheduler->armed_ns)
         return;
     scheduler->armed_ns = next_ns;
@@ -271,10 +256,10 @@ static void run(struct scheduler *scheduler)
 {
     scheduler->dirty = false;
     bool progress = !is_lost(scheduler) && take_completed(scheduler);
-    int64_t now_ns = clock_monotonic_ns();
     if (scheduler->lost != NULL)
-        check_deadline(scheduler, now_ns);
+        check_stall(scheduler);
     const bool works = !is_lost(scheduler);
+    int64_t now_ns = clock_monotonic_ns();
     for (int i = 0; i < scheduler->count; i++) {
         if (stream_next_tick_ns(scheduler->streams[i]) <= now_ns)
             stream_tick(scheduler->streams[i], now_ns);
@@ -285,6 +270,8 @@ static void run(struct scheduler *scheduler)
         progress = true;
     for (int i = 0; works && i < scheduler->count; i++)
         stream_keep_up(scheduler->streams[i], now_ns);
+    if (works && scheduler->lost != NULL)
+        check_stall(scheduler); /* the time of what was just submitted begins */
     if (progress && scheduler->progress != NULL)
         scheduler->progress(scheduler->progress_context);
     arm_timer(scheduler);
@@ -343,7 +330,7 @@ static void use_engine(struct scheduler *scheduler, struct engine *engine)
     scheduler->depth = engine_depth(engine);
     scheduler->alone_ns = scheduler_alone_ns(engine_device(engine));
     scheduler->lost_told = false;
-    scheduler->check_ns = INT64_MAX;
+    stall_reset(&scheduler->stall);
     scheduler->costs = 0;
     scheduler->busy_ns = 0;
 }
@@ -415,11 +402,14 @@ int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell
         return problem_set(problem, ERROR_MEMORY, "scheduler: out of memory");
     scheduler->loop = loop;
     scheduler->doorbell = doorbell;
+    scheduler->processors = cpu_wait_open();
+    stall_open(&scheduler->stall, waited_for_processors, scheduler);
     use_engine(scheduler, engine);
     scheduler->armed_ns = INT64_MAX;
     scheduler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (scheduler->timer_fd < 0) {
         int error = problem_set(problem, ERROR_SYSTEM, "timerfd: %s", strerror(errno));
+        cpu_wait_close(scheduler->processors);
         free(scheduler);
         return error;
     }
@@ -440,6 +430,7 @@ static void on_closed(uv_handle_t *handle)
     struct scheduler *scheduler = handle->data;
     if (--scheduler->closing == 0) {
         close(scheduler->timer_fd);
+        cpu_wait_close(scheduler->processors);
         free(scheduler);
     }
 }

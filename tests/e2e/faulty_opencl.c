@@ -28,10 +28,21 @@
 #include <CL/cl.h>
 
 enum { MOST = 256 };
-enum mode { MODE_NONE, MODE_FAIL, MODE_DIE, MODE_STALL, MODE_MUTE, MODE_WRONG };
+enum mode {
+    MODE_NONE,
+    MODE_FAIL,
+    MODE_DIE,
+    MODE_STALL,
+    MODE_MUTE,
+    MODE_WRONG,
+    MODE_LATE,
+    MODE_FAULT,
+    MODE_MEMORY,
+    MODES
+};
 
 static enum mode mode;
-static long first_call, contexts_wanted = 1;
+static long first_call, contexts_wanted = 1, late_ms = 1000;
 static const char *count_path, *gate;
 static _Atomic long calls;
 static _Atomic long contexts_made;
@@ -39,15 +50,17 @@ static cl_context contexts[MOST];
 static struct {
     cl_command_queue queue;
     long context;
+    cl_kernel fault; /* NULL in other modes */
 } queues[MOST];
 static int queue_count;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((constructor)) static void read_environment(void)
 {
-    static const char *const names[] = {"none", "fail", "die", "stall", "mute", "wrong"};
+    static const char *const names[MODES] = {"none",  "fail", "die",   "stall", "mute",
+                                             "wrong", "late", "fault", "memory"};
     const char *text = getenv("FAULTY_MODE");
-    for (int i = 0; text != NULL && i < 6; i++)
+    for (int i = 0; text != NULL && i < MODES; i++)
         if (strcmp(text, names[i]) == 0)
             mode = (enum mode)i;
     if ((text = getenv("FAULTY_CALL")) != NULL)
@@ -55,6 +68,8 @@ __attribute__((constructor)) static void read_environment(void)
     gate = getenv("FAULTY_GATE");
     if ((text = getenv("FAULTY_CONTEXTS")) != NULL)
         contexts_wanted = atol(text);
+    if ((text = getenv("FAULTY_MS")) != NULL)
+        late_ms = atol(text);
     count_path = getenv("FAULTY_COUNT");
 }
 
@@ -76,6 +91,8 @@ static void *real(const char *name)
 static bool is_open(void)
 {
     static _Atomic bool opened;
+    if (mode == MODE_LATE && gate != NULL)
+        return true;
     if (!atomic_load(&opened) && (gate == NULL || access(gate, F_OK) == 0))
         atomic_store(&opened, true);
     return atomic_load(&opened);
@@ -92,6 +109,41 @@ static bool is_watched(cl_command_queue queue)
         }
     pthread_mutex_unlock(&mutex);
     return watched && is_open();
+}
+
+/* One call is late each time the gate's file is made. */
+static bool is_late(long call)
+{
+    return gate != NULL ? unlink(gate) == 0 : call == first_call;
+}
+
+static const char fault_source[] =
+    "kernel void fault(global int *at) { at[get_global_id(0) + (1L << 40)] = 1; }";
+
+/* A kernel of this context that writes 4 TiB past its buffer, made beforehand. */
+static cl_kernel make_fault(cl_context context, cl_device_id device)
+{
+    const char *source = fault_source;
+    cl_int code;
+    cl_program program = REAL(clCreateProgramWithSource)(context, 1, &source, NULL, &code);
+    if (program == NULL || REAL(clBuildProgram)(program, 1, &device, "", NULL, NULL) != CL_SUCCESS)
+        return NULL;
+    cl_kernel kernel = REAL(clCreateKernel)(program, "fault", &code);
+    cl_mem memory = REAL(clCreateBuffer)(context, CL_MEM_READ_WRITE, 4096, NULL, &code);
+    if (kernel != NULL)
+        REAL(clSetKernelArg)(kernel, 0, sizeof memory, &memory);
+    return kernel;
+}
+
+static void launch_fault(cl_command_queue queue)
+{
+    const size_t items = 64;
+    for (int i = queue_count - 1; i >= 0; i--)
+        if (queues[i].queue == queue && queues[i].fault != NULL) {
+            REAL(clEnqueueNDRangeKernel)
+            (queue, queues[i].fault, 1, NULL, &items, NULL, 0, NULL, NULL);
+            break;
+        }
 }
 
 /* Counts a call; what becomes of it. */
@@ -117,7 +169,15 @@ static enum mode of_call(cl_command_queue queue, cl_int *code)
     case MODE_MUTE:
     case MODE_WRONG:
         return mode;
-    case MODE_NONE:
+    case MODE_LATE:
+        if (is_late(call))
+            usleep((useconds_t)late_ms * 1000);
+        return MODE_NONE;
+    case MODE_FAULT:
+        if (call == first_call)
+            launch_fault(queue);
+        return MODE_NONE;
+    default:
         break;
     }
     return MODE_NONE;
@@ -202,10 +262,12 @@ cl_command_queue clCreateCommandQueue(cl_context context, cl_device_id device,
                                       cl_command_queue_properties properties, cl_int *code)
 {
     cl_command_queue queue = REAL(clCreateCommandQueue)(context, device, properties, code);
+    cl_kernel fault = queue != NULL && mode == MODE_FAULT ? make_fault(context, device) : NULL;
     pthread_mutex_lock(&mutex);
     for (long i = atomic_load(&contexts_made) - 1; queue != NULL && i >= 0; i--)
         if (i < MOST && contexts[i] == context && queue_count < MOST) {
             queues[queue_count].queue = queue;
+            queues[queue_count].fault = fault;
             queues[queue_count++].context = i;
             break;
         }
@@ -225,4 +287,13 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint coun
         contexts[made] = context;
     pthread_mutex_unlock(&mutex);
     return context;
+}
+
+cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
+                      cl_int *code)
+{
+    if (mode != MODE_MEMORY || gate == NULL || access(gate, F_OK) != 0)
+        return REAL(clCreateBuffer)(context, flags, bytes, host, code);
+    *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    return NULL;
 }

@@ -3,8 +3,9 @@
 # timeout: 900
 # sanitizers: no, LD_PRELOAD comes before the sanitizer's own library
 # long: also, a fault at every call of a short run instead of a few
-"""A device that fails, stalls or dies: an OpenCL library between the daemon and PoCL misbehaves from call n on
-(tests/e2e/faulty_opencl.c). Two engines on the CPU stand for two devices; only the first misbehaves."""
+"""A device that fails, stalls or dies: an OpenCL library between the daemon and its driver misbehaves from call n on
+(tests/e2e/faulty_opencl.c). Two engines on the CPU stand for two devices; only the first misbehaves. With
+CONVOLVD_TEST_DEVICE=gpu the first is a GPU, and PoCL stands by for it."""
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from test_notify import Manager
 RATE = 48000
 CHANNELS = 2
 LONG = os.environ.get("CONVOLVD_TEST_LONG") == "1"
+TWO = f"{c.DEVICE}, cpu"
 
 
 class DeviceLoss(unittest.TestCase):
@@ -56,7 +58,7 @@ class DeviceLoss(unittest.TestCase):
     def test_a_dead_device_is_no_progress(self):
         """Failed batches fed the watchdog and filled the log: 16 pings and 3359 lines in 4 s."""
         manager = Manager(self.folder, 1)
-        with c.Daemon(self.folder, self.endless("cpu"),
+        with c.Daemon(self.folder, self.endless(c.DEVICE),
                       environment={**self.faults("die", gate=self.gate, contexts=99), **manager.environment}) as daemon:
             self.open_gate()
             daemon.wait_said("CL_DEVICE_NOT_AVAILABLE")
@@ -78,7 +80,7 @@ class DeviceLoss(unittest.TestCase):
         for name in ("o.wav", "o.wav.json"):
             if os.path.exists(f"{self.folder}/{name}"):
                 os.unlink(f"{self.folder}/{name}")
-        with c.Daemon(self.folder, self.config("cpu, cpu", f"source = file\npath = {self.folder}/x.wav\npace = fast"),
+        with c.Daemon(self.folder, self.config(TWO, f"source = file\npath = {self.folder}/x.wav\npace = fast"),
                       environment={**self.faults(mode, call, count=f"{self.folder}/count"), **self.mirrored},
                       program="convolvd-test" if self.mirrored else "convolvd",
                       wait=False) as daemon:
@@ -118,11 +120,13 @@ class DeviceLoss(unittest.TestCase):
     def test_fail(self):
         self.sweep("fail")
 
+    @unittest.skipIf(c.DEVICE != "cpu", "a CPU that is made to look like a device with memory of its own")
     def test_mirrored_fail(self):
         """A device with memory of its own: copies in and out fail, too."""
         self.mirrored = {"CONVOLVD_TEST_MIRRORED": "1"}
         self.sweep("fail")
 
+    @unittest.skipIf(c.DEVICE != "cpu", "a CPU that is made to look like a device with memory of its own")
     def test_mirrored_mute(self):
         self.mirrored = {"CONVOLVD_TEST_MIRRORED": "1"}
         self.sweep("mute")
@@ -139,7 +143,7 @@ class DeviceLoss(unittest.TestCase):
     def test_streams_go_on_and_return(self):
         """A live device stalls: the results go on on the other one within two blocks of the verdict, nothing is
         missing, and the device comes back."""
-        with c.Daemon(self.folder, self.endless("cpu, cpu"),
+        with c.Daemon(self.folder, self.endless(TWO),
                       environment=self.faults("stall", gate=self.gate)) as daemon:
             self.wait_standby(daemon)
             self.open_gate()
@@ -161,11 +165,11 @@ class DeviceLoss(unittest.TestCase):
 
     def test_a_reload_meanwhile(self):
         """A stream that is made while the first device is lost goes there once it is back."""
-        with c.Daemon(self.folder, self.endless("cpu, cpu"),
+        with c.Daemon(self.folder, self.endless(TWO),
                       environment=self.faults("die", gate=self.gate)) as daemon:
             self.wait_standby(daemon)
             with open(daemon.path, "w", encoding="utf-8") as file:
-                file.write(self.endless("cpu, cpu").replace("amplitude = 0.1", "amplitude = 0.2"))
+                file.write(self.endless(TWO).replace("amplitude = 0.1", "amplitude = 0.2"))
             self.open_gate()
             daemon.wait_said(" is lost: ")
             daemon.signal(signal.SIGHUP)
@@ -178,7 +182,7 @@ class DeviceLoss(unittest.TestCase):
 
     def test_wrong_results_are_found(self):
         """A device that computes nothing and says it has: the self-check notices, the next device goes on."""
-        with c.Daemon(self.folder, self.endless("cpu, cpu", "self check = 100 ms"),
+        with c.Daemon(self.folder, self.endless(TWO, "self check = 100 ms"),
                       environment=self.faults("wrong", gate=self.gate)) as daemon:
             self.wait_standby(daemon)
             c.wait_for(lambda: daemon.stream()["self_check"]["checks"] >= 2, "checks of right results")
@@ -196,7 +200,7 @@ class DeviceLoss(unittest.TestCase):
 
     def test_three_are_left_behind(self):
         """A device that stalls each time it comes back is not tried again after the third."""
-        with c.Daemon(self.folder, self.endless("cpu, cpu"),
+        with c.Daemon(self.folder, self.endless(TWO),
                       environment=self.faults("mute", gate=self.gate, contexts=99)) as daemon:
             self.wait_standby(daemon)
             self.open_gate()
