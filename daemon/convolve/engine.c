@@ -10,6 +10,7 @@
 
 #include "convolve/lost.h"
 #include "convolve/object.h"
+#include "convolve/plan/assemble.h"
 #include "convolve/plan/plan.h"
 #include "convolve/plan/variant.h"
 #include "convolve/plan/wisdom.h"
@@ -132,10 +133,14 @@ static int open_slots(struct engine *engine, struct problem *problem)
     return 0;
 }
 
-static void free_engine(struct engine *engine)
+/* All but the object and its mutexes. */
+static void close_parts(struct engine *engine)
 {
     device_close(&engine->device);
     wisdom_close(engine->planner.wisdom);
+    engine->planner.wisdom = NULL;
+    free(engine->planner.plans);
+    engine->planner.plans = NULL;
     spsc_close(&engine->submitted);
     spsc_close(&engine->completed);
     spsc_close(&engine->waiting);
@@ -144,12 +149,17 @@ static void free_engine(struct engine *engine)
         close(engine->doorbell);
     if (engine->waiter_bell >= 0)
         close(engine->waiter_bell);
+    free(engine->slots);
+    engine->slots = NULL;
+}
+
+void engine_free(struct engine *engine)
+{
     pthread_mutex_destroy(&engine->planner.workers);
     pthread_mutex_destroy(&engine->request_mutex);
     pthread_mutex_destroy(&engine->wake_mutex);
     pthread_mutex_destroy(&engine->loss_mutex);
     pthread_cond_destroy(&engine->request_done);
-    free(engine->slots);
     free(engine);
 }
 
@@ -212,6 +222,9 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     if (engine->doorbell < 0 || engine->waiter_bell < 0)
         error = problem_set(problem, ERROR_SYSTEM,
                             "no eventfd: raise the limit of open files (ulimit -n)");
+    engine->planner.plans = calloc(PLANS_MAX, sizeof *engine->planner.plans);
+    if (error == 0 && engine->planner.plans == NULL)
+        error = problem_set(problem, ERROR_MEMORY, "out of memory for the engine");
     if (error == 0)
         error = open_device(engine, options, problem);
     if (error == 0)
@@ -222,7 +235,8 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     if (error == 0)
         error = start_threads(engine, problem);
     if (error < 0) {
-        free_engine(engine);
+        close_parts(engine);
+        engine_free(engine);
         return error;
     }
     *out = engine;
@@ -240,9 +254,23 @@ void engine_close(struct engine *engine)
     assert(engine->free_count == engine->slot_count && engine->in_flight == 0);
     for (int i = 0; i < PLANS_MAX; i++)
         assert(engine->planner.plans[i] == NULL);
-    assert(engine->rings.open == 0);
+    assert(engine->rings.open == 0 && atomic_load(&engine->planner.held) == 0);
     stop_threads(engine);
-    free_engine(engine);
+    close_parts(engine);
+    engine_free(engine);
+}
+
+void engine_close_left(struct engine *engine)
+{
+    stop_threads(engine);
+    feeds_drop(&engine->feeds);
+    plans_free_left(&engine->planner);
+    while (engine->rings_left != NULL) {
+        struct ring_memory *memory = engine->rings_left;
+        engine->rings_left = memory->next_left;
+        rings_give(&engine->rings, &memory->ring);
+    }
+    close_parts(engine);
 }
 
 const struct device_info *engine_device(const struct engine *engine)
@@ -283,20 +311,29 @@ int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_
                      struct ring **out, struct problem *problem)
 {
     pthread_mutex_lock(&engine->planner.workers);
-    int error = rings_take(&engine->rings, frames_min, frame_bytes, out, problem);
+    int error = engine_check_works(engine, problem);
+    if (error == 0)
+        error = rings_take(&engine->rings, frames_min, frame_bytes, out, problem);
+    if (error == 0)
+        atomic_fetch_add(&engine->planner.held, 1);
     pthread_mutex_unlock(&engine->planner.workers);
     return error;
 }
 
 void engine_ring_close(struct engine *engine, struct ring *ring)
 {
-    if (atomic_load(&engine->planner.abandoned))
+    if (ring == NULL)
         return;
+    if (atomic_load(&engine->planner.abandoned)) {
+        engine_leave_ring(engine, ring);
+        return;
+    }
     pthread_mutex_lock(&engine->planner.workers);
     struct ring_memory *memory = (struct ring_memory *)ring;
-    if (memory != NULL && atomic_load(&memory->feeds_waiting) > 0)
+    if (atomic_load(&memory->feeds_waiting) > 0)
         engine_request(engine, REQUEST_FEEDS, NULL);
     rings_give(&engine->rings, ring);
+    atomic_fetch_sub(&engine->planner.held, 1);
     pthread_mutex_unlock(&engine->planner.workers);
 }
 
@@ -424,7 +461,9 @@ uint32_t engine_in_flight(const struct engine *engine)
 int engine_reset(struct engine *engine, struct problem *problem)
 {
     pthread_mutex_lock(&engine->planner.workers);
-    int error = engine_request(engine, REQUEST_RESET, problem);
+    int error = engine_check_works(engine, problem);
+    if (error == 0)
+        error = engine_request(engine, REQUEST_RESET, problem);
     pthread_mutex_unlock(&engine->planner.workers);
     return error;
 }
@@ -433,8 +472,8 @@ int engine_check_guards(struct engine *engine, struct problem *problem)
 {
     struct arena *arenas[DEVICE_ARENAS];
     device_arenas(&engine->device, arenas);
-    int error = 0;
     pthread_mutex_lock(&engine->planner.workers);
+    int error = engine_check_works(engine, problem);
     for (int i = 0; error == 0 && i < DEVICE_ARENAS; i++)
         error = arena_check(arenas[i], engine->device.upload, problem);
     pthread_mutex_unlock(&engine->planner.workers);

@@ -14,6 +14,9 @@ enum { COSTS = 20 };
 /* While a worker builds plans on the device. */
 static const int64_t preparing_gpu_ns = 5 * NS_PER_SECOND, preparing_cpu_ns = 30 * NS_PER_SECOND;
 
+/* Every engine abandoned in this process, closed since or not. */
+static pthread_mutex_t left_mutex = PTHREAD_MUTEX_INITIALIZER;
+static struct engine *left;
 static _Atomic uint32_t abandoned;
 
 const char *engine_loss_name(enum engine_loss loss)
@@ -91,6 +94,16 @@ uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns)
     return (uint64_t)engine->flight_first + 1;
 }
 
+int engine_check_works(const struct engine *engine, struct problem *problem)
+{
+    const enum engine_loss loss = engine_lost(engine);
+    return loss == ENGINE_WORKS ? 0
+                                : problem_set(problem, ERROR_DEVICE, "the device is lost (%s)",
+                                              engine_loss_name(loss));
+}
+
+/* ---- what is left behind ----------------------------------------------------------------- */
+
 void engine_abandon(struct engine *engine)
 {
     if (engine->abandoned)
@@ -99,8 +112,77 @@ void engine_abandon(struct engine *engine)
     engine->wake = NULL;
     pthread_mutex_unlock(&engine->wake_mutex);
     engine->abandoned = true;
+    engine->awaited = engine->in_flight;
     engine->in_flight = 0;
+    pthread_mutex_lock(&left_mutex);
+    engine->next_left = left;
+    left = engine;
+    pthread_mutex_unlock(&left_mutex);
     atomic_fetch_add(&abandoned, 1);
+}
+
+void engine_leave_ring(struct engine *engine, struct ring *ring)
+{
+    struct ring_memory *memory = (struct ring_memory *)ring;
+    pthread_mutex_lock(&engine->loss_mutex);
+    memory->next_left = engine->rings_left;
+    engine->rings_left = memory;
+    pthread_mutex_unlock(&engine->loss_mutex);
+    atomic_fetch_sub(&engine->planner.held, 1);
+}
+
+static bool is_at_rest(struct engine *engine)
+{
+    while (engine->awaited > 0 && spsc_pop(&engine->completed) != NULL)
+        engine->awaited--;
+    return engine->awaited == 0 && atomic_load(&engine->planner.held) == 0;
+}
+
+static void *reclaim(void *argument)
+{
+    struct engine *engine = argument;
+    pthread_mutex_lock(&engine->planner.workers);
+    /* A worker that began before the loss may have made a plan meanwhile. */
+    const bool rests = atomic_load(&engine->planner.held) == 0;
+    if (rests)
+        engine_close_left(engine);
+    pthread_mutex_unlock(&engine->planner.workers);
+    if (rests)
+        atomic_fetch_sub(&abandoned, 1);
+    atomic_store(&engine->reclaim, rests ? RECLAIM_DONE : RECLAIM_NOT_YET);
+    return NULL;
+}
+
+void engines_reclaim(void)
+{
+    pthread_mutex_lock(&left_mutex);
+    for (struct engine *engine = left; engine != NULL; engine = engine->next_left) {
+        pthread_t thread;
+        if (atomic_load(&engine->reclaim) != RECLAIM_NOT_YET || !is_at_rest(engine))
+            continue;
+        atomic_store(&engine->reclaim, RECLAIM_BEGUN);
+        if (pthread_create(&thread, NULL, reclaim, engine) == 0)
+            pthread_detach(thread);
+        else
+            atomic_store(&engine->reclaim, RECLAIM_NOT_YET);
+    }
+    pthread_mutex_unlock(&left_mutex);
+}
+
+void engines_forget(void)
+{
+    pthread_mutex_lock(&left_mutex);
+    struct engine **from = &left;
+    while (*from != NULL) {
+        struct engine *engine = *from;
+        if (atomic_load(&engine->reclaim) == RECLAIM_DONE) {
+            *from = engine->next_left;
+            engine_free(engine);
+        } else {
+            from = &engine->next_left;
+        }
+    }
+    pthread_mutex_unlock(&left_mutex);
 }
 
 uint32_t engines_abandoned(void)

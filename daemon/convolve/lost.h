@@ -8,7 +8,10 @@
 
 #include <stdint.h>
 
+#include "core/error.h"
+
 struct engine;
+struct ring;
 
 /* Why a device is lost. */
 #define ENGINE_LOSS_TABLE(X)                                                                       \
@@ -51,17 +54,32 @@ uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns);
 /*
  * Leaves a lost engine behind with all it has: a call of the driver may never return. Nothing wakes
  * the loop for it any more, nothing is in flight, and what is closed of it (plans, rings, the
- * engine) stays as it is, on purpose: a leak. Rings keep their memory, which the streams read.
- * LOOP.
+ * engine) stays as it is. Rings keep their memory, which the streams read. LOOP, or whoever closes
+ * an engine that LOOP never used.
  */
 void engine_abandon(struct engine *engine);
-/* Engines abandoned in this process. ANY. */
+/*
+ * Closes the abandoned engines that have come to rest: all their batches came back, late, failed or
+ * wrong, and nobody holds a plan or a ring of theirs. Each on a thread of its own, since the driver
+ * may hang at that, too. Call it from time to time. LOOP.
+ */
+void engines_reclaim(void);
+/* Engines abandoned in this process and not closed since: what drivers still hold. ANY. */
 uint32_t engines_abandoned(void);
+/* Frees what engines_reclaim keeps of each engine, so that it can still be asked what device it
+ * was. Once nobody asks any more. */
+void engines_forget(void);
 
 /* ---- for the modules of this folder --------------------------------------------------------- */
 
 /* ANY but LOOP. Wakes LOOP, unless it has abandoned the engine. */
 void engine_wake(struct engine *engine);
+
+/* Holds planner.workers: the engine can still be used, or ERROR_DEVICE. */
+int engine_check_works(const struct engine *engine, struct problem *problem);
+
+/* Keeps a ring of a lost engine, which its owner has closed. ANY. */
+void engine_leave_ring(struct engine *engine, struct ring *ring);
 
 /* Device thread: keeps the first fault, a phrase in the manner of printf, and logs it. */
 void engine_note_fault(struct engine *engine, const char *format, ...)

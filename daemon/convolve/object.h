@@ -21,6 +21,9 @@
 
 enum { BATCHES_MAX = 16, LOSS_DETAIL = 160 };
 
+/* An abandoned engine: in use, being closed, closed but for its object. */
+enum { RECLAIM_NOT_YET, RECLAIM_BEGUN, RECLAIM_DONE };
+
 enum request_kind { REQUEST_NONE, REQUEST_RUN, REQUEST_RESET, REQUEST_FEEDS };
 
 struct engine {
@@ -46,6 +49,9 @@ struct engine {
     const struct batch *flights[BATCHES_MAX]; /* submitted, oldest first, mod BATCHES_MAX */
     uint32_t flight_first;
     bool abandoned;
+    uint32_t awaited;         /* batches that were in flight when it was abandoned */
+    struct engine *next_left; /* of those abandoned; under lost.c's mutex */
+    _Atomic int reclaim;      /* also its thread */
 
     /* LOOP → device thread, and back */
     struct spsc submitted, completed;
@@ -61,6 +67,7 @@ struct engine {
     pthread_mutex_t loss_mutex;
     _Atomic int loss; /* enum engine_loss */
     char loss_detail[LOSS_DETAIL];
+    struct ring_memory *rings_left; /* under loss_mutex */
 
     /* WORKER → device thread, under request_mutex */
     pthread_mutex_t request_mutex;
@@ -84,5 +91,11 @@ struct engine {
     uint64_t failures;       /* of them, refused or failed */
     uint64_t suspect_until;  /* launches up to this one may have read what a failed one left */
 };
+
+/* engine.c, for lost.c: closes threads, plans, rings and the device of an engine that nobody uses.
+ * Holds planner.workers. BLOCKS. */
+void engine_close_left(struct engine *engine);
+/* Frees the object. */
+void engine_free(struct engine *engine);
 
 #endif

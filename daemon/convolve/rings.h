@@ -24,6 +24,7 @@ struct ring_memory {
      * stale_until have to be copied again, since a copy may have failed; as of that failure */
     uint64_t mirrored_until, stale_until;
     uint64_t failure_seen;
+    struct ring_memory *next_left; /* of a lost engine, see engine_leave_ring */
 };
 
 struct rings {

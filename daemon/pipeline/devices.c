@@ -420,5 +420,6 @@ void devices_free(struct devices *devices)
         return;
     for (uint32_t i = 0; i < devices->count; i++)
         engine_close(devices->placements[i].engine);
+    engines_forget();
     free(devices);
 }

@@ -71,26 +71,7 @@ static void prepare_one(const struct preparation *preparation, struct prepared *
     }
 }
 
-static void *prepare(void *argument)
-{
-    struct job *job = argument;
-    struct preparation *preparation = &job->preparation;
-    if (preparation->opens)
-        preparation->error = devices_reopen(preparation->placement, preparation->config,
-                                            &preparation->engine, &preparation->problem);
-    for (uint32_t i = 0; preparation->error == 0 && i < preparation->count; i++)
-        prepare_one(preparation, &preparation->prepared[i]);
-    pthread_mutex_lock(&job->mutex);
-    job->through = true;
-    if (!job->left)
-        job->done(job->context);
-    pthread_mutex_unlock(&job->mutex);
-    return NULL;
-}
-
-/* ---- the loop ---------------------------------------------------------------------------- */
-
-/* Worker: or the thread was never started. */
+/* Worker, the thread itself, or it was never started. */
 static void close_job(struct job *job)
 {
     struct preparation *preparation = &job->preparation;
@@ -104,6 +85,31 @@ static void close_job(struct job *job)
     pthread_mutex_destroy(&job->mutex);
     free(preparation->prepared);
 }
+
+static void *prepare(void *argument)
+{
+    struct job *job = argument;
+    struct preparation *preparation = &job->preparation;
+    if (preparation->opens)
+        preparation->error = devices_reopen(preparation->placement, preparation->config,
+                                            &preparation->engine, &preparation->problem);
+    for (uint32_t i = 0; preparation->error == 0 && i < preparation->count; i++)
+        prepare_one(preparation, &preparation->prepared[i]);
+    pthread_mutex_lock(&job->mutex);
+    job->through = true;
+    const bool is_left = job->left;
+    if (!is_left)
+        job->done(job->context);
+    pthread_mutex_unlock(&job->mutex);
+    if (is_left) { /* late, but back: nothing of it remains */
+        close_job(job);
+        free(job);
+        atomic_fetch_sub(&left_behind, 1);
+    }
+    return NULL;
+}
+
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 int preparation_start(struct preparation *preparation, void (*done)(void *context), void *context)
 {

@@ -50,11 +50,13 @@ bool preparation_done(const struct preparation *preparation);
 /* Why nothing can be used of it: the first error. */
 const char *preparation_why(const struct preparation *preparation);
 
-/* Leaves the thread and all it has behind; `done` is not called any more. False: it is through. */
+/* Leaves the thread and all it has behind; `done` is not called any more. If it comes back later it
+ * closes what it has. False: it is through. */
 bool preparation_leave(struct preparation *preparation);
 /* Closes on a worker what has not been taken out of it. */
 void preparation_close_later(uv_loop_t *loop, struct preparation *preparation);
 
+/* How many are left behind now. */
 uint32_t preparations_left_behind(void);
 
 #endif

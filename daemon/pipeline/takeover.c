@@ -7,6 +7,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "pipeline/leftover.h"
 #include "pipeline/preparation.h"
 #include "stream/move.h"
 
@@ -123,45 +124,12 @@ const struct placement *takeover_standby(const struct pipeline *pipeline)
 
 /* ---- what stands by ---------------------------------------------------------------------- */
 
-struct leftover {
-    uv_work_t work;
-    struct plan *plan;
-    struct stream_ring *ring;
-    struct recipe *recipe;
-};
-
-static void close_leftover(uv_work_t *work)
-{
-    struct leftover *leftover = work->data;
-    plan_close(leftover->plan);
-    stream_ring_free(leftover->ring);
-    recipe_drop(leftover->recipe);
-}
-
-static void leftover_closed(uv_work_t *work, int status)
-{
-    (void)status; /* nobody cancels it */
-    free(work->data);
-}
-
-/* On a worker; out of memory they leak. */
-static void close_later(struct takeover *takeover, struct plan *plan, struct stream_ring *ring,
-                        struct recipe *recipe)
-{
-    struct leftover *leftover = calloc(1, sizeof *leftover);
-    if (leftover == NULL)
-        return;
-    *leftover = (struct leftover){.plan = plan, .ring = ring, .recipe = recipe};
-    leftover->work.data = leftover;
-    uv_queue_work(takeover->loop, &leftover->work, close_leftover, leftover_closed);
-}
-
 static void drop_standby(struct takeover *takeover, struct pipeline *pipeline)
 {
     struct standby *standby = &pipeline->standby;
     if (standby->placement == NULL)
         return;
-    close_later(takeover, standby->plan, standby->ring, standby->recipe);
+    leftover_close(takeover->loop, standby->plan, standby->ring, standby->recipe);
     standby->placement = NULL;
     standby->plan = NULL;
     standby->ring = NULL;
@@ -242,7 +210,7 @@ static void move(struct takeover *takeover, struct pipeline *pipeline)
         standby->load = load_of(pipeline, from.plan);
     } else {
         standby->placement = NULL;
-        close_later(takeover, from.plan, from.ring, standby->recipe);
+        leftover_close(takeover->loop, from.plan, from.ring, standby->recipe);
         standby->recipe = NULL;
     }
 }
@@ -342,6 +310,8 @@ static void on_lost(void *context, struct placement *placement)
     for (uint32_t at = 0;
          (pipeline = pipelines_next(takeover->pipelines, PIPELINES_ALL, &at)) != NULL;) {
         pipeline->lost_from = NULL;
+        if (pipeline->standby.placement == placement)
+            drop_standby(takeover, pipeline);
         if (pipeline->placement != placement || !pipeline->scheduled)
             continue;
         pipeline->lost_from = placement;
@@ -407,21 +377,49 @@ static void prepare_standbys(struct takeover *takeover, int64_t now_ns)
     }
 }
 
+/* All devices that a stream may use are given up: says so once for each. */
+static void tell_dead(const struct takeover *takeover)
+{
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(takeover->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
+        bool dead = takes_part(pipeline) && stream_halted(pipeline->stream);
+        for (uint32_t i = 0; i < pipeline->choice_count; i++)
+            dead = dead && pipeline->choices[i]->given_up;
+        if (dead)
+            log_error("stream %s: NO DEVICE IS LEFT to compute it in this process; restart the "
+                      "daemon (systemd's watchdog does)",
+                      pipeline->stream_config->name);
+    }
+}
+
+/* Whether a lost device may be tried again: not while so much is left behind, and what comes to
+ * rest is closed. */
+static bool may_try(const struct takeover *takeover, struct placement *placement)
+{
+    const bool full = takeover_abandoned() >= ABANDONED_MAX;
+    if (full && !placement->given_up) {
+        log_error("device %d (%s) is not tried again: %u lost devices are left behind in this "
+                  "process, and their drivers do not answer; restart the daemon to use it",
+                  placement->index, name_of(placement), takeover_abandoned());
+        placement->given_up = true;
+        tell_dead(takeover);
+    } else if (!full && placement->given_up) {
+        log_notice("device %d (%s) is tried again: the driver of one left behind has answered",
+                   placement->index, name_of(placement));
+        placement->given_up = false;
+    }
+    return !placement->given_up;
+}
+
 /* Begins to open a lost device again, with plans for the streams that would rather run there. */
 static void rebuild(struct takeover *takeover, int64_t now_ns)
 {
     struct placement *placement;
     for (uint32_t i = 0; (placement = devices_at(takeover->devices, i)) != NULL; i++) {
         struct pipeline *pipeline;
-        if (!placement->down || placement->given_up)
+        if (!placement->down || !may_try(takeover, placement))
             continue;
-        if (takeover_abandoned() >= ABANDONED_MAX) {
-            placement->given_up = true;
-            log_error("device %d (%s) is not tried again: %u lost devices are left behind in this "
-                      "process; restart the daemon to use it",
-                      placement->index, name_of(placement), takeover_abandoned());
-            continue;
-        }
         if (takeover->jobs[JOB_REBUILD] != NULL || now_ns < placement->retry_ns)
             continue;
         struct preparation *job = preparation_new(placement, NULL, takeover->config);
@@ -529,6 +527,7 @@ static void advance(struct takeover *takeover)
     if (!takeover->started || takeover->closing)
         return;
     const int64_t now_ns = clock_monotonic_ns();
+    engines_reclaim();
     finish_jobs(takeover);
     leave_hung_jobs(takeover, now_ns);
     move_all(takeover);

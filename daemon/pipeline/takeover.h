@@ -9,8 +9,10 @@
  * A stream stands by on the next device of its list with a plan, tested there, and a ring. A thread
  * of takeover's own prepares both, since a driver's call may never return: a thread that is not
  * back after a minute is left behind. An engine that was lost is left behind as well
- * (engine_abandon). After three of either no lost device is tried again until the process starts
- * anew.
+ * (engine_abandon). One whose batches come back after all, late, failed or wrong, is closed
+ * (engines_reclaim), and so is what a late thread has prepared. While three are left, no lost
+ * device is tried again: their drivers hang, and a process that starts anew can do better. A stream
+ * whose devices are all given up keeps the watchdog's pings back.
  *
  * Loop thread.
  */
@@ -42,7 +44,7 @@ const struct placement *takeover_standby(const struct pipeline *pipeline);
 
 /* Whether a thread or an engine was left behind, so that the process can end only by _exit. ANY. */
 bool takeover_left_behind(void);
-/* How many. */
+/* How many are left behind now. */
 uint32_t takeover_abandoned(void);
 
 #endif

@@ -75,7 +75,10 @@ __attribute__((constructor)) static void read_environment(void)
 
 __attribute__((destructor)) static void write_count(void)
 {
-    FILE *file = count_path != NULL ? fopen(count_path, "w") : NULL;
+    /* A helper process of the daemon's, which makes no such call, leaves the daemon's count alone.
+     */
+    const bool counted = count_path != NULL && atomic_load(&calls) > 0;
+    FILE *file = counted ? fopen(count_path, "w") : NULL;
     if (file == NULL)
         return;
     fprintf(file, "%ld\n", atomic_load(&calls));

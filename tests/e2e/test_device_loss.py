@@ -69,7 +69,7 @@ class DeviceLoss(unittest.TestCase):
             status = daemon.status()
             self.assertGreater(status["streams"][0]["batches_failed"], 0)
             self.assertEqual(status["devices"][0]["state"], "lost")
-            lines = [line for line in daemon.lines if "the device refused a launch" in line and "is lost" not in line]
+            lines = [line for line in daemon.lines if "the device refused a" in line and "is lost" not in line]
             self.assertEqual(len(lines), 1, daemon.output())
             daemon.kill()
 
@@ -198,16 +198,49 @@ class DeviceLoss(unittest.TestCase):
             self.assertEqual(daemon.stream()["self_check"]["failures"], before["self_check"]["failures"])
             daemon.stop()
 
+    def late(self, device, times):
+        """Each time the gate opens, one call takes 1 s longer than the deadline and then answers."""
+        with c.Daemon(self.folder, self.endless(device),
+                      environment=self.faults("late", gate=self.gate, contexts=99, ms=1100)) as daemon:
+            for time_ in range(1, times + 1):
+                c.wait_for(lambda: daemon.stream()["standby"] is not None or "," not in device, "a device that stands by")
+                before = daemon.stream()["frames_out"]["out"]
+                c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, f"results\n{daemon.output()}")
+                self.open_gate()
+                c.wait_for(lambda: sum(d["losses"]["stalled"] for d in daemon.status()["devices"]) == time_, "the verdict")
+                c.wait_for(lambda: all(d["state"] == "works" for d in daemon.status()["devices"]),
+                           f"the device to come back\n{daemon.output()}", 2 * c.PATIENCE_S)
+            c.wait_for(lambda: daemon.status()["devices_abandoned"] == 0, f"all that was left to close\n{daemon.output()}")
+            self.assertFalse(daemon.said("is not tried again"))
+            status = daemon.stop()
+            self.assertEqual(sum(device["returns"] for device in status["devices"]), times)
+            return status
+
+    def test_late_is_not_hung(self):
+        """An engine whose batch comes back late is closed and counts no more: four losses, and nothing is given up."""
+        status = self.late(TWO, 4)
+        self.assertEqual(status["streams"][0]["frames_out"]["shed"]["device"], 0)
+
+    def test_the_only_device_is_tried_again(self):
+        """A single device that is late four times: the stream waits, flagged, and goes on each time."""
+        self.late(c.DEVICE, 4)
+
     def test_three_are_left_behind(self):
-        """A device that stalls each time it comes back is not tried again after the third."""
+        """Devices that hang each time they come back are not tried again after the third. Nothing can be computed any
+        more: the daemon says so, and leaves it to the watchdog to start it anew."""
+        manager = Manager(self.folder, 1)
         with c.Daemon(self.folder, self.endless(TWO),
-                      environment=self.faults("mute", gate=self.gate, contexts=99)) as daemon:
+                      environment={**self.faults("mute", gate=self.gate, contexts=99), **manager.environment}) as daemon:
             self.wait_standby(daemon)
             self.open_gate()
-            daemon.wait_said("is not tried again", 4 * c.PATIENCE_S)
+            daemon.wait_said("NO DEVICE IS LEFT", 4 * c.PATIENCE_S)
+            said = time.monotonic()
+            self.assertEqual(len([line for line in daemon.lines if "is not tried again" in line]), 2, daemon.output())
             status = daemon.status()
             self.assertEqual(status["devices_abandoned"], 3)
             self.assertEqual({device["state"] for device in status["devices"]}, {"given up"})
+            time.sleep(2)
+            self.assertEqual([at for at in manager.times("WATCHDOG") if at > said], [])
             daemon.kill()
 
 

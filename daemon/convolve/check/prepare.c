@@ -74,8 +74,10 @@ static int prepare_variant(struct engine *engine, const struct plan_spec *spec,
         return error;
     error = plan_self_test(engine, plan, spec, problem);
     if (error < 0) {
-        if (engine_lost(engine) == ENGINE_WORKS) /* else the device may still use it: leaked */
+        if (engine_lost(engine) == ENGINE_WORKS)
             plan_discard(plan);
+        else
+            plan_leave(plan); /* the device may still use it */
         return error;
     }
     *out = plan;
@@ -139,13 +141,14 @@ int plan_prepare(struct engine *engine, const struct plan_spec *spec, struct pla
     int error = spec_check(engine, spec, problem);
     if (error < 0)
         return error;
-    if (engine_lost(engine) != ENGINE_WORKS)
-        return problem_set(problem, ERROR_DEVICE, "the device is lost (%s)",
-                           engine_loss_name(engine_lost(engine)));
+    if ((error = engine_check_works(engine, problem)) < 0)
+        return error; /* a worker that hangs in the driver may hold the mutex */
     atomic_fetch_add(&engine->planner.preparing, 1);
     pthread_mutex_lock(&engine->planner.workers);
     enum plan_choice choice = PLAN_BY_WISDOM;
-    if (plans_full(&engine->planner)) {
+    if ((error = engine_check_works(engine, problem)) < 0) {
+        /* lost while this worker waited for another one, and closed since, perhaps */
+    } else if (plans_full(&engine->planner)) {
         error = problem_set(problem, ERROR_LIMIT, "more than %d plans on one device", PLANS_MAX);
     } else if (prepare_by_wisdom(engine, spec, out) < 0) {
         choice = spec->variant != NULL || spec->fft != 0 ? PLAN_BY_NAME : PLAN_BY_RULE;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "convolve/lost.h"
 #include "convolve/object.h"
 #include "convolve/plan/plan.h"
 #include "convolve/plan/results.h"
@@ -344,7 +345,9 @@ int plan_time(struct engine *engine, struct plan *plan, const struct plan_spec *
     atomic_fetch_add(&engine->planner.preparing, 1);
     pthread_mutex_lock(&engine->planner.workers);
     choose_blocks(&trial, blocks);
-    int error = rings_take(&engine->rings, trial.frames + trial.silent_frames,
+    int error = engine_check_works(engine, problem);
+    if (error == 0)
+        error = rings_take(&engine->rings, trial.frames + trial.silent_frames,
                            spec->inputs * spec->format.bytes, &trial.ring, problem);
     if (error == 0) {
         fill_noise(&trial);

@@ -161,6 +161,7 @@ static void plan_register(struct plan *plan)
     while (plans[i] != NULL)
         i++;
     plans[i] = plan;
+    atomic_fetch_add(&plan->planner->held, 1);
 }
 
 bool plans_full(const struct planner *planner)
@@ -252,13 +253,32 @@ void plan_discard(struct plan *plan)
     for (int i = 0; i < PLANS_MAX; i++)
         if (plans[i] == plan)
             plans[i] = NULL;
+    plan_leave(plan);
     plan_free(plan);
+}
+
+void plan_leave(struct plan *plan)
+{
+    atomic_fetch_sub(&plan->planner->held, 1);
+}
+
+void plans_free_left(struct planner *planner)
+{
+    for (int i = 0; i < PLANS_MAX; i++)
+        if (planner->plans[i] != NULL)
+            plan_free(planner->plans[i]);
+    free(planner->plans);
+    planner->plans = NULL;
 }
 
 void plan_close(struct plan *plan)
 {
-    if (plan == NULL || atomic_load(&plan->planner->abandoned))
-        return; /* a worker that hangs in the driver may hold the mutex */
+    if (plan == NULL)
+        return;
+    if (atomic_load(&plan->planner->abandoned)) {
+        plan_leave(plan); /* a worker that hangs in the driver may hold the mutex */
+        return;
+    }
     pthread_mutex_t *workers = &plan->planner->workers;
     pthread_mutex_lock(workers);
     plan_discard(plan);

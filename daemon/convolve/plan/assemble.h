@@ -14,6 +14,10 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
                struct plan **out, struct problem *problem);
 /* What plan_close does without the mutex. */
 void plan_discard(struct plan *plan);
+/* Its owner is through with it, but the device may still use it: it stays. ANY. */
+void plan_leave(struct plan *plan);
+/* Frees the plans that were left, and the list. */
+void plans_free_left(struct planner *planner);
 
 /* Whether the planner's list of plans is full. */
 bool plans_full(const struct planner *planner);

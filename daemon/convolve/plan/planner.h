@@ -26,12 +26,13 @@ struct planner {
     /* immutable while the engine is open */
     struct device *device;
     uint64_t batch_samples, batch_reports; /* what one batch holds: floats, reports */
-    _Atomic bool abandoned;                /* the device is lost: nothing is closed, see lost.h */
-    _Atomic int preparing;                 /* workers that build and test plans */
+    _Atomic bool abandoned; /* the device is lost: what is closed is kept for now, see lost.h */
+    _Atomic uint32_t held;  /* plans and rings that somebody has and has not closed */
+    _Atomic int preparing;  /* workers that build and test plans */
     pthread_mutex_t workers;
     /* under `workers`; the device thread while a worker waits for it */
     struct fft_cache fft_plans;
-    struct plan *plans[PLANS_MAX];
+    struct plan **plans; /* [PLANS_MAX] */
     struct wisdom *wisdom;
 };
 
