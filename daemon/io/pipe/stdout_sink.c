@@ -16,8 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +25,9 @@
 #include "core/clock.h"
 #include "core/doorbell.h"
 #include "core/log.h"
-#include "core/message_ring.h"
-#include "io/deadline.h"
 #include "io/ledger_lock.h"
 #include "io/rows.h"
+#include "io/sink_thread.h"
 #include "io/sinks.h"
 
 enum {
@@ -40,8 +37,6 @@ enum {
     PIPE_WRITE = 4096, /* once poll says so, a pipe takes that much without blocking */
     FILE_WRITE = 1 << 20,
 };
-
-enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
 
 /* A process has one standard output, whatever opens it first keeps it. */
 static atomic_flag taken = ATOMIC_FLAG_INIT;
@@ -60,28 +55,19 @@ struct sink {
     /* immutable after open */
     struct sink *self; /* for `room`, which is asked through a pointer to const */
     struct sink_options options;
-    uv_loop_t *loop;
     int fd;
     size_t write_bytes; /* of one call */
     uint32_t frame_bytes;
     double factor; /* unit → normalised */
     uint64_t piece_frames;
-    pthread_t thread;
 
     /* loop thread */
     uint64_t frames, queue_drops, reader_drops, saturated;
-    bool handles_open, told;
-    uv_async_t doorbell;
-    uv_timer_t deadline;
-    int open_handles;
-    void (*closed)(void *context);
-    void *closed_context;
+    bool told;
 
     /* shared */
-    struct message_ring ring;
-    int wake_fd; /* loop → writer */
-    _Atomic int stop;
-    _Atomic bool asleep, done, room_wanted;
+    struct sink_thread thread; /* the writer */
+    _Atomic bool room_wanted;
     _Atomic int failed;      /* the enum drop of what still comes; DROPS: not failed */
     struct ledger_lock lock; /* the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], messages, bytes;
@@ -100,15 +86,16 @@ static void count(struct sink *s, _Atomic uint64_t *as, uint64_t frames)
 /* Waits until the descriptor takes bytes; false when the sink must stop now. */
 static bool wait_writable(struct sink *s)
 {
-    struct pollfd wait[] = {{.fd = s->fd, .events = POLLOUT}, {.fd = s->wake_fd, .events = POLLIN}};
-    while (atomic_load(&s->stop) != STOP_NOW) {
+    struct pollfd wait[] = {{.fd = s->fd, .events = POLLOUT},
+                            {.fd = s->thread.wake_fd, .events = POLLIN}};
+    while (atomic_load(&s->thread.stop) != SINK_THREAD_NOW) {
         wait[0].revents = wait[1].revents = 0;
         if (poll(wait, 2, -1) < 0 && errno != EINTR)
             return true; /* the write says why */
         if (wait[0].revents != 0)
             return true;
         if (wait[1].revents != 0)
-            doorbell_wait(s->wake_fd);
+            doorbell_wait(s->thread.wake_fd);
     }
     return false;
 }
@@ -124,7 +111,7 @@ static void fail(struct sink *s, int reason)
                   "results that still come",
                   s->options.name, strerror(reason));
     atomic_store(&s->failed, reason == EPIPE ? DROP_UNREACHABLE : DROP_DISK);
-    uv_async_send(&s->doorbell);
+    sink_thread_ring(&s->thread);
 }
 
 /* False when not all of it was written: told to stop, or the reader is gone. */
@@ -163,87 +150,31 @@ static void take_message(struct sink *s, const struct message *message)
 static void offer_room(struct sink *s)
 {
     atomic_thread_fence(memory_order_seq_cst); /* the release before, room_wanted after */
-    if (message_ring_unused(&s->ring) >= s->ring.capacity / 2 &&
+    if (message_ring_unused(&s->thread.ring) >= s->thread.ring.capacity / 2 &&
         atomic_exchange(&s->room_wanted, false))
-        uv_async_send(&s->doorbell);
+        sink_thread_ring(&s->thread);
 }
 
-static bool is_empty(struct sink *s)
+static void write_results(void *context)
 {
-    uint64_t bytes;
-    return message_ring_peek(&s->ring, &bytes) == NULL;
-}
-
-static void *write_results(void *argument)
-{
-    struct sink *s = argument;
-    for (;;) {
+    struct sink *s = context;
+    while (atomic_load(&s->thread.stop) == SINK_THREAD_RUN || !sink_thread_empty(&s->thread)) {
         uint64_t bytes;
         const struct message *message;
-        while ((message = message_ring_peek(&s->ring, &bytes)) != NULL) {
+        while ((message = message_ring_peek(&s->thread.ring, &bytes)) != NULL) {
             take_message(s, message);
-            message_ring_release(&s->ring);
+            message_ring_release(&s->thread.ring);
             offer_room(s);
         }
-        if (atomic_load(&s->stop) != STOP_NOT && is_empty(s))
-            break;
-        atomic_store(&s->asleep, true);
-        atomic_thread_fence(memory_order_seq_cst);
-        if (is_empty(s) && atomic_load(&s->stop) == STOP_NOT)
-            doorbell_wait(s->wake_fd);
-        atomic_store(&s->asleep, false);
+        sink_thread_wait(&s->thread, INT64_MAX, NULL);
     }
-    atomic_store(&s->done, true);
-    uv_async_send(&s->doorbell);
-    return NULL;
 }
 
-static void wake_writer(struct sink *s)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&s->asleep))
-        doorbell_ring(s->wake_fd);
-}
+/* ---- the sink's operations --------------------------------------------------------------- */
 
-/* ---- loop: handles ----------------------------------------------------------------------- */
-
-static void destroy(struct sink *s)
+static void rung(void *context)
 {
-    message_ring_close(&s->ring);
-    if (s->fd >= 0)
-        close(s->fd);
-    if (s->wake_fd >= 0)
-        close(s->wake_fd);
-    free(s);
-}
-
-static void handle_closed(uv_handle_t *handle)
-{
-    struct sink *s = handle->data;
-    if (--s->open_handles > 0)
-        return;
-    s->closed(s->closed_context);
-    destroy(s);
-}
-
-/* The writer has left its function. */
-static void finish_closing(struct sink *s)
-{
-    if (uv_is_closing((uv_handle_t *)&s->doorbell))
-        return;
-    pthread_join(s->thread, NULL);
-    uv_close((uv_handle_t *)&s->doorbell, handle_closed);
-    uv_close((uv_handle_t *)&s->deadline, handle_closed);
-}
-
-static void ring_doorbell(uv_async_t *doorbell)
-{
-    struct sink *s = doorbell->data;
-    if (s->closed != NULL) {
-        if (atomic_load(&s->done))
-            finish_closing(s);
-        return;
-    }
+    struct sink *s = context;
     if (atomic_load(&s->failed) != DROPS && !s->told) {
         s->told = true;
         if (s->options.ended != NULL)
@@ -253,19 +184,19 @@ static void ring_doorbell(uv_async_t *doorbell)
         s->options.room_again(s->options.room_context);
 }
 
-static void stdout_start(struct sink *s)
+static void destroy(void *context)
 {
-    if (s->handles_open)
-        return;
-    s->handles_open = true;
-    uv_async_init(s->loop, &s->doorbell, ring_doorbell);
-    s->doorbell.data = s;
-    uv_timer_init(s->loop, &s->deadline);
-    s->deadline.data = s;
-    s->open_handles = 2;
+    struct sink *s = context;
+    sink_thread_free(&s->thread);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s);
 }
 
-/* ---- the sink's operations --------------------------------------------------------------- */
+static void stdout_start(struct sink *s)
+{
+    sink_thread_handles(&s->thread);
+}
 
 /* Takes standard output over; negative: errno says why. */
 static int take_output(void)
@@ -281,16 +212,6 @@ static struct result_format stdout_results(const struct sink_options *options)
 {
     return (struct result_format){
         options->format, options->format.kind == SAMPLE_FLOAT ? 1 : 1 / options->full_scale};
-}
-
-static int start_writer(struct sink *s)
-{
-    sigset_t all, previous; /* signals belong to the loop's thread */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous);
-    int error = pthread_create(&s->thread, NULL, write_results, s);
-    pthread_sigmask(SIG_SETMASK, &previous, NULL);
-    return error;
 }
 
 static uint64_t stdout_memory(const struct sink_options *options)
@@ -313,28 +234,31 @@ static int stdout_open(const struct sink_options *options, const struct io_envir
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     s->self = s;
     s->options = *options;
-    s->loop = environment->loop;
     s->frame_bytes = options->stream.channels * options->format.bytes;
     s->factor = stdout_results(options).factor;
     atomic_store(&s->failed, DROPS);
+    const struct sink_thread_options thread = {
+        .loop = environment->loop,
+        .context = s,
+        .run = write_results,
+        .rung = rung,
+        .freed = destroy,
+    };
     const uint64_t ring_bytes = stdout_memory(options);
-    s->wake_fd = doorbell_open();
-    s->fd = take_output();
     struct stat status = {0};
-    int reason = 0, error = 0;
-    if (s->wake_fd < 0 || s->fd < 0 || fstat(s->fd, &status) != 0)
-        reason = errno;
-    else if (message_ring_open(&s->ring, ring_bytes) != 0)
+    s->fd = take_output();
+    int error = 0, reason = s->fd < 0 || fstat(s->fd, &status) != 0 ? errno : 0;
+    if (reason == 0 && (reason = sink_thread_open(&s->thread, &thread, ring_bytes)) == 0) {
+        s->write_bytes = S_ISREG(status.st_mode) ? FILE_WRITE : PIPE_WRITE;
+        s->piece_frames = s->thread.ring.capacity / PIECES / s->frame_bytes;
+        s->piece_frames = s->piece_frames > 0 ? s->piece_frames : 1;
+        reason = sink_thread_begin(&s->thread);
+    }
+    if (reason == ENOMEM)
         error = problem_set(problem, ERROR_MEMORY,
                             "sink %s: no memory for a queue of %llu MiB; write a smaller `queue`",
                             options->name, (unsigned long long)(ring_bytes >> 20));
-    if (reason == 0 && error == 0) {
-        s->write_bytes = S_ISREG(status.st_mode) ? FILE_WRITE : PIPE_WRITE;
-        s->piece_frames = s->ring.capacity / PIECES / s->frame_bytes;
-        s->piece_frames = s->piece_frames > 0 ? s->piece_frames : 1;
-        reason = start_writer(s);
-    }
-    if (reason != 0)
+    else if (reason != 0)
         error = problem_set(problem, ERROR_SYSTEM,
                             "sink %s: standard output cannot be written: %s; connect it to a pipe "
                             "or a file",
@@ -351,7 +275,7 @@ static int stdout_open(const struct sink_options *options, const struct io_envir
 static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
 {
     const uint64_t bytes = frames * s->frame_bytes;
-    struct message *message = message_ring_reserve(&s->ring, sizeof *message + bytes);
+    struct message *message = message_ring_reserve(&s->thread.ring, sizeof *message + bytes);
     if (message == NULL)
         return false;
     *message = (struct message){.frames = frames, .bytes = bytes};
@@ -362,13 +286,13 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
             sample_encode_block(&s->options.format, result->samples + from * result->channels,
                                 (size_t)frames * result->channels, s->factor, message->samples);
     atomic_fetch_add(&s->pending, frames); /* before the writer can subtract them */
-    message_ring_commit(&s->ring);
+    message_ring_commit(&s->thread.ring);
     return true;
 }
 
 static int64_t stdout_put(struct sink *s, const struct result *result)
 {
-    assert(s->closed == NULL);
+    assert(s->thread.closed == NULL);
     s->frames += result->frames;
     if (result->wire != NULL)
         s->saturated += result->saturated;
@@ -385,7 +309,7 @@ static int64_t stdout_put(struct sink *s, const struct result *result)
         done += frames;
     }
     s->queue_drops += result->frames - done;
-    wake_writer(s);
+    sink_thread_wake(&s->thread);
     return clock_monotonic_ns();
 }
 
@@ -394,35 +318,21 @@ static uint64_t stdout_room(const struct sink *sink)
     struct sink *s = sink->self; /* asking is remembered: someone may wait */
     if (atomic_load(&s->failed) != DROPS)
         return UINT64_MAX;
-    uint64_t unused = message_ring_unused(&s->ring);
-    if (unused < s->ring.capacity / 2) {
+    uint64_t unused = message_ring_unused(&s->thread.ring);
+    if (unused < s->thread.ring.capacity / 2) {
         atomic_store(&s->room_wanted, true);
         atomic_thread_fence(memory_order_seq_cst); /* look again: the writer may have emptied it */
-        unused = message_ring_unused(&s->ring);
+        unused = message_ring_unused(&s->thread.ring);
     }
     /* Headers of messages, and what the ring skips at its end. */
-    const uint64_t reserve = s->ring.capacity / 4;
+    const uint64_t reserve = s->thread.ring.capacity / 4;
     return unused > reserve ? (unused - reserve) / s->frame_bytes : 0;
-}
-
-static void deadline_reached(uv_timer_t *timer)
-{
-    struct sink *s = timer->data;
-    atomic_store(&s->stop, STOP_NOW);
-    doorbell_ring(s->wake_fd);
 }
 
 static void stdout_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
                          void *context)
 {
-    stdout_start(s);
-    s->closed = closed;
-    s->closed_context = context;
-    deadline_start(&s->deadline, deadline_ns, deadline_reached);
-    atomic_store(&s->stop, STOP_DRAIN);
-    doorbell_ring(s->wake_fd);
-    if (atomic_load(&s->done))
-        finish_closing(s);
+    sink_thread_close(&s->thread, deadline_ns, closed, context);
 }
 
 static void read_ledger(const struct sink *s, struct sink_ledger *ledger)
