@@ -3,7 +3,8 @@
  * never blocks the loop. The loop thread copies each result into a bounded message ring; the writer
  * thread takes it from there and encodes, writes, rotates, flushes and pauses (writer.h). When the
  * ring is full, the loop drops and counts whole results; a stream that can wait sees beforehand
- * that there is no room.
+ * that there is no room. What was dropped goes with the next message, or alone as soon as the ring
+ * is empty, so that the sidecars say which frames no file holds.
  *
  *     loop: put ──► message ring ──► writer thread ──► files
  *           ◄── room_again, closed (uv_async) ──┘
@@ -13,29 +14,23 @@
  */
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/clock.h"
-#include "core/doorbell.h"
 #include "core/log.h"
-#include "core/message_ring.h"
-#include "io/deadline.h"
 #include "io/ledger_lock.h"
 #include "io/recording/recording.h"
+#include "io/recording/sidecar.h"
 #include "io/recording/writer.h"
 #include "io/sink.h"
+#include "io/sink_thread.h"
 #include "io/sinks.h"
 
 static const uint64_t queue_bytes_default = 64 << 20;
 static const int64_t flush_ns_default = 1 * NS_PER_SECOND;
-/* When the disk hangs past the deadline of close, the sink abandons its thread after this long. */
-static const uint64_t abandon_ms = 1000;
 
 /* With a ring of at least gather_ring_bytes the writer thread sleeps this long before it waits for
  * a doorbell, so that small results gather. */
@@ -51,12 +46,13 @@ enum {
     BLOCKS_MIN = 4,
 };
 
-enum stop { STOP_NOT, STOP_DRAIN, STOP_NOW };
-
-/* In the ring: this structure, the invalid ranges, gains that have changed, and the frames from the
- * next multiple of MESSAGE_ALIGNMENT on. */
+/* In the ring: this structure, frames dropped before this result, the invalid ranges, gains that
+ * have changed, and the frames from the next multiple of MESSAGE_ALIGNMENT on. */
 struct message {
     struct result result;
+    bool losses_alone; /* no result came */
+    uint32_t loss_count;
+    struct sidecar_missing losses[];
 };
 
 struct sink {
@@ -64,32 +60,24 @@ struct sink {
     struct sink *self; /* for `room`, which gets a pointer to const */
     struct sink_options options;
     const struct recording_options *own;
-    uv_loop_t *loop;
     uint32_t frame_bytes; /* of put's frames */
     int64_t flush_ns;
     uint64_t payload_bytes;          /* most bytes of frames in one message */
     struct recording_writer *writer; /* writer thread only */
-    pthread_t thread;
 
     /* loop thread */
     uint64_t frames, queue_drops;
     uint32_t gain_changes; /* of the gains that the writer has been told */
     double overhead;       /* bytes of message headers per frame, smoothed */
-    bool handles_open;
-    uv_async_t doorbell;
-    uv_timer_t deadline;
-    bool deadline_passed, abandoned;
-    int open_handles;
-    void (*closed)(void *context);
-    void *closed_context;
+    struct sidecar_losses
+        lost;               /* by the full ring since the last message; the thread's at the end */
+    struct result lost_end; /* where the newest of them ends: epoch, frame, flags */
 
     /* shared */
-    struct message_ring ring;
-    int wake_fd; /* loop → writer */
-    _Atomic bool asleep, done;
-    _Atomic int stop;        /* enum stop */
-    _Atomic int wakes_owed;  /* to a stream that waits for room: 2 after `room`, 1, 0 */
-    struct ledger_lock lock; /* the writer moves frames from pending */
+    struct sink_thread thread; /* the writer */
+    _Atomic bool untold;       /* `lost` waits for an empty ring */
+    _Atomic int wakes_owed;    /* to a stream that waits for room: 2 after `room`, 1, 0 */
+    struct ledger_lock lock;   /* the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
 };
 
@@ -140,13 +128,13 @@ static void offer_room(struct sink *s)
     int owed = atomic_load(&s->wakes_owed);
     if (owed == 0)
         return;
-    uint64_t unused = message_ring_unused(&s->ring);
-    if (unused == s->ring.capacity) {
+    uint64_t unused = message_ring_unused(&s->thread.ring);
+    if (unused == s->thread.ring.capacity) {
         atomic_store(&s->wakes_owed, 0);
-        uv_async_send(&s->doorbell);
-    } else if (owed == 2 && unused >= s->ring.capacity / 4 * 3) {
+        sink_thread_ring(&s->thread);
+    } else if (owed == 2 && unused >= s->thread.ring.capacity / 4 * 3) {
         atomic_compare_exchange_strong(&s->wakes_owed, &owed, 1);
-        uv_async_send(&s->doorbell);
+        sink_thread_ring(&s->thread);
     }
 }
 
@@ -154,29 +142,17 @@ static void take_message(struct sink *s, uint8_t *bytes)
 {
     struct message *message = (struct message *)(void *)bytes;
     struct result *result = &message->result;
-    if (atomic_load(&s->stop) == STOP_NOW)
+    for (uint32_t i = 0; i < message->loss_count; i++)
+        recording_writer_lose(s->writer, &message->losses[i]);
+    if (atomic_load(&s->thread.stop) == SINK_THREAD_NOW) {
         drop_stopped(s, result->frames);
-    else
+        recording_writer_lose(s->writer,
+                              &(struct sidecar_missing){result->epoch, result->first_frame,
+                                                        result->first_frame + result->frames,
+                                                        drop_name(DROP_STOPPED)});
+    } else if (!message->losses_alone || (result->flags & RESULT_EPOCH_END)) {
         recording_writer_put(s->writer, result);
-}
-
-static bool is_empty(const struct sink *s)
-{
-    return message_ring_unused(&s->ring) == s->ring.capacity;
-}
-
-static void wait_for_work(struct sink *s, int64_t until_ns)
-{
-    atomic_store(&s->asleep, true);
-    /* A commit after this store sees `asleep`; a commit before it shows below. */
-    if (!is_empty(s) || atomic_load(&s->stop) != STOP_NOT) {
-        atomic_store(&s->asleep, false);
-        return;
     }
-    int64_t left_ns = until_ns == INT64_MAX ? INT64_MAX : until_ns - clock_monotonic_ns();
-    if (doorbell_rung_within(s->wake_fd, left_ns > 0 ? left_ns : 0))
-        doorbell_wait(s->wake_fd);
-    atomic_store(&s->asleep, false);
 }
 
 /* Flushes when flush_at_ns has come. Returns the time of the next flush [monotonic], INT64_MAX when
@@ -194,24 +170,25 @@ static int64_t flush_when_due(struct sink *s, int64_t flush_at_ns)
     return INT64_MAX;
 }
 
-static void *write_results(void *argument)
+static void write_results(void *context)
 {
-    struct sink *s = argument;
+    struct sink *s = context;
+    struct sink_thread *thread = &s->thread;
     int64_t flush_at_ns = INT64_MAX;
     bool gathered = false;
     for (;;) {
         uint64_t bytes;
         uint8_t *message;
-        while ((message = message_ring_peek(&s->ring, &bytes)) != NULL) {
+        while ((message = message_ring_peek(&thread->ring, &bytes)) != NULL) {
             take_message(s, message);
-            message_ring_release(&s->ring);
+            message_ring_release(&thread->ring);
             flush_at_ns = flush_when_due(s, flush_at_ns);
             publish(s);
             offer_room(s);
             gathered = false;
         }
-        if (!gathered && s->ring.capacity >= gather_ring_bytes &&
-            atomic_load(&s->stop) == STOP_NOT) {
+        if (!gathered && thread->ring.capacity >= gather_ring_bytes &&
+            atomic_load(&thread->stop) == SINK_THREAD_RUN) {
             /* Many small results gather meanwhile, which saves a wake-up and a write for each. */
             nanosleep(&(struct timespec){.tv_nsec = gather_ns}, NULL);
             gathered = true;
@@ -221,97 +198,16 @@ static void *write_results(void *argument)
         flush_at_ns = flush_when_due(s, flush_at_ns);
         publish(s);
         offer_room(s);
-        if (atomic_load(&s->stop) != STOP_NOT && is_empty(s))
+        if (atomic_load(&thread->stop) != SINK_THREAD_RUN && sink_thread_empty(thread))
             break;
-        wait_for_work(s, flush_at_ns);
+        if (atomic_exchange(&s->untold, false))
+            sink_thread_ring(thread);
+        sink_thread_wait(thread, flush_at_ns, &s->untold);
     }
-    recording_writer_finish(s->writer);
+    for (uint32_t i = 0; i < s->lost.count; i++) /* the loop puts nothing after close */
+        recording_writer_lose(s->writer, &s->lost.ranges[i]);
+    recording_writer_end(s->writer);
     publish(s);
-    atomic_store(&s->done, true);
-    uv_async_send(&s->doorbell);
-    return NULL;
-}
-
-static void wake_writer(struct sink *s)
-{
-    atomic_thread_fence(memory_order_seq_cst);
-    if (!atomic_load(&s->asleep))
-        return;
-    doorbell_ring(s->wake_fd);
-}
-
-/* ---- loop: handles ----------------------------------------------------------------------- */
-
-static void ring_doorbell(uv_async_t *doorbell);
-
-/* The first put opens the handles, because they belong to the loop thread and `open` runs on a
- * worker. The writer rings the doorbell only after results left the ring or after `close`, which
- * opens the handles too. */
-static void open_handles(struct sink *s)
-{
-    if (s->handles_open)
-        return;
-    s->handles_open = true;
-    uv_async_init(s->loop, &s->doorbell, ring_doorbell);
-    s->doorbell.data = s;
-    uv_timer_init(s->loop, &s->deadline);
-    s->deadline.data = s;
-    s->open_handles = 2;
-}
-
-static void destroy(struct sink *s)
-{
-    recording_writer_close(s->writer);
-    message_ring_close(&s->ring);
-    if (s->wake_fd >= 0)
-        close(s->wake_fd);
-    free(s);
-}
-
-static void handle_closed(uv_handle_t *handle)
-{
-    struct sink *s = handle->data;
-    if (--s->open_handles > 0)
-        return;
-    s->closed(s->closed_context);
-    destroy(s);
-}
-
-static void finish_closing(struct sink *s)
-{
-    if (uv_is_closing((uv_handle_t *)&s->doorbell))
-        return;
-    pthread_join(s->thread, NULL);
-    uv_close((uv_handle_t *)&s->doorbell, handle_closed);
-    uv_close((uv_handle_t *)&s->deadline, handle_closed);
-}
-
-static void ring_doorbell(uv_async_t *doorbell)
-{
-    struct sink *s = doorbell->data;
-    if (s->closed == NULL && s->options.room_again != NULL)
-        s->options.room_again(s->options.room_context);
-    else if (s->closed != NULL && !s->abandoned && atomic_load(&s->done))
-        finish_closing(s);
-}
-
-static void deadline_reached(uv_timer_t *timer)
-{
-    struct sink *s = timer->data;
-    if (!s->deadline_passed) {
-        s->deadline_passed = true;
-        atomic_store(&s->stop, STOP_NOW);
-        uv_timer_start(timer, deadline_reached, abandon_ms, 0);
-        return;
-    }
-    /* The disk hangs and may never answer: abandon thread, ring and file on purpose. */
-    log_error("sink %s: the disk does not answer; %s is not finished", s->options.name,
-              s->own->path);
-    uv_unref((uv_handle_t *)&s->doorbell);
-    uv_unref((uv_handle_t *)timer);
-    s->abandoned = true;
-    pthread_detach(s->thread);
-    s->closed(s->closed_context);
 }
 
 static uint64_t queue_bytes_of(const struct sink_options *options)
@@ -329,13 +225,45 @@ static uint64_t recording_sink_memory(const struct sink_options *options)
 
 /* ---- the sink's operations --------------------------------------------------------------- */
 
-static int start_writer(struct sink *s, struct problem *problem)
+static void destroy(void *context)
 {
-    sigset_t all, previous; /* the loop thread handles all signals */
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &previous);
-    int error = pthread_create(&s->thread, NULL, write_results, s);
-    pthread_sigmask(SIG_SETMASK, &previous, NULL);
+    struct sink *s = context;
+    recording_writer_close(s->writer);
+    sink_thread_free(&s->thread);
+    free(s);
+}
+
+/* The disk may never answer: thread, ring and file are abandoned on purpose. */
+static void hung(void *context)
+{
+    const struct sink *s = context;
+    log_error("sink %s: the disk does not answer; %s is not finished", s->options.name,
+              s->own->path);
+}
+
+static void rung(void *context);
+
+static int start_writer(struct sink *s, uv_loop_t *loop, struct problem *problem)
+{
+    const struct sink_thread_options options = {
+        .loop = loop,
+        .context = s,
+        .run = write_results,
+        .rung = rung,
+        .hung = hung,
+        .freed = destroy,
+    };
+    const uint64_t queue_bytes = queue_bytes_of(&s->options);
+    int error = sink_thread_open(&s->thread, &options, queue_bytes);
+    if (error == ENOMEM)
+        return problem_set(problem, ERROR_MEMORY,
+                           "sink %s: no memory for a queue of %llu MiB; write a smaller `queue`",
+                           s->options.name, (unsigned long long)(queue_bytes >> 20));
+    s->payload_bytes = s->thread.ring.capacity / MESSAGES_PER_QUEUE;
+    if (s->payload_bytes < s->frame_bytes)
+        s->payload_bytes = s->frame_bytes;
+    if (error == 0)
+        error = sink_thread_begin(&s->thread);
     if (error != 0)
         return problem_set(problem, ERROR_SYSTEM, "sink %s: no thread to write with: %s",
                            s->options.name, strerror(error));
@@ -353,32 +281,16 @@ static int recording_sink_open(const struct sink_options *options,
     const struct recording_options *own = options->own;
     s->options = *options;
     s->own = own;
-    s->loop = environment->loop;
     s->flush_ns = own->flush_ns > 0 ? own->flush_ns : flush_ns_default;
     if (own->sync_ns != SYNC_NEVER && own->sync_ns < s->flush_ns)
         s->flush_ns = own->sync_ns;
     s->frame_bytes = options->raw
                          ? options->stream.input_channels * options->stream.input_format.bytes
                          : options->stream.channels * (uint32_t)sizeof(float);
-    s->wake_fd = -1;
-    const uint64_t queue_bytes = queue_bytes_of(options);
-    int status = recording_writer_open(&s->options, NULL, &s->writer, problem);
-    if (status == 0 && message_ring_open(&s->ring, queue_bytes) != 0)
-        status = problem_set(problem, ERROR_MEMORY,
-                             "sink %s: no memory for a queue of %llu MiB; write a smaller `queue`",
-                             options->name, (unsigned long long)(queue_bytes >> 20));
-    if (status == 0) {
-        s->wake_fd = doorbell_open();
-        if (s->wake_fd < 0)
-            status = problem_set(problem, ERROR_SYSTEM, "sink %s: no eventfd: %s", options->name,
-                                 strerror(errno));
-    }
-    s->payload_bytes = s->ring.capacity / MESSAGES_PER_QUEUE;
-    if (s->payload_bytes < s->frame_bytes)
-        s->payload_bytes = s->frame_bytes;
     s->overhead = (double)sizeof(struct message) / 64.0;
+    int status = recording_writer_open(&s->options, NULL, &s->writer, problem);
     if (status == 0)
-        status = start_writer(s, problem);
+        status = start_writer(s, environment->loop, problem);
     if (status != 0) {
         destroy(s);
         return status;
@@ -386,6 +298,8 @@ static int recording_sink_open(const struct sink_options *options,
     *out = s;
     return 0;
 }
+
+/* ---- messages: loop ---------------------------------------------------------------------- */
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -402,8 +316,8 @@ static uint64_t gains_bytes(const struct sink *s, const struct result *result)
 
 static uint64_t header_bytes(const struct sink *s, const struct result *result)
 {
-    return aligned(sizeof(struct message) + result->invalid_count * sizeof(struct invalid_range) +
-                   gains_bytes(s, result));
+    return aligned(sizeof(struct message) + s->lost.count * sizeof(struct sidecar_missing) +
+                   result->invalid_count * sizeof(struct invalid_range) + gains_bytes(s, result));
 }
 
 /* Copies the gains behind `to`, which holds gains_bytes. */
@@ -425,12 +339,17 @@ static const struct result_gains *copy_gains(const struct result_gains *gains, v
 static bool push(struct sink *s, const struct result *result, uint64_t from, uint64_t frames)
 {
     const uint64_t header = header_bytes(s, result);
-    uint8_t *bytes = message_ring_reserve(&s->ring, header + frames * s->frame_bytes);
+    uint8_t *bytes = message_ring_reserve(&s->thread.ring, header + frames * s->frame_bytes);
     if (bytes == NULL)
         return false;
     struct message *message = (struct message *)(void *)bytes;
     struct result *copy = &message->result;
-    struct invalid_range *ranges = (struct invalid_range *)(void *)(message + 1);
+    message->losses_alone = false;
+    message->loss_count = s->lost.count;
+    memcpy(message->losses, s->lost.ranges, s->lost.count * sizeof *message->losses);
+    struct invalid_range *ranges =
+        (struct invalid_range *)(void *)(message->losses + s->lost.count);
+    s->lost.count = 0;
     *copy = *result;
     copy->first_frame += from;
     copy->timeline_frame += from;
@@ -462,15 +381,65 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
     copy->samples = raw || wire ? NULL : (const float *)(void *)payload;
     copy->saturated = from == 0 ? result->saturated : 0;
     atomic_fetch_add(&s->pending, frames); /* before the writer can subtract them */
-    message_ring_commit(&s->ring);
+    message_ring_commit(&s->thread.ring);
     return true;
+}
+
+/* Remembers frames of the result from index `done` on, and those missing before it. */
+static void lose(struct sink *s, const struct result *result, uint64_t done)
+{
+    for (uint32_t i = 0; i < result->invalid_count && done == 0; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        if (range->until <= result->first_frame)
+            sidecar_lose(&s->lost,
+                         &(struct sidecar_missing){result->epoch, range->from, range->until,
+                                                   invalid_cause_name(range->cause)});
+    }
+    if (done < result->frames)
+        sidecar_lose(&s->lost, &(struct sidecar_missing){result->epoch, result->first_frame + done,
+                                                         result->first_frame + result->frames,
+                                                         drop_name(DROP_QUEUE)});
+    s->lost_end = (struct result){.epoch = result->epoch,
+                                  .record = result->record,
+                                  .first_frame = result->first_frame + result->frames,
+                                  .flags = result->flags & (RESULT_EPOCH_END | RESULT_RAW),
+                                  .rate_hz = result->rate_hz};
+    s->queue_drops += result->frames - done;
+    atomic_store(&s->untold, true);
+}
+
+/* The ring is empty, and no result may follow for long. */
+static void tell_losses(struct sink *s)
+{
+    const uint64_t header = header_bytes(s, &s->lost_end);
+    struct message *message =
+        s->lost.count > 0 ? message_ring_reserve(&s->thread.ring, header) : NULL;
+    if (message == NULL)
+        return;
+    message->result = s->lost_end;
+    message->losses_alone = true;
+    message->loss_count = s->lost.count;
+    memcpy(message->losses, s->lost.ranges, s->lost.count * sizeof *message->losses);
+    s->lost.count = 0;
+    message_ring_commit(&s->thread.ring);
+    sink_thread_wake(&s->thread);
+}
+
+static void rung(void *context)
+{
+    struct sink *s = context;
+    tell_losses(s);
+    if (s->options.room_again != NULL)
+        s->options.room_again(s->options.room_context);
 }
 
 static int64_t recording_sink_put(struct sink *s, const struct result *result)
 {
-    assert(s->closed == NULL);
-    open_handles(s);
-    if (result->frames == 0 && result->invalid_count == 0)
+    assert(s->thread.closed == NULL);
+    /* The first put opens the handles, because they belong to the loop thread and `open` runs on a
+     * worker; the thread rings only after results have left the ring. */
+    sink_thread_handles(&s->thread);
+    if (result->frames == 0 && result->invalid_count == 0 && s->lost.count == 0)
         return clock_monotonic_ns();                   /* it only marks the end of an epoch */
     uint64_t most = s->payload_bytes / s->frame_bytes; /* frames in one message */
     uint64_t messages = result->frames > 0 ? (result->frames + most - 1) / most : 1;
@@ -481,10 +450,11 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
         s->overhead += ((double)(messages * header) / (double)result->frames - s->overhead) / 16.0;
     s->frames += result->frames;
     uint64_t done = 0;
+    bool pushed = false;
     /* Takes a whole result or none of it, except for one that is larger than the ring. */
-    if (needed <= message_ring_unused(&s->ring) || needed > s->ring.capacity) {
+    if (needed <= message_ring_unused(&s->thread.ring) || needed > s->thread.ring.capacity) {
         if (result->frames == 0)
-            push(s, result, 0, 0); /* the end of an epoch, which lists what is missing */
+            pushed = push(s, result, 0, 0); /* the end of an epoch, which lists what is missing */
         while (done < result->frames) {
             uint64_t frames = result->frames - done < most ? result->frames - done : most;
             if (!push(s, result, done, frames))
@@ -492,22 +462,23 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
             done += frames;
         }
     }
-    s->queue_drops += result->frames - done;
-    wake_writer(s);
+    if (done < result->frames || (result->frames == 0 && !pushed))
+        lose(s, result, done);
+    sink_thread_wake(&s->thread);
     return clock_monotonic_ns();
 }
 
 static uint64_t recording_sink_room(const struct sink *sink)
 {
     struct sink *s = sink->self;
-    if (message_ring_unused(&s->ring) < s->ring.capacity) {
+    if (message_ring_unused(&s->thread.ring) < s->thread.ring.capacity) {
         atomic_store(&s->wakes_owed, 2);
         /* Before the load below: the writer may just have emptied the ring. */
         atomic_thread_fence(memory_order_seq_cst);
     }
-    uint64_t unused = message_ring_unused(&s->ring);
+    uint64_t unused = message_ring_unused(&s->thread.ring);
     /* Short messages at the end of an epoch or a block cost more than the average. */
-    uint64_t reserve = s->payload_bytes + s->ring.capacity / 16;
+    uint64_t reserve = s->payload_bytes + s->thread.ring.capacity / 16;
     if (unused <= reserve)
         return 0;
     return (uint64_t)((double)(unused - reserve) / ((double)s->frame_bytes + 2.0 * s->overhead));
@@ -516,14 +487,7 @@ static uint64_t recording_sink_room(const struct sink *sink)
 static void recording_sink_close(struct sink *s, int64_t deadline_ns, void (*closed)(void *context),
                                  void *context)
 {
-    open_handles(s);
-    s->closed = closed;
-    s->closed_context = context;
-    deadline_start(&s->deadline, deadline_ns, deadline_reached);
-    atomic_store(&s->stop, STOP_DRAIN);
-    wake_writer(s);
-    if (atomic_load(&s->done))
-        finish_closing(s);
+    sink_thread_close(&s->thread, deadline_ns, closed, context);
 }
 
 static void read_ledger(const struct sink *s, struct sink_ledger *ledger)

@@ -19,6 +19,7 @@
 #include "io/recording/container.h"
 #include "io/recording/disk.h"
 #include "io/recording/files.h"
+#include "io/recording/losses.h"
 #include "io/recording/recording.h"
 #include "io/recording/repair.h"
 #include "io/recording/sidecar.h"
@@ -57,9 +58,7 @@ struct recording_writer {
     bool sidecar_stale;               /* the sidecar on disk lacks frames of the file */
     int64_t synced_ns;                /* of the last sync, or the file's begin [monotonic] */
 
-    struct sidecar_losses losses; /* since the newest frame in a file */
-    bool seen;                    /* a result came; the following describe the newest */
-    uint64_t seen_epoch, seen_until;
+    struct losses losses;
 
     bool paused;
     uint64_t paused_frames;   /* dropped since the pause began */
@@ -122,13 +121,6 @@ static void end_file(struct recording_writer *w)
     w->path[0] = '\0';
 }
 
-static void lose_frames(struct recording_writer *w, uint64_t epoch, uint64_t from, uint64_t until,
-                        const char *cause)
-{
-    if (from < until)
-        sidecar_lose(&w->losses, &(struct sidecar_missing){epoch, from, until, cause});
-}
-
 void recording_writer_drain(struct recording_writer *w)
 {
     if (w->buffered == 0)
@@ -144,7 +136,8 @@ void recording_writer_drain(struct recording_writer *w)
         note_failure(w, "cannot be written");
         w->counts.dropped[DROP_DISK] += lost;
         w->sidecar.last_capture_ns -= (int64_t)nearbyint((double)lost * 1e9 / w->rate_hz);
-        lose_frames(w, w->sidecar.epoch, w->next_frame - lost, w->next_frame, drop_name(DROP_DISK));
+        losses_add(&w->losses, w->sidecar.epoch, w->next_frame - lost, w->next_frame,
+                   drop_name(DROP_DISK));
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
         end_file(w); /* the next frame no longer follows the file's last */
     }
@@ -226,8 +219,7 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
     s->clock = result->clock;
     s->delay_frames = result->delay_frames;
     s->aligned = result->aligned;
-    s->missing = w->losses;
-    w->losses.count = 0;
+    losses_move(&w->losses, &s->missing);
     w->next_frame = s->first_frame;
     w->sidecar_stale = true;
     log_debug("sink %s: %s begins with frame %llu", w->options->name, w->path,
@@ -426,44 +418,26 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     return frames;
 }
 
-/* Adds frames that were missing before this result: those whose ranges it carries, and those of
- * results that never came, because the sink's queue was full. */
-static void add_missing(struct recording_writer *w, const struct result *result)
+/* The epoch has ended: the open file lists what is missing behind its last frame, if it is of this
+ * epoch; else the next one does. */
+static void note_end(struct recording_writer *w, uint64_t epoch)
 {
-    for (uint32_t i = 0; i < result->invalid_count; i++) {
-        const struct invalid_range *range = &result->invalid[i];
-        if (range->until <= result->first_frame)
-            lose_frames(w, result->epoch, range->from, range->until,
-                        invalid_cause_name(range->cause));
-    }
-    if (!w->seen || w->seen_epoch != result->epoch)
-        return;
-    uint64_t at = w->seen_until;
-    while (at < result->first_frame) {
-        uint64_t until = result->first_frame; /* of the frames from `at` on that no range covers */
-        uint64_t covered = at;
-        for (uint32_t i = 0; i < result->invalid_count; i++) {
-            const struct invalid_range *range = &result->invalid[i];
-            if (range->from <= at && range->until > covered)
-                covered = range->until;
-            else if (range->from > at && range->from < until)
-                until = range->from;
-        }
-        if (covered == at)
-            lose_frames(w, result->epoch, at, until, drop_name(DROP_QUEUE));
-        at = covered > at ? covered : until;
-    }
+    if (is_open(w) && w->sidecar.epoch == epoch &&
+        losses_move_epoch(&w->losses, epoch, &w->sidecar.after))
+        w->sidecar_stale = true;
 }
 
-/* The epoch ends with frames that are missing: the open file says so, if it is of this epoch; else
- * the next one does. */
-static void note_end(struct recording_writer *w, const struct result *result)
+/* An epoch other than that of the open file has begun. */
+static void note_epoch(struct recording_writer *w, uint64_t epoch)
 {
-    if (w->losses.count == 0 || !is_open(w) || w->sidecar.epoch != result->epoch)
-        return;
-    w->sidecar.after = w->losses;
-    w->losses.count = 0;
-    w->sidecar_stale = true;
+    if (is_open(w) && w->sidecar.epoch != epoch)
+        note_end(w, w->sidecar.epoch);
+}
+
+void recording_writer_lose(struct recording_writer *w, const struct sidecar_missing *missing)
+{
+    note_epoch(w, missing->epoch);
+    losses_never_come(&w->losses, missing);
 }
 
 /* Drops the result's frames from index `done` on. */
@@ -471,8 +445,8 @@ static void drop(struct recording_writer *w, const struct result *result, uint64
                  enum drop cause)
 {
     w->counts.dropped[cause] += result->frames - done;
-    lose_frames(w, result->epoch, result->first_frame + done, result->first_frame + result->frames,
-                drop_name(cause));
+    losses_add(&w->losses, result->epoch, result->first_frame + done,
+               result->first_frame + result->frames, drop_name(cause));
 }
 
 void recording_writer_put(struct recording_writer *w, const struct result *result)
@@ -480,13 +454,11 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
     assert(result->invalid_count <= SIDECAR_RANGES_MAX);
     assert(((result->flags & RESULT_RAW) != 0) == w->options->raw);
     check_free(w);
-    add_missing(w, result);
+    note_epoch(w, result->epoch);
+    losses_result(&w->losses, result);
     take_gains(w, result);
-    w->seen = true;
-    w->seen_epoch = result->epoch;
-    w->seen_until = result->first_frame + result->frames;
     if (result->frames == 0)
-        note_end(w, result);
+        note_end(w, result->epoch);
     uint64_t done = 0;
     while (done < result->frames) {
         if (w->paused) {
@@ -507,6 +479,21 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
         else if (w->buffered == w->buffer_frames)
             recording_writer_drain(w);
     }
+}
+
+void recording_writer_end(struct recording_writer *w)
+{
+    recording_writer_drain(w);
+    if (is_open(w))
+        losses_move(&w->losses, &w->sidecar.after);
+    recording_writer_finish(w);
+    const struct sidecar_losses *untold = &w->losses.list;
+    if (untold->count > 0)
+        log_warning("sink %s: frames %llu to %llu of epoch %llu are in no file, and no sidecar "
+                    "says so",
+                    w->options->name, (unsigned long long)untold->ranges[0].from,
+                    (unsigned long long)untold->ranges[untold->count - 1].until,
+                    (unsigned long long)untold->ranges[0].epoch);
 }
 
 struct result_format recording_writer_format(const struct sink_options *options)

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "io/recording/sidecar.h"
 #include "io/sink.h"
 #include "stream/result.h"
 
@@ -61,6 +62,10 @@ struct result_format recording_writer_format(const struct sink_options *options)
  * frames ends an epoch and says what is missing last. */
 void recording_writer_put(struct recording_writer *writer, const struct result *result);
 
+/* Frames that never come, because the sink dropped them, and why. In the order of their results,
+ * before the put of what follows them. */
+void recording_writer_lose(struct recording_writer *writer, const struct sidecar_missing *missing);
+
 /* Writes the buffered frames to the file, so that delivered + dropped covers every frame put. */
 void recording_writer_drain(struct recording_writer *writer);
 
@@ -70,6 +75,9 @@ void recording_writer_flush(struct recording_writer *writer);
 
 /* Drains, then ends the file. A later put begins another. */
 void recording_writer_finish(struct recording_writer *writer);
+
+/* Nothing follows: ends the file, which lists what is missing behind its last frame. */
+void recording_writer_end(struct recording_writer *writer);
 
 /* Valid until the writer is closed. */
 const struct writer_counts *recording_writer_counts(const struct recording_writer *writer);

@@ -300,6 +300,114 @@ static void test_missing_at_the_end(void **state)
     json_decref(root);
 }
 
+/* A range of another epoch than the file's names it. */
+static uint64_t epoch_of(json_t *range, json_t *root)
+{
+    const bool named = json_object_get(range, "epoch") != NULL;
+    return (uint64_t)sidecar_integer(named ? range : root, "epoch");
+}
+
+static bool lists(const char *name, const char *key, uint64_t epoch, uint64_t until)
+{
+    char path[400];
+    snprintf(path, sizeof path, "%s/%s.json", scratch_folder(), name);
+    if (access(path, R_OK) != 0)
+        return false;
+    bool found = false;
+    json_t *root = recording_sidecar(name), *list = json_object_get(root, key);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *range = json_array_get(list, i);
+        found |= epoch_of(range, root) == epoch &&
+                 (uint64_t)sidecar_integer(range, "until") == until &&
+                 strcmp(json_string_value(json_object_get(range, "cause")), "queue") == 0;
+    }
+    json_decref(root);
+    return found;
+}
+
+/* Sums, over all sidecars, the frames in files and those listed as missing, of one epoch. */
+static uint64_t accounted(uint64_t epoch)
+{
+    char names[64][256];
+    uint64_t frames = 0;
+    for (int i = recording_names(names, 64); i-- > 0;) {
+        json_t *root = recording_sidecar(names[i]);
+        if ((uint64_t)sidecar_integer(root, "epoch") == epoch)
+            frames += (uint64_t)sidecar_integer(root, "frames");
+        static const char *const keys[] = {"missing_before", "missing_after"};
+        for (int k = 0; k < 2; k++) {
+            json_t *list = json_object_get(root, keys[k]);
+            for (size_t r = 0; r < json_array_size(list); r++) {
+                json_t *range = json_array_get(list, r);
+                if (epoch_of(range, root) == epoch)
+                    frames += (uint64_t)(sidecar_integer(range, "until") -
+                                         sidecar_integer(range, "from"));
+            }
+        }
+        json_decref(root);
+    }
+    return frames;
+}
+
+/*
+ * The queue is full when epochs end: their last results, one whole epoch and the reports of their
+ * ends are dropped. Each frame of each epoch is in a file or listed, at once (the queue is empty
+ * again, and nothing follows), when another epoch follows, and when the sink closes.
+ */
+static void test_queue_full_at_the_end(void **state)
+{
+    (void)state;
+    enum { FRAMES = 1000, RESULTS = 60, EPOCHS = 3 };
+    static const struct clock_functions holding = {holding_time, holding_time};
+    const struct result all = recording_result(0, 0, FRAMES);
+    for (int what = 0; what < 3; what++) { /* at once, another epoch, close */
+        const uint64_t epochs = what == 0 ? 1 : EPOCHS;
+        struct sink_options options = recording_options("end.wav", "s16le");
+        recording_own(&options)->queue_bytes = 128 << 10;
+        recording_own(&options)->flush_ns = 5 * NS_PER_MS;
+        loop_thread = pthread_self();
+        atomic_store(&held, true);
+        clock_replace(&holding);
+        struct rig rig;
+        open_sink(&rig, &options);
+        for (uint64_t epoch = 0; epoch < epochs; epoch++) {
+            for (uint64_t i = 0; i < RESULTS; i++) {
+                struct result result = all;
+                result.epoch = epoch;
+                result.first_frame = i * FRAMES;
+                /* One tells the end with its last frames, another behind them. */
+                result.flags = i == RESULTS - 1 && epoch != 1 ? RESULT_EPOCH_END : 0;
+                sink_recording.put(rig.sink, &result);
+            }
+            const struct result end = {
+                .epoch = epoch, .first_frame = RESULTS * FRAMES, .flags = RESULT_EPOCH_END};
+            if (epoch == 1)
+                sink_recording.put(rig.sink, &end);
+        }
+        atomic_store(&held, false);
+        for (int i = 0;
+             i < 2000 && what == 0 && !lists("end.wav", "missing_after", 0, RESULTS * FRAMES);
+             i++) {
+            uv_run(&rig.loop, UV_RUN_NOWAIT);
+            usleep(1000);
+        }
+        if (what == 0)
+            assert_true(lists("end.wav", "missing_after", 0, RESULTS * FRAMES));
+        if (what == 1) {
+            usleep(100000);
+            struct result result = all;
+            result.epoch = EPOCHS;
+            sink_recording.put(rig.sink, &result);
+        }
+        close_sink(&rig, in_10_s());
+        clock_replace(NULL);
+        assert_true(rig.at_end.dropped[DROP_QUEUE] > epochs * FRAMES);
+        for (uint64_t epoch = 0; epoch < epochs; epoch++)
+            assert_int_equal(accounted(epoch), RESULTS * FRAMES);
+        scratch_clear();
+    }
+}
+
 /* Gains that were changed while running are listed from their frame on, in every file. */
 static void test_gains(void **state)
 {
@@ -351,6 +459,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_sink, recording_clean),
         cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
+        cmocka_unit_test_teardown(test_queue_full_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_gains, recording_clean),
         cmocka_unit_test_teardown(test_queue_overflow, recording_clean),
         cmocka_unit_test_teardown(test_back_pressure, recording_clean),
