@@ -72,7 +72,7 @@ static int open_device(struct engine *engine, const struct engine_options *optio
     struct planner *planner = &engine->planner;
     planner->device = &engine->device;
     planner->batch_samples = or_default(options->batch_output_floats, ENGINE_BATCH_FLOATS);
-    planner->batch_reports = planner->batch_samples / 16 + 4096;
+    planner->batch_reports = (planner->batch_samples / 16 + 4096) / 2 * 2; /* whole cache lines */
     const uint64_t slot_floats =
         planner->batch_samples + planner->batch_reports * REPORT_FLOATS + 16;
     const uint64_t slots = engine->slot_count + 1, guard_room = 4 * ARENA_ALIGN_BYTES;
@@ -85,7 +85,8 @@ static int open_device(struct engine *engine, const struct engine_options *optio
         .spectrum_bytes = or_default(options->spectrum_bytes, UINT64_C(512) << 20),
         .state_bytes = or_default(options->state_bytes, UINT64_C(512) << 20),
         .output_bytes = slots * (slot_floats * sizeof(float) + guard_room),
-        .table_bytes = slots * (ROWS_PER_BATCH * sizeof(struct row) + guard_room),
+        .table_bytes = slots * (ROWS_PER_BATCH * (sizeof(struct row) + sizeof(struct row_group)) +
+                                2 * guard_room),
         .guards = options->guards,
     };
     int error = device_open(&engine->device, &wanted, problem);
@@ -110,22 +111,23 @@ static int open_slots(struct engine *engine, struct problem *problem)
         struct slot *slot = &engine->slots[i];
         slot->engine = engine;
         slot->worker = i == engine->slot_count;
-        uint64_t samples = 0, reports = 0, rows = 0;
+        uint64_t results = 0, rows = 0, groups = 0;
+        const uint64_t reports_bytes = engine->planner.batch_reports * sizeof(struct block_report),
+                       samples_bytes = engine->planner.batch_samples * sizeof(float);
         int error = arena_take(&engine->device.output, engine->device.upload,
-                               engine->planner.batch_samples * sizeof(float), &samples, problem);
-        if (error == 0)
-            error = arena_take(&engine->device.output, engine->device.upload,
-                               engine->planner.batch_reports * sizeof(struct block_report),
-                               &reports, problem);
+                               reports_bytes + samples_bytes, &results, problem);
         if (error == 0)
             error = arena_take(&engine->device.table, engine->device.upload,
                                (ROWS_PER_BATCH + 1) * sizeof(struct row), &rows, problem);
+        if (error == 0)
+            error = arena_take(&engine->device.table, engine->device.upload,
+                               ROWS_PER_BATCH * sizeof(struct row_group), &groups, problem);
         if (error < 0)
             return error == ERROR_DEVICE
                        ? error
                        : problem_prefix(problem, error, "lower `batch memory` or `batches`");
-        slot->samples_offset = samples / sizeof(float);
-        slot->reports_offset = reports / sizeof(float);
+        slot->samples_offset = (results + reports_bytes) / sizeof(float);
+        slot->groups_offset = groups;
         slot->rows_offset = (rows + sizeof(struct row) - 1) / sizeof(struct row);
         if (!slot->worker)
             engine->free_slots[engine->free_count++] = slot;
@@ -296,10 +298,9 @@ void engine_make_resident(struct engine *engine, const struct plan *plan)
     reports = reports < engine->planner.batch_reports ? reports : engine->planner.batch_reports;
     for (uint32_t i = 0; i < engine->slot_count; i++) {
         const struct slot *slot = &engine->slots[i];
-        arena_populate(&engine->device.output, slot->samples_offset * sizeof(float),
-                       samples * sizeof(float));
-        arena_populate(&engine->device.output, slot->reports_offset * sizeof(float),
-                       reports * sizeof(struct block_report));
+        const uint64_t reports_bytes = reports * sizeof(struct block_report);
+        arena_populate(&engine->device.output, slot->samples_offset * sizeof(float) - reports_bytes,
+                       reports_bytes + samples * sizeof(float));
         arena_populate(&engine->device.table, slot->rows_offset * sizeof(struct row),
                        plan->rows_most * sizeof(struct row));
     }
@@ -408,8 +409,8 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     float *output = (float *)(void *)engine->device.output.host;
     added->samples = shared ? batch->items[batch->count - 1].samples
                             : output + slot->samples_offset + slot->samples_used;
-    added->reports = (struct block_report *)(void *)(output + slot->reports_offset +
-                                                     slot->reports_used * REPORT_FLOATS);
+    added->reports = (struct block_report *)(void *)(output + slot->samples_offset) -
+                     slot->reports_used - reports;
     added->saturated =
         result_format_native(&plan->info.results)
             ? NULL

@@ -148,7 +148,7 @@ int engine_check_guards(struct engine *engine, struct problem *problem);
 struct engine_traffic {
     uint64_t ring_bytes;     /* in: samples of rings */
     uint64_t presence_bytes; /* in: their presence bits */
-    uint64_t table_bytes;    /* in: rows of launches */
+    uint64_t table_bytes;    /* in: what batches say in the rows of their launches */
     uint64_t result_bytes;   /* out: samples and reports */
     uint64_t fed_bytes;      /* inside: engine_ring_feed */
 };

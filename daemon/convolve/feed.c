@@ -40,8 +40,8 @@ static cl_int copy_to_slots(struct feeds *feeds, const struct ring_memory *ring,
         return CL_SUCCESS;
     traffic_add(&feeds->traffic->fed, frames * frame_bytes);
     return clEnqueueCopyBuffer(
-        feeds->device->queue, feeds->device->output.device, feeds->device->input.device, source,
-        ring->bytes_offset + slot * frame_bytes, frames * frame_bytes, 0, NULL, NULL);
+        feeds->device->compute[0], feeds->device->output.device, feeds->device->input.device,
+        source, ring->bytes_offset + slot * frame_bytes, frames * frame_bytes, 0, NULL, NULL);
 }
 
 static cl_int feed_launch(struct feeds *feeds, const struct feed *feed)
@@ -56,21 +56,17 @@ static cl_int feed_launch(struct feeds *feeds, const struct feed *feed)
     if (code == CL_SUCCESS)
         code = copy_to_slots(feeds, ring, feed->source_offset + first * ring->ring.frame_bytes, 0,
                              feed->frames - first);
-    if (ring->unseen_from == ring->unseen_until)
-        ring->unseen_from = ring->unseen_until = feed->changed_from;
-    if (feed->changed_from < ring->unseen_from)
-        ring->unseen_from = feed->changed_from;
-    if (until > ring->unseen_until)
-        ring->unseen_until = until;
+    ring_unseen(ring, feed->changed_from, until);
     return code;
 }
 
-cl_int feeds_launch(struct feeds *feeds)
+cl_int feeds_launch(struct feeds *feeds, bool *any)
 {
     cl_int code = CL_SUCCESS;
     struct feed *feed;
     while ((feed = spsc_pop(&feeds->waiting)) != NULL) {
         struct ring_memory *ring = feed->ring;
+        *any = true;
         cl_int answer = feed_launch(feeds, feed);
         if (answer != CL_SUCCESS && code == CL_SUCCESS)
             log_error("the device refused a copy inside its memory: %s", opencl_error_name(answer));

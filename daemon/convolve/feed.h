@@ -4,7 +4,7 @@
  * before it launches the next batch.
  *
  *     LOOP           feed ── release of the batch ── submission of whoever reads or reuses it
- *     device thread             feeds_launch ──► launch     (one in-order queue)
+ *     device thread             feeds_launch ──► launch     (in order, launch.c)
  *
  * A feed comes before its batch's release, and so before the slot is submitted again. Every launch
  * enqueues all feeds that wait first, so a copy always reads what its batch left, and no batch need
@@ -48,8 +48,9 @@ struct feeds {
 bool feeds_add(struct feeds *feeds, struct ring *ring, uint64_t changed_from, uint64_t position,
                const void *samples, uint32_t frames);
 
-/* Device thread: enqueues all copies that wait; CL_SUCCESS or the driver's answer. */
-cl_int feeds_launch(struct feeds *feeds);
+/* Device thread: enqueues all copies that wait on compute[0], and sets *any if there were some;
+ * CL_SUCCESS or the driver's answer. */
+cl_int feeds_launch(struct feeds *feeds, bool *any);
 /* Device thread: forgets them, after a reset has put the rings' own memory on the device. */
 void feeds_drop(struct feeds *feeds);
 

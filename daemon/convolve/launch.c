@@ -10,6 +10,7 @@
 #include "convolve/plan/fft_cache.h"
 #include "convolve/plan/fft_plan.h"
 #include "convolve/plan/plan.h"
+#include "convolve/table.h"
 
 /* A step runs one stage: for the blocks before an item, spectra before planes, or for its own. */
 enum {
@@ -95,54 +96,38 @@ static uint32_t step_blocks(const struct work *work, uint32_t step)
     return most != 0 && blocks > most ? most : blocks;
 }
 
-/* The plan's rows for one item, filled with what the item knows. */
-static uint32_t write_rows(const struct engine *engine, const struct work *work, uint32_t step,
-                           struct row *rows)
+/* What an item says in its rows of a step. */
+static struct row_item item_of(const struct engine *engine, const struct work *work, uint32_t step)
 {
     const struct plan *plan = work->plan;
     const struct stage *stage = step_stage(work, step);
     const struct batch_item *item = work->item;
     const struct ring_memory *ring = (const struct ring_memory *)item->ring;
+    const float *output = (const float *)(const void *)engine->device.output.host;
     const bool rebuild = step < STEP_ITEM;
     const uint32_t blocks = step_blocks(work, step);
     const uint64_t back = rebuild ? blocks : 0, first = item->epoch_block - back;
     const uint64_t into_span = stage->span_blocks != 0 ? first % stage->span_blocks : 0;
-    const uint32_t start = (uint32_t)(item->position - (back + into_span) * plan->hop);
-    const uint64_t samples =
-        (uint64_t)(item->samples - (const float *)(const void *)engine->device.output.host);
-    const uint64_t reports = (uint64_t)((const float *)(const void *)item->reports -
-                                        (const float *)(const void *)engine->device.output.host);
-    const uint64_t clips =
-        item->saturated == NULL
-            ? 0
-            : (uint64_t)((const float *)(const void *)item->saturated -
-                         (const float *)(const void *)engine->device.output.host);
     const uint32_t decimate = plan->info.decimate;
-    const uint32_t kept_log = (uint32_t)__builtin_ctz(decimate);
-    const uint32_t kept = (uint32_t)plan_kept_first(plan, item->epoch_block);
-    memcpy(rows, stage->rows, stage->count * sizeof *rows);
-    for (uint32_t i = 0; i < stage->count; i++) {
-        struct row *row = &rows[i];
-        row->ring = ring->bytes_offset;
-        row->present = ring->present_offset;
-        row->mask = ring->ring.frames - 1;
-        row->start += start;
-        row->blocks = blocks;
-        row->output_byte += samples * sizeof(float);
-        row->clips = row->clips == ROW_NONE ? ROW_NONE : row->clips + clips;
-        row->report = rebuild || row->report == ROW_NONE ? ROW_NONE : row->report + reports;
-        row->write_from = item->write_from;
-        row->write_until = item->write_until;
-        row->decimate = decimate;
-        row->kept = kept;
-        row->kept_log = kept_log;
-        row->block = first;
-        if (rebuild)
-            row->flags |= ROW_REBUILD;
-        if (item->absent)
-            row->flags |= ROW_ABSENT;
-    }
-    return stage->count;
+    return (struct row_item){
+        .ring = ring->bytes_offset,
+        .present = ring->present_offset,
+        .block = first,
+        .output_byte = (uint64_t)(item->samples - output) * sizeof(float),
+        .report = (uint64_t)((const float *)(const void *)item->reports - output),
+        .clips = item->saturated == NULL
+                     ? 0
+                     : (uint64_t)((const float *)(const void *)item->saturated - output),
+        .start = (uint32_t)(item->position - (back + into_span) * plan->hop),
+        .mask = ring->ring.frames - 1,
+        .blocks = blocks,
+        .write_from = item->write_from,
+        .write_until = item->write_until,
+        .decimate = decimate,
+        .kept = plan_kept_first(plan, item->epoch_block),
+        .kept_log = (uint32_t)__builtin_ctz(decimate),
+        .flags = (rebuild ? ROW_REBUILD : 0) | (item->absent ? ROW_ABSENT : 0),
+    };
 }
 
 struct launch {
@@ -240,13 +225,12 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
             memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
 }
 
-/* Writes the rows of every launch of the batch, in the order they are to run. */
+/* Adds the rows of every launch of the batch to the table, in the order they are to run. */
 static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct work *works,
                               uint32_t count, uint32_t rounds, struct launch *launches)
 {
-    struct row *table = (struct row *)(void *)engine->device.table.host;
     uint32_t used = 0;
-    slot->rows_used = 0;
+    slot->rows_used = slot->groups = 0;
     for (uint32_t round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < count; i++)
             if (works[i].round == round)
@@ -267,10 +251,11 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                         continue;
                     work->launched[step] = true;
                     assert(slot->rows_used + other->count <= ROWS_PER_BATCH);
-                    const uint32_t rows =
-                        write_rows(engine, work, step, table + slot->rows_offset + slot->rows_used);
-                    slot->rows_used += rows;
-                    launch->rows += rows;
+                    const struct row_item item = item_of(engine, work, step);
+                    table_add(engine, slot, work->plan, other, &item,
+                              (uint32_t)slot->rows_offset + slot->rows_used);
+                    slot->rows_used += other->count;
+                    launch->rows += other->count;
                     launch->blocks = (uint32_t)greatest(launch->blocks, step_blocks(work, step));
                 }
             }
@@ -306,6 +291,48 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch)
                                sizeof zero, from, until - from, 0, NULL, NULL);
 }
 
+/* The queue of the batch's kernels. Plans that keep something on the device stay on the first, in
+ * order; batches of other plans take turns while several run. */
+static uint32_t queue_of(const struct engine *engine, const struct slot *slot, bool apart)
+{
+    if (!apart || engine->running_count == 0)
+        return 0;
+    for (uint32_t i = 0; i < slot->batch.count; i++) {
+        const struct plan *plan = slot->batch.items[i].plan;
+        if (plan->stateful || plan->scratch_offset != ROW_NONE)
+            return 0;
+    }
+    return 1 - engine->running[engine->running_count - 1]->queue;
+}
+
+/* Enqueues what comes before the batch's kernels: feeds, new frames and rows; rows have a queue of
+ * their own when the copies have, so that they are made beside the kernels of the batch before. The
+ * second queue waits for copies into rings that feeds and small batches have left on the first. */
+static cl_int launch_inputs(struct engine *engine, const struct slot *slot, bool apart)
+{
+    struct device *device = &engine->device;
+    const cl_command_queue compute = device->compute[slot->queue];
+    bool any = false;
+    cl_int code = feeds_launch(&engine->feeds, &engine->copies_ahead);
+    if (code == CL_SUCCESS)
+        code = mirror_copy_fresh(engine, apart ? device->in : compute, &slot->batch, &any);
+    device->queue = apart ? device->rows : compute;
+    if (code == CL_SUCCESS)
+        code = table_fill(engine, slot);
+    device->queue = compute;
+    if (!apart)
+        engine->copies_ahead |= any;
+    if (code == CL_SUCCESS && apart && any)
+        code = mirror_queue_follows(device->in, compute);
+    if (code == CL_SUCCESS && apart)
+        code = mirror_queue_follows(device->rows, compute);
+    if (code == CL_SUCCESS && slot->queue != 0 && engine->copies_ahead) {
+        code = mirror_queue_follows(device->compute[0], compute);
+        engine->copies_ahead = false;
+    }
+    return code;
+}
+
 int batch_launch(struct engine *engine, struct slot *slot)
 {
     struct batch *batch = &slot->batch;
@@ -321,35 +348,24 @@ int batch_launch(struct engine *engine, struct slot *slot)
         if (works[i].round + 1 > rounds)
             rounds = works[i].round + 1;
     }
-    uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
+    const uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
 
-    const bool copies = engine->device.mirrored;
-    const bool apart = copies && mirror_apart(engine, slot);
-    const cl_command_queue in = apart ? engine->device.in : engine->device.queue;
-    const cl_command_queue out = apart ? engine->device.out : engine->device.queue;
-    cl_int code = clear_clips(engine, batch);
-    if (copies && code == CL_SUCCESS) {
-        code = feeds_launch(&engine->feeds);
-        if (code == CL_SUCCESS)
-            code = mirror_copy_fresh(engine, in, batch);
-        if (code == CL_SUCCESS)
-            code = mirror_copy_rows(engine, in, slot);
-        if (code == CL_SUCCESS && apart)
-            code = mirror_queue_follows(in, engine->device.queue);
-    }
+    const bool mirrored = engine->device.mirrored;
+    const bool apart = mirrored && mirror_apart(engine, slot);
+    slot->queue = queue_of(engine, slot, apart);
+    cl_int code = mirrored ? launch_inputs(engine, slot, apart) : CL_SUCCESS;
+    if (code == CL_SUCCESS)
+        code = clear_clips(engine, batch);
     int error = 0;
     for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)
         error = launch_rows(engine, slot, &launches[i]);
-    if (error == 0 && code == CL_SUCCESS && apart && count > 0)
-        code = mirror_queue_follows(engine->device.queue, out);
-    if (error == 0 && code == CL_SUCCESS && copies && count > 0)
-        code = mirror_copy_results(engine, out, slot);
     /* a function that enqueued on its own leaves no event */
-    if (error == 0 && code == CL_SUCCESS && engine->device.mirrored && count > 0 &&
-        slot->event == NULL)
+    if (error == 0 && code == CL_SUCCESS && mirrored && count > 0 && slot->event == NULL)
         code = clEnqueueMarkerWithWaitList(engine->device.queue, 0, NULL, &slot->event);
+    if (error == 0 && code == CL_SUCCESS && mirrored && count > 0)
+        code = mirror_copy_results(engine, apart ? engine->device.out : engine->device.queue, slot);
     if (code != CL_SUCCESS) {
-        engine_note_fault(engine, "the device refused a copy: %s", opencl_error_name(code));
+        engine_note_fault(engine, "the device refused a batch: %s", opencl_error_name(code));
         error = ERROR_DEVICE;
     }
     if (error < 0)

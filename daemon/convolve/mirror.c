@@ -3,7 +3,7 @@
 
 #include "convolve/plan/plan.h"
 
-static const uint64_t apart_bytes = 256 << 10;
+static const uint64_t apart_bytes = 1 << 20;
 
 bool mirror_apart(const struct engine *engine, const struct slot *slot)
 {
@@ -37,16 +37,26 @@ static cl_int copy_in(cl_command_queue queue, struct arena *arena, uint64_t offs
                                 0, NULL, NULL);
 }
 
-/* Ring slots [from, until) without a wrap: presence words, and bytes unless the device has them. */
+/* What to copy of a ring's positions. */
+enum { COPY_BYTES = 1, COPY_PRESENCE = 2 };
+
+/* Bytes of rings that the device has been sent. */
+static uint64_t copied_in(const struct engine *engine)
+{
+    return atomic_load_explicit(&engine->traffic.ring, memory_order_relaxed) +
+           atomic_load_explicit(&engine->traffic.presence, memory_order_relaxed);
+}
+
+/* Ring slots [from, until) without a wrap. */
 static cl_int copy_slots(struct engine *engine, cl_command_queue queue,
-                         const struct ring_memory *ring, bool bytes, uint64_t from, uint64_t until)
+                         const struct ring_memory *ring, int what, uint64_t from, uint64_t until)
 {
     const uint64_t frame_bytes = ring->ring.frame_bytes;
     cl_int code = CL_SUCCESS;
-    if (bytes)
+    if (what & COPY_BYTES)
         code = copy_in(queue, &engine->device.input, ring->bytes_offset + from * frame_bytes,
                        (until - from) * frame_bytes, &engine->traffic.ring);
-    if (code == CL_SUCCESS && until > from)
+    if (code == CL_SUCCESS && (what & COPY_PRESENCE) && until > from)
         code = copy_in(
             queue, &engine->device.input, ring->present_offset + from / 32 * sizeof(uint32_t),
             ((until - 1) / 32 - from / 32 + 1) * sizeof(uint32_t), &engine->traffic.presence);
@@ -55,19 +65,19 @@ static cl_int copy_slots(struct engine *engine, cl_command_queue queue,
 
 /* Ring positions [from, until), at most one lap of them. */
 static cl_int copy_positions(struct engine *engine, cl_command_queue queue,
-                             const struct ring_memory *ring, bool bytes, uint64_t from,
+                             const struct ring_memory *ring, int what, uint64_t from,
                              uint64_t until)
 {
     const uint64_t frames = ring->ring.frames;
     if (until <= from)
         return CL_SUCCESS;
     if (until - from >= frames)
-        return copy_slots(engine, queue, ring, bytes, 0, frames);
+        return copy_slots(engine, queue, ring, what, 0, frames);
     const uint64_t first = from & (frames - 1), last = until & (frames - 1);
     if (first < last)
-        return copy_slots(engine, queue, ring, bytes, first, last);
-    cl_int code = copy_slots(engine, queue, ring, bytes, first, frames);
-    return code == CL_SUCCESS ? copy_slots(engine, queue, ring, bytes, 0, last) : code;
+        return copy_slots(engine, queue, ring, what, first, last);
+    cl_int code = copy_slots(engine, queue, ring, what, first, frames);
+    return code == CL_SUCCESS ? copy_slots(engine, queue, ring, what, 0, last) : code;
 }
 
 /* Copies what the item reads of positions that a failure has made doubtful. What lies before it
@@ -86,7 +96,8 @@ static cl_int copy_stale(struct engine *engine, cl_command_queue queue,
     const uint64_t from = item->position > reach ? item->position - reach : 0;
     if (from >= ring->stale_until)
         return CL_SUCCESS;
-    const cl_int code = copy_positions(engine, queue, ring, true, from, ring->stale_until);
+    const cl_int code =
+        copy_positions(engine, queue, ring, COPY_BYTES | COPY_PRESENCE, from, ring->stale_until);
     ring->stale_until = from;
     return code;
 }
@@ -99,49 +110,40 @@ static cl_int copy_item(struct engine *engine, cl_command_queue queue,
     if (item->fresh_until > ring->mirrored_until)
         ring->mirrored_until = item->fresh_until;
     if (code == CL_SUCCESS)
-        code = copy_positions(engine, queue, ring, true, item->fresh_from, item->fresh_until);
+        code = copy_positions(engine, queue, ring, COPY_BYTES, item->fresh_from, item->fresh_until);
+    ring_unseen(ring, item->fresh_from, item->fresh_until);
     if (code != CL_SUCCESS || !item->absent)
         return code;
-    /* What was fed inside the device lacks its presence, which the kernels read from now on. */
-    code = copy_positions(engine, queue, ring, false, ring->unseen_from, ring->unseen_until);
+    /* Only from now on do the kernels read presence. */
+    code =
+        copy_positions(engine, queue, ring, COPY_PRESENCE, ring->unseen_from, ring->unseen_until);
     ring->unseen_from = ring->unseen_until;
     return code;
 }
 
-cl_int mirror_copy_fresh(struct engine *engine, cl_command_queue queue, const struct batch *batch)
+cl_int mirror_copy_fresh(struct engine *engine, cl_command_queue queue, const struct batch *batch,
+                         bool *any)
 {
+    const uint64_t before = copied_in(engine);
     cl_int code = CL_SUCCESS;
     for (uint32_t i = 0; code == CL_SUCCESS && i < batch->count; i++)
         code = copy_item(engine, queue, &batch->items[i]);
+    *any |= copied_in(engine) != before;
     return code;
-}
-
-cl_int mirror_copy_rows(struct engine *engine, cl_command_queue queue, const struct slot *slot)
-{
-    return copy_in(queue, &engine->device.table, slot->rows_offset * sizeof(struct row),
-                   slot->rows_used * sizeof(struct row), &engine->traffic.table);
-}
-
-static cl_int copy_out(struct engine *engine, cl_command_queue queue, struct slot *slot,
-                       uint64_t floats_offset, uint64_t floats)
-{
-    if (floats == 0)
-        return CL_SUCCESS;
-    if (slot->event != NULL)
-        clReleaseEvent(slot->event);
-    slot->event = NULL;
-    const uint64_t offset = floats_offset * sizeof(float);
-    traffic_add(&engine->traffic.result, floats * sizeof(float));
-    return clEnqueueReadBuffer(queue, engine->device.output.device, CL_FALSE, offset,
-                               floats * sizeof(float), engine->device.output.host + offset, 0, NULL,
-                               &slot->event);
 }
 
 cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot)
 {
-    cl_int code =
-        copy_out(engine, queue, slot, slot->reports_offset, slot->reports_used * REPORT_FLOATS);
-    return code == CL_SUCCESS
-               ? copy_out(engine, queue, slot, slot->samples_offset, slot->samples_used)
-               : code;
+    const uint64_t reports = slot->reports_used * REPORT_FLOATS;
+    const uint64_t offset = (slot->samples_offset - reports) * sizeof(float),
+                   bytes = (reports + slot->samples_used) * sizeof(float);
+    const cl_event kernels = slot->event;
+    const bool waits = queue != engine->device.queue;
+    slot->event = NULL;
+    traffic_add(&engine->traffic.result, bytes);
+    const cl_int code = clEnqueueReadBuffer(queue, engine->device.output.device, CL_FALSE, offset,
+                                            bytes, engine->device.output.host + offset, waits,
+                                            waits ? &kernels : NULL, &slot->event);
+    clReleaseEvent(kernels);
+    return code;
 }

@@ -90,6 +90,7 @@ struct engine {
     uint64_t launches;       /* batches handed to the device */
     uint64_t failures;       /* of them, refused or failed */
     uint64_t suspect_until;  /* launches up to this one may have read what a failed one left */
+    bool copies_ahead;       /* compute[0] has copies that compute[1] has not waited for */
 };
 
 /* engine.c, for lost.c: closes threads, plans, rings and the device of an engine that nobody uses.

@@ -54,3 +54,15 @@ void rings_give(struct rings *rings, struct ring *ring)
     rings->open--;
     free(memory);
 }
+
+void ring_unseen(struct ring_memory *ring, uint64_t from, uint64_t until)
+{
+    if (until <= from)
+        return;
+    if (ring->unseen_from == ring->unseen_until)
+        ring->unseen_from = ring->unseen_until = from;
+    if (from < ring->unseen_from)
+        ring->unseen_from = from;
+    if (until > ring->unseen_until)
+        ring->unseen_until = until;
+}

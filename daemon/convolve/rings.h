@@ -18,7 +18,7 @@ struct ring_memory {
     uint64_t bytes_offset, present_offset; /* in INPUT */
     uint64_t serial; /* never used twice, so that a plan's cache knows its ring */
     _Atomic uint32_t feeds_waiting;
-    /* device thread: positions whose presence bits are not on the device yet */
+    /* device thread: positions whose presence bits are not on the device yet, ring_unseen */
     uint64_t unseen_from, unseen_until;
     /* device thread, mirror.h: the device was given positions below mirrored_until; those below
      * stale_until have to be copied again, since a copy may have failed; as of that failure */
@@ -37,5 +37,9 @@ struct rings {
 int rings_take(struct rings *rings, uint64_t frames_min, uint32_t frame_bytes, struct ring **out,
                struct problem *problem);
 void rings_give(struct rings *rings, struct ring *ring); /* NULL is fine */
+
+/* Device thread: the presence of positions [from, until) has changed; the device is told when a
+ * batch first reads it. */
+void ring_unseen(struct ring_memory *ring, uint64_t from, uint64_t until);
 
 #endif

@@ -25,15 +25,17 @@ struct slot {
     struct batch batch; /* first: the caller's pointer */
     /* immutable */
     struct engine *engine;
-    uint64_t samples_offset, reports_offset; /* floats of OUTPUT */
-    uint64_t rows_offset;                    /* rows of TABLE */
-    bool worker;                             /* the self-test's: a worker waits for it */
+    uint64_t samples_offset; /* floats of OUTPUT; reports lie before them, the last one first */
+    uint64_t rows_offset;    /* rows of TABLE */
+    uint64_t groups_offset;  /* bytes of TABLE: struct row_group[ROWS_PER_BATCH] */
+    bool worker;             /* the self-test's: a worker waits for it */
     /* LOOP while filling */
     uint64_t samples_used; /* floats */
     uint64_t reports_used; /* reports */
     uint32_t rows_reserved;
     /* device thread */
-    uint32_t rows_used;
+    uint32_t rows_used, groups;
+    uint32_t queue; /* of device.compute */
     cl_event event;
     uint64_t launch; /* its number */
     int64_t device_from_ns;

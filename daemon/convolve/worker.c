@@ -324,7 +324,7 @@ static void take_request(struct engine *engine)
         request_finish(engine, reset(engine));
         break;
     case REQUEST_FEEDS:
-        if (feeds_launch(&engine->feeds) == CL_SUCCESS) {
+        if (feeds_launch(&engine->feeds, &engine->copies_ahead) == CL_SUCCESS) {
             request_finish(engine, 0);
             break;
         }

@@ -10,7 +10,8 @@
  *     one batch   launch ─► poll, sleep on the doorbell, poll … ─► hand back
  *     several     launch ─► waiter: poll, sleep, poll … ─► doorbell ─► hand back
  *
- * Batches complete in the order of their launches: the queue is in order.
+ * Batches are handed back in the order of their launches, whichever of the device's queues they
+ * took.
  */
 #ifndef CONVOLVD_CONVOLVE_WORKER_H
 #define CONVOLVD_CONVOLVE_WORKER_H

@@ -29,7 +29,7 @@ static int open_arenas(struct device *device, const struct device_options *optio
         {&device->spectrum, "spectrum memory", options->spectrum_bytes, false},
         {&device->state, "state memory", options->state_bytes, false},
         {&device->output, "batch memory", options->output_bytes, true},
-        {&device->table, "batch table", options->table_bytes, true},
+        {&device->table, "batch table", options->table_bytes, false},
     };
     int error = 0;
     for (size_t i = 0; error == 0 && i < sizeof arenas / sizeof arenas[0]; i++) {
@@ -42,7 +42,8 @@ static int open_arenas(struct device *device, const struct device_options *optio
 
 static int open_queues(struct device *device, struct problem *problem)
 {
-    cl_command_queue *const queues[] = {&device->queue, &device->upload, &device->in, &device->out};
+    cl_command_queue *const queues[] = {&device->compute[0], &device->upload, &device->compute[1],
+                                        &device->in,         &device->out,    &device->rows};
     cl_int code = CL_SUCCESS;
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         if (i == 2) /* `upload` is there to ask with */
@@ -54,6 +55,7 @@ static int open_queues(struct device *device, struct problem *problem)
         if (*queues[i] == NULL)
             return opencl_problem(problem, code, "clCreateCommandQueue");
     }
+    device->queue = device->compute[0];
     return 0;
 }
 
@@ -65,12 +67,14 @@ static void release(struct device *device)
     device_arenas(device, arenas);
     for (int i = 0; i < DEVICE_ARENAS; i++)
         arena_release(arenas[i]);
-    cl_command_queue *const queues[] = {&device->upload, &device->in, &device->queue, &device->out};
+    cl_command_queue *const queues[] = {&device->upload,     &device->in,  &device->compute[0],
+                                        &device->compute[1], &device->out, &device->rows};
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++) {
         if (*queues[i] != NULL)
             clReleaseCommandQueue(*queues[i]);
         *queues[i] = NULL;
     }
+    device->queue = NULL;
     if (device->context != NULL)
         clReleaseContext(device->context);
     device->context = NULL;
@@ -160,7 +164,8 @@ int device_reset(struct device *device, struct problem *problem)
 
 void device_finish(struct device *device)
 {
-    const cl_command_queue queues[] = {device->in, device->queue, device->out};
+    const cl_command_queue queues[] = {device->in, device->rows, device->compute[0],
+                                       device->compute[1], device->out};
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
         if (queues[i] != NULL)
             clFinish(queues[i]);
@@ -168,7 +173,8 @@ void device_finish(struct device *device)
 
 void device_flush(struct device *device)
 {
-    const cl_command_queue queues[] = {device->in, device->queue, device->out};
+    const cl_command_queue queues[] = {device->in, device->rows, device->compute[0],
+                                       device->compute[1], device->out};
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
         if (queues[i] != NULL)
             clFlush(queues[i]);

@@ -7,8 +7,8 @@
  * device's buffer; elsewhere the device has a mirror of each arena, and whoever writes the host's
  * side copies it.
  *
- * One thread, the engine's device thread, enqueues on `queue`, `in` and `out`. Workers enqueue on
- * `upload`, one at a time.
+ * One thread, the engine's device thread, enqueues on `compute`, `in`, `out` and `rows`. Workers
+ * enqueue on `upload`, one at a time.
  */
 #ifndef CONVOLVD_DEVICE_DEVICE_H
 #define CONVOLVD_DEVICE_DEVICE_H
@@ -21,7 +21,7 @@
 #include "device/opencl.h"
 #include "device/traits.h"
 
-enum { DEVICE_ARENAS = 5 };
+enum { DEVICE_ARENAS = 5, DEVICE_QUEUES = 2 };
 
 struct device {
     /* immutable while open */
@@ -38,10 +38,13 @@ struct device {
 
     /* workers, one at a time; the device thread while a worker waits for its reset */
     cl_context context;
-    cl_command_queue queue;   /* kernels, and the copies of small batches */
-    cl_command_queue in, out; /* copies of large batches, beside the kernels; NULL: not mirrored */
-    cl_command_queue upload;  /* the workers' */
-    bool mirrored;            /* the device's memory is its own */
+    /* kernels, and the copies of small batches; compute[1] NULL: not mirrored */
+    cl_command_queue compute[DEVICE_QUEUES];
+    cl_command_queue queue; /* device thread: the one of `compute` that it launches on now */
+    /* beside the kernels of other batches, copies both ways, and rows; NULL: not mirrored */
+    cl_command_queue in, out, rows;
+    cl_command_queue upload; /* the workers' */
+    bool mirrored;           /* the device's memory is its own */
     struct kernel_cache kernels;
 };
 
@@ -76,7 +79,7 @@ struct kernel_argument {
     const void *value;
 };
 
-/* Device thread: sets all arguments and enqueues a launch on `queue`. `event` may be NULL. */
+/* Device thread: sets all arguments and enqueues a launch on device->queue. `event` may be NULL. */
 cl_int device_launch(struct device *device, cl_kernel kernel,
                      const struct kernel_argument *arguments, cl_uint count, const size_t global[2],
                      const size_t local[2], cl_event *event);

@@ -59,13 +59,17 @@ static int take_memory(struct build *build, struct problem *problem)
     return error;
 }
 
+/* Oclgrind 21.10 does not interpret what inlining leaves behind
+ * (llvm.experimental.noalias.scope.decl). */
+static bool is_simulator(const struct device *device)
+{
+    return strcmp(device->found.info.platform, "Oclgrind") == 0;
+}
+
 /* The options of every kernel; those of the variant come first and win. */
 static void kernel_options(const struct build *build, const char *own, char options[KERNEL_OPTIONS])
 {
     const struct device *device = build->device;
-    /* Oclgrind 21.10 does not interpret what inlining leaves behind
-     * (llvm.experimental.noalias.scope.decl). */
-    const bool simulator = strcmp(device->found.info.platform, "Oclgrind") == 0;
     const bool items = own != NULL && strstr(own, "-D ITEMS=") != NULL;
     const bool lanes = own != NULL && strstr(own, "-D LANES=") != NULL;
     int length = 0;
@@ -78,7 +82,7 @@ static void kernel_options(const struct build *build, const char *own, char opti
     length += results_options(build->plan, options + length, KERNEL_OPTIONS - (size_t)length);
     length += snprintf(options + length, KERNEL_OPTIONS - (size_t)length, "%s%s%s%s",
                        build->plan->layout.scratch == SCRATCH_GLOBAL ? " -D GLOBAL_SCRATCH" : "",
-                       simulator ? " -cl-opt-disable" : "", own != NULL ? " " : "",
+                       is_simulator(device) ? " -cl-opt-disable" : "", own != NULL ? " " : "",
                        own != NULL ? own : "");
     assert(length < KERNEL_OPTIONS);
     (void)length;
@@ -113,6 +117,42 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
     return 0;
 }
 
+/* On a device with memory of its own, puts the templates of all stages into SPECTRUM, where the
+ * kernels of rows.cl read them. */
+static int place_templates(struct build *build, struct problem *problem)
+{
+    struct plan *plan = build->plan;
+    struct device *device = build->device;
+    if (!device->mirrored)
+        return 0;
+    uint64_t rows = 0;
+    for (uint32_t s = 0; s < plan->stage_count; s++)
+        rows += plan->stages[s].count;
+    int error = arena_take(&device->spectrum, device->upload, rows * sizeof(struct row),
+                           &plan->templates_offset, problem);
+    if (error < 0) {
+        plan->templates_offset = ROW_NONE;
+        return error;
+    }
+    uint64_t offset = plan->templates_offset;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
+        struct stage *stage = &plan->stages[s];
+        stage->templates = offset;
+        memcpy(device->spectrum.host + offset, stage->rows, stage->count * sizeof(struct row));
+        offset += stage->count * sizeof(struct row);
+    }
+    error = arena_upload(&device->spectrum, device->upload, plan->templates_offset,
+                         rows * sizeof(struct row), problem);
+    const char *options = is_simulator(device) ? "-cl-opt-disable" : "";
+    if (error == 0)
+        error = kernel_cache_get(&device->kernels, "rows.cl", "rows_fill", options,
+                                 &plan->rows_fill, problem);
+    if (error == 0)
+        error = kernel_cache_get(&device->kernels, "rows.cl", "rows_fill_many", options,
+                                 &plan->rows_fill_many, problem);
+    return error;
+}
+
 static int fill_tables(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
@@ -127,8 +167,9 @@ static int fill_tables(struct build *build, struct problem *problem)
     }
     if (plan->rows_most > ROWS_PER_BATCH)
         return problem_set(problem, ERROR_LIMIT, "too many channels and edges in one stream");
-    return arena_upload(&build->device->spectrum, build->device->upload, plan->spectra_offset,
-                        build->spectra_floats * sizeof(float), problem);
+    error = arena_upload(&build->device->spectrum, build->device->upload, plan->spectra_offset,
+                         build->spectra_floats * sizeof(float), problem);
+    return error < 0 ? error : place_templates(build, problem);
 }
 
 static void plan_free(struct plan *plan)
@@ -136,12 +177,16 @@ static void plan_free(struct plan *plan)
     struct device *device = plan->planner->device;
     if (plan->spectra_offset != ROW_NONE)
         arena_give(&device->spectrum, plan->spectra_offset);
+    if (plan->templates_offset != ROW_NONE)
+        arena_give(&device->spectrum, plan->templates_offset);
     if (plan->state_offset != ROW_NONE)
         arena_give(&device->state, plan->state_offset);
     if (plan->scratch_offset != ROW_NONE)
         arena_give(&device->state, plan->scratch_offset);
     fft_cache_put(plan->fft_plan, device);
     fft_cache_put(plan->tail_fft_plan, device);
+    kernel_cache_put(plan->rows_fill);
+    kernel_cache_put(plan->rows_fill_many);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         kernel_cache_put(plan->stages[s].kernel);
         for (size_t i = 0; i < sizeof plan->stages[s].own / sizeof plan->stages[s].own[0]; i++)
@@ -196,7 +241,8 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
     plan->layout = *layout;
     plan->hop = spec->hop;
     plan->blocks_max = spec->blocks_max;
-    plan->spectra_offset = plan->state_offset = plan->scratch_offset = ROW_NONE;
+    plan->spectra_offset = plan->state_offset = plan->scratch_offset = plan->templates_offset =
+        ROW_NONE;
     plan->slots = layout->history_blocks + layout->tail_blocks + spec->blocks_max;
     plan->plane_slots = layout->tail_blocks + spec->blocks_max;
     plan->info = (struct plan_info){

@@ -63,6 +63,7 @@ struct stage {
     uint32_t number_count;
     struct row *rows; /* templates, [count] of `capacity` */
     uint32_t count, capacity;
+    uint64_t templates; /* SPECTRUM, in bytes: the same on a device with memory of its own */
 };
 
 struct plan {
@@ -78,7 +79,10 @@ struct plan {
     uint32_t stage_count;
     uint32_t rows_most; /* rows one item can need */
     uint32_t slots, plane_slots;
-    uint64_t spectra_offset, state_offset, scratch_offset; /* bytes; ROW_NONE: none */
+    /* bytes; ROW_NONE: none */
+    uint64_t spectra_offset, state_offset, scratch_offset, templates_offset;
+    /* make rows of templates (kernels/rows.cl); NULL: the device has no memory of its own */
+    struct kernel *rows_fill, *rows_fill_many;
     uint32_t scratch_groups;
     bool stateful;
     struct plan_reference *reference; /* NULL: not prepared yet */

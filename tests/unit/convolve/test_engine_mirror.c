@@ -1,7 +1,9 @@
 /*
+ * A device with memory of its own, which the device is made to look like, whatever it is.
+ *
  * Copies that fail: whatever copy to the device is refused, and whatever batch fails while it runs,
  * every batch that the engine reports as good holds the samples of an undisturbed run, to the bit.
- * The device is given memory of its own, whatever it is.
+ * So it is on two queues, and where presence bits come to the device later than the samples.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,9 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "convolve/object.h"
+#include "kernels/row.h"
 #include "tests/support/engine_group.h"
 #include "tests/support/engine_seams.h"
 
@@ -55,10 +60,9 @@ static void put_block(struct ring *ring, uint64_t block, const void *samples)
         ring->present[n / 32] |= 1u << (n % 32);
 }
 
-static void submit(struct stage *stage, uint64_t block, bool fresh)
+static int add_block(struct stage *stage, struct batch *batch, uint64_t block, bool fresh,
+                     bool absent)
 {
-    struct batch *batch = engine_batch_take(engine);
-    assert_non_null(batch);
     const struct batch_item item = {
         .plan = stage->plan.plan,
         .ring = stage->ring,
@@ -68,15 +72,29 @@ static void submit(struct stage *stage, uint64_t block, bool fresh)
         .write_until = HOP,
         .fresh_from = fresh ? block * HOP : (block + 1) * HOP,
         .fresh_until = (block + 1) * HOP,
-        .absent = block < 4,
+        .absent = absent,
     };
-    assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+    return engine_batch_add(engine, batch, &item);
+}
+
+static void submit_block(struct stage *stage, uint64_t block, bool fresh, bool absent)
+{
+    struct batch *batch = engine_batch_take(engine);
+    assert_non_null(batch);
+    assert_int_equal(add_block(stage, batch, block, fresh, absent), 0);
     engine_submit(engine, batch);
+}
+
+/* With its presence bits. */
+static void submit(struct stage *stage, uint64_t block, bool fresh)
+{
+    submit_block(stage, block, fresh, true);
 }
 
 /* What became of a run. */
 struct outcome {
     bool failed[BLOCKS];
+    uint32_t queue[BLOCKS];
     float samples[BLOCKS][HOP * CHANNELS];
     int failures;
 };
@@ -86,6 +104,7 @@ static void take(struct outcome *outcome, uint64_t block)
     struct batch *batch = harness_wait_any(engine);
     outcome->failed[block] = batch->status != BATCH_OK;
     outcome->failures += outcome->failed[block];
+    outcome->queue[block] = ((const struct slot *)batch)->queue;
     memcpy(outcome->samples[block], batch->items[0].samples, sizeof outcome->samples[block]);
     engine_batch_release(engine, batch);
 }
@@ -101,8 +120,8 @@ static void expect_same(const char *what, uint32_t n, const struct outcome *want
         fail_msg("%s, fault %u: %d samples of good batches are wrong", what, n, wrong);
 }
 
-/* A batch copies samples, presence bits and rows. */
-enum { COPIES = 3 };
+/* A batch copies samples and presence bits. */
+enum { COPIES = 2 };
 
 /* The signal block by block, `ahead` batches in flight. Copy number `copy` is refused; batch number
  * `completion` fails while it runs, and its samples never reach the device. */
@@ -127,7 +146,7 @@ static struct outcome run(struct stage *stage, int ahead, uint32_t copy, uint32_
     return outcome;
 }
 
-static const char *const variants[] = {"general", "overlap-add"};
+static const char *const variants[] = {"general", "overlap-add", "local"};
 
 static void refused_copies_are_made_again(void **state)
 {
@@ -216,6 +235,124 @@ static void refused_feeds_are_copied_from_the_host(void **state)
     stage_close(&stages[1]);
 }
 
+/* ---- queues ------------------------------------------------------------------------------ */
+
+static uint32_t on_second_queue(const struct outcome *outcome)
+{
+    uint32_t count = 0;
+    for (int block = 0; block < BLOCKS; block++)
+        count += outcome->queue[block] == 1;
+    return count;
+}
+
+/* Batches behind each other take both queues, unless their plan keeps something on the device. */
+static void only_plans_without_state_take_the_second_queue(void **state)
+{
+    (void)state;
+    for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+        struct stage stage;
+        stage_open(&stage, "s16le", variants[v]);
+        const struct outcome alone = run(&stage, 0, 0, 0), many = run(&stage, 3, 0, 0);
+        assert_int_equal(on_second_queue(&alone), 0);
+        if (strcmp(variants[v], "local") == 0)
+            assert_true(on_second_queue(&many) > 0);
+        else
+            assert_int_equal(on_second_queue(&many), 0);
+        expect_same(variants[v], 0, &alone, &many);
+        stage_close(&stage);
+    }
+}
+
+/* The first queue stands still, with the copies of block 0 on it. Block 1, on the second queue,
+ * reads its frames. */
+static void the_second_queue_waits_for_copies_on_the_first(void **state)
+{
+    (void)state;
+    struct stage stage;
+    stage_open(&stage, "s16le", "local");
+    const struct outcome want = run(&stage, 0, 0, 0);
+    struct outcome got = {.failures = 0};
+    ring_open(&stage);
+    cl_int code = CL_SUCCESS;
+    const cl_event gate = clCreateUserEvent(engine->device.context, &code);
+    assert_int_equal(code, CL_SUCCESS);
+    assert_int_equal(clEnqueueBarrierWithWaitList(engine->device.compute[0], 1, &gate, NULL), 0);
+    for (uint64_t block = 0; block < 2; block++) {
+        put_block(stage.ring, block, stage.signal->bytes + block * HOP * stage.ring->frame_bytes);
+        submit(&stage, block, true);
+    }
+    usleep(100000); /* in which a block that does not wait would be computed */
+    assert_int_equal(clSetUserEventStatus(gate, CL_COMPLETE), CL_SUCCESS);
+    clReleaseEvent(gate);
+    take(&got, 0);
+    take(&got, 1);
+    assert_int_equal(got.queue[0], 0);
+    assert_int_equal(got.queue[1], 1);
+    assert_memory_equal(got.samples[1], want.samples[1], sizeof want.samples[1]);
+    engine_ring_close(engine, stage.ring);
+    stage_close(&stage);
+}
+
+/* ---- rows ------------------------------------------------------------------------------- */
+
+/* One batch of all blocks, each an item: more groups of rows than an argument holds. */
+static void rows_of_many_items(void **state)
+{
+    (void)state;
+    _Static_assert(BLOCKS > ROW_GROUPS, "as many as an argument holds");
+    for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
+        struct stage stage;
+        stage_open(&stage, "s16le", variants[v]);
+        const struct outcome want = run(&stage, 0, 0, 0);
+        struct outcome got = {.failures = 0};
+        ring_open(&stage);
+        struct batch *batch = engine_batch_take(engine);
+        assert_non_null(batch);
+        for (uint64_t block = 0; block < BLOCKS; block++) {
+            put_block(stage.ring, block,
+                      stage.signal->bytes + block * HOP * stage.ring->frame_bytes);
+            assert_int_equal(add_block(&stage, batch, block, true, true), 0);
+        }
+        engine_submit(engine, batch);
+        assert_ptr_equal(harness_wait(engine), batch);
+        for (int block = 0; block < BLOCKS; block++)
+            memcpy(got.samples[block], batch->items[block].samples, sizeof got.samples[block]);
+        engine_batch_release(engine, batch);
+        expect_same(variants[v], 0, &want, &got);
+        engine_ring_close(engine, stage.ring);
+        stage_close(&stage);
+    }
+}
+
+/* ---- presence ---------------------------------------------------------------------------- */
+
+/* Blocks without absent frames leave the device's presence bits as they are; the first batch that
+ * tests them finds those of all blocks before it. */
+static void presence_follows_when_a_batch_reads_it(void **state)
+{
+    (void)state;
+    enum { TESTED = 6 };
+    struct stage stage;
+    stage_open(&stage, "s16le", "local");
+    const struct outcome want = run(&stage, 0, 0, 0);
+    struct outcome got = {.failures = 0};
+    ring_open(&stage);
+    struct engine_traffic before, after;
+    engine_traffic(engine, &before);
+    for (uint64_t block = 0; block <= TESTED; block++) {
+        put_block(stage.ring, block, stage.signal->bytes + block * HOP * stage.ring->frame_bytes);
+        if (block == TESTED) {
+            engine_traffic(engine, &after);
+            assert_int_equal(after.presence_bytes - before.presence_bytes, 0);
+        }
+        submit_block(&stage, block, true, block == TESTED);
+        take(&got, block);
+    }
+    assert_memory_equal(got.samples[TESTED], want.samples[TESTED], sizeof want.samples[TESTED]);
+    engine_ring_close(engine, stage.ring);
+    stage_close(&stage);
+}
+
 /* Not in the shape of a GPU: compiling its barriers for a CPU takes half a minute. */
 static int open_mirrored(void **state)
 {
@@ -229,6 +366,10 @@ int main(void)
         cmocka_unit_test(refused_copies_are_made_again),
         cmocka_unit_test(what_runs_behind_a_failed_batch_fails),
         cmocka_unit_test(refused_feeds_are_copied_from_the_host),
+        cmocka_unit_test(only_plans_without_state_take_the_second_queue),
+        cmocka_unit_test(the_second_queue_waits_for_copies_on_the_first),
+        cmocka_unit_test(rows_of_many_items),
+        cmocka_unit_test(presence_follows_when_a_batch_reads_it),
     };
     return cmocka_run_group_tests(tests, open_mirrored, close_engine);
 }
