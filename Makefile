@@ -338,7 +338,7 @@ $(BUILD)/bench/%.o: CPPFLAGS += $(FFTW_CFLAGS)
 $(BUILD)/bench/%.o: CFLAGS += -O3 -march=native -ffp-contract=fast
 
 # bench_gpu leaves out the engine's copies.
-$(BUILD)/bench/bench_gpu: BENCH_WRAPS := -Wl,--wrap=mirror_apart -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
+$(BUILD)/bench/bench_gpu: BENCH_WRAPS := -Wl,--wrap=mirror_copy_fresh -Wl,--wrap=mirror_copy_results
 $(BENCH): $(BUILD)/bench/%: $(BUILD)/bench/%.o $(BENCH_COMMON_OBJ) $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(BENCH_WRAPS) $^ $(PKG_LIBS) $(FFTW_LIBS) -o $@

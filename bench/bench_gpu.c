@@ -4,14 +4,16 @@
  *
  * A row is one shape: points Q of the transform (N = 2Q frames), channels, sample format. A ring
  * of --mib MiB of noise is uploaded once and checked against the definition in double; from then
- * on nothing but the table of rows crosses the bus (`resident`). The contestants
+ * on no sample crosses the bus (`resident`). All else is as the engine runs: batches of up to 64
+ * items, as many in flight as the device's queue holds, on the engine's queues. The contestants
  * take turns (ours, copy, peer, ours …); a figure is the median of its repetitions with quartiles,
  * a ratio the median of the ratios of neighbours.
  *
  *     share    bytes of new samples in + bytes of frames out over time / the same for
  *              clEnqueueCopyBuffer (bytes read + written)
  *     peer     time of the peer for one window (cuFFT's three passes, VkFFT's one) / ours
- *     duplex   host to host, both ways at once, beside pinned copies both ways at once (--latency)
+ *     duplex   host to host, both ways at once, beside pinned copies both ways at once (--latency);
+ *              ours from the first completed batch to the last, so that both ways are busy in it
  *     latency  64 channels, one block of 1024: submit → completion seen, resident and with copies
  *
  * One thread plays the loop.
@@ -39,7 +41,6 @@ enum {
     LIST_MAX = 24,
     HOP_MOST = 1 << 19,
     CHECKED_FRAMES = 64,
-    IN_FLIGHT = 2,
     LATENCY_RUNS = 400,
     CHANNELS_MOST = 256,
     PEERS_MOST = 3
@@ -51,21 +52,14 @@ enum {
  * the engine's copies (BENCH_WRAPS in the Makefile). May change between batches. */
 static bool resident;
 
-bool __real_mirror_apart(const struct engine *engine, const struct slot *slot);
-bool __wrap_mirror_apart(const struct engine *engine, const struct slot *slot);
-bool __wrap_mirror_apart(const struct engine *engine, const struct slot *slot)
-{
-    return !resident && __real_mirror_apart(engine, slot);
-}
-
 cl_int __real_mirror_copy_fresh(struct engine *engine, cl_command_queue queue,
-                                const struct batch *batch);
+                                const struct batch *batch, bool *any);
 cl_int __wrap_mirror_copy_fresh(struct engine *engine, cl_command_queue queue,
-                                const struct batch *batch);
+                                const struct batch *batch, bool *any);
 cl_int __wrap_mirror_copy_fresh(struct engine *engine, cl_command_queue queue,
-                                const struct batch *batch)
+                                const struct batch *batch, bool *any)
 {
-    return resident ? CL_SUCCESS : __real_mirror_copy_fresh(engine, queue, batch);
+    return resident ? CL_SUCCESS : __real_mirror_copy_fresh(engine, queue, batch, any);
 }
 
 cl_int __real_mirror_copy_results(struct engine *engine, cl_command_queue queue, struct slot *slot);
@@ -281,7 +275,8 @@ static void run_close(struct bench *bench, struct run *run)
         taps_free(run->taps[c]);
 }
 
-static struct batch *run_batch(struct bench *bench, const struct run *run, bool upload)
+/* `fresh`: each item brings its frames along, the first the history before them, too. */
+static struct batch *run_batch(struct bench *bench, const struct run *run, bool fresh)
 {
     struct batch *batch = engine_batch_take(bench->engine);
     const uint64_t history = 2 * (uint64_t)run->points - run->hop;
@@ -294,7 +289,8 @@ static struct batch *run_batch(struct bench *bench, const struct run *run, bool 
             .epoch_block = 100000 + i * run->blocks,
             .blocks = run->blocks,
             .write_until = (uint32_t)frames,
-            .fresh_until = upload && i == 0 ? run->ring->frames : 0,
+            .fresh_from = fresh && i > 0 ? history + i * frames : 0,
+            .fresh_until = fresh ? history + (i + 1) * frames : 0,
         };
         if (engine_batch_add(bench->engine, batch, &item) < 0) {
             fprintf(stderr, "a batch of %u items of %u blocks does not fit; lower --mib\n",
@@ -363,16 +359,18 @@ static double check(const struct run *run, const struct batch *batch)
     return sqrt(error / size);
 }
 
-/* Seconds of a batch, several in flight. */
-static double run_timed(struct bench *bench, const struct run *run)
+/* Seconds of a batch, `in_flight` of them at once for so long, from the first completed one to the
+ * last. */
+static double run_timed(struct bench *bench, const struct run *run, uint32_t in_flight,
+                        int64_t for_ns)
 {
     int64_t first_ns = 0, last_ns = 0;
     uint32_t submitted = 0, completed = 0;
     const int64_t begin_ns = clock_monotonic_ns();
     do {
-        while (submitted - completed < IN_FLIGHT &&
-               (submitted < 4 || clock_monotonic_ns() - begin_ns < bench->repetition_ns)) {
-            engine_submit(bench->engine, run_batch(bench, run, false));
+        while (submitted - completed < in_flight &&
+               (submitted < 4 || clock_monotonic_ns() - begin_ns < for_ns)) {
+            engine_submit(bench->engine, run_batch(bench, run, !resident));
             submitted++;
         }
         struct batch *batch = wait_batch(bench);
@@ -382,6 +380,12 @@ static double run_timed(struct bench *bench, const struct run *run)
         engine_batch_release(bench->engine, batch);
     } while (completed < submitted);
     return (double)(last_ns - first_ns) * 1e-9 / (completed - 1);
+}
+
+/* While the data are resident. */
+static double run_resident(struct bench *bench, const struct run *run)
+{
+    return run_timed(bench, run, engine_depth(bench->engine), bench->repetition_ns);
 }
 
 static void result(struct bench *bench, const char *what, const char *shape, double ours,
@@ -428,7 +432,7 @@ static void measure(struct bench *bench, struct run *run)
     engine_batch_release(bench->engine, batch);
     resident = true;
     bench->wrong += !(error < 5e-6);
-    run_timed(bench, run);
+    run_resident(bench, run);
 
     const double samples = (double)run->batch_blocks * run->hop * run->channels;
     const double bytes = samples * (run->format.bytes + result_bytes(run));
@@ -437,7 +441,7 @@ static void measure(struct bench *bench, struct run *run)
                   gain[PEERS_MOST] = {0};
     double peer_error = 0;
     for (uint32_t i = 0; i < bench->repetitions; i++) {
-        const double seconds = run_timed(bench, run);
+        const double seconds = run_resident(bench, run);
         series_add(&ours, seconds);
         series_add(&copy, copier_run(&bench->copier, bench->repetition_ns));
         series_add(&share, bytes / seconds / copy.values[i]);
@@ -481,8 +485,6 @@ static void measure(struct bench *bench, struct run *run)
     }
     run_close(bench, run);
 }
-
-/* ---- latency ----------------------------------------------------------------------------- */
 
 /* ---- host to host ------------------------------------------------------------------------ */
 
@@ -538,29 +540,12 @@ static double duplex_run(const struct duplex *duplex)
     return 2.0 * DUPLEX_COPIES * (double)bytes / ((double)(clock_monotonic_ns() - from_ns) * 1e-9);
 }
 
-/* Bytes a second, new frames in and results out, several batches in flight. */
+/* Bytes a second, new frames in and results out. */
 static double crossing_run(struct bench *bench, const struct run *run)
 {
-    uint32_t submitted = 0, completed = 0;
-    const int64_t from_ns = clock_monotonic_ns();
-    do {
-        while (submitted - completed < DUPLEX_IN_FLIGHT &&
-               (submitted < 4 || clock_monotonic_ns() - from_ns < 4 * bench->repetition_ns)) {
-            struct batch *batch = run_batch(bench, run, false);
-            for (uint32_t i = 0; i < batch->count; i++) {
-                batch->items[i].fresh_from = batch->items[i].position;
-                batch->items[i].fresh_until =
-                    batch->items[i].position + (uint64_t)run->blocks * run->hop;
-            }
-            engine_submit(bench->engine, batch);
-            submitted++;
-        }
-        engine_batch_release(bench->engine, wait_batch(bench));
-        completed++;
-    } while (completed < submitted);
-    const double samples = (double)completed * (double)run->batch_blocks * run->hop * run->channels;
-    return samples * (run->format.bytes + sizeof(float)) /
-           ((double)(clock_monotonic_ns() - from_ns) * 1e-9);
+    const double seconds = run_timed(bench, run, DUPLEX_IN_FLIGHT, 4 * bench->repetition_ns);
+    const double samples = (double)run->batch_blocks * run->hop * run->channels;
+    return samples * (run->format.bytes + sizeof(float)) / seconds;
 }
 
 static void measure_duplex(struct bench *bench)
@@ -601,6 +586,8 @@ static void measure_duplex(struct bench *bench)
     bench->bytes = bytes;
 }
 
+/* ---- latency ----------------------------------------------------------------------------- */
+
 static void measure_latency(struct bench *bench)
 {
     struct run run = {.format_name = "f32le", .points = 1024, .channels = 64, .hop = 1024};
@@ -626,7 +613,7 @@ static void measure_latency(struct bench *bench)
         .write_until = run.hop,
     };
     for (int copies = 0; copies < 2; copies++) {
-        struct series took = {0};
+        struct series took = {0}, stages[3] = {0};
         resident = copies == 0;
         for (uint32_t i = 0; i < LATENCY_RUNS; i++) {
             struct batch *batch = engine_batch_take(bench->engine);
@@ -639,12 +626,20 @@ static void measure_latency(struct bench *bench)
             const int64_t from_ns = clock_monotonic_ns();
             engine_submit(bench->engine, batch);
             batch = wait_batch(bench);
-            if (i >= LATENCY_RUNS / 10)
-                series_add(&took, (double)(clock_monotonic_ns() - from_ns) * 1e-3);
+            const int64_t until_ns = clock_monotonic_ns();
+            if (i >= LATENCY_RUNS / 10) {
+                series_add(&took, (double)(until_ns - from_ns) * 1e-3);
+                series_add(&stages[0], (double)(batch->started_ns - from_ns) * 1e-3);
+                series_add(&stages[1], (double)(batch->completed_ns - batch->started_ns) * 1e-3);
+                series_add(&stages[2], (double)(until_ns - batch->completed_ns) * 1e-3);
+            }
             engine_batch_release(bench->engine, batch);
             usleep(1000); /* idle in between, as a stream is */
         }
-        const double bar = copies ? 100 : 60;
+        const double bar = copies ? 80 : 60;
+        printf("to the device thread %.1f, device %.1f, to the loop %.1f us (medians)\n",
+               series_spread(&stages[0]).median, series_spread(&stages[1]).median,
+               series_spread(&stages[2]).median);
         result(bench, "gpu latency", copies ? "64ch block with copies" : "64ch block resident",
                series_spread(&took).median, bar, &took, true, bar, "us", 0);
     }
