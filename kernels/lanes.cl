@@ -229,6 +229,9 @@ INLINE void leaf(SCRATCH real *z, __global const real *h, __global const float *
     __global const real *w = (__global const real *)(twiddles + 2 * Q) + node / RUN * 14;
 #else
     __global const float *w = twiddles + 2 * ((Q / 8 - 1) + node * 7);
+#pragma unroll
+    for (uint v = 0; v < 16; v++)
+        FETCH(h + 16 * LEAVES_AHEAD + v);
 #endif
     struct point x[8], y[8];
     real re[8], im[8];

@@ -115,11 +115,15 @@ static const uint8_t levels_wide[][LEVELS_MAX] = {
 
 enum { ABOVE_MAX = sizeof levels_wide / sizeof levels_wide[0] - 1 };
 
+/* For vectors of one point, where sub-transforms of 128 points fit the first-level cache and ones
+ * of 512 do not. */
+static const uint8_t levels_one_point_10[LEVELS_MAX] = {3, 3, 2, 2};
+
 static const uint8_t *levels_of(const struct lanes_shape *shape)
 {
     const uint32_t above = log2_of(shape->q) - LOG_LEAF;
     assert(above >= 2 && above <= ABOVE_MAX);
-    return levels_wide[above];
+    return above == 10 && shape->run == 1 ? levels_one_point_10 : levels_wide[above];
 }
 
 /* The radices of these levels and of the leaf, as struct fft_plan holds them. */
