@@ -72,6 +72,7 @@ bool stream_work(const struct stream *s, int64_t now_ns, struct overload_work *w
         .ahead = overload_ahead(&s->share, (int64_t)s->period_ns, now_ns),
         .deadline_ns = deadline_ns,
         .cost_ns = plan_cost_ns(s->plan, (uint32_t)blocks),
+        .block_ns = plan_cost_ns(s->plan, 1),
         .used_ns = overload_used(&s->share, now_ns),
     };
     return true;

@@ -49,6 +49,7 @@ struct overload_work {
     bool ahead;          /* overload_ahead */
     int64_t deadline_ns; /* of its oldest block */
     int64_t cost_ns;     /* device time of all its blocks */
+    int64_t block_ns;    /* of one of them */
     double used_ns;      /* overload_used */
     bool kept;           /* overload_order sets it: in time although not all are */
 };

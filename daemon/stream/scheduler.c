@@ -43,6 +43,7 @@ struct scheduler {
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
     int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
     int64_t budget_ns;
+    bool shared;                     /* a live stream runs beside others */
     int64_t costs_ns[IN_FLIGHT_MAX]; /* expected, of the batches in flight, oldest first */
     int64_t busy_ns;                 /* their sum */
     uint32_t costs;
@@ -206,11 +207,18 @@ static uint32_t order_work(struct scheduler *scheduler)
     return count;
 }
 
+/* Whether such a block waits until the device is idle: one that takes longer than a batch may, so
+ * that others wait for one of its kind, not for two. */
+static bool goes_alone(const struct scheduler *scheduler, int64_t block_ns)
+{
+    return scheduler->shared && scheduler->busy_ns > 0 && block_ns > scheduler->budget_ns;
+}
+
 static bool submit_one(struct scheduler *scheduler)
 {
     /* A stream goes into a batch once, and filling changes nothing for the others. */
     const uint32_t waiting = order_work(scheduler);
-    if (waiting == 0)
+    if (waiting == 0 || goes_alone(scheduler, scheduler->work[0].block_ns))
         return false;
     struct batch *batch = engine_batch_take(scheduler->engine);
     if (batch == NULL)
@@ -357,11 +365,14 @@ int64_t scheduler_alone_ns(const struct device_info *device)
 static void set_budget(struct scheduler *scheduler)
 {
     double shortest_ns = (double)(2 * scheduler->alone_ns * scheduler->depth);
-    bool shared = scheduler->count > 1;
-    for (int i = 0; i < scheduler->count; i++) {
+    scheduler->shared = false;
+    for (int i = 0; i < scheduler->count && scheduler->count > 1; i++) {
         const struct stream *stream = scheduler->streams[i];
         double period_ns = stream_block_period_ns(stream);
-        if (shared && stream_is_live(stream) && period_ns < shortest_ns)
+        if (!stream_is_live(stream))
+            continue;
+        scheduler->shared = true;
+        if (period_ns < shortest_ns)
             shortest_ns = period_ns;
     }
     scheduler->budget_ns = (int64_t)(shortest_ns / 2 / scheduler->depth);

@@ -438,12 +438,13 @@ static void test_streams_come_change_and_go(void **state)
 enum { MODEST_HOP = 96, GREEDY_HOP = 1024, GREEDY_BLOCKS = 64, GREEDY_BLOCK_NS = 300000 };
 
 /* The expected device time of what the first round queues of a stream with 64 blocks ready, each of
- * which takes 0.3 ms. `shared`: a live stream runs beside it. */
-static int64_t queued_at_once_ns(bool shared)
+ * which takes 0.3 ms. `modest_hz`: the rate of a live stream beside it; 0: there is none. */
+static int64_t queued_at_once_ns(double modest_hz)
 {
+    const bool shared = modest_hz > 0;
     struct house house;
     house_open(&house);
-    struct feed modest = {.channels = 1, .rate_hz = 48000, .live = true, .chunk = MODEST_HOP};
+    struct feed modest = {.channels = 1, .rate_hz = modest_hz, .live = true, .chunk = MODEST_HOP};
     struct feed greedy = {.channels = 1, .rate_hz = 1e6, .ahead = 2 * GREEDY_BLOCKS};
     greedy.plan = make_plan(&house, 1, GREEDY_HOP, 100, GREEDY_BLOCKS, 6);
     greedy.total = GREEDY_BLOCKS * GREEDY_HOP;
@@ -477,12 +478,19 @@ static void test_queue_leaves_room_for_live_streams(void **state)
 {
     (void)state;
     const int64_t half_period_ns = (int64_t)(MODEST_HOP / 48000.0 * 1e9 / 2);
-    const int64_t alone_ns = queued_at_once_ns(false), shared_ns = queued_at_once_ns(true);
+    const int64_t alone_ns = queued_at_once_ns(0), shared_ns = queued_at_once_ns(48000);
     if (alone_ns <= half_period_ns)
         fail_msg("alone: %lld ns queued, too little to show the limit", (long long)alone_ns);
     if (shared_ns <= 0 || shared_ns > half_period_ns)
         fail_msg("beside a live stream: %lld ns queued, want at most half its period, %lld ns",
                  (long long)shared_ns, (long long)half_period_ns);
+}
+
+/* A block that takes longer than a batch may is not queued behind another one. */
+static void test_long_blocks_go_one_by_one(void **state)
+{
+    (void)state;
+    assert_int_equal(queued_at_once_ns(480000), GREEDY_BLOCK_NS);
 }
 
 static void test_modest_beside_saturating(void **state)
@@ -783,6 +791,7 @@ int main(void)
         cmocka_unit_test(test_depth_is_the_engines),
         cmocka_unit_test(test_streams_come_change_and_go),
         cmocka_unit_test(test_queue_leaves_room_for_live_streams),
+        cmocka_unit_test(test_long_blocks_go_one_by_one),
         cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_loop_never_allocates_or_locks),
     };
