@@ -39,8 +39,14 @@ static uint64_t greatest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Whether the plan's state is of this ring and epoch. */
+static bool state_is_of(const struct plan *plan, uint64_t serial, uint64_t origin)
+{
+    return plan->cache.valid && plan->cache.ring_serial == serial && plan->cache.origin == origin;
+}
+
 /* Compares the item with what the plan's state holds, says what is to be rebuilt, and notes what it
- * will hold. */
+ * will hold. After blocks that were left out (shed, say) only their spectra are missing. */
 static void plan_follow(struct work *work)
 {
     struct plan *plan = work->plan;
@@ -52,17 +58,22 @@ static void plan_follow(struct work *work)
     const uint64_t serial = ((const struct ring_memory *)item->ring)->serial;
     const uint64_t first = item->epoch_block, origin = item->position - first * plan->hop;
     const uint64_t spectra = least(first, layout->history_blocks),
-                   tails = least(first, layout->tail_blocks);
-    if (!plan->cache.valid || plan->cache.ring_serial != serial || plan->cache.origin != origin ||
-        first > plan->cache.until || plan->cache.spectra_from > first - spectra ||
+                   tails = least(first, layout->tail_blocks),
+                   both = least(first, spectra + layout->tail_blocks);
+    const bool same = state_is_of(plan, serial, origin);
+    if (!same || first > plan->cache.until || plan->cache.spectra_from > first - spectra ||
         plan->cache.planes_from > first - tails) {
+        const bool reaches = same && first > plan->cache.until &&
+                             first - plan->cache.until < both &&
+                             plan->cache.spectra_from <= first - both;
         work->rebuild_planes = (uint32_t)tails;
-        work->rebuild_forward = (uint32_t)least(first, spectra + layout->tail_blocks);
+        work->rebuild_forward = (uint32_t)(reaches ? first - plan->cache.until : both);
         plan->cache.valid = true;
         plan->cache.ring_serial = serial;
         plan->cache.origin = origin;
-        plan->cache.spectra_from = first - work->rebuild_forward;
-        plan->cache.planes_from = first - work->rebuild_planes;
+        if (!reaches)
+            plan->cache.spectra_from = first - both;
+        plan->cache.planes_from = first - tails;
     }
     plan->cache.until = first + item->blocks;
     if (plan->cache.until > plan->slots)
