@@ -296,7 +296,7 @@ $(BUILD)/fuzz/fuzz_stream $(BUILD)/fuzz/fuzz_state $(BUILD)/tests/replay_stream 
 .PHONY: bench benches demo
 bench:
 	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_BENCH)"
-	+@$(MAKE) --no-print-directory -j$(JOBS) all benches $(JACK_CLIENT)
+	+@$(MAKE) --no-print-directory -j$(JOBS) all benches $(JACK_CLIENT) $(BUILD)/convolvd-test
 	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
 
 # Holds bench/results/ against bench/bars.csv; BENCH_GROUP=gpu: what must have been measured.
