@@ -197,11 +197,12 @@ static int start_threads(struct engine *engine, struct problem *problem)
     return 0;
 }
 
-int engine_open(const struct engine_options *options, struct engine **out, struct problem *problem)
+struct engine *engine_new(void)
 {
     struct engine *engine = calloc(1, sizeof *engine);
     if (engine == NULL)
-        return problem_set(problem, ERROR_MEMORY, "out of memory for the engine");
+        return NULL;
+    engine->doorbell = engine->waiter_bell = -1;
     pthread_mutex_init(&engine->planner.workers, NULL);
     pthread_mutex_init(&engine->request_mutex, NULL);
     pthread_mutex_init(&engine->wake_mutex, NULL);
@@ -211,6 +212,14 @@ int engine_open(const struct engine_options *options, struct engine **out, struc
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&engine->request_done, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    return engine;
+}
+
+int engine_open(const struct engine_options *options, struct engine **out, struct problem *problem)
+{
+    struct engine *engine = engine_new();
+    if (engine == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for the engine");
     engine->wake = options->wake;
     engine->wake_context = options->wake_context;
     engine->slot_count = options->batches == 0 ? ENGINE_BATCHES : options->batches;
@@ -473,8 +482,8 @@ int engine_check_guards(struct engine *engine, struct problem *problem)
 {
     struct arena *arenas[DEVICE_ARENAS];
     device_arenas(&engine->device, arenas);
+    int error = 0;
     pthread_mutex_lock(&engine->planner.workers);
-    int error = engine_check_works(engine, problem);
     for (int i = 0; error == 0 && i < DEVICE_ARENAS; i++)
         error = arena_check(arenas[i], engine->device.upload, problem);
     pthread_mutex_unlock(&engine->planner.workers);

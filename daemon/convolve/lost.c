@@ -104,6 +104,14 @@ int engine_check_works(const struct engine *engine, struct problem *problem)
 
 /* ---- what is left behind ----------------------------------------------------------------- */
 
+static void keep(struct engine *engine)
+{
+    pthread_mutex_lock(&left_mutex);
+    engine->next_left = left;
+    left = engine;
+    pthread_mutex_unlock(&left_mutex);
+}
+
 void engine_abandon(struct engine *engine)
 {
     if (engine->abandoned)
@@ -114,11 +122,29 @@ void engine_abandon(struct engine *engine)
     engine->abandoned = true;
     engine->awaited = engine->in_flight;
     engine->in_flight = 0;
-    pthread_mutex_lock(&left_mutex);
-    engine->next_left = left;
-    left = engine;
-    pthread_mutex_unlock(&left_mutex);
+    keep(engine);
     atomic_fetch_add(&abandoned, 1);
+}
+
+int engine_open_lost(int index, int cpu_threads, const char *why, struct engine **out)
+{
+    struct problem problem;
+    struct engine *engine = engine_new();
+    if (engine == NULL)
+        return ERROR_MEMORY;
+    char name[16];
+    snprintf(name, sizeof name, "%d", index);
+    const int error = device_select(name, cpu_threads, &engine->device.found, &problem);
+    if (error < 0) {
+        engine_free(engine);
+        return error;
+    }
+    engine_declare_lost(engine, ENGINE_LOSS_FAILED, why);
+    engine->abandoned = true;
+    atomic_store(&engine->reclaim, RECLAIM_DONE); /* there is nothing to close */
+    keep(engine);
+    *out = engine;
+    return 0;
 }
 
 void engine_leave_ring(struct engine *engine, struct ring *ring)

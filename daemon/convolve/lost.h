@@ -52,6 +52,13 @@ const char *engine_fault(const struct engine *engine);
 uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns);
 
 /*
+ * An engine that is lost from the start, for a device that did not open: `index` in device_list,
+ * `why` the problem's text. It can be asked what device it is on, and another takes its place once
+ * the device opens; it holds nothing of it. 0, ERROR_MEMORY, or what device_list answers. WORKER.
+ */
+int engine_open_lost(int index, int cpu_threads, const char *why, struct engine **out);
+
+/*
  * Leaves a lost engine behind with all it has: a call of the driver may never return. Nothing wakes
  * the loop for it any more, nothing is in flight, and what is closed of it (plans, rings, the
  * engine) stays as it is. Rings keep their memory, which the streams read. LOOP, or whoever closes

@@ -93,7 +93,9 @@ struct engine {
     bool copies_ahead;       /* compute[0] has copies that compute[1] has not waited for */
 };
 
-/* engine.c, for lost.c: closes threads, plans, rings and the device of an engine that nobody uses.
+/* engine.c, for lost.c: an engine without a device, NULL: out of memory. */
+struct engine *engine_new(void);
+/* Closes threads, plans, rings and the device of an engine that nobody uses.
  * Holds planner.workers. BLOCKS. */
 void engine_close_left(struct engine *engine);
 /* Frees the object. */

@@ -26,7 +26,8 @@
     X(CLOSED, -13, "already closed")                                                               \
     X(ADDRESS, -14, "an address could not be used")                                                \
     X(LIMIT, -15, "a limit was exceeded")                                                          \
-    X(ABSENT, -16, "a network interface or address is not there yet")
+    X(ABSENT, -16, "a network interface or address is not there yet")                              \
+    X(DRIVER, -17, "the device's driver works no more in this process")
 
 enum error {
     ERROR_NONE = 0,

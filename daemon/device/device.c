@@ -80,6 +80,23 @@ static void release(struct device *device)
     device->context = NULL;
 }
 
+/* What NVIDIA's driver (580) answers to everything once a kernel has written where there is no
+ * memory: every context of the process is gone, and it makes no other. */
+enum { NVIDIA_PROCESS_ENDED = -9999 };
+
+static int no_context(cl_int code, struct problem *problem)
+{
+    if (code == NVIDIA_PROCESS_ENDED)
+        return problem_set(problem, ERROR_DRIVER,
+                           "its driver makes no context in this process any more (%d), as after a "
+                           "kernel's faulty access",
+                           (int)code);
+    int error = opencl_problem(problem, code, "clCreateContext");
+    if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES)
+        error = problem_prefix(problem, error, "no memory is left there, or on this machine");
+    return error;
+}
+
 static int create(struct device *device, struct problem *problem)
 {
     cl_int code = CL_SUCCESS;
@@ -87,7 +104,7 @@ static int create(struct device *device, struct problem *problem)
                                                 (cl_context_properties)device->found.platform, 0};
     device->context = clCreateContext(properties, 1, &device->found.device, NULL, NULL, &code);
     if (device->context == NULL)
-        return opencl_problem(problem, code, "clCreateContext");
+        return no_context(code, problem);
     device->kernels.target = (struct program_request){
         .context = device->context,
         .device = device->found.device,

@@ -66,6 +66,17 @@ static struct placement *placement_find(struct devices *devices, int index, int 
     return NULL;
 }
 
+/* Of the list, but not in use before devices->count counts it. */
+static struct placement *placement_new(struct devices *devices, int index, int copy)
+{
+    struct placement *placement = &devices->placements[devices->count];
+    placement->devices = devices;
+    placement->index = index;
+    placement->copy = copy;
+    placement->number = devices->count;
+    return placement;
+}
+
 /* The same, opened if it is not yet in use; one that is lost is an error. */
 static int placement_at(struct devices *devices, const struct config *config, int index, int copy,
                         struct placement **out, struct problem *problem)
@@ -81,11 +92,7 @@ static int placement_at(struct devices *devices, const struct config *config, in
     if (devices->count == DEVICES_USED_MAX)
         return problem_set(problem, ERROR_LIMIT, "more than %d devices; name fewer of them",
                            DEVICES_USED_MAX);
-    placement = &devices->placements[devices->count];
-    placement->devices = devices;
-    placement->index = index;
-    placement->copy = copy;
-    placement->number = devices->count;
+    placement = placement_new(devices, index, copy);
     struct engine *engine;
     int error = devices_reopen(placement, config, &engine, problem);
     if (error < 0)
@@ -179,16 +186,46 @@ static int place_by_name(struct devices *devices, const struct config *config, c
     return error;
 }
 
-/* The device that the word means, where it is in use and lost; else NULL. */
+/* A device that did not open: in use from now on as one that is lost. NULL: it cannot be. */
+static struct placement *placement_lost(struct devices *devices, const struct config *config,
+                                        int index, int copy, const char *why)
+{
+    struct placement *placement = placement_find(devices, index, copy);
+    if (placement != NULL || devices->count == DEVICES_USED_MAX)
+        return placement;
+    const struct engine_options options = device_options(config, devices->kernels_dir);
+    struct engine *engine;
+    if (engine_open_lost(index, options.cpu_threads, why, &engine) < 0)
+        return NULL;
+    placement = placement_new(devices, index, copy);
+    placement->engine = engine;
+    devices->count++;
+    return placement;
+}
+
+/* The device that the word means and that did not open, for the reason `why`; NULL: there is none.
+ */
 static struct placement *lost_by_word(struct devices *devices, const struct config *config,
-                                      const struct device_word *word)
+                                      const struct device_word *word, const char *why)
 {
     const struct engine_options options = device_options(config, devices->kernels_dir);
     struct problem problem;
     int index = 0;
     if (device_candidates(word->name, options.cpu_threads, &index, 1, &problem) <= 0)
         return NULL;
-    return placement_find(devices, index, word->copy);
+    return placement_lost(devices, config, index, word->copy, why);
+}
+
+/* GPUs that "auto" has passed over, since they did not open. */
+static void keep_passed_over(struct devices *devices, const struct config *config)
+{
+    const struct engine_options options = device_options(config, devices->kernels_dir);
+    struct device_info infos[DEVICES_USED_MAX];
+    struct problem problem;
+    const int count = device_list(infos, DEVICES_USED_MAX, options.cpu_threads, &problem);
+    for (int i = 0; i < count && i < DEVICES_USED_MAX; i++)
+        if (infos[i].gpu && (devices->unusable & UINT64_C(1) << i) != 0)
+            placement_lost(devices, config, i, 0, "it did not open at the start");
 }
 
 static void add_choice(struct placement *choices[CHOICES_MAX], uint32_t *count,
@@ -210,6 +247,8 @@ uint32_t devices_choices(struct devices *devices, const struct config *config,
     uint32_t count = 0;
     /* A GPU that is lost just now: the stream goes there once it is back. */
     const bool without = automatic && !engine_device(chosen->engine)->gpu;
+    if (without && devices->unusable != 0)
+        keep_passed_over(devices, config);
     for (uint32_t i = 0; without && i < devices->count; i++)
         if (engine_device(devices->placements[i].engine)->gpu &&
             engine_lost(devices->placements[i].engine) != ENGINE_WORKS)
@@ -230,7 +269,7 @@ uint32_t devices_choices(struct devices *devices, const struct config *config,
         struct problem problem;
         if (place_by_word(devices, config, words[i].name, words[i].copy, &placement, &problem) ==
                 0 ||
-            (placement = lost_by_word(devices, config, &words[i])) != NULL)
+            (placement = lost_by_word(devices, config, &words[i], problem.text)) != NULL)
             add_choice(choices, &count, placement);
         else
             log_notice("stream %s: device %s cannot stand by: %s", stream->name, words[i].name,

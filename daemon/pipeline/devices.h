@@ -40,6 +40,7 @@ struct placement {
     /* LOOP: takeover.c */
     bool down;     /* lost, and not back yet */
     bool given_up; /* … and not tried again */
+    bool ended;    /* … since its driver works no more in this process */
     uint64_t losses[ENGINE_LOSSES], returns, attempts;
     int64_t lost_ns, retry_ns, backoff_ns;
     char why[160]; /* of the last loss, or of the last attempt that failed */
@@ -69,7 +70,8 @@ void devices_displace(struct placement *placement, double load); /* WORKER */
 uint32_t devices_listed(const char *list, int cpu_threads, struct problem *problem);
 
 /* WORKER. The devices that may compute a stream placed on `chosen`, best first: opens those of
- * its list that are not in use. Returns how many, at least 1. */
+ * its list that are not in use. One that does not open is in use as a lost one, and tried again.
+ * Returns how many, at least 1. */
 uint32_t devices_choices(struct devices *devices, const struct config *config,
                          const struct config_stream *stream, struct placement *chosen,
                          struct placement *choices[CHOICES_MAX]);

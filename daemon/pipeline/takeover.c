@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "pipeline/leftover.h"
 #include "pipeline/preparation.h"
+#include "pipeline/takeover_log.h"
 #include "stream/move.h"
 
 enum { TICK_MS = 100 };
@@ -254,34 +255,6 @@ void takeover_progress(struct takeover *takeover)
 
 /* ---- a loss ------------------------------------------------------------------------------ */
 
-static void describe_loss(const struct takeover *takeover, const struct placement *placement,
-                          enum engine_loss cause)
-{
-    const struct pipeline *pipeline;
-    const struct placement *next = NULL;
-    uint32_t halted = 0, moved = 0;
-    for (uint32_t at = 0;
-         (pipeline = pipelines_next(takeover->pipelines, PIPELINES_ALL, &at)) != NULL;) {
-        if (pipeline->lost_from != placement)
-            continue;
-        if (stream_halted(pipeline->stream)) {
-            halted++;
-        } else {
-            moved++;
-            next = pipeline->placement;
-        }
-    }
-    char text[256] = "";
-    if (next != NULL)
-        snprintf(text, sizeof text, "; its streams go on on device %d (%s): %u of %u", next->index,
-                 name_of(next), moved, moved + halted);
-    else if (halted > 0)
-        snprintf(text, sizeof text, "; no device stands by for its streams: %u wait, flagged",
-                 halted);
-    log_error("device %d (%s) is lost: %s (%s)%s", placement->index, name_of(placement),
-              engine_loss_name(cause), placement->why, text);
-}
-
 static void note_loss(struct placement *placement, enum engine_loss cause)
 {
     const int64_t now_ns = clock_monotonic_ns();
@@ -318,7 +291,7 @@ static void on_lost(void *context, struct placement *placement)
         stream_halt(pipeline->stream);
     }
     move_all(takeover);
-    describe_loss(takeover, placement, cause);
+    takeover_log_loss(takeover->pipelines, placement, cause);
     back_off(placement);
 }
 
@@ -377,33 +350,19 @@ static void prepare_standbys(struct takeover *takeover, int64_t now_ns)
     }
 }
 
-/* All devices that a stream may use are given up: says so once for each. */
-static void tell_dead(const struct takeover *takeover)
-{
-    const struct pipeline *pipeline;
-    for (uint32_t at = 0;
-         (pipeline = pipelines_next(takeover->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        bool dead = takes_part(pipeline) && stream_halted(pipeline->stream);
-        for (uint32_t i = 0; i < pipeline->choice_count; i++)
-            dead = dead && pipeline->choices[i]->given_up;
-        if (dead)
-            log_error("stream %s: NO DEVICE IS LEFT to compute it in this process; restart the "
-                      "daemon (systemd's watchdog does)",
-                      pipeline->stream_config->name);
-    }
-}
-
 /* Whether a lost device may be tried again: not while so much is left behind, and what comes to
  * rest is closed. */
 static bool may_try(const struct takeover *takeover, struct placement *placement)
 {
+    if (placement->ended)
+        return false;
     const bool full = takeover_abandoned() >= ABANDONED_MAX;
     if (full && !placement->given_up) {
         log_error("device %d (%s) is not tried again: %u lost devices are left behind in this "
                   "process, and their drivers do not answer; restart the daemon to use it",
                   placement->index, name_of(placement), takeover_abandoned());
         placement->given_up = true;
-        tell_dead(takeover);
+        takeover_log_dead(takeover->pipelines);
     } else if (!full && placement->given_up) {
         log_notice("device %d (%s) is tried again: the driver of one left behind has answered",
                    placement->index, name_of(placement));
@@ -447,9 +406,22 @@ static bool usable(const struct preparation *job)
     return job->error == 0 && any && engine_lost(job->engine) == ENGINE_WORKS;
 }
 
-static void take_rebuilt(struct preparation *job)
+static void end(const struct takeover *takeover, struct placement *placement, const char *why)
+{
+    placement->ended = placement->given_up = true;
+    snprintf(placement->why, sizeof placement->why, "%s", why);
+    log_error("device %d (%s) is not tried again: %s; restart the daemon to use it",
+              placement->index, name_of(placement), why);
+    takeover_log_dead(takeover->pipelines);
+}
+
+static void take_rebuilt(const struct takeover *takeover, struct preparation *job)
 {
     struct placement *placement = job->placement;
+    if (job->error == ERROR_DRIVER) {
+        end(takeover, placement, preparation_why(job));
+        return;
+    }
     if (!usable(job)) {
         snprintf(placement->why, sizeof placement->why, "%s", preparation_why(job));
         placement->retry_ns = clock_monotonic_ns() + placement->backoff_ns;
@@ -476,7 +448,7 @@ static void finish_jobs(struct takeover *takeover)
             continue;
         takeover->jobs[k] = NULL;
         if (k == JOB_REBUILD)
-            take_rebuilt(job);
+            take_rebuilt(takeover, job);
         const bool current =
             !job->placement->down && (k == JOB_REBUILD || job->engine == job->placement->engine);
         for (uint32_t i = 0; current && i < job->count; i++)

@@ -290,7 +290,10 @@ static void print_devices(const struct config *config, const struct check_plan *
     else if (strchr(list, ',') != NULL)
         fprintf(out, "the first that works computes, the others stand by");
     else
-        fprintf(out, "nothing stands by: `device = %s, cpu` would", list);
+        fprintf(out,
+                "nothing stands by, streams wait while it is lost: `device = %s, cpu` has the CPU "
+                "stand by",
+                list);
     fprintf(out,
             "\n  standing by      a device takes over streams up to a load of %d %%; all of them "
             "would be about %.0f %% of a CPU (estimated; measured at start)\n\n",

@@ -280,7 +280,10 @@ static void log_running(const struct process *process)
     for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++) {
         const struct device_info *device = engine_device(placement->engine);
         uint32_t streams = streams_on(process->pipelines, placement);
-        if (streams == 0 && i > 0)
+        if (engine_lost(placement->engine) != ENGINE_WORKS)
+            log_warning("not in use yet: %s (%s): %s; it is tried again", device->name,
+                        device->platform, engine_loss_detail(placement->engine));
+        else if (streams == 0 && i > 0)
             log_info("standing by: %s (%s)", device->name, device->platform);
         else
             log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",

@@ -7,8 +7,17 @@
  *                   stall  call n never returns
  *                   mute   the work of call n and after never completes: events stay queued
  *                   wrong  kernels from call n on do not run: results are what memory held
+ *                   late   call n takes FAULTY_MS longer; with a gate, one call each time the
+ *                          gate's file is made, which the library then removes
+ *                   fault  before call n a kernel writes where there is no memory: a GPU's driver
+ *                          ends the context (a CPU's ends the process)
+ *                   end    like die, and no further context can be made, as NVIDIA's driver
+ *                          answers after a fault
+ *                   memory clCreateBuffer answers CL_MEM_OBJECT_ALLOCATION_FAILURE as long as the
+ *                          gate's file is there, on the device that was used first
  *   FAULTY_CALL     n, from 1; 0: never
  *   FAULTY_GATE     calls count only once this file is there
+ *   FAULTY_MS       1000
  *   FAULTY_CONTEXTS how many contexts, in the order of their creation, misbehave; 1
  *   FAULTY_COUNT    a file that gets the number of calls counted, at exit
  *
@@ -37,6 +46,7 @@ enum mode {
     MODE_WRONG,
     MODE_LATE,
     MODE_FAULT,
+    MODE_END,
     MODE_MEMORY,
     MODES
 };
@@ -47,6 +57,7 @@ static const char *count_path, *gate;
 static _Atomic long calls;
 static _Atomic long contexts_made;
 static cl_context contexts[MOST];
+static cl_device_id first_device;
 static struct {
     cl_command_queue queue;
     long context;
@@ -58,7 +69,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 __attribute__((constructor)) static void read_environment(void)
 {
     static const char *const names[MODES] = {"none",  "fail", "die",   "stall", "mute",
-                                             "wrong", "late", "fault", "memory"};
+                                             "wrong", "late", "fault", "end",   "memory"};
     const char *text = getenv("FAULTY_MODE");
     for (int i = 0; text != NULL && i < MODES; i++)
         if (strcmp(text, names[i]) == 0)
@@ -162,6 +173,7 @@ static enum mode of_call(cl_command_queue queue, cl_int *code)
         *code = CL_OUT_OF_RESOURCES;
         return call == first_call ? MODE_FAIL : MODE_NONE;
     case MODE_DIE:
+    case MODE_END:
         *code = CL_DEVICE_NOT_AVAILABLE;
         return MODE_FAIL;
     case MODE_STALL:
@@ -283,8 +295,14 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint coun
                            void(CL_CALLBACK *notify)(const char *, const void *, size_t, void *),
                            void *user, cl_int *code)
 {
+    if (mode == MODE_END && gate != NULL && access(gate, F_OK) == 0) {
+        *code = -9999;
+        return NULL;
+    }
     cl_context context = REAL(clCreateContext)(properties, count, devices, notify, user, code);
     pthread_mutex_lock(&mutex);
+    if (first_device == NULL)
+        first_device = devices[0];
     const long made = atomic_fetch_add(&contexts_made, 1);
     if (context != NULL && made < MOST)
         contexts[made] = context;
@@ -295,7 +313,9 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint coun
 cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void *host,
                       cl_int *code)
 {
-    if (mode != MODE_MEMORY || gate == NULL || access(gate, F_OK) != 0)
+    cl_device_id device = NULL;
+    REAL(clGetContextInfo)(context, CL_CONTEXT_DEVICES, sizeof device, &device, NULL);
+    if (mode != MODE_MEMORY || device != first_device || access(gate, F_OK) != 0)
         return REAL(clCreateBuffer)(context, flags, bytes, host, code);
     *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     return NULL;

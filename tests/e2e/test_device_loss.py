@@ -69,7 +69,8 @@ class DeviceLoss(unittest.TestCase):
             status = daemon.status()
             self.assertGreater(status["streams"][0]["batches_failed"], 0)
             self.assertEqual(status["devices"][0]["state"], "lost")
-            lines = [line for line in daemon.lines if "the device refused a" in line and "is lost" not in line]
+            lines = [line for line in daemon.lines if line.startswith("convolvd: error: ")
+                     and "the device refused a" in line and "is lost" not in line]
             self.assertEqual(len(lines), 1, daemon.output())
             daemon.kill()
 
@@ -197,6 +198,43 @@ class DeviceLoss(unittest.TestCase):
             c.wait_for(lambda: daemon.stream()["self_check"]["checks"] >= checks + 2, "checks of the next device")
             self.assertEqual(daemon.stream()["self_check"]["failures"], before["self_check"]["failures"])
             daemon.stop()
+
+    @unittest.skipIf(c.DEVICE != "cpu", "test_gpu_loss.py takes the memory of a GPU")
+    def test_no_memory_at_the_start(self):
+        """The first device has no memory left: the daemon begins on the second, and moves once there is some."""
+        self.open_gate()
+        environment = {**self.faults("memory", gate=self.gate), "POCL_DEVICES": "pthread pthread"}
+        with c.Daemon(self.folder, self.endless("0, 1"), environment=environment) as daemon:
+            daemon.wait_said("not in use yet: ")
+            self.assertEqual([d["state"] for d in daemon.status()["devices"]].count("lost"), 1)
+            daemon.wait_said("cannot be used yet: ")
+            os.unlink(self.gate)
+            daemon.wait_said("works again")
+            c.wait_for(lambda: daemon.status()["streams"][0]["standby"] is not None, "the other one to stand by")
+            status = daemon.status()
+            self.assertEqual([d["state"] for d in status["devices"]], ["works", "works"])
+            used = status["devices"][status["streams"][0]["engine"]]
+            self.assertEqual(used["returns"], 1, "the stream is on the device that came back")
+            before = daemon.stream()["frames_out"]["out"]
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
+            status = daemon.stop()
+            self.assertEqual(status["streams"][0]["frames_out"]["shed"]["device"], 0)
+            self.assertEqual(status["devices_abandoned"], 0)
+
+    def test_a_driver_that_ends_its_process(self):
+        """After a fault NVIDIA's driver makes no context in the process any more: the device is not tried again, for
+        a stated reason, and what stands by goes on."""
+        with c.Daemon(self.folder, self.endless(TWO), environment=self.faults("end", gate=self.gate)) as daemon:
+            self.wait_standby(daemon)
+            self.open_gate()
+            daemon.wait_said("is not tried again: its driver makes no context in this process any more")
+            status = daemon.status()
+            self.assertEqual([d["state"] for d in status["devices"]], ["given up", "works"])
+            c.wait_for(lambda: daemon.status()["devices_abandoned"] == 0, "the lost engine to close")
+            before = daemon.stream()["frames_out"]["out"]
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
+            status = daemon.stop()
+            self.assertEqual(status["streams"][0]["frames_out"]["shed"]["device"], 0)
 
     def late(self, device, times):
         """Each time the gate opens, one call takes 1 s longer than the deadline and then answers."""

@@ -162,6 +162,35 @@ static void loss_that_cannot_be_seen_is_said(void **state)
     config_errors_free(&errors);
 }
 
+/* What becomes of the streams when the device is lost. */
+static void what_stands_by_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *device, *words;
+    } cases[] = {
+        {"gpu, cpu", "devices: gpu, cpu; the first that works computes, the others stand by"},
+        {"0", "devices: 0; nothing stands by, streams wait while it is lost: `device = 0, cpu` "},
+        {"auto", "devices: auto; the CPU stands by for a GPU, nothing for a CPU"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        int status;
+        struct config_errors errors;
+        snprintf(text, sizeof text,
+                 "[device]\ndevice = %s\n[stream a]\nsource = rtp\naddress = 127.0.0.1:1\n"
+                 "rate = 1 kHz\nchannels = 1\nfilter = f\n[filter f]\ntype = identity\n"
+                 "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:3\n",
+                 cases[i].device);
+        char *report = check(text, &status, &errors);
+        assert_int_equal(status, 0);
+        if (strstr(report, cases[i].words) == NULL)
+            fail_msg("'%s' is missing in:\n%s", cases[i].words, report);
+        free(report);
+        config_errors_free(&errors);
+    }
+}
+
 /* Who may reach a stream and the OSC server is said before anything is started. */
 static void who_is_heard_is_said(void **state)
 {
@@ -308,6 +337,7 @@ int main(void)
         cmocka_unit_test(the_report_says_what_was_planned),
         cmocka_unit_test(what_aliases_is_said),
         cmocka_unit_test(loss_that_cannot_be_seen_is_said),
+        cmocka_unit_test(what_stands_by_is_said),
         cmocka_unit_test(who_is_heard_is_said),
         cmocka_unit_test(filters_that_cannot_share_a_delay_are_errors),
         cmocka_unit_test(every_example_passes),
