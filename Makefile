@@ -90,6 +90,8 @@ PUBLISHED  := $(PUBLISHED_PROGRAMS:%=$(BUILD)/bench/%)
 JACK_CLIENT := $(BUILD)/tests/jack_client
 # An OpenCL library that misbehaves, between a program and the real one (LD_PRELOAD).
 FAULTY_CL  := $(BUILD)/tests/faulty_opencl.so
+# Takes a GPU's memory from another process.
+DEVICE_HOG := $(BUILD)/tests/device_hog
 # What convolvd-test has and the shipped daemon has not.
 SEAM_SRC   := $(wildcard tests/seams/*.c)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
@@ -100,7 +102,7 @@ KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/publishe
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
               $(DESIGN_SRC) clients/design/convolv-design.c \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
-              $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/faulty_opencl.c
+              $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
               bench/*.h bench/*/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
@@ -227,6 +229,10 @@ $(FAULTY_CL): tests/e2e/faulty_opencl.c
 	@mkdir -p $(@D)
 	$(Q)$(filter-out -fsanitize%,$(CC)) -shared -fPIC -O2 -std=gnu17 -Wall -Wextra $< -ldl -o $@
 
+$(DEVICE_HOG): $(BUILD)/tests/e2e/device_hog.o
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ -lOpenCL -o $@
+
 # The shipped daemon's objects with the seams of tests/seams/ linked in: what end-to-end tests run
 # that need a fault. Every function a seam defines as __wrap_NAME takes the place of NAME.
 SEAM_WRAPS  = $(shell grep -ohE '__wrap_[A-Za-z0-9_]*' $(SEAM_SRC) | sort -u | sed 's/^__wrap_/-Wl,--wrap=/')
@@ -236,7 +242,7 @@ $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BU
 # Everything tests/run needs of one build; the scripts alone need less.
 .PHONY: testables testables-scripts
 testables: testables-scripts $(UNIT)
-testables-scripts: all $(FAULTY_CL) $(JACK_CLIENT) $(REPLAY) $(BUILD)/convolvd-test
+testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(JACK_CLIENT) $(REPLAY) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)
