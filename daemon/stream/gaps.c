@@ -18,10 +18,12 @@ const struct hole *gaps_oldest(const struct stream *s)
     return oldest((struct stream *)s);
 }
 
+static void give_up_oldest(struct stream *s, struct epoch *e);
+
 void gaps_open(struct stream *s, struct epoch *e, uint64_t from, uint64_t until, int64_t seen_ns)
 {
     if (s->hole_next - s->hole_first == HOLES_MAX)
-        gaps_give_up_oldest(s, e);
+        give_up_oldest(s, e);
     s->holes[s->hole_next++ % HOLES_MAX] = (struct hole){from, until, seen_ns};
 }
 
@@ -49,6 +51,16 @@ static void count_cause(struct stream *s, struct epoch *e, uint64_t from, uint64
     flag_raw(s, e, from, until, cause);
 }
 
+/* Frames [from, until) may still come late. */
+static void note_gap(struct stream *s, const struct epoch *e, uint64_t from, uint64_t until)
+{
+    struct gap *last = &s->gaps[(s->gap_next - 1) % GAPS_MAX];
+    if (s->gap_next > 0 && last->epoch == e->number && last->until == from && last->from < from)
+        last->until = until; /* a gap given up in several turns */
+    else
+        s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
+}
+
 /* Those that the source reported as lost, without saying which, come first; the rest is the
  * network's. */
 static void count_unexplained(struct stream *s, struct epoch *e, uint64_t from, uint64_t until)
@@ -69,7 +81,7 @@ static void count_unexplained(struct stream *s, struct epoch *e, uint64_t from, 
     }
     if (from < until) {
         count_cause(s, e, from, until, INVALID_NETWORK);
-        s->gaps[s->gap_next++ % GAPS_MAX] = (struct gap){e->number, from, until};
+        note_gap(s, e, from, until);
     }
 }
 
@@ -125,7 +137,7 @@ static void write_silence(struct stream *s, uint64_t position, uint64_t frames)
     }
 }
 
-void gaps_give_up_oldest(struct stream *s, struct epoch *e)
+static void give_up_oldest(struct stream *s, struct epoch *e)
 {
     struct hole *hole = oldest(s);
     uint64_t until = e->base + hole->until;
@@ -144,7 +156,7 @@ void gaps_give_up_oldest(struct stream *s, struct epoch *e)
 void gaps_give_up_all(struct stream *s, struct epoch *e)
 {
     while (oldest(s) != NULL)
-        gaps_give_up_oldest(s, e);
+        give_up_oldest(s, e);
     gaps_settle(s, e);
 }
 
@@ -155,11 +167,24 @@ void gaps_give_up_until(struct stream *s, struct epoch *e, uint64_t frame)
         struct hole rest = {frame, hole->until, hole->seen_ns};
         if (hole->until > frame)
             hole->until = frame;
-        gaps_give_up_oldest(s, e);
+        give_up_oldest(s, e);
         if (rest.until > frame)
             s->holes[--s->hole_first % HOLES_MAX] = rest;
     }
     gaps_settle(s, e);
+}
+
+void gaps_give_up_due(struct stream *s, struct epoch *e, int64_t now_ns)
+{
+    const uint64_t turn = GAPS_TURN_BYTES / s->ring->frame_bytes;
+    uint64_t left = !s->has_raw ? UINT64_MAX : turn > 0 ? turn : 1;
+    const struct hole *hole;
+    while (left > 0 && (hole = oldest(s)) != NULL &&
+           now_ns - hole->seen_ns >= s->options.reorder_ns) {
+        const uint64_t frames = hole->until - hole->from < left ? hole->until - hole->from : left;
+        left -= frames;
+        gaps_give_up_until(s, e, hole->from + frames);
+    }
 }
 
 /* ---- settling ------------------------------------------------------------------------------ */

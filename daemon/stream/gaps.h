@@ -25,8 +25,11 @@ const struct hole *gaps_oldest(const struct stream *stream);
 void gaps_open(struct stream *stream, struct epoch *e, uint64_t from, uint64_t until,
                int64_t seen_ns);
 
-/* Gives up the oldest hole; there is one. gaps_settle follows. */
-void gaps_give_up_oldest(struct stream *stream, struct epoch *e);
+/* Gives up the holes seen so long ago that their frames are not awaited any more at `now_ns`, and
+ * settles. Where raw ports get silence for them, one call writes and hands on at most
+ * GAPS_TURN_BYTES; the rest is due at once. */
+enum { GAPS_TURN_BYTES = 1 << 20 };
+void gaps_give_up_due(struct stream *stream, struct epoch *e, int64_t now_ns);
 /* Gives up every hole, and settles. */
 void gaps_give_up_all(struct stream *stream, struct epoch *e);
 /* Gives up what is missing below `frame`, before the ring forgets that it is missing, and settles.

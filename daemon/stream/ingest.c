@@ -409,14 +409,7 @@ void stream_tick(struct stream *s, int64_t now_ns)
     struct epoch *e = epoch_open(s);
     if (e == NULL)
         return;
-    const struct hole *hole;
-    bool given_up = false;
-    while ((hole = gaps_oldest(s)) != NULL && now_ns - hole->seen_ns >= s->options.reorder_ns) {
-        gaps_give_up_oldest(s, e);
-        given_up = true;
-    }
-    if (given_up)
-        gaps_settle(s, e);
+    gaps_give_up_due(s, e, now_ns);
     /* The idle flush never makes a gap: it waits until no frame is awaited any more. */
     bool idle = s->options.idle_flush_ns > 0 && e->head > e->submitted &&
                 e->flush_until < e->head && gaps_oldest(s) == NULL &&

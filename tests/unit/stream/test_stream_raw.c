@@ -4,6 +4,8 @@
  */
 #include "tests/support/stream_world.h"
 
+#include "stream/gaps.h"
+
 /* The longest filter of the plan in use, which says nothing about the input. */
 static void open_ports(uint32_t taps, uint64_t ring_frames, bool live, bool with_raw)
 {
@@ -184,6 +186,69 @@ static void test_a_gap_is_written_for_raw_ports_only(void **state)
     }
 }
 
+struct handed {
+    uint64_t until, most, missing; /* frames */
+};
+
+static void count_handed(void *context, const struct result *result)
+{
+    struct handed *handed = context;
+    assert_int_equal(result->first_frame, handed->until);
+    handed->until += result->frames;
+    handed->most = result->frames > handed->most ? result->frames : handed->most;
+    for (uint32_t i = 0; i < result->invalid_count; i++)
+        handed->missing += result->invalid[i].until - result->invalid[i].from;
+}
+
+/* Beyond the frames that a world knows the samples of. */
+static void put_far(uint64_t first, uint32_t frames)
+{
+    const struct packet packet = {
+        .first_frame = first,
+        .frames = frames,
+        .payload = (const uint8_t *)world->sent[0][0],
+        .receive_ns = world->now_ns,
+        .receive_realtime_ns = simulated_realtime_ns(),
+    };
+    stream_put(world->stream, &packet);
+}
+
+/* A long gap is handed to raw ports in several turns of the loop, each bounded, one after the other
+ * without waiting; what comes late into it is noticed wherever it belongs. */
+static void test_a_long_gap_takes_several_turns(void **state)
+{
+    (void)state;
+    enum { GAP = 1 << 21, TURN = GAPS_TURN_BYTES / (CHANNELS * sizeof(int16_t)) };
+    struct handed handed = {0};
+    const struct result_port raw = {.context = &handed, .put = count_handed, .raw = true};
+    open_ports(37, 2 * GAP, true, false);
+    assert_int_equal(stream_add_port(world->stream, &raw), 0);
+    put_far(0, 320);
+    put_far(320 + GAP, 60);
+    handed.most = 0;
+    world->now_ns += NS_PER_SECOND;
+    int turns = 0;
+    while (handed.until < GAP && turns < 100) {
+        assert_true(stream_next_tick_ns(world->stream) <= world->now_ns);
+        const uint64_t before = handed.until;
+        stream_tick(world->stream, world->now_ns);
+        assert_true(handed.until > before && handed.until - before <= TURN + 60 + HOP);
+        turns++;
+    }
+    assert_int_equal(turns, GAP / TURN);
+    struct stream_stats stats;
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.gap[INVALID_NETWORK], GAP);
+    /* In the middle of it, far behind the first turn. */
+    put_far(320 + GAP / 2, 60);
+    stream_stats(world->stream, &stats);
+    assert_int_equal(stats.gap[INVALID_LATE], 60);
+    stream_end(world->stream);
+    assert_int_equal(handed.until, 320 + GAP + 60);
+    assert_int_equal(handed.missing, GAP);
+    world_close();
+}
+
 /* Shed results are no fault of the raw input: what was received is recorded, and what was not is
  * flagged, also where the ring has no room. */
 static void random_world(uint64_t seed)
@@ -244,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_late_frames_have_one_cause),
         cmocka_unit_test(test_slots_are_kept_for_raw_input),
         cmocka_unit_test(test_a_gap_is_written_for_raw_ports_only),
+        cmocka_unit_test(test_a_long_gap_takes_several_turns),
         cmocka_unit_test(test_random_worlds),
     };
     return cmocka_run_group_tests_name("stream_raw", tests, NULL, NULL);
