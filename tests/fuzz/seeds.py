@@ -164,7 +164,30 @@ def state():
         yield b"\1" + struct.pack("<HB", place, 1) + struct.pack("<HB", place + 4, 255)
 
 
-SEEDS = {"fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def handover():
+    """Parts of what a daemon before has left; the first byte says which."""
+    header = struct.pack("<III", 0x53445643, 1, 0)
+    def text(name):
+        return name.encode().ljust(128, b"\0")
+    ledger = struct.pack("<3Q", 640, 640, 0) + bytes(8 * 8) + struct.pack("<3Q", 5, 4000, 0)
+    record = struct.pack("<II", 0x53505643, 2) + text("a") + text("rtp") + struct.pack("<BQI", 0, 3, 1) \
+        + text("out") + struct.pack("<IH", 0xC0FFEE, 7) + ledger + struct.pack("<Q", 8) + bytes(8)
+    sender = struct.pack("<BBHI", 1, 1, 5004, 0) + bytes([127, 0, 0, 1]) + bytes(12) \
+        + struct.pack("<Iq", 0x1234, 999999000) + bytes(160)
+    packets = framed(rtp_packet(n, 32 * n, b"\x01\x02" * 32) for n in (1, 2, 3, 7, 4))
+    yield b"\0" + header
+    yield b"\4" + header
+    yield b"\0" + struct.pack("<III", 0x53445643, 1, 1) + struct.pack("<Q", len(record)) + record
+    yield b"\0" + struct.pack("<III", 0x53445643, 2, 1) + bytes(20)
+    yield b"\1" + framed([record, record[:200], b""])
+    yield b"\2" + bytes([(len(sender) + 1) // 4]) + sender + packets
+    yield b"\2\0" + packets
+    yield b"\3" + b"".join(bytes([kind, len(name)]) + name for kind, name in (
+        (0, b"convolvd-socket"), (0, b"convolvd-socket-3"), (1, b"convolvd-socket"), (0, b"convolvd.socket"),
+        (3, b"convolvd-socket-"), (5, b""), (0, b"convolvd-socket-99999999999")))
+
+
+SEEDS = {"handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 
