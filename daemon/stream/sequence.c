@@ -379,7 +379,8 @@ static void walk_newest(struct codec *c, struct sequence_newest *newest)
     codec_u64(c, &newest->first_frame);
     codec_u32(c, &newest->frames);
     codec_i64(c, &newest->receive_ns);
-    c->failed = c->failed || newest->first_frame > 2 * (uint64_t)FAR_FRAMES;
+    c->failed = c->failed || newest->first_frame > 2 * (uint64_t)FAR_FRAMES ||
+                newest->receive_ns < 0; /* no monotonic clock says so */
 }
 
 void sequence_walk(struct sequence *s, struct codec *c)
@@ -393,6 +394,6 @@ void sequence_walk(struct sequence *s, struct codec *c)
     if (!codec_reads(c))
         return;
     s->holding = false;
-    if (s->started && (!isfinite(s->frames_per_packet) || s->frames_per_packet < 1))
+    if (s->started && !(s->frames_per_packet >= 1 && s->frames_per_packet <= UINT32_MAX))
         c->failed = true;
 }

@@ -181,6 +181,8 @@ def handover():
     yield b"\0" + struct.pack("<III", 0x53445643, 2, 1) + bytes(20)
     yield b"\1" + framed([record, record[:200], b""])
     yield b"\2" + bytes([(len(sender) + 1) // 4]) + sender + packets
+    yield b"\2" + bytes([(len(sender) + 1) // 4]) + sender.replace(struct.pack("<q", 999999000), struct.pack("<q", -2**63)) \
+        + packets
     yield b"\2\0" + packets
     yield b"\3" + b"".join(bytes([kind, len(name)]) + name for kind, name in (
         (0, b"convolvd-socket"), (0, b"convolvd-socket-3"), (1, b"convolvd-socket"), (0, b"convolvd.socket"),

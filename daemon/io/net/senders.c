@@ -68,6 +68,7 @@ void senders_walk(struct senders *s, struct codec *c)
     walk_address(c, &followed->id.from);
     codec_u32(c, &followed->id.ssrc);
     codec_i64(c, &followed->last_ns);
+    c->failed = c->failed || followed->last_ns < 0; /* no monotonic clock says so */
     if (codec_reads(c))
         sequence_reset(&followed->sequence, &s->options.numbers);
     sequence_walk(&followed->sequence, c);
