@@ -15,8 +15,7 @@ static const int64_t burst_ns = 250 * NS_PER_MS;
 enum { DRIFT_SHARE = 64 };
 
 /* A stream that has shed and did not catch up for `shedding_ns` sheds again, until it has lost
- * nothing for `settled_ns`. Runs of this length also keep the cost of a jump small for variants
- * that rebuild a delay line after one. */
+ * nothing for `settled_ns`. */
 static const int64_t shedding_ns = 250 * NS_PER_MS, settled_ns = NS_PER_SECOND;
 /* How long a stream may be further behind than its patience before it sheds for the first time. */
 static const int64_t grace_ns = 500 * NS_PER_MS;
