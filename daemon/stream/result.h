@@ -77,6 +77,8 @@ struct result {
     uint32_t taps_longest; /* likewise */
     uint64_t taps_from; /* first frame computed with them (alone, or in a cross-fade); numbered like
                            first_frame */
+    const char *device, *driver; /* what computed it, by name, and its driver's version; NULL: raw
+                                    input. They live as long as the sinks */
     const struct result_gains *gains; /* NULL: as configured since the stream began; valid until put
                                          returns */
     uint64_t gains_from; /* first frame computed with them; numbered like first_frame */

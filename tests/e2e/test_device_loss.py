@@ -164,6 +164,26 @@ class DeviceLoss(unittest.TestCase):
             self.assertEqual(stream["invalid"].get("device", 0), 0)
             daemon.stop()
 
+    @unittest.skipIf(c.DEVICE != "cpu", "two devices of PoCL that have names of their own")
+    def test_the_sidecar_names_the_devices(self):
+        """After a takeover and a return the sidecar says which device computed which frames; it named the first."""
+        with c.Daemon(self.folder, self.endless("0, 1"),
+                      environment={**self.faults("die", gate=self.gate), "POCL_DEVICES": "pthread basic"}) as daemon:
+            self.wait_standby(daemon)
+            self.open_gate()
+            daemon.wait_said("works again")
+            c.wait_for(lambda: daemon.stream()["engine"] == 0, "the stream on the first device")
+            before = daemon.stream()["frames_out"]["out"]
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
+            status = daemon.stop()
+        first, second = (device["name"] for device in status["devices"])
+        self.assertNotEqual(first, second)
+        side = c.load_json(f"{self.folder}/o.wav.json")
+        self.assertEqual([piece["device"] for piece in side["devices"]], [first, second, first])
+        starts = [piece["first_frame"] for piece in side["devices"]]
+        self.assertEqual(starts, sorted(set(starts)))
+        self.assertEqual((starts[0], side["device"]), (0, first))
+
     def test_a_reload_meanwhile(self):
         """A stream that is made while the first device is lost goes there once it is back."""
         with c.Daemon(self.folder, self.endless(TWO),

@@ -22,7 +22,7 @@ void sidecar_reset(struct sidecar *sidecar)
     sidecar->range_count = 0;
     sidecar->partial.count = 0;
     sidecar->missing.count = sidecar->after.count = 0;
-    sidecar->filters_count = 0;
+    sidecar->filters_count = sidecar->devices_count = 0;
     sidecar_close(sidecar);
     sidecar->clock_error_ns = 0;
     memset(sidecar->last_range, 0, sizeof sidecar->last_range);
@@ -89,6 +89,19 @@ bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filte
         return false;
     sidecar->filters[count] = *filters;
     sidecar->filters_count++;
+    return true;
+}
+
+bool sidecar_device(struct sidecar *sidecar, const struct sidecar_device *device)
+{
+    const uint32_t count = sidecar->devices_count;
+    const struct sidecar_device *last = count > 0 ? &sidecar->devices[count - 1] : NULL;
+    if (last != NULL && strcmp(last->device, device->device) == 0 &&
+        strcmp(last->driver, device->driver) == 0)
+        return true;
+    if (count == SIDECAR_DEVICES_MAX)
+        return false;
+    sidecar->devices[sidecar->devices_count++] = *device;
     return true;
 }
 
@@ -225,6 +238,16 @@ static json_t *filters_json(const struct sidecar *s)
     return list;
 }
 
+static json_t *devices_json(const struct sidecar *s)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < s->devices_count; i++)
+        json_array_append_new(
+            list, json_pack("{s:I, s:s, s:s}", "first_frame", (json_int_t)s->devices[i].first_frame,
+                            "device", s->devices[i].device, "driver", s->devices[i].driver));
+    return list;
+}
+
 /* Of every output, beside the configured gain; silence has none in dB. */
 static json_t *gains_json(const struct sidecar *s)
 {
@@ -255,6 +278,9 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
     uint64_t end = s->first_frame + s->frames;
     char format[24], captured[40];
     json_t *root = json_object();
+    const struct sidecar_device opened = {.device = text_or_empty(stream->device),
+                                          .driver = text_or_empty(stream->driver)};
+    const struct sidecar_device first = s->devices_count > 0 ? s->devices[0] : opened;
     const struct {
         const char *key;
         json_t *value;
@@ -293,8 +319,9 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"saturated_samples", json_integer((json_int_t)s->saturated)},
         {"loss_detectable", json_boolean(stream->loss_detectable)},
         {"version", json_string(CONVOLVD_VERSION)},
-        {"device", json_string(text_or_empty(stream->device))},
-        {"driver", json_string(text_or_empty(stream->driver))},
+        {"device", json_string(first.device)},
+        {"driver", json_string(first.driver)},
+        {"devices", devices_json(s)},
         {"config_hash", json_string(text_or_empty(stream->config_hash))},
         {"taps_hash", json_string(s->filters_count > 0 ? s->filters[0].taps_hash : "")},
         {"filters", filters_json(s)},

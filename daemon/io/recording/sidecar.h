@@ -20,11 +20,12 @@
 #include "stream/ranges.h"
 #include "stream/result.h"
 
-/* How many invalid ranges and filter changes one file lists; the writer begins another file before
+/* How many invalid ranges and changes one file lists; the writer begins another file before
  * there are more. */
 enum {
     SIDECAR_RANGES_MAX = 4096,
     SIDECAR_FILTERS_MAX = 64,
+    SIDECAR_DEVICES_MAX = 64,
     SIDECAR_MISSING_MAX = 64,
     SIDECAR_GAINS_MAX = 1024
 };
@@ -34,6 +35,12 @@ struct sidecar_filters {
     uint64_t first_frame;
     const char *taps_hash;
     uint32_t taps_longest;
+};
+
+/* What computed the frames from one on; the names live as long as the sink. */
+struct sidecar_device {
+    uint64_t first_frame;
+    const char *device, *driver;
 };
 
 /* The gains and mutes beside the configuration's, from one frame on. */
@@ -77,10 +84,11 @@ struct sidecar {
     double delay_frames;
     bool aligned;
     uint64_t saturated; /* samples clipped in this file */
-    uint32_t range_count, filters_count, gains_count;
+    uint32_t range_count, filters_count, devices_count, gains_count;
     struct sidecar_filters
-        filters[SIDECAR_FILTERS_MAX];                /* [0] applies from the file's first frame */
-    struct invalid_range ranges[SIDECAR_RANGES_MAX]; /* within the file */
+        filters[SIDECAR_FILTERS_MAX]; /* [0] applies from the file's first frame */
+    struct sidecar_device devices[SIDECAR_DEVICES_MAX]; /* likewise */
+    struct invalid_range ranges[SIDECAR_RANGES_MAX];    /* within the file */
     struct ranges partial;         /* frames of the file that are partial (stream/result.h) */
     struct sidecar_losses missing; /* before first_frame */
     struct sidecar_losses after;   /* behind the last frame, at the epoch's end */
@@ -88,7 +96,7 @@ struct sidecar {
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };
 
-/* Clears ranges, filters and counts for a new file. The caller sets the fields that describe it. */
+/* Clears ranges, changes and counts for a new file. The caller sets the fields that describe it. */
 void sidecar_reset(struct sidecar *sidecar);
 
 /* Adds an invalid range, which the caller has clipped to the file; merges it with the latest range
@@ -98,6 +106,9 @@ bool sidecar_add(struct sidecar *sidecar, struct invalid_range range);
 /* Adds a filter change; ignores one to the filters already in use. Returns false when the list is
  * full. */
 bool sidecar_filter(struct sidecar *sidecar, const struct sidecar_filters *filters);
+
+/* Adds a change of the device; ignores one to the same. Returns false when the list is full. */
+bool sidecar_device(struct sidecar *sidecar, const struct sidecar_device *device);
 
 /* Adds a change of gains, copied; ignores one already in force. Returns false when the list is full
  * or there is no memory. */

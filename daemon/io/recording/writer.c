@@ -234,7 +234,8 @@ static bool continues(const struct recording_writer *w, const struct result *res
     return s->epoch == result->epoch && s->record == result->record && w->next_frame == frame &&
            s->delay_frames == result->delay_frames && s->aligned == result->aligned &&
            s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX &&
-           s->filters_count < SIDECAR_FILTERS_MAX && s->gains_count < SIDECAR_GAINS_MAX;
+           s->filters_count < SIDECAR_FILTERS_MAX && s->devices_count < SIDECAR_DEVICES_MAX &&
+           s->gains_count < SIDECAR_GAINS_MAX;
 }
 
 /* ---- min free ---------------------------------------------------------------------------- */
@@ -345,6 +346,14 @@ static void add_filters(struct recording_writer *w, const struct result *result,
     w->filters = now;
 }
 
+/* Adds to the sidecar what computed the result, whose next frame is `first`. */
+static void add_device(struct recording_writer *w, const struct result *result, uint64_t first)
+{
+    const struct sidecar_device device = {first, result->device, result->driver};
+    if (result->device != NULL)
+        sidecar_device(&w->sidecar, &device); /* continues() checked that it fits */
+}
+
 /* Adds to the sidecar which gains frames [first, until) of the result have. */
 static void add_gains(struct recording_writer *w, const struct result *result, uint64_t first,
                       uint64_t until)
@@ -408,6 +417,7 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     add_ranges(w, result, first, first + frames);
     if (!w->options->raw) {
         add_filters(w, result, first, first + frames);
+        add_device(w, result, first);
         add_gains(w, result, first, first + frames);
     }
     w->sidecar.last_capture_ns = capture_time_ns(w, result, done + frames - 1);

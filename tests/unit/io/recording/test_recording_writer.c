@@ -280,6 +280,37 @@ static void test_sidecar(void **state)
     json_decref(root);
 }
 
+/* After a takeover the sidecar says what computed which frames. */
+static void test_devices_in_the_sidecar(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("devices.wav", "s16le");
+    struct recording_writer *writer = writer_of(&options, NULL);
+    static const char *const names[] = {"gpu", "gpu", "cpu", "cpu", "gpu"};
+    for (uint64_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct result result = recording_result(0, 100 * i, 100);
+        result.device = names[i];
+        result.driver = "7";
+        recording_writer_put(writer, &result);
+    }
+    recording_writer_close(writer);
+    json_t *root = recording_sidecar("devices.wav");
+    json_t *devices = json_object_get(root, "devices");
+    assert_int_equal(json_array_size(devices), 3);
+    static const struct {
+        int64_t first_frame;
+        const char *device;
+    } expect[] = {{0, "gpu"}, {200, "cpu"}, {400, "gpu"}};
+    for (size_t i = 0; i < 3; i++) {
+        json_t *device = json_array_get(devices, i);
+        assert_int_equal(sidecar_integer(device, "first_frame"), expect[i].first_frame);
+        assert_string_equal(json_string_value(json_object_get(device, "device")), expect[i].device);
+        assert_string_equal(json_string_value(json_object_get(device, "driver")), "7");
+    }
+    assert_string_equal(json_string_value(json_object_get(root, "device")), "gpu");
+    json_decref(root);
+}
+
 /* What is missing at the end of an epoch is behind the last frame of its file, or, when it has
  * none, in the next file, under its epoch. */
 static void test_missing_at_the_end(void **state)
@@ -500,6 +531,7 @@ int main(void)
         cmocka_unit_test_teardown(test_never_overwritten, recording_clean),
         cmocka_unit_test_teardown(test_epochs_and_jumps, recording_clean),
         cmocka_unit_test_teardown(test_sidecar, recording_clean),
+        cmocka_unit_test_teardown(test_devices_in_the_sidecar, recording_clean),
         cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_flush, recording_clean),
         cmocka_unit_test_teardown(test_min_free, recording_clean),
