@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -29,7 +30,8 @@ static struct engine *opened(int64_t deadline_ns)
 {
     struct engine *engine;
     struct problem problem;
-    const struct engine_options options = {.device = "cpu",
+    const char *device = getenv("CONVOLVD_TEST_DEVICE");
+    const struct engine_options options = {.device = device != NULL ? device : "cpu",
                                            .input_bytes = 1 << 20,
                                            .spectrum_bytes = 1 << 20,
                                            .state_bytes = 1 << 20,
