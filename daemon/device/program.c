@@ -41,6 +41,20 @@ static bool cache_path(const struct program_request *request, const char *key,
     return snprintf(path, PATH_BYTES, "%s/%s", request->cache_dir, key) < PATH_BYTES;
 }
 
+long program_spilled_bytes(const char *log)
+{
+    static const char what[] = " bytes spill stores";
+    long most = 0;
+    for (const char *at = log; (at = strstr(at, what)) != NULL; at += sizeof what - 1) {
+        const char *digits = at;
+        while (digits > log && digits[-1] >= '0' && digits[-1] <= '9')
+            digits--;
+        const long bytes = strtol(digits, NULL, 10);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 /* A cache file is a mark, the digest of the binary, the binary. NULL when it is not whole. */
 static uint8_t *cache_read(const char *path, size_t *bytes)
 {
@@ -117,6 +131,26 @@ static int build_problem(const struct program_request *request, cl_program progr
     return ERROR_PROGRAM;
 }
 
+/* NVIDIA's compiler says with -cl-nv-verbose what each kernel takes. Registers that do not fit go
+ * to memory: the results are right, but slow. */
+static void check_spills(const struct program_request *request, cl_program program)
+{
+    size_t bytes = 0;
+    char *text = NULL;
+    if (strstr(request->options, "-cl-nv-verbose") == NULL ||
+        clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) !=
+            CL_SUCCESS ||
+        bytes == 0 || (text = calloc(1, bytes + 1)) == NULL)
+        return;
+    clGetProgramBuildInfo(program, request->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL);
+    const long spilled = program_spilled_bytes(text);
+    if (spilled > 0)
+        log_info("%s keeps %ld bytes of an item's registers in memory on %s: it is slower than "
+                 "it could be",
+                 request->file, spilled, request->info->name);
+    free(text);
+}
+
 static int build_source(const struct program_request *request, const char *source,
                         const char *options, cl_program *out, struct problem *problem)
 {
@@ -129,6 +163,7 @@ static int build_source(const struct program_request *request, const char *sourc
             return opencl_problem(problem, code, "clCreateProgramWithSource");
         code = clBuildProgram(program, 1, &request->device, options, NULL, NULL);
         if (code == CL_SUCCESS) {
+            check_spills(request, program);
             *out = program;
             return 0;
         }

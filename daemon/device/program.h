@@ -26,4 +26,7 @@ struct program_request {
  * errors of kernel_source. */
 int program_build(const struct program_request *request, cl_program *out, struct problem *problem);
 
+/* The most bytes that a kernel of NVIDIA's compiler log keeps in memory for want of registers. */
+long program_spilled_bytes(const char *log);
+
 #endif
