@@ -14,7 +14,7 @@
  * KEPT, the inverse computes only every KEPT-th point, and one item in KEPT writes.
  *
  * Options: those of window.clh, BLOCKS, COMPONENTS. Spectra have the order in which the last pass
- * holds the points: point j of item t at j THREADS + t.
+ * holds the points, two a vector: points 2j and 2j + 1 of item t in vector j THREADS + t.
  */
 #include "window.clh"
 
@@ -26,6 +26,7 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
       ulong scratch)
 {
     __local float *memory = (__local float *)exchanges; /* declared so for its alignment */
+    __global const float4 *table = 0;
     const uint li = (uint)get_local_id(0);
     const uint lane = li % WIDTH, t = li / WIDTH % THREADS, b = li / (WIDTH * THREADS);
     const uint linear = (uint)(get_group_id(1) * get_num_groups(0) + get_group_id(0));
@@ -33,7 +34,10 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
     const uint k = (group_first + linear / row_groups) * BLOCKS + b;
     __global const struct row *row = rows + row_first + linear % row_groups * WIDTH + lane;
     const bool active = k < row->blocks && row->load_until > 0;
-    memory += b * EXCHANGE_FLOATS + lane * (SPLIT ? 1 : 2);
+#if TABLES
+    table = (__global const float4 *)(spectra + row->own.filter.table);
+#endif
+    memory += b * EXCHANGE_FLOATS + lane * UNIT;
     reports += li;
 
     float2 x[EACH];
@@ -47,49 +51,44 @@ fused(__global const uchar *restrict input, __global const float *restrict spect
             x[j] = (float2)(0.0f, 0.0f);
     }
     stats_store(reports, &stats);
-    twiddle_first_pass(x, false);
-    points_forward(x, memory, 0.25f, t);
+    first_pass(x);
+    passes_forward(x, memory, 0.25f, table, t, t + zero);
     stats_gather(reports, t);
 
     /* The inverse computes its twiddles again: there are not enough registers to keep them. `zero`,
      * which is 0, keeps the compiler from noticing that they are the same. */
     const uint again = t + zero;
     const uint kept = window_kept(row, k, KEPT);
-    __global const float2 *h = (__global const float2 *)(spectra + row->own.filter.re) + t;
 #if COMPONENTS == 2
     float2 y[EACH], both[EACH];
     UNROLL
-    for (uint j = 0; j < EACH; j++) {
+    for (uint j = 0; j < EACH; j++)
         both[j] = x[j];
-        x[j] = times(x[j], h[j * THREADS]);
-    }
-    points_inverse(x, memory, 0.25f, again, kept);
-    /* The second points_inverse writes memory that slower items may still read. */
+    filter_points(x, spectra + row->own.filter.re, t);
+    passes_inverse(x, memory, 0.25f, table, again, kept);
+    /* The second passes_inverse writes memory that slower items may still read. */
     barrier(CLK_LOCAL_MEM_FENCE);
     const bool imaginary = row->own.filter.im != ROW_NONE;
-    if (imaginary)
-        h = (__global const float2 *)(spectra + row->own.filter.im) + t;
     UNROLL
     for (uint j = 0; j < EACH; j++)
-        y[j] = imaginary ? times(both[j], h[j * THREADS]) : (float2)(0.0f, 0.0f);
-    points_inverse(y, memory, 0.25f, again + zero, kept);
+        y[j] = imaginary ? both[j] : (float2)(0.0f, 0.0f);
+    filter_points(y, spectra + (imaginary ? row->own.filter.im : row->own.filter.re), t);
+    passes_inverse(y, memory, 0.25f, table, again + zero, kept);
 #else
-    UNROLL
-    for (uint j = 0; j < EACH; j++)
-        x[j] = times(x[j], h[j * THREADS]);
-    points_inverse(x, memory, 0.25f, again, kept);
+    filter_points(x, spectra + row->own.filter.re, t);
+    passes_inverse(x, memory, 0.25f, table, again, kept);
     float2 *y = x; /* not used */
 #endif
     const uint own = kept_item(POINTS, t, kept);
     if (!active)
         return;
     if (is_active(own) && row->components > 0) {
-        twiddle_first_pass(x, true);
+        first_pass_inverse(x);
         if (COMPONENTS == 2)
-            twiddle_first_pass(y, true);
+            first_pass_inverse(y);
         struct destination to = destination_of(output, row, k, own, 0);
         points_put(&to, output, row, k, x, y);
     }
     if (row->report != ROW_NONE)
-        report_put(report_of(output, row, k), reports, t, HOP);
+        report_put(report_of(output, row, k), reports, t, HOP, row->scale);
 }

@@ -54,7 +54,7 @@
     __global struct report_row *column_stats =                                                     \
         (__global struct report_row *)(state + scratch + entries * ENTRY_FLOATS);                  \
     const uint own = bin_index(item_index(SIZE_LAST, t)) * COLUMNS + column;                       \
-    memory += lane * (SPLIT ? 1 : 2);                                                              \
+    memory += lane * UNIT;                                                                         \
     reports += li
 
 /* New frames of a column: indices column + i STEP, i < 2 POINTS, from NEW_FROM on. */
@@ -79,7 +79,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1))) void staged_fo
         plane[own + bin_index(point_index(SIZE_LAST, RADIX_LAST, j)) * COLUMNS] = x[j];
     barrier(CLK_LOCAL_MEM_FENCE);
     report_put(column_stats + (ulong)entry * COLUMNS + column, reports, t,
-               column_frames(row, column));
+               column_frames(row, column), row->scale);
 }
 
 /* Merges the statistics of columns into the block's report, always in the same order. */

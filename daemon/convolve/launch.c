@@ -141,10 +141,30 @@ static struct row_item item_of(const struct engine *engine, const struct work *w
     };
 }
 
+/* Whether blocks of an item are its stage's kernel's, and whether some are `rare`'s (plan.h). */
+struct share {
+    bool whole, rare;
+};
+
+static struct share share_of(const struct stage *stage, const struct row_item *item)
+{
+    if (stage->rare == NULL)
+        return (struct share){.whole = true};
+    const struct row *row = &stage->rows[0]; /* all rows have the same window */
+    const uint64_t first = (row->start + item->start) & item->mask;
+    const uint64_t until =
+        first + (uint64_t)(item->blocks - 1) * row->hop + row->new_from + row->hop;
+    const bool all = (item->flags & ROW_ABSENT) != 0 || first % stage->whole_slots != 0;
+    const bool some = until > (uint64_t)item->mask + 1 || item->write_from > 0 ||
+                      item->write_until < item->blocks * row->hop;
+    return (struct share){.whole = !all && (!some || item->blocks > 1), .rare = all || some};
+}
+
 struct launch {
     const struct plan *plan;
     const struct stage *stage;
     uint32_t row_first, rows, blocks;
+    struct share share; /* of any of its items */
 };
 
 static struct device_fft_plan *stage_fft_plan(const struct plan *plan, const struct stage *stage)
@@ -152,7 +172,8 @@ static struct device_fft_plan *stage_fft_plan(const struct plan *plan, const str
     return stage->fft_plan != NULL ? stage->fft_plan : plan->fft_plan;
 }
 
-static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch)
+static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch,
+                         cl_kernel kernel)
 {
     const struct plan *plan = launch->plan;
     const struct stage *stage = launch->stage;
@@ -163,7 +184,6 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     const cl_ulong twiddles = fft_plan != NULL ? device_fft_plan->offset / sizeof(float) : 0;
     const cl_ulong scratch =
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
-    const cl_kernel kernel = stage->kernel->kernel;
     const uint32_t groups = (launch->blocks + stage->group_blocks - 1) / stage->group_blocks;
     const size_t shared_bytes = stage->shared_bytes != 0 ? (size_t)stage->shared_bytes
                                                          : stage->items * sizeof(struct report_row);
@@ -175,8 +195,9 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     for (uint32_t r = 0; r < launch->rows; r += rows_step)
         for (uint32_t k = 0; k < groups; k += groups_step) {
             const cl_uint first = launch->row_first + r;
-            const size_t global[2] = {(size_t)least(groups_step, groups - k) * stage->items,
-                                      least(rows_step, launch->rows - r) / stage->group_rows};
+            const size_t global[2] = {
+                (size_t)least(groups_step, groups - k) * stage->items * stage->sides,
+                least(rows_step, launch->rows - r) / stage->group_rows / stage->sides};
             const size_t local[2] = {stage->items, 1};
             enum { ARGUMENTS = 14 };
             struct kernel_argument arguments[ARGUMENTS + STAGE_NUMBERS] = {
@@ -215,11 +236,17 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
 
 static int launch_rows(struct engine *engine, struct slot *slot, const struct launch *launch)
 {
-    if (launch->stage->kernel != NULL)
-        return launch_kernel(engine, slot, launch);
+    const struct stage *stage = launch->stage;
+    if (stage->kernel != NULL) {
+        int error = 0;
+        if (launch->share.whole)
+            error = launch_kernel(engine, slot, launch, stage->kernel->kernel);
+        if (error == 0 && launch->share.rare)
+            error = launch_kernel(engine, slot, launch, stage->rare->kernel);
+        return error;
+    }
     const struct row *table = (const struct row *)(const void *)engine->device.table.host;
-    return launch->stage->run(&engine->device, launch->plan, table + launch->row_first,
-                              launch->rows);
+    return stage->run(&engine->device, launch->plan, table + launch->row_first, launch->rows);
 }
 
 /* The stages of two plans can share a launch: nothing but their rows differs. */
@@ -227,12 +254,13 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
                          const struct stage *y)
 {
     return (a == b && x == y) ||
-           (x->kernel != NULL && x->kernel == y->kernel &&
+           (x->kernel != NULL && x->kernel == y->kernel && x->rare == y->rare &&
             stage_fft_plan(a, x) == stage_fft_plan(b, y) && a->layout.scratch == SCRATCH_LOCAL &&
             b->layout.scratch == SCRATCH_LOCAL && a->layout.planes == b->layout.planes &&
             x->items == y->items && x->group_blocks == y->group_blocks &&
-            x->group_rows == y->group_rows && x->shared_bytes == y->shared_bytes &&
-            x->local_bytes == y->local_bytes && x->number_count == y->number_count &&
+            x->group_rows == y->group_rows && x->sides == y->sides &&
+            x->shared_bytes == y->shared_bytes && x->local_bytes == y->local_bytes &&
+            x->number_count == y->number_count &&
             memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
 }
 
@@ -252,8 +280,9 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                 if (works[i].round != round || works[i].launched[step] || stage == NULL)
                     continue;
                 struct launch *launch = &launches[used++];
-                *launch = (struct launch){works[i].plan, stage,
-                                          (uint32_t)slot->rows_offset + slot->rows_used, 0, 0};
+                *launch = (struct launch){
+                    works[i].plan, stage, (uint32_t)slot->rows_offset + slot->rows_used, 0, 0,
+                    {false, false}};
                 for (uint32_t j = i; j < count; j++) {
                     struct work *work = &works[j];
                     const struct stage *other = step_stage(work, step);
@@ -263,6 +292,9 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                     work->launched[step] = true;
                     assert(slot->rows_used + other->count <= ROWS_PER_BATCH);
                     const struct row_item item = item_of(engine, work, step);
+                    const struct share share = share_of(other, &item);
+                    launch->share.whole |= share.whole;
+                    launch->share.rare |= share.rare;
                     table_add(engine, slot, work->plan, other, &item,
                               (uint32_t)slot->rows_offset + slot->rows_used);
                     slot->rows_used += other->count;

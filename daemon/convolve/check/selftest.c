@@ -25,15 +25,26 @@ struct trial {
     struct plan *plan;
     const struct plan_spec *spec;
     struct ring *ring;
-    uint64_t frames;        /* of noise, from ring position 0 on */
-    uint64_t silent_frames; /* of ring before the noise, which windows read */
+    uint64_t frames;        /* of noise */
+    uint64_t silent_frames; /* of ring before the noise, from position 0 on, which windows read */
     uint64_t epoch_block;   /* the block at which the item begins */
     uint32_t blocks;
     uint64_t fresh_from; /* the device holds the ring before it already */
+    bool absent;         /* as if frames might be absent: the stages' `rare` compute all */
     double *values;      /* [frames][inputs], physical */
     float *got;
     double *want;
 };
+
+/* Some stage leaves windows with absent frames to a second program. Zero bytes are silence in the
+ * formats of such plans, so that the silent frames can count as present, and the first runs. */
+static bool trial_has_rare(const struct trial *trial)
+{
+    for (uint32_t i = 0; i < trial->plan->stage_count; i++)
+        if (trial->plan->stages[i].rare != NULL)
+            return true;
+    return false;
+}
 
 /* Random codes are white noise; floats are drawn from (-1, 1). */
 static void fill_noise(const struct trial *trial)
@@ -41,8 +52,10 @@ static void fill_noise(const struct trial *trial)
     const struct sample_format *format = &trial->spec->format;
     struct random_state random = {UINT64_C(0xC0117013D)};
     const uint64_t samples = trial->frames * trial->spec->inputs;
+    uint8_t *noise = trial->ring->bytes + trial->silent_frames * trial->ring->frame_bytes;
+    memset(trial->ring->bytes, 0, trial->silent_frames * trial->ring->frame_bytes);
     for (uint64_t i = 0; i < samples; i++) {
-        uint8_t *wire = trial->ring->bytes + i * format->bytes;
+        uint8_t *wire = noise + i * format->bytes;
         if (format->kind == SAMPLE_FLOAT) {
             sample_encode(format, 2 * random_unit(&random) - 1, wire);
         } else {
@@ -50,15 +63,17 @@ static void fill_noise(const struct trial *trial)
             memcpy(wire, &bits, format->bytes);
         }
     }
-    for (uint64_t n = 0; n < trial->frames; n++)
+    const uint64_t first = trial_has_rare(trial) ? 0 : trial->silent_frames;
+    for (uint64_t n = first; n < trial->silent_frames + trial->frames; n++)
         trial->ring->present[n / 32] |= 1u << (n % 32);
 }
 
 /* The noise as physical values. */
 static void read_noise(const struct trial *trial)
 {
-    sample_decode_block(&trial->spec->format, trial->ring->bytes, trial->frames,
-                        trial->spec->inputs, trial->values);
+    const uint8_t *noise = trial->ring->bytes + trial->silent_frames * trial->ring->frame_bytes;
+    sample_decode_block(&trial->spec->format, noise, trial->frames, trial->spec->inputs,
+                        trial->values);
     for (uint32_t c = 0; c < trial->spec->inputs; c++) {
         const double factor = channel_scale_factor(&trial->spec->scales[c]);
         for (uint64_t n = 0; n < trial->frames; n++) {
@@ -77,13 +92,13 @@ static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct p
     const struct batch_item item = {
         .plan = plan,
         .ring = trial->ring,
-        .position = trial->epoch_block * plan->hop,
+        .position = trial->silent_frames + trial->epoch_block * plan->hop,
         .epoch_block = trial->epoch_block,
         .blocks = blocks,
         .write_until = blocks * plan->hop,
         .fresh_from = trial->fresh_from,
-        .fresh_until = trial->silent_frames > 0 ? trial->ring->frames : trial->frames,
-        .absent = trial->silent_frames > 0,
+        .fresh_until = trial->silent_frames + trial->frames,
+        .absent = trial->absent || (trial->silent_frames > 0 && !trial_has_rare(trial)),
     };
     batch->count = 0;
     struct slot *slot = (struct slot *)batch;
@@ -233,12 +248,13 @@ static void compile_apart(const struct trial *trial)
     if (engine->device.mirrored)
         return;
     const bool live = atomic_load_explicit(&engine->live, memory_order_relaxed);
-    for (uint32_t i = 0; i < plan->stage_count; i++) {
-        const struct stage *stage = &plan->stages[i];
-        if (stage->kernel == NULL || has_run(stage->kernel, stage->items) || !live)
+    for (uint32_t i = 0; i < 2 * plan->stage_count; i++) {
+        const struct stage *stage = &plan->stages[i / 2];
+        struct kernel *kernel = i % 2 == 0 ? stage->kernel : stage->rare;
+        if (kernel == NULL || has_run(kernel, stage->items) || !live)
             continue;
         const struct compiler_job job = {
-            .kernel = stage->kernel,
+            .kernel = kernel,
             .items = stage->items,
             .local_bytes = stage->local_bytes,
             .shared_bytes = stage->shared_bytes != 0 ? stage->shared_bytes
@@ -249,6 +265,30 @@ static void compile_apart(const struct trial *trial)
     }
 }
 
+/* The first block as the stages' `rare` compute it: it must be the same to the bit. */
+static int run_rare(struct trial *trial, struct problem *problem)
+{
+    const struct plan *plan = trial->plan;
+    const struct batch *batch = &trial->engine->slots[trial->engine->slot_count].batch;
+    const uint64_t bytes = plan_floats(plan, plan_kept(plan, trial->epoch_block, 1)) * 4;
+    if (!trial_has_rare(trial))
+        return 0;
+    uint8_t *whole = malloc(bytes);
+    if (whole == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a self-test");
+    memcpy(whole, batch->items[0].samples, bytes);
+    int64_t ns;
+    trial->absent = true;
+    int error = run(trial, 1, &ns, problem);
+    trial->absent = false;
+    if (error == 0 && memcmp(whole, batch->items[0].samples, bytes) != 0)
+        error = problem_set(problem, ERROR_ACCURACY,
+                            "variant %s (N = %u) on %s: its two programs differ; it is not used",
+                            plan->info.variant, plan->info.fft, engine_device(trial->engine)->name);
+    free(whole);
+    return error;
+}
+
 static int measure(struct trial *trial, struct problem *problem)
 {
     struct plan *plan = trial->plan;
@@ -257,6 +297,8 @@ static int measure(struct trial *trial, struct problem *problem)
      */
     compile_apart(trial);
     int error = run(trial, 1, &ns, problem);
+    if (error == 0)
+        error = run_rare(trial, problem);
     for (int i = 0; error == 0 && i < 2; i++) {
         error = run(trial, 1, &ns, problem);
         one_ns = ns < one_ns ? ns : one_ns;
@@ -283,7 +325,9 @@ static void choose_blocks(struct trial *trial, uint32_t blocks)
     const uint64_t hop = plan->hop, frame_bytes = trial->spec->inputs * trial->spec->format.bytes;
     trial->blocks = blocks < plan_blocks_fit(plan) ? blocks : plan_blocks_fit(plan);
     uint64_t before = layout->history_blocks + layout->tail_blocks;
-    const uint64_t settled = (layout->taps_longest - 1 + hop - 1) / hop;
+    /* From here on blocks have all their input, and windows do not wrap in the ring. */
+    const uint64_t reach = trial_has_rare(trial) ? layout->fft - hop : layout->taps_longest - 1;
+    const uint64_t settled = (reach + hop - 1) / hop;
     before = before > settled ? before : settled;
     uint64_t most = ring_bytes_max / (hop * frame_bytes);
     if (before + trial->blocks > most) {
@@ -353,7 +397,7 @@ int plan_time(struct engine *engine, struct plan *plan, const struct plan_spec *
         fill_noise(&trial);
         /* This run compiles, rebuilds the delay lines and copies the whole ring. */
         error = run(&trial, trial.blocks, &ns[0], problem);
-        trial.fresh_from = trial.epoch_block * plan->hop;
+        trial.fresh_from = trial.silent_frames + trial.epoch_block * plan->hop;
     }
     for (uint32_t i = 0; i < runs && error == 0; i++)
         error = run(&trial, trial.blocks, &ns[i], problem);

@@ -99,6 +99,7 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
         .items = layout->items,
         .group_blocks = 1,
         .group_rows = 1,
+        .sides = 1,
         .local_bytes = 64,
         .rows = calloc(capacity, sizeof(struct row)),
         .capacity = capacity,
@@ -153,6 +154,14 @@ static int place_templates(struct build *build, struct problem *problem)
     return error;
 }
 
+int plan_stage_rare(struct build *build, struct stage *stage, const char *file,
+                    const char *function, const char *options, struct problem *problem)
+{
+    char all[KERNEL_OPTIONS];
+    kernel_options(build, options, all);
+    return kernel_cache_get(&build->device->kernels, file, function, all, &stage->rare, problem);
+}
+
 static int fill_tables(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
@@ -189,6 +198,7 @@ static void plan_free(struct plan *plan)
     kernel_cache_put(plan->rows_fill_many);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         kernel_cache_put(plan->stages[s].kernel);
+        kernel_cache_put(plan->stages[s].rare);
         for (size_t i = 0; i < sizeof plan->stages[s].own / sizeof plan->stages[s].own[0]; i++)
             kernel_cache_put(plan->stages[s].own[i]);
         free(plan->stages[s].rows);

@@ -32,5 +32,8 @@ bool plans_full(const struct planner *planner);
  */
 int plan_stage(struct build *build, const char *file, const char *function, const char *options,
                uint32_t capacity, struct stage **out, struct problem *problem);
+/* The stage's second program (stage.rare). */
+int plan_stage_rare(struct build *build, struct stage *stage, const char *file,
+                    const char *function, const char *options, struct problem *problem);
 
 #endif

@@ -47,10 +47,18 @@ typedef int stage_function(struct device *device, const struct plan *plan, const
  */
 struct stage {
     struct kernel *kernel; /* NULL: `run` computes the rows */
+    /* NULL: `kernel` computes every block. Else it computes blocks that are written whole and whose
+     * window has no absent frames, does not wrap in the ring and begins at a multiple of
+     * `whole_slots` there; `rare` computes all others. Both give the same bits, and leave out what
+     * is the other's. */
+    struct kernel *rare;
+    uint32_t whole_slots;
     stage_function *run;
     uint32_t items;        /* work-items of a group */
     uint32_t group_blocks; /* blocks of a row that a group computes */
     uint32_t group_rows;   /* rows that a group computes; `count` is a multiple of it */
+    uint32_t sides; /* groups of rows, a divisor of those of an item, that lie side by side in the
+                       launch's first dimension, before the next blocks */
     uint64_t local_bytes;  /* of the argument local_points */
     uint64_t shared_bytes; /* of the argument shared; 0: a report for each item */
     enum stage_keeps keeps;

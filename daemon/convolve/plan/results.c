@@ -14,8 +14,8 @@ static double factor_of(const struct result_format *results)
     return results->factor != 0 ? results->factor : 1;
 }
 
-/* Codes of one unit; floats have none. The encoder's product with 2^(bits - 1) is exact. */
-static double scale_of(const struct result_format *results)
+/* The encoder's product with 2^(bits - 1) is exact. */
+double results_scale(const struct result_format *results)
 {
     const struct sample_format *format = &results->format;
     return format->kind == SAMPLE_FLOAT ? factor_of(results)
@@ -29,11 +29,16 @@ static bool scale_is_exact(double scale)
     return frexp(fabs(scale), &exponent) == 0.5 && exponent > -100 && exponent < 100;
 }
 
+bool results_exact(const struct result_format *results)
+{
+    return scale_is_exact(results_scale(results));
+}
+
 struct result_format results_granted(const struct device *device, const struct variant *variant,
                                      const struct result_format *asked)
 {
     if (result_format_native(asked) || !variant->formats ||
-        (!device->found.info.doubles && !scale_is_exact(scale_of(asked))))
+        (!device->found.info.doubles && !results_exact(asked)))
         return (struct result_format){0};
     return *asked;
 }
@@ -59,7 +64,7 @@ void results_of_row(const struct build *build, uint32_t output, struct row *row)
     const struct result_format *results = &plan->info.results;
     if (result_format_native(results))
         return;
-    const double scale = scale_of(results);
+    const double scale = results_scale(results);
     row->result_scale = (float)scale;
     memcpy(&row->result_scale_double, &scale, sizeof scale);
     row->clips = output;
@@ -80,7 +85,7 @@ double results_value(const struct result_format *results, const uint8_t *sample,
     const double value = sample_decode(&results->format, sample) / factor_of(results);
     if (results->format.kind == SAMPLE_FLOAT)
         return value;
-    const double code = 1 / fabs(scale_of(results));
+    const double code = 1 / fabs(results_scale(results));
     const double most = code * ldexp(1, results->format.bits - 1);
     const double nearest = fmin(fmax(want, -most), most - code);
     const double error = value - nearest;
@@ -101,5 +106,5 @@ int results_options(const struct plan *plan, char *options, size_t bytes)
                     " -D RESULT_SWAP=%d -D RESULT_DOUBLE=%d",
                     format->bytes, format->bits, kinds[format->kind],
                     format->left ? 8 * format->bytes - format->bits : 0, word_swapped(format),
-                    !scale_is_exact(scale_of(results)));
+                    !results_exact(results));
 }

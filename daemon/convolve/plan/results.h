@@ -11,6 +11,7 @@
 #ifndef CONVOLVD_CONVOLVE_PLAN_RESULTS_H
 #define CONVOLVD_CONVOLVE_PLAN_RESULTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,10 @@ void results_measure(struct build *build);
 
 /* Completes a row of this output. */
 void results_of_row(const struct build *build, uint32_t output, struct row *row);
+
+/* Codes of one unit; of floats, the factor. Exact: a float times it is the code to the bit. */
+double results_scale(const struct result_format *results);
+bool results_exact(const struct result_format *results);
 
 /* The kernels' options (encode.clh), "" for native floats. Returns their length. */
 int results_options(const struct plan *plan, char *options, size_t bytes);

@@ -1,24 +1,35 @@
 /*
  * The variant "fused": overlap-save in one launch on a GPU. A work-group holds a block in its
- * registers from the conversion of the samples to the result (kernels/fused.cl).
+ * registers from the conversion of the samples to the result.
+ *
+ * There are two ways. kernels/fused_wide.cl computes the plans that wide.h has a shape for, with a
+ * second program for the blocks that it leaves out (stage.rare); kernels/fused.cl computes all
+ * others, and those that decimate.
  *
  * A row computes one output; an input without an edge has a row for its report. Neighbouring
- * channels share a work-group, and rows that compute nothing fill up the last one. The program is
- * built for one transform, one sample format and, on a GPU, one shape of the frames.
+ * channels share a work-group, and rows that compute nothing fill up the last one. A program is
+ * built for one transform, one sample format and one shape of the frames (fused.cl only on GPUs).
+ *
+ * Samples enter the transform as codes. The scale that makes them physical values is part of the
+ * filter spectra when all channels have the same, else of the rows' gains.
  *
  * Worker threads, one at a time.
  */
 #include "convolve/variants/fused.h"
 
+#include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "convolve/plan/assemble.h"
 #include "convolve/plan/fft_plan.h"
+#include "convolve/plan/results.h"
 #include "convolve/plan/rows.h"
 #include "convolve/plan/spectra.h"
 #include "convolve/plan/variant.h"
+#include "convolve/variants/wide.h"
 
 enum { ITEMS_MOST = 512, WIDTH_MOST = 8 };
 
@@ -36,16 +47,37 @@ uint64_t fused_local_bytes(const struct device *device)
     return device->traits.local_budget_bytes + device->traits.items * sizeof(struct report_row);
 }
 
-/* Puts as many channels side by side as there are, up to a memory sector. */
-static struct registers shape_of(const struct device *device, const struct plan_spec *spec,
-                                 uint32_t fft)
+/* How a plan's transforms are cut, and by which program. */
+struct cut {
+    struct registers shape;
+    const struct wide *wide; /* NULL: fused.cl computes it */
+};
+
+/* Q points for this specification; false: there is no such transform. */
+static bool cut_find(const struct device *device, const struct plan_spec *spec, uint32_t points,
+                     struct cut *cut)
 {
-    struct registers shape = *registers_find(fft / 2);
+    const uint64_t local_bytes = fused_local_bytes(device);
+    const struct wide *wide = wide_find(spec, points);
+    *cut = (struct cut){0};
+    if (wide != NULL && spec->decimate <= 1 &&
+        wide_fit(wide, spec, local_bytes, ITEMS_MOST, &cut->shape)) {
+        cut->wide = wide;
+        return true;
+    }
+    const struct registers *found = wide != NULL ? &wide->shape : registers_find(points);
+    if (found == NULL)
+        return false;
+    cut->shape = *found;
+    cut->shape.pair = cut->shape.run = cut->shape.pieces = 1;
+    /* As many channels side by side as there are, up to a memory sector. */
     uint32_t width = 1;
     while (width < spec->inputs && width < WIDTH_MOST)
         width *= 2;
-    registers_fit(&shape, width, fused_local_bytes(device), ITEMS_MOST);
-    return shape;
+    registers_fit(&cut->shape, width, local_bytes, ITEMS_MOST);
+    if (registers_local_bytes(&cut->shape) + registers_report_bytes(&cut->shape) > local_bytes)
+        cut->shape.pieces = 2;
+    return registers_local_bytes(&cut->shape) + registers_report_bytes(&cut->shape) <= local_bytes;
 }
 
 static int fused_layout(const struct device *device, const struct plan_spec *spec,
@@ -57,30 +89,47 @@ static int fused_layout(const struct device *device, const struct plan_spec *spe
         return error;
     layout->scratch = SCRATCH_LOCAL;
     layout->fft_lanes = 0;
-    if (registers_find(layout->fft / 2) == NULL)
+    struct cut cut;
+    if (!cut_find(device, spec, layout->fft / 2, &cut))
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: N = %u does not fit a work-group; use the variant \"staged\"",
-                           variant->name, layout->fft);
-    const struct registers shape = shape_of(device, spec, layout->fft);
-    if (registers_local_bytes(&shape) + registers_report_bytes(&shape) > fused_local_bytes(device))
-        return problem_set(problem, ERROR_UNSUPPORTED, "%s: N = %u does not fit local memory",
                            variant->name, layout->fft);
     /* A group of so many points holds few channels and reads parts of sectors, while "staged" reads
      * whole ones. On an H100 with 16 channels "staged" is 1.5 times as fast, and 0.85 times as fast
      * with half as many points. */
-    if (!by_name && shape.points > 4096 && spec->inputs >= WIDTH_MOST)
+    if (!by_name && cut.shape.points > 4096 && spec->inputs >= WIDTH_MOST)
         return problem_set(problem, ERROR_UNSUPPORTED,
                            "%s: staged is faster for N = %u and %u channels", variant->name,
                            layout->fft, spec->inputs);
     return 0;
 }
 
+/* The filters' spectra, then the table of twiddles. */
 static void fused_measure(struct build *build)
 {
+    struct cut cut;
     build->spectra_floats = spectra_place(build);
+    if (cut_find(build->device, build->spec, build->plan->layout.fft / 2, &cut))
+        build->spectra_floats += wide_table_floats(&cut.shape);
 }
 
-int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct problem *problem)
+/* ---- spectra ----------------------------------------------------------------------------- */
+
+/* Scales beyond these stay with the gains: spectra keep their digits. */
+static const double fold_least = 1e-12, fold_most = 1e12;
+
+double fused_fold(const struct plan *plan, const struct plan_spec *spec)
+{
+    const double scale = fabs((double)row_of_input(plan, spec, 0).scale);
+    for (uint32_t i = 1; i < spec->inputs; i++)
+        if (row_of_input(plan, spec, i).scale != row_of_input(plan, spec, 0).scale)
+            return 1;
+    return scale >= fold_least && scale <= fold_most ? (double)row_of_input(plan, spec, 0).scale
+                                                     : 1;
+}
+
+int fused_spectra(struct build *build, fused_bin *bin, const void *order, double fold,
+                  struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
@@ -100,6 +149,8 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
             if (*places[part] == ROW_NONE)
                 continue;
             natural_spectrum(fft_plan, parts[part], taps->count, build->work, bins + fft, bins);
+            for (uint32_t i = 0; i < fft; i++)
+                bins[i] = (float)((double)bins[i] * fold);
             for (uint32_t i = 0; i < fft / 2; i++)
                 memcpy(memory + *places[part] + 2 * (uint64_t)i, bins + 2 * (uint64_t)bin(order, i),
                        2 * sizeof *bins);
@@ -110,6 +161,8 @@ int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct
     free(bins);
     return error;
 }
+
+/* ---- rows -------------------------------------------------------------------------------- */
 
 /* A row that computes and writes nothing. */
 static struct row idle_row(const struct row *like)
@@ -124,6 +177,7 @@ int fused_rows(const struct build *build, struct row *rows)
 {
     const struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
+    const bool folded = fused_fold(plan, spec) != 1;
     const struct edge **heard = calloc(spec->inputs, sizeof *heard);
     if (heard == NULL)
         return ERROR_MEMORY;
@@ -143,7 +197,7 @@ int fused_rows(const struct build *build, struct row *rows)
         row->own.filter.re = build->filters[heard[i]->taps].re;
         if (row->components == 2)
             row->own.filter.im = build->filters[heard[i]->taps].im;
-        row->gain = heard[i]->gain;
+        row->gain = heard[i]->gain * (folded ? 1 : row->scale);
     }
     free(heard);
     return 0;
@@ -159,13 +213,14 @@ uint32_t fused_components(const struct build *build)
 }
 
 int fused_options(const struct build *build, const struct registers *shape, const struct row *rows,
-                  char *options, size_t bytes)
+                  bool constants, char *options, size_t bytes)
 {
-    bool offset = false, one_form = true, plain = true;
+    bool offset = false, one_form = true, scaled = false, gains = false;
     const struct row *first = NULL; /* the first row that writes results */
     for (uint32_t i = 0; i < build->spec->inputs; i++) {
         offset |= rows[i].offset_hi != 0 || rows[i].offset_lo != 0;
-        plain &= rows[i].scale == 1 && rows[i].gain == 1;
+        scaled |= rows[i].scale != 1;
+        gains |= rows[i].gain != 1;
         if (rows[i].components == 0)
             continue;
         first = first != NULL ? first : &rows[i];
@@ -174,57 +229,131 @@ int fused_options(const struct build *build, const struct registers *shape, cons
     int length = registers_options(shape, options, bytes);
     length += window_options(&build->spec->format, rows, offset, options + length,
                              bytes - (size_t)length);
-    length += snprintf(options + length, bytes - (size_t)length, " -D COMPONENTS=%u -D PLAIN=%d",
-                       fused_components(build), plain && !offset);
+    length += snprintf(options + length, bytes - (size_t)length,
+                       " -D COMPONENTS=%u -D SCALED=%d -D GAINS=%d", fused_components(build),
+                       scaled, gains);
     if (build->plan->info.decimate > 1)
         length += snprintf(options + length, bytes - (size_t)length, " -D DECIMATE=%uu",
                            build->plan->info.decimate);
     if (first != NULL && one_form)
         length += snprintf(options + length, bytes - (size_t)length, " -D FORM=%uu", first->form);
-    if (build->device->found.info.gpu && first != NULL)
+    if ((build->device->found.info.gpu || constants) && first != NULL)
         length += snprintf(options + length, bytes - (size_t)length,
                            " -D FRAME_BYTES=%uu -D STRIDE=%uu -D HOP=%uu -D LOAD_FROM=%uu",
                            rows[0].frame_bytes, first->stride, first->hop, first->load_from);
     return length;
 }
 
-/* The order in which the last pass holds the bins. */
-static uint32_t bin_at(const void *shape, uint32_t place)
+/* The order in which the last pass holds the bins, two points of an item side by side. */
+static uint32_t bin_at(const void *order, uint32_t place)
 {
-    return registers_bin(shape, place);
+    const struct registers *shape = order;
+    const uint32_t threads = shape->points / shape->each, pair = place / 2;
+    return registers_bin(shape, (pair / threads * 2 + place % 2) * threads + pair % threads);
+}
+
+/* ---- stages ------------------------------------------------------------------------------ */
+
+/* The scale of results of 16 bits that is a power of two: as part of the spectra it makes codes of
+ * what were floats, to the bit. 0: encode.clh scales. */
+static double code_scale(const struct plan *plan, const struct cut *cut)
+{
+    const struct result_format *results = &plan->info.results;
+    const struct sample_format *format = &results->format;
+    const bool codes = cut->wide != NULL && !result_format_native(results) &&
+                       format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->bits == 16;
+    return codes && results_exact(results) ? results_scale(results) : 0;
+}
+
+static int wide_stage(struct build *build, const struct cut *cut, const struct row *rows,
+                      bool codes, uint32_t capacity, struct stage **stage, struct problem *problem)
+{
+    const struct registers *shape = &cut->shape;
+    const bool nvidia = strcmp(build->device->found.info.platform, "NVIDIA CUDA") == 0;
+    char options[KERNEL_OPTIONS];
+    int length = fused_options(build, shape, rows, true, options, sizeof options);
+    length += wide_options(cut->wide, shape, build->spec->inputs, nvidia, options + length,
+                           sizeof options - (size_t)length);
+    length += snprintf(options + length, sizeof options - (size_t)length, " -D CODES=%d", codes);
+    char *end = options + length;
+    const size_t left = sizeof options - (size_t)length;
+    snprintf(end, left, " -D RARE=0");
+    int error = plan_stage(build, "fused_wide.cl", "fused_wide", options, capacity, stage, problem);
+    if (error < 0)
+        return error;
+    snprintf(end, left, " -D RARE=1");
+    (*stage)->whole_slots = shape->run;
+    (*stage)->sides = capacity / (shape->width * shape->pair);
+    (*stage)->shared_bytes = wide_report_bytes(shape);
+    return plan_stage_rare(build, *stage, "fused_wide.cl", "fused_wide", options, problem);
+}
+
+static int general_stage(struct build *build, const struct cut *cut, const struct row *rows,
+                         uint32_t capacity, struct stage **stage, struct problem *problem)
+{
+    char options[KERNEL_OPTIONS];
+    const int length = fused_options(build, &cut->shape, rows, false, options, sizeof options);
+    snprintf(options + length, sizeof options - (size_t)length, " -D KEPT=%uu",
+             registers_kept(&cut->shape, build->plan->info.decimate));
+    int error = plan_stage(build, "fused.cl", "fused", options, capacity, stage, problem);
+    if (error == 0)
+        (*stage)->shared_bytes = registers_report_bytes(&cut->shape);
+    return error;
+}
+
+/* Writes the table of twiddles behind the spectra; its place in SPECTRUM. */
+static uint64_t fill_table(const struct build *build, const struct registers *shape)
+{
+    const struct plan *plan = build->plan;
+    const uint64_t place =
+        plan->spectra_offset / sizeof(float) + build->spectra_floats - wide_table_floats(shape);
+    if (shape->tables)
+        wide_table(shape, (float *)(void *)build->device->spectrum.host + place);
+    return place;
 }
 
 static int fused_fill(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
-    const struct registers shape = shape_of(build->device, spec, plan->layout.fft);
-    const uint32_t capacity = (spec->inputs + shape.width - 1) / shape.width * shape.width;
+    struct cut cut;
+    const bool found = cut_find(build->device, spec, plan->layout.fft / 2, &cut);
+    assert(found); /* fused_layout has checked it */
+    (void)found;
+    const uint32_t group_rows = cut.shape.width * cut.shape.pair;
+    const uint32_t capacity = (spec->inputs + group_rows - 1) / group_rows * group_rows;
+    const double codes = code_scale(plan, &cut);
     struct row *rows = calloc(capacity, sizeof *rows);
-    int error = fused_spectra(build, bin_at, &shape, problem);
-    if (error == 0 && (rows == NULL || fused_rows(build, rows) < 0))
+    if (rows == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
+    int error = fused_spectra(build, bin_at, &cut.shape,
+                              fused_fold(plan, spec) * (codes != 0 ? codes : 1), problem);
+    if (error == 0 && fused_rows(build, rows) < 0)
         error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
     struct stage *stage = NULL;
     if (error == 0) {
-        for (uint32_t i = spec->inputs; i < capacity; i++) {
-            rows[i] = idle_row(&rows[0]);
-            rows[i].load_until = 0;
-            rows[i].report = ROW_NONE;
+        const uint64_t table = fill_table(build, &cut.shape);
+        for (uint32_t i = 0; i < capacity; i++) {
+            if (i >= spec->inputs) {
+                rows[i] = idle_row(&rows[0]);
+                rows[i].load_until = 0;
+                rows[i].report = ROW_NONE;
+            }
+            rows[i].own.filter.table = table;
+            if (codes != 0)
+                rows[i].result_scale = 1;
         }
-        char options[KERNEL_OPTIONS];
-        const int length = fused_options(build, &shape, rows, options, sizeof options);
-        snprintf(options + length, sizeof options - (size_t)length, " -D KEPT=%uu",
-                 registers_kept(&shape, plan->info.decimate));
-        error = plan_stage(build, "fused.cl", "fused", options, capacity, &stage, problem);
+        error = cut.wide != NULL
+                    ? wide_stage(build, &cut, rows, codes != 0, capacity, &stage, problem)
+                    : general_stage(build, &cut, rows, capacity, &stage, problem);
     }
     if (error == 0) {
         memcpy(stage->rows, rows, capacity * sizeof *rows);
         stage->count = capacity;
-        stage->items = registers_items(&shape);
-        stage->group_rows = shape.width;
-        stage->group_blocks = shape.blocks;
-        stage->local_bytes = registers_local_bytes(&shape);
-        stage->shared_bytes = registers_report_bytes(&shape);
+        stage->items = registers_items(&cut.shape);
+        stage->group_rows = group_rows;
+        stage->group_blocks = cut.shape.blocks;
+        stage->local_bytes = registers_local_bytes(&cut.shape);
     }
     free(rows);
     return error;

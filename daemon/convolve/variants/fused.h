@@ -19,17 +19,22 @@ uint32_t fused_components(const struct build *build);
 /* The bin at a place of the order in which a kernel reads spectra. */
 typedef uint32_t fused_bin(const void *order, uint32_t place);
 
-/* All filters' spectra in that order, at the places that spectra_place chose, which become places
- * in SPECTRUM. 0 or ERROR_MEMORY. */
-int fused_spectra(struct build *build, fused_bin *bin, const void *order, struct problem *problem);
+/* The scale from codes to physical values when it is the same for all channels, for fused_spectra;
+ * 1: it differs, or spectra would lose digits, and fused_rows makes it part of the gains. */
+double fused_fold(const struct plan *plan, const struct plan_spec *spec);
+
+/* All filters' spectra in that order, times `fold`, at the places that spectra_place chose, which
+ * become places in SPECTRUM. 0 or ERROR_MEMORY. */
+int fused_spectra(struct build *build, fused_bin *bin, const void *order, double fold,
+                  struct problem *problem);
 
 /* A row an input, in the order of the inputs; those that no output hears have no components and are
  * there for their report. 0 or ERROR_MEMORY. */
 int fused_rows(const struct build *build, struct row *rows);
 
-/* Options that follow from shape, rows and decimation, on a GPU also those that make addresses
- * constant; returns their length. */
+/* Options that follow from shape, rows and decimation, on a GPU or with `constants` also those that
+ * make addresses constant; returns their length. */
 int fused_options(const struct build *build, const struct registers *shape, const struct row *rows,
-                  char *options, size_t bytes);
+                  bool constants, char *options, size_t bytes);
 
 #endif

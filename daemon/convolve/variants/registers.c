@@ -14,11 +14,15 @@
 enum { GROUP_ITEMS = 128, SEEN_BYTES = 24 };
 
 static const struct registers shapes[] = {
-    {32, 8, {8, 4, 1, 1}, 1, 1, false},      {64, 8, {8, 8, 1, 1}, 1, 1, false},
-    {128, 16, {16, 8, 1, 1}, 1, 1, false},   {256, 16, {16, 16, 1, 1}, 1, 1, false},
-    {512, 16, {16, 8, 4, 1}, 1, 1, false},   {1024, 16, {16, 8, 8, 1}, 1, 1, false},
-    {2048, 16, {16, 16, 8, 1}, 1, 1, false}, {4096, 16, {16, 16, 16, 1}, 1, 1, false},
-    {8192, 32, {32, 16, 16, 1}, 1, 1, true},
+    {32, 8, {8, 4, 1, 1}, 1, 1, 1, 1, 1, false},
+    {64, 8, {8, 8, 1, 1}, 1, 1, 1, 1, 1, false},
+    {128, 16, {16, 8, 1, 1}, 1, 1, 1, 1, 1, false},
+    {256, 16, {16, 16, 1, 1}, 1, 1, 1, 1, 1, false},
+    {512, 16, {16, 8, 4, 1}, 1, 1, 1, 1, 1, false},
+    {1024, 16, {16, 8, 8, 1}, 1, 1, 1, 1, 1, false},
+    {2048, 16, {16, 16, 8, 1}, 1, 1, 1, 1, 1, false},
+    {4096, 16, {16, 16, 16, 1}, 1, 1, 1, 1, 1, false},
+    {8192, 32, {32, 16, 16, 1}, 1, 1, 2, 1, 1, false},
 };
 
 const struct registers *registers_find(uint32_t points)
@@ -42,7 +46,7 @@ uint32_t registers_items(const struct registers *shape)
 uint64_t registers_local_bytes(const struct registers *shape)
 {
     return (uint64_t)(shape->points + threads(shape)) * shape->width * shape->blocks *
-           sizeof(float) * (shape->split ? 1 : 2);
+           sizeof(float) * 2 * shape->pair / shape->pieces;
 }
 
 uint64_t registers_report_bytes(const struct registers *shape)
@@ -73,7 +77,7 @@ void registers_fit(struct registers *shape, uint32_t width, uint64_t local_bytes
             break;
         /* Try the exchange that needs half the memory before halving the width. */
         struct registers half = *shape;
-        half.split = true;
+        half.pieces = 2;
         if (fits(&half, local_bytes, items_most)) {
             *shape = half;
             break;
@@ -92,10 +96,11 @@ int registers_options(const struct registers *shape, char *options, size_t bytes
 {
     return snprintf(options, bytes,
                     "-D POINTS=%uu -D EACH=%uu -D RADIX_0=%u -D RADIX_1=%u -D RADIX_2=%u "
-                    "-D RADIX_3=%u -D WIDTH=%uu -D BLOCKS=%uu -D SPLIT=%d",
+                    "-D RADIX_3=%u -D WIDTH=%uu -D BLOCKS=%uu -D PIECES=%u -D PAIR=%u -D RUN=%u "
+                    "-D TABLES=%d",
                     shape->points, shape->each, shape->radices[0], shape->radices[1],
                     shape->radices[2], shape->radices[3], shape->width, shape->blocks,
-                    shape->split);
+                    shape->pieces, shape->pair, shape->run, shape->tables);
 }
 
 int window_options(const struct sample_format *format, const struct row *row, bool offset,

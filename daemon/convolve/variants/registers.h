@@ -23,9 +23,12 @@ struct registers {
     uint32_t points;                       /* Q, complex */
     uint32_t each;                         /* points of an item */
     uint32_t radices[REGISTER_PASSES_MAX]; /* of the passes; 1: no such pass */
-    uint32_t width;                        /* transforms side by side, their points interleaved */
+    uint32_t width;                        /* items side by side, their points interleaved */
     uint32_t blocks;                       /* of those, in a group */
-    bool split;                            /* exchange real and imaginary parts in turn */
+    uint32_t pieces;                       /* rounds of an exchange: 1, 2 or 2 · pair */
+    uint32_t pair;                         /* transforms of an item, of neighbouring channels */
+    uint32_t run;                          /* neighbouring frames that an item loads at once */
+    bool tables;                           /* twiddles come from a table */
 };
 
 /* The shape for Q points, one transform in a group; NULL: there is none. */

@@ -124,7 +124,8 @@ static int build_kernels(struct build *build, const struct stages *stages, const
 {
     static const char *const functions[] = {"staged_forward", "staged_rows", "staged_inverse"};
     char columns_options[KERNEL_OPTIONS], rows_options[KERNEL_OPTIONS];
-    int length = fused_options(build, &stages->column, rows, columns_options, KERNEL_OPTIONS);
+    int length =
+        fused_options(build, &stages->column, rows, false, columns_options, KERNEL_OPTIONS);
     length +=
         results_options(build->plan, columns_options + length, KERNEL_OPTIONS - (size_t)length);
     snprintf(columns_options + length, KERNEL_OPTIONS - (size_t)length,
@@ -152,7 +153,8 @@ static int staged_fill(struct build *build, struct problem *problem)
     struct stage *stage;
     int error = plan_stage(build, NULL, NULL, NULL, count, &stage, problem);
     if (error == 0)
-        error = fused_spectra(build, bin_at, &stages, problem);
+        error =
+            fused_spectra(build, bin_at, &stages, fused_fold(build->plan, build->spec), problem);
     if (error == 0 && fused_rows(build, stage->rows) < 0)
         error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
     if (error == 0)

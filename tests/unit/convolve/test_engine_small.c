@@ -23,6 +23,9 @@ static const struct {
     {"lanes", "s16be", 32, 64, 33, 2, OUTPUT_REAL, true},
     {"lanes", "f32le", 32, 64, 20, 9, OUTPUT_ENVELOPE, true},
     {"lanes", "s24be", 20, 64, 33, 17, OUTPUT_REAL, true},
+    {"fused", "s24be", 40, 64, 25, 2, OUTPUT_ENVELOPE, true},
+    {"fused", "f32le", 100, 128, 29, 1, OUTPUT_REAL, true}, /* whole sectors: runs, pairs */
+    {"fused", "s16be", 100, 128, 29, 4, OUTPUT_REAL, true},
     {"direct", "s16be", 32, 64, 20, 2, OUTPUT_REAL, true},
     {"direct", "s24le", 45, 64, 9, 17, OUTPUT_REAL, true},
     {"direct", "f32be", 32, 64, 30, 3, OUTPUT_ENVELOPE, true},

@@ -1,0 +1,112 @@
+/*
+ * The second program of the variant "fused", for plans of real results without decimation from
+ * floats or 16-bit integers, one channel or an even number of them, input n to output n. It
+ * computes what fused.cl computes, to the bit, and moves whole memory sectors: an item loads and
+ * stores PAIR neighbouring channels, or RUN neighbouring frames of one channel, at once.
+ *
+ *     ring ─► convert, statistics ─► FFT ─► × filter spectrum ─► inverse FFT ─► encode ─► output
+ *
+ * A work-group holds WIDTH · PAIR neighbouring channels of BLOCKS consecutive blocks: item li works
+ * on channels PAIR (li mod WIDTH) …, as item li / WIDTH mod THREADS of their transforms. The groups
+ * of an item's channels run side by side, then those of its next blocks, then the next item's, so
+ * that few memory pages are open at a time.
+ *
+ * Points are the codes of the samples. The scale of the input, and with CODES that of the results,
+ * are part of the filter spectra. What is rare is looked for in what is computed anyhow: sums and
+ * peaks show whether a sample was not finite or at full scale, and the largest result whether one
+ * saturates. Only then an item goes through its registers again and counts.
+ *
+ * Blocks whose window wraps in the ring, has absent frames or does not begin at a whole load, and
+ * blocks that are not written whole, are left to the same program built with RARE, which reads and
+ * writes frame by frame and leaves all other blocks out. Both compute the same bits from the same
+ * window; the host launches the second only where a batch has such blocks.
+ *
+ * Options: those of registers.clh and encode.clh; WORD (2 or 4 bytes), SWAP, KIND (0 two's
+ * complement, 2 float), FRAME_BYTES, STRIDE, HOP, LOAD_FROM, SCALED and GAINS as in window.clh;
+ * SIDES (groups of channels that an item has, which lie in the first dimension of the launch),
+ * CODES (results are 16-bit integers whose scale is part of the spectra), RARE, UNSIZED (the
+ * group's size is not declared: NVIDIA's compiler ignores a limit of registers where it is), NVIDIA
+ * (inline PTX), with it PREFETCH (spectra, at the start) and LINES (loads fetch lines of 128
+ * bytes).
+ */
+#include "row.h"
+#include "encode.clh"
+#include "registers.clh"
+#include "wide.clh"
+
+/* Whether this program computes block k. */
+inline bool is_mine(__global const struct row *row, uint k)
+{
+    const uint before = k * HOP, slot = (row->start + before) & row->mask;
+    const bool whole = !(row->flags & ROW_ABSENT) && slot % RUN == 0 &&
+                       slot + FRAMES <= row->mask + 1u && row->write_from <= before &&
+                       row->write_until >= before + HOP;
+    return k < row->blocks && row->load_until > 0 && whole != (RARE != 0);
+}
+
+__kernel
+#ifndef UNSIZED
+    __attribute__((reqd_work_group_size(GROUP_ITEMS, 1, 1)))
+#endif
+    void
+    fused_wide(__global const uchar *restrict input, __global const float *restrict spectra,
+               __global float *restrict output, __global float *state,
+               __global const struct row *restrict rows, uint row_first, uint group_first,
+               uint zero, ulong radices, ulong twiddles, uint planes, __local float16 *exchanges,
+               __local uint *reports, ulong scratch)
+{
+    const uint li = (uint)get_local_id(0);
+    const uint lane = li % WIDTH, t = li / WIDTH % THREADS, b = li / (WIDTH * THREADS);
+    __local struct events *events = (__local struct events *)reports + (b * WIDTH + lane) * PAIR;
+    if (t == 0)
+        events_reset(events);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const uint side = (uint)get_group_id(0) % SIDES, span = (uint)get_group_id(0) / SIDES;
+    const uint first_block = (group_first + span) * BLOCKS, k = first_block + b;
+    __global const struct row *row =
+        rows + row_first + ((uint)get_group_id(1) * SIDES + side) * (WIDTH * PAIR) + lane * PAIR;
+#if RARE
+    bool any = false; /* the same for all items of the group */
+    __global const struct row *row_of_group = row - lane * PAIR;
+    for (uint i = 0; i < BLOCKS; i++)
+        any |= is_mine(row_of_group, first_block + i);
+    if (!any)
+        return;
+#endif
+    const bool mine = is_mine(row, k);
+    const uint own = t + zero; /* see exchange() */
+    __local float *memory = (__local float *)exchanges + b * EXCHANGE_FLOATS + lane * UNIT;
+    __local float *sums = (__local float *)reports + EVENT_WORDS * PAIR * WIDTH * BLOCKS + li;
+#if TABLES
+    __global const float4 *table = (__global const float4 *)(spectra + row->own.filter.table);
+#else
+    __global const float4 *table = 0;
+#endif
+
+    float2 x[PAIR * EACH];
+    window_load(x, input, row, k, t, mine, events);
+#if NVIDIA && PREFETCH
+    UNROLL
+    for (uint p = 0; p < PAIR; p++)
+        spectrum_prefetch(spectra + row[p].own.filter.re, t);
+#endif
+    window_measure(x, row, t, sums, events);
+    first_pass(x);
+    passes_forward(x, memory, 0.25f, table, t, own);
+    sums_gather(sums, t);
+    UNROLL
+    for (uint p = 0; p < PAIR; p++)
+        filter_points(x + p * EACH, spectra + row[p].own.filter.re, t);
+    /* The inverse computes its twiddles again: there are not enough registers to keep them. `zero`,
+     * which is 0, keeps the compiler from noticing that they are the same. */
+    passes_inverse(x, memory, 0.25f, table, own, 0);
+    first_pass_inverse(x);
+    if (!mine)
+        return;
+    window_store(x, output, row, k, t);
+    if (t == 0 && row->report != ROW_NONE) {
+        UNROLL
+        for (uint p = 0; p < PAIR; p++)
+            report_write(output, row + p, k, sums, events + p, p);
+    }
+}
