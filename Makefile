@@ -44,7 +44,8 @@ CFLAGS    += -Werror
 endif
 LDFLAGS   := -pthread -Wl,--as-needed $(EXTRA_LDFLAGS)
 ifneq ($(SANITIZER),)
-CFLAGS    += -fsanitize=$(SANITIZER) -fno-sanitize-recover=undefined -O1
+# -g1: lines and functions are all that a sanitizer's report names.
+CFLAGS    += -fsanitize=$(SANITIZER) -fno-sanitize-recover=undefined -O1 -g1
 LDFLAGS   += -fsanitize=$(SANITIZER)
 endif
 
@@ -69,6 +70,9 @@ DESIGN_OBJ := $(DESIGN_SRC:%.c=$(BUILD)/%.o)
 # tests/unit mirrors daemon/; the programs lie in one folder, so no two tests may have one name.
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
+# Those of make check: none that only make check-long runs, and in a sanitized build none that says
+# `sanitizers: no` (tests/run).
+UNIT_CHECK  = $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(shell grep -LE '^ \* (long: yes$(if $(SANITIZER),|sanitizers: no))' $(UNIT_SRC))))
 UNIT_COMMON_SRC := $(wildcard tests/support/*.c)
 UNIT_COMMON_OBJ := $(UNIT_COMMON_SRC:%.c=$(BUILD)/%.o)
 # Every function that tests/support defines as __wrap_NAME takes the place of NAME in unit tests.
@@ -155,6 +159,12 @@ endif
 # what it judges, not the reference itself.
 $(BUILD)/daemon/signal/reference.o: CFLAGS += -O3 $(if $(SANITIZER),-fno-sanitize=all)
 
+# Unit tests are compiled for less time than they run: without an optimiser in half of it. The code they
+# test, and what they share in tests/support, is compiled as shipped. TEST_CFLAGS=-O2 gives the warnings
+# that only an optimiser has.
+TEST_CFLAGS ?= -O0 -g1
+$(BUILD)/tests/unit/%.o: CFLAGS += $(TEST_CFLAGS)
+
 # The kernels travel in the binary: one table of {name, text}, see daemon/device/kernels.h.
 $(BUILD)/kernels.S: $(KERNEL_SRC) daemon/device/embed.sh Makefile
 	@mkdir -p $(@D)
@@ -227,7 +237,7 @@ $(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
 
 $(FAULTY_CL): tests/e2e/faulty_opencl.c
 	@mkdir -p $(@D)
-	$(Q)$(filter-out -fsanitize%,$(CC)) -shared -fPIC -O2 -std=gnu17 -Wall -Wextra $< -ldl -o $@
+	$(Q)$(filter-out -fsanitize%,$(CC)) -shared -fPIC -O2 -std=gnu17 -D_GNU_SOURCE -Wall -Wextra $< -ldl -o $@
 
 $(DEVICE_HOG): $(BUILD)/tests/e2e/device_hog.o
 	@mkdir -p $(@D)
@@ -240,8 +250,9 @@ $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BU
 	$(Q)$(CC) $(LDFLAGS) $(SEAM_WRAPS) $^ $(PKG_LIBS) -o $@
 
 # Everything tests/run needs of one build; the scripts alone need less.
-.PHONY: testables testables-scripts
+.PHONY: testables testables-check testables-scripts
 testables: testables-scripts $(UNIT)
+testables-check: testables-scripts $(UNIT_CHECK)
 testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(JACK_CLIENT) $(REPLAY) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
@@ -253,7 +264,7 @@ check: deps
 
 check-only:
 	+@for sanitizer in $(if $(SANITIZER),$(SANITIZER),"" address$(comma)undefined); do \
-	    $(MAKE) --no-print-directory -j$(JOBS) SANITIZER="$$sanitizer" testables || exit 1; done
+	    $(MAKE) --no-print-directory -j$(JOBS) SANITIZER="$$sanitizer" testables-check || exit 1; done
 	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) $(CHECK_BUILDS:%=--build %) \
 	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(GATES)
 
@@ -280,7 +291,7 @@ FUZZ_BUILD := CC=clang SANITIZER=fuzzer-no-link,address,undefined
 .PHONY: fuzz fuzzers
 fuzz: deps
 	+@$(MAKE) --no-print-directory -j$(JOBS) $(FUZZ_BUILD) fuzzers
-	@$(PYTHON) tests/fuzz/run --seconds $(FUZZ_SECONDS) --build build/clang-fuzzer-no-link-address-undefined $(FUZZ_SRC:tests/fuzz/%.c=%)
+	@$(PYTHON) tests/fuzz/run --jobs $(JOBS) --seconds $(FUZZ_SECONDS) --build build/clang-fuzzer-no-link-address-undefined $(FUZZ_SRC:tests/fuzz/%.c=%)
 
 fuzzers: $(FUZZ)
 
@@ -377,6 +388,15 @@ demo:
 	@$(PYTHON) clients/demo.py $(BUILD)
 
 # ---- gates ------------------------------------------------------------------------------
+
+# The compiler's warnings of every C source, benches too, in a third of the time that a build takes.
+.PHONY: warnings
+warnings:
+	+@$(MAKE) --no-print-directory BUILD=build/warnings-$(notdir $(firstword $(CC))) \
+	    EXTRA_CPPFLAGS="$(EXTRA_CPPFLAGS) -fsyntax-only" warnings-objects && echo "no warnings in $(words $(ALL_SRC)) files"
+
+.PHONY: warnings-objects
+warnings-objects: $(ALL_SRC:%.c=$(BUILD)/%.o)
 
 TIDY := $(ALL_SRC:%.c=build/tidy/%.ok)
 .PHONY: tidy format format-check

@@ -79,12 +79,12 @@ def children(pid):
     return found
 
 
-def wait_for(condition, what, seconds=None):
+def wait_for(condition, what, seconds=None, pause_s=0.02):
     deadline = time.monotonic() + (seconds or PATIENCE_S)
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain for {what}")
-        time.sleep(0.02)
+        time.sleep(pause_s)
 
 
 # ---- the definition ---------------------------------------------------------------------------

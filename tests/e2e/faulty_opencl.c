@@ -23,7 +23,6 @@
  *
  * Calls count only on the first FAULTY_CONTEXTS contexts, so that a second engine is sound.
  */
-#define _GNU_SOURCE
 #define CL_TARGET_OPENCL_VERSION 120
 #include <dlfcn.h>
 #include <pthread.h>

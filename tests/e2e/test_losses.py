@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 0 s CPU in 12 s
 """What a stream loses is in the log: when it happens, as a sum where it goes on, and what is left at the end.
 One daemon, and a stream for each loss; real sockets."""
 import signal

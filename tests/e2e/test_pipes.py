@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 12 s CPU in 25 s
 """Shell pipelines through the daemon: ffmpeg, arecord, cat and sox before and behind it, a slow
 reader, a reader that leaves, a live source that does not wait, an incomplete last frame. What comes
 out is compared with the definition frame by frame; nothing may be missing between two pipes."""

@@ -2,6 +2,8 @@
  * Contracts of time: the result is the same to the bit whatever the number of blocks in an
  * item, the neighbours in a batch, a rebuilt device, or a block computed early and again;
  * gaps and epochs are silence by presence bits; a change of plan inside a block is exact.
+ *
+ * takes: 26 s CPU in 27 s
  */
 #include <math.h>
 #include <setjmp.h>

@@ -3,6 +3,7 @@
  * all, whatever blocks, batches, phases, forms and variants; nothing else is written.
  *
  * long: also, every decimation by every order of lanes, and more sizes of kernels for GPUs
+ * takes: 36 s CPU in 38 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,8 @@
  * Plans as lists of edges: a bank (fan-out), a matrix (fan-in), gains, outputs of different
  * forms beside each other, filters of different lengths in one plan; and filters longer
  * than local memory or a block: 2^20 taps at block 64, transforms up to 2^18 points.
+ *
+ * takes: 15 s CPU in 22 s
  */
 #include <math.h>
 #include <setjmp.h>

@@ -3,6 +3,8 @@
  * taken, memory that runs out says what to raise, a missing device lists those present,
  * a damaged binary cache costs a build and nothing else, a full disk no more, a byte beside a piece
  * of device memory is noticed, and a first batch meets no page fault.
+ *
+ * takes: 9 s CPU in 11 s
  */
 #include <dirent.h>
 #include <setjmp.h>

@@ -2,6 +2,8 @@
  * Results that become another ring's input inside the device: the same values as by way of the
  * host, and no sample crosses the bus. The device is given memory of its own, whatever it is,
  * and what the host's copy of the second ring says is wrong on purpose.
+ *
+ * takes: 7 s CPU in 11 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,6 +3,8 @@
  * transform they have, channels that fill groups and channels that do not, every sample format,
  * windows that wrap in the ring or miss frames, inputs that nobody hears, what the reports
  * say, and launches that the device refuses. On a CPU the kernels are built as for a GPU.
+ *
+ * takes: 32 s CPU in 45 s
  */
 #include <math.h>
 #include <setjmp.h>

@@ -7,6 +7,8 @@
  * Every size, form, format and width is a program of its own, and a program takes a second to
  * compile. So one table goes through all of them at once, and the tests of gaps, full scale and
  * choosing share the programs of s16le at N = 128.
+ *
+ * takes: 37 s CPU in 54 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

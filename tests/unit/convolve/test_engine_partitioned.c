@@ -2,6 +2,8 @@
  * Long filters with a tail of longer partitions: the definition and the same bits wherever an item
  * begins within a long block, after jumps and resets, for filters shorter and longer than the
  * head side by side, with frames kept and left out, and for as many blocks at once as there are.
+ *
+ * takes: 24 s CPU in 37 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

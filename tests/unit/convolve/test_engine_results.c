@@ -2,6 +2,7 @@
  * Results in the formats of sinks, in every variant; see engine_results.h.
  *
  * long: also, every format and shape of lanes
+ * takes: 42 s CPU in 61 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

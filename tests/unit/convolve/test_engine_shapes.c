@@ -4,6 +4,7 @@
  * tables; what is expected is linear convolution within the error bound.
  *
  * sanitizers: no, a sweep over sizes of the code that test_engine_edges runs
+ * takes: 14 s CPU in 21 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

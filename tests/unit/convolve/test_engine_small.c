@@ -2,6 +2,8 @@
  * Every variant on shapes small enough for a simulator: tests/e2e/oclgrind.sh runs this
  * program under Oclgrind, which reports races, barriers not met by all, and accesses
  * outside a buffer. On a device it is a quick first look.
+ *
+ * takes: 12 s CPU in 17 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,6 +14,7 @@
  *
  * long: also, every shape by every variant instead of every second
  * sanitizers: no, a search over schedules of the code that test_stream_exchange runs
+ * takes: 41 s CPU in 58 s
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,6 +2,8 @@
  * The variant "host": the engine's results without a launch. Against the definition in double for
  * every instruction set of this CPU, vectors full and not, every sample format with reports, gaps
  * and values that are not finite, banks, outputs of several forms, and to the bit for every J.
+ *
+ * takes: 14 s CPU in 16 s
  */
 #include <math.h>
 #include <setjmp.h>

@@ -2,6 +2,8 @@
  * Sources and the interfaces they depend on, in a network namespace of the test's own with pairs of
  * virtual Ethernet interfaces that come, lose their link, go and come back. Multicast datagrams are
  * sent out of an interface and looped back as received on it.
+ *
+ * takes: 0 s CPU in 12 s
  */
 #include <setjmp.h>
 #include <stdarg.h>
