@@ -130,6 +130,7 @@ help:
 #: make soak             sixteen streams through every fault for SOAK_MINUTES (default 60)
 #: make fuzz             fuzz the parsers (FUZZ_SECONDS each, default 20)
 #: make tidy             clang-tidy and cppcheck
+#: make warnings         the compiler's warnings alone, of every C source (CC=clang)
 #: make format           clang-format in place
 #: make deps             install missing packages (apt); quiet when complete
 #: make install          into PREFIX (default /usr/local) under DESTDIR
