@@ -124,7 +124,8 @@ help:
 #: make gates            the rules about the source tree: floors, sizes, words, formatting
 #: make bench            throughput and latency beside FFTW, in one run (QUICK=1: a minute)
 #: make bench-check      whether what bench measured holds the bars of bench/bars.csv
-#: make docs-performance tables and plots of docs/performance.md anew from bench/results/
+#: make bench-record     keep what bench measured, in bench/recorded/
+#: make docs-performance tables and plots of docs/performance.md anew from bench/recorded/
 #: make bench-published  the systems of the papers: published, measured here, convolvd
 #: make mutants          break each contract on purpose; every break must be caught
 #: make soak             sixteen streams through every fault for SOAK_MINUTES (default 60)
@@ -317,12 +318,19 @@ bench:
 	+@$(MAKE) --no-print-directory -j$(JOBS) all benches $(JACK_CLIENT) $(BUILD)/convolvd-test
 	@CONVOLVD_BUILD=$(BUILD) PYTHON=$(PYTHON) QUICK=$(QUICK) sh bench/run
 
-# Holds bench/results/ against bench/bars.csv; BENCH_GROUP=gpu: what must have been measured.
+# Holds bench/recorded/ and bench/results/ against bench/bars.csv; BENCH_GROUP=gpu: what must have been
+# measured.
 .PHONY: bench-check
 bench-check:
 	@$(PYTHON) bench/check.py $(if $(BENCH_GROUP),--group $(BENCH_GROUP))
 
-# Tables and plots of docs/performance.md anew; results of other machines are CSV files put beside.
+# Puts bench/results/ into bench/recorded/, which is part of the repository. Files of other machines:
+# bench/record.py FILE…
+.PHONY: bench-record
+bench-record:
+	@$(PYTHON) bench/record.py
+
+# Tables and plots of docs/performance.md anew from bench/recorded/.
 .PHONY: docs-performance
 docs-performance:
 	@$(PYTHON) bench/report.py

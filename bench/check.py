@@ -1,9 +1,11 @@
 #!/usr/bin/python3
-"""Holds the measurements in bench/results/ against the bars of bench/bars.csv.
+"""Holds measurements against the bars of bench/bars.csv.
 
     bench/check.py [--group cpu,gpu,daemon] [FILE...]
 
-Every CSV file with the columns below is read; a row measured again counts with its last line. For every bar
+Every CSV file with the columns below is read: those of bench/recorded/, which are part of the repository
+(bench/record.py), and then those of bench/results/, which were measured here. A row measured again counts with
+its last line. For every bar
 one line says whether it is held, by the worst of its rows. The exit status is 0 when all are held, 1
 when one is missed, when a row's result was wrong, or when a bar of a group that was measured has no row.
 A group of which nothing was measured (no GPU in this machine) is named, and fails only when --group asks for it.
@@ -17,6 +19,7 @@ import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+RECORDED = os.path.join(HERE, "recorded")
 COLUMNS = ["what", "shape", "ours", "peer", "ratio", "bar", "unit", "median", "spread", "error", "command"]
 ERROR_MAX = 1e-6  # of the design: ||e|| over its reference; a column error_allowed adds the wire's rounding
 
@@ -68,10 +71,11 @@ def judge(bar, rows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", help="CSV files (default: all of bench/results)")
+    parser.add_argument("files", nargs="*", help="CSV files (default: all of bench/recorded and bench/results)")
     parser.add_argument("--group", help="groups that must have been measured, separated by commas")
     arguments = parser.parse_args()
-    rows = read_results(arguments.files or sorted(glob.glob(os.path.join(HERE, "results", "*.csv"))))
+    rows = read_results(arguments.files or sorted(glob.glob(os.path.join(RECORDED, "*.csv"))) +
+                        sorted(glob.glob(os.path.join(HERE, "results", "*.csv"))))
     bars = read_bars()
     wanted = arguments.group.split(",") if arguments.group else []
     unknown = set(wanted) - {bar["group"] for bar in bars}

@@ -1,15 +1,17 @@
 #!/usr/bin/python3
-"""Writes the measurements in bench/results/ into docs/performance.md, and draws them.
+"""Writes the measurements in bench/recorded/ into docs/performance.md, and draws them.
 
-    bench/report.py [--docs FILE] [--plots DIRECTORY] [FILE...]
+    bench/report.py [--docs FILE] [--plots DIRECTORY | --check] [FILE...]
 
 What stands between a line "<!-- results: NAME -->" and the next "<!-- end -->" is replaced: "summary" (every
 bar, held or missed by how much), "machine", "limits" (operations and bytes against this machine's ceilings),
-and a table with its plots for each group: cpu, gpu, daemon, jack, ceiling. Results of another machine are files
-of the same columns, put beside. Without a row a group says so. The same rows give the same bytes.
+and a table with its plots for each group: cpu, gpu, daemon, jack, ceiling. bench/record.py makes the records
+of what was measured. Without a row a group says so. The same rows give the same bytes. --check writes and
+draws nothing; it fails when the page's tables are not those of the records.
 """
 import argparse
 import csv
+import difflib
 import glob
 import math
 import os
@@ -17,12 +19,8 @@ import re
 import sys
 import time
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt  # noqa: E402, pylint: disable=wrong-import-position
-
-import check  # noqa: E402, pylint: disable=wrong-import-position
+import check
+from record import group_of, natural
 
 ROOT = os.path.dirname(check.HERE)
 GROUPS = ("cpu", "gpu", "daemon", "jack", "ceiling")
@@ -51,16 +49,6 @@ def quartiles(row):
         return number(words[0]), number(words[1])
     width = number(words[0]) or 0.0
     return row["ratio"] - width / 2, row["ratio"] + width / 2
-
-
-def natural(text):
-    """Sorts N=256 before N=1024."""
-    return [(0, float(word), "") if re.fullmatch(r"[\d.]+", word) else (1, 0.0, word)
-            for word in re.split(r"(\d+)", text) if word]
-
-
-def group_of(row):
-    return row["what"].split(" ")[0]
 
 
 def bar_of(row, bars):
@@ -161,7 +149,7 @@ def limits(rows):
 
 
 def machine(paths):
-    """The device and the date of the newest line of engine.csv; bench_engine writes them there."""
+    """The device and the date of the newest line that names them: of machine.csv, or of bench_engine's own."""
     newest = None
     for path in paths:
         with open(path, encoding="utf-8", newline="") as file:
@@ -172,16 +160,26 @@ def machine(paths):
     if newest is None:
         newest = {"time": time.strftime("%Y-%m-%d", time.gmtime()), "device": "no OpenCL device measured", "driver": "none",
                   "commit": "unknown"}
-    return (f"Measured on {newest['time'][:10]} at commit {newest.get('commit') or 'unknown'}, {os.cpu_count()} cores, OpenCL device "
-            f"{newest['device']}, driver {newest['driver']}, Linux {os.uname().release.split('-')[0]}.\n")
+    return (f"Measured on {newest['time'][:10]} at commit {newest.get('commit') or 'unknown'}, "
+            f"{newest.get('cores') or os.cpu_count()} cores, OpenCL device {newest['device']}, driver {newest['driver']}, "
+            f"Linux {newest.get('kernel') or os.uname().release.split('-')[0]}.\n")
 
 
 # ---- plots ---------------------------------------------------------------------------------------
 
+def pyplot():
+    """matplotlib, which only plots need."""
+    import matplotlib  # pylint: disable=import-outside-toplevel
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({"svg.hashsalt": "convolvd", "svg.fonttype": "none", "font.family": "sans-serif"})
+    import matplotlib.pyplot  # pylint: disable=import-outside-toplevel
+    return matplotlib.pyplot
+
+
 def save(plot, folder, name):
     os.makedirs(folder, exist_ok=True)
     plot.savefig(os.path.join(folder, name), format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
-    plt.close(plot)
+    pyplot().close(plot)
     return name
 
 
@@ -192,7 +190,7 @@ def plot_ratios(group, rows, bars, folder):
     if not names:
         return None
     counts = [sum(row["what"] == name for row in rows) for name in names]
-    plot, axes = plt.subplots(len(names), 1, figsize=(8, 0.5 * len(names) + 0.16 * sum(counts) + 0.6), squeeze=False,
+    plot, axes = pyplot().subplots(len(names), 1, figsize=(8, 0.5 * len(names) + 0.16 * sum(counts) + 0.6), squeeze=False,
                               gridspec_kw={"height_ratios": [count + 2 for count in counts], "hspace": 0.7})
     for axis, name in zip(axes[:, 0], names):
         mine = sorted((row for row in rows if row["what"] == name), key=lambda row: natural(row["shape"]), reverse=True)
@@ -222,7 +220,7 @@ def lines_over(rows, what, pattern, series, label, title, folder, name, both=Tru
             found.setdefault(series(match), []).append((int(match[1]), number(row["ours"]), number(row["peer"])))
     if not found:
         return None
-    plot, axis = plt.subplots(figsize=(7, 3.4))
+    plot, axis = pyplot().subplots(figsize=(7, 3.4))
     for index, (legend, points) in enumerate(sorted(found.items())):
         points.sort()
         style = ("-", "--", ":", "-.")[index % 4]
@@ -271,23 +269,41 @@ def rewrite(text, parts):
     return re.sub(r"<!-- results: (\S+) -->\n.*?<!-- end -->", part, text, flags=re.S)
 
 
+def without_plots(text):
+    """The lines of a page but its plots, and the empty lines around these."""
+    return [line for line in text.splitlines() if line and not line.startswith("![")]
+
+
+def compare(page, text, name):
+    changed = list(difflib.unified_diff(without_plots(page), without_plots(text), name, "the records", n=0, lineterm=""))
+    if changed:
+        print("\n".join(changed) + "\nmake docs-performance writes the page anew")
+    else:
+        print(f"{name} shows what is recorded")
+    return 1 if changed else 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", help="CSV files (default: all of bench/results)")
+    parser.add_argument("files", nargs="*", help="CSV files (default: all of bench/recorded)")
     parser.add_argument("--docs", default=os.path.join(ROOT, "docs", "performance.md"))
     parser.add_argument("--plots", help="directory of the plots (default: beside the page, in performance/)")
+    parser.add_argument("--check", action="store_true", help="only compare the tables with the page")
     arguments = parser.parse_args()
     folder = arguments.plots or os.path.join(os.path.dirname(os.path.abspath(arguments.docs)), "performance")
-    paths = arguments.files or sorted(glob.glob(os.path.join(check.HERE, "results", "*.csv")))
+    paths = arguments.files or sorted(glob.glob(os.path.join(check.RECORDED, "*.csv")))
     rows, bars = check.read_results(paths), check.read_bars()
-    matplotlib.rcParams.update({"svg.hashsalt": "convolvd", "svg.fonttype": "none", "font.family": "sans-serif"})
     parts = {"summary": summary(rows, bars), "limits": limits(rows), "machine": machine(paths)}
     where = os.path.relpath(folder, os.path.dirname(os.path.abspath(arguments.docs)))
     for group in GROUPS:
         parts[group] = group_table(group, rows, bars)
-        parts[group] += "".join(f"\n![{name[:-4]}]({where}/{name})\n" for name in plots(group, rows, bars, folder))
+        if not arguments.check:
+            parts[group] += "".join(f"\n![{name[:-4]}]({where}/{name})\n" for name in plots(group, rows, bars, folder))
     with open(arguments.docs, encoding="utf-8") as file:
-        text = rewrite(file.read(), parts)
+        page = file.read()
+    text = rewrite(page, parts)
+    if arguments.check:
+        return compare(page, text, arguments.docs)
     with open(arguments.docs, "w", encoding="utf-8") as file:
         file.write(text)
     print(f"{arguments.docs}: {len(rows)} rows")
