@@ -81,7 +81,7 @@ static int open_device(struct engine *engine, const struct engine_options *optio
         .cpu_threads = options->cpu_threads,
         .kernels_dir = options->kernels_dir,
         .cache_dir = options->cache_dir,
-        .input_bytes = or_default(options->input_bytes, UINT64_C(512) << 20),
+        .input_bytes = or_default(options->input_bytes, ENGINE_INPUT_BYTES),
         .spectrum_bytes = or_default(options->spectrum_bytes, UINT64_C(512) << 20),
         .state_bytes = or_default(options->state_bytes, UINT64_C(512) << 20),
         .output_bytes = slots * (slot_floats * sizeof(float) + guard_room),

@@ -55,8 +55,9 @@ const char *engine_variant_name(int index);
 
 /* ---- opening and closing ------------------------------------------------------------------ */
 
-/* Batches of an engine, and floats of results in each, where the options leave them open. */
-enum { ENGINE_BATCHES = 6, ENGINE_BATCH_FLOATS = 4 << 20 };
+/* Batches of an engine, floats of results in each, and bytes of memory for rings, where the options
+ * leave them open. */
+enum { ENGINE_BATCHES = 6, ENGINE_BATCH_FLOATS = 4 << 20, ENGINE_INPUT_BYTES = 512 << 20 };
 
 struct engine_options {
     const char *device; /* "auto" (best GPU, else CPU), "cpu", "gpu", an index of device_list, or a

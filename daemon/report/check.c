@@ -368,17 +368,41 @@ struct memory_plan check_memory_plan(const struct check_plan *plan)
     return (struct memory_plan){plan->taps_longest, plan->fft, plan->partitions};
 }
 
+/* How much the input ring holds, and whether it had to give way. */
+static void print_ring(const struct memory_ring *ring, FILE *out)
+{
+    char bytes[48], wanted[48];
+    quantity_print(DIMENSION_MEMORY, (double)ring->bytes, bytes, sizeof bytes);
+    quantity_print(DIMENSION_MEMORY, (double)ring->wanted_bytes, wanted, sizeof wanted);
+    if (!ring->fits)
+        fprintf(out,
+                "  input ring       does not fit: %s wanted; raise `input memory` in [device]\n",
+                wanted);
+    else if (ring->bytes < ring->wanted_bytes)
+        fprintf(out, "  input ring       %s, %.3g ms, not %s: raise `input memory` in [device]\n",
+                bytes, ring->ms, wanted);
+    else
+        fprintf(out, "  input ring       %s, %.3g ms\n", bytes, ring->ms);
+}
+
 /* Prints what the stream takes and adds it to `all`. */
 static void print_memory(const struct config *config, uint32_t stream,
                          const struct check_plan *plan, struct memory_figure *all, FILE *out)
 {
-    struct memory_figure own = {0};
     const struct memory_plan planned = check_memory_plan(plan);
-    memory_add_stream(&own, config, stream, &planned);
+    const struct memory_ring ring = memory_ring(all, config, stream, &planned);
+    const struct memory_figure before = *all;
     memory_add_stream(all, config, stream, &planned);
+    const struct memory_figure own = {
+        .rings = all->rings - before.rings,
+        .spectra = all->spectra - before.spectra,
+        .batches = all->batches - before.batches,
+        .queues = all->queues - before.queues,
+    };
     fprintf(out, "  memory           about ");
     memory_print(&own, out);
     fputc('\n', out);
+    print_ring(&ring, out);
 }
 
 static void print_all_memory(const struct memory_figure *memory, FILE *out)

@@ -20,9 +20,15 @@ static uint32_t batches_of(const struct config *config)
     return batches != 0 ? batches : ENGINE_BATCHES;
 }
 
-/* The input ring, its presence bits and the times of its blocks. */
-static uint64_t ring_bytes(const struct config *config, const struct config_stream *stream,
-                           const struct memory_plan *plan)
+/* What a ring of so many frames takes of the input memory: two pieces, which begin at pages. */
+static uint64_t input_bytes(uint64_t frames, uint32_t frame_bytes)
+{
+    enum { PAGE = 4096 };
+    return (frames * frame_bytes + PAGE - 1) / PAGE * PAGE + (frames / 8 + PAGE - 1) / PAGE * PAGE;
+}
+
+static struct ring_need need_of(const struct config *config, const struct config_stream *stream,
+                                const struct memory_plan *plan)
 {
     const struct plan_info info = {
         .hop = stream->hop_frames,
@@ -36,12 +42,51 @@ static uint64_t ring_bytes(const struct config *config, const struct config_stre
         .max_gap_ns = stream->source.max_gap_ns,
         .blocks_in_flight = batches_of(config) + stream->blocks_max,
     };
-    const struct ring_need need = ring_need_of(&options, &info);
-    const uint64_t least = ring_size_least(&need);
-    const uint64_t wanted = stream->ring_frames == 0      ? ring_size_default(&need)
-                            : stream->ring_frames > least ? stream->ring_frames
-                                                          : least;
-    const uint64_t frames = power_of_two_from(64, wanted);
+    return ring_need_of(&options, &info);
+}
+
+/* Frames of the ring; 0: there is no room. */
+static uint64_t ring_frames(const struct memory_figure *figure, const struct config *config,
+                            const struct config_stream *stream, const struct ring_need *need,
+                            uint64_t *wanted)
+{
+    const uint64_t least = ring_size_least(need), given = stream->ring_frames;
+    const uint64_t all =
+        config->device.input_bytes != 0 ? config->device.input_bytes : ENGINE_INPUT_BYTES;
+    const uint64_t room = all - figure->input;
+    *wanted = power_of_two_from(64, given == 0      ? ring_size_default(need)
+                                    : given > least ? given
+                                                    : least);
+    uint64_t frames = *wanted;
+    while (frames > 0 && input_bytes(frames, stream->source.frame_bytes) > room)
+        frames = given == 0 ? ring_size_smaller(need, frames) : 0;
+    return frames;
+}
+
+struct memory_ring memory_ring(const struct memory_figure *figure, const struct config *config,
+                               uint32_t index, const struct memory_plan *plan)
+{
+    const struct config_stream *stream = &config->streams[index];
+    const struct ring_need need = need_of(config, stream, plan);
+    uint64_t wanted;
+    const uint64_t frames = ring_frames(figure, config, stream, &need, &wanted);
+    const uint32_t frame_bytes = stream->source.frame_bytes;
+    return (struct memory_ring){.bytes = frames * frame_bytes,
+                                .wanted_bytes = wanted * frame_bytes,
+                                .ms = 1e3 * (double)frames / need.rate_hz,
+                                .fits = frames > 0};
+}
+
+/* The input ring, its presence bits and the times of its blocks. */
+static uint64_t ring_bytes(struct memory_figure *figure, const struct config *config,
+                           const struct config_stream *stream, const struct memory_plan *plan)
+{
+    const struct ring_need need = need_of(config, stream, plan);
+    uint64_t wanted;
+    const uint64_t frames = ring_frames(figure, config, stream, &need, &wanted);
+    if (frames == 0)
+        return 0;
+    figure->input += input_bytes(frames, stream->source.frame_bytes);
     return frames * stream->source.frame_bytes + frames / 8 +
            power_of_two_from(4, frames / stream->hop_frames + 4) * BLOCK_TIMES_BYTES;
 }
@@ -80,7 +125,7 @@ void memory_add_stream(struct memory_figure *figure, const struct config *config
                        const struct memory_plan *plan)
 {
     const struct config_stream *stream = &config->streams[index];
-    figure->rings += ring_bytes(config, stream, plan);
+    figure->rings += ring_bytes(figure, config, stream, plan);
     figure->spectra += spectra_bytes(config, stream, plan);
     figure->batches += batch_bytes(config, stream);
     if (stream->driver != NULL && stream->driver->memory != NULL)

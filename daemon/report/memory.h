@@ -16,20 +16,34 @@
 #ifndef CONVOLVD_REPORT_MEMORY_H
 #define CONVOLVD_REPORT_MEMORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
 #include "config/config.h"
 
-/* Bytes. */
-struct memory_figure {
-    uint64_t rings, spectra, batches, queues;
-};
-
 /* The transform that a stream probably gets: N and the number of partitions. */
 struct memory_plan {
     uint32_t taps_longest, fft, partitions;
 };
+
+/* Bytes. */
+struct memory_figure {
+    uint64_t rings, spectra, batches, queues;
+    uint64_t input; /* of `input memory`: rings, on one device */
+};
+
+/* The input ring of a stream: as large as the rule wants, or as `buffer` says, unless the rings of
+ * the streams before it leave less of `input memory`. */
+struct memory_ring {
+    uint64_t bytes, wanted_bytes; /* samples */
+    double ms;                    /* that it holds */
+    bool fits;                    /* false: not even the least that its plan needs */
+};
+
+/* The ring that stream `index` gets after the streams of `figure`. */
+struct memory_ring memory_ring(const struct memory_figure *figure, const struct config *config,
+                               uint32_t index, const struct memory_plan *plan);
 
 /* Adds what stream `index` takes. */
 void memory_add_stream(struct memory_figure *figure, const struct config *config, uint32_t index,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/log.h"
 #include "core/power.h"
 #include "stream/epochs.h"
 #include "stream/ring_size.h"
@@ -19,6 +20,15 @@ int input_ring_make(struct engine *engine, const struct stream_options *options,
     *out = (struct stream_ring){.engine = engine, .history = need.history};
     uint64_t frames = frames_min > 0 ? frames_min : ring_size_default(&need);
     int error = engine_ring_open(engine, frames, options->frame_bytes, &out->ring, problem);
+    const uint64_t wanted = power_of_two_from(64, frames);
+    while (error == ERROR_FULL && frames_min == 0 &&
+           (frames = ring_size_smaller(&need, frames)) > 0)
+        error = engine_ring_open(engine, frames, options->frame_bytes, &out->ring, problem);
+    if (error == 0 && frames_min == 0 && out->ring->frames < wanted)
+        log_warning("stream %s: its input ring holds %.3g ms, not %.3g ms: the input memory has no "
+                    "more room; raise `input memory` in [device], or set `buffer`",
+                    options->name, 1e3 * out->ring->frames / options->rate_hz,
+                    1e3 * (double)wanted / options->rate_hz);
     if (error != 0)
         return problem_prefix(problem, error, "stream %s", options->name);
     out->jump_max = ring_size_gap_max(&need, out->ring->frames);

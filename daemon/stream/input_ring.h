@@ -26,7 +26,8 @@ struct stream_ring {
 };
 
 /* WORKER. A ring for plans that need as much history as `info`; at least `frames_min` frames, 0: by
- * rule. 0, ERROR_MEMORY or ERROR_LIMIT. */
+ * rule, and smaller, with a line in the log, where the input memory has no room for that. 0,
+ * ERROR_MEMORY, ERROR_LIMIT, or ERROR_FULL without room for the least. */
 int input_ring_make(struct engine *engine, const struct stream_options *options,
                     const struct plan_info *info, uint64_t frames_min, struct stream_ring *out,
                     struct problem *problem);

@@ -40,11 +40,11 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     if (s->deadline_ns == 0)
         s->deadline_ns = s->period_ns > 1e6 ? (int64_t)s->period_ns : NS_PER_MS;
     const struct ring_need need = ring_need_of(options, info);
-    s->patience_ns = ring_patience_ns(&need, options->ring_frames_min);
     struct stream_ring made;
     int error = input_ring_make(engine, options, info, options->ring_frames_min, &made, problem);
     if (error != 0)
         goto free_stream;
+    s->patience_ns = ring_patience_ns(&need, options->ring_frames_min, made.ring->frames);
     s->ring = made.ring;
     s->times = made.times;
     s->times_mask = made.times_mask;

@@ -3,10 +3,13 @@
 
 #include <math.h>
 
+#include "core/power.h"
+
 enum {
-    HISTORIES = 3,           /* one before a block, two between two epochs */
-    WAITING_BLOCKS = 8,      /* results may wait this long for the device, or … */
-    GAP_BYTES_MAX = 64 << 20 /* 1 s of 16 channels at 1 MHz and 32 bits */
+    HISTORIES = 3,            /* one before a block, two between two epochs */
+    WAITING_BLOCKS = 8,       /* results may wait this long for the device, or … */
+    GAP_BYTES_MAX = 64 << 20, /* 1 s of 16 channels at 1 MHz and 32 bits */
+    RING_FRAMES_MIN = 64      /* of the engine's rings */
 };
 static const double waiting_s = 0.5; /* … this long */
 
@@ -54,9 +57,19 @@ static uint64_t waiting_frames(const struct ring_need *need, uint64_t wanted)
     return wanted > least ? wanted : least;
 }
 
-int64_t ring_patience_ns(const struct ring_need *need, uint64_t frames_min)
+uint64_t ring_size_smaller(const struct ring_need *need, uint64_t frames)
 {
-    return (int64_t)((double)waiting_frames(need, frames_min) * 1e9 / need->rate_hz);
+    const uint64_t half = power_of_two_from(RING_FRAMES_MIN, frames) / 2;
+    return half >= RING_FRAMES_MIN && half >= ring_size_least(need) ? half : 0;
+}
+
+int64_t ring_patience_ns(const struct ring_need *need, uint64_t frames_min, uint64_t frames)
+{
+    const uint64_t least = ring_size_least(need);
+    uint64_t waiting = waiting_frames(need, frames_min);
+    if (frames_min == 0 && frames < least + waiting)
+        waiting = frames > least + need->hop ? frames - least : need->hop;
+    return (int64_t)((double)waiting * 1e9 / need->rate_hz);
 }
 
 uint64_t ring_size_default(const struct ring_need *need)

@@ -8,7 +8,8 @@
  *
  * The reorder window counts twice: frames wait for the hole before them while as many new ones
  * arrive. To this the default adds the time that results may wait for the device (0.5 s or eight
- * blocks) and the longest gap to bridge (up to 64 MiB).
+ * blocks) and the longest gap to bridge (up to 64 MiB). Where the input memory has no room for
+ * that, a ring by rule gives way, down to R.
  *
  * Pure functions, any thread. All sizes are frames at the input's rate.
  */
@@ -41,9 +42,14 @@ uint64_t ring_size_least(const struct ring_need *need);
 /* What the ring is to hold when the user names no size. The engine rounds up to a power of two. */
 uint64_t ring_size_default(const struct ring_need *need);
 
+/* The next smaller ring for one of `frames` by rule that has no room: a power of two, at least R;
+ * 0: there is none. */
+uint64_t ring_size_smaller(const struct ring_need *need, uint64_t frames);
+
 /* How long the stream may be behind before it gives up blocks: 0.5 s, or as long as the
- * `frames_min` that the user names last (0: none); at least eight blocks. [ns] */
-int64_t ring_patience_ns(const struct ring_need *need, uint64_t frames_min);
+ * `frames_min` that the user names last (0: none); at least eight blocks. In a ring by rule that
+ * gave way to `frames`, what lies beyond R, at least a block. [ns] */
+int64_t ring_patience_ns(const struct ring_need *need, uint64_t frames_min, uint64_t frames);
 
 /* A size that was enough for `before` frames of history, for `need->history` in their stead. */
 uint64_t ring_size_grown(const struct ring_need *need, uint64_t frames, uint32_t before);

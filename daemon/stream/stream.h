@@ -45,7 +45,7 @@ struct stream_options {
     int64_t
         deadline_ns; /* last frame received → handed over; 0: one block period (at least 1 ms) */
     uint64_t ring_frames_min;  /* 0: by rule (history, reorder window, batches in flight, 0.5 s or 8
-                                  blocks) */
+                                  blocks; less where the input memory has no room) */
     uint32_t blocks_in_flight; /* for the rule */
     const char *filters; /* digest of all that the plan computes, for resume.h; copied; NULL: "" */
 };

@@ -68,16 +68,20 @@ const struct device_info *engine_device(const struct engine *engine)
 }
 
 static struct ring *newest_ring; /* the one opened last */
+static uint64_t ring_room;       /* of a ring that the input memory has room for [frames]; 0: any */
 
 int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes,
                      struct ring **out, struct problem *problem)
 {
     (void)engine;
-    (void)problem;
     struct ring *ring = calloc(1, sizeof *ring);
     ring->frames = 64;
     while (ring->frames < frames_min)
         ring->frames *= 2;
+    if (ring_room > 0 && ring->frames > ring_room) {
+        free(ring);
+        return problem_set(problem, ERROR_FULL, "the input memory is full");
+    }
     ring->frame_bytes = frame_bytes;
     ring->bytes = malloc((size_t)ring->frames * frame_bytes);
     memset(ring->bytes, 0x5A,

@@ -84,10 +84,27 @@ static void test_what_the_sizes_promise(void **state)
     }
 }
 
+/* A ring without room is halved as long as it holds what the plan needs. */
+static void test_a_ring_gives_way(void **state)
+{
+    (void)state;
+    const struct ring_need need = {
+        .rate_hz = 1000, .frame_bytes = 2, .hop = 100, .history = 1, .blocks_in_flight = 1};
+    assert_int_equal(ring_size_least(&need), 603);
+    assert_int_equal(ring_size_smaller(&need, 1403), 1024);
+    assert_int_equal(ring_size_smaller(&need, 1024), 0); /* 512 is too small */
+    /* What lies beyond the least may wait; a whole ring waits for 0.5 s or eight blocks. */
+    assert_int_equal(ring_patience_ns(&need, 0, 2048), 800 * NS_PER_MS);
+    assert_int_equal(ring_patience_ns(&need, 0, 1024), 421 * NS_PER_MS);
+    assert_int_equal(ring_patience_ns(&need, 0, 603), 100 * NS_PER_MS);
+    assert_int_equal(ring_patience_ns(&need, 900, 1024), 900 * NS_PER_MS); /* as the user says */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sizes_are_the_sums_of_their_parts),
+        cmocka_unit_test(test_a_ring_gives_way),
         cmocka_unit_test(test_history_is_at_least_the_taps),
         cmocka_unit_test(test_what_the_sizes_promise),
     };

@@ -117,6 +117,43 @@ static void test_gap_of_max_gap_fits_the_ring(void **state)
     world_close();
 }
 
+/* A ring by rule for which there is no room is smaller, as long as it holds what batches read. */
+static void test_a_ring_without_room_is_smaller(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    options.ring_frames_min = 0;
+    ring_room = 4096; /* by rule: half a second, 2^19 frames */
+    world_open(&options);
+    assert_int_equal(newest_ring->frames, 4096);
+    for (uint64_t n = 0; n < 20000; n += 100) {
+        assert_int_equal(put(0, n, 100, n, 0), VERDICT_ACCEPTED);
+        turn(4);
+    }
+    stream_end(world->stream);
+    drain();
+    check_epoch(0, 20000 + TAPS - 1, world->plan.taps, 0);
+    world_close();
+    ring_room = 0;
+}
+
+static void test_a_ring_is_never_too_small(void **state)
+{
+    (void)state;
+    struct stream_options options = default_options();
+    struct plan plan;
+    make_plan(&plan, 1);
+    struct problem problem;
+    struct stream *stream = NULL;
+    options.ring_frames_min = 0;
+    ring_room = 64;
+    assert_int_equal(stream_open(NULL, &options, &plan, &stream, &problem), ERROR_FULL);
+    options.ring_frames_min = 2048; /* a size that the user names does not give way */
+    ring_room = 1024;
+    assert_int_equal(stream_open(NULL, &options, &plan, &stream, &problem), ERROR_FULL);
+    ring_room = 0;
+}
+
 static void test_reordered_within_window(void **state)
 {
     (void)state;
@@ -392,6 +429,8 @@ int main(void)
         cmocka_unit_test(test_no_tail),
         cmocka_unit_test(test_gap_is_flagged_and_counted),
         cmocka_unit_test(test_gap_of_max_gap_fits_the_ring),
+        cmocka_unit_test(test_a_ring_without_room_is_smaller),
+        cmocka_unit_test(test_a_ring_is_never_too_small),
         cmocka_unit_test(test_reordered_within_window),
         cmocka_unit_test(test_late_and_duplicate),
         cmocka_unit_test(test_overlapping_packets),
