@@ -41,6 +41,7 @@
 #include "io/net/sdp.h"
 #include "io/sinks.h"
 #include "io/net/socket.h"
+#include "io/net/way.h"
 
 enum {
     EARLY_MESSAGES = 2,
@@ -65,10 +66,7 @@ struct sink {
     const struct rtp_sink_options *own;
     uv_loop_t *loop;
     int fd;
-    struct socket_send_options way; /* and `to`: where the socket is connected, once it is there */
-    struct address to;
-    int64_t lost_ns; /* since when queue.lost_way */
-    struct log_limit lost_limit;
+    struct way way; /* where the socket is connected, once it is there */
     uint32_t frame_bytes, packet_frames;
     double factor; /* unit → normalised */
     struct rtp_queue queue;
@@ -399,6 +397,8 @@ static int write_sdp(const struct sink *s, const struct address *to, struct prob
     return sdp_write(&media, s->own->sdp_path, problem);
 }
 
+static void way_tried(void *context, bool found);
+
 static int rtp_open(const struct sink_options *options, const struct io_environment *environment,
                     struct sink **out, struct problem *problem)
 {
@@ -421,7 +421,7 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
     s->sequence = before != NULL ? before->sequence : (uint16_t)chance[1];
     s->options.identity = NULL;
 
-    s->way = (struct socket_send_options){
+    s->way.options = (struct socket_send_options){
         .sink = options->name,
         .address = own->address,
         .interface = own->interface,
@@ -429,10 +429,13 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
         .buffer_bytes = own->send_buffer_bytes,
     };
     struct problem absent;
-    int error = socket_open_send(&s->way, &s->fd, &s->to, &absent);
+    int error = socket_open_send(&s->way.options, &s->fd, &s->way.to, &absent);
+    s->way.fd = s->fd;
+    s->way.tried = way_tried;
+    s->way.context = s;
     if (error == ERROR_ABSENT) {
         s->queue.lost_way = true;
-        s->lost_ns = clock_monotonic_ns();
+        s->way.lost_ns = clock_monotonic_ns();
         log_warning("sink %s: waits for the network: %s; the daemon keeps trying", options->name,
                     absent.text);
         error = 0;
@@ -443,17 +446,17 @@ static int rtp_open(const struct sink_options *options, const struct io_environm
         error = key_file_derive(own->key, AUTH_RTP_RESULTS, &s->key, problem);
     auth_numbers_begin(&s->numbers, clock_realtime_ns());
     if (error == 0)
-        error = plan_packets(s, s->to.storage.ss_family == AF_INET6, problem);
+        error = plan_packets(s, s->way.to.storage.ss_family == AF_INET6, problem);
     if (error == 0)
         error =
             rtp_queue_open(&s->queue, s->options.name, s->fd, s->slot_bytes, &s->ledger, problem);
     if (error == 0 && own->sdp_path != NULL)
-        error = write_sdp(s, &s->to, problem);
+        error = write_sdp(s, &s->way.to, problem);
     if (error != 0) {
         destroy(s);
         return error;
     }
-    address_text(&s->to.storage, s->queue.address);
+    address_text(&s->way.to.storage, s->queue.address);
     *out = s;
     return 0;
 }
@@ -484,25 +487,11 @@ static void send_heartbeat(struct sink *s)
         s->error_due = true; /* what it failed for concerns the next packet, which reports it */
 }
 
-/* The interface may have come, or come back under another number, and the route with it. */
-static void find_way(struct sink *s)
-{
-    if (s->lost_ns == 0)
-        s->lost_ns = clock_monotonic_ns();
-    if (socket_connect_send(s->fd, &s->way, &s->to, NULL) != 0)
-        return;
-    log_limited(&s->lost_limit, 10 * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                "sink %s: the network is there after %.1f s: sends to %s", s->options.name,
-                (double)(clock_monotonic_ns() - s->lost_ns) / NS_PER_SECOND, s->queue.address);
-    s->queue.lost_way = false;
-    s->lost_ns = 0;
-}
-
 static void beat(uv_timer_t *timer)
 {
     struct sink *s = timer->data;
     if (s->queue.lost_way)
-        find_way(s);
+        way_find(&s->way, s->loop);
     const uint64_t now_ms = uv_now(s->loop), idle_ms = now_ms - s->sent_ms;
     if (idle_ms >= HEARTBEAT_MS) {
         send_heartbeat(s);
@@ -521,13 +510,26 @@ static void rtp_start(struct sink *s)
 
 /* ---- close ------------------------------------------------------------------------------- */
 
-static void handle_closed(uv_handle_t *handle)
+static void one_closed(struct sink *s)
 {
-    struct sink *s = handle->data;
     if (--s->open_handles > 0)
         return;
     s->closed(s->closed_context);
     destroy(s);
+}
+
+static void handle_closed(uv_handle_t *handle)
+{
+    one_closed(handle->data);
+}
+
+static void way_tried(void *context, bool found)
+{
+    struct sink *s = context;
+    if (found)
+        s->queue.lost_way = false;
+    if (s->closed != NULL && uv_is_closing((uv_handle_t *)&s->deadline))
+        one_closed(s); /* finish_closing waits for it */
 }
 
 static void finish_closing(struct sink *s)
@@ -535,7 +537,7 @@ static void finish_closing(struct sink *s)
     if (uv_is_closing((uv_handle_t *)&s->deadline))
         return;
     rtp_queue_drop(&s->queue, DROP_STOPPED);
-    s->open_handles = 1 + s->polled + s->beats;
+    s->open_handles = 1 + s->polled + s->beats + s->way.busy;
     if (s->beats)
         uv_close((uv_handle_t *)&s->heartbeat, handle_closed);
     uv_close((uv_handle_t *)&s->deadline, handle_closed);
