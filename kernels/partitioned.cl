@@ -8,20 +8,28 @@
  *
  *     partitioned_tail_forward   rows with number = b mod R: the window that ends with long block
  *                                W - 1 -> tail delay line, slot W
- *     partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p] -> inverse -> plane of
- *                                long block W + 1
+ *     partitioned_tail_sums      the same rows, on GPUs: sum_p line[W - p] x tail[p] over each
+ *                                CHUNK of partitions -> partial sums
+ *     partitioned_tail_product   the same rows: sum_p line[W - p] x tail[p], or the sum of the
+ *                                partial sums -> inverse -> plane of long block W + 1
  *     partitioned_head           window -> head delay line; sum_p line[b - p·step] x head[p] ->
  *                                inverse, + plane of W -> output
  *
  * The tail of a long block is due one long block later, so its rows are spread over the R blocks in
- * between, and every launch has the same share. One launch of the head serves all blocks of an
- * item: a group computes a row's blocks in order, so that each finds the spectra of those before
- * it. span = R; 0: there is no tail. Slots and planes are powers of two, indexed by block number.
+ * between, and every launch has the same share. One group would take milliseconds for the products
+ * of 254 partitions: it waits for memory most of the time. So on a GPU tail_groups groups share a
+ * row's tail, each a strip of bins of one chunk, and the product adds up the chunks in their order:
+ * a long block has the same bits in whatever item it is due. Option: TAIL_SUMS, with LANES = 1.
+ *
+ * One launch of the head serves all blocks of an item: a group computes a row's blocks in order, so
+ * that each finds the spectra of those before it. span = R; 0: there is no tail. Slots and planes
+ * are powers of two, indexed by block number.
  */
 #include "arguments.clh"
 #include "partitions.clh"
 
-#define TAIL_ARGUMENTS ulong span, ulong head_slots, ulong tail_slots, ulong tail_planes
+#define TAIL_ARGUMENTS                                                                             \
+    ulong span, ulong head_slots, ulong tail_slots, ulong tail_planes, ulong tail_groups
 
 /* z = the sum over partitions of delay line times filter; partition 0 uses `slot`. */
 inline void products(SCRATCH real *z, __global const real *line, __global const real *h,
@@ -125,20 +133,29 @@ __kernel void partitioned_head(ARGUMENTS, TAIL_ARGUMENTS)
 
 /* ---- tail -------------------------------------------------------------------------------- */
 
-/* Returns unless this row's tail is due at block k. long_block is W modulo 2^32. */
-#define TAIL_GROUP                                                                                 \
-    GROUP;                                                                                         \
+/* Declares the row's tail that is due `due` long blocks after the item's first one, at block k;
+ * returns when the item ends before it. long_block is W modulo 2^32. */
+#define TAIL_GROUP(due)                                                                            \
+    __global const struct row *row = rows + row_first + get_group_id(1);                           \
     __global const struct row_partitioned *own = &row->own.partitioned;                            \
-    const uint block = (uint)row->block + k;                                                       \
-    if (((block ^ own->number) & ((uint)span - 1)) != 0)                                           \
+    const uint k = ((own->number - (uint)row->block) & ((uint)span - 1)) + (due) * (uint)span;     \
+    if (k >= row->blocks)                                                                          \
         return;                                                                                    \
-    SCRATCH real *z = POINTS;                                                                      \
+    const uint points = 1u << log_points, block = (uint)row->block + k;                            \
     const uint long_block = block / (uint)span, slot = long_block & ((uint)tail_slots - 1);        \
     __global real *line = (__global real *)(state + own->line)
 
+/* Partitions whose input lies within the epoch. */
+inline uint tail_partitions(__global const struct row *row, uint k, uint span)
+{
+    return min(row->own.partitioned.partitions, (uint)min(row->block + k, (ulong)UINT_MAX) / span);
+}
+
 __kernel void partitioned_tail_forward(ARGUMENTS, TAIL_ARGUMENTS)
 {
-    TAIL_GROUP;
+    TAIL_GROUP(block_first + (uint)get_group_id(0));
+    __global const real *table = (__global const real *)(spectra + twiddles);
+    SCRATCH real *z = POINTS;
     const uint long_index = (((uint)row->block & ((uint)span - 1)) + k) / (uint)span;
     window_load(z, input, output, row, long_index, log_points, false, shared);
     fft_forward(z, table, log_points, radices);
@@ -146,18 +163,81 @@ __kernel void partitioned_tail_forward(ARGUMENTS, TAIL_ARGUMENTS)
         point_store_global(line + (size_t)slot * 2 * points, v, point_load(z, v));
 }
 
+#ifdef TAIL_SUMS
+/* The partial sums of the due-th long block of an item lie behind the delay line:
+ * [due][component][chunk][points]. */
+inline __global float *tail_sums(__global float *line, __global const struct row *row, uint points,
+                                 uint slots, uint due, uint component)
+{
+    const uint chunks = (row->own.partitioned.partitions + TAIL_CHUNK - 1) / TAIL_CHUNK;
+    return line + ((ulong)slots + (ulong)(due * row->components + component) * chunks) * 2 * points;
+}
+
+/* Group (g, r): strip g mod strips of the bins, chunk g / strips mod chunks, and so on over the
+ * long blocks. An item takes two neighbouring bins. */
+__kernel void partitioned_tail_sums(ARGUMENTS, TAIL_ARGUMENTS)
+{
+    const uint group = block_first + (uint)get_group_id(0);
+    const uint due = group / (uint)tail_groups, share = group % (uint)tail_groups;
+    TAIL_GROUP(due);
+    const uint strips = (points / 2 + ITEMS - 1) / ITEMS;
+    const uint from = share / strips * TAIL_CHUNK, v = share % strips * ITEMS + ITEM;
+    const uint until = min(from + TAIL_CHUNK, tail_partitions(row, k, (uint)span));
+    if (from >= until || v >= points / 2)
+        return;
+    __global const float4 *inputs = (__global const float4 *)line + v;
+    for (uint component = 0; component < row->components; component++) {
+        __global const float4 *h =
+            (__global const float4 *)(spectra + (component == 0 ? own->re : own->im)) + v;
+        __global float4 *sums =
+            (__global float4 *)tail_sums(line, row, points, (uint)tail_slots, due, component) + v;
+        float4 sum = (float4)(0.0f);
+        _Pragma("unroll 8") for (uint p = from; p < until; p++)
+        {
+            const size_t at = (slot - p) & ((uint)tail_slots - 1);
+            const float4 x = inputs[at * (points / 2)], f = h[(size_t)p * (points / 2)];
+            sum.even += x.even * f.even;
+            sum.even -= x.odd * f.odd;
+            sum.odd += x.even * f.odd;
+            sum.odd += x.odd * f.even;
+        }
+        sums[(size_t)(from / TAIL_CHUNK) * (points / 2)] = sum;
+    }
+}
+
+/* z = the sum of the chunks, in their order. */
+inline void sums_add(SCRATCH real *z, __global const float *sums, uint points, uint chunks)
+{
+    for (uint v = ITEM; v < points; v += ITEMS) {
+        struct point total = {0.0f, 0.0f};
+        _Pragma("unroll 8") for (uint c = 0; c < chunks; c++)
+        {
+            total = point_add(total, point_load_global(sums, (size_t)c * points + v));
+        }
+        point_store(z, v, total);
+    }
+}
+#endif
+
 __kernel void partitioned_tail_product(ARGUMENTS, TAIL_ARGUMENTS)
 {
-    TAIL_GROUP;
-    const uint age = (uint)min(row->block + k, (ulong)UINT_MAX);
-    const uint partitions = min(own->partitions, age / (uint)span);
+    const uint due = block_first + (uint)get_group_id(0);
+    TAIL_GROUP(due);
+    __global const real *table = (__global const real *)(spectra + twiddles);
+    SCRATCH real *z = POINTS;
+    const uint partitions = tail_partitions(row, k, (uint)span);
     const uint plane = (long_block + 1) & ((uint)tail_planes - 1), q = points * LANES;
     for (uint component = 0; component < row->components; component++) {
-        __global const real *h =
-            (__global const real *)(spectra + (component == 0 ? own->re : own->im));
         __global float *tail =
             state + own->tail + ((ulong)plane * row->components + component) * row->hop;
+#ifdef TAIL_SUMS
+        sums_add(z, tail_sums(line, row, points, (uint)tail_slots, due, component), points,
+                 (partitions + TAIL_CHUNK - 1) / TAIL_CHUNK);
+#else
+        __global const real *h =
+            (__global const real *)(spectra + (component == 0 ? own->re : own->im));
         products(z, line, h, points, slot, (uint)tail_slots, 1, partitions);
+#endif
         SYNC();
         fft_inverse(z, table, log_points, radices);
         for (uint v = ITEM; v < points; v += ITEMS) {

@@ -184,7 +184,8 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     const cl_ulong twiddles = fft_plan != NULL ? device_fft_plan->offset / sizeof(float) : 0;
     const cl_ulong scratch =
         plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
-    const uint32_t groups = (launch->blocks + stage->group_blocks - 1) / stage->group_blocks;
+    const uint32_t groups =
+        (launch->blocks + stage->group_blocks - 1) / stage->group_blocks * stage->block_groups;
     const size_t shared_bytes = stage->shared_bytes != 0 ? (size_t)stage->shared_bytes
                                                          : stage->items * sizeof(struct report_row);
     uint32_t rows_step = launch->rows, groups_step = groups;
@@ -258,9 +259,9 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
             stage_fft_plan(a, x) == stage_fft_plan(b, y) && a->layout.scratch == SCRATCH_LOCAL &&
             b->layout.scratch == SCRATCH_LOCAL && a->layout.planes == b->layout.planes &&
             x->items == y->items && x->group_blocks == y->group_blocks &&
-            x->group_rows == y->group_rows && x->sides == y->sides &&
-            x->shared_bytes == y->shared_bytes && x->local_bytes == y->local_bytes &&
-            x->number_count == y->number_count &&
+            x->block_groups == y->block_groups && x->group_rows == y->group_rows &&
+            x->sides == y->sides && x->shared_bytes == y->shared_bytes &&
+            x->local_bytes == y->local_bytes && x->number_count == y->number_count &&
             memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
 }
 

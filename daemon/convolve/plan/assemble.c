@@ -98,6 +98,7 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
     *stage = (struct stage){
         .items = layout->items,
         .group_blocks = 1,
+        .block_groups = 1,
         .group_rows = 1,
         .sides = 1,
         .local_bytes = 64,

@@ -26,7 +26,8 @@ bool plans_full(const struct planner *planner);
  * For a variant's `fill`: adds a stage with room for `capacity` rows and the kernel `function` of
  * `file`, built with LANES and ITEMS of the device, GLOBAL_SCRATCH where the layout says so, and
  * `options` ("-D X=1 …", NULL: none); file NULL: the caller sets `run`. `items` is the layout's,
- * group_blocks 1, local_bytes what the layout's planes need; the caller may change them
+ * group_blocks and block_groups are 1, local_bytes what the layout's planes need; the caller may
+ * change them
  * ("-D ITEMS=n" and "-D LANES=n" among its options replace the device's). Stages added before stay
  * where they are.
  */

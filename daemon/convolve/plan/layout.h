@@ -20,6 +20,14 @@ struct variant;
 /* A transform lies in local memory, or in a scratch piece of STATE when it does not fit. */
 enum scratch { SCRATCH_LOCAL, SCRATCH_GLOBAL };
 
+/* The tail of "partitioned". */
+struct tail_layout {
+    uint32_t span;       /* R: blocks of a long block; 0: there is no tail */
+    uint32_t fft;        /* its N, at least 2·R·L */
+    uint32_t partitions; /* of R·L taps, behind the first 2·R·L */
+    bool shared;         /* several groups share the products of a long block */
+};
+
 struct layout {
     const struct variant *variant;
     uint32_t fft;
@@ -34,11 +42,7 @@ struct layout {
     uint32_t items;     /* work-items of a group, unless a stage says otherwise */
     uint32_t vector;    /* lanes of a vector; 0: the kernels' own */
     uint32_t fft_lanes; /* root lanes of its FFT: 1 or the device's; 0: it has tables of its own */
-    struct {
-        uint32_t span;       /* R: blocks of a long block; 0: there is no tail */
-        uint32_t fft;        /* its N, at least 2·R·L */
-        uint32_t partitions; /* of R·L taps, behind the first 2·R·L */
-    } tail;                  /* partitioned only */
+    struct tail_layout tail; /* partitioned only */
 };
 
 /* Geometry for one variant: 0, or ERROR_UNSUPPORTED / ERROR_LIMIT with the reason. `by_name`: the

@@ -23,7 +23,7 @@ struct kernel;
 struct plan_reference;
 struct planner;
 
-enum { STAGES_MAX = 8, STAGE_NUMBERS = 4, STAGE_KERNELS = 3 };
+enum { STAGES_MAX = 8, STAGE_NUMBERS = 5, STAGE_KERNELS = 3 };
 
 /* struct report_row in words of OUTPUT. */
 enum { REPORT_FLOATS = sizeof(struct report_row) / sizeof(float) };
@@ -56,6 +56,7 @@ struct stage {
     stage_function *run;
     uint32_t items;        /* work-items of a group */
     uint32_t group_blocks; /* blocks of a row that a group computes */
+    uint32_t block_groups; /* groups that share these blocks of a row */
     uint32_t group_rows;   /* rows that a group computes; `count` is a multiple of it */
     uint32_t sides; /* groups of rows, a divisor of those of an item, that lie side by side in the
                        launch's first dimension, before the next blocks */

@@ -7,7 +7,8 @@
  *
  *     SPECTRUM   each filter's component: head [partitions][N], tail [partitions][N of the tail]
  *     STATE      each channel: head line [head slots][N], tail line [tail slots][N of the tail],
- *                tail planes [planes][components][R·L]
+ *                partial sums [long blocks of an item][components][chunks][N of the tail], tail
+ *                planes [planes][components][R·L]
  *
  * The numbers of slots and planes are powers of two, so that the low bits of a block's number give
  * its slot.
@@ -28,8 +29,8 @@
 /* A tail costs two more launches, so it has to bring the operations below this share of those of a
  * uniform layout. */
 static const double tail_pays = 0.8;
-/* Operations a second that a slow core does of one row's tail, while a block waits for them: an
- * estimate. */
+/* Operations a second on one row's tail, while a block waits for them: an estimate for a slow core
+ * or one work-group of a GPU. Groups that share a tail do a hundred times as many. */
 static const double tail_flops_per_s = 4e9;
 
 static const char *partitioned_objection(const struct device *device, const struct plan_spec *spec,
@@ -49,8 +50,27 @@ static uint64_t head_taps(const struct plan_spec *spec, uint32_t span)
     return 2 * (uint64_t)span * spec->hop;
 }
 
-/* One row's share must take at most half a block's time, or no more operations than each block
- * would do without a tail. */
+/* Floats of a channel's partial sums, for as many long blocks as one item computes or one jump
+ * makes it compute again. */
+static uint64_t sums_floats(const struct plan_spec *spec, const struct tail_layout *tail)
+{
+    const uint32_t due = (spec->blocks_max + tail->span - 1) / tail->span;
+    const uint32_t chunks = (tail->partitions + TAIL_CHUNK - 1) / TAIL_CHUNK;
+    const uint32_t components = layout_any_complex(spec) ? 2 : 1;
+    return (uint64_t)(due > 2 ? due : 2) * components * chunks * tail->fft;
+}
+
+/* Groups share a row's tail on devices that have many of them, unless the partial sums would take
+ * more memory than the delay line. */
+static bool tail_shared(const struct device *device, const struct plan_spec *spec,
+                        const struct tail_layout *tail)
+{
+    return device->traits.items > 1 &&
+           sums_floats(spec, tail) <= (uint64_t)tail->partitions * tail->fft;
+}
+
+/* The share of one row that a single group computes must take at most half a block's time, or no
+ * more operations than each block would do without a tail. */
 static bool slice_fits(const struct plan_spec *spec, double flops, double uniform)
 {
     return spec->rate_hz <= 0 || flops / tail_flops_per_s <= spec->hop / spec->rate_hz / 2 ||
@@ -66,28 +86,29 @@ static void choose_tail(const struct device *device, const struct plan_spec *spe
     double best = tail_pays * uniform;
     for (uint32_t span = 2; head_taps(spec, span) < layout->taps_longest; span *= 2) {
         const uint64_t long_frames = (uint64_t)span * spec->hop;
-        const uint32_t fft = (uint32_t)power_of_two_from(1, 2 * long_frames);
-        if (fft > FFT_MAX || fft * sizeof(float) > device->traits.local_budget_bytes)
-            break;
         const uint32_t head = (uint32_t)head_taps(spec, span);
+        struct tail_layout tail = {
+            .span = span,
+            .fft = (uint32_t)power_of_two_from(1, 2 * long_frames),
+            .partitions = (uint32_t)((layout->taps_longest - head + long_frames - 1) / long_frames),
+        };
+        if (tail.fft > FFT_MAX || tail.fft * sizeof(float) > device->traits.local_budget_bytes)
+            break;
         const uint32_t head_fft =
             spec->fft != 0 ? spec->fft : layout_partitioned_fft(device, spec, head);
         const uint32_t head_partitions =
             head_fft != 0 ? layout_partition_count(head_fft, spec->hop, head) : 0;
         if (head_partitions == 0 || head_fft * sizeof(float) > device->traits.local_budget_bytes)
             continue;
-        const uint32_t partitions =
-            (uint32_t)((layout->taps_longest - head + long_frames - 1) / long_frames);
-        const double tail = layout_block_cost(fft, partitions);
-        const double cost = layout_block_cost(head_fft, head_partitions) + tail / span;
-        if (cost >= best || !slice_fits(spec, tail, uniform))
+        const double flops = layout_block_cost(tail.fft, tail.partitions);
+        const double cost = layout_block_cost(head_fft, head_partitions) + flops / span;
+        tail.shared = tail_shared(device, spec, &tail);
+        if (cost >= best || !(tail.shared || slice_fits(spec, flops, uniform)))
             continue;
         best = cost;
         layout->fft = head_fft;
         layout->partitions = head_partitions;
-        layout->tail.span = span;
-        layout->tail.fft = fft;
-        layout->tail.partitions = partitions;
+        layout->tail = tail;
     }
 }
 
@@ -119,11 +140,13 @@ static int partitioned_layout(const struct device *device, const struct plan_spe
 struct places {
     uint32_t head_blocks; /* blocks before a block that its head reads */
     uint32_t head_slots, tail_slots, planes;
-    uint64_t head_floats, tail_floats, plane_floats; /* of one channel */
+    uint64_t head_floats, tail_floats, plane_floats; /* of one channel; the sums are the tail's */
+    uint32_t tail_groups; /* groups that share the sums of a row's long block; 0: there are none */
 };
 
-static struct places places_of(const struct plan *plan)
+static struct places places_of(const struct build *build)
 {
+    const struct plan *plan = build->plan;
     const struct layout *layout = &plan->layout;
     struct places places = {.head_blocks = (layout->partitions - 1) * layout->partition_blocks,
                             .tail_slots = 1,
@@ -137,6 +160,13 @@ static struct places places_of(const struct plan *plan)
             (uint32_t)power_of_two_from(1, (uint64_t)layout->tail.partitions + long_blocks);
         places.planes = (uint32_t)power_of_two_from(1, long_blocks);
         places.tail_floats = (uint64_t)places.tail_slots * layout->tail.fft;
+        if (layout->tail.shared) {
+            const uint32_t chunks = (layout->tail.partitions + TAIL_CHUNK - 1) / TAIL_CHUNK;
+            /* an item of a group takes two bins, of N / 2 */
+            const uint32_t strips = (layout->tail.fft / 4 + layout->items - 1) / layout->items;
+            places.tail_groups = strips * chunks;
+            places.tail_floats += sums_floats(build->spec, &layout->tail);
+        }
         places.plane_floats = 2 * (uint64_t)places.planes * layout->tail.span * plan->hop;
     }
     return places;
@@ -172,7 +202,7 @@ static uint64_t component_floats(const struct plan *plan, const struct taps *tap
 
 static void partitioned_measure(struct build *build)
 {
-    const struct places places = places_of(build->plan);
+    const struct places places = places_of(build);
     build->spectra_floats = spectra_place_components(build, component_floats);
     build->state_floats =
         build->spec->edge_count * (places.head_floats + places.tail_floats + places.plane_floats);
@@ -199,15 +229,16 @@ static int add_stage(struct build *build, const char *function, const struct pla
                      struct stage **out, struct problem *problem)
 {
     const struct layout *layout = &build->plan->layout;
-    int error =
-        plan_stage(build, "partitioned.cl", function, NULL, build->spec->inputs, out, problem);
+    int error = plan_stage(build, "partitioned.cl", function,
+                           places->tail_groups > 0 ? "-D TAIL_SUMS" : NULL, build->spec->inputs,
+                           out, problem);
     if (error < 0)
         return error;
     struct stage *stage = *out;
     const uint64_t numbers[] = {layout->tail.span, places->head_slots, places->tail_slots,
-                                places->planes};
+                                places->planes, places->tail_groups};
     memcpy(stage->numbers, numbers, sizeof numbers);
-    stage->number_count = 4;
+    stage->number_count = sizeof numbers / sizeof numbers[0];
     stage->keeps = KEEPS_SPECTRA;
     return 0;
 }
@@ -222,10 +253,11 @@ static int add_tail_stage(struct build *build, const char *function, const struc
     (*out)->fft_plan = build->plan->tail_fft_plan;
     (*out)->local_bytes = build->plan->layout.tail.fft * sizeof(float);
     (*out)->span_blocks = build->plan->layout.tail.span;
+    (*out)->group_blocks = build->plan->layout.tail.span; /* a row is due in one of them */
     return 0;
 }
 
-/* Makes a row of the tail from the head's: both stages of the tail work on long blocks and read the
+/* Makes a row of the tail from the head's: all stages of the tail work on long blocks and read the
  * window before the running one. */
 static struct row tail_row(const struct plan *plan, const struct row *head, uint64_t line)
 {
@@ -241,14 +273,24 @@ static struct row tail_row(const struct plan *plan, const struct row *head, uint
     return row;
 }
 
-static int tail_stages(struct build *build, const struct places *places, struct stage **product,
-                       struct stage **forward, struct problem *problem)
+enum { TAIL_FORWARD, TAIL_SUMS, TAIL_PRODUCT, TAIL_STAGES };
+
+/* Adds the stages of the tail; that of the sums is NULL unless groups share them. */
+static int tail_stages(struct build *build, const struct places *places,
+                       struct stage *stages[TAIL_STAGES], struct problem *problem)
 {
-    int error = add_tail_stage(build, "partitioned_tail_forward", places, forward, problem);
-    if (error == 0)
-        error = add_tail_stage(build, "partitioned_tail_product", places, product, problem);
-    if (error == 0)
-        (*product)->keeps = KEEPS_PLANES;
+    static const char *const functions[TAIL_STAGES] = {
+        "partitioned_tail_forward", "partitioned_tail_sums", "partitioned_tail_product"};
+    int error = 0;
+    for (int i = 0; i < TAIL_STAGES && error == 0; i++) {
+        if (i == TAIL_SUMS && places->tail_groups == 0)
+            continue;
+        error = add_tail_stage(build, functions[i], places, &stages[i], problem);
+        if (error == 0 && i != TAIL_FORWARD)
+            stages[i]->keeps = KEEPS_PLANES;
+    }
+    if (error == 0 && stages[TAIL_SUMS] != NULL)
+        stages[TAIL_SUMS]->block_groups = places->tail_groups;
     return error;
 }
 
@@ -257,16 +299,16 @@ static int partitioned_fill(struct build *build, struct problem *problem)
     struct plan *plan = build->plan;
     const struct plan_spec *spec = build->spec;
     const struct layout *layout = &plan->layout;
-    const struct places places = places_of(plan);
+    const struct places places = places_of(build);
     const uint32_t longest = layout->tail.fft > layout->fft ? layout->tail.fft : layout->fft;
     double *work = malloc(longest * sizeof *work);
     bool *heard = calloc(spec->inputs, sizeof *heard);
-    struct stage *forward = NULL, *product = NULL, *head = NULL;
+    struct stage *tails[TAIL_STAGES] = {NULL}, *head = NULL;
     int error = 0;
     if (work == NULL || heard == NULL)
         error = problem_set(problem, ERROR_MEMORY, "out of memory for a plan");
     if (error == 0 && layout->tail.span > 0)
-        error = tail_stages(build, &places, &product, &forward, problem);
+        error = tail_stages(build, &places, tails, problem);
     if (error == 0)
         error = add_stage(build, "partitioned_head", &places, &head, problem);
     if (error < 0)
@@ -301,8 +343,9 @@ static int partitioned_fill(struct build *build, struct problem *problem)
             tail.own.partitioned.re = filter->re + skip;
             if (filter->im != ROW_NONE)
                 tail.own.partitioned.im = filter->im + skip;
-            forward->rows[forward->count++] = tail;
-            product->rows[product->count++] = tail;
+            for (int i = 0; i < TAIL_STAGES; i++)
+                if (tails[i] != NULL)
+                    tails[i]->rows[tails[i]->count++] = tail;
         }
         state += places.head_floats + places.tail_floats + places.plane_floats;
     }
