@@ -203,6 +203,7 @@ static const struct {
     {SECTION_STREAM, "length", "100 us"},
     {SECTION_STREAM, "period", "10 ms"},
     {SECTION_STREAM, "channel delay", "10 us"},
+    {SECTION_STREAM, "priority", "80"},
     {SECTION_STREAM, "noise", "0.1"},
     {SECTION_STREAM, "arrivals", "30 /s"},
     {SECTION_STREAM, "rise", "10 us"},
