@@ -5,11 +5,13 @@
 reloads, filter changes, gains and mutes over OSC, subscribers that come and go, status requests, and a device
 that is lost and replaced.
 
-The ledgers balance at every look; memory, descriptors and threads do not grow in the second half; the
-share of blocks past their deadline does not grow.
+The ledgers balance at every look and every stream has new results; memory, descriptors and threads do not
+grow in the second half; the share of blocks past their deadline does not grow. The run leaves the
+daemon's log and the last status beside the build, soak.log and soak.json.
 """
 import os
 import random
+import shutil
 import signal
 import socket
 import time
@@ -159,9 +161,22 @@ class Soak(unittest.TestCase):
     def look(self, daemon):
         daemon.status()  # the ledgers are checked
 
+    def wait_for_results(self, daemon, patience_s=10):
+        """Until every stream has another count of results than at first (a reloaded one begins again at 0)."""
+        def results():
+            return {s["name"]: s["frames_out"]["out"] for s in daemon.status()["streams"]}
+        before, end = results(), time.monotonic() + patience_s
+        while still := [name for name, count in results().items() if before[name] == count]:
+            self.assertLess(time.monotonic(), end, f"no results any more: {still}")
+            time.sleep(0.2)
+
     @staticmethod
-    def results(status):
-        return sum(s["frames_out"]["out"] for s in status["streams"])
+    def keep(daemon, build):
+        """What a failure is explained by; the daemon has ended then, or is about to."""
+        with open(f"{build}/soak.log", "w", encoding="utf-8") as file:
+            file.write(daemon.output())
+        if os.path.exists(daemon.status_path):
+            shutil.copy(daemon.status_path, f"{build}/soak.json")
 
     # ---- the run ----
 
@@ -172,6 +187,7 @@ class Soak(unittest.TestCase):
             "LD_PRELOAD": os.path.abspath(f"{c.BUILD}/tests/faulty_opencl.so"), "FAULTY_MODE": "die", "FAULTY_CALL": "1",
             "FAULTY_GATE": gate})
         self.addCleanup(daemon.kill)
+        self.addCleanup(self.keep, daemon, c.BUILD)
         self.client = Client(self.osc_port)
         rig = c.Process("convolv-rig", ["--to", f"127.0.0.1:{self.ports}", "--rigs", STREAMS, "--format", "s16be", "--rate", f"{RATE} Hz",
                                         "--channels", CHANNELS, "--packet", 96, "--signal", "noise", "--amplitude", 0.1, "--loss", 0.002,
@@ -193,9 +209,8 @@ class Soak(unittest.TestCase):
             if now > next_look * seconds:
                 next_look += 0.1
                 footprints.append(Footprint(daemon.process.pid))
+                self.wait_for_results(daemon)
                 status = daemon.status()
-                time.sleep(1)
-                self.assertGreater(self.results(daemon.status()), self.results(status), "no results any more")
                 misses.append((sum(s["blocks"] for s in status["streams"]), sum(s["deadline_misses"] for s in status["streams"])))
                 c.note(f"after {now:.0f} s: {footprints[-1]}, {misses[-1][1]} of {misses[-1][0]} blocks past the deadline")
             time.sleep(self.random.uniform(0.1, 0.7))
