@@ -27,10 +27,11 @@ static void read_file(int fd, bool sealed)
 {
     struct state_file file;
     struct problem problem = {0};
-    if (state_file_read(fd, &file, &problem) != 0)
+    if (state_file_read(fd, &file, &problem) != 0) {
         REQUIRE(problem.text[0] != '\0' && file.bytes == NULL && file.records == NULL);
-    else
-        REQUIRE(sealed);
+        return;
+    }
+    REQUIRE(sealed && (file.records != NULL || file.record_count == 0));
     for (uint32_t i = 0; i < file.record_count; i++) {
         const struct state_record *record = &file.records[i];
         REQUIRE(strlen(record->name) < sizeof record->name);

@@ -15,6 +15,7 @@
  *
  * Worker threads, one at a time.
  */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -313,6 +314,7 @@ static int partitioned_fill(struct build *build, struct problem *problem)
         error = add_stage(build, "partitioned_head", &places, &head, problem);
     if (error < 0)
         goto done;
+    assert(head != NULL);
     spectra_fill_components(build, component_fill, work);
     head->group_blocks = BLOCKS_MAX * BLOCKS_MAX; /* a group walks all blocks of its row */
     head->keeps_blocks = places.head_blocks > 0 ? places.head_blocks : 1;

@@ -143,8 +143,10 @@ struct pass {
 static struct pass pass_of(const struct registers *shape, uint32_t number)
 {
     uint32_t size = shape->points;
-    for (uint32_t pass = 0; pass < number; pass++)
+    for (uint32_t pass = 0; pass < number; pass++) {
+        assert(shape->radices[pass] > 0);
         size /= shape->radices[pass];
+    }
     struct pass pass = {
         .size = size, .radix = shape->radices[number], .nodes = shape->points / size, .parts = 1};
     pass.items = pass.nodes;

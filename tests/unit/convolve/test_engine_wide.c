@@ -4,6 +4,7 @@
  * absent frames, and written whole or in part, are the convolution, and are the same to the bit,
  * with the same reports.
  *
+ * timeout: 900
  * long: also, every shape of the table
  */
 #include <math.h>
@@ -228,8 +229,8 @@ static void tables_hold_unit_vectors(void **state)
     struct channel_scale scales[CHANNELS] = {{0}};
     struct edge edges[CHANNELS];
     enum output_form outputs[CHANNELS] = {OUTPUT_REAL};
-    for (uint16_t c = 0; c < CHANNELS; c++)
-        edges[c] = (struct edge){c, c, c, 1};
+    for (int c = 0; c < CHANNELS; c++)
+        edges[c] = (struct edge){(uint16_t)c, (uint16_t)c, (uint16_t)c, 1};
     int tables = 0;
     for (int i = 0; i < 4; i++)
         for (uint32_t points = 64; points <= 8192; points *= 2) {
