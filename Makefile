@@ -67,6 +67,9 @@ TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
 # convolv-design alone needs cairo.
 DESIGN_SRC := $(filter-out clients/design/convolv-design.c,$(wildcard clients/design/*.c))
 DESIGN_OBJ := $(DESIGN_SRC:%.c=$(BUILD)/%.o)
+# What convolv-web says to Prometheus; a function of its own, so that tests need no web server.
+METRICS_SRC := clients/web/metrics.c
+METRICS_TEXT := $(BUILD)/tests/metrics_text
 # tests/unit mirrors daemon/; the programs lie in one folder, so no two tests may have one name.
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)
 UNIT       := $(patsubst %.c,$(BUILD)/tests/%,$(notdir $(UNIT_SRC)))
@@ -104,9 +107,9 @@ FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-              $(DESIGN_SRC) clients/design/convolv-design.c \
+              $(DESIGN_SRC) clients/design/convolv-design.c $(METRICS_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
-              $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c
+              $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
               bench/*.h bench/*/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
@@ -233,6 +236,11 @@ $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
 $(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): EXTRA_LIBS = $(CAIRO_LIBS)
 
+$(BUILD)/tests/test_metrics: $(METRICS_SRC:%.c=$(BUILD)/%.o)
+$(METRICS_TEXT): $(BUILD)/tests/e2e/metrics_text.o $(METRICS_SRC:%.c=$(BUILD)/%.o)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(LDFLAGS) $^ -ljansson -o $@
+
 $(JACK_CLIENT): $(BUILD)/tests/e2e/jack_client.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(shell pkg-config --libs jack) -o $@
@@ -255,7 +263,7 @@ $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BU
 .PHONY: testables testables-check testables-scripts
 testables: testables-scripts $(UNIT)
 testables-check: testables-scripts $(UNIT_CHECK)
-testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(JACK_CLIENT) $(REPLAY) $(BUILD)/convolvd-test
+testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(JACK_CLIENT) $(METRICS_TEXT) $(REPLAY) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)

@@ -2,6 +2,8 @@
 #ifndef CONVOLVD_CONTROL_STATUS_INTERNAL_H
 #define CONVOLVD_CONTROL_STATUS_INTERNAL_H
 
+#include <stdint.h>
+
 struct status_quantile {
     const char *name;
     double quantile;
@@ -10,5 +12,9 @@ struct status_quantile {
 enum { STATUS_QUANTILES = 4 };
 extern const struct status_quantile
     status_quantiles[STATUS_QUANTILES]; /* the maximum stands apart */
+
+/* Upper bounds of the buckets that the JSON gives of each histogram, beside its quantiles. */
+enum { STATUS_BOUNDS = 18 };
+extern const int64_t status_bounds_ns[STATUS_BOUNDS];
 
 #endif

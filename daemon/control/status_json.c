@@ -23,6 +23,23 @@ static json_t *real(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+#define US INT64_C(1000)
+#define MS INT64_C(1000000)
+
+/* From what a GPU takes for a block to what nobody waits for. */
+const int64_t status_bounds_ns[STATUS_BOUNDS] = {
+    10 * US, 20 * US, 50 * US, 100 * US, 200 * US, 500 * US, 1 * MS,    2 * MS,    5 * MS,
+    10 * MS, 20 * MS, 50 * MS, 100 * MS, 200 * MS, 500 * MS, 1000 * MS, 2000 * MS, 5000 * MS,
+};
+
+static json_t *bounds_json(void)
+{
+    json_t *array = json_array();
+    for (int i = 0; i < STATUS_BOUNDS; i++)
+        json_array_append_new(array, json_integer(status_bounds_ns[i]));
+    return array;
+}
+
 /* Out of memory: Jansson's constructors return NULL and its setters ignore it, so nothing here
  * checks for it; a figure is then missing, or json_dumps fails. */
 static json_t *histogram_json(const struct histogram *histogram)
@@ -34,6 +51,13 @@ static json_t *histogram_json(const struct histogram *histogram)
             object, status_quantiles[q].name,
             json_integer(histogram_quantile(histogram, status_quantiles[q].quantile)));
     json_object_set_new(object, "max", json_integer(histogram->max_ns));
+    json_object_set_new(object, "sum", json_integer(histogram->sum_ns));
+    uint64_t counts[STATUS_BOUNDS];
+    histogram_cumulate(histogram, status_bounds_ns, STATUS_BOUNDS, counts);
+    json_t *buckets = json_array();
+    for (int i = 0; i < STATUS_BOUNDS; i++)
+        json_array_append_new(buckets, integer(counts[i]));
+    json_object_set_new(object, "buckets", buckets);
     return object;
 }
 
@@ -309,6 +333,7 @@ json_t *status_json_head(const struct process *process)
     json_object_set_new(object, "state", json_string(process_phase_name(process->phase)));
     json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - process->started_ns));
     json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
+    json_object_set_new(object, "histogram_bounds_ns", bounds_json());
     for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++)
         json_array_append_new(devices, device_json(placement));
     /* `device` repeats the first of `devices`: most machines have only one. */

@@ -56,6 +56,18 @@ int64_t histogram_quantile(const struct histogram *histogram, double quantile)
     return histogram->max_ns;
 }
 
+void histogram_cumulate(const struct histogram *histogram, const int64_t *bounds,
+                        unsigned bounds_count, uint64_t *counts)
+{
+    uint64_t seen = 0;
+    unsigned bin = 0;
+    for (unsigned i = 0; i < bounds_count; i++) {
+        for (; bin < HISTOGRAM_BINS && upper_edge(bin) <= bounds[i]; bin++)
+            seen += histogram->bins[bin];
+        counts[i] = seen;
+    }
+}
+
 void histogram_merge(struct histogram *into, const struct histogram *from)
 {
     into->count += from->count;

@@ -32,6 +32,11 @@ void histogram_record(struct histogram *histogram, int64_t duration_ns);
  * most max_ns [ns]. 0 when empty. */
 int64_t histogram_quantile(const struct histogram *histogram, double quantile);
 
+/* Counts of the records up to each of `bounds` [ns], ascending: counts[i] of those up to bounds[i].
+ * A record within 1/32 below a bound may count above it, as quantiles do. */
+void histogram_cumulate(const struct histogram *histogram, const int64_t *bounds,
+                        unsigned bounds_count, uint64_t *counts);
+
 void histogram_merge(struct histogram *into, const struct histogram *from);
 
 #endif

@@ -80,6 +80,22 @@ static void histogram_quantiles_of_many(void **state)
     }
 }
 
+/* As Prometheus wants them: of each bound, how many records lie up to it. */
+static void histogram_cumulates(void **state)
+{
+    (void)state;
+    static const int64_t bounds[] = {0, 63, 1000, 2000, 1000000, INT64_MAX};
+    static const uint64_t want[] = {1, 3, 4, 6, 7, 8};
+    static const int64_t values[] = {0, 1, 63, 960, 1200, 1900, 2100, INT64_MAX};
+    struct histogram histogram;
+    uint64_t got[6];
+    histogram_reset(&histogram);
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        histogram_record(&histogram, values[i]);
+    histogram_cumulate(&histogram, bounds, 6, got);
+    assert_memory_equal(got, want, sizeof want);
+}
+
 static void histogram_edges(void **state)
 {
     (void)state;
@@ -265,6 +281,7 @@ int main(void)
         cmocka_unit_test(histogram_quantile_of_one_value),
         cmocka_unit_test(histogram_quantiles_of_many),
         cmocka_unit_test(histogram_edges),
+        cmocka_unit_test(histogram_cumulates),
         cmocka_unit_test(spsc_is_a_bounded_queue),
         cmocka_unit_test(spsc_between_two_threads),
         cmocka_unit_test(errors_have_names_and_sentences),
