@@ -22,9 +22,10 @@ BUILD     := build/$(notdir $(firstword $(CC)))$(if $(SANITIZER),-$(subst $(comm
 PACKAGES  := gcc libc6-dev pkgconf python3 \
              ocl-icd-opencl-dev opencl-c-headers pocl-opencl-icd \
              libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev \
-             libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev
+             libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev \
+             libwebsockets-dev libwebsockets-evlib-uv libjs-dygraphs
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
-             liblo-tools python3-liblo puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+             liblo-tools python3-liblo python3-websockets puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2
 
@@ -67,6 +68,9 @@ TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
 # convolv-design alone needs cairo.
 DESIGN_SRC := $(filter-out clients/design/convolv-design.c,$(wildcard clients/design/*.c))
 DESIGN_OBJ := $(DESIGN_SRC:%.c=$(BUILD)/%.o)
+# convolv-web alone needs libwebsockets: tests of what does not take it out of libweb.a.
+WEB_SRC    := $(filter-out clients/web/convolv-web.c,$(wildcard clients/web/*.c))
+WEB_OBJ    := $(WEB_SRC:%.c=$(BUILD)/%.o)
 # What convolv-web says to Prometheus; a function of its own, so that tests need no web server.
 METRICS_SRC := clients/web/metrics.c
 METRICS_TEXT := $(BUILD)/tests/metrics_text
@@ -107,7 +111,7 @@ FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-              $(DESIGN_SRC) clients/design/convolv-design.c $(METRICS_SRC) \
+              $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
@@ -115,7 +119,7 @@ ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h 
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
-all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS) $(BUILD)/convolv-design
+all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS) $(BUILD)/convolv-design $(BUILD)/convolv-web
 
 help:
 	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
@@ -199,6 +203,13 @@ $(BUILD)/clients/design/%.o $(BUILD)/tests/unit/clients/test_filter_plot.o: CPPF
 $(BUILD)/convolv-design: $(BUILD)/clients/design/convolv-design.o $(DESIGN_OBJ) $(BUILD)/clients/tools/options.o $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(CAIRO_LIBS) -o $@
 
+WEB_LIBS    = $(eval WEB_LIBS := $(shell pkg-config --libs libwebsockets))$(WEB_LIBS)
+$(BUILD)/libweb.a: $(WEB_OBJ)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/convolv-web: $(BUILD)/clients/web/convolv-web.o $(BUILD)/libweb.a $(BUILD)/clients/tools/options.o $(LIBDAEMON)
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) $(WEB_LIBS) -o $@
+
 # ---- packages ---------------------------------------------------------------------------
 
 # Installs with apt what is missing; lists are refreshed only when there are none or the
@@ -228,7 +239,7 @@ $(BUILD)/libunit.a: $(UNIT_COMMON_OBJ)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
 $(foreach source,$(UNIT_SRC),$(eval $(BUILD)/tests/$(basename $(notdir $(source))): $(BUILD)/$(source:.c=.o)))
-$(UNIT): $(BUILD)/libunit.a $(LIBDAEMON)
+$(UNIT): $(BUILD)/libunit.a $(BUILD)/libweb.a $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $(UNIT_WRAPS) $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group $(PKG_LIBS) $(EXTRA_LIBS) -lfftw3 -lcmocka -o $@
 
@@ -435,7 +446,7 @@ build/tidy/cppcheck.ok: $(ALL_SRC) $(ALL_HEADERS) Makefile
 	    --enable=warning,performance,portability --suppress=missingIncludeSystem \
 	    --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -DCONVOLVD_VERSION='"$(VERSION)"' \
 	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-	    $(DESIGN_SRC) clients/design/convolv-design.c
+	    $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c
 	@touch $@
 
 # Every C and OpenCL source; `make format-check` fails where `make format` would change a line.
@@ -470,7 +481,7 @@ install: all $(MAN)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
 	    $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
-	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolv-design $(DESTDIR)$(PREFIX)/bin
+	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolv-design $(BUILD)/convolv-web $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/libconvolv.a $(DESTDIR)$(PREFIX)/lib
 	install -m 644 clients/lib/convolv.h $(DESTDIR)$(PREFIX)/include
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc

@@ -24,6 +24,14 @@
 
 static _Atomic int max_level = LOG_LEVEL_INFO;
 
+static char identifier[64] = "SYSLOG_IDENTIFIER=convolvd";
+static const char *const name = identifier + sizeof "SYSLOG_IDENTIFIER" /* the = as well */;
+
+void log_set_name(const char *text)
+{
+    snprintf(identifier, sizeof identifier, "SYSLOG_IDENTIFIER=%s", text);
+}
+
 void log_set_level(enum log_level level)
 {
     atomic_store(&max_level, (int)level);
@@ -99,8 +107,7 @@ static bool write_journal(enum log_level level, const char *text)
         (struct iovec){message, (size_t)snprintf(message, sizeof message, "MESSAGE=%s", text)};
     fields[1] = (struct iovec){
         priority, (size_t)snprintf(priority, sizeof priority, "PRIORITY=%d", (int)level)};
-    static char identifier[] = "SYSLOG_IDENTIFIER=convolvd";
-    fields[2] = (struct iovec){identifier, sizeof identifier - 1};
+    fields[2] = (struct iovec){identifier, strlen(identifier)};
     for (int i = 0; i < count; i++) {
         int length = snprintf(values[i], FIELD_BYTES, "%s=%.*s", subjects[i].name,
                               (int)subjects[i].length, subjects[i].value);
@@ -135,13 +142,13 @@ static void write_text(enum log_level level, const char *text)
     if (journal && write_journal(level, text))
         return;
     int used = journal ? snprintf(line, sizeof line - 1, "<%d>%s", (int)level, text)
-                       : snprintf(line, sizeof line - 1, "convolvd: %s%s", level_word(level), text);
+                       : snprintf(line, sizeof line - 1, "%s: %s%s", name, level_word(level), text);
     line[used++] = '\n';
     const uint64_t before = atomic_exchange(&unwritten, 0);
     char report[120];
     int length =
         snprintf(report, sizeof report,
-                 "convolvd: warning: %" PRIu64 " lines of the log could not be written\n", before);
+                 "%s: warning: %" PRIu64 " lines of the log could not be written\n", name, before);
     if ((before > 0 && !write_whole(report, (size_t)length)) || !write_whole(line, (size_t)used))
         atomic_fetch_add(&unwritten, before + 1);
 }

@@ -33,6 +33,9 @@ enum log_level {
 /* Lines above this level are not written. Default LOG_LEVEL_INFO. */
 void log_set_level(enum log_level level);
 
+/* The program that lines name, at most 32 bytes; default "convolvd". Before other threads start. */
+void log_set_name(const char *name);
+
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...)   log_line(LOG_LEVEL_ERROR, __VA_ARGS__)
