@@ -19,6 +19,7 @@
 #include "options.h"
 #include "wire/format.h"
 #include "tap_expect.h"
+#include "tap_pipe.h"
 #include "tap_recorder.h"
 #include "tap_report.h"
 
@@ -39,7 +40,7 @@ static struct arguments {
     double rate, full_scale;
     uint64_t frames, epochs;
     double seconds, timeout;
-    bool until_end, quiet;
+    bool until_end, quiet, pipe;
     const char *write, *expect, *ledger, *credit;
     uint64_t epoch;
     double input_norm, input_peak;
@@ -81,6 +82,7 @@ static const struct tool_option rows[] = {
     ROW("input-peak", QUANTITY, NUMBER, "X", input_peak, 0, 1e300, "0", "max|H| * peak of the input"),
     ROW("ignore-invalid", FLAG, NUMBER, NULL, ignore_invalid, 0, 0, NULL, "do not compare frames flagged invalid"),
     ROW("forbid-invalid", FLAG, NUMBER, NULL, forbid_invalid, 0, 0, NULL, "fail when frames are invalid other than by settling or tail"),
+    ROW("pipe", FLAG, NUMBER, NULL, pipe, 0, 0, NULL, "write blocks to standard output for another program (docs/tools.md); text goes to standard error"),
     ROW("credit", TEXT, NUMBER, "HOST:PORT", credit, 0, 0, NULL, "pace convolv-rig --credit"),
     ROW("ledger", TEXT, NUMBER, "PATH", ledger, 0, 0, NULL, "write all counts, epochs and invalid ranges as JSON"),
     ROW("quiet", FLAG, NUMBER, NULL, quiet, 0, 0, NULL, "print only what is wrong"),
@@ -113,6 +115,8 @@ struct tap {
     struct expect *expect;
     struct report *report;
     struct credit *credit;
+    struct tap_pipe *pipe;
+    int pipe_descriptor; /* what was standard output; -1: no pipe */
     bool terminal;
     enum presence presence; /* as printed last */
     bool satisfied;         /* a stop condition other than silence or a signal was met */
@@ -171,6 +175,18 @@ static double lsb_of(const struct convolv_receiver_options *options)
     return options->full_scale * ldexp(1.0, 1 - format.bits);
 }
 
+/* Keeps standard output for the pipe; what is printed goes to standard error from here on. */
+static int open_pipe(struct tap *tap, struct problem *problem)
+{
+    fflush(stdout);
+    tap->pipe_descriptor = dup(STDOUT_FILENO);
+    if (tap->pipe_descriptor < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+        return problem_set(problem, ERROR_SYSTEM, "--pipe: %m");
+    signal(SIGPIPE, SIG_IGN); /* the reader may leave */
+    return tap_pipe_open(tap->pipe_descriptor, &tap->options, tap->receiver, &stopping, &tap->pipe,
+                         problem);
+}
+
 static int open_tap(struct tap *tap, struct problem *problem)
 {
     const struct arguments *a = &arguments;
@@ -200,6 +216,8 @@ static int open_tap(struct tap *tap, struct problem *problem)
         status = expect_open(&expect, &tap->expect, problem);
     if (status == 0 && a->credit != NULL)
         status = credit_connect(a->credit, &tap->credit, problem);
+    if (status == 0 && a->pipe)
+        status = open_pipe(tap, problem);
     tap->terminal = isatty(STDERR_FILENO) && !a->quiet;
     return status;
 }
@@ -210,6 +228,9 @@ static void close_tap(struct tap *tap)
     expect_close(tap->expect);
     report_close(tap->report);
     credit_close(tap->credit);
+    tap_pipe_close(tap->pipe, NULL);
+    if (tap->pipe_descriptor >= 0)
+        close(tap->pipe_descriptor);
     convolv_receiver_close(tap->receiver);
 }
 
@@ -277,6 +298,9 @@ static int take_block(struct tap *tap, const struct convolv_block *block, struct
         show_hole(block);
     if (tap->expect != NULL)
         expect_put(tap->expect, block);
+    int status = tap->pipe != NULL ? tap_pipe_put(tap->pipe, block, problem) : 0;
+    if (status != 0)
+        return status;
     return tap->recorder != NULL ? recorder_put(tap->recorder, block, problem) : 0;
 }
 
@@ -288,6 +312,13 @@ static int run(struct tap *tap, struct problem *problem)
         struct convolv_block block;
         /* Without waiting first, so that credit is told when the queue runs empty. */
         int got = convolv_receiver_next(tap->receiver, 0, &block);
+        if (got == 0 && tap->pipe != NULL) {
+            int status = tap_pipe_flush(tap->pipe, problem);
+            if (status != 0)
+                return status;
+        }
+        if (tap->pipe != NULL && tap_pipe_left(tap->pipe))
+            break;
         if (stopping && linger_ns == INT64_MAX)
             linger_ns = clock_monotonic_ns() + STOP_NS;
         if (stopping && got == 0)
@@ -393,6 +424,10 @@ static int finish(struct tap *tap, struct problem *problem)
     struct recorder *recorder = tap->recorder;
     tap->recorder = NULL;
     int status = recorder_close(recorder, problem);
+    struct tap_pipe *pipe = tap->pipe;
+    tap->pipe = NULL;
+    int closed = tap_pipe_close(pipe, problem);
+    status = status != 0 ? status : closed;
     struct convolv_receiver_ledger ledger;
     convolv_receiver_ledger(tap->receiver, &ledger);
     struct expect_verdict verdict;
@@ -439,7 +474,7 @@ int main(int argc, char **argv)
         printf("convolv-tap %s\n", convolv_version());
         return 0;
     }
-    struct tap tap = {0};
+    struct tap tap = {.pipe_descriptor = -1};
     int status = open_tap(&tap, &problem);
     int code = EXIT_USAGE;
     if (status == 0) {
