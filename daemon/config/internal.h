@@ -129,6 +129,9 @@ int build_osc(struct build *build);   /* after streams and sinks */
 bool concerns_osc(const struct build *build);
 int build_filters(struct build *build);
 int build_streams(struct build *build);
+/* What the codes of each channel mean. */
+int build_scales(struct build *build, struct config_stream *stream,
+                 const struct option_check *check, const struct raw_section *section);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
 /* The options of a section's driver (drivers.c): */

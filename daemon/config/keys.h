@@ -57,6 +57,7 @@ enum schema_id {
     KEY_BITS,
     KEY_JUSTIFY,
     KEY_FULL_SCALE,
+    KEY_SENSITIVITY,
     KEY_OFFSET,
     KEY_PREAMP,
     KEY_UNIT,

@@ -140,65 +140,6 @@ static bool build_format(struct build *build, struct config_stream *stream,
     return true;
 }
 
-/* Value i of a list with one for all channels, or one each. */
-static const struct option_value *listed(const struct raw_section *section, enum schema_id id,
-                                         uint32_t i)
-{
-    const struct raw_setting *setting = raw_setting_of(section, id);
-    if (setting->given != GIVEN_SET)
-        return setting->has_fallback ? &setting->fallback : NULL;
-    return &setting->values[setting->value_count == 1 ? 0 : i];
-}
-
-static bool check_lists(struct build *build, const struct raw_section *section, uint32_t channels)
-{
-    static const enum schema_id lists[] = {KEY_FULL_SCALE, KEY_OFFSET, KEY_PREAMP, KEY_UNIT};
-    bool good = true;
-    for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
-        const struct raw_setting *setting = raw_setting_of(section, lists[i]);
-        if (setting->given != GIVEN_SET || setting->value_count == 1 ||
-            setting->value_count == channels)
-            continue;
-        config_error(build->errors, setting->place,
-                     "`%s` lists %u values for %u channels; write one for all or one for each",
-                     schema_key(lists[i])->row.key, setting->value_count, channels);
-        good = false;
-    }
-    return good;
-}
-
-static int build_scales(struct build *build, struct config_stream *stream,
-                        const struct option_check *check, const struct raw_section *section)
-{
-    uint32_t channels = stream->source.channels;
-    struct channel_scale *scales = config_alloc(build->memory, channels, sizeof *scales);
-    if (scales == NULL)
-        return ERROR_MEMORY;
-    bool good = check_lists(build, section, channels);
-    for (uint32_t c = 0; good && c < channels; c++) {
-        struct channel_scale *scale = &scales[c];
-        const struct option_value *full_scale = listed(section, KEY_FULL_SCALE, c);
-        const struct option_value *unit = listed(section, KEY_UNIT, c);
-        if (unit != NULL && strlen(unit->text) >= sizeof scale->unit) {
-            config_error(build->errors, place_of(section, KEY_UNIT),
-                         "the unit `%s` is longer than %zu bytes; write a symbol such as mV",
-                         unit->text, sizeof scale->unit - 1);
-            good = false;
-            break;
-        }
-        snprintf(scale->unit, sizeof scale->unit, "%s",
-                 unit != NULL                  ? unit->text
-                 : full_scale->unit[0] != '\0' ? full_scale->unit
-                                               : "FS");
-        good = option_amplitude(check, "full scale", full_scale, scale->unit, &scale->full_scale) &&
-               option_amplitude(check, "offset", listed(section, KEY_OFFSET, c), scale->unit,
-                                &scale->offset);
-        scale->gain_db = listed(section, KEY_PREAMP, c)->number;
-    }
-    stream->scales = scales;
-    return good ? 0 : ERROR_CONFIG;
-}
-
 /* ---- sources ----------------------------------------------------------------------------- */
 
 /* Rate, channels and format of a source that brings its own, such as a recording. What is wrong
@@ -369,6 +310,20 @@ static uint64_t latency_block(struct build *build, const struct config_stream *s
     return hop;
 }
 
+/* No device makes up for a block that takes longer to collect than the latency asked for. */
+static void check_latency(struct build *build, const struct config_stream *stream,
+                          const struct raw_section *section)
+{
+    const double block_s = stream->hop_frames / stream->source.rate_hz;
+    char lasts[40];
+    if (stream->latency_ns > 0 && !stream->hop_free && block_s * 1e9 > (double)stream->latency_ns)
+        config_warning(build->errors, place_of(section, KEY_LATENCY),
+                       "`latency = %s` cannot be: collecting one block (`block`) takes %s; write a "
+                       "shorter `block`, or none, and `latency` chooses it",
+                       value_of(section, KEY_LATENCY)->text,
+                       quantity_print(DIMENSION_TIME, block_s, lasts, sizeof lasts));
+}
+
 static void build_blocks(struct build *build, struct config_stream *stream,
                          const struct option_check *check, const struct raw_section *section)
 {
@@ -383,6 +338,7 @@ static void build_blocks(struct build *build, struct config_stream *stream,
         hop = latency_block(build, stream, section);
     }
     stream->hop_frames = (uint32_t)hop;
+    check_latency(build, stream, section);
     stream->blocks_max = (uint32_t)value_of(section, KEY_BATCH_BLOCKS)->integer;
     option_frames(check, &schema_key(KEY_BUFFER)->row, value_of(section, KEY_BUFFER),
                   stream->source.rate_hz, &stream->ring_frames);

@@ -293,27 +293,110 @@ static const char *with_article(enum option_type type, enum dimension dimension)
     return dimension_words(dimension);
 }
 
+/* The units that people write, those of a dimension's base values last. */
+static const char *const written_units[DIMENSIONS][4] = {
+    [DIMENSION_FREQUENCY] = {"MHz", "kHz", "Hz"},
+    [DIMENSION_TIME] = {"us", "ms", "s"},
+    [DIMENSION_MEMORY] = {"GiB", "MiB", "KiB", "B"},
+    [DIMENSION_DECIBEL] = {"dB"},
+    [DIMENSION_RATIO] = {"%"},
+    [DIMENSION_FRAMES] = {"frames"},
+    [DIMENSION_ANGLE] = {"deg"},
+    [DIMENSION_LENGTH] = {"mm", "m"},
+    [DIMENSION_VELOCITY] = {"m/s"},
+    [DIMENSION_AMPLITUDE] = {"mV", "V"},
+};
+static const char *const rotation_units[4] = {"min", "h", "MiB", "GiB"};
+
+enum { VALUES_SUGGESTED = 4, VALUE_BYTES = OPTION_QUOTE + 8 };
+
+/* Values that a message suggests. */
+struct suggestions {
+    char text[VALUES_SUGGESTED][VALUE_BYTES];
+    int count;
+};
+
+/* Adds the value unless the key would refuse it, or it is there. */
+static void suggest(const struct option_row *row, const char *value, struct suggestions *to)
+{
+    struct option_value parsed;
+    bool known = false;
+    for (int i = 0; i < to->count; i++)
+        known = known || strcmp(to->text[i], value) == 0;
+    if (!known && to->count < VALUES_SUGGESTED && option_parse(row, value, &parsed, NULL) == 0)
+        snprintf(to->text[to->count++], VALUE_BYTES, "%s", value);
+}
+
+/* The number of a value that was written without a unit, or with the wrong one, in the units that
+ * make it one that the key takes. A prefix only where people would use it, from 1 to 999. */
+static void suggest_units(const struct option_row *row, const char *digits, struct suggestions *to)
+{
+    const enum dimension wanted = dimension_of(row->type);
+    const double number = fabs(strtod(digits, NULL));
+    const char *const *units = written_units[wanted];
+    char value[VALUE_BYTES];
+    int count = 0;
+    if (row->type == OPTION_ROTATION)
+        units = rotation_units;
+    while (count < 4 && units[count] != NULL)
+        count++;
+    for (int i = 0; i < count; i++) {
+        bool base = i + 1 == count && row->type != OPTION_ROTATION;
+        if (!base && !(number >= 1 && number < 1000))
+            continue;
+        snprintf(value, sizeof value, "%s %s", digits, units[i]);
+        if (wanted == DIMENSION_RATIO && number <= 1) /* a fraction */
+            quantity_print(wanted, strtod(digits, NULL), value, sizeof value);
+        suggest(row, value, to);
+    }
+    /* 2000000 Hz are 2 MHz, where four digits say so exactly. */
+    struct quantity quantity;
+    if (number >= 1000 && count > 1 &&
+        quantity_parse(quantity_print(wanted, strtod(digits, NULL), value, sizeof value), wanted,
+                       &quantity, NULL) == 0 &&
+        quantity_value(&quantity) == strtod(digits, NULL))
+        suggest(row, value, to);
+}
+
+/* "10 us, 10 ms or 10 s"; an example of the dimension where no unit makes the number fit. */
+static const char *suggestions_text(const struct option_row *row, const char *digits, char *text,
+                                    size_t bytes)
+{
+    struct suggestions found = {.count = 0};
+    size_t used = 0;
+    suggest_units(row, digits, &found);
+    snprintf(text, bytes, "%s", dimension_example(dimension_of(row->type)));
+    for (int i = 0; i < found.count && used < bytes; i++)
+        used += (size_t)snprintf(text + used, bytes - used, "%s%s",
+                                 i == 0                 ? ""
+                                 : i + 1 == found.count ? " or "
+                                                        : ", ",
+                                 found.text[i]);
+    return text;
+}
+
 static int wrong_dimension(const struct option_row *row, const char *text,
                            const struct quantity *quantity, struct problem *problem)
 {
     enum dimension wanted = dimension_of(row->type);
-    if (quantity->dimension == DIMENSION_NUMBER) {
-        const char *unit = strchr(dimension_example(wanted), ' ');
+    /* The number that was written. */
+    size_t length = strcspn(text, " \t");
+    const char *unit = quantity->unit[0] != '\0' ? strstr(text, quantity->unit) : NULL;
+    if (unit != NULL && (size_t)(unit - text) < length)
+        length = (size_t)(unit - text);
+    char digits[OPTION_QUOTE + 1], values[VALUES_SUGGESTED * VALUE_BYTES];
+    snprintf(digits, sizeof digits, "%.*s", (int)length, text);
+    if (wanted == DIMENSION_NUMBER)
+        snprintf(values, sizeof values, "%s", digits);
+    else
+        suggestions_text(row, digits, values, sizeof values);
+    if (quantity->dimension == DIMENSION_NUMBER)
         return problem_set(problem, ERROR_CONFIG,
-                           "`%s = %.*s` has no unit, `%s` takes %s: write the unit, as in %.*s%s",
-                           row->key, OPTION_QUOTE, text, row->key, with_article(row->type, wanted),
-                           OPTION_QUOTE, text, unit);
-    }
-    /* The number that was written, with a unit of the right kind. */
-    int digits = (int)strcspn(text, " \t");
-    const char *unit_at = strstr(text, quantity->unit);
-    if (unit_at != NULL && unit_at - text < digits)
-        digits = (int)(unit_at - text);
-    const char *example = strchr(dimension_example(wanted), ' ');
-    return problem_set(
-        problem, ERROR_CONFIG, "`%.*s` is %s, `%s` takes %s: write %.*s%s", OPTION_QUOTE, text,
-        dimension_words(quantity->dimension), row->key, with_article(row->type, wanted),
-        digits < OPTION_QUOTE ? digits : OPTION_QUOTE, text, example != NULL ? example : "");
+                           "`%s = %.*s` has no unit, `%s` takes %s: write %s", row->key,
+                           OPTION_QUOTE, text, row->key, with_article(row->type, wanted), values);
+    return problem_set(problem, ERROR_CONFIG, "`%.*s` is %s, `%s` takes %s: write %s", OPTION_QUOTE,
+                       text, dimension_words(quantity->dimension), row->key,
+                       with_article(row->type, wanted), values);
 }
 
 static int parse_quantity(const struct option_row *row, const char *text,

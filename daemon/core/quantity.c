@@ -332,9 +332,9 @@ struct prefix {
 };
 
 static const struct prefix prefixes[] = {
-    {"", 0},   {"n", -9}, {"u", -6}, {"µ", -6}, /* U+00B5 */
-    {"μ", -6},                                  /* U+03BC */
-    {"m", -3}, {"k", 3},  {"M", 6},  {"G", 9},
+    {"", 0},   {"p", -12}, {"n", -9}, {"u", -6}, {"µ", -6}, /* U+00B5 */
+    {"μ", -6},                                              /* U+03BC */
+    {"m", -3}, {"k", 3},   {"M", 6},  {"G", 9},
 };
 
 enum { PREFIXES = sizeof prefixes / sizeof prefixes[0] };

@@ -71,7 +71,8 @@ double quantity_value(const struct quantity *quantity);
 int quantity_integer(const struct quantity *quantity, int scale, int64_t *value);
 
 /* The factor that turns a value in unit `from` into one in unit `to`, both of one base with SI
- * prefixes n, u, µ, m, k, M, G ("mV" → "V": 0.001), as a power of ten. False when they are not. */
+ * prefixes p, n, u, µ, m, k, M, G ("mV" → "V": 0.001), as a power of ten. False when they are not.
+ */
 bool quantity_unit_exponent(const char *from, const char *to, int *exponent);
 
 /* Prints a value of the base unit for people, with four significant digits: "95 kHz", "200 us",

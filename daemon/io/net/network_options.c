@@ -2,6 +2,7 @@
 #include "io/net/network_options.h"
 
 #include <arpa/inet.h>
+#include <ifaddrs.h>
 #include <string.h>
 #include <strings.h>
 
@@ -47,6 +48,59 @@ bool network_same_place(const char *a, const char *b, bool any_covers)
         return x.family == y.family && memcmp(x.bytes, y.bytes, sizeof x.bytes) == 0;
     return first.host_bytes == second.host_bytes &&
            strncasecmp(first.host, second.host, first.host_bytes) == 0;
+}
+
+/* Whether it is an address of this machine. A name counts as one only when it is localhost. */
+static bool is_own(const struct endpoint *endpoint, const struct option_address *address)
+{
+    static const unsigned char loopback6[16] = {[15] = 1};
+    struct ifaddrs *all = NULL;
+    if (endpoint->family == 0)
+        return address->host_bytes == 9 && strncasecmp(address->host, "localhost", 9) == 0;
+    if (endpoint->family == AF_INET ? endpoint->bytes[0] == 127
+                                    : memcmp(endpoint->bytes, loopback6, 16) == 0)
+        return true;
+    bool found = false;
+    if (getifaddrs(&all) != 0)
+        return false;
+    for (const struct ifaddrs *each = all; each != NULL && !found; each = each->ifa_next) {
+        if (each->ifa_addr == NULL || each->ifa_addr->sa_family != endpoint->family)
+            continue;
+        const void *bytes = endpoint->family == AF_INET
+                                ? (const void *)&((struct sockaddr_in *)each->ifa_addr)->sin_addr
+                                : (const void *)&((struct sockaddr_in6 *)each->ifa_addr)->sin6_addr;
+        found = memcmp(bytes, endpoint->bytes, endpoint->family == AF_INET ? 4 : 16) == 0;
+    }
+    freeifaddrs(all);
+    return found;
+}
+
+bool network_reaches(const char *to, const char *bound)
+{
+    if (network_same_place(to, bound, false))
+        return true;
+    const struct option_address first = option_address(to), second = option_address(bound);
+    const struct endpoint x = endpoint_of(&first), y = endpoint_of(&second);
+    return first.port == second.port && y.any && is_own(&x, &first);
+}
+
+bool network_is_group(const char *text)
+{
+    const struct option_address address = option_address(text);
+    struct endpoint endpoint = endpoint_of(&address);
+    return (endpoint.family == AF_INET && endpoint.bytes[0] >> 4 == 0xe) ||
+           (endpoint.family == AF_INET6 && endpoint.bytes[0] == 0xff);
+}
+
+void network_check_group(const struct option_check *check, const char *address,
+                         const char *interface, const char *does)
+{
+    if (interface == NULL && network_is_group(address))
+        option_warning(check, "address",
+                       "`address = %s` is a multicast group, and no `interface` is written: the "
+                       "kernel %s it by the interface of its default route, which need not be the "
+                       "one to the rig; write interface = NAME, as `ip -br address` lists them",
+                       address, does);
 }
 
 /* ---- payload types ----------------------------------------------------------------------- */
@@ -126,6 +180,7 @@ void network_check(const struct option_check *check, const struct source_options
                      "`mode = direct` runs in a sound card's callback; write source = portaudio, "
                      "or mode = continuous");
     ingest_options_check(check, options, numbered);
+    network_check_group(check, own->address, own->interface, "joins");
     if (options->frame_bytes > UDP_PAYLOAD_MAX - 12)
         option_error(check, "channels",
                      "one frame of %u channels has %u bytes, more than a datagram holds; write "

@@ -109,6 +109,7 @@ void rtp_sink_check(const struct option_check *check, const struct daemon_facts 
                  options->name);
         own->sdp_path = own->sdp_default;
     }
+    network_check_group(check, own->address, own->interface, "sends to");
     network_check_payload_type(check, own->payload_type, &options->format, options->stream.rate_hz,
                                options->stream.channels);
     check_packet(check, options);
@@ -120,6 +121,21 @@ static const char *address_of(const struct sink_section *section)
     const struct rtp_sink_options *own =
         section->driver == &sink_rtp ? section->options->own : NULL;
     return own != NULL ? own->address : NULL;
+}
+
+/* The source behind a stream: its own, or that of the first stream of its chain. */
+static const struct source_section *source_behind(const struct driver_sections *all,
+                                                  const struct source_section *stream)
+{
+    for (uint32_t steps = 0; stream != NULL && stream->facts.upstream != NULL; steps++) {
+        const struct source_section *before = NULL;
+        for (uint32_t s = 0; s < all->source_count && steps < all->source_count; s++)
+            if (all->sources[s].facts.name != NULL &&
+                strcmp(all->sources[s].facts.name, stream->facts.upstream) == 0)
+                before = &all->sources[s];
+        stream = before;
+    }
+    return stream;
 }
 
 /* Two sinks must not send to one address, nor to one that a stream receives from. */
@@ -141,7 +157,14 @@ void rtp_sink_check_all(const struct driver_sections *all, uint32_t self)
     }
     for (uint32_t s = 0; s < all->source_count; s++) {
         const struct network_options *from = network_options_of(&all->sources[s]);
-        if (from != NULL && from->address != NULL && network_same_place(from->address, to, false))
+        if (from == NULL || from->address == NULL || !network_reaches(to, from->address))
+            continue;
+        if (source_behind(all, section->stream) == &all->sources[s])
+            option_error(&section->check, "address",
+                         "sink %s sends to `%s`, where stream %s receives: its results would come "
+                         "back as its input; write another address or port",
+                         section->check.section, to, all->sources[s].check.section);
+        else
             option_warning(&section->check, "address",
                            "sink %s sends to the address that stream %s receives from; write "
                            "source = stream %s there for a chain, or another address",

@@ -118,27 +118,54 @@ static void find_earlier_files(struct recording_files *files)
         qsort(files->finished, files->finished_count, sizeof *files->finished, by_name);
 }
 
-int recording_files_open(struct recording_files *files, const struct sink_options *options,
-                         bool dated, struct problem *problem)
+/* Whether files can be made where the path says. */
+static int check_place(const struct recording_files *files, const char *path,
+                       struct problem *problem)
 {
-    const struct recording_options *own = options->own;
-    memset(files, 0, sizeof *files);
-    files->sink = options->name;
-    files->dated = dated;
-    files->number = 1;
-    int status = split_path(files, options, problem);
-    if (status != 0)
-        return status;
-    struct stat directory;
-    if (stat(files->directory, &directory) != 0 || !S_ISDIR(directory.st_mode))
+    struct stat facts;
+    if (path[strlen(path) - 1] != '/' && stat(path, &facts) == 0 && S_ISDIR(facts.st_mode))
+        return problem_set(problem, ERROR_CONFIG,
+                           "%s is a directory; write a file in it, as %s/%s.wav, or %s/ for a file "
+                           "named after the sink",
+                           path, path, files->sink, path);
+    if (stat(files->directory, &facts) != 0 || !S_ISDIR(facts.st_mode))
         return problem_set(
             problem, ERROR_NO_FILE,
             "the directory %s of the recording does not exist; create it: mkdir -p %s",
             files->directory, files->directory);
     if (access(files->directory, W_OK | X_OK) != 0)
-        return problem_set(problem, ERROR_NO_FILE,
+        return problem_set(problem, ERROR_SYSTEM,
                            "no file can be created in %s: %s; let the daemon's user write there",
                            files->directory, strerror(errno));
+    return 0;
+}
+
+/* `files` becomes zeros and what the options say. */
+static int begin(struct recording_files *files, const struct sink_options *options,
+                 struct problem *problem)
+{
+    const struct recording_options *own = options->own;
+    memset(files, 0, sizeof *files);
+    files->sink = options->name;
+    files->number = 1;
+    int status = split_path(files, options, problem);
+    return status != 0 ? status : check_place(files, own->path, problem);
+}
+
+int recording_files_check(const struct sink_options *options, struct problem *problem)
+{
+    struct recording_files files;
+    return begin(&files, options, problem);
+}
+
+int recording_files_open(struct recording_files *files, const struct sink_options *options,
+                         bool dated, struct problem *problem)
+{
+    const struct recording_options *own = options->own;
+    int status = begin(files, options, problem);
+    if (status != 0)
+        return status;
+    files->dated = dated;
     if (dated && own->keep > 0)
         find_earlier_files(files);
     return 0;

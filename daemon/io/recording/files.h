@@ -26,10 +26,13 @@ struct recording_files {
     size_t finished_count, finished_capacity;
 };
 
-/* Takes the path apart and checks that its directory exists and is writable. With `dated` and a
- * limit on the files to keep, it also finds the files of earlier runs, which count towards the
- * limit. The options outlive `files`. Returns 0, ERROR_CONFIG (no usable path) or ERROR_NO_FILE
- * (the directory). */
+/* Whether files can be made where the options' path says, at this instant and by this user. Returns
+ * 0, ERROR_CONFIG (no usable path), ERROR_NO_FILE (there is no such directory) or ERROR_SYSTEM (it
+ * cannot be written). */
+int recording_files_check(const struct sink_options *options, struct problem *problem);
+
+/* The same, and takes the path apart. With `dated` and a limit on the files to keep, it also finds
+ * the files of earlier runs, which count towards the limit. The options outlive `files`. */
 int recording_files_open(struct recording_files *files, const struct sink_options *options,
                          bool dated, struct problem *problem);
 /* Frees the list of finished files. A zeroed structure is fine. */

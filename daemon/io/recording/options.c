@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "io/recording/files.h"
 #include "io/recording/recording.h"
 #include "io/rows.h"
 #include "io/sinks.h"
@@ -206,6 +207,19 @@ static void check_header(const struct option_check *check, const struct sink_opt
         option_error(check, "container", "sink %s: %s", options->name, problem.text);
 }
 
+/* Another user may check the configuration than the one who runs the daemon: what this one cannot
+ * write is no error yet. */
+static void check_path(const struct option_check *check, const struct sink_options *options)
+{
+    const struct recording_options *own = options->own;
+    struct problem problem;
+    int status = own->path != NULL ? recording_files_check(options, &problem) : 0;
+    if (status == ERROR_SYSTEM)
+        option_warning(check, "path", "%s", problem.text);
+    else if (status != 0)
+        option_error(check, "path", "%s", problem.text);
+}
+
 void recording_sink_check(const struct option_check *check, const struct daemon_facts *facts,
                           const struct stream_facts *stream, struct sink_options *options)
 {
@@ -231,6 +245,7 @@ void recording_sink_check(const struct option_check *check, const struct daemon_
                            stream->name, stream->upstream);
     }
     check_header(check, options);
+    check_path(check, options);
 }
 
 static const char *path_of(const struct sink_section *section)

@@ -161,6 +161,35 @@ static void defaults_are_those_of_the_table(void **state)
     config_free(config);
 }
 
+/* Full scale in volts over volts per unit; an offset in either unit. */
+static void sensors_turn_volts_into_their_unit(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys, *unit;
+        double full_scale, offset;
+    } rows[] = {
+        {"full scale = 10 V\nsensitivity = 50 mV/Pa\n", "Pa", 200, 0},
+        {"full scale = 5000 mV\nsensitivity = 0.05 V/Pa\nunit = kPa\n", "kPa", 0.1, 0},
+        {"full scale = 10 V\nsensitivity = 100 mV/g\noffset = 1 V\n", "g", 100, 10},
+        {"full scale = 10 V\nsensitivity = 100 mV/m/s2\noffset = 3 m/s2\n", "m/s2", 100, 3},
+        {"full scale = 4 nC\nsensitivity = 20 pC/N\n", "N", 200, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[512];
+        snprintf(
+            text, sizeof text,
+            "[stream a]\nsource = udp\naddress = *:1\nrate = 1 kHz\nfilter = f\n%s" FILTER SINK,
+            rows[i].keys);
+        struct config *config = load_good(text);
+        const struct channel_scale *scale = config->streams[0].scales;
+        assert_string_equal(scale->unit, rows[i].unit);
+        assert_true(fabs(scale->full_scale / rows[i].full_scale - 1) < 1e-12);
+        assert_true(fabs(scale->offset - rows[i].offset) < 1e-12);
+        config_free(config);
+    }
+}
+
 static void edges_of_banks_and_matrices(void **state)
 {
     (void)state;
@@ -201,7 +230,7 @@ static void chains_take_what_is_before_them(void **state)
                   "scale = 5 Pa\n"
                   "filter = f\noutput = complex\n"
                   "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 200 kHz\nanalytic = yes\n"
-                  "[sink s]\ntype = rtp\nstream = last\naddress = 127.0.0.1:1\nformat = s16\n");
+                  "[sink s]\ntype = rtp\nstream = last\naddress = 127.0.0.1:2\nformat = s16\n");
     static const char *const names[] = {"first", "middle", "last"};
     static const uint32_t inputs[] = {2, 4, 4}, outputs[] = {4, 4, 4};
     for (int i = 0; i < 3; i++) {
@@ -571,6 +600,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_arrive_typed),
         cmocka_unit_test(defaults_are_those_of_the_table),
+        cmocka_unit_test(sensors_turn_volts_into_their_unit),
         cmocka_unit_test(edges_of_banks_and_matrices),
         cmocka_unit_test(chains_take_what_is_before_them),
         cmocka_unit_test(priorities_follow_chains),

@@ -30,6 +30,51 @@ static const struct combination {
      "`latency = 60 us` is 30 frames at 500 kHz, too short to collect and compute a block; write "
      "at "
      "least 64 us, or the `block` itself"},
+    {STREAM "filter = f\nlatency = 1 ms\nblock = 8 ms\n" SINK FILTER, 7, true,
+     "`latency = 1 ms` cannot be: collecting one block (`block`) takes 8 ms; write a shorter "
+     "`block`, or none, and `latency` chooses it"},
+    /* values without a unit, and with a wrong one */
+    {STREAM "filter = f\n" SINK FILTER
+            "[stream b]\nsource = generator\nrate = 2000000\nfilter = f\n"
+            "[sink t]\ntype = rtp\nstream = b\naddress = 127.0.0.1:6002\n",
+     15, false,
+     "`rate = 2000000` has no unit, `rate` takes a frequency: write 2000000 Hz or 2 MHz"},
+    {STREAM "filter = f\nlatency = 10\n" SINK FILTER, 7, false,
+     "`latency = 10` has no unit, `latency` takes a time: write 10 us, 10 ms or 10 s"},
+    {STREAM "filter = f\n" SINK FILTER
+            "[sink r]\ntype = recording\nstream = a\npath = r.wav\nrotate = 10\n",
+     17, false,
+     "`rotate = 10` has no unit, `rotate` takes a time or a size: write 10 min, 10 h, 10 MiB or 10 "
+     "GiB"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = lowpass\ncutoff = 44.1 ms\n", 13, false,
+     "`44.1 ms` is a time, `cutoff` takes a frequency: write 44.1 MHz, 44.1 kHz or 44.1 Hz"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = chirp\nstart = 1 kHz\nstop = 9 kHz\nlength = 1 "
+            "ms\nwindow = tukey\ntaper = 0.1\n",
+     17, false, "`taper = 0.1` has no unit, `taper` takes a percentage: write 10 %"},
+    /* units of sensors */
+    {STREAM "filter = f\nunit = Pa\n" FILTER SINK, 5, false,
+     "`full scale = 10 V` is not in Pa, the `unit` of the results; write what the sensor gives "
+     "too, "
+     "as in sensitivity = 50 mV/Pa, or the full scale in Pa"},
+    {STREAM "filter = f\nsensitivity = 50 mV\n" FILTER SINK, 7, false,
+     "`sensitivity = 50 mV` does not say of what"},
+    {STREAM "filter = f\nsensitivity = 50 mV/Pa\nunit = g\n" FILTER SINK, 7, false,
+     "`sensitivity` makes Pa, and `unit` is g; write unit = Pa, or leave it out"},
+    {STREAM "filter = f\nsensitivity = 50 pC/g\n" FILTER SINK, 5, false, "the unit here is pC"},
+    {"[stream a]\nsource = generator\nrate = 1 kHz\nfilter = f\nsensitivity = 50 mV/Pa\n" FILTER
+         SINK,
+     5, false, "`sensitivity` needs the `full scale` of the converter with its unit"},
+    {"[stream a]\nsource = generator\nrate = 1 kHz\nformat = s16\nfilter = f\nunit = Pa\n" FILTER
+         SINK,
+     6, true, "`unit = Pa` without a `full scale`: a full-scale code counts as 1 Pa"},
+    /* recordings that cannot be made */
+    {STREAM "filter = f\n" FILTER "[sink r]\ntype = recording\nstream = a\npath = nowhere/r.wav\n",
+     12, false,
+     "the directory nowhere of the recording does not exist; create it: mkdir -p nowhere"},
+    {STREAM "filter = f\n" FILTER "[sink r]\ntype = recording\nstream = a\npath = /tmp\n", 12,
+     false,
+     "/tmp is a directory; write a file in it, as /tmp/r.wav, or /tmp/ for a file named after the "
+     "sink"},
     /* filters against rates */
     {STREAM "filter = f\n" SINK "[filter f]\ntype = bandpass\nlow = 100 kHz\nhigh = 300 kHz\n", 14,
      false,
@@ -105,7 +150,25 @@ static const struct combination {
          "[stream b]\nsource = udp\nrate = 1 kHz\nfilter = f\naddress = *:5004\n",
      16, false, "both bound to `*:5004`"},
     {RTP "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 239.1.2.3:5004\n", 11,
-     true, "sends to the address that stream a receives from"},
+     false,
+     "sink s sends to `239.1.2.3:5004`, where stream a receives: its results would come back"},
+    {"[stream a]\nsource = rtp\naddress = *:5004\nrate = 500 kHz\nfilter = f\n" FILTER
+     "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:5004\n",
+     11, false, "where stream a receives: its results would come back as its input"},
+    {"[stream a]\nsource = rtp\naddress = [::]:5004\nrate = 500 kHz\nfilter = f\n"
+     "[stream b]\nsource = stream a\nfilter = f\n" FILTER
+     "[sink s]\ntype = rtp\nstream = b\naddress = localhost:5004\n",
+     14, false, "where stream a receives: its results would come back as its input"},
+    {"[stream a]\nsource = rtp\naddress = *:5004\nrate = 500 kHz\nfilter = f\n" FILTER SINK
+     "[stream b]\nsource = generator\nrate = 500 kHz\nfilter = f\n"
+     "[sink t]\ntype = rtp\nstream = b\naddress = 127.0.0.1:5004\n",
+     19, true, "sends to the address that stream a receives from; write source = stream b there"},
+    /* multicast */
+    {RTP "filter = f\n" FILTER SINK, 3, true,
+     "`address = 239.1.2.3:5004` is a multicast group, and no `interface` is written: the kernel "
+     "joins it by the interface of its default route"},
+    {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = [ff15::1]:5004\n",
+     12, true, "the kernel sends to it by the interface of its default route"},
     {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = *:5004\n", 12, false,
      "is no destination"},
     {STREAM "filter = f\n" FILTER "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:0\n", 12,
@@ -180,8 +243,6 @@ static const struct combination {
      "no route leads to output 2"},
     {STREAM "route = 0 -> f -> 1\n" FILTER SINK, 6, false, "counted from 1"},
     {STREAM "route = 1 -> f 3 Hz -> 1\n" FILTER SINK, 6, false, "cannot be the gain of a route"},
-    {STREAM "filter = f\nunit = Pa\n" FILTER SINK, 5, false,
-     "`full scale = 10 V` is in V, but the unit here is Pa"},
     {STREAM "filter = f\noutput = envelope\n" FILTER SINK, 7, true,
      "write `analytic = yes` in the filter"},
     {"[stream a]\nsource = generator\nrate = 1 MHz\nchannels = 2\nunit = V, Pa\nroute = 1 -> f -> "

@@ -160,10 +160,11 @@ static void units_convert_by_their_prefixes(void **state)
         bool fits;
         int exponent;
     } table[] = {
-        {"V", "V", true, 0},       {"mV", "V", true, -3}, {"V", "mV", true, 3},
-        {"uV", "mV", true, -3},    {"µV", "uV", true, 0}, {"kPa", "Pa", true, 3},
-        {"V", "Pa", false, 0},     {"mm", "m", true, -3}, {"m/s2", "m/s2", true, 0},
-        {"mm/s", "m/s", true, -3}, {"m", "V", false, 0},  {"FS", "V", false, 0},
+        {"V", "V", true, 0},       {"mV", "V", true, -3},     {"V", "mV", true, 3},
+        {"uV", "mV", true, -3},    {"pC", "nC", true, -3},    {"µV", "uV", true, 0},
+        {"kPa", "Pa", true, 3},    {"V", "Pa", false, 0},     {"mm", "m", true, -3},
+        {"m/s2", "m/s2", true, 0}, {"mm/s", "m/s", true, -3}, {"m", "V", false, 0},
+        {"FS", "V", false, 0},
     };
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         int exponent = 99;

@@ -154,7 +154,7 @@ static void loss_that_cannot_be_seen_is_said(void **state)
     struct config_errors errors;
     char *report = check("[stream a]\nsource = udp\naddress = *:1\nrate = 1 kHz\nfilter = f\n"
                          "[filter f]\ntype = identity\n"
-                         "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:1\n",
+                         "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:2\n",
                          &status, &errors);
     assert_int_equal(status, 0);
     assert_non_null(strstr(report, "NOT detectable"));
@@ -233,7 +233,7 @@ static void filters_that_cannot_share_a_delay_are_errors(void **state)
               "[filter f]\ntype = lowpass\ncutoff = 100 kHz\ntaps = 100\n"
               "[filter g]\ntype = identity\n"
               "[stream b]\nsource = stream a\nfilter = g\n"
-              "[sink s]\ntype = rtp\nstream = b\naddress = 127.0.0.1:1\n",
+              "[sink s]\ntype = rtp\nstream = b\naddress = 127.0.0.1:2\n",
               &status, &errors);
     assert_int_equal(status, ERROR_CONFIG);
     assert_null(strstr(report, "is valid"));
