@@ -217,6 +217,20 @@ static uint64_t length_for(const struct design_spec *spec, double attenuation_db
     return count | 1; /* odd: a whole frame of delay, and every band possible */
 }
 
+/* A little more than the formulas say, which are fits. */
+static uint64_t length_enough(const struct design_spec *spec, const struct request *r,
+                              double rate_hz)
+{
+    double transition_hz = r->transition_hz != 0 ? r->transition_hz : r->transition_max_hz;
+    return length_for(spec, design_attenuation_db(spec) + 1, transition_hz / rate_hz);
+}
+
+uint64_t design_length(const struct design_spec *spec, double rate_hz)
+{
+    struct request r;
+    return request_prove(spec, rate_hz, &r, NULL) == 0 ? length_enough(spec, &r, rate_hz) : 0;
+}
+
 int design_check(const struct design_spec *spec, double rate_hz, struct problem *problem)
 {
     struct request r;
@@ -383,9 +397,7 @@ static int refuse(const struct design_spec *spec, const struct request *r,
                   struct problem *problem)
 {
     const char *band = bands[r->band].name, *method = design_method_name(spec->method);
-    uint64_t enough =
-        length_for(spec, design_attenuation_db(spec) + 1,
-                   (r->transition_hz != 0 ? r->transition_hz : r->transition_max_hz) / rate_hz);
+    const uint64_t enough = length_enough(spec, r, rate_hz);
     if (!edges_hit(response)) {
         int i = fabs(response->edge_db[0] - HALF_DB) > EDGE_TOLERANCE_DB ? 0 : 1;
         return problem_set(
@@ -409,6 +421,19 @@ static int refuse(const struct design_spec *spec, const struct request *r,
                        spec->attenuation_db != 0 ? spec->attenuation_db : DESIGN_ATTENUATION_DB,
                        response->attenuation_db, attempt->transition_hz, (unsigned long long)enough,
                        spec->method == DESIGN_REMEZ ? ", or method = kaiser" : "");
+}
+
+/* No attenuation was asked, and next to none comes out. */
+static int refuse_no_filter(const struct request *r, const struct attempt *attempt,
+                            const struct response *response, uint64_t enough,
+                            struct problem *problem)
+{
+    return problem_set(problem, ERROR_ACCURACY,
+                       "taps: a %s of %u taps attenuates by %.3g dB with a transition of %.6g Hz, "
+                       "which is no filter; write taps = %llu or more for the usual %d dB, or a "
+                       "wider transition",
+                       bands[r->band].name, attempt->taps, response->attenuation_db,
+                       attempt->transition_hz, (unsigned long long)enough, DESIGN_ATTENUATION_DB);
 }
 
 /* Fills the length or the transition that the window's attenuation leaves open. */
@@ -498,6 +523,13 @@ int design_make(const struct design_spec *spec, double rate_hz, struct taps **ou
             attempt.stretch *= 1 + fmin(fmax(missing / 100, (2.2 + round) / attempt.taps), 0.2);
         else
             attempt.attenuation_db += fmax(missing, 0) + 0.25;
+    }
+    if (!attenuation_asked && measured.attenuation_db < DESIGN_ATTENUATION_DB_MIN) {
+        error =
+            refuse_no_filter(&r, &attempt, &measured, length_enough(spec, &r, rate_hz), problem);
+        taps_free(*out);
+        *out = NULL;
+        return error;
     }
     (*out)->delay_frames = ((*out)->count - 1) / 2.0;
     (*out)->delay_source = DELAY_DESIGN;

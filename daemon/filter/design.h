@@ -71,6 +71,10 @@ struct design_spec {
  * that begins with the key at fault. */
 int design_check(const struct design_spec *spec, double rate_hz, struct problem *problem);
 
+/* The taps that attenuation, ripple and transition of a request need, by the method's formula and
+ * whatever its own length; 0 when design_check refuses it. */
+uint64_t design_length(const struct design_spec *spec, double rate_hz);
+
 /* Designs and measures. ERROR_CONFIG: design_check's; ERROR_ACCURACY: asked against achieved;
  * ERROR_UNSUPPORTED: the method cannot solve it. `response` may be NULL. */
 int design_make(const struct design_spec *spec, double rate_hz, struct taps **out,

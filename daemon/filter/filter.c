@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,66 @@ static void apply_gain_and_delay(const struct filter_spec *spec, double rate_hz,
     }
 }
 
+/* ---- warnings ---------------------------------------------------------------------------- */
+
+static bool all_zero(const struct taps *taps)
+{
+    for (uint32_t n = 0; n < taps->count; n++)
+        if (taps->re[n] != 0 || (taps->im != NULL && taps->im[n] != 0))
+            return false;
+    return true;
+}
+
+/* Joins the sentences of a warning. */
+static void __attribute__((format(printf, 2, 3)))
+warn(struct filter_measure *measure, const char *format, ...)
+{
+    const size_t used = strlen(measure->warning);
+    char *at = measure->warning + used;
+    size_t room = sizeof measure->warning - used;
+    va_list arguments;
+    int length = used > 0 ? snprintf(at, room, "; ") : 0;
+    va_start(arguments, format);
+    if ((size_t)length < room)
+        vsnprintf(at + length, room - (size_t)length, format, arguments);
+    va_end(arguments);
+}
+
+static void set_warning(double rate_hz, const struct taps *taps, struct filter_measure *measure)
+{
+    if (all_zero(taps)) {
+        warn(measure, "every tap is 0: the output will be silence");
+        return;
+    }
+    if (taps->file_rate_hz > 0 && fabs(taps->file_rate_hz - rate_hz) > 1e-3 * rate_hz)
+        warn(measure,
+             "the file says its taps are for %.9g Hz and the stream runs at %.9g Hz: every "
+             "frequency of the filter moves by that ratio",
+             taps->file_rate_hz, rate_hz);
+    if (taps->delay_source == DELAY_ASSUMED)
+        warn(measure, "the taps are not symmetric, so their delay is unknown and taken as 0 "
+                      "frames; write `delay` (in frames or as a time) if time stamps matter");
+}
+
+/* With taps and transition given and no attenuation asked, whatever comes out counts as wanted. */
+static void warn_of_design(const struct filter_spec *spec, double rate_hz, const struct taps *taps,
+                           struct filter_measure *measure)
+{
+    const struct design_spec *design = &spec->design;
+    const double usual_db = DESIGN_ATTENUATION_DB;
+    if (design->taps == 0 || design->transition_hz == 0 || design->attenuation_db != 0 ||
+        measure->response.attenuation_db >= usual_db - 1)
+        return;
+    struct design_spec asked = design_of(spec);
+    warn(measure,
+         "%u taps attenuate by %.3g dB with a transition of %.6g Hz, not by the usual %.3g dB; "
+         "write taps = %llu or more, or `attenuation` if that will do",
+         taps->count, measure->response.attenuation_db, design->transition_hz, usual_db,
+         (unsigned long long)design_length(&asked, rate_hz));
+}
+
+/* ---- sets -------------------------------------------------------------------------------- */
+
 int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***sets,
                 uint32_t *count, struct filter_measure *measure, struct problem *problem)
 {
@@ -253,10 +314,11 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
         return error;
     for (uint32_t i = 0; i < *count; i++)
         apply_gain_and_delay(spec, rate_hz, (*sets)[i]);
-    if (measure != NULL && filter_type_is_design(spec->type))
+    if (measure != NULL && filter_type_is_design(spec->type)) {
         *measure = (struct filter_measure){
             .response = designed, .matched = {NAN, NAN, NAN, NAN}, .analytic = spec->analytic};
-    else if (measure != NULL)
+        warn_of_design(spec, rate_hz, (*sets)[0], measure);
+    } else if (measure != NULL)
         error = filter_measure_set(spec, rate_hz, (*sets)[*count / 2 * (spec->type == FILTER_FK)],
                                    measure, problem);
     if (error != 0) {
@@ -268,31 +330,6 @@ int filter_make(const struct filter_spec *spec, double rate_hz, struct taps ***s
 }
 
 /* ---- measuring --------------------------------------------------------------------------- */
-
-static bool all_zero(const struct taps *taps)
-{
-    for (uint32_t n = 0; n < taps->count; n++)
-        if (taps->re[n] != 0 || (taps->im != NULL && taps->im[n] != 0))
-            return false;
-    return true;
-}
-
-static void set_warning(double rate_hz, const struct taps *taps, struct filter_measure *measure)
-{
-    size_t room = sizeof measure->warning;
-    if (all_zero(taps))
-        snprintf(measure->warning, room, "every tap is 0: the output will be silence");
-    else if (taps->delay_source == DELAY_ASSUMED)
-        snprintf(
-            measure->warning, room,
-            "the taps are not symmetric, so their delay is unknown and taken as 0 frames; write "
-            "`delay` (in frames or as a time) if time stamps matter");
-    else if (taps->file_rate_hz > 0 && fabs(taps->file_rate_hz - rate_hz) > 1e-3 * rate_hz)
-        snprintf(measure->warning, room,
-                 "the file says its taps are for %.9g Hz and the stream runs at %.9g Hz: every "
-                 "frequency of the filter moves by that ratio",
-                 taps->file_rate_hz, rate_hz);
-}
 
 int filter_measure_set(const struct filter_spec *spec, double rate_hz, const struct taps *taps,
                        struct filter_measure *measure, struct problem *problem)

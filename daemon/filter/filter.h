@@ -72,7 +72,7 @@ struct filter_measure {
     struct response response;
     struct matched_measure matched; /* all NaN unless filter_type_is_matched */
     bool analytic;                  /* the taps are complex */
-    char warning[320];              /* "" or one sentence for the log and the report */
+    char warning[512];              /* "" or what the log and the report should say */
 };
 
 /* Ranges and combinations, without files and without designing: 0 or ERROR_CONFIG; the sentence

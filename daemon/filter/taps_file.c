@@ -1,15 +1,13 @@
 /*
- * Taps from files: WAV, W64, RF64 and FLAC through libsndfile, .npy and text by parsers of our own.
- * The first bytes decide which of them a file is; its name serves messages, and tells when a file
- * is not what it is called. The bytes are not trusted: the parsers check each length before they
- * use it, and every tap is finite.
+ * Taps from files: WAV, W64, RF64 and FLAC through libsndfile, .npy (taps_npy.c) and text
+ * (taps_text.c) by parsers of our own. The first bytes decide which of them a file is; its name
+ * serves messages, and tells when a file is not what it is called. Formats that are not read but
+ * often tried get an answer that says what to write instead.
  *
  * No state; worker threads.
  */
-#include "filter/taps.h"
+#include "filter/taps_reading.h"
 
-#include <ctype.h>
-#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -24,24 +22,11 @@
 #include "signal/sound_file.h"
 
 enum {
-    SETS_MAX = 1024,          /* as many as a stream has channels */
     FILE_BYTES_MAX = 1 << 29, /* 2^20 complex128 taps for 32 channels; more is no filter */
     VALUES_MAX = 1 << 26,     /* numbers in all sets together: 512 MiB */
-    TEXT_LINE_MAX = 256,      /* two numbers need 50 bytes */
-    NPY_HEADER_MAX = 4096,
 };
 
-/* The file being read and where the taps go. */
-struct reading {
-    const char *name;
-    const uint8_t *data;
-    uint64_t bytes;
-    struct taps **sets;
-    uint32_t count;
-    struct problem *problem;
-};
-
-static int sets_create(struct reading *r, uint32_t sets, uint64_t taps, bool complex_taps)
+int reading_create(struct reading *r, uint32_t sets, uint64_t taps, bool complex_taps)
 {
     if (taps < 1)
         return problem_set(r->problem, ERROR_FORMAT, "%s holds no taps; give at least one",
@@ -50,11 +35,11 @@ static int sets_create(struct reading *r, uint32_t sets, uint64_t taps, bool com
         return problem_set(r->problem, ERROR_LIMIT,
                            "%s holds %llu taps; a filter has at most %d: shorten it", r->name,
                            (unsigned long long)taps, TAPS_MAX);
-    if (sets < 1 || sets > SETS_MAX)
+    if (sets < 1 || sets > TAPS_SETS_MAX)
         return problem_set(r->problem, ERROR_LIMIT,
                            "%s holds %u sets of taps; give one, or one per channel, at most %d "
                            "(.npy: the shape is (channels, taps))",
-                           r->name, sets, SETS_MAX);
+                           r->name, sets, TAPS_SETS_MAX);
     if (sets * taps * (complex_taps ? 2 : 1) > VALUES_MAX)
         return problem_set(r->problem, ERROR_LIMIT,
                            "%s holds %llu taps in all channels together; shorten it to %d", r->name,
@@ -146,285 +131,13 @@ static int sound_load(struct reading *r)
         error = problem_set(r->problem, ERROR_FORMAT, "%s holds no taps; give at least one frame",
                             r->name);
     if (error == 0)
-        error = sets_create(r, (uint32_t)info.channels, (uint64_t)info.frames, false);
+        error = reading_create(r, (uint32_t)info.channels, (uint64_t)info.frames, false);
     if (error == 0)
         error = sound_read_frames(r, file, &info);
     for (uint32_t c = 0; error == 0 && c < r->count; c++)
         r->sets[c]->file_rate_hz = info.samplerate;
     sf_close(file);
     return error;
-}
-
-/* ---- .npy (NumPy enhancement proposal 1) ------------------------------------------------- */
-
-struct npy_header {
-    bool complex_values, big_endian, fortran_order;
-    uint32_t value_bytes; /* 4 or 8: of one real number */
-    uint32_t dimensions;
-    uint64_t shape[2];
-    uint64_t data_offset;
-};
-
-static int npy_error(const struct reading *r, const char *what)
-{
-    return problem_set(r->problem, ERROR_FORMAT,
-                       "%s: %s; save it with numpy.save(file, taps.astype('float64')) in the shape "
-                       "(taps) or (channels, taps)",
-                       r->name, what);
-}
-
-static const char *skip_blanks(const char *at)
-{
-    while (*at == ' ' || *at == '\t' || *at == '\n')
-        at++;
-    return at;
-}
-
-/* The value after 'key': in the header's dictionary, or NULL. The header is terminated and flat, so
- * the first place where the quoted key stands is the key. */
-static const char *npy_value(const char *header, const char *key)
-{
-    char quoted[32];
-    for (const char *quote = "'\""; *quote != '\0'; quote++) {
-        snprintf(quoted, sizeof quoted, "%c%s%c", *quote, key, *quote);
-        const char *at = strstr(header, quoted);
-        if (at == NULL)
-            continue;
-        at = skip_blanks(at + strlen(quoted));
-        return *at == ':' ? skip_blanks(at + 1) : NULL;
-    }
-    return NULL;
-}
-
-static int npy_parse_type(const struct reading *r, const char *value, struct npy_header *header)
-{
-    static const struct {
-        const char *code;
-        bool complex_values;
-        uint32_t value_bytes;
-    } types[] = {{"f4", false, 4}, {"f8", false, 8}, {"c8", true, 4}, {"c16", true, 8}};
-    if (value == NULL || (*value != '\'' && *value != '"'))
-        return npy_error(r, "its header names no simple data type");
-    char quote = *value++;
-    if (*value != '<' && *value != '>' && *value != '=')
-        return npy_error(r, "its data type is not float32, float64, complex64 or complex128");
-    header->big_endian = *value == '>' || (*value == '=' && BYTE_ORDER == BIG_ENDIAN);
-    value++;
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        size_t length = strlen(types[i].code);
-        if (strncmp(value, types[i].code, length) != 0 || value[length] != quote)
-            continue;
-        header->complex_values = types[i].complex_values;
-        header->value_bytes = types[i].value_bytes;
-        return 0;
-    }
-    return npy_error(r, "its data type is not float32, float64, complex64 or complex128");
-}
-
-static int npy_parse_shape(const struct reading *r, const char *value, struct npy_header *header)
-{
-    if (value == NULL || *value != '(')
-        return npy_error(r, "its header has no shape");
-    value = skip_blanks(value + 1);
-    while (*value != ')') {
-        if (!isdigit((unsigned char)*value))
-            return npy_error(r, "the shape in its header cannot be read");
-        if (header->dimensions == 2)
-            return npy_error(r, "it has more than two dimensions");
-        uint64_t extent = 0;
-        for (; isdigit((unsigned char)*value); value++) {
-            extent = 10 * extent + (uint64_t)(*value - '0');
-            if (extent > UINT32_MAX)
-                return npy_error(r, "it is larger than any filter");
-        }
-        header->shape[header->dimensions++] = extent;
-        value = skip_blanks(value);
-        if (*value == ',')
-            value = skip_blanks(value + 1);
-    }
-    if (header->dimensions == 0)
-        return npy_error(r, "it is a single number, not an array");
-    return 0;
-}
-
-static int npy_parse_header(const struct reading *r, struct npy_header *header)
-{
-    if (r->bytes < 10)
-        return npy_error(r, "it ends inside its header");
-    uint32_t major = r->data[6];
-    if (major < 1 || major > 3)
-        return npy_error(r, "its version is unknown (1, 2 and 3 are known)");
-    uint64_t start = major == 1 ? 10 : 12;
-    if (r->bytes < start)
-        return npy_error(r, "it ends inside its header");
-    uint32_t length = r->data[8] | (uint32_t)r->data[9] << 8;
-    if (major > 1)
-        length |= (uint32_t)r->data[10] << 16 | (uint32_t)r->data[11] << 24;
-    if (length > NPY_HEADER_MAX || length > r->bytes - start)
-        return npy_error(r, "it ends inside its header");
-
-    char text[NPY_HEADER_MAX + 1];
-    memcpy(text, r->data + start, length);
-    text[length] = '\0';
-    header->data_offset = start + length;
-    const char *order = npy_value(text, "fortran_order");
-    if (order == NULL || (strncmp(order, "True", 4) != 0 && strncmp(order, "False", 5) != 0))
-        return npy_error(r, "its header has no fortran_order");
-    header->fortran_order = order[0] == 'T';
-    int error = npy_parse_type(r, npy_value(text, "descr"), header);
-    return error != 0 ? error : npy_parse_shape(r, npy_value(text, "shape"), header);
-}
-
-static double npy_number(const uint8_t *at, const struct npy_header *header)
-{
-    if (header->value_bytes == 4) {
-        uint32_t bits;
-        float value;
-        memcpy(&bits, at, sizeof bits);
-        bits = header->big_endian ? be32toh(bits) : le32toh(bits);
-        memcpy(&value, &bits, sizeof value);
-        return (double)value;
-    }
-    uint64_t bits;
-    double value;
-    memcpy(&bits, at, sizeof bits);
-    bits = header->big_endian ? be64toh(bits) : le64toh(bits);
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static int npy_load(struct reading *r)
-{
-    struct npy_header header = {0};
-    int error = npy_parse_header(r, &header);
-    if (error != 0)
-        return error;
-    uint64_t sets = header.dimensions == 2 ? header.shape[0] : 1;
-    uint64_t count = header.shape[header.dimensions - 1];
-    if (sets > SETS_MAX)
-        return problem_set(r->problem, ERROR_LIMIT,
-                           "%s has the shape (%llu, %llu): %llu channels; the shape is (channels, "
-                           "taps), save its transpose",
-                           r->name, (unsigned long long)sets, (unsigned long long)count,
-                           (unsigned long long)sets);
-    uint32_t tap_bytes = header.value_bytes * (header.complex_values ? 2 : 1);
-    if (r->bytes - header.data_offset != sets * count * tap_bytes)
-        return problem_set(r->problem, ERROR_FORMAT,
-                           "%s holds %llu bytes of taps where its header promises %llu; save it "
-                           "again",
-                           r->name, (unsigned long long)(r->bytes - header.data_offset),
-                           (unsigned long long)(sets * count * tap_bytes));
-    error = sets_create(r, (uint32_t)sets, count, header.complex_values);
-    if (error != 0)
-        return error;
-    for (uint32_t set = 0; set < r->count; set++) {
-        for (uint32_t n = 0; n < r->sets[set]->count; n++) {
-            uint64_t index = header.fortran_order ? n * sets + set : set * count + n;
-            const uint8_t *at = r->data + header.data_offset + index * tap_bytes;
-            r->sets[set]->re[n] = npy_number(at, &header);
-            if (header.complex_values)
-                r->sets[set]->im[n] = npy_number(at + header.value_bytes, &header);
-        }
-    }
-    return 0;
-}
-
-/* ---- text -------------------------------------------------------------------------------- */
-
-/* One line's numbers. */
-struct text_line {
-    int numbers; /* 0: blank or comment */
-    double value[2];
-};
-
-static int text_error(const struct reading *r, uint64_t line, const char *what)
-{
-    return problem_set(r->problem, ERROR_FORMAT,
-                       "%s:%llu: %s; write one tap a line, `re` or `re im`, with '#' before "
-                       "comments",
-                       r->name, (unsigned long long)line, what);
-}
-
-static int text_parse_line(const struct reading *r, const uint8_t *at, size_t length,
-                           uint64_t number, struct text_line *line)
-{
-    line->numbers = 0;
-    const uint8_t *comment = memchr(at, '#', length);
-    if (comment != NULL)
-        length = (size_t)(comment - at);
-    while (length > 0 &&
-           (at[length - 1] == ' ' || at[length - 1] == '\t' || at[length - 1] == '\r'))
-        length--;
-    if (length >= TEXT_LINE_MAX)
-        return text_error(r, number, "the line is too long for a tap");
-    if (memchr(at, '\0', length) != NULL)
-        return text_error(r, number, "this is not text");
-    char text[TEXT_LINE_MAX];
-    memcpy(text, at, length);
-    text[length] = '\0';
-
-    const char *from = text;
-    for (;;) {
-        from += strspn(from, " \t");
-        if (line->numbers == 1 && *from == ',')
-            from += 1 + strspn(from + 1, " \t");
-        if (*from == '\0')
-            return 0;
-        if (line->numbers == 2)
-            return text_error(r, number, "there are more than two numbers");
-        char *end;
-        double value = strtod(from, &end);
-        if (end == from || (*end != '\0' && strchr(" \t,", *end) == NULL))
-            return text_error(r, number, "this is not a number");
-        if (!isfinite(value))
-            return text_error(r, number, "the tap is not a finite number");
-        line->value[line->numbers++] = value;
-        from = end;
-    }
-}
-
-/* Walks the lines twice: first to count and prove (sets still NULL), then to store. */
-static int text_walk(struct reading *r, uint64_t *taps, int *numbers)
-{
-    uint64_t line_number = 0, count = 0;
-    bool store = r->sets != NULL;
-    const uint8_t *at = r->data, *end = r->data + r->bytes;
-    if (r->bytes >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
-        at += 3; /* the byte order mark some editors write */
-    while (at < end) {
-        const uint8_t *newline = memchr(at, '\n', (size_t)(end - at));
-        size_t length = (size_t)((newline == NULL ? end : newline) - at);
-        struct text_line line;
-        int error = text_parse_line(r, at, length, ++line_number, &line);
-        if (error != 0)
-            return error;
-        at = newline == NULL ? end : newline + 1;
-        if (line.numbers == 0)
-            continue;
-        if (*numbers == 0)
-            *numbers = line.numbers;
-        if (line.numbers != *numbers)
-            return text_error(r, line_number,
-                              "some lines have one number and some two (real or complex taps?)");
-        if (store) {
-            r->sets[0]->re[count] = line.value[0];
-            if (line.numbers == 2)
-                r->sets[0]->im[count] = line.value[1];
-        }
-        count++;
-    }
-    *taps = count;
-    return 0;
-}
-
-static int text_load(struct reading *r)
-{
-    uint64_t taps = 0;
-    int numbers = 0;
-    int error = text_walk(r, &taps, &numbers);
-    if (error == 0)
-        error = sets_create(r, 1, taps, numbers == 2);
-    return error != 0 ? error : text_walk(r, &taps, &numbers);
 }
 
 /* ---- which ------------------------------------------------------------------------------- */
@@ -436,13 +149,36 @@ struct file_type {
 
 static const struct file_type file_types[] = {
     {".wav", "RIFF", sound_load}, {".wav", "RIFX", sound_load},  {".rf64", "RF64", sound_load},
-    {".w64", "riff", sound_load}, {".flac", "fLaC", sound_load}, {".npy", "\x93NUMPY", npy_load},
+    {".w64", "riff", sound_load}, {".flac", "fLaC", sound_load}, {".npy", "\x93NUMPY", reading_npy},
 };
 
 static bool ends_with(const char *name, const char *suffix)
 {
     size_t length = strlen(name), tail = strlen(suffix);
     return length >= tail && strcasecmp(name + length - tail, suffix) == 0;
+}
+
+/* What people have and the parsers cannot read, known by its name or its first bytes. */
+static const struct foreign {
+    const char *suffix, *magic, *advice;
+} foreign[] = {
+    {".mat", "MATLAB ",
+     "is a MATLAB file, which is not read; in MATLAB or Octave write taps h as text: h = h(:); "
+     "save('-ascii', '-double', 'taps.txt', 'h'), complex ones as h = [real(h(:)) imag(h(:))]"},
+    {".npz", "PK\x03\x04",
+     "is an archive of arrays, which is not read; save one array: numpy.save('taps.npy', h)"},
+    {".h5", "\x89HDF", "is HDF5, which is not read; save the taps with numpy.save('taps.npy', h)"},
+};
+
+static int refuse_foreign(const struct reading *r)
+{
+    for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
+        size_t length = strlen(foreign[i].magic);
+        if (ends_with(r->name, foreign[i].suffix) ||
+            (r->bytes >= length && memcmp(r->data, foreign[i].magic, length) == 0))
+            return problem_set(r->problem, ERROR_UNSUPPORTED, "%s %s", r->name, foreign[i].advice);
+    }
+    return 0;
 }
 
 static int dispatch(struct reading *r)
@@ -458,7 +194,8 @@ static int dispatch(struct reading *r)
                                "%s does not begin like a %s file; write it again, or name text "
                                "taps .txt",
                                r->name, file_types[i].suffix);
-    return text_load(r);
+    int error = refuse_foreign(r);
+    return error != 0 ? error : reading_text(r);
 }
 
 static void hash_file(const struct reading *r)

@@ -26,6 +26,24 @@ static void made_free(struct made *made, uint32_t filters)
     free(made);
 }
 
+/* A file has taps for all channels, or for each: more are taken for none of the channels they were
+ * made for. More channels than taps is what (taps, channels) looks like. */
+static int check_sets(const struct config_filter *filter, const struct config_stream *stream,
+                      const struct made *made, struct problem *problem)
+{
+    const uint32_t channels = stream->source.channels, taps = made->sets[0]->count;
+    if (filter->spec.type == FILTER_FK || made->count <= 1 || made->count <= channels)
+        return 0;
+    return problem_set(problem, ERROR_CONFIG,
+                       "%s:%u: filter %s: its file has taps for %u channels (%u each), and stream "
+                       "%s has %u; %s",
+                       filter->place.file, filter->place.line, filter->name, made->count, taps,
+                       stream->name, channels,
+                       taps < made->count
+                           ? "the shape of an .npy is (channels, taps): save its transpose"
+                           : "save one set for all, or one for each channel");
+}
+
 static int make_one(const struct config_filter *filter, const struct config_stream *stream,
                     struct made *made, struct problem *problem)
 {
@@ -39,6 +57,9 @@ static int make_one(const struct config_filter *filter, const struct config_stre
     if (measure.warning[0] != '\0')
         log_warning("filter %s: %s", filter->name, measure.warning);
     assert(made->count > 0);
+    error = check_sets(filter, stream, made, problem);
+    if (error < 0)
+        return error;
     made->place = calloc(made->count, sizeof *made->place);
     if (made->place == NULL)
         return problem_set(problem, ERROR_MEMORY, "no memory for the taps of filter %s",

@@ -85,6 +85,7 @@ static int make(const struct config_edge *edges, uint32_t count, struct stream_f
     struct config_stream stream = {
         .name = "s", .place = place, .edges = edges, .edge_count = count};
     stream.source.rate_hz = RATE_HZ;
+    stream.source.channels = 3;
     return stream_filters_make(&config, &stream, out, problem);
 }
 
