@@ -37,16 +37,35 @@ struct request {
     const struct osc_message *message;
     struct osc_reader reader;
     struct pipeline *pipeline; /* rows of a stream */
+    bool takes_port;           /* its last argument may say where answers go */
 };
 
 /* ---- answers ----------------------------------------------------------------------------- */
+
+/* Whom an answer that comes before read_port is for: the port that the last argument names, where
+ * the message takes one and a peer there may be answered; else who asked. */
+static struct osc_peer *answered_peer(const struct request *request)
+{
+    const struct osc_message *message = request->message;
+    struct osc_reader reader = {.message = message, .at = message->arguments};
+    double port;
+    if (!request->takes_port || message->count == 0)
+        return request->peer;
+    while (reader.index + 1 < message->count)
+        osc_skip(&reader);
+    if (osc_peek(&reader) != 'i' || !osc_read_number(&reader, &port) ||
+        !(port >= 1 && port <= UINT16_MAX))
+        return request->peer;
+    struct osc_peer *peer = osc_peer_at(request->peer, (uint16_t)port);
+    return peer != NULL && peer->proven ? peer : request->peer;
+}
 
 static void refuse(const struct request *request, const char *text)
 {
     lo_message message = lo_message_new();
     lo_message_add_string(message, request->message->address);
     lo_message_add_string(message, text);
-    osc_answer(request->peer, "/convolvd/error", message);
+    osc_answer(answered_peer(request), "/convolvd/error", message);
 }
 
 static const char *address_of(char text[128], const char *stream, enum osc_word word)
@@ -370,6 +389,7 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
         return;
     int row = count > 0 ? find_row(parts, count) : -1;
     double token;
+    request.takes_port = row >= 0 && osc_table[row].port;
     if (row == OSC_PROVE) {
         if (osc_read_number(&request.reader, &token) && fabs(token) <= INT32_MAX)
             osc_peer_confirm(peer, (int32_t)token);

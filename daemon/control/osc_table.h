@@ -36,6 +36,7 @@ struct osc_row {
     const char *word;
     bool of_stream; /* /convolvd/STREAM/word, else /convolvd/word */
     bool inward;
+    bool port;             /* its last argument may name the port that answers and errors go to */
     const char *arguments; /* types, meaning, unit */
     const char *sentence;
     const char *example; /* as oscsend and oscdump write it */

@@ -319,7 +319,7 @@ class Osc(unittest.TestCase):
                          {f"form{i}" for i in range(len(FORMS))})
         for address, words in (("/convolvd/nope/info", "no such stream"), ("/convolvd/bogus", "no such address"),
                                ("/convolvd/lost/blo?k", "whole name")):
-            client.send(address, "i", 9)
+            client.send(address, "i", client.socket.getsockname()[1])
             got = client.await_("/convolvd/error")
             self.assertEqual(got[2][0], address)
             self.assertIn(words, got[2][1])
@@ -452,6 +452,23 @@ class Osc(unittest.TestCase):
         self.assertEqual(client.receive()[0], "/convolvd/list")
         counted = self.counters()
         self.assertEqual((counted["proven"] - before["proven"], counted["challenged"] - before["challenged"]), (1, 2))
+
+    def test_errors_go_where_answers_go(self):
+        """To the port that the question names, whatever is wrong with the rest of it."""
+        caller, listener = self.client(), self.client()
+        port = listener.socket.getsockname()[1]
+        for question in (("/convolvd/nobody/info", "i", port),
+                         ("/convolvd/nobody/subscribe", "sfi", "levels", 5.0, port),
+                         ("/convolvd/python/subscribe", "sfi", "nonsense", 5.0, port)):
+            caller.send(*question)
+            address, _, (what, _) = listener.receive()
+            self.assertEqual((address, what), ("/convolvd/error", question[0]))
+        self.assertTrue(caller.silent(), "the error came to the socket that asked, too")
+        # A number that is no port, or of a message that takes none, says nothing about where.
+        for question in (("/convolvd/list", "i", 70000), ("/convolvd/python/gain", "fi", 1e6, port)):
+            caller.send(*question)
+            self.assertEqual(caller.receive()[0], "/convolvd/error")
+        self.assertTrue(listener.silent())
 
     def test_liblo_programs(self):
         port = c.free_port()
