@@ -1,0 +1,248 @@
+/*
+ * What the page knows, for all views: the connection, the latest status and levels, events, the
+ * role, and the parameters of the URL. Views listen; nothing here touches the document.
+ *
+ * Events (CustomEvent): "status", "levels", "event", "role", "state" (connection, daemon, pause),
+ * "parameters" (detail: Set of names that changed), "shed".
+ */
+import { Link } from "./wire/link.js";
+import { command } from "./wire/commands.js";
+import { History } from "./model/history.js";
+import { formatHash, readParameters, splitHash } from "./model/address.js";
+
+const EVENTS_KEPT = 2000;
+/* Levels and status older than this are "no data". */
+export const STALE_MS = 2500;
+
+export const COMMON = {
+    stream: { type: "text", default: "" },
+    level: { type: "choice", choices: ["db", "unit", "fs"], default: "db" },
+};
+
+export class App extends EventTarget {
+    constructor(views) {
+        super();
+        this.views = new Map(views.map((view) => [view.id, view]));
+        this.status = null;
+        this.statusAt = -Infinity;
+        this.daemon = { up: false, reason: "" };
+        this.role = "observe";
+        this.holder = "";
+        this.mayLogin = false;
+        this.causes = [];
+        this.version = "";
+        this.levels = new Map();
+        this.histories = new Map();
+        this.events = [];
+        this.eventNumbers = new Set();
+        this.missedEvents = 0;
+        this.shed = 0;
+        this.paused = false;
+        this.readHash();
+        window.addEventListener("hashchange", () => this.hashChanged());
+        const address = new URL("api/v1/live", location.href);
+        address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
+        address.hash = "";
+        this.link = new Link(address.href);
+        this.listen();
+        document.addEventListener("visibilitychange", () => this.link.suspend(this.paused || document.hidden));
+    }
+
+    tell(type, detail = {}) {
+        this.dispatchEvent(new CustomEvent(type, { detail }));
+    }
+
+    on(type, listener) {
+        this.addEventListener(type, (event) => listener(event.detail));
+    }
+
+    listen() {
+        const on = (type, take) => this.link.addEventListener(type, (event) => take(event.detail));
+        on("hello", (message) => {
+            this.version = message.version ?? "";
+            this.role = message.role === "control" ? "control" : "observe";
+            this.holder = message.holder ?? "";
+            this.mayLogin = Boolean(message.login);
+            this.mayChange = Boolean(message.control);
+            this.causes = message.names?.causes ?? [];
+            this.tell("role");
+        });
+        on("status", (message) => this.takeStatus(message.status));
+        on("levels", (message) => {
+            this.levels.set(message.stream, { ...message, at: performance.now() });
+            this.tell("levels", message.stream);
+        });
+        on("event", (message) => this.takeEvent(message));
+        on("daemon", (message) => {
+            this.daemon = { up: Boolean(message.up), reason: message.reason ?? "" };
+            if (!this.daemon.up)
+                this.away();
+            this.tell("state");
+        });
+        on("shed", (message) => {
+            this.shed += message.pictures ?? 0;
+            this.tell("shed");
+        });
+        on("open", () => this.tell("state"));
+        on("closed", () => {
+            this.away();
+            this.tell("state");
+        });
+    }
+
+    away() {
+        this.levels.clear();
+        for (const history of this.histories.values())
+            history.interrupt();
+    }
+
+    takeStatus(status) {
+        if (!status)
+            return;
+        const running = this.startedNs(status);
+        if (this.started !== undefined && Math.abs(running - this.started) > 2e9)
+            this.away(); /* another daemon: its counters begin anew */
+        this.started = running;
+        this.status = status;
+        this.statusAt = performance.now();
+        if (!this.daemon.up)
+            this.daemon = { up: true, reason: "" };
+        for (const stream of status.streams ?? []) {
+            if (!this.histories.has(stream.name))
+                this.histories.set(stream.name, new History());
+            this.histories.get(stream.name).put(stream, status.up_ns / 1e9);
+        }
+        this.tell("status");
+    }
+
+    startedNs(status) {
+        return (status.realtime_ns ?? 0) - (status.up_ns ?? 0);
+    }
+
+    takeEvent(message) {
+        if (message.missed)
+            this.missedEvents += message.missed;
+        const event = message.event;
+        if (event) {
+            const key = `${this.started} ${event.number}`;
+            if (this.eventNumbers.has(key))
+                return;
+            this.eventNumbers.add(key);
+            this.events.push(event);
+            if (this.events.length > EVENTS_KEPT)
+                this.events.splice(0, this.events.length - EVENTS_KEPT);
+        }
+        this.tell("event", event);
+    }
+
+    /* ---- state in words ---- */
+
+    connected() {
+        return this.link.state === "open";
+    }
+
+    fresh() {
+        return this.connected() && this.daemon.up && performance.now() - this.statusAt < 2 * STALE_MS;
+    }
+
+    mayControl() {
+        return this.role === "control";
+    }
+
+    setPaused(paused) {
+        this.paused = paused;
+        this.link.suspend(this.paused || document.hidden);
+        this.tell("state");
+    }
+
+    streams() {
+        return this.status?.streams ?? [];
+    }
+
+    /* The stream of the URL, else the first one. */
+    streamName() {
+        return this.parameters.stream || this.streams()[0]?.name || "";
+    }
+
+    stream(name = this.streamName()) {
+        return this.streams().find((stream) => stream.name === name);
+    }
+
+    /* Of input channel `index` (from 0), or of an output: {name, unit, fullScale}. */
+    channel(stream, index, side = "input") {
+        if (side === "output") {
+            const output = stream?.outputs?.[index];
+            if (output)
+                return { name: output.name || `${index + 1}`, unit: output.unit ?? stream.channels?.[0]?.unit ?? "", fullScale: 0 };
+            return { name: `${index + 1}`, unit: stream?.channels?.[index]?.unit ?? stream?.channels?.[0]?.unit ?? "", fullScale: 0 };
+        }
+        const channel = stream?.channels?.[index] ?? {};
+        return { name: channel.name || `${index + 1}`, unit: channel.unit ?? "", fullScale: channel.full_scale ?? 0 };
+    }
+
+    channelCount(stream, side) {
+        if (!stream)
+            return 0;
+        return side === "output" ? stream.outputs?.length ?? stream.gains?.gain_db?.length ?? stream.channels.length : stream.channels.length;
+    }
+
+    alarms() {
+        return this.status?.alarms ?? [];
+    }
+
+    activeAlarms() {
+        return this.alarms().filter((alarm) => alarm.state === "active");
+    }
+
+    /* A command; with a sentence for the viewer when it is refused. */
+    async command(name, body) {
+        const answer = await command(name, body);
+        if (!answer.ok)
+            this.tell("toast", { text: `${name}: ${answer.error ?? "refused"}`, wrong: true });
+        return answer;
+    }
+
+    /* ---- the URL ---- */
+
+    table(view = this.view) {
+        return { ...COMMON, ...this.views.get(view)?.parameters };
+    }
+
+    readHash() {
+        const { view, values } = splitHash(location.hash);
+        this.view = this.views.has(view) ? view : this.views.keys().next().value;
+        this.parameters = readParameters(this.table(), values);
+    }
+
+    hashChanged() {
+        const before = this.parameters, viewBefore = this.view;
+        this.readHash();
+        const names = new Set(Object.keys(this.parameters).filter((name) => String(before[name]) !== String(this.parameters[name])));
+        if (this.view !== viewBefore)
+            this.tell("view");
+        else if (names.size > 0)
+            this.tell("parameters", names);
+    }
+
+    /* Changes some parameters; the URL follows without a new entry in the history. */
+    set(values) {
+        const names = new Set();
+        for (const [name, value] of Object.entries(values))
+            if (String(this.parameters[name]) !== String(value)) {
+                this.parameters[name] = value;
+                names.add(name);
+            }
+        if (names.size === 0)
+            return;
+        history.replaceState(null, "", formatHash(this.view, this.table(), this.parameters));
+        this.tell("parameters", names);
+    }
+
+    /* The address of a view, keeping what is common. */
+    address(view, values = {}) {
+        const table = this.table(view), parameters = readParameters(table, new Map());
+        for (const name of Object.keys(COMMON))
+            parameters[name] = this.parameters[name];
+        return formatHash(view, table, Object.assign(parameters, values));
+    }
+}

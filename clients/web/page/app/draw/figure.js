@@ -1,0 +1,197 @@
+/*
+ * What is shown, drawn anew for a file: one drawing routine, two backends, an SVG text and a canvas
+ * for PNG. A figure is {title, facts: {name: value}, panels: [plot.figure() | {image, height}]}.
+ */
+import { hatch, theme } from "./palette.js";
+
+const WIDTH = 1200, PANEL = 420, LEFT = 70, RIGHT = 20, HEAD = 54, FOOT = 34;
+
+class CanvasPen {
+    constructor(width, height, scale) {
+        this.canvas = document.createElement("canvas");
+        this.canvas.width = width * scale;
+        this.canvas.height = height * scale;
+        this.context = this.canvas.getContext("2d");
+        this.context.scale(scale, scale);
+    }
+
+    rect(x, y, w, h, colour) {
+        this.context.fillStyle = colour;
+        this.context.fillRect(x, y, w, h);
+    }
+
+    band(x, y, w, h, colour) {
+        this.context.fillStyle = hatch(this.context, colour);
+        this.context.fillRect(x, y, w, h);
+    }
+
+    lines(points, colour, width, dash) {
+        const c = this.context;
+        c.strokeStyle = colour;
+        c.lineWidth = width;
+        c.setLineDash(dash ?? []);
+        c.beginPath();
+        for (const run of points)
+            run.forEach(([x, y], i) => i === 0 ? c.moveTo(x, y) : c.lineTo(x, y));
+        c.stroke();
+    }
+
+    text(x, y, text, { colour, size = 13, anchor = "start", bold = false }) {
+        const c = this.context;
+        c.fillStyle = colour;
+        c.font = `${bold ? "600 " : ""}${size}px system-ui, sans-serif`;
+        c.textAlign = anchor === "middle" ? "center" : anchor;
+        c.fillText(text, x, y);
+    }
+
+    image(source, x, y, w, h) {
+        this.context.drawImage(source, x, y, w, h);
+    }
+
+    clip(x, y, w, h, draw) {
+        this.context.save();
+        this.context.beginPath();
+        this.context.rect(x, y, w, h);
+        this.context.clip();
+        draw();
+        this.context.restore();
+    }
+}
+
+function escape(text) {
+    return String(text).replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]);
+}
+
+const n = (value) => Number(value.toFixed(2));
+
+class SvgPen {
+    constructor(width, height) {
+        this.parts = [`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" font-family="system-ui, sans-serif">`,
+            `<defs><pattern id="invalid" width="7" height="7" patternUnits="userSpaceOnUse"><path d="M-1 8L8 -1" stroke="${theme().invalid}"/></pattern></defs>`];
+        this.clips = 0;
+    }
+
+    rect(x, y, w, h, colour) {
+        this.parts.push(`<rect x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}" fill="${colour}"/>`);
+    }
+
+    band(x, y, w, h) {
+        this.rect(x, y, w, h, "url(#invalid)");
+    }
+
+    lines(points, colour, width, dash) {
+        const d = points.map((run) => run.map(([x, y], i) => `${i === 0 ? "M" : "L"}${n(x)} ${n(y)}`).join("")).join("");
+        if (d)
+            this.parts.push(`<path d="${d}" fill="none" stroke="${colour}" stroke-width="${width}"${dash ? ` stroke-dasharray="${dash.join(" ")}"` : ""}/>`);
+    }
+
+    text(x, y, text, { colour, size = 13, anchor = "start", bold = false }) {
+        this.parts.push(`<text x="${n(x)}" y="${n(y)}" fill="${colour}" font-size="${size}" text-anchor="${anchor}"${bold ? ' font-weight="600"' : ""}>${escape(text)}</text>`);
+    }
+
+    image(source, x, y, w, h) {
+        this.parts.push(`<image x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}" href="${source.toDataURL("image/png")}" preserveAspectRatio="none"/>`);
+    }
+
+    clip(x, y, w, h, draw) {
+        const id = `clip${this.clips++}`;
+        this.parts.push(`<clipPath id="${id}"><rect x="${n(x)}" y="${n(y)}" width="${n(w)}" height="${n(h)}"/></clipPath><g clip-path="url(#${id})">`);
+        draw();
+        this.parts.push("</g>");
+    }
+
+    finish() {
+        return [...this.parts, "</svg>\n"].join("\n");
+    }
+}
+
+/* Runs of finite points. */
+function runs(xs, ys, px, py) {
+    const result = [];
+    let run = null;
+    for (let i = 0; i < ys.length; i++) {
+        if (!Number.isFinite(ys[i]) || !Number.isFinite(xs[i])) {
+            run = null;
+            continue;
+        }
+        if (!run)
+            result.push(run = []);
+        run.push([px(xs[i]), py(ys[i])]);
+    }
+    return result;
+}
+
+function drawPlot(pen, figure, y, height) {
+    const { text, muted, grid, line, well } = theme(), w = WIDTH - LEFT - RIGHT, h = height - FOOT;
+    const [low, high] = figure.window, [bottom, top] = figure.range;
+    const px = (x) => LEFT + (x - low) / (high - low) * w;
+    const scaled = ([from, to]) => (v) => y + h - (v - from) / (to - from) * h;
+    const py = scaled([bottom, top]);
+    for (const { v, label } of figure.xTicks(w)) {
+        pen.lines([[[px(v), y], [px(v), y + h]]], grid, 1);
+        pen.text(px(v), y + h + 18, label, { colour: muted, anchor: "middle" });
+    }
+    for (const { v, label } of figure.yTicks(h)) {
+        pen.lines([[[LEFT, py(v)], [LEFT + w, py(v)]]], grid, 1);
+        pen.text(LEFT - 8, py(v) + 4, label, { colour: muted, anchor: "end" });
+    }
+    pen.clip(LEFT, y, w, h, () => {
+        for (const band of figure.bands) {
+            const left = Math.max(LEFT, px(band.from)), right = Math.min(LEFT + w, px(band.to));
+            if (right >= left) {
+                pen.rect(left, y, Math.max(1.5, right - left), h, well);
+                pen.band(left, y, Math.max(1.5, right - left), h, theme().invalid);
+            }
+        }
+        for (const under of figure.under)
+            pen.lines(runs(under.xs, under.ys, px, scaled(under.scale)), under.colour, 1, under.dash);
+        for (const curve of figure.curves)
+            pen.lines(runs(curve.xs, curve.ys, px, py), curve.colour, 1.5, curve.dash);
+        for (const cursor of figure.cursors) {
+            pen.lines([[[px(cursor.x), y], [px(cursor.x), y + h]]], theme().accent, 1);
+            pen.text(px(cursor.x) + 4, y + 14, cursor.name, { colour: theme().accent, bold: true });
+        }
+    });
+    pen.lines([[[LEFT, y], [LEFT, y + h], [LEFT + w, y + h]]], line, 1);
+    pen.text(LEFT + 6, y + 16, figure.yUnit, { colour: text, bold: true });
+}
+
+function draw(pen, figure, height) {
+    const { text, muted, panel } = theme();
+    pen.rect(0, 0, WIDTH, height, panel);
+    pen.text(LEFT, 24, figure.title, { colour: text, size: 17, bold: true });
+    pen.text(LEFT, 43, Object.entries(figure.facts).map(([name, value]) => `${name} ${value}`).join(" · "), { colour: muted, size: 12 });
+    const names = figure.panels.flatMap((p) => p.curves ?? []).filter((c, i, all) => all.findIndex((d) => d.name === c.name) === i);
+    let right = WIDTH - RIGHT;
+    for (const curve of names.slice(0, 16).reverse()) {
+        pen.text(right, 24, curve.name, { colour: curve.colour, anchor: "end", bold: true });
+        right -= 14 + 7.5 * curve.name.length;
+    }
+    let y = HEAD;
+    for (const part of figure.panels) {
+        if (part.image) {
+            pen.image(part.image, 0, y, WIDTH, part.height);
+            y += part.height;
+        } else {
+            drawPlot(pen, part, y, PANEL);
+            y += PANEL;
+        }
+    }
+}
+
+function heightOf(figure) {
+    return HEAD + figure.panels.reduce((sum, part) => sum + (part.image ? part.height : PANEL), 0) + 10;
+}
+
+export function figureSvg(figure) {
+    const height = heightOf(figure), pen = new SvgPen(WIDTH, height);
+    draw(pen, figure, height);
+    return pen.finish();
+}
+
+/* → Promise of a Blob. */
+export function figurePng(figure) {
+    const height = heightOf(figure), pen = new CanvasPen(WIDTH, height, 2);
+    draw(pen, figure, height);
+    return new Promise((resolve) => pen.canvas.toBlob(resolve, "image/png"));
+}

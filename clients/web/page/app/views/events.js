@@ -1,0 +1,110 @@
+/*
+ * Events: alarms with acknowledgement, and everything that happened, newest first: losses, changes,
+ * devices, marks. Each row says when, where (stream, epoch, frame) and who asked.
+ */
+import { h, setHidden, setText } from "../ui/dom.js";
+import { Controls } from "../ui/controls.js";
+import { clockTime, count, elapsed, si } from "../model/units.js";
+
+const ROWS = 400;
+const GROUPS = { all: null, alarms: ["alarm", "alarm-end"], losses: ["loss", "silence", "half-rate", "clock-step", "sender", "takeover", "epoch"],
+    changes: ["filter-change", "gain", "mute", "reload", "record", "device", "start", "stop", "acknowledge", "save"], marks: ["mark"] };
+const SYMBOLS = { error: "✖", warning: "▲", notice: "●", info: "·" };
+
+const PARAMETERS = {
+    show: { type: "choice", choices: Object.keys(GROUPS), default: "all" },
+    only: { type: "flag", default: false },
+};
+
+class EventsView {
+    constructor(app, host) {
+        this.app = app;
+        this.alarms = h("div", {});
+        this.alarmTitle = h("h3", {});
+        this.noAlarm = h("p", { class: "caption message indent" }, "No alarm is active.");
+        this.all = h("button", { type: "button", onclick: () => app.command("acknowledge", {}) }, "Acknowledge all");
+        host.append(h("section", { class: "panel", "aria-label": "Alarms" }, h("div", { class: "controls" }, this.alarmTitle, h("span", { class: "spacer" }), this.all), this.noAlarm, this.alarms));
+        this.controls = new Controls(app, host);
+        this.controls.segments("show", "Show", [["all", "all"], ["alarms", "alarms"], ["losses", "losses"], ["changes", "changes"], ["marks", "marks"]]);
+        this.controls.segments("only", "Streams", [[false, "all"], [true, "chosen"]]);
+        this.body = h("tbody", {});
+        this.empty = h("p", { class: "empty" }, "Nothing has happened yet.");
+        const head = h("tr", {}, ["time", "", "kind", "stream", "frame", "what", "who"].map((text) => h("th", { class: text === "frame" ? "number" : "" }, text)));
+        host.append(h("section", { class: "panel events scroll" }, h("table", { class: "data" }, h("thead", {}, head), this.body), this.empty));
+        this.listeners = new AbortController();
+        const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
+        on("status", () => this.writeAlarms());
+        on("role", () => this.writeAlarms());
+        on("event", () => { this.dirty = true; });
+        this.alarmKey = "";
+    }
+
+    parametersChanged() {
+        this.controls.sync();
+        this.writeAlarms();
+        this.dirty = true;
+    }
+
+    shown() {
+        const { show, only } = this.app.parameters, kinds = GROUPS[show], stream = this.app.streamName();
+        return this.app.events.filter((event) => (!kinds || kinds.includes(event.kind)) && (!only || !event.stream || event.stream === stream));
+    }
+
+    draw() {
+        if (!this.dirty || this.app.paused)
+            return false;
+        this.dirty = false;
+        const events = this.shown();
+        this.body.replaceChildren(...events.slice(-ROWS).reverse().map(row));
+        setHidden(this.empty, events.length > 0);
+        return true;
+    }
+
+    writeAlarms() {
+        const alarms = this.app.alarms(), active = this.app.activeAlarms().length, may = this.app.mayControl();
+        setText(this.alarmTitle, active === 0 ? "Alarms" : active === 1 ? "1 active alarm" : `${active} active alarms`);
+        setHidden(this.noAlarm, alarms.length > 0);
+        const waiting = alarms.filter((alarm) => !alarm.acknowledged);
+        this.all.hidden = waiting.length < 2;
+        this.all.disabled = !may;
+        const key = JSON.stringify([alarms, may]);
+        if (key === this.alarmKey)
+            return;
+        this.alarmKey = key;
+        this.alarms.replaceChildren(...alarms.map((alarm) => this.alarmRow(alarm, may)));
+    }
+
+    alarmRow(alarm, may) {
+        const acknowledge = h("button", { type: "button", disabled: !may, title: may ? "" : "Needs the role control: sign in", onclick: () =>
+            this.app.command("acknowledge", { alarm: alarm.name, ...(alarm.stream ? { stream: alarm.stream } : {}), ...(alarm.channel ? { channel: alarm.channel } : {}) }) }, "Acknowledge");
+        const lasted = alarm.ended_realtime_ns ? (alarm.ended_realtime_ns - alarm.since_realtime_ns) / 1e9 : NaN;
+        const times = [`since ${clockTime(alarm.since_realtime_ns)}`, alarm.ended_realtime_ns && `ended ${clockTime(alarm.ended_realtime_ns)} after ${elapsed(lasted)}`,
+            alarm.raised > 1 && `raised ${count(alarm.raised)} times`, alarm.value !== null && alarm.value !== undefined && `value ${si(alarm.value, alarm.unit ?? "", 4)}`,
+            alarm.limit !== null && alarm.limit !== undefined && `limit ${si(alarm.limit, alarm.unit ?? "", 4)}`].filter(Boolean).join(" · ");
+        return h("div", { class: alarm.state === "active" ? "alarm" : "alarm ended" },
+            h("div", { class: "what" }, h("strong", {}, `${alarm.state === "active" ? "▲" : "▽"} ${alarm.name}`), alarm.text ?? "", h("div", { class: "caption" }, times)),
+            alarm.acknowledged ? h("span", { class: "caption" }, "acknowledged") : acknowledge);
+    }
+
+    exported() {
+        const events = this.shown(), column = (name, value) => ({ name, values: events.map(value) });
+        if (events.length === 0)
+            return null;
+        return { name: "convolvd-events", title: "events", facts: { events: events.length }, panels: [], numeric: false,
+            columns: [column("number", (e) => e.number), column("realtime_ns", (e) => String(e.realtime_ns)), column("severity", (e) => e.severity ?? ""), column("kind", (e) => e.kind ?? ""),
+                column("stream", (e) => e.stream ?? ""), column("epoch", (e) => e.epoch ?? ""), column("frame", (e) => e.frame ?? ""), column("text", (e) => e.text ?? ""), column("who", (e) => e.who ?? "")] };
+    }
+
+    close() {
+        this.listeners.abort();
+    }
+}
+
+function row(event) {
+    const severity = event.severity ?? "info";
+    return h("tr", {}, h("td", { class: "number" }, clockTime(event.realtime_ns)), h("td", { class: `severity ${severity}`, title: severity }, SYMBOLS[severity] ?? "·"),
+        h("td", {}, event.kind ?? ""), h("td", {}, event.stream ?? ""), h("td", { class: "number" }, event.frame !== undefined && event.frame !== null ? count(event.frame) : ""),
+        h("td", { class: "text" }, event.text ?? ""), h("td", {}, event.who ?? ""));
+}
+
+export const events = { id: "events", title: "Events", parameters: PARAMETERS, create: (app, host) => new EventsView(app, host) };
