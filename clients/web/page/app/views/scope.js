@@ -59,7 +59,7 @@ class Side {
             return { ...common, view: "envelope", seconds: p.seconds, points: MINMAX_POINTS };
         const rate = this.rate(), frames = this.view.frames(rate);
         return { ...common, view: "scope", frames, trigger: p.trigger, level: p.at, slope: p.slope, channel: channels[0] ?? 1,
-            pretrigger: Math.round(frames * p.before / 100), single: p.single, ...(p.trigger === "external" ? { frame: p.frame } : {}) };
+            pretrigger: Math.min(frames - 1, Math.round(frames * p.before / 100)), single: p.single, ...(p.trigger === "external" ? { frame: p.frame } : {}) };
     }
 
     rate() {

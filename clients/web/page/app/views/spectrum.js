@@ -22,7 +22,7 @@ const PARAMETERS = {
     side: { type: "choice", choices: ["output", "input"], default: "output" },
     fft: { type: "number", default: 4096, low: 256, high: 65536 },
     average: { type: "number", default: 16, low: 1, high: 1000 },
-    window: { type: "choice", choices: ["hann", "flattop", "blackman", "rectangular"], default: "hann" },
+    window: { type: "choice", choices: ["hann", "flat-top", "blackman-harris", "rectangular"], default: "hann" },
     scale: { type: "choice", choices: ["db", "linear"], default: "db" },
     log: { type: "flag", default: false },
     hold: { type: "flag", default: false },
@@ -70,7 +70,7 @@ class SpectrumView {
         c.segments("side", "Side", [["input", "input"], ["output", "output"]]);
         c.select("fft", "FFT", [256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536].map((n) => [String(n), String(n)]), { write: Number });
         c.select("average", "Averages", [1, 4, 16, 64, 256].map((n) => [String(n), String(n)]), { write: Number });
-        c.select("window", "Window", [["hann", "Hann"], ["flattop", "flat top"], ["blackman", "Blackman"], ["rectangular", "none"]]);
+        c.select("window", "Window", [["hann", "Hann"], ["flat-top", "flat top"], ["blackman-harris", "Blackman–Harris"], ["rectangular", "none"]]);
         c.segments("scale", "Density", [["db", "dB"], ["linear", "linear"]]);
         c.segments("log", "Frequency", [[false, "linear"], [true, "log"]]);
         c.toggle("hold", "Hold", { title: "hold the largest of each bin (h)" });
