@@ -54,14 +54,34 @@ static bool change_under_way(const struct stream *s)
     return under_way;
 }
 
+/* Marks the flights that are computed again elsewhere: those from which on no block has been shed
+ * since. Earlier ones would bring the shed blocks back. */
+static void mark_repeated(struct stream *s)
+{
+    const struct epoch *of = NULL;
+    uint64_t from = 0;
+    for (uint32_t i = s->flight_next; i != s->flight_first; i--) {
+        struct flight *flight = &s->flights[(i - 1) % FLIGHTS_MAX];
+        if (flight->epoch != of)
+            from = flight->epoch->submitted;
+        of = flight->epoch;
+        flight->repeated = flight->blocks > 0 && flight->until == from;
+        if (flight->repeated)
+            from = flight->from;
+    }
+}
+
 static void forget_flight(struct stream *s, const struct flight *flight, bool shed)
 {
     struct epoch *e = flight->epoch;
     const uint64_t frames = flight->until - flight->from;
+    if (flight->blocks == 0)
+        return;
     s->stats.submitted -= frames;
-    if (shed) {
+    if (shed || !flight->repeated) {
         room_shed(s, e, flight->from, flight->until, SHED_DEVICE, INVALID_DEVICE);
         e->delivered = flight->until;
+        s->partial_valid = false;
     } else {
         s->stats.waiting += frames;
         e->submitted = flight->from < e->submitted ? flight->from : e->submitted;
@@ -72,6 +92,7 @@ static void forget_flight(struct stream *s, const struct flight *flight, bool sh
 static struct plan *forget_flights(struct stream *s, bool shed)
 {
     struct plan *retiring = NULL;
+    mark_repeated(s);
     for (uint32_t i = s->flight_first; i != s->flight_next; i++) {
         const struct flight *flight = &s->flights[i % FLIGHTS_MAX];
         if (flight->retiring != NULL)
@@ -80,7 +101,6 @@ static struct plan *forget_flights(struct stream *s, bool shed)
         s->stats.batches_failed++;
     }
     s->flight_first = s->flight_next;
-    s->partial_valid = s->partial_valid && !shed;
     return retiring;
 }
 

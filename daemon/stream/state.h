@@ -107,6 +107,7 @@ struct flight {
     const enum output_form *forms; /* of the outputs, where the mix takes envelopes; else NULL */
     uint32_t forms_count;
     bool reported; /* an earlier item reported the whole of the first block */
+    bool repeated; /* move.c: its device is lost, and another one computes it */
 };
 
 /* A delivered block whose egress stage the next flush ends. */

@@ -125,6 +125,35 @@ static void long_halts_are_flagged(void **state)
     world_close();
 }
 
+/* Lost in the middle of an overload: what was in flight before shed blocks is missing with them,
+ * each frame reported once, and what was behind them is computed elsewhere. */
+static void shed_blocks_stay_shed(void **state)
+{
+    (void)state;
+    for (int behind = 0; behind < 2; behind++) {
+        struct stream_options options = default_options();
+        struct stream_stats stats;
+        world_open(&options);
+        elsewhere = world->plan;
+        put(0, 0, 320, 0, 0);
+        turn(0);
+        for (uint64_t n = 320; n < 2960; n += 80)
+            put(0, n, 80, n, 0);
+        if (behind)
+            turn(1);
+        lose();
+        move_on(&elsewhere, HISTORY);
+        stream_end(world->stream);
+        drain();
+        stream_stats(world->stream, &stats);
+        assert_true(stats.shed[SHED_OVERLOAD] > 0 && stats.shed[SHED_DEVICE] > 0);
+        uint64_t until = stats.timeline_out;
+        for (uint64_t n = 0; n < until; n++)
+            assert_int_equal(world->got.seen[0][n] + world->got.holes[0][n], 1);
+        world_close();
+    }
+}
+
 /* A change of filters under way when the device is lost: it takes effect at once, flagged; frames
  * of neither filter pass as the other's. */
 static void a_change_is_cut_short(void **state)
@@ -199,9 +228,8 @@ static void a_pause_moves(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_lost),
-        cmocka_unit_test(long_halts_are_flagged),
-        cmocka_unit_test(a_change_is_cut_short),
+        cmocka_unit_test(nothing_is_lost),       cmocka_unit_test(long_halts_are_flagged),
+        cmocka_unit_test(shed_blocks_stay_shed), cmocka_unit_test(a_change_is_cut_short),
         cmocka_unit_test(a_pause_moves),
     };
     return cmocka_run_group_tests_name("stream: move", tests, NULL, NULL);
