@@ -30,8 +30,10 @@ struct batch_item {
     void *owner;       /* the caller's */
     uint64_t position; /* ring position of the first new frame of the first block */
     uint64_t
-        epoch_block; /* number of the first block within its epoch: blocks before 0 are silence */
-    uint32_t blocks; /* J, 1…blocks_max */
+        epoch_block;  /* number of the first block within its epoch: blocks before 0 are silence */
+    uint32_t blocks;  /* J, 1…blocks_max, or 0 */
+    uint32_t rebuild; /* blocks 0: how many of those that engine_missing tells are computed, the
+                         earliest first, for what the plan keeps of them; no results */
     uint32_t write_from, write_until; /* frames t of the item (0…J·L) to write, kept ones; others
                                          keep what the memory held */
     uint64_t fresh_from,
@@ -55,6 +57,7 @@ struct batch {
     uint32_t count;
     struct batch_item items[BATCH_ITEMS_MAX];
     int status;           /* enum batch_status; failed: samples are not valid */
+    int64_t cost_ns;      /* expected device time of its items */
     int64_t submitted_ns; /* monotonic: engine_submit called */
     int64_t started_ns;   /* handed to the device */
     int64_t completed_ns; /* the device said complete */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "convolve/item.h"
 #include "convolve/lost.h"
 #include "convolve/object.h"
 #include "convolve/plan/assemble.h"
@@ -363,6 +364,7 @@ struct batch *engine_batch_take(struct engine *engine)
     struct slot *slot = engine->free_slots[--engine->free_count];
     slot->batch.count = 0;
     slot->batch.status = BATCH_OK;
+    slot->batch.cost_ns = 0;
     slot->batch.submitted_ns = slot->batch.started_ns = slot->batch.completed_ns = 0;
     slot->samples_used = slot->reports_used = 0;
     slot->rows_reserved = 0;
@@ -397,11 +399,22 @@ uint32_t engine_batch_room(const struct engine *engine, const struct batch *batc
     return (uint32_t)(blocks < plan->blocks_max ? blocks : plan->blocks_max);
 }
 
+uint32_t engine_missing(const struct batch_item *item)
+{
+    return item_missing(item, &item->plan->submitted);
+}
+
+int64_t engine_item_cost_ns(const struct batch_item *item)
+{
+    const struct plan_rebuild rebuild = item_rebuild(item, &item->plan->submitted);
+    return item_cost_ns(item, &rebuild);
+}
+
 int engine_batch_add(struct engine *engine, struct batch *batch, const struct batch_item *item)
 {
     struct slot *slot = (struct slot *)batch;
-    const struct plan *plan = item->plan;
-    assert(item->blocks >= 1 && item->blocks <= plan->blocks_max);
+    struct plan *plan = item->plan;
+    assert(item->blocks <= plan->blocks_max && (item->blocks == 0) == (item->rebuild > 0));
     assert(item->ring->frame_bytes == plan->stages[0].rows[0].frame_bytes);
     const uint64_t floats = plan_floats(plan, plan_kept(plan, item->epoch_block, item->blocks));
     const uint64_t reports = (uint64_t)item->blocks * plan->report_rows;
@@ -421,7 +434,7 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     added->reports = (struct block_report *)(void *)(output + slot->samples_offset) -
                      slot->reports_used - reports;
     added->saturated =
-        result_format_native(&plan->info.results)
+        item->blocks == 0 || result_format_native(&plan->info.results)
             ? NULL
             : (const uint32_t *)(const void *)(added->reports +
                                                (uint64_t)item->blocks * plan->info.inputs);
@@ -431,6 +444,9 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
         slot->samples_used = engine->planner.batch_samples;
     slot->reports_used += reports;
     slot->rows_reserved += plan->rows_most;
+    const struct plan_rebuild rebuild = item_rebuild(item, &plan->submitted);
+    batch->cost_ns += item_cost_ns(item, &rebuild);
+    item_follow(item, &rebuild, &plan->submitted);
     return 0;
 }
 

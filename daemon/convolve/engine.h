@@ -10,7 +10,8 @@
  *
  * Contract: for one plan the samples of a block are bit-identical whatever J, batch neighbours and
  * timing. What a plan keeps on the device (a delay line of spectra, tails) is a cache: when a block
- * does not directly follow the last one computed, the engine rebuilds the cache from the ring.
+ * does not directly follow the last one computed, the engine rebuilds the cache from the ring, with
+ * the item or, where that would take too long at once, in items of their own before it.
  *
  * check/prepare.h makes the plans that batches name. Each declaration names its thread: LOOP = the
  * one thread that submits; WORKER = any thread but LOOP (may block, allocate, build programs); ANY.
@@ -118,6 +119,14 @@ struct batch *engine_batch_take(struct engine *engine); /* NULL: all in use */
 int engine_batch_add(struct engine *engine, struct batch *batch,
                      const struct batch_item *item); /* 0 or ERROR_FULL */
 void engine_submit(struct engine *engine, struct batch *batch);
+
+/* Blocks before an item at this place whose spectra or tails the device will not hold by then, so
+ * that it computes them again with the item: after blocks left out, by a new plan in the middle of
+ * an epoch, on another device. 0: none. LOOP. */
+uint32_t engine_missing(const struct batch_item *item);
+/* Expected device time of the item with what is missing before it, or, with `blocks` 0, of its
+ * `rebuild` blocks [ns]. LOOP. */
+int64_t engine_item_cost_ns(const struct batch_item *item);
 struct batch *engine_completed(struct engine *engine); /* NULL: nothing; drain until NULL */
 void engine_batch_release(struct engine *engine,
                           struct batch *batch); /* also for a batch taken but not submitted */

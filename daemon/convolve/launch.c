@@ -4,6 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "convolve/item.h"
 #include "convolve/lost.h"
 #include "convolve/mirror.h"
 #include "convolve/object.h"
@@ -20,12 +21,12 @@ enum {
     STEPS = 3 * STAGES_MAX
 };
 
-/* Blocks that an item asks of each step, relative to its first block. */
+/* What an item asks of each step. */
 struct work {
     struct plan *plan;
     const struct batch_item *item;
     uint32_t round;
-    uint32_t rebuild_forward, rebuild_planes; /* blocks before the item */
+    struct plan_rebuild rebuild; /* of the blocks before the item */
     bool launched[STEPS];
 };
 
@@ -39,49 +40,17 @@ static uint64_t greatest(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Whether the plan's state is of this ring and epoch. */
-static bool state_is_of(const struct plan *plan, uint64_t serial, uint64_t origin)
+/* Blocks of the epoch that a step computes for an item. */
+static struct plan_blocks step_blocks(const struct work *work, uint32_t step)
 {
-    return plan->cache.valid && plan->cache.ring_serial == serial && plan->cache.origin == origin;
-}
-
-/* Compares the item with what the plan's state holds, says what is to be rebuilt, and notes what it
- * will hold. After blocks that were left out (shed, say) only their spectra are missing. */
-static void plan_follow(struct work *work)
-{
-    struct plan *plan = work->plan;
     const struct batch_item *item = work->item;
-    const struct layout *layout = &plan->layout;
-    work->rebuild_forward = work->rebuild_planes = 0;
-    if (!plan->stateful)
-        return;
-    const uint64_t serial = ((const struct ring_memory *)item->ring)->serial;
-    const uint64_t first = item->epoch_block, origin = item->position - first * plan->hop;
-    const uint64_t spectra = least(first, layout->history_blocks),
-                   tails = least(first, layout->tail_blocks),
-                   both = least(first, spectra + layout->tail_blocks);
-    const bool same = state_is_of(plan, serial, origin);
-    if (!same || first > plan->cache.until || plan->cache.spectra_from > first - spectra ||
-        plan->cache.planes_from > first - tails) {
-        const bool reaches = same && first > plan->cache.until &&
-                             first - plan->cache.until < both &&
-                             plan->cache.spectra_from <= first - both;
-        work->rebuild_planes = (uint32_t)tails;
-        work->rebuild_forward = (uint32_t)(reaches ? first - plan->cache.until : both);
-        plan->cache.valid = true;
-        plan->cache.ring_serial = serial;
-        plan->cache.origin = origin;
-        if (!reaches)
-            plan->cache.spectra_from = first - both;
-        plan->cache.planes_from = first - tails;
-    }
-    plan->cache.until = first + item->blocks;
-    if (plan->cache.until > plan->slots)
-        plan->cache.spectra_from =
-            greatest(plan->cache.spectra_from, plan->cache.until - plan->slots);
-    if (plan->cache.until > plan->plane_slots)
-        plan->cache.planes_from =
-            greatest(plan->cache.planes_from, plan->cache.until - plan->plane_slots);
+    if (step >= STEP_ITEM)
+        return (struct plan_blocks){item->epoch_block, item->epoch_block + item->blocks};
+    struct plan_blocks blocks = step < STEP_PLANES ? work->rebuild.spectra : work->rebuild.planes;
+    const uint64_t most = work->plan->stages[step % STAGES_MAX].keeps_blocks;
+    if (most != 0 && item->epoch_block > most)
+        blocks.from = greatest(blocks.from, item->epoch_block - most);
+    return blocks;
 }
 
 /* The step's stage; NULL: it has nothing to do for this item. */
@@ -91,20 +60,11 @@ static const struct stage *step_stage(const struct work *work, uint32_t step)
     if (number >= work->plan->stage_count)
         return NULL;
     const struct stage *stage = &work->plan->stages[number];
-    if (step < STEP_PLANES)
-        return stage->keeps == KEEPS_SPECTRA && work->rebuild_forward > 0 ? stage : NULL;
-    if (step < STEP_ITEM)
-        return stage->keeps == KEEPS_PLANES && work->rebuild_planes > 0 ? stage : NULL;
-    return stage;
-}
-
-static uint32_t step_blocks(const struct work *work, uint32_t step)
-{
-    if (step >= STEP_ITEM)
-        return work->item->blocks;
-    const uint32_t blocks = step < STEP_PLANES ? work->rebuild_forward : work->rebuild_planes;
-    const uint32_t most = step_stage(work, step)->keeps_blocks;
-    return most != 0 && blocks > most ? most : blocks;
+    if ((step < STEP_PLANES && stage->keeps != KEEPS_SPECTRA) ||
+        (step >= STEP_PLANES && step < STEP_ITEM && stage->keeps != KEEPS_PLANES))
+        return NULL;
+    const struct plan_blocks blocks = step_blocks(work, step);
+    return plan_blocks_count(&blocks) > 0 ? stage : NULL;
 }
 
 /* What an item says in its rows of a step. */
@@ -115,9 +75,8 @@ static struct row_item item_of(const struct engine *engine, const struct work *w
     const struct batch_item *item = work->item;
     const struct ring_memory *ring = (const struct ring_memory *)item->ring;
     const float *output = (const float *)(const void *)engine->device.output.host;
-    const bool rebuild = step < STEP_ITEM;
-    const uint32_t blocks = step_blocks(work, step);
-    const uint64_t back = rebuild ? blocks : 0, first = item->epoch_block - back;
+    const struct plan_blocks blocks = step_blocks(work, step);
+    const uint64_t first = blocks.from, back = item->epoch_block - first;
     const uint64_t into_span = stage->span_blocks != 0 ? first % stage->span_blocks : 0;
     const uint32_t decimate = plan->info.decimate;
     return (struct row_item){
@@ -131,13 +90,13 @@ static struct row_item item_of(const struct engine *engine, const struct work *w
                      : (uint64_t)((const float *)(const void *)item->saturated - output),
         .start = (uint32_t)(item->position - (back + into_span) * plan->hop),
         .mask = ring->ring.frames - 1,
-        .blocks = blocks,
+        .blocks = plan_blocks_count(&blocks),
         .write_from = item->write_from,
         .write_until = item->write_until,
         .decimate = decimate,
         .kept = plan_kept_first(plan, item->epoch_block),
         .kept_log = (uint32_t)__builtin_ctz(decimate),
-        .flags = (rebuild ? ROW_REBUILD : 0) | (item->absent ? ROW_ABSENT : 0),
+        .flags = (step < STEP_ITEM ? ROW_REBUILD : 0) | (item->absent ? ROW_ABSENT : 0),
     };
 }
 
@@ -265,6 +224,13 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
             memcmp(x->numbers, y->numbers, x->number_count * sizeof x->numbers[0]) == 0);
 }
 
+/* Compares the item with what its plan keeps on the device. */
+static void follow(struct work *work)
+{
+    work->rebuild = item_rebuild(work->item, &work->plan->cache);
+    item_follow(work->item, &work->rebuild, &work->plan->cache);
+}
+
 /* Adds the rows of every launch of the batch to the table, in the order they are to run. */
 static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct work *works,
                               uint32_t count, uint32_t rounds, struct launch *launches)
@@ -274,7 +240,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
     for (uint32_t round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < count; i++)
             if (works[i].round == round)
-                plan_follow(&works[i]);
+                follow(&works[i]);
         for (uint32_t step = 0; step < STEPS; step++)
             for (uint32_t i = 0; i < count; i++) {
                 const struct stage *stage = step_stage(&works[i], step);
@@ -300,7 +266,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                               (uint32_t)slot->rows_offset + slot->rows_used);
                     slot->rows_used += other->count;
                     launch->rows += other->count;
-                    launch->blocks = (uint32_t)greatest(launch->blocks, step_blocks(work, step));
+                    launch->blocks = (uint32_t)greatest(launch->blocks, item.blocks);
                 }
             }
     }

@@ -82,10 +82,7 @@ uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns)
     if (engine->in_flight == 0)
         return 0;
     const struct batch *oldest = engine->flights[engine->flight_first % BATCHES_MAX];
-    int64_t cost_ns = 0;
-    for (uint32_t i = 0; i < oldest->count; i++)
-        cost_ns += plan_cost_ns(oldest->items[i].plan, oldest->items[i].blocks);
-    *given_ns = engine->patience_ns + COSTS * cost_ns;
+    *given_ns = engine->patience_ns + COSTS * oldest->cost_ns;
     const int64_t preparing_ns =
         engine->device.found.info.gpu ? preparing_gpu_ns : preparing_cpu_ns;
     if (atomic_load_explicit(&engine->planner.preparing, memory_order_relaxed) > 0 &&

@@ -139,6 +139,8 @@ cl_int mirror_copy_results(struct engine *engine, cl_command_queue queue, struct
                    bytes = (reports + slot->samples_used) * sizeof(float);
     const cl_event kernels = slot->event;
     const bool waits = queue != engine->device.queue;
+    if (bytes == 0)
+        return CL_SUCCESS;
     slot->event = NULL;
     traffic_add(&engine->traffic.result, bytes);
     const cl_int code = clEnqueueReadBuffer(queue, engine->device.output.device, CL_FALSE, offset,

@@ -48,14 +48,6 @@ static void sleep_until(int64_t until_ns)
     clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* When the batch should be done, as far as its plans' costs tell. */
-static int64_t predicted_end_ns(int64_t begin_ns, const struct slot *slot)
-{
-    for (uint32_t i = 0; i < slot->batch.count; i++)
-        begin_ns += plan_cost_ns(slot->batch.items[i].plan, slot->batch.items[i].blocks);
-    return begin_ns;
-}
-
 /* CL_COMPLETE, an error of the batch or of the question (negative), or that it is still to come
  * (positive). */
 static cl_int event_status(cl_event event)
@@ -92,7 +84,7 @@ static cl_int wait_for(const struct engine *engine, const struct slot *slot)
 {
     const int64_t before_ns = atomic_load_explicit(&engine->last_seen_ns, memory_order_relaxed);
     const int64_t begin_ns = before_ns > slot->device_from_ns ? before_ns : slot->device_from_ns;
-    const int64_t end_ns = predicted_end_ns(begin_ns, slot);
+    const int64_t end_ns = begin_ns + slot->batch.cost_ns;
     for (;;) {
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE)
@@ -145,7 +137,7 @@ static void stop_polling(struct engine *engine)
 static void poll_alone(struct engine *engine)
 {
     struct slot *slot = engine->polled;
-    const int64_t begin_ns = slot->device_from_ns, end_ns = predicted_end_ns(begin_ns, slot);
+    const int64_t begin_ns = slot->device_from_ns, end_ns = begin_ns + slot->batch.cost_ns;
     for (;;) {
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE) {
@@ -179,16 +171,18 @@ static void request_finish(struct engine *engine, int error)
 /* Moves the costs of a completed batch's plans towards what the device took. */
 static void learn_costs(const struct batch *batch, int64_t device_ns)
 {
-    int64_t expected_ns = 0;
-    for (uint32_t i = 0; i < batch->count; i++)
-        expected_ns += plan_cost_ns(batch->items[i].plan, batch->items[i].blocks);
-    if (expected_ns <= 0 || device_ns <= 0)
+    if (batch->cost_ns <= 0 || device_ns <= 0)
         return;
     /* Every plan of the batch takes its share of the difference; one batch counts an eighth. */
-    double ratio = (double)device_ns / (double)expected_ns;
+    double ratio = (double)device_ns / (double)batch->cost_ns;
     ratio = fmin(fmax(ratio, 0.25), 4.0);
-    for (uint32_t i = 0; i < batch->count; i++)
-        plan_cost_scale(batch->items[i].plan, 1 + (ratio - 1) / 8);
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct batch_item *item = &batch->items[i];
+        if (item->blocks > 0)
+            plan_cost_scale(item->plan, 1 + (ratio - 1) / 8);
+        else
+            plan_spectra_cost_scale(item->plan, 1 + (ratio - 1) / 8);
+    }
 }
 
 /* The batch was launched before one ahead of it was seen to fail, and may have read what that one

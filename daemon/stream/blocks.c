@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <stddef.h>
 
+#include "convolve/engine.h"
 #include "core/clock.h"
 #include "stream/change.h"
 #include "stream/ports.h"
@@ -18,6 +19,8 @@
 
 /* Sources that wait (files, generators as fast as possible) come after all live work. */
 static const int64_t patient_ns = INT64_C(3600) * NS_PER_SECOND;
+/* What stream_fill may add at once: what is missing before a run, of two plans, and the run. */
+enum { FLIGHTS_OF_A_FILL = 3 };
 
 /* The first output frame of the epoch that may not be submitted yet. */
 static uint64_t ready_until(const struct stream *s, const struct epoch *e)
@@ -46,7 +49,8 @@ static struct epoch *epoch_with_work(const struct stream *s)
 int64_t stream_ready_deadline_ns(const struct stream *s)
 {
     const struct epoch *e = epoch_with_work(s);
-    if (e == NULL || s->halted || s->paused || s->flight_next - s->flight_first == FLIGHTS_MAX)
+    if (e == NULL || s->halted || s->paused ||
+        FLIGHTS_MAX - (s->flight_next - s->flight_first) < FLIGHTS_OF_A_FILL)
         return INT64_MAX;
     if (s->has_room && !s->options.live) {
         uint64_t due = ready_until(s, e) - e->submitted;
@@ -65,14 +69,25 @@ bool stream_work(const struct stream *s, int64_t now_ns, struct overload_work *w
         return false;
     const struct epoch *e = epoch_with_work(s);
     const uint64_t due = ready_until(s, e) - block_start(s, e->submitted);
-    const uint64_t blocks = (due + s->hop - 1) / s->hop;
+    const uint64_t block = e->submitted / s->hop;
+    const struct batch_item item = {
+        .plan = s->plan,
+        .ring = s->ring,
+        .position = e->base + block * s->hop,
+        .epoch_block = block,
+        .blocks = (uint32_t)((due + s->hop - 1) / s->hop),
+    };
+    const uint32_t missing = engine_missing(&item);
+    struct batch_item least = item;
+    least.blocks = missing == 0;
+    least.rebuild = missing > 0;
     *work = (struct overload_work){
         .live = s->options.live,
         .priority = s->options.priority,
         .ahead = overload_ahead(&s->share, (int64_t)s->period_ns, now_ns),
         .deadline_ns = deadline_ns,
-        .cost_ns = plan_cost_ns(s->plan, (uint32_t)blocks),
-        .block_ns = plan_cost_ns(s->plan, 1),
+        .cost_ns = engine_item_cost_ns(&item),
+        .block_ns = engine_item_cost_ns(&least),
         .used_ns = overload_used(&s->share, now_ns),
     };
     return true;
@@ -266,28 +281,111 @@ static void note_flight(struct stream *s, const struct run *run, const struct ba
     s->fresh_until = run->until < run->end && !e->ended ? e->base + run->until : item->fresh_until;
 }
 
+/* The plans that compute the run; how many. */
+static uint32_t plans_of(const struct stream *s, const struct run *run, struct plan *plans[2])
+{
+    plans[0] = s->plan;
+    plans[1] = s->next.plan;
+    if (run->phase == CHANGE_MIXING)
+        change_fade_plans(s, &plans[0], &plans[1]);
+    return run->phase == CHANGE_MIXING || run->inside ? 2 : 1;
+}
+
+/* Adds as many of the `missing` blocks before the item as the budget allows, without results: they
+ * may take far longer than a batch may, and others would wait for all of them. Returns the device
+ * time; 0: not even one fits. */
+static int64_t add_missing(struct stream *s, struct batch *batch, const struct run *run,
+                           struct batch_item *item, uint32_t missing, int64_t budget_ns, bool first)
+{
+    item->blocks = 0;
+    item->rebuild = missing;
+    item->write_from = item->write_until = 0;
+    item->fresh_from = s->fresh_until;
+    item->fresh_until =
+        item->position > s->fresh_until ? item->position : s->fresh_until; /* what it reads */
+    int64_t cost_ns;
+    while ((cost_ns = engine_item_cost_ns(item)) > budget_ns && item->rebuild > 1) {
+        const uint32_t fewer =
+            (uint32_t)((double)item->rebuild * (double)budget_ns / (double)cost_ns);
+        item->rebuild = fewer < 1 ? 1 : fewer < item->rebuild ? fewer : item->rebuild - 1;
+    }
+    if ((cost_ns > budget_ns && !first) || engine_batch_add(s->engine, batch, item) != 0)
+        return 0;
+    s->flights[s->flight_next++ % FLIGHTS_MAX] = (struct flight){
+        .epoch = run->epoch,
+        .from = run->epoch->submitted,
+        .until = run->epoch->submitted,
+        .low = item->position - s->history,
+    };
+    s->fresh_until = item->fresh_until;
+    if (run->inside && item->plan == s->next.plan)
+        s->change_prepared = true;
+    overload_taken(&s->share, 0, cost_ns, clock_monotonic_ns());
+    return cost_ns > 0 ? cost_ns : 1;
+}
+
+/* Adds what the plans of the run have to have seen before it, within the budget. *complete: nothing
+ * is missing any more. Returns the device time added. */
+static int64_t fill_missing(struct stream *s, struct batch *batch, const struct run *run,
+                            int64_t budget_ns, bool first, bool *complete)
+{
+    struct plan *plans[2];
+    const uint32_t count = plans_of(s, run, plans);
+    int64_t taken_ns = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        struct batch_item item = item_of(s, run);
+        item.plan = plans[i];
+        const uint32_t missing = engine_missing(&item);
+        if (missing == 0)
+            continue;
+        const int64_t cost_ns = add_missing(s, batch, run, &item, missing, budget_ns - taken_ns,
+                                            first && taken_ns == 0);
+        taken_ns += cost_ns;
+        if (cost_ns == 0 || item.rebuild < missing) {
+            *complete = false;
+            break;
+        }
+    }
+    return taken_ns;
+}
+
+/* Adds the run itself. Returns its device time; 0: it does not fit. */
+static int64_t fill_run(struct stream *s, struct batch *batch, struct run *run)
+{
+    presence_clear_until(s, run->epoch->base + run->end);
+    const struct batch_item item = item_of(s, run);
+    const bool mixed = run->phase == CHANGE_MIXING;
+    const int64_t before_ns = batch->cost_ns;
+    const bool added = run->inside
+                           ? add_change(s, batch, &item, (uint32_t)(run->change - run->start))
+                       : mixed ? add_mixing(s, batch, &item)
+                               : engine_batch_add(s->engine, batch, &item) == 0;
+    if (!added)
+        return 0;
+    const int64_t cost_ns = batch->cost_ns - before_ns;
+    note_flight(s, run, &item);
+    overload_taken(&s->share, (int64_t)(run->blocks * s->period_ns), cost_ns, clock_monotonic_ns());
+    if (run->inside)
+        change_inside(s, run->epoch);
+    return cost_ns > 0 ? cost_ns : 1;
+}
+
 int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bool first)
 {
     struct run run = {.epoch = epoch_with_work(s)};
-    if (run.epoch == NULL || s->flight_next - s->flight_first == FLIGHTS_MAX ||
+    if (run.epoch == NULL || FLIGHTS_MAX - (s->flight_next - s->flight_first) < FLIGHTS_OF_A_FILL ||
         !choose_run(s, batch, budget_ns, first, &run))
         return 0;
-    presence_clear_until(s, run.epoch->base + run.end);
-    const struct batch_item item = item_of(s, &run);
-    const bool mixed = run.phase == CHANGE_MIXING;
-    const bool added = run.inside ? add_change(s, batch, &item, (uint32_t)(run.change - run.start))
-                       : mixed    ? add_mixing(s, batch, &item)
-                                  : engine_batch_add(s->engine, batch, &item) == 0;
-    if (!added)
-        return 0;
-    int64_t cost_ns = plan_cost_ns(s->plan, run.blocks);
-    if (mixed)
-        cost_ns += plan_cost_ns(s->next.plan, run.blocks);
-    note_flight(s, &run, &item);
-    overload_taken(&s->share, (int64_t)(run.blocks * s->period_ns), cost_ns, clock_monotonic_ns());
-    if (run.inside)
-        change_inside(s, run.epoch);
-    return cost_ns > 0 ? cost_ns : 1;
+    bool complete = true;
+    const int64_t before_ns = fill_missing(s, batch, &run, budget_ns, first, &complete);
+    if (!complete)
+        return before_ns;
+    if (before_ns > 0) { /* less is left for the run */
+        run = (struct run){.epoch = run.epoch};
+        if (!choose_run(s, batch, budget_ns - before_ns, false, &run))
+            return before_ns;
+    }
+    return before_ns + fill_run(s, batch, &run);
 }
 
 /* ---- falling behind ------------------------------------------------------------------------ */

@@ -81,7 +81,7 @@ int stream_change(struct stream *s, const struct stream_change *change)
     struct epoch *e = epoch_open(s);
     s->next = *change;
     s->change_epoch = stream_next_epoch(s);
-    s->change_begun = false;
+    s->change_begun = s->change_prepared = false;
     s->change_forgets = change->how == CHANGE_CLEAR || change->ring != NULL;
     if (change->ring != NULL) {
         input_ring_take(s, change->ring, input_ring_reach(s, change->ring->history));
@@ -93,7 +93,7 @@ int stream_change(struct stream *s, const struct stream_change *change)
 
 int stream_change_cancel(struct stream *s)
 {
-    if (s->next.plan == NULL || s->change_begun)
+    if (s->next.plan == NULL || s->change_begun || s->change_prepared)
         return ERROR_ARGUMENT;
     s->next.plan = NULL;
     return 0;

@@ -296,7 +296,7 @@ static void measure_load(struct stream *s, const struct flight *flight, const st
 {
     double blocks = 0;
     for (uint32_t i = 0; i < batch->count; i++)
-        blocks += batch->items[i].blocks;
+        blocks += batch->items[i].blocks + batch->items[i].rebuild;
     double share = (flight->mixed ? 2 : 1) * flight->blocks / blocks;
     double load = share * (double)(batch->completed_ns - batch->started_ns) /
                   ((double)flight->blocks * s->period_ns);
@@ -309,7 +309,10 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
 {
     assert(s->flight_first != s->flight_next);
     struct flight flight = s->flights[s->flight_first++ % FLIGHTS_MAX];
-    if (batch->status == BATCH_OK) {
+    if (flight.blocks == 0) { /* it has no results */
+        s->stats.batches += batch->status == BATCH_OK;
+        s->stats.batches_failed += batch->status != BATCH_OK;
+    } else if (batch->status == BATCH_OK) {
         s->stats.batches++;
         take_reports(s, &flight, item->reports);
         measure_load(s, &flight, batch);

@@ -92,7 +92,7 @@ struct flight {
     struct epoch *epoch;
     uint64_t from, until; /* output frames at the input's rate */
     uint64_t first_block;
-    uint32_t blocks;
+    uint32_t blocks; /* 0: none, only what its plan has to have seen of blocks before them */
     double delay_frames;
     uint64_t low;          /* lowest ring position the item reads */
     struct plan *retiring; /* the plan that this item is the last to use; NULL: none */
@@ -156,6 +156,7 @@ struct stream {
     struct stream_change next;        /* its plan NULL: no change pending */
     uint64_t change_epoch;
     bool change_begun;        /* its frame was reached; what it makes invalid is flagged */
+    bool change_prepared;     /* blocks of its plan are or were in flight */
     bool change_forgets;      /* presence bits before its frame must be cleared first */
     uint64_t nonfinite_until; /* ring position after the last sample that was not finite */
 

@@ -140,8 +140,9 @@ struct stream_change {
  * pending, or the plan differs in more than its filters. */
 int stream_change(struct stream *stream, const struct stream_change *exchange);
 
-/* Forgets the pending change whose frame has not been reached: none of its plans was used, and
- * `retired` is not called for it. A larger ring stays in use. ERROR_ARGUMENT: there is none. */
+/* Forgets the pending change whose frame, or the block that it lies in, has not been reached: none
+ * of its plans was used, and `retired` is not called for it. A larger ring stays in use.
+ * ERROR_ARGUMENT: there is none. */
 int stream_change_cancel(struct stream *stream);
 
 /* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. 0,
@@ -187,7 +188,9 @@ int64_t stream_next_tick_ns(const struct stream *stream);
 /* Deadline of the oldest work ready to be submitted; INT64_MAX: none ready. */
 int64_t stream_ready_deadline_ns(const struct stream *stream);
 /* Adds ready work to the batch, at most `budget_ns` of expected device time but at least one block
- * when `first`. Returns the expected device time added (0: nothing added). */
+ * when `first`. What its plan has to have seen of blocks before them (engine_missing) counts, and
+ * goes ahead in several batches where it does not fit. Returns the expected device time added (0:
+ * nothing added). */
 int64_t stream_fill(struct stream *stream, struct batch *batch, int64_t budget_ns, bool first);
 /* What stream_fill would take, but for its owner; false: nothing is ready. */
 bool stream_work(const struct stream *stream, int64_t now_ns, struct overload_work *work);

@@ -33,6 +33,10 @@ struct plan {
     enum output_form form;       /* of every output */
     double taps[TAPS_MOST];      /* [info.taps_longest] */
     double imaginary[TAPS_MOST]; /* likewise, unless the form is OUTPUT_REAL */
+    /* What a device with a delay line keeps: the newest blocks of one epoch. */
+    uint32_t keeps;                   /* blocks before a block that it has to have seen */
+    uint64_t seen_origin, seen_until; /* position of the epoch's frame 0; blocks seen */
+    uint64_t unseen;                  /* blocks of items that were computed all at once for that */
 };
 
 struct engine {
@@ -43,6 +47,7 @@ struct engine {
     struct block_report reports[BATCHES][2 * J_MAX * CHANNELS];
     uint32_t saturated[BATCHES][BATCH_ITEMS_MAX][J_MAX * CHANNELS];
     struct batch *queue[BATCHES];
+    uint64_t read_sum[BATCHES]; /* of what items without blocks of their own read */
     int queued, completable;
     bool fail_next;
     double failing; /* probability that a batch fails */
@@ -58,6 +63,23 @@ int64_t plan_cost_ns(const struct plan *plan, uint32_t blocks)
 {
     (void)plan;
     return 1000 * (int64_t)blocks;
+}
+
+uint32_t engine_missing(const struct batch_item *item)
+{
+    const struct plan *plan = item->plan;
+    const bool same = plan->seen_origin == item->position - item->epoch_block * HOP;
+    const uint64_t needed =
+        item->epoch_block < plan->keeps ? item->epoch_block : (uint64_t)plan->keeps;
+    const uint64_t seen =
+        same && plan->seen_until < item->epoch_block ? item->epoch_block - plan->seen_until : 0;
+    return (uint32_t)(same && seen < needed ? seen : needed);
+}
+
+int64_t engine_item_cost_ns(const struct batch_item *item)
+{
+    return item->blocks > 0 ? plan_cost_ns(item->plan, item->blocks + engine_missing(item))
+                            : plan_cost_ns(item->plan, item->rebuild);
 }
 
 const struct device_info *engine_device(const struct engine *engine)
@@ -122,6 +144,7 @@ struct batch *engine_batch_take(struct engine *engine)
         if (!engine->taken[i]) {
             engine->taken[i] = true;
             engine->batches[i].count = 0;
+            engine->batches[i].cost_ns = 0;
             engine->used[i] = 0;
             return &engine->batches[i];
         }
@@ -141,7 +164,16 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
 {
     size_t index = (size_t)(batch - engine->batches);
     struct batch_item *added = &batch->items[batch->count];
+    const uint32_t missing = engine_missing(item);
+    struct plan *plan = item->plan;
     *added = *item;
+    batch->cost_ns += engine_item_cost_ns(item);
+    assert_true((item->blocks == 0) == (item->rebuild > 0) && item->rebuild <= missing);
+    plan->unseen += item->blocks > 0 ? missing : 0;
+    plan->seen_origin = item->position - item->epoch_block * HOP;
+    plan->seen_until = item->epoch_block - missing + item->rebuild;
+    if (item->blocks > 0)
+        plan->seen_until = item->epoch_block + item->blocks;
     if (item->share_previous) {
         added->samples = batch->items[batch->count - 1].samples;
         added->reports = batch->items[batch->count - 1].reports;
@@ -159,8 +191,25 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
     return 0;
 }
 
+/* What a batch reads before the blocks that its items name. */
+static uint64_t sum_read(const struct batch *batch)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const struct batch_item *item = &batch->items[i];
+        const struct ring *ring = item->ring;
+        for (uint64_t n = 1; item->blocks == 0 && n <= HISTORY; n++) {
+            const uint64_t slot = (item->position - n) & (ring->frames - 1);
+            for (uint32_t b = 0; b < ring->frame_bytes; b++)
+                sum = 31 * sum + ring->bytes[slot * ring->frame_bytes + b];
+        }
+    }
+    return sum;
+}
+
 void engine_submit(struct engine *engine, struct batch *batch)
 {
+    engine->read_sum[batch - engine->batches] = sum_read(batch);
     batch->submitted_ns = batch->started_ns = clock_monotonic_ns();
     engine->queue[engine->queued++] = batch;
 }
@@ -242,6 +291,7 @@ struct batch *engine_completed(struct engine *engine)
     engine->completable--;
     struct batch *batch = engine->queue[0];
     memmove(engine->queue, engine->queue + 1, (size_t)--engine->queued * sizeof engine->queue[0]);
+    assert_true(engine->read_sum[batch - engine->batches] == sum_read(batch));
     bool fails = engine->fail_next ||
                  (engine->failing > 0 && random_unit(&engine->chance) < engine->failing);
     batch->status = fails ? BATCH_FAILED : BATCH_OK;

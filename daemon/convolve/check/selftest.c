@@ -101,6 +101,7 @@ static int run(const struct trial *trial, uint32_t blocks, int64_t *ns, struct p
         .absent = trial->absent || (trial->silent_frames > 0 && !trial_has_rare(trial)),
     };
     batch->count = 0;
+    batch->cost_ns = 0;
     struct slot *slot = (struct slot *)batch;
     slot->samples_used = slot->reports_used = 0;
     slot->rows_reserved = 0;
@@ -315,6 +316,7 @@ static int measure(struct trial *trial, struct problem *problem)
     const int64_t base_ns = one_ns - block_ps / 1000;
     atomic_store(&plan->cost_block_ps, block_ps > 1000 ? block_ps : 1000);
     atomic_store(&plan->cost_base_ns, base_ns > 1000 ? base_ns : 1000);
+    atomic_store(&plan->cost_spectra_ps, atomic_load(&plan->cost_block_ps)); /* at most */
     return 0;
 }
 

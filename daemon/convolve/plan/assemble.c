@@ -280,6 +280,7 @@ int plan_build(struct planner *planner, const struct plan_spec *spec, const stru
     plan->report_rows = spec->inputs + (native ? 0 : plan_clip_rows(spec->outputs_count));
     atomic_store(&plan->cost_base_ns, 20000);
     atomic_store(&plan->cost_block_ps, 1000);
+    atomic_store(&plan->cost_spectra_ps, 1000);
 
     if (layout->fft_lanes > 0)
         error = fft_cache_get(&planner->fft_plans, planner->device, layout->fft, layout->fft_lanes,

@@ -18,6 +18,17 @@ int64_t plan_cost_ns(const struct plan *plan, uint32_t blocks)
            atomic_load_explicit(&plan->cost_block_ps, memory_order_relaxed) * blocks / 1000;
 }
 
+int64_t plan_rebuild_cost_ns(const struct plan *plan, const struct plan_rebuild *rebuild)
+{
+    const uint32_t spectra = plan_blocks_count(&rebuild->spectra),
+                   planes = plan_blocks_count(&rebuild->planes);
+    const uint32_t alone = spectra > planes ? spectra - planes : 0;
+    if (spectra == 0)
+        return 0;
+    return plan_cost_ns(plan, planes) +
+           atomic_load_explicit(&plan->cost_spectra_ps, memory_order_relaxed) * alone / 1000;
+}
+
 void plan_cost_scale(struct plan *plan, double factor)
 {
     const double base = (double)atomic_load_explicit(&plan->cost_base_ns, memory_order_relaxed);
@@ -25,6 +36,13 @@ void plan_cost_scale(struct plan *plan, double factor)
     atomic_store_explicit(&plan->cost_base_ns, (int64_t)fmax(base * factor, 1000),
                           memory_order_relaxed);
     atomic_store_explicit(&plan->cost_block_ps, (int64_t)fmax(block * factor, 1000),
+                          memory_order_relaxed);
+}
+
+void plan_spectra_cost_scale(struct plan *plan, double factor)
+{
+    const double block = (double)atomic_load_explicit(&plan->cost_spectra_ps, memory_order_relaxed);
+    atomic_store_explicit(&plan->cost_spectra_ps, (int64_t)fmax(block * factor, 1000),
                           memory_order_relaxed);
 }
 
@@ -45,6 +63,14 @@ uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, uint32_t block
 {
     const struct decimation kept = plan_decimation(plan);
     return decimation_kept(&kept, epoch_block * plan->hop, (uint64_t)blocks * plan->hop);
+}
+
+struct plan_keeps plan_keeps(const struct plan *plan)
+{
+    if (!plan->stateful)
+        return (struct plan_keeps){.slots = 0};
+    return (struct plan_keeps){plan->layout.history_blocks, plan->layout.tail_blocks, plan->slots,
+                               plan->plane_slots};
 }
 
 uint32_t plan_clip_rows(uint32_t outputs)

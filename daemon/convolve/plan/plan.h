@@ -3,8 +3,8 @@
  * templates of their rows, its pieces of device memory, and what a block costs. assemble.h makes
  * one of a specification and a layout.
  *
- * Immutable once prepared, except the cache of state, which belongs to the device thread, and the
- * costs, which any thread reads.
+ * Immutable once prepared, except what it keeps in STATE (cache.h) and the costs, which any thread
+ * reads.
  */
 #ifndef CONVOLVD_CONVOLVE_PLAN_PLAN_H
 #define CONVOLVD_CONVOLVE_PLAN_PLAN_H
@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "convolve/plan/cache.h"
 #include "convolve/plan/layout.h"
 #include "convolve/plan/spec.h"
 #include "kernels/row.h"
@@ -96,16 +97,15 @@ struct plan {
     bool stateful;
     struct plan_reference *reference; /* NULL: not prepared yet */
 
-    /* device thread: which blocks of which epoch lie in STATE */
-    struct {
-        uint64_t ring_serial;
-        uint64_t origin; /* ring position of the epoch's block 0, modulo 2^64 */
-        uint64_t spectra_from, planes_from, until;
-        bool valid;
-    } cache;
+    /* device thread: which blocks lie in STATE */
+    struct plan_cache cache;
+    /* LOOP: which will, once all that was submitted is computed; an estimate after a failed batch
+     */
+    struct plan_cache submitted;
 
     /* written by the device thread, read by any */
     _Atomic int64_t cost_base_ns, cost_block_ps;
+    _Atomic int64_t cost_spectra_ps; /* of a block whose spectra alone are computed again */
 };
 
 /* The first frame of an item at this block of its epoch that the plan keeps, below D. */
@@ -116,13 +116,22 @@ uint64_t plan_kept(const struct plan *plan, uint64_t epoch_block, uint32_t block
 /* Reports whose room the counts of clipped samples of so many outputs take. */
 uint32_t plan_clip_rows(uint32_t outputs);
 
+/* What it keeps on the device. */
+struct plan_keeps plan_keeps(const struct plan *plan);
+
 /* Floats of OUTPUT that the samples of so many frames take. */
 uint64_t plan_floats(const struct plan *plan, uint64_t frames);
 
 /* Blocks of the plan that an empty batch holds, at most its blocks_max, at least 1. */
 uint32_t plan_blocks_fit(const struct plan *plan);
 
-/* Device thread: moves the cost of this plan towards `factor` of what it is. */
+/* Expected device time of computing this again [ns]. A block of planes counts as one of an item,
+ * which is an upper bound. */
+int64_t plan_rebuild_cost_ns(const struct plan *plan, const struct plan_rebuild *rebuild);
+
+/* Device thread: moves the cost of this plan's items, or of its spectra alone, towards `factor` of
+ * what it is. */
 void plan_cost_scale(struct plan *plan, double factor);
+void plan_spectra_cost_scale(struct plan *plan, double factor);
 
 #endif
