@@ -11,6 +11,10 @@
  * of an item's channels run side by side, then those of its next blocks, then the next item's, so
  * that few memory pages are open at a time.
  *
+ * There are no rows: TABLE holds what the batch says of each item (struct row_group), and a channel
+ * takes its filter, scale and gain from the template of its number. So nothing runs on the device
+ * between the batch before and this kernel.
+ *
  * Points are the codes of the samples. The scale of the input, and with CODES that of the results,
  * are part of the filter spectra. What is rare is looked for in what is computed anyhow: sums and
  * peaks show whether a sample was not finite or at full scale, and the largest result whether one
@@ -35,13 +39,13 @@
 #include "wide.clh"
 
 /* Whether this program computes block k. */
-inline bool is_mine(__global const struct row *row, uint k)
+inline bool is_mine(__global const struct row_item *item, uint channel, uint k)
 {
-    const uint before = k * HOP, slot = (row->start + before) & row->mask;
-    const bool whole = !(row->flags & ROW_ABSENT) && slot % RUN == 0 &&
-                       slot + FRAMES <= row->mask + 1u && row->write_from <= before &&
-                       row->write_until >= before + HOP;
-    return k < row->blocks && row->load_until > 0 && whole != (RARE != 0);
+    const uint before = k * HOP, slot = window_slot(item, k);
+    const bool whole = !(item->flags & ROW_ABSENT) && slot % RUN == 0 &&
+                       slot + FRAMES <= item->mask + 1u && item->write_from <= before &&
+                       item->write_until >= before + HOP;
+    return k < item->blocks && channel < CHANNELS && whole != (RARE != 0);
 }
 
 __kernel
@@ -51,31 +55,33 @@ __kernel
     void
     fused_wide(__global const uchar *restrict input, __global const float *restrict spectra,
                __global float *restrict output, __global float *state,
-               __global const struct row *restrict rows, uint row_first, uint group_first,
+               __global const struct row_group *restrict groups, uint first_group, uint first_span,
                uint zero, ulong radices, ulong twiddles, uint planes, __local float16 *exchanges,
                __local uint *reports, ulong scratch)
 {
     const uint li = (uint)get_local_id(0);
-    const uint lane = li % WIDTH, t = li / WIDTH % THREADS, b = li / (WIDTH * THREADS);
-    __local struct events *events = (__local struct events *)reports + (b * WIDTH + lane) * PAIR;
+    const uint column = li % WIDTH, t = li / WIDTH % THREADS, b = li / (WIDTH * THREADS);
+    __local struct events *events = (__local struct events *)reports + (b * WIDTH + column) * PAIR;
     if (t == 0)
         events_reset(events);
     barrier(CLK_LOCAL_MEM_FENCE);
     const uint side = (uint)get_group_id(0) % SIDES, span = (uint)get_group_id(0) / SIDES;
-    const uint first_block = (group_first + span) * BLOCKS, k = first_block + b;
+    const uint first_block = (first_span + span) * BLOCKS, k = first_block + b;
+    __global const struct row_group *group = groups + first_group + get_group_id(1);
+    __global const struct row_item *item = &group->item;
+    const uint channel = (side * WIDTH + column) * PAIR; /* the first of PAIR */
     __global const struct row *row =
-        rows + row_first + ((uint)get_group_id(1) * SIDES + side) * (WIDTH * PAIR) + lane * PAIR;
+        (__global const struct row *)((__global const uchar *)spectra + group->templates) + channel;
+    const bool mine = is_mine(item, channel, k);
 #if RARE
     bool any = false; /* the same for all items of the group */
-    __global const struct row *row_of_group = row - lane * PAIR;
     for (uint i = 0; i < BLOCKS; i++)
-        any |= is_mine(row_of_group, first_block + i);
+        any |= is_mine(item, side * (WIDTH * PAIR), first_block + i);
     if (!any)
         return;
 #endif
-    const bool mine = is_mine(row, k);
     const uint own = t + zero; /* see exchange() */
-    __local float *memory = (__local float *)exchanges + b * EXCHANGE_FLOATS + lane * UNIT;
+    __local float *memory = (__local float *)exchanges + b * EXCHANGE_FLOATS + column * UNIT;
     __local float *sums = (__local float *)reports + EVENT_WORDS * PAIR * WIDTH * BLOCKS + li;
 #if TABLES
     __global const float4 *table = (__global const float4 *)(spectra + row->own.filter.table);
@@ -84,7 +90,7 @@ __kernel
 #endif
 
     float2 x[PAIR * EACH];
-    window_load(x, input, row, k, t, mine, events);
+    window_load(x, input, item, channel, k, t, mine, events);
 #if NVIDIA && PREFETCH
     UNROLL
     for (uint p = 0; p < PAIR; p++)
@@ -101,12 +107,14 @@ __kernel
      * which is 0, keeps the compiler from noticing that they are the same. */
     passes_inverse(x, memory, 0.25f, table, own, 0);
     first_pass_inverse(x);
-    if (!mine)
-        return;
-    window_store(x, output, row, k, t);
-    if (t == 0 && row->report != ROW_NONE) {
+    if (mine)
+        window_store(x, output, item, row, channel, k, t, events);
+#ifdef RESULT_WORD
+    barrier(CLK_LOCAL_MEM_FENCE); /* for events.clipped */
+#endif
+    if (mine && t == 0) {
         UNROLL
         for (uint p = 0; p < PAIR; p++)
-            report_write(output, row + p, k, sums, events + p, p);
+            report_write(output, item, row + p, channel + p, k, sums, events + p, p);
     }
 }

@@ -86,8 +86,9 @@ static int open_device(struct engine *engine, const struct engine_options *optio
         .spectrum_bytes = or_default(options->spectrum_bytes, UINT64_C(512) << 20),
         .state_bytes = or_default(options->state_bytes, UINT64_C(512) << 20),
         .output_bytes = slots * (slot_floats * sizeof(float) + guard_room),
-        .table_bytes = slots * (ROWS_PER_BATCH * (sizeof(struct row) + sizeof(struct row_group)) +
-                                2 * guard_room),
+        .table_bytes =
+            slots * ((ROWS_PER_BATCH + 1) * (sizeof(struct row) + sizeof(struct row_group)) +
+                     2 * guard_room),
         .guards = options->guards,
     };
     int error = device_open(&engine->device, &wanted, problem);
@@ -122,13 +123,13 @@ static int open_slots(struct engine *engine, struct problem *problem)
                                (ROWS_PER_BATCH + 1) * sizeof(struct row), &rows, problem);
         if (error == 0)
             error = arena_take(&engine->device.table, engine->device.upload,
-                               ROWS_PER_BATCH * sizeof(struct row_group), &groups, problem);
+                               (ROWS_PER_BATCH + 1) * sizeof(struct row_group), &groups, problem);
         if (error < 0)
             return error == ERROR_DEVICE
                        ? error
                        : problem_prefix(problem, error, "lower `batch memory` or `batches`");
         slot->samples_offset = (results + reports_bytes) / sizeof(float);
-        slot->groups_offset = groups;
+        slot->groups_offset = (groups + sizeof(struct row_group) - 1) / sizeof(struct row_group);
         slot->rows_offset = (rows + sizeof(struct row) - 1) / sizeof(struct row);
         if (!slot->worker)
             engine->free_slots[engine->free_count++] = slot;

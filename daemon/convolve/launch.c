@@ -122,7 +122,8 @@ static struct share share_of(const struct stage *stage, const struct row_item *i
 struct launch {
     const struct plan *plan;
     const struct stage *stage;
-    uint32_t row_first, rows, blocks;
+    uint32_t first; /* row of TABLE, or group (stage.reads_groups) */
+    uint32_t rows, blocks;
     struct share share; /* of any of its items */
 };
 
@@ -154,7 +155,7 @@ static int launch_kernel(struct engine *engine, struct slot *slot, const struct 
     }
     for (uint32_t r = 0; r < launch->rows; r += rows_step)
         for (uint32_t k = 0; k < groups; k += groups_step) {
-            const cl_uint first = launch->row_first + r;
+            const cl_uint first = launch->first + r;
             const size_t global[2] = {
                 (size_t)least(groups_step, groups - k) * stage->items * stage->sides,
                 least(rows_step, launch->rows - r) / stage->group_rows / stage->sides};
@@ -206,7 +207,7 @@ static int launch_rows(struct engine *engine, struct slot *slot, const struct la
         return error;
     }
     const struct row *table = (const struct row *)(const void *)engine->device.table.host;
-    return stage->run(&engine->device, launch->plan, table + launch->row_first, launch->rows);
+    return stage->run(&engine->device, launch->plan, table + launch->first, launch->rows);
 }
 
 /* The stages of two plans can share a launch: nothing but their rows differs. */
@@ -248,8 +249,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                     continue;
                 struct launch *launch = &launches[used++];
                 *launch = (struct launch){
-                    works[i].plan, stage, (uint32_t)slot->rows_offset + slot->rows_used, 0, 0,
-                    {false, false}};
+                    .plan = works[i].plan, .stage = stage, .first = table_next(slot, stage)};
                 for (uint32_t j = i; j < count; j++) {
                     struct work *work = &works[j];
                     const struct stage *other = step_stage(work, step);
@@ -257,14 +257,11 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                         !stages_alike(launch->plan, stage, work->plan, other))
                         continue;
                     work->launched[step] = true;
-                    assert(slot->rows_used + other->count <= ROWS_PER_BATCH);
                     const struct row_item item = item_of(engine, work, step);
                     const struct share share = share_of(other, &item);
                     launch->share.whole |= share.whole;
                     launch->share.rare |= share.rare;
-                    table_add(engine, slot, work->plan, other, &item,
-                              (uint32_t)slot->rows_offset + slot->rows_used);
-                    slot->rows_used += other->count;
+                    table_add(engine, slot, work->plan, other, &item);
                     launch->rows += other->count;
                     launch->blocks = (uint32_t)greatest(launch->blocks, item.blocks);
                 }
@@ -283,7 +280,7 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch)
     uint64_t from = UINT64_MAX, until = 0;
     for (uint32_t i = 0; i < batch->count; i++) {
         const struct batch_item *item = &batch->items[i];
-        if (item->saturated == NULL)
+        if (item->saturated == NULL || item->plan->stages[0].reads_groups)
             continue;
         const uint64_t offset =
             (uint64_t)((const uint8_t *)item->saturated - engine->device.output.host);
@@ -315,9 +312,10 @@ static uint32_t queue_of(const struct engine *engine, const struct slot *slot, b
     return 1 - engine->running[engine->running_count - 1]->queue;
 }
 
-/* Enqueues what comes before the batch's kernels: feeds, new frames and rows; rows have a queue of
- * their own when the copies have, so that they are made beside the kernels of the batch before. The
- * second queue waits for copies into rings that feeds and small batches have left on the first. */
+/* Enqueues what comes before the batch's kernels: feeds, new frames and rows; rows that kernels
+ * make have a queue of their own when the copies have, so that they are made beside the kernels of
+ * the batch before. The second queue waits for copies into rings that feeds and small batches have
+ * left on the first. */
 static cl_int launch_inputs(struct engine *engine, const struct slot *slot, bool apart)
 {
     struct device *device = &engine->device;
@@ -326,7 +324,8 @@ static cl_int launch_inputs(struct engine *engine, const struct slot *slot, bool
     cl_int code = feeds_launch(&engine->feeds, &engine->copies_ahead);
     if (code == CL_SUCCESS)
         code = mirror_copy_fresh(engine, apart ? device->in : compute, &slot->batch, &any);
-    device->queue = apart ? device->rows : compute;
+    const bool rows_apart = apart && slot->rows_used > 0;
+    device->queue = rows_apart ? device->rows : compute;
     if (code == CL_SUCCESS)
         code = table_fill(engine, slot);
     device->queue = compute;
@@ -334,7 +333,7 @@ static cl_int launch_inputs(struct engine *engine, const struct slot *slot, bool
         engine->copies_ahead |= any;
     if (code == CL_SUCCESS && apart && any)
         code = mirror_queue_follows(device->in, compute);
-    if (code == CL_SUCCESS && apart)
+    if (code == CL_SUCCESS && rows_apart)
         code = mirror_queue_follows(device->rows, compute);
     if (code == CL_SUCCESS && slot->queue != 0 && engine->copies_ahead) {
         code = mirror_queue_follows(device->compute[0], compute);

@@ -27,7 +27,7 @@ struct slot {
     struct engine *engine;
     uint64_t samples_offset; /* floats of OUTPUT; reports lie before them, the last one first */
     uint64_t rows_offset;    /* rows of TABLE */
-    uint64_t groups_offset;  /* bytes of TABLE: struct row_group[ROWS_PER_BATCH] */
+    uint64_t groups_offset;  /* groups of TABLE: struct row_group[ROWS_PER_BATCH] */
     bool worker;             /* the self-test's: a worker waits for it */
     /* LOOP while filling */
     uint64_t samples_used; /* floats */

@@ -7,6 +7,10 @@
  * launch or, when there are many, in TABLE. To copy the rows themselves, 19 KiB for 64 channels,
  * took longer than the work of many a batch.
  *
+ * A stage that reads groups (stage.reads_groups) has no rows: its items' groups lie in TABLE. A
+ * kernel that makes rows waits until work-groups of the batch before leave room for it, and the
+ * batch's own kernel waits for those rows; a copy of the groups takes place beside all of that.
+ *
  * Device thread only. Nothing is allocated.
  */
 #ifndef CONVOLVD_CONVOLVE_TABLE_H
@@ -20,13 +24,16 @@ struct plan;
 struct slot;
 struct stage;
 
-/* The rows of a stage for one item, from row `first` of TABLE on: at once in the host's memory,
- * where a stage's own function finds them, too, or in the slot's groups. */
-void table_add(struct engine *engine, struct slot *slot, const struct plan *plan,
-               const struct stage *stage, const struct row_item *item, uint32_t first);
+/* The row of TABLE, or with stage.reads_groups the group, that the slot's next item gets. */
+uint32_t table_next(const struct slot *slot, const struct stage *stage);
 
-/* Enqueues what makes the rows of the slot's groups, on device->queue: one launch, and before it
- * the copy of the groups, if they are many. Nothing where the host has written the rows. */
+/* Adds the rows of a stage for one item: at once in the host's memory, where a stage's own function
+ * finds them, too, or in the slot's groups. */
+void table_add(struct engine *engine, struct slot *slot, const struct plan *plan,
+               const struct stage *stage, const struct row_item *item);
+
+/* Enqueues on device->queue, of a device with memory of its own, the copy of the slot's groups, if
+ * they are many or a stage reads them, and the launch that makes rows of them, if there are any. */
 cl_int table_fill(struct engine *engine, const struct slot *slot);
 
 #endif

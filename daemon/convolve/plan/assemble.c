@@ -119,17 +119,20 @@ int plan_stage(struct build *build, const char *file, const char *function, cons
     return 0;
 }
 
-/* On a device with memory of its own, puts the templates of all stages into SPECTRUM, where the
- * kernels of rows.cl read them. */
+/* Puts the templates of all stages into SPECTRUM where kernels read them: those of rows.cl on a
+ * device with memory of its own, or a stage's own. */
 static int place_templates(struct build *build, struct problem *problem)
 {
     struct plan *plan = build->plan;
     struct device *device = build->device;
-    if (!device->mirrored)
-        return 0;
     uint64_t rows = 0;
-    for (uint32_t s = 0; s < plan->stage_count; s++)
+    bool read = device->mirrored;
+    for (uint32_t s = 0; s < plan->stage_count; s++) {
         rows += plan->stages[s].count;
+        read = read || plan->stages[s].reads_groups;
+    }
+    if (!read)
+        return 0;
     int error = arena_take(&device->spectrum, device->upload, rows * sizeof(struct row),
                            &plan->templates_offset, problem);
     if (error < 0) {
@@ -145,10 +148,11 @@ static int place_templates(struct build *build, struct problem *problem)
     }
     error = arena_upload(&device->spectrum, device->upload, plan->templates_offset,
                          rows * sizeof(struct row), problem);
+    if (error < 0 || !device->mirrored)
+        return error;
     const char *options = is_simulator(device) ? "-cl-opt-disable" : "";
-    if (error == 0)
-        error = kernel_cache_get(&device->kernels, "rows.cl", "rows_fill", options,
-                                 &plan->rows_fill, problem);
+    error = kernel_cache_get(&device->kernels, "rows.cl", "rows_fill", options, &plan->rows_fill,
+                             problem);
     if (error == 0)
         error = kernel_cache_get(&device->kernels, "rows.cl", "rows_fill_many", options,
                                  &plan->rows_fill_many, problem);

@@ -59,6 +59,10 @@ struct stage {
     uint32_t group_blocks; /* blocks of a row that a group computes */
     uint32_t block_groups; /* groups that share these blocks of a row */
     uint32_t group_rows;   /* rows that a group computes; `count` is a multiple of it */
+    /* The kernels read the items' struct row_group and the templates in place of rows: they get the
+     * number of the launch's first group for that of its first row. They also write the counts of
+     * clipped samples of every block, which nobody needs to clear. */
+    bool reads_groups;
     uint32_t sides; /* groups of rows, a divisor of those of an item, that lie side by side in the
                        launch's first dimension, before the next blocks */
     uint64_t local_bytes;  /* of the argument local_points */
@@ -91,7 +95,7 @@ struct plan {
     uint32_t slots, plane_slots;
     /* bytes; ROW_NONE: none */
     uint64_t spectra_offset, state_offset, scratch_offset, templates_offset;
-    /* make rows of templates (kernels/rows.cl); NULL: the device has no memory of its own */
+    /* make rows of templates (kernels/rows.cl); NULL: the host writes them */
     struct kernel *rows_fill, *rows_fill_many;
     uint32_t scratch_groups;
     bool stateful;

@@ -282,6 +282,7 @@ static int wide_stage(struct build *build, const struct cut *cut, const struct r
     if (error < 0)
         return error;
     snprintf(end, left, " -D RARE=1");
+    (*stage)->reads_groups = true;
     (*stage)->whole_slots = shape->run;
     (*stage)->sides = capacity / (shape->width * shape->pair);
     (*stage)->shared_bytes = wide_report_bytes(shape);

@@ -13,7 +13,7 @@
 
 enum {
     SUM_BYTES = 12,   /* an item leaves for each of its transforms, kernels/wide.clh */
-    EVENT_BYTES = 20, /* of a transform */
+    EVENT_BYTES = 24, /* of a transform */
 };
 
 /* Points, points of an item, radices, width, blocks, pieces, pair, run, tables; limit of registers,

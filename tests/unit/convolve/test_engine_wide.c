@@ -2,7 +2,8 @@
  * The two programs of "fused" for whole memory sectors (kernels/fused_wide.cl): the same blocks,
  * from windows that lie contiguous in the ring, wrap there, begin between two loads or may have
  * absent frames, and written whole or in part, are the convolution, and are the same to the bit,
- * with the same reports.
+ * with the same reports. Samples that saturate are counted anew in each batch, whatever the memory
+ * held. All of this where host and device share memory, and on a device with memory of its own.
  *
  * timeout: 900
  * long: also, every shape of the table
@@ -34,7 +35,8 @@ static const struct shape {
     {"s16le", "s16le", 512, 480, 1, 1, 1},    /* a table of twiddles */
     {"s16le", "s16le", 256, 200, 6, 3, 0.5},  /* pairs, groups that are not full */
     {"f32be", NULL, 128, 100, 2, 1.7, -0.75}, /* pairs, few channels */
-    {"f32le", "s24be", 128, 64, 4, 1, 1},     /* results that encode.clh writes */
+    {"f32le", "s24be", 128, 64, 4, 1, 9},     /* results that encode.clh writes, and saturate */
+    {"s16le", "s16le", 128, 120, 2, 1, 20},   /* codes that saturate */
     /* with every shape: */
     {"s16le", NULL, 128, 101, 1, 1, 1}, /* blocks of an odd length */
     {"f32le", NULL, 128, 120, 1, 1, 1},
@@ -67,7 +69,7 @@ static const struct shape {
     {"s16le", "s16le", 8192, 4096, 4, 1, 1},
 };
 
-enum { SHAPES_CHECKED = 6, SHAPES = sizeof shapes / sizeof shapes[0] };
+enum { SHAPES_CHECKED = 7, SHAPES = sizeof shapes / sizeof shapes[0] };
 
 /* One way to have the blocks computed. */
 struct way {
@@ -80,6 +82,7 @@ struct way {
 struct got {
     uint8_t *samples;
     struct block_report *reports;
+    uint32_t *saturated; /* NULL: results are floats */
 };
 
 static struct got run_way(const struct test_plan *plan, const struct test_signal *signal,
@@ -110,13 +113,20 @@ static struct got run_way(const struct test_plan *plan, const struct test_signal
     struct batch *batch = engine_batch_take(engine);
     assert_int_equal(engine_batch_add(engine, batch, &item), 0);
     const uint64_t bytes = (uint64_t)written * info->output_floats * info->sample_bytes;
+    const uint64_t counts = sizeof(uint32_t) * BLOCKS * info->outputs;
+    const uint32_t *saturated = batch->items[0].saturated;
     memset(batch->items[0].samples, 0, bytes);
+    if (saturated != NULL)
+        memset((uint32_t *)(uintptr_t)saturated, 0xee, counts);
     engine_submit(engine, batch);
     batch = harness_wait(engine);
-    struct got got = {malloc(bytes), malloc(sizeof(struct block_report) * BLOCKS * info->inputs)};
+    struct got got = {malloc(bytes), malloc(sizeof(struct block_report) * BLOCKS * info->inputs),
+                      saturated != NULL ? malloc(counts) : NULL};
     memcpy(got.samples, batch->items[0].samples, bytes);
     memcpy(got.reports, batch->items[0].reports,
            sizeof(struct block_report) * BLOCKS * info->inputs);
+    if (saturated != NULL)
+        memcpy(got.saturated, saturated, counts);
     engine_batch_release(engine, batch);
     return got;
 }
@@ -125,6 +135,32 @@ static void got_free(struct got *got)
 {
     free(got->samples);
     free(got->reports);
+    free(got->saturated);
+}
+
+/* Every code at either end of the range has saturated: noise hits them by chance hardly ever. */
+static uint32_t expect_counts(const struct shape *shape, const struct way *way,
+                              const struct got *got)
+{
+    uint32_t all = 0;
+    struct sample_format format;
+    if (shape->results == NULL)
+        return 0;
+    assert_int_equal(sample_format_parse(shape->results, &format), 0);
+    const double most = 1 - ldexp(1, 1 - (int)format.bits);
+    for (uint32_t b = 0; b < BLOCKS; b++)
+        for (uint32_t c = 0; c < shape->channels; c++) {
+            uint32_t want = 0;
+            for (uint64_t n = b * shape->hop; n < (b + 1) * (uint64_t)shape->hop; n++) {
+                const double value =
+                    sample_decode(&format, got->samples + (n * shape->channels + c) * format.bytes);
+                want += n >= way->write_from && n < (uint64_t)BLOCKS * shape->hop - way->cut &&
+                        (value <= -1 || value >= most);
+            }
+            assert_int_equal(got->saturated[b * shape->channels + c], want);
+            all += want;
+        }
+    return all;
 }
 
 static void expect_same(const struct shape *shape, const struct way *way, const struct got *want,
@@ -201,9 +237,11 @@ static void programs_compute_the_same_bits(void **state)
             {"all of it", slots - 2 * shape->hop - 1, true, 5, 2},
         };
         struct got whole = run_way(&plan, signal, ring, &ways[0]);
+        assert_true(expect_counts(shape, &ways[0], &whole) > 0 || shape->gain < 9);
         for (size_t w = 1; w < sizeof ways / sizeof ways[0]; w++) {
             struct got got = run_way(&plan, signal, ring, &ways[w]);
             expect_same(shape, &ways[w], &whole, &got);
+            expect_counts(shape, &ways[w], &got);
             got_free(&got);
         }
         engine_ring_close(engine, ring);
@@ -255,9 +293,14 @@ static void tables_hold_unit_vectors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest shared[] = {
         cmocka_unit_test(tables_hold_unit_vectors),
         cmocka_unit_test(programs_compute_the_same_bits),
     };
-    return cmocka_run_group_tests(tests, open_gpu_shape_engine, close_engine);
+    const struct CMUnitTest apart[] = {cmocka_unit_test(programs_compute_the_same_bits)};
+    int failed =
+        cmocka_run_group_tests_name("shared memory", shared, open_gpu_shape_engine, close_engine);
+    failed +=
+        cmocka_run_group_tests_name("memory of its own", apart, open_mirrored_engine, close_engine);
+    return failed;
 }
