@@ -5,7 +5,7 @@
  * A row is one shape: points Q of the transform (N = 2Q frames), channels, sample format. A ring
  * of --mib MiB of noise is uploaded once and checked against the definition in double; from then
  * on no sample crosses the bus (`resident`). All else is as the engine runs: batches of up to 64
- * items, as many in flight as the device's queue holds, on the engine's queues. The contestants
+ * items, as many in flight as the device's queue takes, on the engine's queues. The contestants
  * take turns (ours, copy, peer, ours …); a figure is the median of its repetitions with quartiles,
  * a ratio the median of the ratios of neighbours.
  *
@@ -359,8 +359,8 @@ static double check(const struct run *run, const struct batch *batch)
     return sqrt(error / size);
 }
 
-/* Seconds of a batch, `in_flight` of them at once for so long, from the first completed one to the
- * last. */
+/* Seconds of a batch, `in_flight` of them at once (0: as many as the device's queue takes) for so
+ * long, from the first completed one to the last. */
 static double run_timed(struct bench *bench, const struct run *run, uint32_t in_flight,
                         int64_t for_ns)
 {
@@ -368,7 +368,8 @@ static double run_timed(struct bench *bench, const struct run *run, uint32_t in_
     uint32_t submitted = 0, completed = 0;
     const int64_t begin_ns = clock_monotonic_ns();
     do {
-        while (submitted - completed < in_flight &&
+        while ((in_flight > 0 ? submitted - completed < in_flight
+                              : engine_takes_batch(bench->engine)) &&
                (submitted < 4 || clock_monotonic_ns() - begin_ns < for_ns)) {
             engine_submit(bench->engine, run_batch(bench, run, !resident));
             submitted++;
@@ -385,7 +386,7 @@ static double run_timed(struct bench *bench, const struct run *run, uint32_t in_
 /* While the data are resident. */
 static double run_resident(struct bench *bench, const struct run *run)
 {
-    return run_timed(bench, run, engine_depth(bench->engine), bench->repetition_ns);
+    return run_timed(bench, run, 0, bench->repetition_ns);
 }
 
 static void result(struct bench *bench, const char *what, const char *shape, double ours,
@@ -738,7 +739,6 @@ int main(int argc, char **argv)
     bench.bell = doorbell_open();
     const struct engine_options options = {
         .device = bench.device,
-        .batches = DUPLEX_IN_FLIGHT,
         .input_bytes = bench.bytes + bench.bytes / 4,
         .state_bytes = UINT64_C(1) << 30,
         .batch_output_floats = bench.bytes / sizeof(float),

@@ -87,8 +87,12 @@ void engine_close(struct engine *engine);
 const struct device_info *engine_device(const struct engine *engine);
 
 /* Batches that the device's queue holds at once: engine_options.depth or the device's own default,
- * at most `batches`. Submitting more only delays them. ANY. */
+ * at most `batches`. Submitting more only delays them, unless they are short. ANY. */
 uint32_t engine_depth(const struct engine *engine);
+/* Whether the device's queue takes another batch: it holds fewer than engine_depth, or, on a GPU
+ * whose depth is its own default, up to twice as many that take less together than a completed
+ * batch's way to LOOP and the next one's way back. LOOP. */
+bool engine_takes_batch(const struct engine *engine);
 /* Batches in flight and held by sinks: engine_options.batches or the engine's default. ANY. */
 uint32_t engine_batches(const struct engine *engine);
 

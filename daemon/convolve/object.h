@@ -30,8 +30,9 @@ struct engine {
     /* immutable while open; device.h and planner.h say who may touch what is inside */
     struct device device;
     struct planner planner;
-    uint32_t slot_count, depth;
-    struct slot *slots; /* [slot_count + 1]: the last is the worker's */
+    uint32_t slot_count;
+    uint32_t depth, depth_short; /* batches in the device's queue; of short ones */
+    struct slot *slots;          /* [slot_count + 1]: the last is the worker's */
     pthread_t thread;
     int64_t patience_ns;
     int doorbell; /* eventfd to the device thread */
@@ -48,6 +49,7 @@ struct engine {
     uint32_t in_flight;
     const struct batch *flights[BATCHES_MAX]; /* submitted, oldest first, mod BATCHES_MAX */
     uint32_t flight_first;
+    int64_t busy_ns; /* expected, of the batches in flight */
     bool abandoned;
     uint32_t awaited;         /* batches that were in flight when it was abandoned */
     struct engine *next_left; /* of those abandoned; under lost.c's mutex */

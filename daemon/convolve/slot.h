@@ -33,6 +33,7 @@ struct slot {
     uint64_t samples_used; /* floats */
     uint64_t reports_used; /* reports */
     uint32_t rows_reserved;
+    int64_t expected_ns; /* of its plans' costs when it was submitted */
     /* device thread */
     uint32_t rows_used, groups;
     uint32_t queue; /* of device.compute */

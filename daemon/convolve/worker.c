@@ -146,7 +146,7 @@ static void poll_alone(struct engine *engine)
             engine->polled = NULL;
             return;
         }
-        if (engine->running_count < engine->depth && !spsc_empty(&engine->submitted))
+        if (engine->running_count < engine->depth_short && !spsc_empty(&engine->submitted))
             return; /* LOOP rings or has rung */
         const int64_t now_ns = clock_monotonic_ns();
         if (now_ns > end_ns + poll_late_ns) {
@@ -365,7 +365,7 @@ void *engine_thread(void *argument)
             drain(engine);
             take_request(engine);
             struct batch *batch;
-            while (engine->running_count < engine->depth &&
+            while (engine->running_count < engine->depth_short &&
                    (batch = spsc_pop(&engine->submitted)) != NULL)
                 launch(engine, (struct slot *)batch);
             if (engine->polled != NULL)

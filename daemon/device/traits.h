@@ -17,14 +17,19 @@
 enum { DEVICE_REPORT_BYTES = 32 };
 
 /* Batches in a device's queue unless the user asks for another depth: one computes while the next
- * waits, and on a GPU the copies of the last run beside both. As numbers and as the manual has it.
- */
-#define DEVICE_DEPTH_CPU     2
-#define DEVICE_DEPTH_GPU     3
-#define DEVICE_DEPTH_TEXT(n) #n
-#define DEVICE_DEPTH_WORDS_(c, g)                                                                  \
-    DEVICE_DEPTH_TEXT(c) " on a CPU, " DEVICE_DEPTH_TEXT(g) " on a GPU"
-#define DEVICE_DEPTH_WORDS DEVICE_DEPTH_WORDS_(DEVICE_DEPTH_CPU, DEVICE_DEPTH_GPU)
+ * waits, and on a GPU the copies of the last run beside both. Short batches on a GPU: more, so that
+ * it does not wait while a completed batch comes back and the next one is launched. As numbers and
+ * as the manual has it. */
+#define DEVICE_DEPTH_CPU       2
+#define DEVICE_DEPTH_GPU       3
+#define DEVICE_DEPTH_GPU_SHORT 6
+#define DEVICE_DEPTH_TEXT(n)   #n
+#define DEVICE_DEPTH_WORDS_(c, g, s)                                                               \
+    DEVICE_DEPTH_TEXT(c)                                                                           \
+    " on a CPU, " DEVICE_DEPTH_TEXT(g) " on a GPU, up to " DEVICE_DEPTH_TEXT(s) " short ones "     \
+                                                                                "there"
+#define DEVICE_DEPTH_WORDS                                                                         \
+    DEVICE_DEPTH_WORDS_(DEVICE_DEPTH_CPU, DEVICE_DEPTH_GPU, DEVICE_DEPTH_GPU_SHORT)
 
 struct device_traits {
     /* GPU: work-groups with barriers, one float a lane. CPU: one work-item, vectors of 16 lanes. */
@@ -33,6 +38,7 @@ struct device_traits {
     uint32_t vector;             /* lanes of the device's own vectors: 16, 8 or 4 */
     uint64_t local_budget_bytes; /* local memory of a group for transforms */
     uint32_t depth;              /* batches to keep in the device's queue, by default */
+    uint32_t depth_short;        /* of short ones */
     bool polled; /* the driver reports completions late: threads of the engine poll for them */
 };
 

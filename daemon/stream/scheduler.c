@@ -237,6 +237,15 @@ static bool submit_one(struct scheduler *scheduler)
     return true;
 }
 
+/* Short batches may be more than `depth`, while the queue is no longer than set_budget allows. */
+static bool has_room(const struct scheduler *scheduler)
+{
+    const int64_t most_ns = scheduler->budget_ns * scheduler->depth;
+    return engine_in_flight(scheduler->engine) < scheduler->depth ||
+           (engine_takes_batch(scheduler->engine) &&
+            scheduler->busy_ns + scheduler->budget_ns <= most_ns);
+}
+
 static void arm_timer(struct scheduler *scheduler)
 {
     int64_t next_ns = INT64_MAX;
@@ -274,7 +283,7 @@ static void run(struct scheduler *scheduler)
     }
     if (engine_in_flight(scheduler->engine) == 0)
         scheduler->moved_ns = now_ns;
-    while (works && engine_in_flight(scheduler->engine) < scheduler->depth && submit_one(scheduler))
+    while (works && has_room(scheduler) && submit_one(scheduler))
         progress = true;
     for (int i = 0; works && i < scheduler->count; i++)
         stream_keep_up(scheduler->streams[i], now_ns);

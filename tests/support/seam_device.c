@@ -27,7 +27,9 @@ struct device_traits __wrap_device_traits_of(const struct device_info *info)
     if (engine_seams.local_bytes != 0)
         seen.local_bytes = engine_seams.local_bytes;
     struct device_traits traits = __real_device_traits_of(&seen);
-    traits.depth = __real_device_traits_of(info).depth;
+    const struct device_traits real = __real_device_traits_of(info);
+    traits.depth = real.depth;
+    traits.depth_short = real.depth_short;
     if (seen.gpu && engine_seams.items != 0) {
         const uint64_t reserved = device_reserved_bytes(engine_seams.items);
         traits.items = engine_seams.items;

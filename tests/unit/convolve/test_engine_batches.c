@@ -490,6 +490,47 @@ static void an_end_sooner_than_expected(void **state)
     signal_free(signal);
 }
 
+/* The most batches in flight of blocks that should take so long, while the queue takes more. */
+static uint32_t taken(const struct test_plan *plan, struct ring *ring, int64_t block_ns)
+{
+    atomic_store(&plan->plan->cost_base_ns, block_ns);
+    uint32_t submitted = 0;
+    while (engine_takes_batch(engine)) {
+        struct batch *batch = engine_batch_take(engine);
+        const struct batch_item item = item_of(plan, ring, submitted++, 1);
+        assert_non_null(batch);
+        assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+        engine_submit(engine, batch);
+    }
+    for (uint32_t i = 0; i < submitted; i++)
+        engine_batch_release(engine, harness_wait(engine));
+    return submitted;
+}
+
+/* Short batches may be more than long ones in the device's queue, where its traits say so. */
+static void more_short_batches_than_long_ones(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("f32le", 1, 64 * 8, 3);
+    struct test_plan plan;
+    test_plan_diagonal(&plan, signal, 64, 5, false, OUTPUT_REAL);
+    test_plan_prepare(engine, &plan, signal);
+    struct ring *ring = whole_ring(signal);
+    const uint32_t depth = engine->depth, depth_short = engine->depth_short;
+    engine->depth = 2;
+    engine->depth_short = 5;
+    const int64_t short_ns = 50 * NS_PER_US, medium_ns = 150 * NS_PER_US, long_ns = NS_PER_MS;
+    assert_int_equal(taken(&plan, ring, short_ns), 5);
+    assert_int_equal(taken(&plan, ring, medium_ns), 3); /* 450 us are enough */
+    assert_int_equal(taken(&plan, ring, long_ns), 2);
+    assert_int_equal(engine->busy_ns, 0);
+    engine->depth = depth;
+    engine->depth_short = depth_short;
+    engine_ring_close(engine, ring);
+    test_plan_free(&plan);
+    signal_free(signal);
+}
+
 int main(void)
 {
     const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(an_end_sooner_than_expected)};
@@ -503,6 +544,7 @@ int main(void)
         cmocka_unit_test(filter_exchanged_inside_a_block),
         cmocka_unit_test(writes_only_what_was_asked),
         cmocka_unit_test(many_batches_in_flight),
+        cmocka_unit_test(more_short_batches_than_long_ones),
         cmocka_unit_test(channels_do_not_touch),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine) +

@@ -24,21 +24,29 @@ static void traits_follow_from_the_device(void **state)
           .vector = 4,
           .local_budget_bytes = (48 << 10) - 128 * 32 - 1024,
           .depth = 3,
+          .depth_short = 6,
           .polled = true}},
         {{.vector_floats = 16, .local_bytes = 1 << 20},
          {.lanes = 16,
           .items = 1,
           .vector = 16,
           .local_budget_bytes = (1 << 20) - 32 - 1024,
-          .depth = 2}},
+          .depth = 2,
+          .depth_short = 2}},
         {{.vector_floats = 8, .local_bytes = 1 << 20},
          {.lanes = 16,
           .items = 1,
           .vector = 8,
           .local_budget_bytes = (1 << 20) - 32 - 1024,
-          .depth = 2}},
+          .depth = 2,
+          .depth_short = 2}},
         {{.vector_floats = 2, .local_bytes = 100},
-         {.lanes = 16, .items = 1, .vector = 4, .local_budget_bytes = 0, .depth = 2}},
+         {.lanes = 16,
+          .items = 1,
+          .vector = 4,
+          .local_budget_bytes = 0,
+          .depth = 2,
+          .depth_short = 2}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct device_traits got = device_traits_of(&rows[i].info);
@@ -47,6 +55,7 @@ static void traits_follow_from_the_device(void **state)
         assert_int_equal(got.vector, rows[i].expect.vector);
         assert_int_equal(got.local_budget_bytes, rows[i].expect.local_budget_bytes);
         assert_int_equal(got.depth, rows[i].expect.depth);
+        assert_int_equal(got.depth_short, rows[i].expect.depth_short);
         assert_int_equal(got.polled, rows[i].expect.polled);
     }
 }
@@ -55,8 +64,10 @@ static void traits_follow_from_the_device(void **state)
 static void depth_in_words(void **state)
 {
     (void)state;
-    assert_string_equal(DEVICE_DEPTH_WORDS, "2 on a CPU, 3 on a GPU");
+    assert_string_equal(DEVICE_DEPTH_WORDS, "2 on a CPU, 3 on a GPU, up to 6 short ones there");
     assert_int_equal(device_traits_of(&(struct device_info){.gpu = true}).depth, DEVICE_DEPTH_GPU);
+    assert_int_equal(device_traits_of(&(struct device_info){.gpu = true}).depth_short,
+                     DEVICE_DEPTH_GPU_SHORT);
     assert_int_equal(device_traits_of(&(struct device_info){0}).depth, DEVICE_DEPTH_CPU);
 }
 

