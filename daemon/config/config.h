@@ -34,6 +34,7 @@ enum { CONFIG_HASH_TEXT = DIGEST_TEXT, CONFIG_CHANNELS_MAX = 1024 };
 struct config_daemon {
     enum log_level log_level;
     const char *runtime_directory; /* SDP files of sinks without a path of their own; NULL: none */
+    bool runtime_of_user;          /* it is $XDG_RUNTIME_DIR, which other programs use too */
     const char *state_directory;   /* wisdom, binary cache below it; NULL: none */
     bool status_on_exit;           /* print the table when stopping */
     const char *status_json;       /* file for the table as JSON; NULL: none */

@@ -131,10 +131,12 @@ int build_process(struct build *build)
                             &daemon->state_directory) != 0 ||
         path_or_environment(build, section, KEY_STATUS_FILE, NULL, &daemon->status_json) != 0)
         return ERROR_MEMORY;
-    if (daemon->runtime_directory == NULL &&
-        path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "XDG_RUNTIME_DIR",
-                            &daemon->runtime_directory) != 0)
-        return ERROR_MEMORY;
+    if (daemon->runtime_directory == NULL) {
+        if (path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "XDG_RUNTIME_DIR",
+                                &daemon->runtime_directory) != 0)
+            return ERROR_MEMORY;
+        daemon->runtime_of_user = daemon->runtime_directory != NULL;
+    }
     check_directory(build, section, KEY_RUNTIME_DIRECTORY, daemon->runtime_directory);
     check_directory(build, section, KEY_STATE_DIRECTORY, daemon->state_directory);
 

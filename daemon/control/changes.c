@@ -9,6 +9,7 @@
 
 #include "control/change_gains.h"
 #include "control/change_checks.h"
+#include "control/change_tell.h"
 #include "control/change_plans.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -366,18 +367,14 @@ static void answer(struct changes *changes, const struct change_request *request
     changes->answered(changes->context, &answer);
 }
 
-/* Faders send many gains. */
-static void log_change(struct changes *changes, uint64_t frame)
+static void tell_change(struct changes *changes, uint64_t frame)
 {
     struct changed_stream *s = changes->of;
-    const char *name = s->pipeline->stream_config->name;
-    if (changes->request.kind == CHANGE_FILTER)
-        log_notice("stream %s: filter changed by OSC from output frame %llu on", name,
-                   (unsigned long long)frame);
-    else
-        log_limited(&s->limit, 10 * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                    "stream %s: gain or mute changed by OSC from output frame %llu on", name,
-                    (unsigned long long)frame);
+    const int filter = s->wanted.filter;
+    const char *name = filter >= 0 ? s->pipeline->config->filters[filter].name : "";
+    change_tell(s->pipeline, &changes->request, name, frame, &s->limit);
+    for (uint32_t i = 0; i < changes->merged_count; i++)
+        change_tell(s->pipeline, &changes->merged[i], name, frame, &s->limit);
 }
 
 /* Takes the prepared change into use; *frame: from this output frame on. */
@@ -395,7 +392,7 @@ static int take_into_use(struct changes *changes, uint64_t *frame)
         if (error == 0)
             error = exchange(changes, frame);
         if (error == 0)
-            log_change(changes, *frame);
+            tell_change(changes, *frame);
     }
     if (error == 0)
         keep_setting(changes, *frame);

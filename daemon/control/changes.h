@@ -19,36 +19,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "control/change_request.h"
 #include "control/process.h"
 #include "core/error.h"
-#include "stream/stream.h"
 
 struct changes;
-
-enum change_kind { CHANGE_GAIN, CHANGE_MUTE, CHANGE_FILTER };
-
-struct change_request {
-    enum change_kind kind;
-    uint32_t output;    /* from 1; 0: all */
-    float factor;       /* CHANGE_GAIN */
-    bool muted;         /* CHANGE_MUTE */
-    const char *filter; /* CHANGE_FILTER */
-    bool at_given;
-    uint64_t at_frame; /* output frame of the epoch, as results number them */
-    enum change_how how;
-    double fade_s;   /* CHANGE_FADE */
-    uint64_t ticket; /* the requester's; comes back with the answer */
-};
-
-/* What became of a request: error 0 and the frame from which it holds, or a sentence why not. */
-struct change_answer {
-    const char *stream;
-    enum change_kind kind;
-    int error;
-    const char *text;
-    uint64_t frame;
-    uint64_t ticket;
-};
 
 /* `process` outlives it. 0 or ERROR_MEMORY. */
 int changes_open(const struct process *process,

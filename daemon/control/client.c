@@ -1,8 +1,9 @@
-/* The client of the control socket: see client.h. */
+/* The client of the control sockets: see client.h. */
 #include "control/client.h"
 
 #include <errno.h>
-#include <jansson.h>
+#include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,16 @@
 #include "control/socket.h"
 
 /* A table of 4096 streams is smaller: about 3 KiB a stream and 100 bytes a channel. */
-enum { ANSWER_MAX_BYTES = 64 << 20, TIMEOUT_S = 10 };
+enum { LINE_MAX_BYTES = 64 << 20, ANSWER_MS = 10000, PATH_BYTES = 512 };
+
+struct client {
+    int fd, passed; /* -1: none */
+    char path[PATH_BYTES];
+    char *line;
+    size_t used, room;
+};
+
+/* ---- finding the daemon ------------------------------------------------------------------ */
 
 static int connect_to(const char *path)
 {
@@ -24,10 +34,10 @@ static int connect_to(const char *path)
     }
     memcpy(address.sun_path, path, strlen(path) + 1);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval timeout = {.tv_sec = TIMEOUT_S};
+    struct timeval timeout = {.tv_sec = ANSWER_MS / 1000};
     if (fd < 0)
         return -1;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout); /* connect, too */
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
         return fd;
     int reason = errno;
@@ -36,85 +46,249 @@ static int connect_to(const char *path)
     return -1;
 }
 
-/* Connects to `path`, or without one to the first directory where a daemon listens. */
-static int find_daemon(const char *path, struct problem *problem)
+/* Where it was looked for, and why that was in vain. */
+struct search {
+    char text[400];
+    size_t used;
+};
+
+__attribute__((format(printf, 2, 3))) static void note(struct search *search, const char *format,
+                                                       ...)
 {
-    static const char *const variables[] = {"RUNTIME_DIRECTORY", NULL, "XDG_RUNTIME_DIR"};
-    char candidate[4096];
-    if (path != NULL) {
-        int fd = connect_to(path);
-        return fd >= 0 ? fd
-                       : problem_set(problem, ERROR_NO_FILE,
-                                     "%s: %s; is the daemon running, and may you reach it?", path,
-                                     strerror(errno));
-    }
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *directory = variables[i] != NULL ? getenv(variables[i]) : "/run/convolvd";
-        if (directory == NULL)
-            continue;
-        snprintf(candidate, sizeof candidate, "%s/%s", directory, control_socket_name);
-        int fd = connect_to(candidate);
+    va_list arguments;
+    va_start(arguments, format);
+    const size_t room = sizeof search->text - search->used;
+    const int length = vsnprintf(search->text + search->used, room, format, arguments);
+    search->used += (size_t)length < room ? (size_t)length : room - 1;
+    va_end(arguments);
+}
+
+/* Tries the socket of the role in this folder, then the other one. */
+static int try_folder(const char *folder, enum command_role role, char path[PATH_BYTES],
+                      struct search *search)
+{
+    const enum command_role order[ROLES] = {role,
+                                            role == ROLE_CONTROL ? ROLE_OBSERVE : ROLE_CONTROL};
+    for (int i = 0; i < ROLES; i++) {
+        snprintf(path, PATH_BYTES, "%s/%s", folder, control_socket_names[order[i]]);
+        const int fd = connect_to(path);
         if (fd >= 0)
             return fd;
-        if (errno == EACCES)
-            return problem_set(problem, ERROR_NO_FILE,
-                               "%s: permission denied; run as root or join the group of the daemon",
-                               candidate);
+        if (i == 0)
+            note(search, "%s%s: %s", search->used > 0 ? ", " : "", path, strerror(errno));
     }
-    return problem_set(
-        problem, ERROR_NO_FILE,
-        "no daemon answers in /run/convolvd, $RUNTIME_DIRECTORY or $XDG_RUNTIME_DIR; "
-        "start it, or name its socket: --socket PATH/%s",
-        control_socket_name);
+    return -1;
 }
 
-/* One line without its newline, to be freed; NULL: the daemon has gone or does not answer in time.
- */
-static char *read_line(int fd)
+static int search_all(const struct client_options *options, char path[PATH_BYTES],
+                      struct search *search)
 {
-    size_t used = 0, room = 65536;
-    char *line = malloc(room);
-    while (line != NULL) {
-        ssize_t got = read(fd, line + used, room - used);
-        if (got < 0 && errno == EINTR)
+    const char *runtime = getenv("RUNTIME_DIRECTORY"), *session = getenv("XDG_RUNTIME_DIR");
+    char folder[PATH_BYTES], home[64];
+    int fd = -1;
+    if (options->instance != NULL) {
+        snprintf(folder, sizeof folder, "/run/convolvd-%s", options->instance);
+        return try_folder(folder, options->role, path, search);
+    }
+    if (runtime != NULL && runtime[0] != '\0') {
+        snprintf(folder, sizeof folder, "%.*s", (int)strcspn(runtime, ":"), runtime);
+        fd = try_folder(folder, options->role, path, search);
+    }
+    snprintf(home, sizeof home, "/run/user/%u", (unsigned)getuid());
+    if (fd < 0 && session != NULL && session[0] != '\0') {
+        snprintf(folder, sizeof folder, "%s/%s", session, control_socket_folder);
+        fd = try_folder(folder, options->role, path, search);
+    }
+    if (fd < 0 && (session == NULL || strcmp(session, home) != 0)) {
+        snprintf(folder, sizeof folder, "%s/%s", home, control_socket_folder);
+        fd = try_folder(folder, options->role, path, search);
+    }
+    return fd >= 0 ? fd : try_folder("/run/convolvd", options->role, path, search);
+}
+
+int client_open(const struct client_options *options, struct client **out, struct problem *problem)
+{
+    struct client *client = calloc(1, sizeof *client);
+    struct search search = {.used = 0};
+    if (client == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    client->passed = -1;
+    if (options->socket != NULL) {
+        client->fd = connect_to(options->socket);
+        snprintf(client->path, sizeof client->path, "%s", options->socket);
+        note(&search, "%s: %s", options->socket, strerror(errno));
+    } else {
+        client->fd = search_all(options, client->path, &search);
+    }
+    if (client->fd >= 0) {
+        *out = client;
+        return 0;
+    }
+    free(client);
+    return problem_set(problem, ERROR_NO_FILE,
+                       "no daemon answers (%s); start one, join the group of its socket, or name "
+                       "the socket: --socket PATH",
+                       search.text);
+}
+
+void client_close(struct client *client)
+{
+    if (client == NULL)
+        return;
+    if (client->passed >= 0)
+        close(client->passed);
+    close(client->fd);
+    free(client->line);
+    free(client);
+}
+
+const char *client_path(const struct client *client)
+{
+    return client->path;
+}
+
+int client_fd(const struct client *client)
+{
+    return client->fd;
+}
+
+int client_take_fd(struct client *client)
+{
+    const int fd = client->passed;
+    client->passed = -1;
+    return fd;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+static int gone(struct problem *problem)
+{
+    return problem_set(problem, ERROR_CLOSED, "the daemon has gone, or has closed the connection");
+}
+
+int client_send(struct client *client, json_t *request, struct problem *problem)
+{
+    char *text = json_dumps(request, JSON_COMPACT);
+    json_decref(request);
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    if (text == NULL)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
+    text[bytes++] = '\n'; /* replaces the final zero */
+    size_t sent = 0;
+    while (sent < bytes) {
+        const ssize_t now = send(client->fd, text + sent, bytes - sent, MSG_NOSIGNAL);
+        if (now < 0 && errno == EINTR)
             continue;
-        if (got <= 0)
+        if (now <= 0)
             break;
-        char *end = memchr(line + used, '\n', (size_t)got);
-        if (end != NULL) {
-            *end = '\0';
-            return line;
-        }
-        used += (size_t)got;
-        if (used == room) {
-            char *grown = room < ANSWER_MAX_BYTES ? realloc(line, 2 * room) : NULL;
-            if (grown == NULL)
-                break;
-            line = grown;
-            room *= 2;
-        }
+        sent += (size_t)now;
     }
-    free(line);
-    return NULL;
+    free(text);
+    return sent == bytes ? 0 : gone(problem);
 }
 
-static int show_once(int fd, bool clear, struct problem *problem)
+static bool grow(struct client *client)
 {
-    static const char question[] = "{\"command\": \"status\"}\n";
-    char *line = NULL;
-    if (send(fd, question, sizeof question - 1, MSG_NOSIGNAL) == (ssize_t)sizeof question - 1)
-        line = read_line(fd);
-    json_t *answer = line != NULL ? json_loads(line, 0, NULL) : NULL;
-    free(line);
+    const size_t room = client->room > 0 ? 2 * client->room : 65536;
+    char *line = room <= LINE_MAX_BYTES ? realloc(client->line, room) : NULL;
+    if (line == NULL)
+        return false;
+    client->line = line;
+    client->room = room;
+    return true;
+}
+
+/* Reads what there is, with the descriptor that may come along. */
+static ssize_t receive(struct client *client)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec part = {client->line + client->used, client->room - client->used};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = control.bytes,
+                             .msg_controllen = sizeof control.bytes};
+    const ssize_t got = recvmsg(client->fd, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int))) {
+        if (client->passed >= 0)
+            close(client->passed);
+        memcpy(&client->passed, CMSG_DATA(header), sizeof(int));
+    }
+    client->used += got > 0 ? (size_t)got : 0;
+    return got;
+}
+
+bool client_has_line(const struct client *client)
+{
+    return client->used > 0 && memchr(client->line, '\n', client->used) != NULL;
+}
+
+static json_t *take_line(struct client *client, struct problem *problem)
+{
+    const char *end = memchr(client->line, '\n', client->used);
+    json_t *object = json_loadb(client->line, (size_t)(end - client->line), 0, NULL);
+    const size_t taken = (size_t)(end - client->line) + 1;
+    client->used -= taken;
+    memmove(client->line, client->line + taken, client->used);
+    if (object == NULL)
+        problem_set(problem, ERROR_FORMAT, "%s: what answers there is no convolvd", client->path);
+    return object;
+}
+
+json_t *client_next(struct client *client, int timeout_ms, struct problem *problem)
+{
+    while (!client_has_line(client)) {
+        struct pollfd readable = {.fd = client->fd, .events = POLLIN};
+        const int ready = poll(&readable, 1, timeout_ms);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready == 0) {
+            problem_set(problem, ERROR_LIMIT, "the daemon does not answer");
+            return NULL;
+        }
+        if ((client->used == client->room && !grow(client)) || receive(client) <= 0) {
+            gone(problem);
+            return NULL;
+        }
+    }
+    return take_line(client, problem);
+}
+
+int client_ask(struct client *client, json_t *request, json_t **reply, struct problem *problem)
+{
+    *reply = NULL;
+    int error = client_send(client, request, problem);
+    json_t *answer = error == 0 ? client_next(client, ANSWER_MS, problem) : NULL;
+    while (answer != NULL && json_object_get(answer, "ok") == NULL) { /* an event */
+        json_decref(answer);
+        answer = client_next(client, ANSWER_MS, problem);
+    }
     if (answer == NULL)
-        return problem_set(problem, ERROR_CLOSED, "the daemon has gone, or does not answer");
-    const char *table = json_string_value(json_object_get(answer, "table"));
+        return error != 0 ? error : (int)problem->error;
+    if (json_is_true(json_object_get(answer, "ok"))) {
+        *reply = answer;
+        return 0;
+    }
     const char *said = json_string_value(json_object_get(answer, "error"));
-    int error = 0;
-    if (table == NULL)
-        error = problem_set(problem, ERROR_FORMAT, "%s",
-                            said != NULL ? said : "the answer has no table");
-    else
+    problem_set(problem, ERROR_ARGUMENT, "%s", said != NULL ? said : "the daemon refused");
+    json_decref(answer);
+    return problem->error;
+}
+
+/* ---- status ------------------------------------------------------------------------------ */
+
+static int show_once(struct client *client, bool clear, struct problem *problem)
+{
+    json_t *answer;
+    int error = client_ask(client, json_pack("{s:s}", "command", "status"), &answer, problem);
+    const char *table = json_string_value(json_object_get(answer, "table"));
+    if (error == 0 && table == NULL)
+        error = problem_set(problem, ERROR_FORMAT, "the answer has no table");
+    if (error == 0)
         printf("%s%s", clear ? "\033[H\033[2J" : "", table);
     json_decref(answer);
     fflush(stdout);
@@ -123,15 +297,17 @@ static int show_once(int fd, bool clear, struct problem *problem)
 
 int client_show_status(const char *path, bool watch, struct problem *problem)
 {
-    int fd = find_daemon(path, problem);
-    if (fd < 0)
-        return fd;
+    const struct client_options options = {.socket = path, .role = ROLE_OBSERVE};
+    struct client *client;
+    int error = client_open(&options, &client, problem);
+    if (error < 0)
+        return error;
     bool clear = watch && isatty(STDOUT_FILENO);
-    int error = show_once(fd, clear, problem);
+    error = show_once(client, clear, problem);
     while (watch && error == 0 && !ferror(stdout)) {
         sleep(1);
-        error = show_once(fd, clear, problem);
+        error = show_once(client, clear, problem);
     }
-    close(fd);
+    client_close(client);
     return error;
 }

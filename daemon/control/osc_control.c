@@ -1,6 +1,7 @@
 /*
  * OSC control: see osc_control.h. The table of addresses (osc_table.c) says which messages there
- * are, the table of handlers below what each does.
+ * are, the table of handlers below what each does. A message that changes something becomes a
+ * request by the table of commands (command_table.h).
  */
 #include "control/osc_control.h"
 
@@ -12,22 +13,26 @@
 #include "core/log.h"
 #include "io/osc/server.h"
 #include "control/osc_table.h"
-#include "control/changes.h"
+#include "control/commands.h"
+#include "io/net/address.h"
 
 enum { REQUESTERS = 64 };
 
-/* Who sent a change request, to be answered later. */
+/* Who sent a command, to be answered later. */
 struct requester {
     struct osc_peer *peer;
     int32_t token; /* the entry of the peer may belong to another one by then */
+    uint64_t call;
+    enum osc_word word;
+    char stream[64];
 };
 
 struct osc_control {
     const struct process *process;
     struct osc *osc;
-    struct changes *changes;
-    struct requester requesters[REQUESTERS]; /* a ring, indexed by ticket */
-    uint64_t next_ticket;
+    struct commands *commands;
+    struct requester requesters[REQUESTERS]; /* a ring */
+    uint64_t next_requester;
 };
 
 /* One message on its way to its handler. */
@@ -212,126 +217,177 @@ static void on_narrow(struct request *request)
         refuse(request, "write i 1 or i 0");
 }
 
-/* ---- change requests --------------------------------------------------------------------- */
+/* ---- commands ---------------------------------------------------------------------------- */
 
-static void request_change(struct request *request, struct change_request *change)
+static enum osc_word word_of(const char *command)
 {
-    struct osc_control *control = request->control;
-    struct problem problem;
-    change->ticket = control->next_ticket++;
-    control->requesters[change->ticket % REQUESTERS] =
-        (struct requester){request->peer, request->peer->token};
-    if (changes_request(control->changes, request->pipeline, change, &problem) != 0)
-        refuse(request, problem.text);
+    static const enum osc_word words[] = {OSC_GAIN, OSC_MUTE, OSC_FILTER};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(command, osc_table[words[i]].word) == 0)
+            return words[i];
+    return OSC_ERROR;
 }
 
-static void on_answered(void *context, const struct change_answer *answer)
+static void send_changed(const struct requester *requester, const char *stream, enum osc_word word,
+                         uint64_t frame)
+{
+    char address[128];
+    lo_message message = lo_message_new();
+    lo_message_add_string(message, osc_table[word].word);
+    osc_add_wide(requester->peer, message, frame);
+    osc_answer(requester->peer, address_of(address, stream, OSC_CHANGED), message);
+}
+
+static void send_error(const struct requester *requester, const char *text)
+{
+    char address[128];
+    lo_message message = lo_message_new();
+    lo_message_add_string(message, address_of(address, requester->stream, requester->word));
+    lo_message_add_string(message, text);
+    osc_answer(requester->peer, "/convolvd/error", message);
+}
+
+/* Whether the entry of the peer is still that of whoever asked. */
+static bool is_there(const struct requester *requester)
+{
+    return requester->peer != NULL && requester->peer->used &&
+           requester->peer->token == requester->token;
+}
+
+static void on_answered(void *context, const struct command_reply *reply)
+{
+    const struct requester *requester = context;
+    const json_t *frame = json_object_get(reply->object, "frame");
+    if (is_there(requester) && frame != NULL)
+        send_changed(requester, requester->stream, requester->word,
+                     (uint64_t)json_integer_value(frame));
+    else if (is_there(requester) && reply->object != NULL)
+        send_error(requester, json_string_value(json_object_get(reply->object, "error")));
+    json_decref(reply->object);
+}
+
+static void on_repeated(void *context, uint64_t call, const struct change_answer *answer)
 {
     static const enum osc_word words[] = {
         [CHANGE_GAIN] = OSC_GAIN, [CHANGE_MUTE] = OSC_MUTE, [CHANGE_FILTER] = OSC_FILTER};
-    struct osc_control *control = context;
-    const struct requester *requester = &control->requesters[answer->ticket % REQUESTERS];
-    if (!requester->peer->used || requester->peer->token != requester->token ||
-        control->next_ticket - answer->ticket > REQUESTERS)
-        return;
-    const char *what = osc_table[words[answer->kind]].word;
-    char address[128];
-    lo_message message = lo_message_new();
-    if (answer->error == 0) {
-        lo_message_add_string(message, what);
-        osc_add_wide(requester->peer, message, answer->frame);
-        osc_answer(requester->peer, address_of(address, answer->stream, OSC_CHANGED), message);
-    } else {
-        lo_message_add_string(message, address_of(address, answer->stream, words[answer->kind]));
-        lo_message_add_string(message, answer->text);
-        osc_answer(requester->peer, "/convolvd/error", message);
+    const struct osc_control *control = context;
+    for (int i = 0; i < REQUESTERS; i++) {
+        const struct requester *requester = &control->requesters[i];
+        if (requester->call != call || !is_there(requester))
+            continue;
+        if (answer->error == 0)
+            send_changed(requester, answer->stream, words[answer->kind], answer->frame);
+        else
+            send_error(requester, answer->text);
     }
 }
 
-static bool read_output(struct request *request, uint32_t *output)
+/* Runs the command of this message; takes the arguments over. */
+static void run_command(struct request *request, json_t *arguments)
+{
+    struct osc_control *control = request->control;
+    struct requester *requester = &control->requesters[control->next_requester++ % REQUESTERS];
+    const char *command = json_string_value(json_object_get(arguments, "command"));
+    const char *stream = request->pipeline->stream_config->name;
+    char address[ADDRESS_TEXT];
+    struct caller caller = {.role = ROLE_CONTROL};
+    snprintf(caller.name, sizeof caller.name, "OSC %s", address_text(&request->peer->to, address));
+    commands_cancel(control->commands, requester); /* one that 64 requests have overtaken */
+    *requester = (struct requester){
+        .peer = request->peer, .token = request->peer->token, .word = word_of(command)};
+    snprintf(requester->stream, sizeof requester->stream, "%s", stream);
+    json_object_set_new(arguments, "stream", json_string(stream));
+    requester->call = commands_run(control->commands, arguments, &caller, on_answered, requester);
+    json_decref(arguments);
+}
+
+/* The output, where the message names one. */
+static bool read_output(struct request *request, json_t *arguments)
 {
     double number = 0;
-    if (osc_peek(&request->reader) != '\0' &&
-        (!osc_read_number(&request->reader, &number) || !(number >= 0 && number <= UINT16_MAX))) {
+    if (osc_peek(&request->reader) == '\0')
+        return true;
+    if (!osc_read_number(&request->reader, &number) || !isfinite(number)) {
         refuse(request, "outputs are counted from 1; write i 1, or leave it out for all");
         return false;
     }
-    *output = (uint32_t)number;
+    if (number != 0) /* 0 stands for all, too */
+        json_object_set_new(arguments, "output", json_real(number));
     return true;
 }
 
 static void on_gain(struct request *request)
 {
-    struct change_request change = {.kind = CHANGE_GAIN};
     double gain_db;
-    if (!osc_read_number(&request->reader, &gain_db) || !(gain_db >= -200 && gain_db <= 200)) {
+    if (!osc_read_number(&request->reader, &gain_db) || !isfinite(gain_db)) {
         refuse(request, "write the gain in dB, -200 to 200, as f -6");
         return;
     }
-    change.factor = (float)pow(10, gain_db / 20);
-    if (read_output(request, &change.output))
-        request_change(request, &change);
+    json_t *arguments = json_pack("{s:s, s:f}", "command", "gain", "gain_db", gain_db);
+    if (read_output(request, arguments))
+        run_command(request, arguments);
+    else
+        json_decref(arguments);
 }
 
 static void on_mute(struct request *request)
 {
-    struct change_request change = {.kind = CHANGE_MUTE};
     double muted;
     if (!osc_read_number(&request->reader, &muted)) {
         refuse(request, "write i 1 to mute, i 0 to let it be heard");
         return;
     }
-    change.muted = muted != 0;
-    if (read_output(request, &change.output))
-        request_change(request, &change);
+    json_t *arguments = json_pack("{s:s, s:b}", "command", "mute", "mute", muted != 0);
+    if (read_output(request, arguments))
+        run_command(request, arguments);
+    else
+        json_decref(arguments);
 }
 
-static const struct {
-    const char *name;
-    enum change_how how;
-} how_table[] = {
-    {"fade", CHANGE_FADE},
-    {"hard", CHANGE_HARD},
-    {"clear", CHANGE_CLEAR},
-};
-
-enum { HOWS = sizeof how_table / sizeof *how_table, FADE_MS = 10, FADE_MAX_MS = 10000 };
+/* Frame, way and fade, as far as the message has them. NULL: it is complete; else what to write. */
+static const char *read_filter(struct request *request, json_t *arguments)
+{
+    const char *how;
+    uint64_t frame;
+    double fade_ms;
+    if (osc_peek(&request->reader) != '\0' && osc_peek(&request->reader) != 's') {
+        if (!osc_read_wide(&request->reader, &frame))
+            return "write the frame as h, as two i (high, low), or leave it out";
+        json_object_set_new(arguments, "frame", json_integer((json_int_t)(frame & INT64_MAX)));
+    }
+    if (osc_peek(&request->reader) != '\0') {
+        if (!osc_read_string(&request->reader, &how))
+            return "write s fade, s hard or s clear after the filter and the frame, or leave it "
+                   "out to fade";
+        json_object_set_new(arguments, "how", json_string(how));
+    }
+    if (osc_peek(&request->reader) != '\0') {
+        if (!osc_read_number(&request->reader, &fade_ms) || !isfinite(fade_ms))
+            return "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out";
+        json_object_set_new(arguments, "fade_ms", json_real(fade_ms));
+    }
+    return NULL;
+}
 
 static void on_filter(struct request *request)
 {
-    struct change_request change = {.kind = CHANGE_FILTER};
-    const char *how = "fade";
-    double fade_ms = FADE_MS;
-    if (!osc_read_string(&request->reader, &change.filter)) {
+    const char *filter;
+    if (!osc_read_string(&request->reader, &filter)) {
         refuse(request, "write the name of a filter, as s band2");
         return;
     }
-    if (osc_peek(&request->reader) != '\0' && osc_peek(&request->reader) != 's') {
-        change.at_given = osc_read_wide(&request->reader, &change.at_frame);
-        if (!change.at_given) {
-            refuse(request, "write the frame as h, as two i (high, low), or leave it out");
-            return;
-        }
-    }
-    if (osc_peek(&request->reader) != '\0' && !osc_read_string(&request->reader, &how))
-        how = "";
-    size_t row = 0;
-    while (row < HOWS && strcmp(how, how_table[row].name) != 0)
-        row++;
-    if (row == HOWS) {
-        refuse(request, "write s fade, s hard or s clear after the filter and the frame, or leave "
-                        "it out to fade");
+    json_t *arguments = json_pack("{s:s, s:s}", "command", "filter", "filter", filter);
+    if (arguments == NULL) { /* not UTF-8 */
+        refuse(request, "write the name of a filter, as s band2");
         return;
     }
-    if (osc_peek(&request->reader) != '\0' && (!osc_read_number(&request->reader, &fade_ms) ||
-                                               !(fade_ms > 0 && fade_ms <= FADE_MAX_MS))) {
-        refuse(request,
-               "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out");
+    const char *wrong = read_filter(request, arguments);
+    if (wrong == NULL) {
+        run_command(request, arguments);
         return;
     }
-    change.how = how_table[row].how;
-    change.fade_s = fade_ms / 1e3;
-    request_change(request, &change);
+    refuse(request, wrong);
+    json_decref(arguments);
 }
 
 /* ---- dispatch ---------------------------------------------------------------------------- */
@@ -431,8 +487,8 @@ static bool measure(void *context, const char *stream, struct osc_measures *meas
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-int osc_control_open(const struct process *process, struct osc_control **out,
-                     struct problem *problem)
+int osc_control_open(const struct process *process, struct commands *commands,
+                     struct osc_control **out, struct problem *problem)
 {
     const struct config_osc *config = &process->config->osc;
     struct osc_control *control = calloc(1, sizeof *control);
@@ -454,13 +510,13 @@ int osc_control_open(const struct process *process, struct osc_control **out,
         .measure = measure,
     };
     control->process = process;
-    int error = changes_open(process, on_answered, control, &control->changes);
-    error = error < 0 ? problem_set(problem, error, "osc: out of memory")
-                      : osc_open(process->environment, &options, &control->osc, problem);
+    control->commands = commands;
+    int error = osc_open(process->environment, &options, &control->osc, problem);
     if (error != 0) {
         osc_control_free(control);
         return error;
     }
+    commands_on_repeat(commands, on_repeated, control);
     *out = control;
     return 0;
 }
@@ -469,21 +525,13 @@ void osc_control_close(struct osc_control *control)
 {
     if (control == NULL)
         return;
-    changes_stop(control->changes);
+    for (int i = 0; i < REQUESTERS; i++)
+        commands_cancel(control->commands, &control->requesters[i]);
     osc_close(control->osc);
     control->osc = NULL;
 }
 
-void osc_control_forget(struct osc_control *control)
-{
-    if (control != NULL)
-        changes_forget(control->changes);
-}
-
 void osc_control_free(struct osc_control *control)
 {
-    if (control == NULL)
-        return;
-    changes_close(control->changes);
     free(control);
 }

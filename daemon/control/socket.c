@@ -1,9 +1,7 @@
-/* The control socket: see socket.h. */
+/* The control sockets: see socket.h. */
 #include "control/socket.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,265 +10,68 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "control/session.h"
 #include "core/log.h"
 
-enum {
-    CLIENTS_MAX = 16,
-    LINE_MAX_BYTES = 4096, /* of a question */
-    PAUSE_MS = 50,         /* between two answers to one client */
-};
+const char *const control_socket_names[ROLES] = {
+    [ROLE_OBSERVE] = "observe.sock", [ROLE_CONTROL] = "control.sock"};
+const char control_socket_folder[] = "convolvd";
 
-const char control_socket_name[] = "convolvd.sock";
+/* Without systemd: whoever belongs to the daemon's group observes, its own user controls. */
+static const mode_t modes[ROLES] = {[ROLE_OBSERVE] = 0660, [ROLE_CONTROL] = 0600};
 
-struct client {
-    struct control_socket *server; /* NULL: the entry is free */
+struct listener {
+    struct control_sockets *sockets;
+    struct sessions *sessions; /* NULL: it is not open */
     uv_pipe_t pipe;
-    uv_timer_t pause;
-    uv_write_t write;
-    char line[LINE_MAX_BYTES];
-    size_t used;
-    char *answer;      /* being written; NULL: none */
-    bool asked;        /* and not yet answered */
-    uint64_t since_ms; /* uv_now when it asked, was answered or came */
-    int open_handles;
-    bool closing;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path]; /* to be removed; empty: systemd's */
 };
 
-struct control_socket {
+struct control_sockets {
     const struct process *process;
-    struct status_queue *status;
-    uv_pipe_t listener;
-    char path[sizeof((struct sockaddr_un *)0)->sun_path];
-    struct client clients[CLIENTS_MAX];
+    struct commands *commands;
+    struct listener listeners[ROLES];
     int open_handles;
-    bool waiting; /* a connection waits for an entry to become free */
-    bool closing;
 };
 
-/* ---- answers ---------------------------------------------------------------------------- */
-
-static json_t *failed(const char *error)
+static void release(struct control_sockets *sockets)
 {
-    return json_pack("{s:b, s:s}", "ok", 0, "error", error);
+    if (--sockets->open_handles == 0)
+        free(sockets);
 }
 
-static void on_status_made(void *context, char *text, size_t bytes);
-
-/* NULL: the answer comes later. */
-static json_t *answer_status(struct client *client, const json_t *question)
+static void on_listener_closed(uv_handle_t *handle)
 {
-    struct control_socket *server = client->server;
-    const char *format = json_string_value(json_object_get(question, "format"));
-    bool json = format != NULL && strcmp(format, "json") == 0;
-    if (!server->process->connected)
-        return failed("still preparing: nothing to show yet");
-    if (status_queue_request(server->status, json ? STATUS_ANSWER_JSON : STATUS_ANSWER_TABLE,
-                             on_status_made, client) < 0)
-        return failed("no memory for the status");
-    return NULL;
+    struct listener *listener = handle->data;
+    release(listener->sockets);
 }
 
-static const struct {
-    const char *name;
-    json_t *(*answer)(struct client *client, const json_t *question);
-} commands[] = {
-    {"status", answer_status},
-};
-
-/* NULL: the answer comes later. */
-static json_t *answer_line(struct client *client, const char *line, size_t bytes)
+static void on_sessions_closed(void *context)
 {
-    json_error_t error;
-    json_t *question = json_loadb(line, bytes, JSON_REJECT_DUPLICATES, &error);
-    if (question == NULL)
-        return failed("not JSON: write one object a line, such as {\"command\": \"status\"}");
-    const char *command = json_string_value(json_object_get(question, "command"));
-    for (size_t i = 0; command != NULL && i < sizeof commands / sizeof *commands; i++) {
-        if (strcmp(command, commands[i].name) == 0) {
-            json_t *answer = commands[i].answer(client, question);
-            json_decref(question);
-            return answer;
-        }
-    }
-    json_decref(question);
-    return failed("no such command: write {\"command\": \"status\"}");
+    struct listener *listener = context;
+    listener->sessions = NULL;
+    uv_close((uv_handle_t *)&listener->pipe, on_listener_closed);
 }
 
-/* ---- clients ---------------------------------------------------------------------------- */
-
-static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer);
-static void answer(struct client *client, size_t line_bytes);
-static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer);
-
-static void release(struct control_socket *server)
+static void on_connection(uv_stream_t *stream, int status)
 {
-    if (--server->open_handles == 0)
-        free(server);
+    struct listener *listener = stream->data;
+    if (status == 0)
+        sessions_accept(listener->sessions);
 }
 
-static void on_connection(uv_stream_t *listener, int status);
+/* ---- systemd's --------------------------------------------------------------------------- */
 
-static void on_client_closed(uv_handle_t *handle)
+bool control_socket_passed(int fd, const char *name, enum command_role *role)
 {
-    struct client *client = handle->data;
-    struct control_socket *server = client->server;
-    if (--client->open_handles == 0) {
-        free(client->answer);
-        memset(client, 0, sizeof *client);
-        if (server->waiting && !server->closing) {
-            server->waiting = false;
-            on_connection((uv_stream_t *)&server->listener, 0);
-        }
-    }
-    release(server);
+    int listening = 0, family = 0;
+    socklen_t bytes = sizeof listening, family_bytes = sizeof family;
+    return command_role_find(name, role) &&
+           getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &bytes) == 0 && listening != 0 &&
+           getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &family_bytes) == 0 && family == AF_UNIX;
 }
 
-static void close_client(struct client *client)
-{
-    if (client->closing)
-        return;
-    client->closing = true;
-    status_queue_cancel(client->server->status, client);
-    uv_close((uv_handle_t *)&client->pipe, on_client_closed);
-    uv_close((uv_handle_t *)&client->pause, on_client_closed);
-}
-
-/* The next question may have arrived together with the last one. */
-static void listen_again(uv_timer_t *timer)
-{
-    struct client *client = timer->data;
-    const char *end = memchr(client->line, '\n', client->used);
-    if (client->closing)
-        return;
-    if (end != NULL)
-        answer(client, (size_t)(end - client->line));
-    else if (uv_read_start((uv_stream_t *)&client->pipe, on_buffer, on_read) != 0)
-        close_client(client);
-}
-
-static void on_written(uv_write_t *write, int status)
-{
-    struct client *client = write->data;
-    free(client->answer);
-    client->answer = NULL;
-    client->asked = false;
-    client->since_ms = uv_now(client->pipe.loop);
-    if (client->closing)
-        return;
-    if (status != 0)
-        close_client(client);
-    else
-        uv_timer_start(&client->pause, listen_again, PAUSE_MS, 0);
-}
-
-/* Takes the text over: a line with its newline. */
-static void send_text(struct client *client, char *text, size_t bytes)
-{
-    client->answer = text;
-    if (text == NULL) {
-        close_client(client);
-        return;
-    }
-    uv_buf_t buffer = uv_buf_init(text, (unsigned)bytes);
-    client->write.data = client;
-    if (uv_write(&client->write, (uv_stream_t *)&client->pipe, &buffer, 1, on_written) != 0)
-        close_client(client);
-}
-
-static void on_status_made(void *context, char *text, size_t bytes)
-{
-    send_text(context, text, bytes);
-}
-
-/* Reads nothing more from the client until its answer is written, so a client that does not read
- * gets no second answer. */
-static void answer(struct client *client, size_t line_bytes)
-{
-    uv_read_stop((uv_stream_t *)&client->pipe);
-    client->asked = true;
-    client->since_ms = uv_now(client->pipe.loop);
-    json_t *object = answer_line(client, client->line, line_bytes);
-    client->used -= line_bytes + 1;
-    memmove(client->line, client->line + line_bytes + 1, client->used);
-    if (object == NULL)
-        return;
-    char *text = json_dumps(object, JSON_COMPACT);
-    json_decref(object);
-    size_t bytes = text != NULL ? strlen(text) : 0;
-    char *line = text != NULL ? realloc(text, bytes + 1) : NULL;
-    if (line == NULL)
-        free(text);
-    else
-        line[bytes] = '\n'; /* replaces the final zero */
-    send_text(client, line, bytes + 1);
-}
-
-static void on_buffer(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
-{
-    struct client *client = handle->data;
-    (void)suggested;
-    *buffer =
-        uv_buf_init(client->line + client->used, (unsigned)(sizeof client->line - client->used));
-}
-
-static void on_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buffer)
-{
-    struct client *client = stream->data;
-    (void)buffer;
-    if (got < 0) { /* it has gone, or its line is longer than the buffer */
-        close_client(client);
-        return;
-    }
-    client->used += (size_t)got;
-    const char *end = memchr(client->line, '\n', client->used);
-    if (end != NULL)
-        answer(client, (size_t)(end - client->line));
-}
-
-/* Closes a client for a new one, unless one is closing already: the one idle longest, else the one
- * that has waited longest for its answer, which it may never read. */
-static void make_room(struct control_socket *server)
-{
-    struct client *victim = NULL;
-    for (int i = 0; i < CLIENTS_MAX; i++) {
-        struct client *client = &server->clients[i];
-        if (client->closing)
-            return;
-        const bool earlier = victim != NULL && client->since_ms < victim->since_ms;
-        if (victim == NULL || (client->asked == victim->asked ? earlier : !client->asked))
-            victim = client;
-    }
-    close_client(victim);
-}
-
-static void on_connection(uv_stream_t *listener, int status)
-{
-    struct control_socket *server = listener->data;
-    struct client *client = NULL;
-    for (int i = 0; i < CLIENTS_MAX && client == NULL; i++) {
-        if (server->clients[i].server == NULL)
-            client = &server->clients[i];
-    }
-    if (status != 0)
-        return;
-    if (client == NULL) { /* its turn comes when an entry is free */
-        server->waiting = true;
-        make_room(server);
-        return;
-    }
-    client->server = server;
-    uv_pipe_init(server->process->environment->loop, &client->pipe, 0);
-    uv_timer_init(server->process->environment->loop, &client->pause);
-    client->pipe.data = client->pause.data = client;
-    client->open_handles = 2;
-    client->since_ms = uv_now(client->pipe.loop);
-    server->open_handles += 2;
-    if (uv_accept(listener, (uv_stream_t *)&client->pipe) != 0 ||
-        uv_read_start((uv_stream_t *)&client->pipe, on_buffer, on_read) != 0)
-        close_client(client);
-}
-
-/* ---- life ------------------------------------------------------------------------------- */
+/* ---- our own ----------------------------------------------------------------------------- */
 
 /* Whether a daemon accepts connections at this path. */
 static bool alive(const char *path)
@@ -287,69 +88,109 @@ static bool alive(const char *path)
     return connected;
 }
 
-static void on_listener_closed(uv_handle_t *handle)
+/* False: the path is too long. */
+static bool make_path(const struct config_daemon *daemon, const char *name, char *path,
+                      size_t bytes)
 {
-    release(handle->data);
+    const char *directory = daemon->runtime_directory;
+    int length = daemon->runtime_of_user
+                     ? snprintf(path, bytes, "%s/%s/%s", directory, control_socket_folder, name)
+                     : snprintf(path, bytes, "%s/%s", directory, name);
+    return length < (int)bytes;
 }
 
-/* Binds and listens; a socket that cannot be used costs only `convolvd --status`. */
-static void listen_at_path(struct control_socket *server)
+/* 0, or an error of uv; *why says what cannot be. */
+static int bind_path(struct listener *listener, enum command_role role, const char **why)
 {
-    int failed = uv_pipe_bind(&server->listener, server->path);
+    const struct config_daemon *daemon = &listener->sockets->process->config->daemon;
+    char folder[sizeof listener->path];
+    *why = "the path is too long for a socket";
+    if (!make_path(daemon, control_socket_names[role], listener->path, sizeof listener->path))
+        return UV_ENAMETOOLONG;
+    if (daemon->runtime_of_user && make_path(daemon, "", folder, sizeof folder) &&
+        mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        *why = strerror(errno);
+        return -errno;
+    }
+    *why = "it belongs to another daemon; give each its own `runtime directory`";
+    if (alive(listener->path))
+        return UV_EADDRINUSE;
+    unlink(listener->path);
+    int failed = uv_pipe_bind(&listener->pipe, listener->path);
+    if (failed == 0 && chmod(listener->path, modes[role]) != 0)
+        failed = -errno;
+    *why = failed != 0 ? uv_strerror(failed) : "";
+    return failed;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/* False: it is not open, and the log says why. */
+static bool listen_on(struct control_sockets *sockets, enum command_role role, int passed)
+{
+    struct listener *listener = &sockets->listeners[role];
+    const char *why = "no memory";
+    listener->sockets = sockets;
+    sockets->open_handles++;
+    uv_pipe_init(sockets->process->environment->loop, &listener->pipe, 0);
+    listener->pipe.data = listener;
+    int failed =
+        passed >= 0 ? uv_pipe_open(&listener->pipe, passed) : bind_path(listener, role, &why);
     if (failed == 0)
-        failed = chmod(server->path, 0660) == 0
-                     ? uv_listen((uv_stream_t *)&server->listener, CLIENTS_MAX, on_connection)
-                     : -errno;
-    if (failed != 0)
-        log_warning("%s: %s; convolvd --status will not work", server->path, uv_strerror(failed));
+        failed = sessions_open(sockets->commands, role, &listener->pipe, &listener->sessions) < 0
+                     ? UV_ENOMEM
+                     : uv_listen((uv_stream_t *)&listener->pipe, SESSIONS_MAX, on_connection);
+    if (failed == 0) {
+        uv_unref((uv_handle_t *)&listener->pipe);
+        log_info("control: %s may %s", passed >= 0 ? "the socket of systemd" : listener->path,
+                 command_role_word(role));
+        return true;
+    }
+    log_warning("%s: %s; nobody can %s this daemon there", listener->path,
+                why[0] != '\0' ? why : uv_strerror(failed), command_role_word(role));
+    listener->path[0] = '\0'; /* not ours to remove */
+    if (listener->sessions != NULL)
+        sessions_close(listener->sessions, on_sessions_closed, listener);
+    else
+        uv_close((uv_handle_t *)&listener->pipe, on_listener_closed);
+    listener->sessions = NULL;
+    return false;
 }
 
-int control_socket_open(const struct process *process, struct status_queue *status,
-                        struct control_socket **out, struct problem *problem)
+int control_sockets_open(const struct process *process, struct commands *commands,
+                         const int passed[ROLES], struct control_sockets **out,
+                         struct problem *problem)
 {
-    const char *directory = process->config->daemon.runtime_directory;
-    if (directory == NULL)
-        return 0;
-    struct control_socket *server = calloc(1, sizeof *server);
-    if (server == NULL)
-        return problem_set(problem, ERROR_MEMORY, "no memory for the control socket");
-    int length =
-        snprintf(server->path, sizeof server->path, "%s/%s", directory, control_socket_name);
-    if (length >= (int)sizeof server->path) {
-        log_warning("%s/%s is too long for a socket; convolvd --status will not work", directory,
-                    control_socket_name);
-        free(server);
-        return 0;
-    }
-    if (alive(server->path)) {
-        log_warning(
-            "%s belongs to another daemon; convolvd --status shows that one: give each its own "
-            "`runtime directory`",
-            server->path);
-        free(server);
-        return 0;
-    }
-    unlink(server->path);
-    server->process = process;
-    server->status = status;
-    server->open_handles = 1;
-    uv_pipe_init(process->environment->loop, &server->listener, 0);
-    server->listener.data = server;
-    listen_at_path(server);
-    uv_unref((uv_handle_t *)&server->listener);
-    *out = server;
+    struct control_sockets *sockets = calloc(1, sizeof *sockets);
+    bool open = false;
+    if (sockets == NULL)
+        return problem_set(problem, ERROR_MEMORY, "no memory for the control sockets");
+    sockets->process = process;
+    sockets->commands = commands;
+    sockets->open_handles = 1; /* of this function */
+    for (int role = 0; role < ROLES; role++)
+        if (passed[role] >= 0 || process->config->daemon.runtime_directory != NULL)
+            open = listen_on(sockets, (enum command_role)role, passed[role]) || open;
+    if (!open && process->config->daemon.runtime_directory == NULL)
+        log_warning("no control socket: there is no runtime directory; set `runtime directory` in "
+                    "[daemon], or start the daemon from a session with XDG_RUNTIME_DIR");
+    else if (!open)
+        log_warning("no control socket could be opened: convolvctl and convolvd --status will not "
+                    "work");
+    *out = open ? sockets : NULL;
+    release(sockets); /* it stays while a listener is open or closing */
     return 0;
 }
 
-void control_socket_close(struct control_socket *server)
+void control_sockets_close(struct control_sockets *sockets)
 {
-    if (server == NULL)
+    if (sockets == NULL)
         return;
-    server->closing = true;
-    unlink(server->path);
-    for (int i = 0; i < CLIENTS_MAX; i++) {
-        if (server->clients[i].server != NULL)
-            close_client(&server->clients[i]);
+    for (int role = 0; role < ROLES; role++) {
+        struct listener *listener = &sockets->listeners[role];
+        if (listener->path[0] != '\0')
+            unlink(listener->path);
+        if (listener->sessions != NULL)
+            sessions_close(listener->sessions, on_sessions_closed, listener);
     }
-    uv_close((uv_handle_t *)&server->listener, on_listener_closed);
 }

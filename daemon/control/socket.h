@@ -1,34 +1,47 @@
 /*
- * The control socket: a Unix socket in the runtime directory on which the daemon answers questions,
- * one JSON object a line each way.
+ * Control sockets: two Unix stream sockets on which the daemon answers requests, one for each role.
+ * Whoever may connect has the role: owner, group and mode of the socket decide.
  *
- *     {"command": "status"}                     -> {"ok": true, "table": "…"}
- *     {"command": "status", "format": "json"}   -> {"ok": true, "status": {…}}
- *     anything else                             -> {"ok": false, "error": "…"}
+ *     observe.sock   may look: status, streams, events …
+ *     control.sock   may also change: filter, gain, record …
  *
- * The number of clients, the bytes of a line and the answers per second are bounded, so that no
- * client can delay a stream or fill the memory. The other end is control/client.h.
+ * Each request is one JSON object a line, and so is each reply:
+ *
+ *     {"command": "status", "id": 1}   -> {"ok": true, "table": "…", "id": 1}
+ *     anything wrong                   -> {"ok": false, "error": "sentence", "code": "word"}
+ *
+ * command_table.h lists the commands; session.h says what bounds a client. systemd may pass the
+ * sockets (FileDescriptorName=observe, control); else the daemon makes them in its runtime
+ * directory: control.sock for its own user alone, observe.sock for its group too. The other end is
+ * control/client.h.
  *
  * Loop thread.
  */
 #ifndef CONVOLVD_CONTROL_SOCKET_H
 #define CONVOLVD_CONTROL_SOCKET_H
 
+#include "control/commands.h"
 #include "control/process.h"
-#include "control/status_queue.h"
-#include "core/error.h"
 
-struct control_socket;
+struct control_sockets;
 
-/* The socket's name within the runtime directory. */
-extern const char control_socket_name[];
+/* File names within the runtime directory, by role. */
+extern const char *const control_socket_names[ROLES];
+/* The daemon of a user's shell has them in this folder of $XDG_RUNTIME_DIR. */
+extern const char control_socket_folder[];
 
-/* Listens in the runtime directory of the configuration; without one, or when another daemon
- * listens there, *out is left as it is. `process` and `status`, which makes its answers, outlive
- * it. 0 or ERROR_MEMORY. */
-int control_socket_open(const struct process *process, struct status_queue *status,
-                        struct control_socket **out, struct problem *problem);
+/* The role of a listener that systemd passed under this name. False: the name is no role, or the
+ * descriptor no listening Unix socket. */
+bool control_socket_passed(int fd, const char *name, enum command_role *role);
+
+/* Listens on the sockets passed[role] of systemd, which it takes over, and for those that are -1 in
+ * the runtime directory of the configuration. A socket that cannot be used costs no more than its
+ * commands: the log says which and why. *out NULL: none could be opened. `process` and `commands`
+ * outlive it. 0 or ERROR_MEMORY. */
+int control_sockets_open(const struct process *process, struct commands *commands,
+                         const int passed[ROLES], struct control_sockets **out,
+                         struct problem *problem);
 /* Frees itself after uv's closes; NULL is fine. */
-void control_socket_close(struct control_socket *server);
+void control_sockets_close(struct control_sockets *sockets);
 
 #endif

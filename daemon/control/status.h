@@ -24,6 +24,8 @@ void status_print_tail(const struct process *process, FILE *out);
 
 /* The same as a JSON object, the caller's; NULL: no memory, which the others take too. */
 json_t *status_json_head(const struct process *process);
+/* The devices alone. */
+json_t *status_json_devices(const struct process *process);
 void status_json_stream(json_t *object, const struct pipeline *pipeline);
 void status_json_tail(const struct process *process, json_t *object);
 

@@ -325,17 +325,24 @@ static json_t *device_json(const struct placement *placement)
     return object;
 }
 
+json_t *status_json_devices(const struct process *process)
+{
+    json_t *devices = json_array();
+    const struct placement *placement;
+    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++)
+        json_array_append_new(devices, device_json(placement));
+    return devices;
+}
+
 json_t *status_json_head(const struct process *process)
 {
-    json_t *object = json_object(), *devices = json_array(), *streams = json_array();
-    const struct placement *placement;
+    json_t *object = json_object(), *devices = status_json_devices(process),
+           *streams = json_array();
     json_object_set_new(object, "version", json_string(CONVOLVD_VERSION));
     json_object_set_new(object, "state", json_string(process_phase_name(process->phase)));
     json_object_set_new(object, "up_ns", json_integer(clock_monotonic_ns() - process->started_ns));
     json_object_set_new(object, "realtime_ns", json_integer(clock_realtime_ns()));
     json_object_set_new(object, "histogram_bounds_ns", bounds_json());
-    for (uint32_t i = 0; (placement = devices_at(process->devices, i)) != NULL; i++)
-        json_array_append_new(devices, device_json(placement));
     /* `device` repeats the first of `devices`: most machines have only one. */
     if (json_array_size(devices) > 0)
         json_object_set(object, "device", json_array_get(devices, 0));

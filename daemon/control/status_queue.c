@@ -22,7 +22,8 @@ struct request {
     bool on_worker;
     uv_work_t work;
     json_t *object;
-    FILE *out; /* of the table */
+    json_t *id; /* of the answer; NULL: none */
+    FILE *out;  /* of the table */
     char *text;
     size_t bytes;
 };
@@ -74,6 +75,7 @@ static void forget(struct request *request)
     if (queue->reading == request)
         queue->reading = NULL;
     drop(request);
+    json_decref(request->id);
     free(request);
 }
 
@@ -111,6 +113,8 @@ static void make_text(uv_work_t *work)
     } else if (request->form == STATUS_ANSWER_JSON) {
         request->object = json_pack("{s:b, s:o*}", "ok", 1, "status", request->object);
     }
+    if (request->id != NULL && request->object != NULL)
+        json_object_set(request->object, "id", request->id);
     char *text =
         json_dumps(request->object, request->form == STATUS_JSON ? JSON_INDENT(1) : JSON_COMPACT);
     request->text = with_newline(text, &request->bytes);
@@ -192,12 +196,13 @@ static void on_idle(uv_idle_t *idle)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-int status_queue_request(struct status_queue *queue, enum status_form form,
-                         void (*made)(void *context, char *text, size_t bytes), void *context)
+static struct request *put_request(struct status_queue *queue, enum status_form form,
+                                   void (*made)(void *context, char *text, size_t bytes),
+                                   void *context)
 {
     struct request *request = queue->closing ? NULL : calloc(1, sizeof *request);
     if (request == NULL)
-        return ERROR_MEMORY;
+        return NULL;
     request->queue = queue;
     request->form = form;
     request->made = made;
@@ -207,6 +212,23 @@ int status_queue_request(struct status_queue *queue, enum status_form form,
         link = &(*link)->next;
     *link = request;
     uv_idle_start(&queue->idle, on_idle);
+    return request;
+}
+
+int status_queue_request(struct status_queue *queue, enum status_form form,
+                         void (*made)(void *context, char *text, size_t bytes), void *context)
+{
+    return put_request(queue, form, made, context) != NULL ? 0 : ERROR_MEMORY;
+}
+
+int status_queue_answer(struct status_queue *queue, bool json, const json_t *id,
+                        void (*made)(void *context, char *text, size_t bytes), void *context)
+{
+    struct request *request =
+        put_request(queue, json ? STATUS_ANSWER_JSON : STATUS_ANSWER_TABLE, made, context);
+    if (request == NULL)
+        return ERROR_MEMORY;
+    request->id = json_deep_copy(id); /* a worker uses it */
     return 0;
 }
 

@@ -13,6 +13,7 @@
 #ifndef CONVOLVD_CONTROL_STATUS_QUEUE_H
 #define CONVOLVD_CONTROL_STATUS_QUEUE_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,7 +24,7 @@ struct status_queue;
 enum status_form {
     STATUS_TABLE,        /* for people */
     STATUS_JSON,         /* indented, with a newline at its end */
-    STATUS_ANSWER_TABLE, /* the table as the control socket answers it: one line of JSON */
+    STATUS_ANSWER_TABLE, /* the table as the control sockets answer it: one line of JSON */
     STATUS_ANSWER_JSON,
 };
 
@@ -37,6 +38,11 @@ void status_queue_close(struct status_queue *queue);
  * NULL: out of memory. 0 or ERROR_MEMORY. */
 int status_queue_request(struct status_queue *queue, enum status_form form,
                          void (*made)(void *context, char *text, size_t bytes), void *context);
+
+/* The same as an answer of the control sockets: the table, or JSON. `id`: of the request, copied;
+ * NULL: none. */
+int status_queue_answer(struct status_queue *queue, bool json, const json_t *id,
+                        void (*made)(void *context, char *text, size_t bytes), void *context);
 
 /* `made` is not called for the requests of this context. */
 void status_queue_cancel(struct status_queue *queue, const void *context);

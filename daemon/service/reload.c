@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/host_memory.h"
 #include "core/log.h"
 #include "core/quantity.h"
@@ -218,7 +219,8 @@ static void add_made(struct reload *reload)
 
 static void refuse(struct reload *reload)
 {
-    log_error("reload refused: %s; the configuration in use stays", reload->problem.text);
+    event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_ERROR},
+                "reload refused: %s; the configuration in use stays", reload->problem.text);
     add_made(reload);
     for (uint32_t i = 0; i < reload->made_count; i++)
         pipelines_retire(reload->made[i]);
@@ -359,11 +361,15 @@ static void end_succession(struct reload *reload)
     reload->pair_count = 0;
     if (!reload->host.keep_log_level)
         log_set_level(process->config->daemon.log_level);
-    log_notice("reloaded: %u stream%s unchanged, %u changed or new, %u removed", reload->kept,
-               reload->kept == 1 ? "" : "s", reload->made_count - reload->failed, reload->removed);
+    const struct reload_outcome outcome = {.kept = reload->kept,
+                                           .changed = reload->made_count - reload->failed,
+                                           .removed = reload->removed};
+    event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_NOTICE},
+                "reloaded: %u stream%s unchanged, %u changed or new, %u removed", outcome.kept,
+                outcome.kept == 1 ? "" : "s", outcome.changed, outcome.removed);
     reload->made_count = 0;
     begin_retirement(reload);
-    reload->host.finished(reload->host.context);
+    reload->host.finished(reload->host.context, &outcome);
 }
 
 static void swap(struct reload *reload)
@@ -439,7 +445,8 @@ static void on_prepared(uv_work_t *work, int status)
     }
     refuse(reload);
     reload->made_count = 0;
-    reload->host.finished(reload->host.context);
+    const struct reload_outcome outcome = {.error = reload->error, .text = reload->problem.text};
+    reload->host.finished(reload->host.context, &outcome);
 }
 
 static void take_heritages(struct reload *reload)

@@ -27,6 +27,7 @@
 
 #include <stdbool.h>
 
+#include "control/commands.h"
 #include "control/process.h"
 
 struct reload;
@@ -36,9 +37,10 @@ struct reload_host {
     struct process *process; /* its `config` is replaced by a successful reload */
     bool keep_log_level;     /* the command line has set it */
     void *context;
-    void (*started)(void *context);  /* the configuration is being read */
-    void (*finished)(void *context); /* the new pipelines run, or the reload was refused */
-    void (*changed)(void *context);  /* call reload_advance soon, and then every few ms */
+    void (*started)(void *context); /* the configuration is being read */
+    /* The new pipelines run, or the reload was refused. */
+    void (*finished)(void *context, const struct reload_outcome *outcome);
+    void (*changed)(void *context); /* call reload_advance soon, and then every few ms */
 };
 
 int reload_open(const struct reload_host *host, struct reload **out);

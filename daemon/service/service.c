@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "control/commands.h"
 #include "control/osc_control.h"
 #include "control/process.h"
 #include "control/socket.h"
@@ -70,8 +71,9 @@ struct service {
     bool handing; /* the streams wait to be handed over to the next daemon */
     int64_t handing_until_ns;
     struct status_output *output;
-    struct osc_control *osc;       /* NULL: no OSC */
-    struct control_socket *socket; /* NULL: no runtime directory */
+    struct osc_control *osc; /* NULL: no OSC */
+    struct commands *commands;
+    struct control_sockets *sockets; /* NULL: none could be opened */
 };
 
 /* ---- status ------------------------------------------------------------------------------ */
@@ -181,7 +183,8 @@ static void close_handles(struct service *service)
     devices_close(service->process.devices);
     watch_close(service->watch);
     numbers_stop(service->numbers);
-    control_socket_close(service->socket);
+    control_sockets_close(service->sockets);
+    commands_stop(service->commands);
     status_queue_close(service->status);
     osc_control_close(service->osc);
     signals_unwatch(&service->signals);
@@ -340,7 +343,8 @@ static void on_prepared(uv_work_t *work, int status)
     if (service->error == 0 && !process->stopping)
         service->error = connect_all(service);
     if (service->error == 0 && !process->stopping && process->config->osc.used)
-        service->error = osc_control_open(process, &service->osc, &service->problem);
+        service->error =
+            osc_control_open(process, service->commands, &service->osc, &service->problem);
     if (service->error != 0 || process->stopping) {
         close_sinks(service);
         return;
@@ -364,12 +368,14 @@ static void on_prepared(uv_work_t *work, int status)
 static void on_reload_started(void *context)
 {
     struct service *service = context;
+    commands_reload_started(service->commands);
     watch_reloading(service->watch);
 }
 
-static void on_reload_finished(void *context)
+static void on_reload_finished(void *context, const struct reload_outcome *outcome)
 {
     struct service *service = context;
+    commands_reloaded(service->commands, outcome);
     if (!service->process.stopping)
         watch_ready(service->watch);
     else if (service->process.phase == PROCESS_CLOSING_SINKS) /* also what it has made */
@@ -381,7 +387,7 @@ static void on_reload_changed(void *context)
     struct service *service = context;
     if (service->process.phase == PROCESS_STOPPED)
         return;
-    osc_control_forget(service->osc);
+    commands_forget(service->commands);
     start_tick(service);
     uv_async_send(&service->changed);
 }
@@ -409,6 +415,15 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
     }
 }
 
+static bool start_reload(void *context)
+{
+    struct service *service = context;
+    if (service->process.phase != PROCESS_RUNNING || service->process.stopping)
+        return false;
+    reload_start(service->reload);
+    return true;
+}
+
 /* The kernel sends SIGHUP when the terminal is gone: the daemon stops and finishes its files. When
  * another process sends it, the daemon reads its configuration again. */
 static void on_hangup(void *context, const struct signalfd_siginfo *info)
@@ -416,9 +431,7 @@ static void on_hangup(void *context, const struct signalfd_siginfo *info)
     struct service *service = context;
     if (info->ssi_code == SI_KERNEL)
         on_stop(service, info);
-    else if (service->process.phase == PROCESS_RUNNING && !service->process.stopping)
-        reload_start(service->reload);
-    else
+    else if (!start_reload(service))
         log_notice("reload: not now, the daemon is %s", process_phase_name(service->process.phase));
 }
 
@@ -473,15 +486,21 @@ static int open_watchers(struct service *service, struct problem *problem)
         .finished = on_reload_finished,
         .changed = on_reload_changed,
     };
+    const struct commands_host commands_host = {.context = service, .reload = start_reload};
     if (numbers_open(&service->process, &service->numbers) < 0 ||
         reload_open(&host, &service->reload) < 0 ||
         watch_open(&service->process, &service->watch) < 0 ||
         status_output_open(&service->output) < 0 ||
         takeover_open(&service->loop, service->options->config, service->process.devices,
                       service->process.pipelines, &service->process.takeover) < 0 ||
-        status_queue_open(&service->process, &service->status) < 0)
+        status_queue_open(&service->process, &service->status) < 0 ||
+        commands_open(&service->process, service->status, &commands_host, &service->commands) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
-    return control_socket_open(&service->process, service->status, &service->socket, problem);
+    int passed[ROLES];
+    for (int role = 0; role < ROLES; role++)
+        passed[role] = store_take_listener(service->store, (enum command_role)role);
+    return control_sockets_open(&service->process, service->commands, passed, &service->sockets,
+                                problem);
 }
 
 /* The loop has ended. */
@@ -490,6 +509,7 @@ static void free_parts(struct service *service)
     status_output_close(service->output, flush_ns);
     pipelines_close(service->process.pipelines);
     osc_control_free(service->osc);
+    commands_close(service->commands);
     devices_free(service->process.devices);
     reload_close(service->reload);
     numbers_close(service->numbers);

@@ -11,6 +11,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "control/socket.h"
 #include "io/net/handover.h"
 #include "pipeline/pipelines.h"
 #include "pipeline/succession.h"
@@ -24,6 +25,7 @@ static const int64_t clear_ns = NS_PER_SECOND, clear_pause_ns = 10 * NS_PER_MS;
 struct store {
     struct handover *handover;
     struct state_file left; /* by the daemon before */
+    int listeners[ROLES];   /* control sockets; -1: none */
 
     /* for the next one */
     bool state_kept; /* or refused for good */
@@ -60,11 +62,14 @@ static void take_state(struct store *store, int fd)
 
 static void take_descriptor(struct store *store, int fd, const char *name)
 {
+    enum command_role role;
     if (strcmp(name, STATE_NAME) == 0)
         take_state(store, fd);
+    else if (control_socket_passed(fd, name, &role) && store->listeners[role] < 0)
+        store->listeners[role] = fd;
     else if (!handover_adopt(store->handover, fd, name))
-        log_warning("descriptor %d from systemd (%s) is no UDP socket and is not used; write "
-                    "ListenDatagram=HOST:PORT in the socket unit",
+        log_warning("descriptor %d from systemd (%s) is neither a UDP socket nor a control socket "
+                    "and is not used; write ListenDatagram=HOST:PORT in the socket unit",
                     fd, name);
 }
 
@@ -83,6 +88,8 @@ int store_open(struct handover *handover, struct store **out, struct problem *pr
     if (store == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     store->handover = handover;
+    for (int role = 0; role < ROLES; role++)
+        store->listeners[role] = -1;
     char **names = NULL;
     const int passed = sd_listen_fds_with_names(1, &names);
     if (passed < 0)
@@ -101,10 +108,20 @@ int store_open(struct handover *handover, struct store **out, struct problem *pr
     return 0;
 }
 
+int store_take_listener(struct store *store, enum command_role role)
+{
+    const int fd = store->listeners[role];
+    store->listeners[role] = -1;
+    return fd;
+}
+
 void store_close(struct store *store)
 {
     if (store == NULL)
         return;
+    for (int role = 0; role < ROLES; role++)
+        if (store->listeners[role] >= 0)
+            close(store->listeners[role]);
     state_file_forget(&store->left);
     free(store);
 }

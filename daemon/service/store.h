@@ -18,14 +18,17 @@
 
 #include <stdbool.h>
 
+#include "control/command_table.h"
 #include "control/process.h"
 
 struct store;
 
 /* Takes the descriptors that systemd passes: what the daemon before has left, if anything, and the
- * sockets of the unit, which `handover` adopts. Before other threads run; waits at most 1 s for
- * systemd to clear the store. 0 or ERROR_MEMORY. */
+ * sockets of the units, of which `handover` adopts those of streams. Before other threads run;
+ * waits at most 1 s for systemd to clear the store. 0 or ERROR_MEMORY. */
 int store_open(struct handover *handover, struct store **out, struct problem *problem);
+/* The listening control socket of this role that systemd passed, now the caller's; -1: none. */
+int store_take_listener(struct store *store, enum command_role role);
 /* Forgets what is left. NULL is fine. */
 void store_close(struct store *store);
 

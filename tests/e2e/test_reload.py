@@ -256,7 +256,7 @@ class Status(unittest.TestCase):
         folder = tempfile.mkdtemp()
         np.save(f"{folder}/a.npy", c.random_taps(3, 33))
         port, out = c.free_port(), c.free_port()
-        path = f"{folder}/convolvd.sock"
+        path = f"{folder}/observe.sock"
         config = stream("a", port, "fa") + file_filter("fa", f"{folder}/a.npy") + sink("sa", "a", out)
         with c.Daemon(folder, config) as daemon:
             c.rig(folder, port, "--rate", RATE, "--channels", 1, "--seconds", 0.2)
@@ -294,7 +294,7 @@ class Status(unittest.TestCase):
             nobody = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--status", "--socket", path],
                                     capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
             self.assertEqual(nobody.returncode, 1)
-            self.assertIn("is the daemon running", nobody.stderr)
+            self.assertIn("no daemon answers", nobody.stderr)
 
 
 if __name__ == "__main__":

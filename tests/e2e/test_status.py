@@ -26,7 +26,7 @@ class Status(unittest.TestCase):
         with c.temporary() as folder:
             port = c.free_port()
             with c.Daemon(folder, config(port), "--quiet", wait=False) as daemon:
-                path = os.path.join(folder, "convolvd.sock")
+                path = os.path.join(folder, "observe.sock")
                 c.wait_for(lambda: os.path.exists(path), "the control socket")
                 answers, probe = [], Client(port)
                 self.addCleanup(probe.close)

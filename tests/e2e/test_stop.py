@@ -62,7 +62,7 @@ class Stop(unittest.TestCase):
             with c.temporary() as folder, \
                     c.Daemon(folder, config(), wait=False, program="convolvd-test",
                              before=lambda: os.kill(os.getpid(), c.WEDGES["prepare"])) as daemon:
-                c.wait_for(lambda: os.path.exists(os.path.join(folder, "convolvd.sock")), "the control socket")
+                c.wait_for(lambda: os.path.exists(os.path.join(folder, "observe.sock")), "the control socket")
                 time.sleep(0.2)
                 seconds = self.stop(daemon, 3)
                 self.assertIn("stopped while preparing", daemon.output())

@@ -106,7 +106,7 @@ def rig(*arguments, wait=True):
 
 def ask(question):
     with socket.socket(socket.AF_UNIX) as s:
-        s.connect("/run/convolvd/convolvd.sock")
+        s.connect("/run/convolvd/observe.sock")
         s.settimeout(10)
         s.sendall(json.dumps(question).encode() + b"\n")
         return json.loads(s.makefile().readline())
@@ -351,7 +351,7 @@ class Systemd(unittest.TestCase):
         self.assertLess(time.monotonic() - began, 5)
         self.assertEqual(show("Result", "ExecMainStatus", "ActiveState"), ["success", "0", "inactive"])
         self.assertIn("Terminated: stopping", journal(since=since))
-        self.assertFalse(os.path.exists("/run/convolvd/convolvd.sock"))
+        self.assertFalse(os.path.exists("/run/convolvd/observe.sock"))
 
     def test_8a_a_device_that_is_late(self):
         """As at a boot where the driver of the GPU is loaded minutes after the daemon has started."""
@@ -383,7 +383,7 @@ class Systemd(unittest.TestCase):
             file.write(text)
         run("systemctl", "start", "convolvd", "convolvd@two")
         self.addCleanup(lambda: run("systemctl", "stop", "convolvd@two", check=False))
-        self.assertIn("stream a", run(f"{c.BUILD}/convolvd", "--status", "--socket", "/run/convolvd-two/convolvd.sock"))
+        self.assertIn("stream a", run(f"{c.BUILD}/convolvd", "--status", "--socket", "/run/convolvd-two/observe.sock"))
         run("systemctl", "stop", "convolvd")
         self.assertEqual(show("ActiveState", unit="convolvd@two"), ["active"])
 

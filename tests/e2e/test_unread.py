@@ -50,7 +50,7 @@ def full_pipe():
 def ask_status(folder):
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(c.PATIENCE_S)
-        client.connect(os.path.join(folder, "convolvd.sock"))
+        client.connect(os.path.join(folder, "observe.sock"))
         client.sendall(b'{"command": "status", "format": "json"}\n')
         with client.makefile() as answer:
             return json.loads(answer.readline())

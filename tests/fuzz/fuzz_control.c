@@ -1,6 +1,7 @@
 /*
- * Any bytes on the control socket, in two writes: each line gets one answer, an object with `ok`,
- * and whatever a client sends, the next one is served.
+ * Any bytes on the control socket of the role control, in two writes: each line gets one answer, an
+ * object with `ok`, and whatever a client sends, the next one is served. What the bytes are as JSON
+ * is held against every row of the table, too.
  */
 #include <errno.h>
 #include <jansson.h>
@@ -16,7 +17,7 @@
 #include "control/socket.h"
 #include "tests/fuzz/require.h"
 
-enum { TURNS_MAX = 2000, ANSWER_MAX_BYTES = 1 << 16, LINE_MAX_BYTES = 4096 };
+enum { TURNS_MAX = 2000, ANSWER_MAX_BYTES = 1 << 16, LINE_MAX_BYTES = 16384 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -26,8 +27,17 @@ static struct sockaddr_un address = {.sun_family = AF_UNIX};
 
 static void remove_directory(void)
 {
+    char observe[sizeof address.sun_path];
+    snprintf(observe, sizeof observe, "%s/%s", directory, control_socket_names[ROLE_OBSERVE]);
+    unlink(observe);
     unlink(address.sun_path);
     rmdir(directory);
+}
+
+static bool no_reload(void *context)
+{
+    (void)context;
+    return false;
 }
 
 static void listen_once(void)
@@ -35,7 +45,10 @@ static void listen_once(void)
     static struct config config;
     static struct io_environment environment;
     static struct process process;
-    static struct control_socket *server;
+    static struct commands *commands;
+    static struct control_sockets *server;
+    static const struct commands_host host = {.reload = no_reload};
+    static const int passed[ROLES] = {-1, -1};
     static struct status_queue *status;
     static uv_async_t alive; /* the listener alone does not keep the loop running */
     struct problem problem;
@@ -49,8 +62,11 @@ static void listen_once(void)
     process.environment = &environment;
     process.config = &config;
     REQUIRE(status_queue_open(&process, &status) == 0);
-    REQUIRE(control_socket_open(&process, status, &server, &problem) == 0 && server != NULL);
-    snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", directory, control_socket_name);
+    REQUIRE(commands_open(&process, status, &host, &commands) == 0);
+    REQUIRE(control_sockets_open(&process, commands, passed, &server, &problem) == 0 &&
+            server != NULL);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", directory,
+             control_socket_names[ROLE_CONTROL]);
     atexit(remove_directory);
 }
 
@@ -104,10 +120,23 @@ static void require_answer(int fd)
     REQUIRE(!"an answer within two seconds");
 }
 
+/* A refusal has a sentence. */
+static void hold_against_the_table(const uint8_t *data, size_t bytes)
+{
+    json_t *request = json_loadb((const char *)data, bytes, JSON_REJECT_DUPLICATES, NULL);
+    for (int i = 0; json_is_object(request) && i < CONTROL_WORDS; i++) {
+        struct problem problem = {0};
+        if (command_table[i].name != NULL && command_check(&command_table[i], request, &problem))
+            REQUIRE(problem.text[0] != '\0');
+    }
+    json_decref(request);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     static const uint8_t question[] = "{\"command\": \"status\"}\n";
     listen_once();
+    hold_against_the_table(data, bytes);
     const uint8_t *end = bytes > 0 ? memchr(data, '\n', bytes) : NULL;
     int fd = connected();
     say(fd, data, bytes / 2);

@@ -1,0 +1,49 @@
+/* Telling of changes: see change_tell.h. */
+#include "control/change_tell.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "core/clock.h"
+#include "core/event.h"
+
+/* "output 2 " or "". */
+static const char *output_text(const struct change_request *request, char text[24])
+{
+    text[0] = '\0';
+    if (request->output > 0)
+        snprintf(text, 24, "output %u ", request->output);
+    return text;
+}
+
+/* Faders send many gains: each is an event, and ten a second are lines of the log. */
+void change_tell(const struct pipeline *pipeline, const struct change_request *request,
+                 const char *filter, uint64_t frame, struct log_limit *limit)
+{
+    static const enum event_kind kinds[] = {[CHANGE_GAIN] = EVENT_GAIN,
+                                            [CHANGE_MUTE] = EVENT_MUTE,
+                                            [CHANGE_FILTER] = EVENT_FILTER_CHANGE};
+    const struct event_subject subject = {.kind = kinds[request->kind],
+                                          .severity = LOG_LEVEL_NOTICE,
+                                          .stream = pipeline->stream_config->name,
+                                          .who = request->who,
+                                          .framed = !pipeline_direct_only(pipeline),
+                                          .epoch = stream_next_epoch(pipeline->stream),
+                                          .frame = frame};
+    const unsigned long long from = frame;
+    char output[24], what[120];
+    if (request->kind == CHANGE_FILTER) {
+        event_raise(&subject, "filter %s from output frame %llu on", filter, from);
+        return;
+    }
+    output_text(request, output);
+    if (request->kind == CHANGE_GAIN)
+        snprintf(what, sizeof what, "%sgain %+.2f dB from output frame %llu on", output,
+                 20 * log10((double)request->factor), from);
+    else
+        snprintf(what, sizeof what, "%s%s from output frame %llu on", output,
+                 request->muted ? "muted" : "no longer muted", from);
+    event_keep(&subject, "%s", what);
+    log_limited(limit, NS_PER_SECOND / 10, LOG_LEVEL_NOTICE, "stream %s: %s (asked by %s)",
+                subject.stream, what, request->who);
+}

@@ -1,0 +1,330 @@
+/* The table of commands: see command_table.h. */
+#include "control/command_table.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Texts that people write: names, marks, paths. */
+enum { NAME_BYTES = 64, MARK_BYTES = 400, PATH_BYTES = 1024, TRANSACTION_COMMANDS = 64 };
+
+#define FRAMES_MAX 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
+#define STREAM(...)                                                                                \
+    {                                                                                              \
+        "stream", ARGUMENT_STREAM, .positional = true, .high = NAME_BYTES, __VA_ARGS__             \
+    }
+#define OUTPUT                                                                                     \
+    {                                                                                              \
+        "output", ARGUMENT_INTEGER, .low = 1, .high = 65535,                                       \
+                                    .sentence = "the output, counted from 1; without it all"       \
+    }
+#define FRAME                                                                                      \
+    {                                                                                              \
+        "frame", ARGUMENT_INTEGER,                                                                 \
+            .low = 0, .high = FRAMES_MAX, .unit = "frames",                                        \
+            .sentence =                                                                            \
+                "the output frame of the epoch from which it holds; without it the next block"     \
+    }
+
+/* One row per command; clang-format would break its sentences into pieces. */
+/* clang-format off */
+const struct command_row command_table[CONTROL_WORDS] = {
+    [CONTROL_STATUS] = {"status", ROLE_OBSERVE, .costly = true,
+        .summary = "The state of everything: rates, levels, losses, latencies, ledgers, filters, gains.",
+        .arguments = {{"format", ARGUMENT_CHOICE, .choices = "table json", .sentence = "a table for people (without it) or JSON for programs"}},
+        .answer = "`table`, a text, or `status`, an object",
+        .example = "{\"command\": \"status\", \"format\": \"json\"}",
+        .shell = "convolvctl status"},
+    [CONTROL_STREAMS] = {"streams", ROLE_OBSERVE,
+        .summary = "The streams with rate, channels, outputs, filter and state; the filters that may be chosen.",
+        .answer = "`streams` and `filters`, lists",
+        .example = "{\"command\": \"streams\"}",
+        .shell = "convolvctl streams"},
+    [CONTROL_COMMANDS] = {"commands", ROLE_OBSERVE,
+        .summary = "This table, and the role that whoever asks has.",
+        .answer = "`role`, `roles`, `commands` and `events`, the kinds of events",
+        .example = "{\"command\": \"commands\"}",
+        .shell = "convolvctl commands"},
+    [CONTROL_EVENTS] = {"events", ROLE_OBSERVE,
+        .summary = "What happens, from now on: one line for each event, as long as the connection lives.",
+        .arguments = {{"since", ARGUMENT_INTEGER, .low = 0, .high = FRAMES_MAX, .sentence = "first the events kept with a higher number than this; 0: all that are kept (the last 2048)"}},
+        .answer = "`next`, the number of the next event; then lines `{\"event\": {…}}`, and `{\"missed\": n}` for a reader that is too slow",
+        .example = "{\"command\": \"events\", \"since\": 0}",
+        .shell = "convolvctl events -f"},
+    [CONTROL_DEVICES] = {"devices", ROLE_OBSERVE,
+        .summary = "The OpenCL devices in use or standing by, with state and losses.",
+        .answer = "`devices`, a list",
+        .example = "{\"command\": \"devices\"}",
+        .shell = "convolvctl devices"},
+    [CONTROL_FILTER] = {"filter", ROLE_CONTROL, .change = true,
+        .summary = "All channels of a stream pass this filter of the configuration from a frame on.",
+        .arguments = {STREAM(.required = true, .sentence = "the stream"),
+            {"filter", ARGUMENT_TEXT, .required = true, .positional = true, .high = NAME_BYTES, .sentence = "the name of a [filter NAME]"},
+            FRAME,
+            {"how", ARGUMENT_CHOICE, .choices = "fade hard clear", .sentence = "cross-faded (without it), at once, or begun in silence as at an epoch's start"},
+            {"fade_ms", ARGUMENT_NUMBER, .low = 0.001, .high = 10000, .unit = "ms", .sentence = "length of the cross-fade; without it 10 ms"}},
+        .answer = "`frame`, from which it holds",
+        .example = "{\"command\": \"filter\", \"stream\": \"vessel\", \"filter\": \"band2\", \"fade_ms\": 20}",
+        .shell = "convolvctl filter vessel band2 --fade 20ms"},
+    [CONTROL_GAIN] = {"gain", ROLE_CONTROL, .change = true,
+        .summary = "Gain on one output or all, beside the gains of the configuration.",
+        .arguments = {STREAM(.required = true, .sentence = "the stream"),
+            {"gain_db", ARGUMENT_NUMBER, .required = true, .positional = true, .low = -200, .high = 200, .unit = "dB", .sentence = "0 is as configured"},
+            OUTPUT, FRAME},
+        .answer = "`frame`, from which it holds",
+        .example = "{\"command\": \"gain\", \"stream\": \"vessel\", \"gain_db\": -6, \"output\": 1}",
+        .shell = "convolvctl gain vessel -6 --output 1"},
+    [CONTROL_MUTE] = {"mute", ROLE_CONTROL, .change = true,
+        .summary = "Mutes one output or all, or lets it be heard again.",
+        .arguments = {STREAM(.required = true, .sentence = "the stream"),
+            {"mute", ARGUMENT_FLAG, .positional = true, .sentence = "true (without it) or false; for convolvctl on or off"},
+            OUTPUT, FRAME},
+        .answer = "`frame`, from which it holds",
+        .example = "{\"command\": \"mute\", \"stream\": \"vessel\", \"mute\": true, \"output\": 2}",
+        .shell = "convolvctl mute vessel on --output 2"},
+    [CONTROL_RELOAD] = {"reload", ROLE_CONTROL, .costly = true,
+        .summary = "Reads the configuration again; streams that have not changed run on.",
+        .answer = "`kept`, `changed` and `removed`, numbers of streams",
+        .example = "{\"command\": \"reload\"}",
+        .shell = "convolvctl reload"},
+    [CONTROL_MARK] = {"mark", ROLE_CONTROL,
+        .summary = "Marks this instant with a text: an event for every stream, or one, with its frame and time, and a line in the sidecars of its recordings.",
+        .arguments = {{"text", ARGUMENT_TEXT, .required = true, .positional = true, .high = MARK_BYTES, .sentence = "what happens: load step 2"},
+            {"stream", ARGUMENT_STREAM, .high = NAME_BYTES, .sentence = "of this stream alone; without it of all"}},
+        .answer = "`marks`, a list with `stream`, `epoch`, `frame` and `realtime_ns`",
+        .example = "{\"command\": \"mark\", \"text\": \"load step 2\"}",
+        .shell = "convolvctl mark \"load step 2\""},
+};
+/* clang-format on */
+
+const char *command_role_word(enum command_role role)
+{
+    static const char *const words[ROLES] = {
+        [ROLE_OBSERVE] = "observe", [ROLE_CONTROL] = "control"};
+    return words[role];
+}
+
+bool command_role_find(const char *word, enum command_role *role)
+{
+    for (int r = 0; r < ROLES; r++) {
+        if (strcmp(word, command_role_word((enum command_role)r)) == 0) {
+            *role = (enum command_role)r;
+            return true;
+        }
+    }
+    return false;
+}
+
+int command_find(const char *name)
+{
+    for (int i = 0; i < CONTROL_WORDS; i++)
+        if (command_table[i].name != NULL && strcmp(command_table[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* ---- checking ---------------------------------------------------------------------------- */
+
+static const struct command_argument *find_argument(const struct command_row *row, const char *name)
+{
+    for (int i = 0; i < COMMAND_ARGUMENTS && row->arguments[i].type != ARGUMENT_NONE; i++)
+        if (strcmp(row->arguments[i].name, name) == 0)
+            return &row->arguments[i];
+    return NULL;
+}
+
+static bool is_choice(const char *choices, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = choices; length > 0 && *at != '\0';) {
+        const size_t width = strcspn(at, " ");
+        if (width == length && memcmp(at, word, width) == 0)
+            return true;
+        at += width;
+        at += *at == ' ';
+    }
+    return false;
+}
+
+bool command_text_is_clean(const char *text)
+{
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0'; at++)
+        if (*at < 0x20 || *at == 0x7f || (at[0] == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0))
+            return false;
+    return true;
+}
+
+static int check_text(const struct command_argument *argument, const json_t *value,
+                      struct problem *problem)
+{
+    const char *text = json_string_value(value);
+    if (text == NULL)
+        return problem_set(problem, ERROR_ARGUMENT, "`%s` is a text", argument->name);
+    const size_t bytes = json_string_length(value);
+    if (bytes == 0 || bytes > (size_t)argument->high || strlen(text) != bytes ||
+        !command_text_is_clean(text))
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "`%s` is a text of 1 to %.0f bytes without control characters",
+                           argument->name, argument->high);
+    return 0;
+}
+
+static int check_number(const struct command_argument *argument, const json_t *value,
+                        struct problem *problem)
+{
+    const bool whole = argument->type == ARGUMENT_INTEGER;
+    const double number = json_number_value(value);
+    if (json_is_number(value) && (!whole || number == floor(number)) && number >= argument->low &&
+        number <= argument->high)
+        return 0;
+    return problem_set(problem, ERROR_ARGUMENT, "`%s` is a%s number from %.15g to %.15g%s%s",
+                       argument->name, whole ? " whole" : "", argument->low, argument->high,
+                       argument->unit != NULL ? " " : "",
+                       argument->unit != NULL ? argument->unit : "");
+}
+
+static int check_value(const struct command_argument *argument, const json_t *value,
+                       struct problem *problem)
+{
+    switch (argument->type) {
+    case ARGUMENT_STREAM:
+    case ARGUMENT_TEXT:
+        return check_text(argument, value, problem);
+    case ARGUMENT_NUMBER:
+    case ARGUMENT_INTEGER:
+        return check_number(argument, value, problem);
+    case ARGUMENT_FLAG:
+        return json_is_boolean(value)
+                   ? 0
+                   : problem_set(problem, ERROR_ARGUMENT, "`%s` is true or false", argument->name);
+    case ARGUMENT_CHOICE:
+        return json_is_string(value) && is_choice(argument->choices, json_string_value(value))
+                   ? 0
+                   : problem_set(problem, ERROR_ARGUMENT, "`%s` is one of: %s", argument->name,
+                                 argument->choices);
+    case ARGUMENT_COMMANDS:
+        return json_is_array(value) && json_array_size(value) >= 1 &&
+                       json_array_size(value) <= (size_t)argument->high
+                   ? 0
+                   : problem_set(problem, ERROR_ARGUMENT, "`%s` is a list of 1 to %.0f requests",
+                                 argument->name, argument->high);
+    case ARGUMENT_NONE:
+        break;
+    }
+    return problem_set(problem, ERROR_ARGUMENT, "`%s` cannot be given", argument->name);
+}
+
+/* What a request has besides the arguments of its row. */
+static bool is_frame_of_request(const char *key)
+{
+    return strcmp(key, "command") == 0 || strcmp(key, "id") == 0 || strcmp(key, "holder") == 0 ||
+           strcmp(key, "role") == 0;
+}
+
+int command_check(const struct command_row *row, const json_t *request, struct problem *problem)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)request, key, value)
+    {
+        const struct command_argument *argument = find_argument(row, key);
+        if (argument == NULL && is_frame_of_request(key))
+            continue;
+        if (argument == NULL)
+            return problem_set(
+                problem, ERROR_ARGUMENT,
+                "`%s` takes no `%.64s`; {\"command\": \"commands\"} lists what it takes", row->name,
+                command_text_is_clean(key) ? key : "?");
+        int error = check_value(argument, value, problem);
+        if (error != 0)
+            return error;
+    }
+    for (int i = 0; i < COMMAND_ARGUMENTS && row->arguments[i].type != ARGUMENT_NONE; i++) {
+        const struct command_argument *argument = &row->arguments[i];
+        if (argument->required && json_object_get(request, argument->name) == NULL)
+            return problem_set(problem, ERROR_ARGUMENT, "`%s` needs `%s`: %s; for example %s",
+                               row->name, argument->name, argument->sentence, row->example);
+    }
+    return 0;
+}
+
+/* ---- showing ----------------------------------------------------------------------------- */
+
+static const char *type_word(enum argument_type type)
+{
+    static const char *const words[] = {
+        [ARGUMENT_NONE] = "none",     [ARGUMENT_STREAM] = "stream",     [ARGUMENT_TEXT] = "text",
+        [ARGUMENT_NUMBER] = "number", [ARGUMENT_INTEGER] = "integer",   [ARGUMENT_FLAG] = "flag",
+        [ARGUMENT_CHOICE] = "choice", [ARGUMENT_COMMANDS] = "commands",
+    };
+    return words[type];
+}
+
+static json_t *argument_json(const struct command_argument *argument)
+{
+    json_t *object =
+        json_pack("{s:s, s:s, s:b, s:s}", "name", argument->name, "type", type_word(argument->type),
+                  "required", argument->required, "sentence", argument->sentence);
+    if (argument->type == ARGUMENT_NUMBER || argument->type == ARGUMENT_INTEGER) {
+        json_object_set_new(object, "low", json_real(argument->low));
+        json_object_set_new(object, "high", json_real(argument->high));
+    }
+    if (argument->type == ARGUMENT_TEXT || argument->type == ARGUMENT_STREAM)
+        json_object_set_new(object, "bytes", json_integer((json_int_t)argument->high));
+    if (argument->unit != NULL)
+        json_object_set_new(object, "unit", json_string(argument->unit));
+    if (argument->choices != NULL)
+        json_object_set_new(object, "choices", json_string(argument->choices));
+    return object;
+}
+
+json_t *command_row_json(const struct command_row *row)
+{
+    json_t *arguments = json_array();
+    for (int i = 0; i < COMMAND_ARGUMENTS && row->arguments[i].type != ARGUMENT_NONE; i++)
+        json_array_append_new(arguments, argument_json(&row->arguments[i]));
+    return json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:s, s:s}", "name", row->name, "role",
+                     command_role_word(row->role), "transaction", row->change, "summary",
+                     row->summary, "arguments", arguments, "answer", row->answer, "example",
+                     row->example, "convolvctl", row->shell);
+}
+
+static void print_range(const struct command_argument *argument, FILE *out)
+{
+    if (argument->type == ARGUMENT_INTEGER && argument->high >= FRAMES_MAX)
+        fprintf(out, "integer from %.15g", argument->low);
+    else if (argument->type == ARGUMENT_NUMBER || argument->type == ARGUMENT_INTEGER)
+        fprintf(out, "%s, %.15g to %.15g", type_word(argument->type), argument->low,
+                argument->high);
+    else if (argument->type == ARGUMENT_CHOICE)
+        fprintf(out, "one of %s", argument->choices);
+    else if (argument->type == ARGUMENT_COMMANDS)
+        fprintf(out, "requests, at most %.0f", argument->high);
+    else if (argument->type == ARGUMENT_TEXT)
+        fprintf(out, "text of at most %.0f bytes", argument->high);
+    else
+        fprintf(out, "%s", type_word(argument->type));
+    if (argument->unit != NULL)
+        fprintf(out, " [%s]", argument->unit);
+}
+
+void command_table_print(FILE *out)
+{
+    for (int i = 0; i < CONTROL_WORDS; i++) {
+        const struct command_row *row = &command_table[i];
+        if (row->name == NULL)
+            continue;
+        fprintf(out, "### %s\n\n%s Role: *%s*.%s\n\n", row->name, row->summary,
+                command_role_word(row->role), row->change ? " May stand in a transaction." : "");
+        if (row->arguments[0].type != ARGUMENT_NONE)
+            fprintf(out, "| argument | | |\n|---|---|---|\n");
+        for (int a = 0; a < COMMAND_ARGUMENTS && row->arguments[a].type != ARGUMENT_NONE; a++) {
+            const struct command_argument *argument = &row->arguments[a];
+            fprintf(out, "| `%s`%s | ", argument->name, argument->required ? "" : ", optional");
+            print_range(argument, out);
+            fprintf(out, " | %s |\n", argument->sentence);
+        }
+        fprintf(out, "%sAnswer: %s.\n\n    %s\n    %s\n\n",
+                row->arguments[0].type != ARGUMENT_NONE ? "\n" : "", row->answer, row->shell,
+                row->example);
+    }
+}
