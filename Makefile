@@ -27,6 +27,7 @@ PACKAGES  := gcc libc6-dev pkgconf python3 \
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
              liblo-tools python3-liblo python3-websockets puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
+             chromium chromium-driver python3-selenium fonts-dejavu-core \
              mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-nbclient python3-ipykernel \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2
 

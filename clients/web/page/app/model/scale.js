@@ -137,7 +137,7 @@ export function reducedPoint(k, from, to, kept) {
 /* The value at a fractional point, linear between its neighbours; NaN outside. */
 export function interpolate(values, at) {
     const left = Math.floor(at);
-    if (!(at >= 0) || left > values.length - 1)
+    if (!(at >= 0 && at <= values.length - 1))
         return NaN;
     if (left === values.length - 1 || at === left)
         return values[left];

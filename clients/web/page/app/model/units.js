@@ -34,7 +34,7 @@ export function plain(value, digits = 4) {
         const [mantissa, exponent] = value.toExponential(digits - 1).split("e");
         return `${mantissa.replace("-", MINUS)}e${exponent.replace("+", "").replace("-", MINUS)}`;
     }
-    const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size) + 1e-12));
+    const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(Number(size.toPrecision(digits)))));
     return value.toFixed(decimals).replace("-", MINUS);
 }
 

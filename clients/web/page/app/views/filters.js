@@ -136,7 +136,7 @@ class FiltersView {
         this.frame.classList.toggle("wrong", frame !== "" && !/^\d+$/.test(frame));
         if (!(fade >= 0) || (frame !== "" && !/^\d+$/.test(frame)) || !chosen)
             return;
-        const answer = await this.app.command("filter", { stream: this.app.streamName(), filter: chosen.name, fade_ms: fade * 1000, ...(frame ? { frame: Number(frame) } : {}) });
+        const answer = await this.app.command("filter", { stream: this.app.streamName(), filter: chosen.name, ...(fade > 0 ? { fade_ms: fade * 1000 } : { how: "hard" }), ...(frame ? { frame: Number(frame) } : {}) });
         if (answer.ok)
             this.app.tell("toast", { text: `Filter ${chosen.name}${answer.frame !== undefined ? ` from frame ${answer.frame} on` : ""}` });
     }

@@ -1,0 +1,180 @@
+#!/usr/bin/python3
+# timeout: 120
+# parallel: yes
+# takes: 6 s CPU in 8 s
+"""The page's pure functions in Chromium, held against numpy and the definitions: pictures decoded, units, axes,
+spectra, envelopes, files. Each table is {given: expected}; no daemon runs."""
+import io
+import math
+import struct
+import tempfile
+import unittest
+
+import numpy as np
+
+from browser import Browser, Web
+
+MAGIC = 0x31564E43
+
+
+def picture(kind=2, channels=2, points=4, ranges=(), flags=0, trigger=-1, averages=0, values=None, magic=MAGIC):
+    """The bytes of one picture, as docs/web.md lays it out."""
+    arrays = channels * (2 if kind == 1 else 1)
+    if values is None:
+        values = np.arange(arrays * points)
+    return struct.pack("<IHHIIQQddqIIiI", magic, kind, 7, channels, points, 3, 1 << 40, 1.0, 48000.0, 1_700_000_000_000_000_000,
+                       len(ranges), flags, trigger, averages) + b"".join(struct.pack("<IIII", *r, 0) for r in ranges) + \
+        np.asarray(values, dtype="<f4").tobytes()
+
+
+class Model(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="convolvd-page-")
+        cls.web = Web(cls.folder.name)
+        cls.browser = Browser()
+        cls.browser.open(cls.web.url)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.browser.close()
+        cls.web.kill()
+        cls.folder.cleanup()
+
+    def call(self, module, function, *arguments):
+        return self.browser.call(module, function, *arguments)
+
+    def table(self, module, function, rows):
+        for given, expected in rows:
+            with self.subTest(function=function, given=given):
+                got = self.call(module, function, *given)
+                if isinstance(expected, float):
+                    self.assertAlmostEqual(got, expected, delta=1e-9 + 1e-7 * abs(expected))
+                else:
+                    self.assertEqual(got, expected)
+
+    def decode(self, data):
+        return self.call("wire/picture.js", "decodePicture", {"bytes": list(data)})
+
+    def test_pictures_are_decoded_whole(self):
+        got = self.decode(picture(ranges=[(1, 2, 5)], flags=1 | 8, trigger=2, averages=16))
+        self.assertEqual([got[k] for k in ("kind", "id", "channels", "points", "epoch", "first", "rateHz", "trigger", "averages")],
+                         [2, 7, 2, 4, 3, 1 << 40, 48000, 2, 16])
+        self.assertEqual((got["triggered"], got["clipped"], got["recordBegins"], got["complete"]), (True, False, False, True))
+        self.assertEqual(got["ranges"], [{"first": 1, "points": 2, "causes": 5}])
+        self.assertEqual(got["values"], [[0, 1, 2, 3], [4, 5, 6, 7]])
+        pairs = self.decode(picture(kind=1, channels=1, points=3))
+        self.assertEqual((pairs["low"], pairs["high"]), ([[0, 1, 2]], [[3, 4, 5]]))
+
+    def test_what_is_no_picture_is_refused(self):
+        whole = picture()
+        for bad in (b"", whole[:71], whole[:-1], whole + b"\0", picture(magic=1), picture(kind=9, values=range(8)),
+                    picture(ranges=[(0, 1, 1)])[:80], picture(channels=1 << 20, values=[])):
+            with self.assertRaises(ValueError):
+                self.decode(bad)
+        # A range beyond the points is cut, not believed.
+        self.assertEqual(self.decode(picture(ranges=[(3, 9, 1), (9, 1, 1)]))["ranges"], [{"first": 3, "points": 1, "causes": 1}])
+
+    def test_causes_have_names(self):
+        self.table("wire/picture.js", "causeText", [((5, ["network", "late", "settling"]), "network, settling"), ((8, ["network"]), "cause 3"), ((0, []), "invalid")])
+
+    def test_values_as_text(self):
+        self.table("model/units.js", "si", [((0.00123, "V"), "1.230 mV"), ((-0.5, "V"), "−500.0 mV"), ((0, "V"), "0 V"), ((1234567, "Hz"), "1.235 MHz"),
+                                            ((5, "mV"), "5.000 mV"), ((5000, "mV"), "5.000 V"), ((12.5, "mm/s"), "12.50 mm/s"), ((3, "%"), "3.000 %"), ((None, "V"), "–"), ((0.9996, "V", 3), "1.00 V")])
+        self.table("model/units.js", "siTrimmed", [((0.01, "s"), "10 ms"), ((0, "V"), "0 V"), ((1e-4, "s"), "100 µs"), ((1500, "Hz"), "1.5 kHz")])
+        self.table("model/units.js", "parseQuantity", [(("2 ms", "s"), 0.002), (("2ms", "s"), 0.002), (("0.5", "V"), 0.5), (("−3 mV", "V"), -0.003), (("5k", "Hz"), 5000.0),
+                                                       (("2 V", "s"), None), (("", "s"), None), (("1 2", "s"), None)])
+        self.table("model/units.js", "count", [((1234567,), "1\u2009234\u2009567"), ((12,), "12"), ((None,), "–")])
+        self.table("model/units.js", "elapsed", [((42,), "0:42"), ((725,), "12:05"), ((3723,), "1:02:03"), ((90000,), "1 d 01:00"), ((-1,), "–")])
+
+    def test_levels_in_decibels(self):
+        # EN 1330-9: 0 dB(AE) is 1 µV at the sensor.
+        for value, unit, mode, full, text, name in ((1, "V", "db", 10, "120.0", "dB(AE)"), (1, "mV", "db", 0, "60.0", "dB(AE)"), (0, "V", "db", 10, "−∞", "dB(AE)"),
+                                                    (5, "V", "fs", 10, "−6.0", "dBFS"), (1, "Pa", "db", 0, "120.0", "dB re 1 µPa"), (0.25, "g", "db", 0, "250 mg", "g"),
+                                                    (0.5, "V", "unit", 10, "500 mV", "V"), (0.5, "V", "fs", 0, "500 mV", "V")):
+            got = self.call("model/units.js", "level", value, unit, mode, full)
+            self.assertEqual((got["text"], got["name"]), (text, name))
+
+    def test_axes(self):
+        self.table("model/scale.js", "linearTicks", [((0, 10, 5), [0, 2, 4, 6, 8, 10]), ((-0.3, 0.3, 3), [-0.2, 0, 0.2]), ((1, 1, 5), [])])
+        self.table("model/scale.js", "logTicks", [((10, 1000, 20), [10, 20, 50, 100, 200, 500, 1000]), ((10, 1e6, 6), [10, 100, 1000, 1e4, 1e5, 1e6]), ((0, 5, 4), [])])
+        self.table("model/scale.js", "ceil125", [((0.011,), 0.02), ((0.02,), 0.02), ((300,), 500.0), ((5.0001,), 10.0)])
+
+    def test_reduction_keeps_every_peak(self):
+        rng = np.random.default_rng(12)
+        values = rng.standard_normal(10000).astype("f4")
+        got = np.array(self.call("model/scale.js", "reduce", {"f32": values.tolist()}, 0, 10000, 300))
+        self.assertEqual(len(got), 600)
+        for column in range(300):
+            part = values[column * 10000 // 300:(column + 1) * 10000 // 300]
+            self.assertEqual(sorted(got[2 * column:2 * column + 2]), sorted([part.min(), part.max()]))
+        few = self.call("model/scale.js", "reduce", {"f32": [1, 2, 3, 4]}, 1, 4, 300)
+        self.assertEqual(few, [2, 3, 4])
+        holes = self.call("model/scale.js", "reduce", {"f32": [None, None, 1, 5, 2, None, None, None]}, 0, 8, 2)
+        self.assertEqual(holes, [1, 5, 2, 2])
+
+    def test_interpolation_at_a_cursor(self):
+        self.table("model/scale.js", "interpolate", [(({"f32": [0, 1, 4]}, 1.5), 2.5), (({"f32": [0, 1, 4]}, 2), 4), (({"f32": [0, 1, 4]}, 2.1), None), (({"f32": [0, 1, 4]}, -0.1), None)])
+
+    def test_envelope_of_a_burst(self):
+        n = np.arange(1000)
+        shape = np.exp(-((n - 500) / 90.0) ** 2)
+        got = np.array(self.call("model/fft.js", "envelope", {"f32": (shape * np.sin(0.9 * n)).tolist()}))
+        self.assertLess(np.abs(got - shape).max(), 1e-3)
+
+    def test_spectra(self):
+        density = np.full(1025, 1e-6)
+        density[100] = 1e-2
+        db = self.call("model/spectrum.js", "densityDb", {"f32": density.tolist()})
+        self.assertAlmostEqual(db[100], -20, places=4)
+        line = self.call("model/spectrum.js", "largestLine", {"f32": db})
+        self.assertAlmostEqual(line["bin"], 100, places=6)
+        self.table("model/spectrum.js", "bandRms", [(({"f64": [2.0] * 101}, 10, 100, 190), math.sqrt(2.0 * 10 * 10))])
+        # A sine between two bins, Hann window: the parabola finds it within a twentieth of a bin.
+        n, f = 1024, 200.3
+        spectrum = np.abs(np.fft.rfft(np.sin(2 * np.pi * f * np.arange(n) / n) * np.hanning(n))) ** 2
+        line = self.call("model/spectrum.js", "largestLine", {"f32": self.call("model/spectrum.js", "densityDb", {"f32": spectrum.tolist()})})
+        self.assertAlmostEqual(line["bin"], f, delta=0.05)
+        columns = self.call("model/spectrum.js", "spectrumColumns", {"f32": db}, 1, 1024, 50, True)
+        self.assertAlmostEqual(max(columns), -20, places=4)
+
+    def test_gate(self):
+        values = {"f32": [0, 9, 1, -5, 2, 0]}
+        self.assertEqual(self.call("model/gate.js", "gatePeak", values, 10, [0.2, 0.5], None, True), {"value": -5, "seconds": 0.3})
+        self.assertEqual(self.call("model/gate.js", "gatePeak", values, 10, [0.2, 0.5], {"u8": [0, 0, 0, 1, 0, 0]}, True), {"value": 2, "seconds": 0.4})
+        self.assertIsNone(self.call("model/gate.js", "gatePeak", values, 10, [7, 8], None, True))
+
+    def test_judgement_of_a_channel(self):
+        flat, live = {"f32": [0.5] * 10}, {"f32": [0.5] * 9 + [0.6]}
+        self.table("model/levels.js", "isFlat", [((flat, flat, None, 10), True), ((flat, live, None, 10), False), (({"f32": [0, 1, 1]}, {"f32": [0, 1, 1]}, None, 2), True),
+                                                 ((flat, flat, {"u8": [1] * 10}, 10), False), ((flat, live, {"u8": [0] * 9 + [1]}, 10), True)])
+        order = ["unused", "stale", "clipping", "flat", "invalid", "muted"]
+        words = ["unused", "stale", "clip", "dead", "invalid", "muted"]
+        for i, word in enumerate(words):
+            self.assertEqual(self.call("model/levels.js", "channelState", {name: True for name in order[i:]}), word)
+        self.assertEqual(self.call("model/levels.js", "channelState", {}), "ok")
+
+    def test_addresses(self):
+        self.table("model/address.js", "parseChannels", [(("1-4,7",), [1, 2, 3, 4, 7]), (("7,1,1",), [1, 7]), (("0,x,-3",), [])])
+        self.table("model/address.js", "formatChannels", [(([1, 2, 3, 4, 7],), "1-4,7"), (([1, 2],), "1,2"), (([],), "")])
+        table = {"side": {"type": "choice", "choices": ["a", "b"], "default": "a"}, "n": {"type": "number", "default": 3, "low": 1, "high": 9},
+                 "on": {"type": "flag", "default": False}, "zoom": {"type": "span", "default": None}, "name": {"type": "text", "default": ""}}
+        got = self.call("model/address.js", "readParameters", table, {"map": {"side": "b", "n": "99", "on": "1", "zoom": "0.1~0.2", "name": "<b>"}})
+        self.assertEqual(got, {"side": "b", "n": 3, "on": True, "zoom": [0.1, 0.2], "name": "<b>"})
+        text = self.call("model/address.js", "formatHash", "scope", table, got)
+        self.assertEqual(text, "#/scope?name=%3Cb%3E&on=1&side=b&zoom=0.1~0.2")
+        self.assertEqual(self.call("model/address.js", "splitHash", text)["values"], {"side": "b", "on": "1", "zoom": "0.1~0.2", "name": "<b>"})
+
+    def test_files(self):
+        values = np.arange(6, dtype="f8").reshape(3, 2)
+        data = bytes(self.call("model/export.js", "npy", {"f64": values.ravel().tolist()}, 3, 2))
+        np.testing.assert_array_equal(np.load(io.BytesIO(data)), values)
+        self.assertEqual((len(data) - values.nbytes) % 64, 0)
+        data = bytes(self.call("model/export.js", "npy", {"f32": [1, 2]}, 1, 2))
+        self.assertEqual(np.load(io.BytesIO(data)).dtype, np.dtype("<f4"))
+        text = self.call("model/export.js", "csv", {"stream": "a\nb"}, [{"name": "t [s]", "values": [0, 0.5]}, {"name": 'x "1", y', "values": {"f32": [1, None]}}])
+        self.assertEqual(text, '# stream: a b\nt [s],"x ""1"", y"\n0,1\n0.5,nan\n')
+
+
+if __name__ == "__main__":
+    unittest.main()
