@@ -76,10 +76,20 @@ void harness_engine_close(struct engine *engine)
     bell = -1;
 }
 
+static bool said(const char *name)
+{
+    const char *value = getenv(name);
+    return value != NULL && *value != '\0';
+}
+
 bool harness_every_shape(void)
 {
-    const char *value = getenv("CONVOLVD_TEST_LONG");
-    return value != NULL && *value != '\0';
+    return said("CONVOLVD_TEST_LONG");
+}
+
+bool harness_sanitized(void)
+{
+    return said("CONVOLVD_SANITIZED");
 }
 
 bool harness_runs(const struct engine *engine, const char *variant)

@@ -33,6 +33,8 @@ bool harness_runs(const struct engine *engine, const char *variant);
 /* True in `make check-long`. Compiling kernels takes most of a test's time: a sweep over shapes
  * does a part of them in `make check`, every one there. */
 bool harness_every_shape(void);
+/* True in a sanitized build, for cases that run no code that others do not. */
+bool harness_sanitized(void);
 
 /* Waits for the next completed batch; fails the test after a minute, and when the batch failed. */
 struct batch *harness_wait(struct engine *engine);

@@ -221,7 +221,8 @@ static void million_taps(const char *variant, uint32_t fft, uint32_t partitions)
 static void million_taps_at_block_64(void **state)
 {
     (void)state;
-    million_taps("general", 128, 1 << 14);
+    if (!harness_sanitized()) /* the kernels' sums; the host's code is that of `partitioned` */
+        million_taps("general", 128, 1 << 14);
     million_taps("partitioned", 0, 1 << 10);
 }
 

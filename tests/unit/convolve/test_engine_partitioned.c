@@ -28,6 +28,7 @@ static const struct {
     {32, 9000, 8, 5, true, OUTPUT_ENVELOPE},
     {24, 6000, 16, 2, false, OUTPUT_REAL}, /* blocks that are no power of two */
 };
+/* A sanitized build runs the last two: the host's code is the same for all. */
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
 static void prepare(struct test_plan *plan, const struct test_signal *signal, int i)
@@ -93,7 +94,7 @@ static void expect_same(const char *what, int i, const struct test_run *a, const
 static void as_defined_whatever_the_items(void **state)
 {
     (void)state;
-    for (int i = 0; i < SHAPES; i++) {
+    for (int i = harness_sanitized() ? 2 : 0; i < SHAPES; i++) {
         struct test_signal *signal =
             signal_noise("s16le", shapes[i].channels, 3 * (uint64_t)shapes[i].taps + 700, 30 + i);
         signal_absent(signal, shapes[i].taps + 100, shapes[i].taps + 400);
