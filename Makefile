@@ -247,6 +247,7 @@ $(UNIT): $(BUILD)/libunit.a $(BUILD)/libweb.a $(LIBDAEMON)
 
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
+$(BUILD)/tests/test_tap_pipe: $(BUILD)/clients/tools/tap_pipe.o
 $(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): EXTRA_LIBS = $(CAIRO_LIBS)
 
 $(BUILD)/tests/test_metrics: $(METRICS_SRC:%.c=$(BUILD)/%.o)

@@ -6,6 +6,7 @@ float as it is. Encoding rounds to nearest even and saturates, counted; decoding
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -97,8 +98,12 @@ class SampleFormat:
         return np.where(words64 >= self.half, words64 - 2 * self.half, words64).astype(np.float64)
 
     def _dtype(self, kind: str | None = None) -> np.dtype[Any]:
-        word = 4 if self.size == 3 else self.size
-        return np.dtype(f"{'>' if self.big_endian else '<'}{kind or self.kind}{word}")
+        return _word_dtype(kind or self.kind, 4 if self.size == 3 else self.size, self.big_endian)
+
+
+@lru_cache
+def _word_dtype(kind: str, size: int, big_endian: bool) -> np.dtype[Any]:
+    return np.dtype(f"{'>' if big_endian else '<'}{kind}{size}")
 
 
 def _bytes(words: npt.NDArray[Any], size: int, big_endian: bool = True) -> Wire:

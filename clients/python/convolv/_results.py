@@ -32,6 +32,7 @@ class Results:
         self.timeout = timeout
         self.until_end = until_end
         self._heard_s: float | None = None
+        self._waiter: select.poll | None = None
         self._block_s: float | None = None
 
     # ---- what an origin defines ----
@@ -74,9 +75,10 @@ class Results:
             if deadline is not None and time.monotonic() >= deadline:
                 return None
             if self.fileno() >= 0:
-                waiter = select.poll()
-                waiter.register(self.fileno(), select.POLLIN)
-                waiter.poll(max(0.0, left) * 1e3)
+                if self._waiter is None:
+                    self._waiter = select.poll()
+                    self._waiter.register(self.fileno(), select.POLLIN)
+                self._waiter.poll(max(0.0, left) * 1e3)
 
     @property
     def quiet_s(self) -> float:
