@@ -5,6 +5,7 @@
 pipe and recordings, equals scipy's convolution frame by frame; formats, tags, records and asyncio; hostile packets are
 counted and never raise. Nothing is aligned, scaled or searched."""
 import asyncio
+import contextlib
 import os
 import random
 import socket
@@ -469,6 +470,99 @@ class Python(unittest.TestCase):
             convolv.results(files["codes"][0])
         with convolv.results(files["codes"][0], sidecar=False) as alone:
             self.assertFalse(next(alone).described)
+
+    # ---- steering ----
+
+    def test_control_speaks_the_daemon_s_table(self):
+        """Commands, their arguments and help come from `commands`; changes take effect at the frame that is answered;
+        events tell who."""
+        at = Setting(self.folder)
+        x = self.noise()
+        path = os.path.join(self.folder, "control.sock")
+        with at.daemon(), convolv.Control(path) as control, control.events(timeout=c.PATIENCE_S) as events, \
+                convolv.results(at.sdp, timeout=c.PATIENCE_S) as results, at.stream() as stream:
+            self.assertEqual(control.role, "control")
+            answer = control.request("commands")
+            for row in answer["commands"]:
+                command = getattr(control, row["name"].replace("-", "_"))
+                for argument in row["arguments"] if row["name"] != "events" else ():
+                    self.assertIn(argument["sentence"], command.__doc__)
+                self.assertIn(row["name"].replace("-", "_"), dir(control))
+            self.assertEqual([s["name"] for s in control.streams()["streams"]], ["s"])
+            self.assertEqual(control.status(format="json")["status"]["streams"][0]["name"], "s")
+            self.assertEqual(control.gain.request("s", -6, output=2),
+                             {"command": "gain", "stream": "s", "gain_db": -6, "output": 2})
+            stream.send(x[:4096])
+            frame = control.gain("s", -20.0, output=2)["frame"]
+            stream.send(x[4096:])
+            got = convolv.collect(results, frames=FRAMES - FRAMES % 256)
+            want = scipy_convolve(x, at.h)[:len(got.samples)]
+            want[frame:, 1] *= 10 ** (-20 / 20)
+            c.assert_within(got.samples, want, x, at.h)
+            kinds = []
+            while "gain" not in kinds:
+                event = next(events)
+                kinds.append(event.kind)
+            with control.events(since=0, timeout=c.PATIENCE_S) as kept:
+                self.assertIn(event, (next(kept) for _ in range(event.number + 1)))
+            self.assertEqual((event.stream, event.frame), ("s", frame))
+            self.assertIn(str(os.getuid()), event.who)
+            for call, sentence in (
+                    (lambda: control.gain("s"), "needs gain_db"), (lambda: control.gain("s", 1, level=2), "no argument level"),
+                    (lambda: control.gain("s", 1, stream="s"), "twice"), (lambda: control.streams(1), "0 arguments"),
+                    (lambda: control.gain("t", 1), "t"), (lambda: control.gain("s", 1e9), "-200"),
+                    (lambda: control.request("nonsense"), "nonsense|no such|no command"),
+                    (lambda: control.request("gain", stream={1}), "not JSON serializable")):
+                with self.subTest(sentence), self.assertRaisesRegex(convolv.Error, sentence):
+                    call()
+            with self.assertRaises(AttributeError):
+                control.nonsense()
+            self.assertEqual(control.streams()["streams"][0]["name"], "s")  # still in step
+            with convolv.Control(os.path.join(self.folder, "observe.sock")) as observer:
+                self.assertEqual(observer.role, "observe")
+                with self.assertRaises(convolv.Error) as refused:
+                    observer.gain("s", 1)
+                self.assertTrue(refused.exception.code)
+        with self.assertRaisesRegex(convolv.Error, "control.sock: .*start one"):
+            convolv.Control(path)
+
+    def test_control_by_asyncio(self):
+        at = Setting(self.folder)
+
+        async def steer():
+            path = os.path.join(self.folder, "control.sock")
+            async with convolv.aio.Control(path) as control, await control.events() as events:
+                await asyncio.gather(*(control.mute("s", bool(n % 2)) for n in range(4)))
+                event = await asyncio.wait_for(events.next(), c.PATIENCE_S)
+                with self.assertRaisesRegex(convolv.Error, "needs gain_db"):
+                    await control.gain("s")
+                return event.kind, (await control.streams())["streams"][0]["name"]
+        with at.daemon():
+            self.assertEqual(asyncio.run(steer()), ("mute", "s"))
+
+    def test_a_daemon_that_lies(self):
+        """Lines that are no answers raise a sentence and hang nothing."""
+        path = os.path.join(self.folder, "control.sock")
+        for answer, sentence in ((b"nonsense\n", "no JSON"), (b"[1]\n", "no JSON"), (b"", "closed"), (b"x" * 100, "closed"),
+                                 (b'{"ok": false, "error": "no", "code": "c"}\n', "no"), (None, "does not answer")):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as server:
+                server.bind(path)
+                server.listen(1)
+
+                def serve():
+                    link, _ = server.accept()
+                    with link:
+                        link.recv(1000)
+                        if answer is None:
+                            link.recv(1000)
+                        with contextlib.suppress(BrokenPipeError):
+                            link.sendall(answer or b"")
+                thread = threading.Thread(target=serve, daemon=True)
+                thread.start()
+                with self.subTest(answer), self.assertRaisesRegex(convolv.Error, sentence):
+                    convolv.Control(path, timeout=c.PATIENCE_S if answer is not None else 0.2)
+                thread.join(c.PATIENCE_S)
+            os.unlink(path)
 
     # ---- mistakes have sentences ----
 

@@ -14,6 +14,8 @@ import sys
 import threading
 import unittest
 
+import nbclient
+import nbformat
 import numpy as np
 
 import convolvd as c
@@ -51,6 +53,7 @@ class Example:
     def running(self, feeds):
         """The daemon, and the current folder its own; `feeds`: a rig sends to it."""
         before, ends = os.getcwd(), threading.Event()
+        os.environ["RUNTIME_DIRECTORY"] = self.folder  # where Control() looks
         os.chdir(self.folder)
         rig = threading.Thread(target=self._feed, args=(ends,), daemon=True)
         try:
@@ -132,7 +135,8 @@ class Package(unittest.TestCase):
             with self.subTest(name):
                 self.run_doctest(name, thing, False)
         for name, thing, feeds in (("convolv", convolv, False), ("Stream", convolv.Stream, False), ("results", convolv.results, True),
-                                   ("aio", convolv.aio, False)):
+                                   ("aio", convolv.aio, False), ("Control", convolv.Control, False),
+                                   ("aio.Control", convolv.aio.Control, False)):
             with self.subTest(name):
                 self.run_doctest(name, thing, feeds, Example(self.enterContext(c.temporary())))
         with self.subTest("collect"):
@@ -155,6 +159,26 @@ class Package(unittest.TestCase):
                     self.assertEqual(first, "0 (8192, 2)")
                     for peak, want in zip(map(float, peaks.strip("[]").split()), (2.0, 1.0), strict=True):
                         self.assertAlmostEqual(peak, want, delta=0.05 * want)
+
+    def test_the_notebook(self):
+        """docs/python.ipynb as Jupyter executes it, every assertion in it included; it is kept without outputs."""
+        example = Example(self.folder)
+        with open(os.path.join(c.ROOT, "docs", "python.ipynb"), encoding="utf-8") as file:
+            notebook = nbformat.reads(example.text(file.read()), as_version=4)
+        nbformat.validate(notebook)
+        self.assertFalse([cell for cell in notebook.cells if cell.get("outputs")])
+        os.environ.update(HOME=self.folder, JUPYTER_RUNTIME_DIR=os.path.join(self.folder, "runtime"), PYTHONPATH=PACKAGE,
+                          IPYTHONDIR=os.path.join(self.folder, "ipython"), MPLCONFIGDIR=self.folder)
+        client = nbclient.NotebookClient(notebook, timeout=4 * c.PATIENCE_S, kernel_name="python3",
+                                         resources={"metadata": {"path": self.folder}})
+        with example.running(False):
+            client.execute()
+        said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
+        pictures = [output for cell in notebook.cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
+        self.assertEqual(len(pictures), 2)
+        self.assertIn("epoch 0, ", said)
+        self.assertIn("largest difference", said)
+        self.assertIn("-6 dB holds from frame", said)
 
     def test_a_shell_pipe(self):
         """The line of docs/tools.md: the tap writes records, a program reads them from its standard input, and the tap

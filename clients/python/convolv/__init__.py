@@ -27,6 +27,7 @@ to do. An object belongs to one thread at a time.
 """
 from convolv import aio
 from convolv._block import CAUSES, CLOCKS, Block, Ledger, Range, Stages
+from convolv._control import Control, Event
 from convolv._errors import Error
 from convolv._open import Collected, collect, results
 from convolv._results import DEAD_S, Results
@@ -34,5 +35,5 @@ from convolv._sender import SentLedger
 from convolv._stream import Stream
 
 __version__ = "0.1.0"
-__all__ = ["CAUSES", "CLOCKS", "DEAD_S", "Block", "Collected", "Error", "Ledger", "Range", "Results", "SentLedger",
-           "Stages", "Stream", "aio", "collect", "results"]
+__all__ = ["CAUSES", "CLOCKS", "DEAD_S", "Block", "Collected", "Control", "Error", "Event", "Ledger", "Range", "Results",
+           "SentLedger", "Stages", "Stream", "aio", "collect", "results"]
