@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "alarm/alarm.h"
 #include "config/errors.h"
 #include "convolve/engine.h"
 #include "core/digest.h"
@@ -125,6 +126,10 @@ struct config_stream {
     int64_t deadline_ns;   /* last frame received → result handed out; later counts as a miss */
     uint8_t priority;      /* the highest of its own and those of the streams that read it */
     uint64_t ring_frames;  /* stream_options.ring_frames_min; 0: by rule */
+    /* For alarms; a reload changes them while the stream runs. */
+    int64_t flat_ns;             /* equal codes of this duration raise one; 0: none */
+    const double *noise_floor;   /* [source.channels], 0: not known; NULL: none is */
+    const bool *unused;          /* [source.channels]; NULL: all are used */
     char hash[CONFIG_HASH_TEXT]; /* of all it is made of: its section, its filters with the contents
                                     of their files, its sinks, the stream it reads */
 };
@@ -137,6 +142,22 @@ struct config_sink {
     struct sink_options options; /* but for most of .stream, which the running stream knows */
 };
 
+/* The alarms that need no section: `flat line` and `noise floor` of a stream. */
+#define ALARM_NAME_FLAT  "flat-line"
+#define ALARM_NAME_NOISE "noise-floor"
+
+struct config_alarm {
+    const char *name;
+    struct config_place place;
+    uint32_t stream; /* index into config.streams */
+    enum alarm_quantity quantity;
+    struct alarm_rule rule; /* limits in `unit`, Hz, s, or plain numbers */
+    int64_t within_ns;
+    const bool *channels; /* [source.channels]: those it watches; NULL: the stream as a whole */
+    const char *unit;     /* of level: that of its channels; else of the quantity, "" for numbers */
+    bool exec;
+};
+
 struct config {
     struct config_daemon daemon;
     struct config_device device;
@@ -147,6 +168,8 @@ struct config {
     uint32_t filter_count;
     const struct config_sink *sinks;
     uint32_t sink_count;
+    const struct config_alarm *alarms;
+    uint32_t alarm_count;
     const char *path;            /* the main file's name */
     char hash[CONFIG_HASH_TEXT]; /* SHA-256 of every setting made, in order of section and key;
                                     comments do not count */

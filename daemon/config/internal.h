@@ -3,7 +3,7 @@
  *
  *     config/read.c    text → raw sections (tokens, headings, repeated keys)
  *     config/values.c  raw settings → typed values, each against its schema row
- *     config/stream.c, config/filter.c, config/sink.c   values → struct config
+ *     config/stream.c, config/filter.c, config/sink.c, config/alarm.c   values → struct config
  *     config/drivers.c what io's drivers say of their options, into struct config and messages
  *     config/hash.c    what names it, and what tells a reload which streams have changed
  *     config/load.c    files, and the order of it all
@@ -113,6 +113,7 @@ struct build {
     struct raw_section **stream_sections; /* beside config->streams, same order */
     struct raw_section **filter_sections;
     struct raw_section **sink_sections;
+    struct raw_section **alarm_sections;
     struct config_stream *streams; /* the same memory as config->streams, writable */
     struct config_filter *filters;
     struct config_sink *sinks;
@@ -134,6 +135,10 @@ int build_scales(struct build *build, struct config_stream *stream,
                  const struct option_check *check, const struct raw_section *section);
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
+int build_alarms(struct build *build); /* after streams */
+/* What a stream says of its channels for alarms. */
+int build_watched(struct build *build, struct config_stream *stream,
+                  const struct option_check *check, const struct raw_section *section);
 /* The options of a section's driver (drivers.c): */
 /* Fills the driver's own structure, also of a section with errors: bad values stay zero. Rows that
  * all drivers have go to `common`. 0 or ERROR_MEMORY. */

@@ -14,6 +14,7 @@ enum section_kind {
     SECTION_FILTER,
     SECTION_SINK,
     SECTION_OSC,
+    SECTION_ALARM,
     SECTIONS,
 };
 
@@ -78,6 +79,9 @@ enum schema_id {
     KEY_STREAM_DEVICE,
     KEY_VARIANT,
     KEY_FFT,
+    KEY_UNUSED,
+    KEY_FLAT_LINE,
+    KEY_NOISE_FLOOR,
     /* [filter] */
     KEY_TYPE,
     KEY_METHOD,
@@ -124,6 +128,17 @@ enum schema_id {
     KEY_OSC_TCP_TIMEOUT,
     KEY_OSC_TCP_IDLE,
     KEY_OSC_RECEIVE_BUFFER,
+    /* [alarm] */
+    KEY_QUANTITY,
+    KEY_ALARM_STREAM,
+    KEY_ALARM_CHANNEL,
+    KEY_ABOVE,
+    KEY_BELOW,
+    KEY_WITHIN,
+    KEY_FOR,
+    KEY_HOLD,
+    KEY_HYSTERESIS,
+    KEY_EXEC,
     KEYS,
 };
 

@@ -214,12 +214,13 @@ static int build_config(struct build *build)
     }
     build->filter_sections = sections_of(build, SECTION_FILTER, &config->filter_count);
     build->sink_sections = sections_of(build, SECTION_SINK, &config->sink_count);
+    build->alarm_sections = sections_of(build, SECTION_ALARM, &config->alarm_count);
     build->streams = config_alloc(build->memory, config->stream_count, sizeof *build->streams);
     build->filters = config_alloc(build->memory, config->filter_count, sizeof *build->filters);
     build->sinks = config_alloc(build->memory, config->sink_count, sizeof *build->sinks);
     if (build->stream_sections == NULL || build->filter_sections == NULL ||
-        build->sink_sections == NULL || build->streams == NULL || build->filters == NULL ||
-        build->sinks == NULL)
+        build->sink_sections == NULL || build->alarm_sections == NULL || build->streams == NULL ||
+        build->filters == NULL || build->sinks == NULL)
         return ERROR_MEMORY;
     config->streams = build->streams;
     config->filters = build->filters;
@@ -233,6 +234,8 @@ static int build_config(struct build *build)
         status = build_sinks(build);
     if (status == 0)
         status = build_osc(build);
+    if (status == 0)
+        status = build_alarms(build);
     if (status == 0 && config->stream_count == 0)
         config_error(build->errors, (struct config_place){config->path, 0},
                      "there is no [stream NAME] section, so there is nothing to do; add one");

@@ -22,8 +22,8 @@ static const struct option_value *listed(const struct raw_section *section, enum
 
 static bool check_lists(struct build *build, const struct raw_section *section, uint32_t channels)
 {
-    static const enum schema_id lists[] = {KEY_FULL_SCALE, KEY_SENSITIVITY, KEY_OFFSET, KEY_PREAMP,
-                                           KEY_UNIT};
+    static const enum schema_id lists[] = {KEY_FULL_SCALE, KEY_SENSITIVITY, KEY_OFFSET,
+                                           KEY_PREAMP,     KEY_UNIT,        KEY_NOISE_FLOOR};
     bool good = true;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         const struct raw_setting *setting = raw_setting_of(section, lists[i]);

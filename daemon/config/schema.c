@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alarm/alarm.h"
 #include "config/schema_rows.h"
 #include "filter/filter.h"
 #include "io/sink.h"
@@ -50,6 +51,10 @@ const char *schema_type_name(enum section_kind section, int index)
         return index >= 0 && index < FILTER_TYPES ? filter_type_name(index) : NULL;
     case SECTION_SINK:
         return sink_at(index) != NULL ? sink_at(index)->name : NULL;
+    case SECTION_ALARM:
+        return index >= 0 && index < ALARM_QUANTITIES
+                   ? alarm_quantity_name((enum alarm_quantity)index)
+                   : NULL;
     default:
         return NULL;
     }
@@ -61,6 +66,7 @@ struct option_choice sink_types[TYPES_MAX + 1];
 char source_formats[FORMATS_BYTES], sink_formats[FORMATS_BYTES];
 static struct option_choice source_types[TYPES_MAX + 2];
 static char source_sentence[SENTENCE_BYTES], sink_sentence[SENTENCE_BYTES];
+char alarm_sentence[SENTENCE_BYTES];
 
 static struct {
     struct schema_key keys[KEYS_MAX];
@@ -177,6 +183,10 @@ static void make_texts(void)
             append_format(sink_formats, driver->format, driver->name);
     }
     append(sink_sentence, SENTENCE_BYTES, ".", "", "");
+    for (int q = 0; q < ALARM_QUANTITIES; q++)
+        append_sentence(alarm_sentence, q > 0 ? ", " : "The figure: ", alarm_quantity_name(q),
+                        alarm_quantity_sentence(q));
+    append(alarm_sentence, SENTENCE_BYTES, ".", "", "");
 }
 
 /* A driver's rows stand behind `source`, or behind what all sinks have. */

@@ -4,6 +4,7 @@
  */
 #include "config/schema_rows.h"
 
+#include "alarm/alarm.h"
 #include "config/own_values.h"
 #include "convolve/engine.h"
 #include "core/limits.h"
@@ -50,6 +51,14 @@ static const struct option_choice codes[] = {{"2", 2}, {"3", 3},   {"4", 4},   {
 static const struct option_choice pairs[] = {{"a", false}, {"b", true}, {NULL, 0}};
 static const struct option_choice fans[] = {{"pass", false}, {"reject", true}, {NULL, 0}};
 
+/* The types of [alarm], whose numbers are those of the quantities. */
+static const struct option_choice alarm_quantities[] = {
+#define X(name, text, dimension, channel, counts, sentence) {text, ALARM_##name},
+    ALARM_QUANTITY_TABLE(X)
+#undef X
+        {NULL, 0},
+};
+
 /* ---- rows -------------------------------------------------------------------------------- */
 
 /* One row a key reads best as written. */
@@ -66,6 +75,8 @@ const struct schema_section schema_sections[SECTIONS] = {
         "One place where the results of a stream go."},
     [SECTION_OSC] = {"osc", false, NULL,
         "The OSC server: where blocks and questions come in, and who is answered. It runs when this section is written or a stream or sink has to do with OSC."},
+    [SECTION_ALARM] = {"alarm", true, "quantity",
+        "One alarm: when a figure of a stream or of its channels is beyond a limit, it goes to log, events, OSC, metrics and page, and to a program."},
 };
 
 #define KIND(name) (1u << FILTER_##name)
@@ -75,6 +86,11 @@ const struct schema_section schema_sections[SECTIONS] = {
 #define CODED     (KIND(BARKER) | KIND(GOLAY))
 #define MATCHED   (KIND(CHIRP) | CODED | KIND(REPLICA))
 #define ARRAY     KIND(FK)
+
+#define QUANTITY(name) (1u << ALARM_##name)
+#define OF_CHANNEL (QUANTITY(LEVEL) | QUANTITY(OVERLOADS) | QUANTITY(FLAT))
+#define WINDOWED   (QUANTITY(LEVEL) | QUANTITY(OVERLOADS) | QUANTITY(LOSSES) | QUANTITY(RATE) | QUANTITY(LATENCY) | QUANTITY(MISSES))
+#define LIMITED    (((1u << ALARM_QUANTITIES) - 1) & ~QUANTITY(DEVICE))
 
 #define KI 1024.0
 #define MI (1024.0 * 1024)
@@ -173,6 +189,12 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "The way of computing to use, by its name in `convolvd --list-variants`; for comparisons."}},
     [KEY_FFT] = {SECTION_STREAM, .row = {"fft", OPTION_COUNT, .minimum = 64, .maximum = 2097152, .fallback_words = "chosen by rule",
         .sentence = "FFT length, a power of two larger than the block; for comparisons."}},
+    [KEY_UNUSED] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"unused", OPTION_COUNT, LIST_COMMA, .minimum = 1, .maximum = 1024, .fallback_words = "none", .running = true,
+        .sentence = "Channels with no sensor, counted from 1, such as 3, 4: they raise no alarm."}},
+    [KEY_FLAT_LINE] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"flat line", OPTION_TIME, .minimum = 0, .maximum = 3600, .fallback = "1 s", .running = true,
+        .sentence = "A channel of a live source whose codes have all been equal for this long, in received frames, raises the alarm flat-line; 0 turns it off."}},
+    [KEY_NOISE_FLOOR] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"noise floor", OPTION_AMPLITUDE, LIST_CHANNEL, .minimum = 0, .maximum = 1e12, .fallback_words = "not known", .running = true,
+        .sentence = "Level (RMS about the mean) of a channel at rest; one for all channels or one for each, 0 where it is not known. A level under half of it for a second raises the alarm noise-floor: the sensor, its cable or its preamplifier is dead."}},
     [KEY_TYPE] = {SECTION_FILTER, .row = {"type", OPTION_CHOICE, .required = true, .choices = filter_types,
         .sentence = "lowpass, highpass, bandpass or bandstop (designed); file (taps from a file); chirp, barker, golay or replica (matched to what the transducer was sent); identity (no change); fk (waves of a line array by their velocity; named in `filter` alone or in `bank`)."}},
     [KEY_METHOD] = {SECTION_FILTER, .applies = DESIGNED, .row = {"method", OPTION_CHOICE, .choices = methods, .fallback = "kaiser",
@@ -259,5 +281,25 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "A TCP connection is closed when no packet has gone either way for this time; after `tcp timeout` already when a new connection finds all 32 taken."}},
     [KEY_OSC_RECEIVE_BUFFER] = {SECTION_OSC, .row = {"receive buffer", OPTION_MEMORY, .minimum = 4 * KI, .maximum = GI, .fallback = "16 MiB",
         .sentence = "Size asked for the receive buffer of the UDP socket."}},
+    [KEY_QUANTITY] = {SECTION_ALARM, .row = {"quantity", OPTION_CHOICE, .required = true, .choices = alarm_quantities,
+        .sentence = alarm_sentence}},
+    [KEY_ALARM_STREAM] = {SECTION_ALARM, .row = {"stream", OPTION_NAME, .required = true,
+        .sentence = "The stream it watches."}},
+    [KEY_ALARM_CHANNEL] = {SECTION_ALARM, .applies = OF_CHANNEL, .row = {"channel", OPTION_COUNT, LIST_COMMA, .minimum = 1, .maximum = 1024, .fallback_words = "every channel but the `unused` ones",
+        .sentence = "The input channels it watches, counted from 1, such as 1, 3; each raises it for itself."}},
+    [KEY_ABOVE] = {SECTION_ALARM, .applies = LIMITED, .row = {"above", OPTION_TEXT, .fallback_words = "no limit",
+        .sentence = "The value must be above this: an amplitude for level, a time for silence, latency and flat line, a frequency for rate, else a number."}},
+    [KEY_BELOW] = {SECTION_ALARM, .applies = LIMITED, .row = {"below", OPTION_TEXT, .fallback_words = "no limit",
+        .sentence = "Or it must be below this."}},
+    [KEY_WITHIN] = {SECTION_ALARM, .applies = WINDOWED, .row = {"within", OPTION_TIME, .minimum = 0.1, .maximum = 86400, .fallback = "1 s",
+        .sentence = "The time over which the value is taken."}},
+    [KEY_FOR] = {SECTION_ALARM, .row = {"for", OPTION_TIME, .minimum = 0, .maximum = 86400, .fallback = "0 s",
+        .sentence = "How long the value must be beyond the limit before the alarm is raised."}},
+    [KEY_HOLD] = {SECTION_ALARM, .row = {"hold", OPTION_TIME, .minimum = 0, .maximum = 86400, .fallback = "0 s",
+        .sentence = "How long the alarm lasts at least."}},
+    [KEY_HYSTERESIS] = {SECTION_ALARM, .applies = LIMITED, .row = {"hysteresis", OPTION_RATIO, .minimum = 0, .maximum = 1, .fallback = "0 %",
+        .sentence = "By which part of the limit the value must come back before the alarm ends."}},
+    [KEY_EXEC] = {SECTION_ALARM, .row = {"exec", OPTION_BOOLEAN, .fallback = "no",
+        .sentence = "Whether the service manager starts convolv-alarm@NAME.service, NAME being the alarm's, when it is raised and when it ends. Needs a `state directory`, and systemctl enable --now convolv-alarm@NAME.path."}},
 };
 /* clang-format on */

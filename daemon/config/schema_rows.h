@@ -26,6 +26,6 @@ extern const struct schema_row schema_rows[KEYS];
 
 /* Texts and choices that schema.c makes of io's tables. */
 extern struct option_choice sink_types[];
-extern char source_formats[], sink_formats[];
+extern char source_formats[], sink_formats[], alarm_sentence[];
 
 #endif

@@ -408,6 +408,10 @@ static int build_stream(struct build *build, uint32_t index)
     section->broken = status != 0;
     if (stream->source.rate_hz > 0)
         build_blocks(build, stream, &check, section);
+    if (!section->broken && driver != NULL)
+        status = build_watched(build, stream, &check, section);
+    if (status == ERROR_MEMORY)
+        return status;
     if (!section->broken)
         return build_outputs(build, stream, section);
     resolve_filters(build, section);

@@ -17,6 +17,8 @@
 #include "pipeline/pipelines.h"
 #include "pipeline/takeover.h"
 
+struct alarms;
+
 enum process_phase {
     PROCESS_PREPARING, /* a worker makes engines and pipelines */
     PROCESS_RUNNING,
@@ -31,6 +33,7 @@ struct process {
     struct pipelines *pipelines;
     struct devices *devices;
     struct takeover *takeover;
+    struct alarms *alarms;       /* NULL: not yet */
     const struct config *config; /* in use; a reload replaces it */
     int64_t started_ns;          /* monotonic */
     enum process_phase phase;

@@ -8,6 +8,7 @@
 
 #include "core/clock.h"
 #include "core/quantity.h"
+#include "control/alarms.h"
 #include "control/osc_counters.h"
 #include "control/status_internal.h"
 #include "stream/move.h"
@@ -310,6 +311,8 @@ void status_print_stream(const struct pipeline *pipeline, FILE *out)
 
 void status_print_tail(const struct process *process, FILE *out)
 {
+    if (process->alarms != NULL)
+        alarms_print(process->alarms, out);
     osc_counters_print(process->environment->osc, out);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "control/alarms.h"
 #include "control/osc_counters.h"
 #include "control/status.h"
 #include "control/status_internal.h"
@@ -359,6 +360,8 @@ void status_json_stream(json_t *object, const struct pipeline *pipeline)
 
 void status_json_tail(const struct process *process, json_t *object)
 {
+    if (process->alarms != NULL)
+        json_object_set_new(object, "alarms", alarms_json(process->alarms));
     json_t *osc = osc_counters_json(process->environment->osc);
     if (osc != NULL)
         json_object_set_new(object, "osc", osc);

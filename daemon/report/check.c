@@ -300,6 +300,53 @@ static void print_devices(const struct config *config, const struct check_plan *
             MOST_PERCENT, ceil(100 * load));
 }
 
+/* ---- alarms ------------------------------------------------------------------------------ */
+
+/* " below 2 mV", " above 5 s", in the words of the configuration's author as far as may be. */
+static void print_limit(const struct config_alarm *alarm, const char *word, double limit, FILE *out)
+{
+    const enum dimension dimension = alarm_quantity_dimension(alarm->quantity);
+    char text[40];
+    if (dimension == DIMENSION_TIME || dimension == DIMENSION_FREQUENCY)
+        fprintf(out, " %s %s", word, quantity_print(dimension, limit, text, sizeof text));
+    else
+        fprintf(out, " %s %.6g%s%s", word, limit, alarm->unit[0] != '\0' ? " " : "", alarm->unit);
+}
+
+static void print_alarm(const struct config_alarm *alarm, uint32_t channels, FILE *out)
+{
+    uint32_t watched = 0;
+    for (uint32_t c = 0; alarm->channels != NULL && c < channels; c++)
+        watched += alarm->channels[c];
+    fprintf(out, "  alarm %-10s %s", alarm->name, alarm_quantity_name(alarm->quantity));
+    if (alarm->quantity != ALARM_DEVICE && alarm->rule.has_above)
+        print_limit(alarm, "above", alarm->rule.above, out);
+    if (alarm->rule.has_below)
+        print_limit(alarm, alarm->rule.has_above ? "or below" : "below", alarm->rule.below, out);
+    if (alarm->channels != NULL)
+        fprintf(out, " on %u channel%s", watched, watched == 1 ? "" : "s");
+    fprintf(out, "%s\n", alarm->exec ? ", starts a program" : "");
+}
+
+/* The alarms of a stream, those that need no section first. */
+static void print_alarms(const struct config *config, uint32_t index, FILE *out)
+{
+    const struct config_stream *stream = &config->streams[index];
+    char text[24];
+    uint32_t floors = 0;
+    if (stream->flat_ns > 0)
+        fprintf(out, "  alarm %-10s equal codes for %s\n", ALARM_NAME_FLAT,
+                duration_text(stream->flat_ns, text));
+    for (uint32_t c = 0; stream->noise_floor != NULL && c < stream->source.channels; c++)
+        floors += stream->noise_floor[c] > 0;
+    if (floors > 0)
+        fprintf(out, "  alarm %-10s level below half of `noise floor` on %u channel%s\n",
+                ALARM_NAME_NOISE, floors, floors == 1 ? "" : "s");
+    for (uint32_t i = 0; i < config->alarm_count; i++)
+        if (config->alarms[i].stream == index)
+            print_alarm(&config->alarms[i], stream->source.channels, out);
+}
+
 /* ---- the whole --------------------------------------------------------------------------- */
 
 /* A problem that begins with a place of its own ("FILE:LINE: …") stands there, any other at the
@@ -473,6 +520,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         for (uint32_t i = 0; i < config->sink_count; i++)
             if (config->sinks[i].stream == s)
                 print_sink(config, &config->sinks[i], out);
+        print_alarms(config, s, out);
         fprintf(out, "\n");
     }
     print_osc(&config->osc, out);

@@ -13,6 +13,7 @@
 
 #include "core/clock.h"
 #include "core/log.h"
+#include "control/alarms.h"
 #include "control/commands.h"
 #include "control/osc_control.h"
 #include "control/process.h"
@@ -40,9 +41,7 @@ static const int64_t close_grace_ns = NS_PER_SECOND;
  * left; after a second signal, how long. */
 static const int64_t flush_ns = NS_PER_SECOND, hasty_flush_ns = NS_PER_SECOND / 5;
 
-/* How long sources may take to close: a sound card's process notices itself after 4 s that it
- * hangs.
- */
+/* How long sources may take to close: a sound card's process notices after 4 s that it hangs. */
 static const int64_t source_grace_ns = 5 * NS_PER_SECOND;
 
 struct service {
@@ -186,6 +185,7 @@ static void close_handles(struct service *service)
     control_sockets_close(service->sockets);
     commands_stop(service->commands);
     status_queue_close(service->status);
+    alarms_close(service->process.alarms);
     osc_control_close(service->osc);
     signals_unwatch(&service->signals);
     uv_close((uv_handle_t *)&service->changed, NULL);
@@ -446,8 +446,7 @@ static void on_status(void *context, const struct signalfd_siginfo *info)
 }
 
 static const struct signal_row signal_table[] = {
-    {SIGTERM, on_stop}, {SIGUSR2, on_stop}, /* the next daemon goes on: RestartKillSignal= of the
-                                               unit */
+    {SIGTERM, on_stop}, {SIGUSR2, on_stop}, /* the next daemon goes on (RestartKillSignal=) */
     {SIGINT, on_stop},  {SIGHUP, on_hangup}, {SIGUSR1, on_status},
 };
 
@@ -494,6 +493,7 @@ static int open_watchers(struct service *service, struct problem *problem)
         takeover_open(&service->loop, service->options->config, service->process.devices,
                       service->process.pipelines, &service->process.takeover) < 0 ||
         status_queue_open(&service->process, &service->status) < 0 ||
+        alarms_open(&service->process, &service->process.alarms) < 0 ||
         commands_open(&service->process, service->status, &commands_host, &service->commands) < 0)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     int passed[ROLES];

@@ -119,6 +119,20 @@ static const struct {
       {"stdout", {{"stream", "base"}}},
 };
 
+/* Limits of alarms have the unit of their quantity. */
+static const struct line alarms[ALARM_QUANTITIES][LINES_MAX] = {
+    [ALARM_LEVEL] = {{"stream", "base"}, {"above", "5"}},
+    [ALARM_OVERLOADS] = {{"stream", "base"}, {"above", "5"}},
+    [ALARM_SILENCE] = {{"stream", "base"}, {"above", "5 s"}},
+    [ALARM_LOSSES] = {{"stream", "base"}, {"above", "5"}},
+    [ALARM_RATE] = {{"stream", "base"}, {"above", "5 kHz"}},
+    [ALARM_PPM] = {{"stream", "base"}, {"above", "5"}},
+    [ALARM_LATENCY] = {{"stream", "base"}, {"above", "5 ms"}},
+    [ALARM_MISSES] = {{"stream", "base"}, {"above", "5"}},
+    [ALARM_DEVICE] = {{"stream", "base"}},
+    [ALARM_FLAT] = {{"stream", "base"}, {"above", "5 s"}},
+};
+
 static const struct line filters[FILTER_TYPES][LINES_MAX] = {
     [FILTER_LOWPASS] = {{"cutoff", "50 kHz"}},
     [FILTER_HIGHPASS] = {{"cutoff", "50 kHz"}},
@@ -158,6 +172,7 @@ static const struct {
     {SECTION_STREAM, "max misorder", NULL, {"reorder", "0"}},
     {SECTION_STREAM, "reorder", NULL, {"max misorder", "10 s"}},
     {SECTION_DEVICE, "depth", NULL, {"batches", "16"}},
+    {SECTION_ALARM, "below", "above", {NULL, NULL}},
 };
 
 /* Values for keys without a default, or whose default is not good in every company. */
@@ -250,6 +265,12 @@ static const struct {
     {SECTION_OSC, "tcp address", "*:9001"},
     {SECTION_OSC, "allow", "10.0.0.0/8"},
     {SECTION_OSC, "trust", "192.0.2.7"},
+    {SECTION_STREAM, "unused", "1"},
+    {SECTION_STREAM, "noise floor", "0.1"},
+    {SECTION_ALARM, "stream", "base"},
+    {SECTION_ALARM, "channel", "1"},
+    {SECTION_ALARM, "above", "that of its quantity"},
+    {SECTION_ALARM, "below", "that of its quantity"},
 };
 
 /* A file that holds a secret for authentication tags. */
@@ -307,6 +328,8 @@ static const struct line *needs_of(enum section_kind section, int type)
     const char *name = schema_type_name(section, type);
     if (section == SECTION_FILTER)
         return filters[type];
+    if (section == SECTION_ALARM)
+        return alarms[type];
     for (size_t i = 0; section == SECTION_STREAM && i < sizeof sources / sizeof sources[0]; i++)
         if (strcmp(sources[i].type, name) == 0)
             return sources[i].lines;
@@ -360,5 +383,7 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
     for (int i = 0; needs != NULL && i < LINES_MAX && needs[i].key != NULL; i++)
         if (strcmp(needs[i].key, key->row.key) != 0 && strcmp(needs[i].key, instead_of) != 0)
             append_setting(text, bytes, needs[i].key, needs[i].value);
-    return finish(key, value, text, bytes);
+    const bool limit = key->section == SECTION_ALARM && type != ALARM_DEVICE &&
+                       (strcmp(key->row.key, "above") == 0 || strcmp(key->row.key, "below") == 0);
+    return finish(key, limit && value != NULL ? alarms[type][1].value : value, text, bytes);
 }

@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+# parallel: yes
+# takes: 1 s CPU in 25 s
+"""Alarms of the running daemon: what a rig does wrong raises each, once, and its end is told; a live channel, a gap
+and a channel marked unused raise none. Real sockets; a rig of three channels that this test plays."""
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import convolvd as c
+
+RATE, FRAMES, CHANNELS = 20000, 100, 3  # packets of 5 ms
+NOISE = 3277 // 10  # codes: 0.1 V of 10 V full scale
+TIMED = ("silent", "slow")
+
+
+class Rig(threading.Thread):
+    """Sends noise on all channels in real time; each attribute breaks something of it."""
+
+    def __init__(self, port):
+        super().__init__(daemon=True)
+        self.flat = {}           # channel: the code it sends instead
+        self.scale = np.ones(CHANNELS)
+        self.silent = False
+        self.lose = 0            # packets to leave out
+        self.speed = 1.0         # of the rate
+        self.running = True
+        self.port = port
+        self.random = np.random.default_rng(7)
+
+    def packet(self):
+        codes = self.random.normal(0, NOISE, (FRAMES, CHANNELS)) * self.scale
+        codes = np.clip(np.round(codes), -32768, 32767).astype(">i2")
+        for channel, code in self.flat.items():
+            codes[:, channel - 1] = code
+        return codes.tobytes()
+
+    def run(self):
+        number, stamp, at = 0, 0, time.monotonic()
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            while self.running:
+                if self.silent:
+                    at = time.monotonic()
+                    time.sleep(0.01)
+                    continue
+                if self.lose > 0:
+                    self.lose -= 1
+                else:
+                    header = struct.pack(">BBHII", 0x80, 96, number & 0xFFFF, stamp & 0xFFFFFFFF, 1)
+                    sender.sendto(header + self.packet(), ("127.0.0.1", self.port))
+                number, stamp = number + 1, stamp + FRAMES
+                at += FRAMES / RATE / self.speed
+                time.sleep(max(0, at - time.monotonic()))
+
+    def stop(self):
+        self.running = False
+        self.join()
+
+
+def config(port, state=""):
+    return (f"[stream a]\nsource = rtp\naddress = 127.0.0.1:{port}\nrate = {RATE} Hz\nchannels = {CHANNELS}\n"
+            "format = L16\nfull scale = 10 V\nblock = 200 frames\nfilter = f\nunused = 3\nnoise floor = 100 mV\n"
+            "[filter f]\ntype = lowpass\ncutoff = 5 kHz\n") + state + """
+[alarm loud]
+stream = a
+quantity = level
+channel = 2
+above = 500 mV
+within = 0.5 s
+hysteresis = 20 %
+[alarm silent]
+stream = a
+quantity = silence
+above = 0.5 s
+hold = 2 s
+[alarm lossy]
+stream = a
+quantity = losses
+above = 0
+within = 1 s
+exec = yes
+[alarm clipped]
+stream = a
+quantity = overloads
+above = 10
+within = 0.5 s
+[alarm slow]
+stream = a
+quantity = rate
+below = 15 kHz
+within = 1 s
+[alarm drifting]
+stream = a
+quantity = ppm
+above = 900000
+[alarm late]
+stream = a
+quantity = latency
+above = 5 s
+within = 0.5 s
+[alarm missed]
+stream = a
+quantity = deadline misses
+above = 1000000
+[alarm elsewhere]
+stream = a
+quantity = device
+"""
+
+
+class Alarms(unittest.TestCase):
+    def start(self, more="", **arguments):
+        folder = c.temporary()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.state = os.path.join(self.folder, "state")
+        os.mkdir(self.state)
+        port = c.free_port()
+        self.daemon = c.Daemon(self.folder, f"[daemon]\nstate directory = {self.state}\n" + config(port, more), **arguments)
+        self.addCleanup(self.daemon.kill)
+        self.rig = Rig(port)
+        self.rig.start()
+        self.addCleanup(self.rig.stop)
+        c.wait_for(lambda: self.daemon.stream()["frames_in"]["received"] > RATE, "a second of frames")
+
+    def listed(self):
+        """{(name, channel): alarm} of the status."""
+        return {(alarm["name"], alarm["channel"]): alarm for alarm in self.daemon.status()["alarms"]}
+
+    def active(self, timed=False):
+        """Without those of silence and rate, unless `timed`: a busy machine may stop this rig for as long."""
+        return sorted((name, channel) for (name, channel), alarm in self.listed().items()
+                      if alarm["state"] == "active" and (timed or name not in TIMED))
+
+    def wait_active(self, want, timed=False):
+        try:
+            c.wait_for(lambda: self.active(timed) == want, f"the alarms {want}", None, 0.1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}, not {self.active(True)}\n{self.daemon.output()}") from None
+
+    def count(self, text):
+        return sum(text in line for line in self.daemon.lines)
+
+    def test_each_of_them(self):
+        self.start()
+        time.sleep(1.5)
+        self.assertEqual(self.active(), [], self.daemon.output())
+
+        # A sensor dies, with an offset; the one marked unused does, too.
+        self.rig.flat = {1: 512, 3: 0}
+        self.wait_active([("flat-line", 1), ("noise-floor", 1)])
+        alarm = self.listed()[("flat-line", 1)]
+        self.assertGreater(alarm["value"], 1)
+        self.assertEqual((alarm["stream"], alarm["limit"], alarm["unit"], alarm["raised"], alarm["acknowledged"]),
+                         ("a", 1.0, "s", 1, False))
+        noise = self.listed()[("noise-floor", 1)]
+        self.assertEqual((noise["unit"], noise["limit"]), ("V", 0.05))
+        self.assertLess(noise["value"], 0.05)
+        self.assertAlmostEqual(alarm["since_realtime_ns"] / 1e9, time.time(), delta=30)
+        self.daemon.wait_said("stream a: channel 1: alarm flat-line: all codes are equal for more than 1.00 s")
+        self.rig.flat = {3: 0}
+        self.wait_active([])
+        ended = {key: alarm for key, alarm in self.listed().items() if key[0] not in TIMED}
+        self.assertEqual(sorted(ended), [("flat-line", 1), ("noise-floor", 1)])
+        self.assertTrue(all(a["state"] == "ended" and a["ended_realtime_ns"] for a in ended.values()))
+        self.daemon.wait_said("stream a: channel 1: alarm flat-line ended after")
+
+        # Louder than the limit; back by the hysteresis only.
+        self.rig.scale[1] = 8
+        self.wait_active([("loud", 2)])
+        self.assertAlmostEqual(self.listed()[("loud", 2)]["value"], 0.8, delta=0.05)
+        self.rig.scale[1] = 4.5
+        time.sleep(1.5)
+        self.assertEqual(self.active(), [("loud", 2)])
+        self.rig.scale[1] = 1
+        self.wait_active([])
+
+        # Full scale on one channel.
+        self.rig.flat[2] = 32767
+        self.wait_active([("clipped", 2), ("flat-line", 2), ("noise-floor", 2)])
+        del self.rig.flat[2]
+        self.wait_active([])
+
+        # Packets are lost: told once, and left as a file.
+        self.rig.lose = 5
+        self.wait_active([("lossy", None)])
+        self.wait_active([])
+        self.assertEqual(self.count("stream a: alarm lossy: losses "), 1, self.daemon.output())
+        self.events()
+
+        # Half the rate, then nothing at all: `hold` keeps that alarm when frames arrive again.
+        self.rig.speed = 0.5
+        self.wait_active([("slow", None)], timed=True)
+        self.rig.speed = 1.0
+        self.wait_active([], timed=True)
+        self.rig.silent = True
+        self.wait_active([("silent", None), ("slow", None)], timed=True)
+        self.rig.silent = False
+        self.wait_active([], timed=True)
+        alarm = self.listed()[("silent", None)]
+        self.assertGreater(alarm["ended_realtime_ns"] - alarm["since_realtime_ns"], 1.9e9)
+
+        # Nothing else was raised, and what was is in the log once.
+        for name in ("drifting", "late", "missed", "elsewhere"):
+            self.assertEqual(self.count(f"alarm {name}"), 0, self.daemon.output())
+        self.assertEqual(self.count("channel 3"), 0, self.daemon.output())
+        self.assertEqual(self.count("stream a: alarm silent: silence"), self.listed()[("silent", None)]["raised"])
+        self.daemon.stop()
+        self.assertTrue(self.daemon.said("  lossy: stream a: losses 0; ended, not acknowledged"), self.daemon.output())
+
+    def events(self):
+        """The files of `exec = yes`: values as data, for the group alone."""
+        folder = os.path.join(self.state, "alarms", "lossy")
+        c.wait_for(lambda: os.path.isdir(folder) and len(os.listdir(folder)) == 2, "two files")
+        self.assertEqual(os.stat(folder).st_mode & 0o777, 0o770)
+        events = [c.load_json(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
+        self.assertEqual([e["state"] for e in events], ["raised", "ended"])
+        raised = events[0]
+        self.assertEqual((raised["alarm"], raised["stream"], raised["channels"], raised["quantity"], raised["value"],
+                          raised["limit"], raised["unit"]), ("lossy", "a", [], "losses", 500, 0, ""))
+        self.assertLess(raised["realtime_ns"], events[1]["realtime_ns"])
+
+    def test_a_reload_keeps_what_is_active(self):
+        self.start()
+        self.rig.flat = {1: 0}
+        self.wait_active([("flat-line", 1), ("noise-floor", 1)])
+        since = self.listed()[("flat-line", 1)]["since_realtime_ns"]
+        with open(self.daemon.path, encoding="utf-8") as file:
+            text = file.read()
+        with open(self.daemon.path, "w", encoding="utf-8") as file:
+            file.write(text.replace("noise floor = 100 mV\n", "") + "[alarm new]\nstream = a\nquantity = rate\nabove = 1 kHz\n")
+        self.daemon.signal(signal.SIGHUP)
+        self.daemon.wait_said("reloaded: 1 stream unchanged")
+        self.wait_active([("flat-line", 1), ("new", None)])
+        self.assertEqual(self.listed()[("flat-line", 1)]["since_realtime_ns"], since)
+        self.assertEqual(self.count("alarm flat-line:"), 1)
+        self.daemon.wait_said("stream a: alarm noise-floor ended: it is not in the configuration any more")
+        self.daemon.stop()
+
+    def test_a_gap_is_no_flat_line(self):
+        """Zeros that fill a gap are not codes that were received: frames that are lost in turn with equal ones of
+        less than a second each raise nothing."""
+        self.start()
+        self.rig.lose = 400  # 2 s
+        time.sleep(3)
+        self.assertEqual([a for a in self.listed() if a[0] == "flat-line"], [], self.daemon.output())
+        self.daemon.stop()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
