@@ -70,6 +70,9 @@ TOOLS      := $(patsubst clients/tools/%.c,$(BUILD)/%,$(TOOL_SRC))
 # convolv-design alone needs cairo.
 DESIGN_SRC := $(filter-out clients/design/convolv-design.c,$(wildcard clients/design/*.c))
 DESIGN_OBJ := $(DESIGN_SRC:%.c=$(BUILD)/%.o)
+# convolvctl, which is also the daemon's commands without a daemon.
+CTL_SRC    := $(wildcard clients/ctl/*.c)
+CTL_OBJ    := $(filter-out %/convolvctl.o,$(CTL_SRC:%.c=$(BUILD)/%.o))
 # convolv-web alone needs libwebsockets: tests of what does not take it out of libweb.a.
 WEB_SRC    := $(filter-out clients/web/convolv-web.c,$(wildcard clients/web/*.c))
 WEB_OBJ    := $(WEB_SRC:%.c=$(BUILD)/%.o)
@@ -113,7 +116,7 @@ FUZZ       := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_SRC))
 REPLAY     := $(patsubst tests/fuzz/fuzz_%.c,$(BUILD)/tests/replay_%,$(FUZZ_SRC))
 KERNEL_SRC := $(wildcard kernels/*.cl kernels/*.clh kernels/*.h kernels/published/*.cl)
 ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-              $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c \
+              $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
@@ -121,7 +124,7 @@ ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h 
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
 
 .PHONY: all help
-all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS) $(BUILD)/convolv-design $(BUILD)/convolv-web
+all: $(BUILD)/convolvd $(BUILD)/libconvolv.a $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web
 
 help:
 	@sed -n 's/^#: //p' $(firstword $(MAKEFILE_LIST))
@@ -199,6 +202,9 @@ $(BUILD)/libconvolv.a: $(CLIENT_OBJ)
 $(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
+$(BUILD)/convolvctl: $(BUILD)/clients/ctl/convolvctl.o $(CTL_OBJ) $(LIBDAEMON)
+	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
+
 CAIRO_CFLAGS = $(eval CAIRO_CFLAGS := $(shell pkg-config --cflags cairo))$(CAIRO_CFLAGS)
 CAIRO_LIBS   = $(eval CAIRO_LIBS := $(shell pkg-config --libs cairo))$(CAIRO_LIBS)
 $(BUILD)/clients/design/%.o $(BUILD)/tests/unit/clients/test_filter_plot.o: CPPFLAGS += $(CAIRO_CFLAGS)
@@ -248,6 +254,7 @@ $(UNIT): $(BUILD)/libunit.a $(BUILD)/libweb.a $(LIBDAEMON)
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
 $(BUILD)/tests/test_tap_pipe: $(BUILD)/clients/tools/tap_pipe.o
+$(BUILD)/tests/test_ctl: $(CTL_OBJ)
 $(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): EXTRA_LIBS = $(CAIRO_LIBS)
 
 $(BUILD)/tests/test_metrics: $(METRICS_SRC:%.c=$(BUILD)/%.o)
@@ -449,7 +456,7 @@ build/tidy/cppcheck.ok: $(ALL_SRC) $(ALL_HEADERS) Makefile
 	    --enable=warning,performance,portability --suppress=missingIncludeSystem \
 	    --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -DCONVOLVD_VERSION='"$(VERSION)"' \
 	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
-	    $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c
+	    $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC)
 	@touch $@
 
 # Every C and OpenCL source; `make format-check` fails where `make format` would change a line.
@@ -467,36 +474,51 @@ compile_commands.json: Makefile $(ALL_SRC)
 
 # ---- install ----------------------------------------------------------------------------
 
-MAN := $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5
+MAN := $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5 $(BUILD)/man/convolvctl.1
 
 $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5: $(BUILD)/convolvd
 	@mkdir -p $(@D)
 	$(Q)$(BUILD)/convolvd --man $(basename $(@F)) > $@.part && mv $@.part $@
 
+$(BUILD)/man/convolvctl.1: $(BUILD)/convolvctl
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/convolvctl --man > $@.part && mv $@.part $@
+
+$(BUILD)/man/convolvctl.bash: $(BUILD)/convolvctl
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/convolvctl --completion > $@.part && mv $@.part $@
+
 # convolvd@NAME: the same text with a configuration and directories of its own.
 INSTANCE := -e 's|/etc/convolvd/convolvd.conf|/etc/convolvd/%i.conf|' -e 's|convolvd.socket ||' \
     -e 's,^\(Runtime\|State\|Cache\)Directory=convolvd,&-%i,' -e 's,/var/\(lib\|cache\)/convolvd,&-%i,g' \
-    -e 's|^Description=.*|& (%i)|' -e 's|systemctl edit convolvd|&@NAME|'
+    -e 's|^Description=.*|& (%i)|' -e 's|systemctl edit convolvd|&@NAME|' \
+    -e 's|convolvd-\(control\|observe\)\.socket|convolvd-\1@%i.socket|g'
+INSTANCE_SOCKET := -e 's|/run/convolvd/|/run/convolvd-%i/|' -e 's|convolvd\.service|convolvd@%i.service|' \
+    -e 's|^Description=.*|& (%i)|'
 UNITS := $(DESTDIR)$(PREFIX)/lib/systemd/system
 
 .PHONY: install
-install: all $(MAN)
+install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
 	    $(DESTDIR)$(PREFIX)/share/man/man5 $(DESTDIR)$(PREFIX)/share/man/man8 \
 	    $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
-	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolv-design $(BUILD)/convolv-web $(DESTDIR)$(PREFIX)/bin
+	install $(BUILD)/convolvd $(TOOLS) $(BUILD)/convolvctl $(BUILD)/convolv-design $(BUILD)/convolv-web $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(BUILD)/libconvolv.a $(DESTDIR)$(PREFIX)/lib
 	install -m 644 clients/lib/convolv.h $(DESTDIR)$(PREFIX)/include
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
 	install -m 644 $(BUILD)/man/convolvd.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(BUILD)/man/convolvd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	install -m 644 $(BUILD)/man/convolvctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(BUILD)/man/convolvctl.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/convolvctl
 	install -m 644 $(wildcard config/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
 	install -d $(UNITS) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolvd.service > $(UNITS)/convolvd.service
 	sed $(INSTANCE) $(UNITS)/convolvd.service > $(UNITS)/convolvd@.service
 	chmod 644 $(UNITS)/convolvd.service $(UNITS)/convolvd@.service
-	install -m 644 systemd/convolvd.socket $(UNITS)
+	install -m 644 systemd/convolvd.socket systemd/convolvd-control.socket systemd/convolvd-observe.socket $(UNITS)
+	for role in control observe; do sed $(INSTANCE_SOCKET) systemd/convolvd-$$role.socket > $(UNITS)/convolvd-$$role@.socket; chmod 644 $(UNITS)/convolvd-$$role@.socket; done
 	install -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/convolvd.conf
 	install -m 644 systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/convolvd.conf
 

@@ -31,6 +31,8 @@ static const struct argument_row table[] = {
      "Describe every section and key of the configuration."},
     {"--help-osc", NULL, NULL, false, NONE, NONE, COMMAND_HELP_OSC, "--help-osc",
      "Describe every OSC message the daemon takes and sends."},
+    {"--help-control", NULL, NULL, false, NONE, NONE, COMMAND_HELP_CONTROL, "--help-control",
+     "Describe every command of the control sockets, which convolvctl sends."},
     {"--design", NULL, "NAME", false, AT(design_name), NONE, COMMAND_DESIGN, "--design NAME",
      "Print the filter of that name: taps, response, delay, ripple, attenuation, noise floor."},
     {"--out", NULL, "FILE", false, AT(out_path), NONE, NO_COMMAND, "--out FILE",

@@ -11,17 +11,28 @@
 #include "io/sound/devices.h"
 #include "io/sound/helper.h"
 
+bool cli_helper(int argc, char **argv, int *status)
+{
+    if (argc > 2 && strcmp(argv[1], COMPILER_ARGUMENT) == 0) {
+        *status = compiler_main(argc, argv);
+        return true;
+    }
+    compiler_offer();
+    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)
+        sound_devices_main();
+    if (argc != 2 || strcmp(argv[1], SOUND_HELPER_ARGUMENT) != 0)
+        return false;
+    *status = sound_helper_main();
+    return true;
+}
+
 int cli_main(int argc, char **argv)
 {
     struct arguments arguments;
     struct problem problem;
-    if (argc > 2 && strcmp(argv[1], COMPILER_ARGUMENT) == 0)
-        return compiler_main(argc, argv);
-    compiler_offer();
-    if (argc == 2 && strcmp(argv[1], SOUND_HELPER_ARGUMENT) == 0)
-        return sound_helper_main();
-    if (argc == 2 && strcmp(argv[1], SOUND_DEVICES_ARGUMENT) == 0)
-        sound_devices_main();
+    int status;
+    if (cli_helper(argc, argv, &status))
+        return status;
     if (arguments_parse(argc, argv, &arguments, &problem) < 0) {
         log_error("%s", problem.text);
         return EXIT_FAILURE;

@@ -8,6 +8,12 @@
 #ifndef CONVOLVD_CLI_CLI_H
 #define CONVOLVD_CLI_CLI_H
 
+#include <stdbool.h>
+
+/* Whether the process was started as a helper of another one: it has then done its work, and ends
+ * with *status. First of all in main; of every program that runs commands (commands.h). */
+bool cli_helper(int argc, char **argv, int *status);
+
 /* The exit status of the process. */
 int cli_main(int argc, char **argv);
 

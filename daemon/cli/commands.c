@@ -16,6 +16,7 @@
 #include "report/tuning.h"
 #include "config/config.h"
 #include "control/client.h"
+#include "control/command_table.h"
 #include "report/design.h"
 #include "pipeline/loopback.h"
 #include "service/service.h"
@@ -196,6 +197,13 @@ static int print_help_osc(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
+static int print_help_control(const struct arguments *arguments)
+{
+    (void)arguments;
+    command_table_print(stdout);
+    return EXIT_SUCCESS;
+}
+
 static int print_help_config(const struct arguments *arguments)
 {
     (void)arguments;
@@ -248,6 +256,7 @@ int command_run(const struct arguments *arguments)
         [COMMAND_HELP] = print_help,
         [COMMAND_HELP_CONFIG] = print_help_config,
         [COMMAND_HELP_OSC] = print_help_osc,
+        [COMMAND_HELP_CONTROL] = print_help_control,
         [COMMAND_MAN] = print_man,
         [COMMAND_VERSION] = print_version,
     };

@@ -4,8 +4,15 @@
 import getpass
 import json
 import os
+import pty
+import re
+import select
+import shlex
 import socket
 import stat
+import subprocess
+import termios
+import time
 import unittest
 
 import convolvd as c
@@ -52,7 +59,7 @@ def config(port, out, extra=""):
             + c.rtp_sink("out", "s", out) + extra)
 
 
-class Control(unittest.TestCase):
+class Case(unittest.TestCase):
     def setUp(self):
         folder = c.temporary()
         self.addCleanup(folder.cleanup)
@@ -76,6 +83,8 @@ class Control(unittest.TestCase):
         self.addCleanup(link.close)
         return link
 
+
+class Control(Case):
     def test_roles(self):
         self.daemon()
         observe, control = self.link("observe"), self.link("control")
@@ -156,6 +165,121 @@ class Control(unittest.TestCase):
         self.assertTrue(self.link("observe").ask("streams")["ok"])
         daemon.stop()
         self.assertFalse(os.path.exists(f"{self.folder}/control.sock"))
+
+
+class Tool(Case):
+    """convolvctl against the same daemon, and docs/control.md."""
+
+    def ctl(self, *words, code=0, **more):
+        done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), *words], env={**os.environ, "RUNTIME_DIRECTORY": self.folder},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=c.PATIENCE_S, check=False, **more)
+        self.assertEqual(done.returncode, code, f"{words}: {done.stdout}{done.stderr}")
+        return done.stdout if code == 0 else done.stderr
+
+    def test_words(self):
+        self.daemon()
+        self.rig()
+        self.assertIn("rate [Hz]", self.ctl("streams"))
+        self.assertEqual(self.ctl("streams", "--names"), "s\n")
+        self.assertIn("stream s: 2 channels", self.ctl("status"))
+        self.assertEqual(json.loads(self.ctl("--json", "status"))["status"]["streams"][0]["name"], "s")
+        self.assertRegex(self.ctl("gain", "s", "-6", "--output", "2"), r"stream s: from output frame \d+ on")
+        self.assertTrue(json.loads(self.ctl("mute", "s", "off", "--json"))["ok"])
+        self.assertIn("from output frame", self.ctl("filter", "s", "two", "--fade", "20ms"))
+        self.assertIn("epoch 0, frame", self.ctl("mark", "load step 2"))
+        events = self.ctl("events")
+        for text in ("output 2 gain -6.00 dB", "no longer muted", "filter two from output frame", "mark: load step 2", f"(uid {os.getuid()})"):
+            self.assertIn(text, events)
+        self.assertIn("kept: 1", self.ctl("reload"))
+        self.assertIn("s: levels in dB", self.ctl("watch", "--seconds", "0.1"))
+        for words, text in ((("gain", "s"), "needs `gain_db`"), (("gain", "s", "loud"), "is a number in dB"), (("gain", "s", "1", "2"), "too many"),
+                            (("gain", "s", "1", "--speed", "2"), "no such option"), (("sing",), "no such command"),
+                            (("gain", "t", "1"), "there is no stream t"), (("filter", "s", "two", "--fade", "2 weeks"), "is a number in ms"),
+                            (("watch", "s"), "takes nothing but")):
+            self.assertIn(text, self.ctl(*words, code=1))
+
+    def test_which_daemon(self):
+        with c.temporary() as session:
+            environment = {"XDG_RUNTIME_DIR": session, "PATH": os.environ["PATH"]}
+            text = config(self.port, c.free_port())
+            daemon = c.Daemon(self.folder, text, environment={"RUNTIME_DIRECTORY": "", "XDG_RUNTIME_DIR": session})
+            with daemon:
+                self.assertEqual(stat.S_IMODE(os.stat(f"{session}/convolvd").st_mode), 0o700)
+                found = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "streams", "--names"], env=environment,
+                                       capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+                self.assertEqual(found.stdout, "s\n", found.stderr)
+                daemon.stop()
+            gone = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "streams", "--instance", "none"], env=environment,
+                                  capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+            self.assertEqual(gone.returncode, 1)
+            gone = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--instance", "none", "streams"], env=environment,
+                                  capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+            self.assertIn("/run/convolvd-none/observe.sock: No such file", gone.stderr)
+
+    def test_events_go_on(self):
+        daemon = self.daemon()
+        follower = subprocess.Popen([os.path.join(c.BUILD, "convolvctl"), "events", "-f"], stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True, env={**os.environ, "RUNTIME_DIRECTORY": self.folder})
+        self.addCleanup(follower.stdout.close)
+        self.addCleanup(follower.stderr.close)
+        self.addCleanup(follower.wait)
+        self.addCleanup(follower.kill)
+        time.sleep(0.3)
+        self.ctl("mark", "seen")
+        while "mark: seen" not in follower.stdout.readline():
+            pass
+        daemon.stop()
+        self.assertIn("gone", follower.communicate(timeout=c.PATIENCE_S)[1])
+
+    def test_keys(self):
+        """In a terminal: draws, takes keys, and leaves the terminal as it was."""
+        self.daemon()
+        master, terminal = pty.openpty()
+        self.addCleanup(os.close, master)
+        before = termios.tcgetattr(terminal)
+        with subprocess.Popen([os.path.join(c.BUILD, "convolvctl"), "watch"], stdin=terminal, stdout=terminal, stderr=terminal,
+                              env={**os.environ, "RUNTIME_DIRECTORY": self.folder}) as view:
+            shown = b""
+
+            def seen(text):
+                nonlocal shown
+                while select.select([master], [], [], 0.05)[0]:
+                    shown += os.read(master, 65536)
+                return text in shown
+            c.wait_for(lambda: seen(b"by name"), "the first picture")
+            os.write(master, b"s")
+            c.wait_for(lambda: seen(b"by load"), "another order")
+            os.write(master, b" ")
+            c.wait_for(lambda: seen(b"HELD"), "a held picture")
+            os.write(master, b"q")
+            self.assertEqual(view.wait(c.PATIENCE_S), 0)
+            self.assertTrue(seen(b"\x1b[?1049l"))
+        self.assertEqual(termios.tcgetattr(terminal), before)
+        os.close(terminal)
+
+    def test_completion_and_manual(self):
+        with open(f"{self.folder}/completion", "w", encoding="utf-8") as file:
+            file.write(self.ctl("--completion"))
+        script = "source \"$1\"; COMP_WORDS=(convolvctl fil); COMP_CWORD=1; _convolvctl; echo ${COMPREPLY[@]}; " \
+                 "COMP_WORDS=(convolvctl filter s two --fa); COMP_CWORD=4; _convolvctl; echo ${COMPREPLY[@]}"
+        done = subprocess.run(["bash", "-c", script, "bash", f"{self.folder}/completion"], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.split(), ["filter", "--fade"])
+        self.assertIn(".TH CONVOLVCTL 1", self.ctl("--man"))
+
+    def test_the_page(self):
+        """docs/control.md: its reference is the table's, and its command lines run."""
+        with open(os.path.join(c.ROOT, "docs", "control.md"), encoding="utf-8") as file:
+            page = file.read()
+        table = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--help-control"], capture_output=True, text=True, check=True).stdout
+        self.assertIn(table, page)
+        text = config(self.port, c.free_port()).replace("[stream s]", "[stream vessel]").replace("stream = s\n", "stream = vessel\n")
+        text = text.replace("[filter two]", "[filter band2]")
+        with c.Daemon(self.folder, text):
+            self.rig()
+            lines = re.findall(r"^    convolvctl (.*)$", page.split("## Which daemon")[0], re.M)
+            self.assertGreaterEqual(len(lines), 9)
+            for line in lines:
+                self.ctl(*shlex.split(line))
 
 
 if __name__ == "__main__":

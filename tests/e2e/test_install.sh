@@ -22,15 +22,23 @@ cat >"$root/want" <<END
 ./usr/bin/convolv-design
 ./usr/bin/convolv-rig
 ./usr/bin/convolv-tap
+./usr/bin/convolv-web
+./usr/bin/convolvctl
 ./usr/bin/convolvd
 ./usr/include/convolv.h
 ./usr/lib/libconvolv.a
 ./usr/lib/pkgconfig/convolv.pc
+./usr/lib/systemd/system/convolvd-control.socket
+./usr/lib/systemd/system/convolvd-control@.socket
+./usr/lib/systemd/system/convolvd-observe.socket
+./usr/lib/systemd/system/convolvd-observe@.socket
 ./usr/lib/systemd/system/convolvd.service
 ./usr/lib/systemd/system/convolvd.socket
 ./usr/lib/systemd/system/convolvd@.service
 ./usr/lib/sysusers.d/convolvd.conf
 ./usr/lib/tmpfiles.d/convolvd.conf
+./usr/share/bash-completion/completions/convolvctl
+./usr/share/man/man1/convolvctl.1
 ./usr/share/man/man5/convolvd.conf.5
 ./usr/share/man/man8/convolvd.8
 END
@@ -44,12 +52,12 @@ sort "$root/want" | diff - "$root/list" >"$root/diff" || {
 echo "ok 1 - the list of files"
 
 [ "$("$root/usr/bin/convolvd" --version)" = "convolvd $(sed -n 's/^VERSION *:= *//p' Makefile)" ] || fail "its version"
-for tool in convolvd convolv-design convolv-rig convolv-tap; do
+for tool in convolvd convolvctl convolv-design convolv-rig convolv-tap; do
     "$root/usr/bin/$tool" --help >/dev/null || fail "$tool --help"
 done
 echo "ok 2 - the programs run"
 
-for page in man8/convolvd.8 man5/convolvd.conf.5; do
+for page in man1/convolvctl.1 man8/convolvd.8 man5/convolvd.conf.5; do
     grep -q '^\.TH ' "$root/usr/share/man/$page" || fail "$page is no manual page"
 done
 echo "ok 3 - the manual pages"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The units as installed: systemd finds nothing wrong with them, and the sandbox leaves an exposure
-# of at most 1.6.
+# of at most 1.7: PrivateUsers=, without which nobody could tell who asked, is 0.2 of it.
 #
 # sanitizers: no, make chooses the build by itself
 set -eu
@@ -20,7 +20,7 @@ test=0
 for unit in convolvd.service convolvd@.service; do
     test=$((test + 1))
     # --threshold counts in tenths.
-    if systemd-analyze security --offline=yes --no-pager --threshold=16 "$units/$unit" >"$root/score" 2>&1; then
+    if systemd-analyze security --offline=yes --no-pager --threshold=17 "$units/$unit" >"$root/score" 2>&1; then
         echo "# $(grep -a 'Overall exposure' "$root/score" | sed 's/[^ -~]//g')"
         echo "ok $test - exposure of $unit"
     else
@@ -29,7 +29,7 @@ for unit in convolvd.service convolvd@.service; do
     fi
 done
 # The program is not at its place: that is the one thing it may find.
-systemd-analyze verify --man=no "$units/convolvd.service" "$units/convolvd.socket" 2>&1 |
+systemd-analyze verify --man=no "$units/convolvd.service" "$units/convolvd.socket" "$units/convolvd-control.socket" "$units/convolvd-observe.socket" 2>&1 |
     grep -v 'is not executable' | grep convolvd >"$root/verify" || true
 if [ -s "$root/verify" ]; then
     sed 's/^/# /' "$root/verify"

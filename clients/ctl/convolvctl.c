@@ -1,0 +1,256 @@
+/*
+ * convolvctl: asks and steers a running convolvd from the command line. The words of the command
+ * line become one request by the daemon's table of commands (words.c); the reply is printed for
+ * people or, with --json, as it came. What needs no daemon (check, tune, explain, list-devices) is
+ * the daemon's own code, run here.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cli.h"
+#include "cli/commands.h"
+#include "clients/ctl/reply.h"
+#include "clients/ctl/view.h"
+#include "clients/ctl/words.h"
+#include "control/client.h"
+
+struct options {
+    struct client_options client;
+    bool json;
+};
+
+static int fail(const struct problem *problem)
+{
+    fflush(stdout);
+    fputs("convolvctl: ", stderr);
+    reply_text(problem->text, stderr);
+    fputc('\n', stderr);
+    return EXIT_FAILURE;
+}
+
+static int usage(const char *word, const char *why)
+{
+    fprintf(stderr, "convolvctl: %s: %s; see convolvctl --help\n", word, why);
+    return EXIT_FAILURE;
+}
+
+/* ---- without a daemon -------------------------------------------------------------------- */
+
+static int run_local(enum command command, int count, char *const *words)
+{
+    if (count > 2)
+        return usage(words[2], "one word too many");
+    const struct arguments arguments = {.command = command,
+                                        .config_path = count > 1 ? words[1] : NULL};
+    return command_run(&arguments);
+}
+
+static int help(int count, char *const *words)
+{
+    int used;
+    if (count < 2) {
+        words_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    const struct command_row *row = words_row(count - 1, words + 1, &used);
+    if (row == NULL)
+        return usage(words[1], "no such command");
+    fputs("convolvctl ", stdout);
+    words_synopsis(row, stdout);
+    printf("\n\n%s\nFor example: %s\n", row->summary, row->shell);
+    return EXIT_SUCCESS;
+}
+
+/* ---- with a daemon ----------------------------------------------------------------------- */
+
+static void print_json(const json_t *object)
+{
+    json_dumpf(object, stdout, JSON_COMPACT);
+    fputc('\n', stdout);
+}
+
+/* Events from `request` on; without `follow` those that are kept. */
+static int show_events(struct client *client, json_t *request, bool follow, bool json)
+{
+    struct problem problem;
+    json_t *reply, *line;
+    if (!follow && json_object_get(request, "since") == NULL)
+        json_object_set_new(request, "since", json_integer(0));
+    if (client_ask(client, request, &reply, &problem) != 0)
+        return fail(&problem);
+    const json_int_t last = json_integer_value(json_object_get(reply, "next")) - 1;
+    const json_int_t since = json_integer_value(json_object_get(request, "since"));
+    json_decref(reply);
+    for (json_int_t number = since; follow || number < last;) {
+        line = client_next(client, follow ? -1 : 2000, &problem);
+        if (line == NULL)
+            return fail(&problem);
+        if (json)
+            print_json(line);
+        else
+            reply_print_event(line, stdout);
+        const json_t *event = json_object_get(line, "event");
+        number = event != NULL ? json_integer_value(json_object_get(event, "number")) : number;
+        json_decref(line);
+        if (fflush(stdout) != 0)
+            return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+static int watch(const struct options *options, int count, char *const *words)
+{
+    struct problem problem;
+    struct client *client;
+    double seconds = 0;
+    char *end = NULL;
+    if (count == 3 && strcmp(words[1], "--seconds") == 0)
+        seconds = strtod(words[2], &end);
+    if (count != 1 && (count != 3 || end == words[2] || end == NULL || !(seconds > 0)))
+        return usage("watch", "it takes nothing but --seconds S");
+    if (client_open(&options->client, &client, &problem) != 0)
+        return fail(&problem);
+    const int error = view_run(client, seconds, &problem);
+    client_close(client);
+    return error == 0 ? EXIT_SUCCESS : fail(&problem);
+}
+
+static int print_names(const json_t *reply)
+{
+    size_t i;
+    json_t *stream;
+    json_array_foreach(json_object_get(reply, "streams"), i, stream)
+        puts(reply_string(stream, "name"));
+    return EXIT_SUCCESS;
+}
+
+/* Removes the word from the list; false: it is not there. */
+static bool take_word(int *count, char **words, const char *word)
+{
+    for (int i = 1; i < *count; i++) {
+        if (strcmp(words[i], word) != 0)
+            continue;
+        memmove(&words[i], &words[i + 1], (size_t)(*count - i - 1) * sizeof *words);
+        --*count;
+        return true;
+    }
+    return false;
+}
+
+static int ask(struct options *options, int count, char **words)
+{
+    struct problem problem;
+    struct client *client;
+    json_t *request, *reply;
+    int used;
+    const struct command_row *row = words_row(count, words, &used);
+    if (row == NULL)
+        return usage(words[0], "no such command");
+    const bool events = row == &command_table[CONTROL_EVENTS];
+    const bool follow =
+        events && (take_word(&count, words, "-f") || take_word(&count, words, "--follow"));
+    const bool names =
+        row == &command_table[CONTROL_STREAMS] && take_word(&count, words, "--names");
+    if (words_request(count, words, &request, &problem) != 0)
+        return fail(&problem);
+    if (options->json && row == &command_table[CONTROL_STATUS])
+        json_object_set_new(request, "format", json_string("json"));
+    options->client.role = row->role;
+    int error = client_open(&options->client, &client, &problem);
+    if (error == 0 && events) {
+        json_incref(request);
+        const int status = show_events(client, request, follow, options->json);
+        json_decref(request);
+        client_close(client);
+        return status;
+    }
+    if (error != 0) {
+        json_decref(request);
+        return fail(&problem);
+    }
+    error = client_ask(client, request, &reply, &problem);
+    client_close(client);
+    if (error != 0)
+        return fail(&problem);
+    if (names)
+        print_names(reply);
+    else if (options->json)
+        print_json(reply);
+    else
+        reply_print(row, reply, stdout);
+    json_decref(reply);
+    return EXIT_SUCCESS;
+}
+
+/* ---- entry ------------------------------------------------------------------------------- */
+
+static int run(struct options *options, int count, char **words)
+{
+    static const struct {
+        const char *word;
+        enum command command;
+    } local[] = {{"check", COMMAND_CHECK},
+                 {"tune", COMMAND_TUNE},
+                 {"explain", COMMAND_EXPLAIN},
+                 {"list-devices", COMMAND_LIST_DEVICES}};
+    if (count == 0) {
+        words_help(stderr);
+        return EXIT_FAILURE;
+    }
+    for (size_t i = 0; i < sizeof local / sizeof *local; i++)
+        if (strcmp(words[0], local[i].word) == 0)
+            return run_local(local[i].command, count, words);
+    if (strcmp(words[0], "help") == 0)
+        return help(count, words);
+    if (strcmp(words[0], "watch") == 0)
+        return watch(options, count, words);
+    return ask(options, count, words);
+}
+
+static int print_own(const char *option)
+{
+    static const struct {
+        const char *option;
+        void (*print)(FILE *out);
+    } table[] = {{"--help", words_help},
+                 {"-h", words_help},
+                 {"--completion", words_completion},
+                 {"--man", words_manual}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        if (strcmp(option, table[i].option) == 0) {
+            table[i].print(stdout);
+            return EXIT_SUCCESS;
+        }
+    }
+    if (strcmp(option, "--version") != 0)
+        return usage(option, "no such option");
+    puts("convolvctl " CONVOLVD_VERSION);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.client = {.role = ROLE_OBSERVE}};
+    int status, at = 1;
+    if (cli_helper(argc, argv, &status))
+        return status;
+    for (; at < argc && argv[at][0] == '-'; at++) {
+        const bool value = at + 1 < argc;
+        if (strcmp(argv[at], "--json") == 0)
+            options.json = true;
+        else if (strcmp(argv[at], "--socket") == 0 && value)
+            options.client.socket = argv[++at];
+        else if (strcmp(argv[at], "--instance") == 0 && value)
+            options.client.instance = argv[++at];
+        else
+            return print_own(argv[at]);
+    }
+    int count = argc - at;
+    while (take_word(&count, argv + at, "--json"))
+        options.json = true;
+    status = run(&options, count, argv + at);
+    return fflush(stdout) != 0 || ferror(stdout) ? EXIT_FAILURE : status;
+}

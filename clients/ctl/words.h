@@ -1,0 +1,39 @@
+/*
+ * Words of the command line as a request: `filter vessel band2 --fade 20ms` becomes {"command":
+ * "filter", "stream": "vessel", "filter": "band2", "fade_ms": 20}. The daemon's table of commands
+ * says which words there are; the daemon proves the values.
+ *
+ * Pure functions; any thread.
+ */
+#ifndef CONVOLVCTL_WORDS_H
+#define CONVOLVCTL_WORDS_H
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "control/command_table.h"
+#include "core/error.h"
+
+/* What convolvctl does beside the table. */
+struct own_word {
+    const char *name, *arguments, *sentence;
+};
+extern const struct own_word own_words[];
+
+/* The option of an argument, without dashes: "fade" for `fade_ms`. */
+const char *words_option(const struct command_argument *argument, char text[32]);
+
+/* words[0] is the command; `record start` counts as `record-start`. 0, or ERROR_ARGUMENT with what
+ * to write. */
+int words_request(int count, char *const *words, json_t **request, struct problem *problem);
+
+/* The command of these words; NULL: it is not in the table. *used: how many words it took. */
+const struct command_row *words_row(int count, char *const *words, int *used);
+
+/* "gain STREAM GAIN_DB [--output OUTPUT] [--frame FRAME]" */
+void words_synopsis(const struct command_row *row, FILE *out);
+void words_help(FILE *out);
+void words_completion(FILE *out); /* for bash */
+void words_manual(FILE *out);     /* convolvctl(1) as roff */
+
+#endif
