@@ -55,6 +55,13 @@ const struct command_row command_table[CONTROL_WORDS] = {
         .answer = "`devices`, a list",
         .example = "{\"command\": \"devices\"}",
         .shell = "convolvctl devices"},
+    [CONTROL_WATCH] = {"watch", ROLE_OBSERVE,
+        .summary = "Shows what streams take in and hand on, in a ring of shared memory (daemon/wire/watch_ring.h), until the connection ends; each request takes the place of the one before.",
+        .arguments = {{"levels", ARGUMENT_FLAG, .sentence = "levels of every stream, 12 times a second"},
+                      {"streams", ARGUMENT_OBJECTS, .high = 64, .sentence = "`stream`, `side` (`input` or `output`), `minmax` (true: minimum and maximum of every channel, 500 to 1000 times a second) and `channels`, numbers of at most 16 whose frames are shown as they are"}},
+        .answer = "`request`, its number; `streams`, what is shown of each or why not; with the first answer comes the descriptor of the ring (SCM_RIGHTS)",
+        .example = "{\"command\": \"watch\", \"levels\": true, \"streams\": [{\"stream\": \"vessel\", \"side\": \"output\", \"minmax\": true, \"channels\": [1]}]}",
+        .shell = "convolv-web"},
     [CONTROL_FILTER] = {"filter", ROLE_CONTROL, .change = true,
         .summary = "All channels of a stream pass this filter of the configuration from a frame on.",
         .arguments = {STREAM(.required = true, .sentence = "the stream"),
@@ -207,6 +214,11 @@ static int check_value(const struct command_argument *argument, const json_t *va
                    ? 0
                    : problem_set(problem, ERROR_ARGUMENT, "`%s` is a list of 1 to %.0f requests",
                                  argument->name, argument->high);
+    case ARGUMENT_OBJECTS:
+        return json_is_array(value) && json_array_size(value) <= (size_t)argument->high
+                   ? 0
+                   : problem_set(problem, ERROR_ARGUMENT, "`%s` is a list of at most %.0f objects",
+                                 argument->name, argument->high);
     case ARGUMENT_NONE:
         break;
     }
@@ -252,9 +264,11 @@ int command_check(const struct command_row *row, const json_t *request, struct p
 static const char *type_word(enum argument_type type)
 {
     static const char *const words[] = {
-        [ARGUMENT_NONE] = "none",     [ARGUMENT_STREAM] = "stream",     [ARGUMENT_TEXT] = "text",
-        [ARGUMENT_NUMBER] = "number", [ARGUMENT_INTEGER] = "integer",   [ARGUMENT_FLAG] = "flag",
-        [ARGUMENT_CHOICE] = "choice", [ARGUMENT_COMMANDS] = "commands",
+        [ARGUMENT_NONE] = "none",       [ARGUMENT_STREAM] = "stream",
+        [ARGUMENT_TEXT] = "text",       [ARGUMENT_NUMBER] = "number",
+        [ARGUMENT_INTEGER] = "integer", [ARGUMENT_FLAG] = "flag",
+        [ARGUMENT_CHOICE] = "choice",   [ARGUMENT_COMMANDS] = "commands",
+        [ARGUMENT_OBJECTS] = "objects",
     };
     return words[type];
 }
@@ -299,6 +313,8 @@ static void print_range(const struct command_argument *argument, FILE *out)
         fprintf(out, "one of %s", argument->choices);
     else if (argument->type == ARGUMENT_COMMANDS)
         fprintf(out, "requests, at most %.0f", argument->high);
+    else if (argument->type == ARGUMENT_OBJECTS)
+        fprintf(out, "objects, at most %.0f", argument->high);
     else if (argument->type == ARGUMENT_TEXT)
         fprintf(out, "text of at most %.0f bytes", argument->high);
     else

@@ -33,6 +33,7 @@ enum argument_type {
     ARGUMENT_FLAG,
     ARGUMENT_CHOICE,   /* one word of `choices` */
     ARGUMENT_COMMANDS, /* requests, at most `high` of them */
+    ARGUMENT_OBJECTS,  /* objects that the handler checks, at most `high` of them */
 };
 
 struct command_argument {
@@ -65,6 +66,7 @@ enum command_word {
     CONTROL_RECORD_START,
     CONTROL_RECORD_STOP,
     CONTROL_RELOAD,
+    CONTROL_WATCH,
     CONTROL_WORDS,
 };
 

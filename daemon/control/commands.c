@@ -106,6 +106,7 @@ void call_finish(struct call *call, json_t *object)
 
 void commands_cancel(struct commands *commands, const void *context)
 {
+    viewers_forget(commands->viewers, context);
     for (struct call *call = commands->calls, *next; call != NULL; call = next) {
         next = call->next;
         if (call->context != context)
@@ -236,6 +237,20 @@ static json_t *handle_devices(struct call *call, const json_t *request)
     return json_pack("{s:b, s:o}", "ok", 1, "devices", devices);
 }
 
+static json_t *handle_watch(struct call *call, const json_t *request)
+{
+    struct problem problem;
+    json_t *answer = NULL;
+    int fd;
+    struct call *kept = call_keep(call);
+    if (kept == NULL)
+        return answer_busy();
+    if (viewers_watch(call->commands->viewers, call->context, request, &answer, &fd, &problem) < 0)
+        answer = answer_error(&problem);
+    call_finish_with(kept, answer, fd);
+    return NULL;
+}
+
 /* ---- acting ------------------------------------------------------------------------------ */
 
 static json_t *handle_reload(struct call *call, const json_t *request)
@@ -325,6 +340,7 @@ static command_handler *const handlers[CONTROL_WORDS] = {
     [CONTROL_DEVICES] = handle_devices,   [CONTROL_FILTER] = handle_filter,
     [CONTROL_GAIN] = handle_gain,         [CONTROL_MUTE] = handle_mute,
     [CONTROL_RELOAD] = handle_reload,     [CONTROL_MARK] = handle_mark,
+    [CONTROL_WATCH] = handle_watch,
 };
 
 /* NULL: it is allowed. */
@@ -405,7 +421,9 @@ int commands_open(const struct process *process, struct status_queue *status,
     commands->process = process;
     commands->status = status;
     commands->host = *host;
-    if (changes_open(process, on_change_answered, commands, &commands->changes) < 0) {
+    if (changes_open(process, on_change_answered, commands, &commands->changes) < 0 ||
+        viewers_open(process, &commands->viewers) < 0) {
+        changes_close(commands->changes);
         free(commands);
         return ERROR_MEMORY;
     }
@@ -434,6 +452,8 @@ void commands_stop(struct commands *commands)
         return;
     commands->stopped = true;
     changes_stop(commands->changes);
+    viewers_close(commands->viewers);
+    commands->viewers = NULL;
     for (struct call *call = commands->calls; call != NULL; call = call->next) {
         status_queue_cancel(commands->status, call);
         call->answered = NULL;

@@ -5,6 +5,7 @@
 #ifndef CONVOLVD_CONTROL_COMMANDS_INTERNAL_H
 #define CONVOLVD_CONTROL_COMMANDS_INTERNAL_H
 
+#include "control/viewers.h"
 #include "control/changes.h"
 #include "control/process.h"
 #include "control/request.h"
@@ -32,6 +33,7 @@ struct commands {
     struct status_queue *status;
     struct commands_host host;
     struct changes *changes;
+    struct viewers *viewers;
     struct call *calls; /* those that wait */
     unsigned call_count;
     uint64_t last_number;

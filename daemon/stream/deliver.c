@@ -15,6 +15,7 @@
 #include "stream/ports.h"
 #include "stream/room.h"
 #include "stream/state.h"
+#include "stream/watch.h"
 
 /* Blocks of fewer output frames than this are handed on together. */
 enum { RESULT_FRAMES_MIN = 256 };
@@ -318,6 +319,8 @@ void stream_complete(struct stream *s, const struct batch *batch, const struct b
         measure_load(s, &flight, batch);
         if (s->inspect != NULL && !flight.mixed && !item->share_previous)
             s->inspect(s->inspect_context, item);
+        if (s->watch != NULL)
+            watch_flight(s, &flight, item);
         if (flight.mixed)
             change_mix(s, &flight, item[-1].samples, item->samples);
         deliver_flight(s, &flight, batch, item);
@@ -344,4 +347,6 @@ void stream_flushed(struct stream *s, int64_t now_ns)
             s->stats.deadline_misses++;
     }
     s->egress_count = 0;
+    if (s->watch != NULL)
+        s->watch->flushed(s->watch->context);
 }

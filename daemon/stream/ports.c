@@ -6,6 +6,7 @@
 #include "core/clock.h"
 #include "stream/epochs.h"
 #include "stream/state.h"
+#include "stream/watch.h"
 
 int stream_add_port(struct stream *s, const struct result_port *port)
 {
@@ -48,6 +49,8 @@ void stream_flush_ports(struct stream *s)
 void ports_put(const struct stream *s, const struct result *result)
 {
     const bool raw = result->flags & RESULT_RAW;
+    if (!raw && s->watch != NULL)
+        s->watch->result(s->watch->context, result);
     for (int i = 0; i < s->port_count; i++) {
         if (s->ports[i].raw == raw)
             s->ports[i].put(s->ports[i].context, result);

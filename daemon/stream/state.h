@@ -21,6 +21,8 @@
 #include "stream/sheds.h"
 #include "stream/stream.h"
 
+struct stream_watch;
+
 /* Position of the first epoch: no history that a plan may read reaches below 0. */
 static const uint64_t FIRST_POSITION = UINT64_C(1) << 24;
 
@@ -135,6 +137,7 @@ struct stream {
     int port_count;
     void (*inspect)(void *context, const struct batch_item *item); /* NULL: nobody */
     void *inspect_context;
+    const struct stream_watch *watch; /* NULL: nobody */
     bool has_raw, has_room; /* some port takes raw input; some port limits what it takes */
 
     /* input_ring.c; change.c replaces them while the stream runs */

@@ -1,0 +1,379 @@
+/*
+ * Looks: the streams that somebody looks at. Each look is attached to its stream (stream/watch.h),
+ * notes what was computed while results are handed on, and writes it into the viewers' rings once
+ * they are on their way. See viewers.h.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "control/viewers_internal.h"
+#include "core/clock.h"
+#include "stream/stream.h"
+
+/* Of the loop's time, and how much of it may be saved up. */
+static const double look_share = 0.04;
+static const int64_t credit_most_ns = 20 * NS_PER_MS;
+/* Single frames of all viewers together. */
+static const double frames_bytes_s = 32e6, frames_bytes_most = 8e6;
+
+static const uint32_t absent_cause = UINT32_C(1) << INVALID_CAUSES;
+
+/* ---- budgets ------------------------------------------------------------------------------- */
+
+static int64_t cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+static void refill(struct viewers *viewers)
+{
+    const int64_t now_ns = clock_monotonic_ns(), passed_ns = now_ns - viewers->credited_ns;
+    viewers->credited_ns = now_ns;
+    viewers->credit_ns += (int64_t)((double)passed_ns * look_share);
+    if (viewers->credit_ns > credit_most_ns)
+        viewers->credit_ns = credit_most_ns;
+    viewers->credit_bytes =
+        fmin(viewers->credit_bytes + (double)passed_ns * 1e-9 * frames_bytes_s, frames_bytes_most);
+}
+
+/* ---- noting -------------------------------------------------------------------------------- */
+
+static struct pending *take_pending(struct look *look)
+{
+    if (look->pending_count == PENDING_MAX)
+        return NULL;
+    struct pending *pending = &look->pending[look->pending_count++];
+    memset(&pending->run, 0, sizeof pending->run);
+    return pending;
+}
+
+/* A range more; past the last that fits, it covers what lies between as well. */
+static void add_range(struct tap_run *run, struct tap_range range)
+{
+    if (run->range_count < TAP_RANGES_MAX) {
+        run->ranges[run->range_count++] = range;
+        return;
+    }
+    struct tap_range *last = &run->ranges[TAP_RANGES_MAX - 1];
+    last->from = range.from < last->from ? range.from : last->from;
+    last->until = range.until > last->until ? range.until : last->until;
+    last->causes |= range.causes;
+    last->absent = last->absent || range.absent;
+}
+
+static bool is_present(const struct ring *ring, uint64_t position)
+{
+    const uint32_t slot = (uint32_t)(position & (ring->frames - 1));
+    return ring->present[slot / 32] >> (slot % 32) & 1;
+}
+
+/* From `position` on: how many of at most `frames` frames are as present as the first. Whole words
+ * at once. */
+static uint32_t same_presence(const struct ring *ring, uint64_t position, uint32_t frames,
+                              bool present)
+{
+    uint32_t n = 0;
+    while (n < frames) {
+        const uint32_t slot = (uint32_t)((position + n) & (ring->frames - 1));
+        const uint32_t word = ring->present[slot / 32];
+        if (slot % 32 == 0 && frames - n >= 32 && word == (present ? UINT32_MAX : 0)) {
+            n += 32;
+            continue;
+        }
+        if ((word >> (slot % 32) & 1) != present)
+            break;
+        n++;
+    }
+    return n;
+}
+
+static void note_absent(const struct watched_input *input, uint32_t from, uint32_t frames,
+                        struct tap_run *run)
+{
+    for (uint32_t n = 0; n < frames;) {
+        const uint64_t position = input->position + from + n;
+        const bool present = is_present(input->ring, position);
+        const uint32_t count = same_presence(input->ring, position, frames - n, present);
+        if (!present)
+            add_range(run, (struct tap_range){n, n + count, absent_cause, true});
+        n += count;
+    }
+}
+
+/* The ring ends somewhere: the frames become one or two runs. */
+static void on_input(void *context, const struct watched_input *input)
+{
+    struct look *look = context;
+    const struct config_stream *config = look->pipeline->stream_config;
+    for (uint32_t at = 0, count; at < input->frames; at += count) {
+        const struct ring *ring = input->ring;
+        const uint32_t slot = (uint32_t)((input->position + at) & (ring->frames - 1));
+        const uint32_t left = input->frames - at;
+        struct pending *pending = take_pending(look);
+        count = ring->frames - slot < left ? ring->frames - slot : left;
+        if (pending == NULL)
+            return; /* its frame numbers tell */
+        pending->input = true;
+        pending->run.samples =
+            (struct extract){config->source.format, ring->bytes + (size_t)slot * ring->frame_bytes,
+                             ring->frame_bytes, config->source.channels};
+        pending->run.epoch = input->epoch;
+        pending->run.record = input->record;
+        pending->run.first_frame = input->first_frame + at;
+        pending->run.frames = count;
+        pending->run.capture_ns =
+            input->capture_ns + (int64_t)llround((double)at / input->rate_hz * 1e9);
+        pending->run.flags = (at == 0 && input->begins ? WATCH_BEGINS : 0) |
+                             (at + count == input->frames && input->ends ? WATCH_ENDS : 0);
+        note_absent(input, at, count, &pending->run);
+    }
+}
+
+static void on_reports(void *context, const struct block_report *reports, uint32_t blocks,
+                       uint32_t channels, const struct watched_input *input)
+{
+    struct look *look = context;
+    look->epoch = input->epoch;
+    look->frame = input->first_frame;
+    look->capture_ns = input->capture_ns;
+    for (uint32_t i = 0; i < blocks * channels; i++) {
+        const struct block_report *report = &reports[i];
+        struct gathered *channel = &look->levels[i % channels];
+        channel->frames += report->present;
+        channel->sum += (double)report->sum;
+        channel->sum_squares += (double)report->sum_squares;
+        channel->overloads += report->overload;
+        if (report->peak > channel->peak)
+            channel->peak = report->peak;
+    }
+}
+
+static void on_result(void *context, const struct result *result)
+{
+    static const struct sample_format native = {SAMPLE_FLOAT, 4, 32,
+                                                __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__, false};
+    struct look *look = context;
+    struct pending *pending = result->frames > 0 ? take_pending(look) : NULL;
+    if (pending == NULL)
+        return;
+    const bool wire = result->wire != NULL;
+    const struct sample_format format = wire ? result->wire_format.format : native;
+    struct tap_run *run = &pending->run;
+    pending->input = false;
+    run->samples = (struct extract){format, wire ? result->wire : (const uint8_t *)result->samples,
+                                    (size_t)result->channels * format.bytes, result->channels};
+    run->epoch = result->epoch;
+    run->record = result->record;
+    run->first_frame = result->first_frame;
+    run->frames = result->frames;
+    run->capture_ns = result->capture_ns;
+    run->latency_ns = result->delivered_ns - result->last_receive_ns;
+    run->flags = (result->flags & RESULT_EPOCH_START ? WATCH_BEGINS : 0) |
+                 (result->flags & RESULT_EPOCH_END ? WATCH_ENDS : 0);
+    for (uint32_t i = 0; i < result->invalid_count; i++) {
+        const struct invalid_range *range = &result->invalid[i];
+        const uint64_t first = result->first_frame, end = first + result->frames;
+        if (range->from >= end || range->until <= first)
+            continue; /* what was shed before */
+        add_range(run,
+                  (struct tap_range){(uint32_t)(range->from > first ? range->from - first : 0),
+                                     (uint32_t)((range->until < end ? range->until : end) - first),
+                                     UINT32_C(1) << range->cause, false});
+    }
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+static void show(struct viewers *viewers, struct viewer *viewer, struct seen *seen,
+                 const struct pending *pending)
+{
+    const struct tap_run *run = &pending->run;
+    if (viewers->credit_ns <= 0) {
+        tap_skip(seen->tap, &viewer->writer);
+        return;
+    }
+    const double bytes = 4.0 * run->frames * seen->list_count;
+    const bool frames = bytes <= viewers->credit_bytes;
+    if (frames)
+        viewers->credit_bytes -= bytes;
+    const int64_t began_ns = cpu_ns();
+    tap_put(seen->tap, &viewer->writer, run, frames);
+    viewers->credit_ns -= cpu_ns() - began_ns;
+}
+
+static void on_flushed(void *context)
+{
+    struct look *look = context;
+    struct viewers *viewers = look->viewers;
+    const char *name = look->pipeline->stream_config->name;
+    if (look->pending_count == 0)
+        return;
+    refill(viewers);
+    for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
+        struct viewer *viewer = &viewers->all[v];
+        for (uint32_t s = 0; viewer->owner != NULL && s < viewer->seen_count; s++) {
+            struct seen *seen = &viewer->seen[s];
+            for (uint32_t i = 0;
+                 seen->tap != NULL && strcmp(seen->stream, name) == 0 && i < look->pending_count;
+                 i++)
+                if (look->pending[i].input == seen->input)
+                    show(viewers, viewer, seen, &look->pending[i]);
+        }
+    }
+    look->pending_count = 0;
+}
+
+static void write_levels(const struct look *look, struct viewer *viewer)
+{
+    enum { MOST = WATCH_FLOATS_MAX / WATCH_LEVEL_FLOATS };
+    struct watch_head head = {.epoch = look->epoch,
+                              .first_frame = look->frame,
+                              .capture_ns = look->capture_ns,
+                              .rate_hz = look->pipeline->stream_config->source.rate_hz,
+                              .kind = WATCH_LEVELS,
+                              .flags = WATCH_INPUT,
+                              .points = 1,
+                              .frames_per_point = 1,
+                              .request = viewer->request};
+    strncpy(head.stream, look->pipeline->stream_config->name, sizeof head.stream - 1);
+    for (uint32_t first = 0; first < look->channels; first += MOST) {
+        head.first_channel = first;
+        head.channels = look->channels - first < MOST ? look->channels - first : MOST;
+        float *out = watch_writer_begin(&viewer->writer);
+        for (uint32_t c = 0; c < head.channels; c++) {
+            const struct gathered *channel = &look->levels[first + c];
+            *out++ = (float)channel->frames;
+            *out++ = (float)channel->sum;
+            *out++ = (float)channel->sum_squares;
+            *out++ = channel->peak;
+            *out++ = (float)channel->overloads;
+        }
+        watch_writer_end(&viewer->writer, &head, NULL);
+    }
+}
+
+void looks_tick(struct viewers *viewers)
+{
+    for (struct look *look = viewers->looks; look != NULL; look = look->next) {
+        bool any = false;
+        for (uint32_t c = 0; c < look->channels; c++)
+            any = any || look->levels[c].frames > 0;
+        for (uint32_t v = 0; any && v < VIEWERS_MAX; v++)
+            if (viewers->all[v].owner != NULL && viewers->all[v].levels)
+                write_levels(look, &viewers->all[v]);
+        memset(look->levels, 0, look->channels * sizeof *look->levels);
+    }
+    for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
+        struct viewer *viewer = &viewers->all[v];
+        for (uint32_t s = 0; viewer->owner != NULL && s < viewer->seen_count; s++)
+            if (viewer->seen[s].tap != NULL)
+                tap_flush(viewer->seen[s].tap, &viewer->writer);
+    }
+}
+
+/* ---- attaching ----------------------------------------------------------------------------- */
+
+/* The scale of each channel of the side; false: out of memory. */
+static bool open_tap(const struct pipeline *pipeline, const struct viewer *viewer,
+                     struct seen *seen)
+{
+    const struct config_stream *config = pipeline->stream_config;
+    const uint32_t channels =
+        seen->input ? config->source.channels : plan_info(pipeline->plan)->output_floats;
+    double *factor = calloc(2 * (size_t)channels, sizeof *factor), *offset = factor + channels;
+    if (factor == NULL)
+        return false;
+    const double results = config->results.factor != 0 ? config->results.factor : 1;
+    for (uint32_t c = 0; c < channels; c++) {
+        factor[c] = seen->input ? channel_scale_factor(&config->scales[c]) : 1 / results;
+        offset[c] = seen->input ? config->scales[c].offset : 0;
+    }
+    struct tap_options options = {
+        .stream = config->name,
+        .input = seen->input,
+        .rate_hz = seen->input ? config->source.rate_hz : config->output_rate_hz,
+        .channels = channels,
+        .factor = factor,
+        .offset = offset,
+        .request = viewer->request,
+        .minmax = seen->minmax,
+    };
+    for (uint32_t i = 0; i < seen->list_count; i++)
+        if (seen->list[i] < channels)
+            options.list[options.list_count++] = seen->list[i];
+    const bool opened = tap_open(&options, &seen->tap) == 0;
+    free(factor);
+    return opened;
+}
+
+/* Whether anybody wants to see this stream; opens the taps for it. */
+static bool is_wanted(struct viewers *viewers, const struct pipeline *pipeline)
+{
+    bool wanted = false;
+    for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
+        struct viewer *viewer = &viewers->all[v];
+        if (viewer->owner == NULL)
+            continue;
+        wanted = wanted || viewer->levels;
+        for (uint32_t s = 0; s < viewer->seen_count; s++) {
+            struct seen *seen = &viewer->seen[s];
+            if (strcmp(seen->stream, pipeline->stream_config->name) == 0)
+                wanted = open_tap(pipeline, viewer, seen) || wanted;
+        }
+    }
+    return wanted;
+}
+
+static void attach(struct viewers *viewers, struct pipeline *pipeline)
+{
+    const uint32_t channels = pipeline->stream_config->source.channels;
+    struct look *look = calloc(1, sizeof *look);
+    if (look == NULL || (look->levels = calloc(channels, sizeof *look->levels)) == NULL) {
+        free(look);
+        return;
+    }
+    look->viewers = viewers;
+    look->pipeline = pipeline;
+    look->channels = channels;
+    look->watch = (struct stream_watch){look, on_input, on_reports, on_result, on_flushed};
+    look->next = viewers->looks;
+    viewers->looks = look;
+    stream_watch(pipeline->stream, &look->watch);
+}
+
+void looks_drop(struct viewers *viewers)
+{
+    struct look *look;
+    while ((look = viewers->looks) != NULL) {
+        viewers->looks = look->next;
+        /* One that a reload has freed is not touched. */
+        if (pipelines_hold(viewers->process->pipelines, look->pipeline))
+            stream_watch(look->pipeline->stream, NULL);
+        free(look->levels);
+        free(look);
+    }
+    for (uint32_t v = 0; v < VIEWERS_MAX; v++) {
+        struct viewer *viewer = &viewers->all[v];
+        for (uint32_t s = 0; s < viewer->seen_count; s++) {
+            tap_close(viewer->seen[s].tap);
+            viewer->seen[s].tap = NULL;
+        }
+    }
+}
+
+void looks_make(struct viewers *viewers)
+{
+    const struct pipelines *pipelines = viewers->process->pipelines;
+    struct pipeline *pipeline;
+    looks_drop(viewers);
+    viewers->version = pipelines_version(pipelines);
+    if (viewers->count == 0 || !viewers->process->connected)
+        return;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        if (pipeline->stream != NULL && is_wanted(viewers, pipeline))
+            attach(viewers, pipeline);
+}
