@@ -228,6 +228,7 @@ static int serve(struct problem *problem)
     if (error == 0) {
         uv_run(&web.loop, UV_RUN_DEFAULT);
         live_close(web.live);
+        views_free(web.views);
         server_free(web.server);
         uv_loop_close(&web.loop);
     }

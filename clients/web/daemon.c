@@ -38,7 +38,7 @@ struct daemon {
     bool asked_status, up;
     json_t *status;
     json_t *events; /* the newest DAEMON_EVENTS_KEPT */
-    json_int_t next_event;
+    json_int_t last_event;
     char reason[REASON_TEXT];
 };
 
@@ -102,7 +102,7 @@ static void status_down(void *context, const char *reason)
 static void events_up(void *context)
 {
     struct daemon *daemon = context;
-    json_t *request = json_pack("{s:s, s:I}", "command", "events", "since", daemon->next_event);
+    json_t *request = json_pack("{s:s, s:I}", "command", "events", "since", daemon->last_event);
     link_send(daemon->events_link, request);
     json_decref(request);
 }
@@ -112,10 +112,10 @@ static void events_line(void *context, json_t *object, int *fd)
     struct daemon *daemon = context;
     (void)fd;
     json_t *event = json_object_get(object, "event"), *next = json_object_get(object, "next");
-    if (json_is_integer(next) && json_integer_value(next) < daemon->next_event) {
-        /* Another run of the daemon, which counts from 0 again. */
+    if (json_is_integer(next) && json_integer_value(next) <= daemon->last_event) {
+        /* Another run of the daemon, which counts from 1 again. */
         json_array_clear(daemon->events);
-        daemon->next_event = 0;
+        daemon->last_event = 0;
         events_up(daemon);
         return;
     }
@@ -123,7 +123,7 @@ static void events_line(void *context, json_t *object, int *fd)
         return;
     const json_t *number = json_object_get(event, "number");
     if (json_is_integer(number))
-        daemon->next_event = json_integer_value(number) + 1;
+        daemon->last_event = json_integer_value(number);
     json_array_append(daemon->events, event);
     if (json_array_size(daemon->events) > DAEMON_EVENTS_KEPT)
         json_array_remove(daemon->events, 0);

@@ -18,7 +18,8 @@ struct views;
 
 /* 0 or ERROR_MEMORY. */
 int views_open(struct web *web, struct views **out);
-void views_close(struct views *views); /* the loop frees the rest; NULL is fine */
+void views_close(struct views *views); /* NULL is fine */
+void views_free(struct views *views);  /* the loop has ended; NULL is fine */
 
 /* Levels are watched while there are sessions. */
 void views_watchers(struct views *views, unsigned sessions);

@@ -74,7 +74,7 @@ static int read_channels(const json_t *object, struct want *want, struct problem
 
 static const char *const view_names[] = {"none", "envelope", "scope", "ascan", "spectrum"};
 
-const char *view_name(enum view view)
+const char *view_name(enum view_kind view)
 {
     return view_names[view];
 }
@@ -189,7 +189,7 @@ static int read_want(const json_t *object, struct want *want, struct problem *pr
         error = read_channels(object, want, problem);
     if (error == 0)
         error = readers[view](object, want, problem);
-    want->view = (enum view)view;
+    want->view = (enum view_kind)view;
     if (error == 0)
         error = check_channels(want, problem);
     if (error < 0)

@@ -13,7 +13,7 @@
 
 #include "core/error.h"
 
-enum view { VIEW_NONE, VIEW_ENVELOPE, VIEW_SCOPE, VIEW_ASCAN, VIEW_SPECTRUM };
+enum view_kind { VIEW_NONE, VIEW_ENVELOPE, VIEW_SCOPE, VIEW_ASCAN, VIEW_SPECTRUM };
 enum trigger_mode { TRIGGER_AUTO, TRIGGER_LEVEL, TRIGGER_RECORD, TRIGGER_EXTERNAL };
 enum trigger_slope { SLOPE_RISING, SLOPE_FALLING, SLOPE_EITHER };
 enum window { WINDOW_HANN, WINDOW_RECTANGULAR, WINDOW_BLACKMAN_HARRIS, WINDOW_FLAT_TOP };
@@ -31,7 +31,7 @@ enum {
 
 struct want {
     uint16_t id;
-    enum view view; /* NONE: drop the want with this id */
+    enum view_kind view; /* NONE: drop the want with this id */
     char stream[WANT_STREAM_MAX + 1];
     bool input;                           /* the side shown */
     uint16_t channel_count;               /* 0: all */
@@ -59,6 +59,6 @@ struct want {
  * either way, 0 where the message has none. */
 int want_parse(const char *text, size_t bytes, struct want *want, struct problem *problem);
 
-const char *view_name(enum view view);
+const char *view_name(enum view_kind view);
 
 #endif
