@@ -12,6 +12,9 @@ last frame of the block received to result built, from the kernel's receive time
     reload        it is reloaded with another filter, every second
     long filter   it changes over OSC between a short and a long filter, every second
     overload      streams of lower priority need several times what the device can do
+    device loss   another stream's device hangs for longer than its deadline, is lost, and comes back, time
+                  and again; that stream has a filter of 1.4 s and moves to the device of the measured one
+                  meanwhile. Two engines on the CPU stand for two devices, so both take the same cores
 
 bench/bars.csv says what the ratio may be; `BENCH_ONLY=isolation make bench` runs this alone.
 """
@@ -19,6 +22,7 @@ import argparse
 import csv
 import math
 import os
+import resource
 import signal
 import socket
 import statistics
@@ -38,6 +42,8 @@ import osc_client  # noqa: E402
 RATE, CHANNELS, BLOCK, TAPS = 48000, 2, 96, 1023
 DEADLINE_S = BLOCK / RATE
 LONG_TAPS = 1 << 16
+FAULTY = os.path.join(c.BUILD, "tests", "faulty_opencl.so")
+LATE_MS = 500
 GREEDY_RATE, GREEDY_TAPS, GREEDY_FFT = 1000000, 1 << 15, 1 << 16
 SETTLE_S = 1.0
 URGENT = -10  # niceness, where it is granted: other programs of this machine are not what is measured
@@ -52,6 +58,14 @@ def real_time(pid):
             os.sched_setscheduler(int(thread), os.SCHED_RR, os.sched_param(10))
         except OSError:
             pass
+
+
+def allow_real_time():
+    """As LimitRTPRIO= of the unit: the daemon then takes real time for its loop, not for its compute threads."""
+    try:
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (20, 20))
+    except (OSError, ValueError):
+        pass
 
 
 class Latencies(threading.Thread):
@@ -119,15 +133,22 @@ class Run:
             np.save(os.path.join(folder, f"{name}.npy"), c.random_taps(taps, taps))
         self.rigs = []
         self.path = os.path.join(folder, "bench.conf")
+        self.gate = os.path.join(folder, "gate")
+        self.environment = {**os.environ, "RUNTIME_DIRECTORY": folder}
+        if fault == "device loss":  # the engine that opens first is the other stream's
+            self.environment |= {"LD_PRELOAD": FAULTY, "FAULTY_MODE": "late", "FAULTY_CALL": "1", "FAULTY_MS": str(LATE_MS),
+                                 "FAULTY_GATE": self.gate, "FAULTY_CONTEXTS": "99", "FAULTY_DEVICE": "first", "POCL_DEVICES": "pthread pthread"}
 
     def stream(self, name, rate, filter_name, keys):
         return (f"[stream {name}]\nsource = rtp\naddress = 127.0.0.1:{self.ports[name]}\nrate = {rate} Hz\n"
                 f"channels = {CHANNELS}\nformat = L16\nfilter = {filter_name}\n{keys}\n")
 
     def write_config(self, other_filter="other"):
-        text = "[daemon]\nstatus on exit = no\n\n[device]\ndevice = cpu\n\n"
-        text += self.stream("probe", RATE, "short", f"block = {BLOCK} frames\n")
-        text += self.stream("other", RATE, other_filter, f"block = {BLOCK} frames\n")
+        loss = self.fault == "device loss"
+        text = "[daemon]\nstatus on exit = no\n\n[device]\n" + ("device = 1, 0\nbatch deadline = 100 ms\n\n" if loss else "device = cpu\n\n")
+        other = f"block = {BLOCK} frames\n" + ("priority = 10\n" if loss else "")
+        text += self.stream("other", RATE, "long" if loss else other_filter, other)
+        text += self.stream("probe", RATE, "short", f"block = {BLOCK} frames\n" + ("device = 0\n" if loss else ""))
         if self.fault == "overload":
             text += self.stream("greedy", GREEDY_RATE, "greedy", f"block = 64 frames\nfft = {GREEDY_FFT}\npriority = 10\n")
             text += c.rtp_sink("greedy", "greedy", self.ports["greedy out"])
@@ -192,6 +213,8 @@ class Run:
         elif self.fault == "long filter":
             client = osc_client.Client(self.ports["osc"])
             self.every_second(lambda turn: client.send("/convolvd/other/filter", "s", "long" if turn % 2 else "other"))
+        elif self.fault == "device loss":
+            self.every_second(lambda turn: open(self.gate, "w", encoding="ascii").close())
         elif self.fault == "overload":
             self.rig("greedy", GREEDY_RATE, "--seconds", "3600")
 
@@ -205,11 +228,12 @@ class Run:
         with open(log, "wb") as errors:
             self.daemon = subprocess.Popen([os.path.join(c.BUILD, "convolvd-test"), "--config", self.path, "--status-json", status],
                                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                                           env={**os.environ, "RUNTIME_DIRECTORY": self.folder})
+                                           env=self.environment,
+                                           preexec_fn=allow_real_time if self.fault == "overload" else None)
         try:
             self.unread = Unread(self.daemon.stdout)
             self.wait_running(log)
-            if self.fault != "overload":  # which would take a core from everybody else
+            if self.fault != "overload":  # whose compute threads would take every core from the loop
                 real_time(self.daemon.pid)
             self.rig("probe", RATE, "--seconds", "3600")
             if self.fault != "flood":
@@ -224,7 +248,10 @@ class Run:
             if self.daemon.poll() is None:
                 self.daemon.send_signal(signal.SIGUSR1)
                 time.sleep(0.7)
-                figures = next((s for s in c.load_json(status)["streams"] if s["name"] == "probe"), None)
+                shown = c.load_json(status)
+                figures = next((s for s in shown["streams"] if s["name"] == "probe"), None)
+                if self.fault == "device loss" and sum(d["losses"]["stalled"] for d in shown["devices"]) == 0:
+                    sys.exit("bench_isolation: no device was lost")
             return quiet, loud, figures
         finally:
             self.over.set()
@@ -242,7 +269,7 @@ def quantile(results, q, part=0):
     return ordered[min(len(ordered) - 1, math.ceil(q * len(ordered)) - 1)] if ordered else math.nan
 
 
-FAULTS = ("nothing", "flood", "unread", "hung disk", "reload", "long filter", "overload")
+FAULTS = ("nothing", "flood", "unread", "hung disk", "reload", "long filter", "overload", "device loss")
 COLUMNS = ["what", "shape", "ours", "peer", "ratio", "bar", "unit", "median", "spread", "error", "command"]
 
 

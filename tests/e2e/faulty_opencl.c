@@ -19,6 +19,7 @@
  *   FAULTY_GATE     calls count only once this file is there
  *   FAULTY_MS       1000
  *   FAULTY_CONTEXTS how many contexts, in the order of their creation, misbehave; 1
+ *   FAULTY_DEVICE   first: only contexts of the device that is used first are counted
  *   FAULTY_COUNT    a file that gets the number of calls counted, at exit
  *
  * Calls count only on the first FAULTY_CONTEXTS contexts, so that a second engine is sound.
@@ -57,6 +58,7 @@ static _Atomic long calls;
 static _Atomic long contexts_made;
 static cl_context contexts[MOST];
 static cl_device_id first_device;
+static bool first_device_only;
 static struct {
     cl_command_queue queue;
     long context;
@@ -78,6 +80,8 @@ __attribute__((constructor)) static void read_environment(void)
     gate = getenv("FAULTY_GATE");
     if ((text = getenv("FAULTY_CONTEXTS")) != NULL)
         contexts_wanted = atol(text);
+    if ((text = getenv("FAULTY_DEVICE")) != NULL)
+        first_device_only = strcmp(text, "first") == 0;
     if ((text = getenv("FAULTY_MS")) != NULL)
         late_ms = atol(text);
     count_path = getenv("FAULTY_COUNT");
@@ -302,9 +306,11 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint coun
     pthread_mutex_lock(&mutex);
     if (first_device == NULL)
         first_device = devices[0];
-    const long made = atomic_fetch_add(&contexts_made, 1);
-    if (context != NULL && made < MOST)
-        contexts[made] = context;
+    if (!first_device_only || devices[0] == first_device) {
+        const long made = atomic_fetch_add(&contexts_made, 1);
+        if (context != NULL && made < MOST)
+            contexts[made] = context;
+    }
     pthread_mutex_unlock(&mutex);
     return context;
 }
