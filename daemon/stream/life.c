@@ -122,6 +122,11 @@ bool stream_is_live(const struct stream *s)
     return s->options.live;
 }
 
+uint8_t stream_priority(const struct stream *s)
+{
+    return s->options.priority;
+}
+
 void stream_set_priority(struct stream *s, uint8_t priority)
 {
     s->options.priority = priority;

@@ -104,7 +104,10 @@ void overload_order(struct overload_work *work, uint32_t count, int64_t now_ns, 
     sort(work, count, by_deadline);
     while (live < count && work[live].live)
         live++;
-    if (feasible(work, live, 0, at_ns))
+    const bool all = feasible(work, live, 0, at_ns);
+    for (uint32_t i = 0; i < count; i++)
+        work[i].kept = all;
+    if (all)
         return;
     /* The lowest rank from which on all deadlines can be met: less work is never harder to do. */
     while (low + 1 < high) {

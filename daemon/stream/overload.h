@@ -51,7 +51,7 @@ struct overload_work {
     int64_t cost_ns;     /* device time of all its blocks */
     int64_t block_ns;    /* of one of them */
     double used_ns;      /* overload_used */
-    bool kept;           /* overload_order sets it: in time although not all are */
+    bool kept;           /* overload_order sets it: in time, although not all may be */
 };
 
 /* Puts `work` into the order in which it should be computed. `busy_ns`: how long the device is busy

@@ -12,6 +12,7 @@
 #include "core/clock.h"
 #include "core/cpu_wait.h"
 #include "core/limits.h"
+#include "stream/budget.h"
 #include "stream/stall.h"
 
 /* While a reload replaces streams, both the old and the new ones are here. */
@@ -21,7 +22,6 @@ enum { SCHEDULED_MAX = 2 * STREAMS_MAX };
  * long. On one core longer batches gain nothing, and results that outgrow its cache cost more: a
  * stream that fell behind near the highest rate would stay behind. */
 static const int64_t alone_budget_ns = 20 * NS_PER_MS, alone_one_core_ns = 1 * NS_PER_MS;
-static const int64_t least_budget_ns = 200 * NS_PER_US;
 /* Where nothing was completed for so long, and for four times what the work should have taken, the
  * device or this thread stood still. */
 static const int64_t standstill_ns = 200 * NS_PER_MS;
@@ -42,8 +42,7 @@ struct scheduler {
     struct overload_work work[SCHEDULED_MAX]; /* while a batch is filled: see submit_one */
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
     int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
-    int64_t budget_ns;
-    bool shared;                     /* a live stream runs beside others */
+    struct budget_streams live;
     int64_t costs_ns[IN_FLIGHT_MAX]; /* expected, of the batches in flight, oldest first */
     int64_t busy_ns;                 /* their sum */
     uint32_t costs;
@@ -193,6 +192,24 @@ static bool take_completed(struct scheduler *scheduler)
     return true;
 }
 
+static void count_live(struct scheduler *scheduler)
+{
+    budget_begin(&scheduler->live);
+    for (int i = 0; i < scheduler->count; i++) {
+        const struct stream *stream = scheduler->streams[i];
+        if (stream_is_live(stream))
+            budget_add(&scheduler->live, (uint32_t)i, stream_priority(stream),
+                       (int64_t)stream_block_period_ns(stream));
+    }
+    budget_end(&scheduler->live);
+}
+
+static struct budget budget_for(const struct scheduler *scheduler,
+                                const struct budget_request *request)
+{
+    return budget_of(&scheduler->live, request, scheduler->alone_ns, scheduler->depth);
+}
+
 /* What waits, in the order in which it is to be computed; how many streams that is. */
 static uint32_t order_work(struct scheduler *scheduler)
 {
@@ -203,30 +220,43 @@ static uint32_t order_work(struct scheduler *scheduler)
             scheduler->work[count++].owner = (uint32_t)i;
     }
     /* A batch is complete when all of it is. */
-    overload_order(scheduler->work, count, now_ns, scheduler->busy_ns + scheduler->budget_ns);
+    const struct budget_request anybody = {.owner = UINT32_MAX};
+    const struct budget any = budget_for(scheduler, &anybody);
+    overload_order(scheduler->work, count, now_ns, scheduler->busy_ns + any.batch_ns);
     return count;
 }
 
-/* Whether such a block waits until the device is idle: one that takes longer than a batch may, so
- * that others wait for one of its kind, not for two. */
-static bool goes_alone(const struct scheduler *scheduler, int64_t block_ns)
+/* What a batch that has taken so much may still take of this stream [ns]. */
+static int64_t room_for(const struct scheduler *scheduler, const struct overload_work *work,
+                        int64_t taken_ns)
 {
-    return scheduler->shared && scheduler->busy_ns > 0 && block_ns > scheduler->budget_ns;
+    const struct budget_request request = {work->owner, work->priority, !work->kept};
+    const struct budget budget = budget_for(scheduler, &request);
+    const int64_t free_ns = budget.total_ns - scheduler->busy_ns;
+    return (free_ns < budget.batch_ns ? free_ns : budget.batch_ns) - taken_ns;
 }
 
 static bool submit_one(struct scheduler *scheduler)
 {
     /* A stream goes into a batch once, and filling changes nothing for the others. */
     const uint32_t waiting = order_work(scheduler);
-    if (waiting == 0 || goes_alone(scheduler, scheduler->work[0].block_ns))
+    const bool idle = scheduler->busy_ns == 0;
+    /* A block that takes longer than it may waits until the device is idle, so that others wait for
+     * one of its kind, not for two. */
+    if (waiting == 0 ||
+        (!idle && scheduler->work[0].block_ns > room_for(scheduler, &scheduler->work[0], 0)))
         return false;
     struct batch *batch = engine_batch_take(scheduler->engine);
     if (batch == NULL)
         return false;
     int64_t taken_ns = 0;
-    for (uint32_t i = 0; i < waiting && taken_ns < scheduler->budget_ns; i++) {
-        struct stream *stream = scheduler->streams[scheduler->work[i].owner];
-        taken_ns += stream_fill(stream, batch, scheduler->budget_ns - taken_ns, taken_ns == 0);
+    for (uint32_t i = 0; i < waiting; i++) {
+        const struct overload_work *work = &scheduler->work[i];
+        const int64_t room_ns = room_for(scheduler, work, taken_ns);
+        const bool first = idle && taken_ns == 0;
+        if (room_ns <= 0 && !first)
+            break; /* it begins the next batch */
+        taken_ns += stream_fill(scheduler->streams[work->owner], batch, room_ns, first);
     }
     if (batch->count == 0) {
         engine_batch_release(scheduler->engine, batch);
@@ -237,13 +267,14 @@ static bool submit_one(struct scheduler *scheduler)
     return true;
 }
 
-/* Short batches may be more than `depth`, while the queue is no longer than set_budget allows. */
+/* Short batches may be more than `depth`, while the queue is no longer than the shortest budget. */
 static bool has_room(const struct scheduler *scheduler)
 {
-    const int64_t most_ns = scheduler->budget_ns * scheduler->depth;
+    const struct budget_request anybody = {.owner = UINT32_MAX};
+    const struct budget any = budget_for(scheduler, &anybody);
     return engine_in_flight(scheduler->engine) < scheduler->depth ||
            (engine_takes_batch(scheduler->engine) &&
-            scheduler->busy_ns + scheduler->budget_ns <= most_ns);
+            scheduler->busy_ns + any.batch_ns <= any.total_ns);
 }
 
 static void arm_timer(struct scheduler *scheduler)
@@ -283,6 +314,7 @@ static void run(struct scheduler *scheduler)
     }
     if (engine_in_flight(scheduler->engine) == 0)
         scheduler->moved_ns = now_ns;
+    count_live(scheduler);
     while (works && has_room(scheduler) && submit_one(scheduler))
         progress = true;
     for (int i = 0; works && i < scheduler->count; i++)
@@ -352,12 +384,9 @@ static void use_engine(struct scheduler *scheduler, struct engine *engine)
     scheduler->busy_ns = 0;
 }
 
-static void set_budget(struct scheduler *scheduler);
-
 void scheduler_take_engine(struct scheduler *scheduler, struct engine *engine)
 {
     use_engine(scheduler, engine);
-    set_budget(scheduler);
     scheduler_kick(scheduler);
 }
 
@@ -368,33 +397,11 @@ int64_t scheduler_alone_ns(const struct device_info *device)
     return !device->gpu && device->compute_units == 1 ? alone_one_core_ns : alone_budget_ns;
 }
 
-/* All that is in the device's queue takes at most half the shortest block period of the live
- * streams: kernels are not preempted, and the next block has to wait for what was queued before it.
- */
-static void set_budget(struct scheduler *scheduler)
-{
-    double shortest_ns = (double)(2 * scheduler->alone_ns * scheduler->depth);
-    scheduler->shared = false;
-    for (int i = 0; i < scheduler->count && scheduler->count > 1; i++) {
-        const struct stream *stream = scheduler->streams[i];
-        double period_ns = stream_block_period_ns(stream);
-        if (!stream_is_live(stream))
-            continue;
-        scheduler->shared = true;
-        if (period_ns < shortest_ns)
-            shortest_ns = period_ns;
-    }
-    scheduler->budget_ns = (int64_t)(shortest_ns / 2 / scheduler->depth);
-    if (scheduler->budget_ns < least_budget_ns)
-        scheduler->budget_ns = least_budget_ns;
-}
-
 int scheduler_add(struct scheduler *scheduler, struct stream *stream)
 {
     if (scheduler->count == SCHEDULED_MAX)
         return ERROR_FULL;
     scheduler->streams[scheduler->count++] = stream;
-    set_budget(scheduler);
     scheduler_kick(scheduler);
     return 0;
 }
@@ -409,7 +416,6 @@ void scheduler_remove(struct scheduler *scheduler, struct stream *stream)
             break;
         }
     }
-    set_budget(scheduler);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -440,7 +446,6 @@ int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell
     uv_check_start(&scheduler->check, on_check);
     uv_poll_start(&scheduler->timer, UV_READABLE, on_timer);
     doorbell->scheduler = scheduler;
-    set_budget(scheduler);
     *out = scheduler;
     return 0;
 }

@@ -1,10 +1,10 @@
 /*
  * Scheduler: puts ready blocks of all streams of one engine into batches, and hands completed
  * batches back to their streams. It decides what a batch holds when it closes the batch: streams in
- * the order of overload.h, while the expected device time of everything queued stays under half the
- * shortest block period of any live stream. Kernels are not preempted, so that limit keeps a
- * saturating stream from making a modest one late. Runs once per loop iteration that brought
- * packets or results; owns the one timerfd for reorder windows and idle flushes.
+ * the order of overload.h, while the expected device time of everything queued stays within the
+ * stream's budget (budget.h): kernels are not preempted, so that limit keeps a saturating stream
+ * from making a modest one late. Runs once per loop iteration that brought packets or results; owns
+ * the one timerfd for reorder windows and idle flushes.
  *
  * Loop thread; allocates, locks and logs only when streams come and go.
  */

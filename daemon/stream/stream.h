@@ -207,6 +207,7 @@ void stream_complete(struct stream *stream, const struct batch *batch,
 /* After the ports of all streams were flushed: closes the egress stage of what was completed. */
 void stream_flushed(struct stream *stream, int64_t now_ns);
 void stream_flush_ports(struct stream *stream);
+uint8_t stream_priority(const struct stream *stream);
 double stream_block_period_ns(const struct stream *stream);
 bool stream_is_live(const struct stream *stream);
 const char *stream_name(const struct stream *stream);

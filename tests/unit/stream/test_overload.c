@@ -14,6 +14,7 @@
 
 #include "core/clock.h"
 #include "core/random.h"
+#include "stream/budget.h"
 #include "stream/overload.h"
 
 enum { STREAMS = 32, RING_BLOCKS = 8192, PATIENCE_NS = 500 * NS_PER_MS };
@@ -32,12 +33,14 @@ struct simulated {
     /* figures */
     uint64_t computed, shed, missed;
     int64_t last_late_ns, last_shed_ns, longest_drought_ns, last_done_ns;
+    int64_t longest_ns; /* from ready to computed */
 };
 
 struct world {
     struct simulated streams[STREAMS];
     uint32_t count;
     int64_t now_ns, budget_ns;
+    struct budget_streams live;
 };
 
 static int64_t oldest_ns(const struct simulated *s)
@@ -100,6 +103,8 @@ static uint32_t order(struct world *w, struct overload_work *work)
 static void done(struct world *w, struct simulated *s, int64_t ready_ns, int64_t at_ns)
 {
     s->computed++;
+    if (at_ns - ready_ns > s->longest_ns)
+        s->longest_ns = at_ns - ready_ns;
     if (at_ns > ready_ns + s->period_ns) {
         s->missed++;
         s->last_late_ns = at_ns;
@@ -119,7 +124,11 @@ static bool compute(struct world *w)
     int64_t cost_ns = 0;
     for (uint32_t i = 0; i < waiting && cost_ns < w->budget_ns; i++) {
         struct simulated *s = &w->streams[work[i].owner];
-        uint64_t blocks = (uint64_t)((w->budget_ns - cost_ns) / s->cost_ns);
+        const struct budget_request request = {work[i].owner, s->priority, !work[i].kept};
+        const int64_t own_ns = budget_of(&w->live, &request, w->budget_ns, 1).batch_ns;
+        if (cost_ns > 0 && cost_ns >= own_ns)
+            break;
+        uint64_t blocks = (uint64_t)((own_ns - cost_ns) / s->cost_ns);
         if (blocks == 0 && cost_ns == 0)
             blocks = 1;
         if (blocks > s->arrived - s->taken)
@@ -186,6 +195,7 @@ static struct world *world_new(const struct simulated *streams, uint32_t count)
     w->count = count;
     w->now_ns = NS_PER_SECOND;
     w->budget_ns = INT64_MAX;
+    budget_begin(&w->live);
     for (uint32_t i = 0; i < count; i++) {
         struct simulated *s = &w->streams[i];
         *s = streams[i];
@@ -194,7 +204,9 @@ static struct world *world_new(const struct simulated *streams, uint32_t count)
             s->begins_ns = w->now_ns;
         if (s->period_ns / 2 < w->budget_ns)
             w->budget_ns = s->period_ns / 2;
+        budget_add(&w->live, i, s->priority, s->period_ns);
     }
+    budget_end(&w->live);
     return w;
 }
 
@@ -226,6 +238,28 @@ static void test_lowest_is_shed_first(void **state)
     if (share < 0.2 / 1.2 * 0.9)
         fail_msg("%.3f of the lowest priority computed, room for %.3f", share, 0.2 / 1.2);
     free(w);
+}
+
+/* What streams of lower priority have to do hardly shows in the latency of a higher one: an eighth
+ * of its block, however much they are behind. */
+static void test_higher_hardly_notices(void **state)
+{
+    (void)state;
+    for (int waiting = 0; waiting < 2; waiting++) {
+        struct simulated streams[] = {stream_of(90, 8, 0.05), stream_of(10, 40, 3.0)};
+        streams[1].cost_ns /= 400; /* many small blocks … */
+        streams[1].period_ns /= 400;
+        streams[1].begins_ns = waiting ? 3 * NS_PER_SECOND : 0; /* … which come all at once */
+        struct world *w = world_new(streams, 2);
+        w->budget_ns = 4 * NS_PER_MS;
+        run_until(w, 6 * NS_PER_SECOND);
+        assert_kept(w, 0);
+        const int64_t most_ns = streams[0].cost_ns + streams[0].period_ns / 8;
+        if (w->streams[0].longest_ns > most_ns)
+            fail_msg("%lld ns, not %lld", (long long)w->streams[0].longest_ns, (long long)most_ns);
+        assert_true(w->streams[1].computed > 5000);
+        free(w);
+    }
 }
 
 /* When the lowest priority is not enough the next one sheds, too, and the highest still not. */
@@ -341,12 +375,14 @@ static void test_short_overload_loses_nothing(void **state)
     free(w);
 }
 
-/* Any streams: those that fit, from the highest priority down, keep their deadlines beside any
- * number of others. */
+/* Any streams: those that fit, from the highest priority down, lose nothing beside any number of
+ * others, and keep their deadlines but for one block in 10 000: the device is never interrupted,
+ * and which blocks come together is chance. */
 static void test_any_streams(void **state)
 {
     (void)state;
     uint32_t kept = 0, overloaded = 0;
+    uint64_t blocks = 0, late = 0;
     for (uint64_t seed = 1; seed <= 100; seed++) {
         struct random_state random = {seed};
         struct simulated streams[STREAMS];
@@ -367,15 +403,18 @@ static void test_any_streams(void **state)
             assert_true(s->computed + s->shed + (s->arrived - s->taken) == s->arrived);
             if (load[i | 1u] > 0.5) /* two share a priority */
                 continue;
-            if (s->shed != 0 || s->missed != 0)
+            if (s->shed != 0 || s->missed > 1)
                 fail_msg("seed %llu, stream %u of %u: %llu shed, %llu of %llu late",
                          (unsigned long long)seed, i, count, (unsigned long long)s->shed,
                          (unsigned long long)s->missed, (unsigned long long)s->computed);
             kept++;
+            blocks += s->computed;
+            late += s->missed;
         }
         free(w);
     }
     assert_true(kept > 400 && overloaded > 30);
+    assert_true(late <= blocks / 10000);
 }
 
 /* Sources that wait come last, in the order of their deadlines. */
@@ -398,6 +437,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lowest_is_shed_first),
+        cmocka_unit_test(test_higher_hardly_notices),
         cmocka_unit_test(test_next_priority_follows),
         cmocka_unit_test(test_recovery),
         cmocka_unit_test(test_equals_share),

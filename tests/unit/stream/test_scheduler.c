@@ -438,8 +438,9 @@ static void test_streams_come_change_and_go(void **state)
 enum { MODEST_HOP = 96, GREEDY_HOP = 1024, GREEDY_BLOCKS = 64, GREEDY_BLOCK_NS = 300000 };
 
 /* The expected device time of what the first round queues of a stream with 64 blocks ready, each of
- * which takes 0.3 ms. `modest_hz`: the rate of a live stream beside it; 0: there is none. */
-static int64_t queued_at_once_ns(double modest_hz)
+ * which takes 0.3 ms. `modest_hz`: the rate of a live stream beside it; 0: there is none. `behind`:
+ * the first one is live, of lower priority, and cannot be in time. */
+static int64_t queued_beside_ns(double modest_hz, bool behind)
 {
     const bool shared = modest_hz > 0;
     struct house house;
@@ -448,18 +449,21 @@ static int64_t queued_at_once_ns(double modest_hz)
     struct feed greedy = {.channels = 1, .rate_hz = 1e6, .ahead = 2 * GREEDY_BLOCKS};
     greedy.plan = make_plan(&house, 1, GREEDY_HOP, 100, GREEDY_BLOCKS, 6);
     greedy.total = GREEDY_BLOCKS * GREEDY_HOP;
+    greedy.live = behind;
     feed_open(&greedy, &house, "greedy");
+    uv_timer_stop(&greedy.timer);
     if (shared) {
         modest.plan = make_plan(&house, 1, MODEST_HOP, 50, 4, 5);
         modest.total = 4 * MODEST_HOP;
         feed_open(&modest, &house, "modest");
         uv_timer_stop(&modest.timer); /* it only has to be there */
+        stream_set_priority(modest.stream, behind);
     }
     harness_set_cost(greedy.plan, GREEDY_BLOCK_NS);
     while (greedy.frames < greedy.total)
         feed_put(&greedy, GREEDY_HOP);
-    uv_run(&house.loop, UV_RUN_NOWAIT); /* one round of the scheduler */
     struct stream_stats stats;
+    uv_run(&house.loop, UV_RUN_NOWAIT); /* one round of the scheduler */
     stream_stats(greedy.stream, &stats);
     if (shared)
         uv_timer_start(&modest.timer, on_time, 1, 1);
@@ -478,7 +482,7 @@ static void test_queue_leaves_room_for_live_streams(void **state)
 {
     (void)state;
     const int64_t half_period_ns = (int64_t)(MODEST_HOP / 48000.0 * 1e9 / 2);
-    const int64_t alone_ns = queued_at_once_ns(0), shared_ns = queued_at_once_ns(48000);
+    const int64_t alone_ns = queued_beside_ns(0, false), shared_ns = queued_beside_ns(48000, false);
     if (alone_ns <= half_period_ns)
         fail_msg("alone: %lld ns queued, too little to show the limit", (long long)alone_ns);
     if (shared_ns <= 0 || shared_ns > half_period_ns)
@@ -490,7 +494,20 @@ static void test_queue_leaves_room_for_live_streams(void **state)
 static void test_long_blocks_go_one_by_one(void **state)
 {
     (void)state;
-    assert_int_equal(queued_at_once_ns(480000), GREEDY_BLOCK_NS);
+    assert_int_equal(queued_beside_ns(480000, false), GREEDY_BLOCK_NS);
+}
+
+/* What falls behind leaves higher priorities nearly all of their time. */
+static void test_lower_priority_takes_a_sixteenth(void **state)
+{
+    (void)state;
+    const double modest_hz = 2000; /* a block lasts 48 ms */
+    const int64_t period_ns = (int64_t)(MODEST_HOP / modest_hz * 1e9);
+    const int64_t equal_ns = queued_beside_ns(modest_hz, false),
+                  behind_ns = queued_beside_ns(modest_hz, true);
+    assert_true(equal_ns > period_ns / 4);
+    if (behind_ns <= 0 || behind_ns > period_ns / 16)
+        fail_msg("%lld ns queued of lower priority", (long long)behind_ns);
 }
 
 static void test_modest_beside_saturating(void **state)
@@ -728,26 +745,6 @@ static void test_loop_never_allocates_or_locks(void **state)
     free(traffic);
 }
 
-/* One core has its cache to lose and nothing to gain; more cores, and GPUs, share a batch's blocks.
- */
-static void test_one_core_takes_short_batches(void **state)
-{
-    (void)state;
-    static const struct {
-        bool gpu;
-        uint32_t units;
-        int64_t expect_ns;
-    } rows[] = {
-        {false, 1, NS_PER_MS},     {false, 2, 20 * NS_PER_MS},  {false, 64, 20 * NS_PER_MS},
-        {true, 1, 20 * NS_PER_MS}, {true, 132, 20 * NS_PER_MS},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct device_info device = {.gpu = rows[i].gpu, .compute_units = rows[i].units};
-        if (scheduler_alone_ns(&device) != rows[i].expect_ns)
-            fail_msg("row %zu: %lld ns", i, (long long)scheduler_alone_ns(&device));
-    }
-}
-
 /* ---- how many batches are in the queue --------------------------------------------------- */
 
 /* The most batches in flight while a stream of one block a batch has more to compute. */
@@ -787,11 +784,11 @@ static void test_depth_is_the_engines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_core_takes_short_batches),
         cmocka_unit_test(test_depth_is_the_engines),
         cmocka_unit_test(test_streams_come_change_and_go),
         cmocka_unit_test(test_queue_leaves_room_for_live_streams),
         cmocka_unit_test(test_long_blocks_go_one_by_one),
+        cmocka_unit_test(test_lower_priority_takes_a_sixteenth),
         cmocka_unit_test(test_modest_beside_saturating),
         cmocka_unit_test(test_loop_never_allocates_or_locks),
     };

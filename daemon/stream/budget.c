@@ -1,0 +1,57 @@
+/* Budget: see budget.h. */
+#include "stream/budget.h"
+
+#include "core/clock.h"
+
+/* Shares of the shortest block period of others, and of those of higher priority. */
+enum { SHARE = 2, SHARE_ABOVE = 16 };
+
+/* Shorter batches cost more than they save: their launch alone takes about half of this. */
+static const int64_t least_ns = 200 * NS_PER_US;
+
+static int64_t shorter(int64_t a_ns, int64_t b_ns)
+{
+    return a_ns < b_ns ? a_ns : b_ns;
+}
+
+void budget_begin(struct budget_streams *streams)
+{
+    streams->all = (struct budget_shortest){INT64_MAX, INT64_MAX, UINT32_MAX};
+    for (uint32_t p = 0; p < PRIORITY_MOST + 2; p++)
+        streams->above_ns[p] = INT64_MAX;
+}
+
+void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority, int64_t period_ns)
+{
+    struct budget_shortest *all = &streams->all;
+    streams->above_ns[priority] = shorter(streams->above_ns[priority], period_ns);
+    if (period_ns >= all->first_ns) {
+        all->second_ns = shorter(all->second_ns, period_ns);
+        return;
+    }
+    *all = (struct budget_shortest){period_ns, all->first_ns, owner};
+}
+
+void budget_end(struct budget_streams *streams)
+{
+    for (uint32_t p = PRIORITY_MOST; p > PRIORITY_LEAST; p--)
+        streams->above_ns[p - 1] = shorter(streams->above_ns[p - 1], streams->above_ns[p]);
+}
+
+struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,
+                        int64_t alone_ns, uint32_t depth)
+{
+    const struct budget_shortest *all = &streams->all;
+    const int64_t others_ns = all->owner == request->owner ? all->second_ns : all->first_ns,
+                  above_ns = request->behind ? streams->above_ns[request->priority + 1] : INT64_MAX;
+    struct budget budget = {alone_ns, alone_ns * depth};
+    if (others_ns / SHARE < budget.total_ns)
+        budget = (struct budget){others_ns / SHARE / depth, others_ns / SHARE};
+    if (above_ns / SHARE_ABOVE < budget.total_ns)
+        budget.batch_ns = budget.total_ns = above_ns / SHARE_ABOVE;
+    if (budget.batch_ns < least_ns)
+        budget.batch_ns = least_ns;
+    if (budget.total_ns < budget.batch_ns)
+        budget.total_ns = budget.batch_ns;
+    return budget;
+}

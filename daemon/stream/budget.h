@@ -1,0 +1,58 @@
+/*
+ * Budget: how long the device may be busy with one stream's blocks while others wait. Kernels are
+ * not preempted, so a block that comes meanwhile waits for all that the device has begun and for
+ * what is queued behind that. What a stream may put there is therefore
+ *
+ *   - half the shortest block period of the other live streams, in batches of which `depth` fit;
+ *   - in overload, for streams that fall behind, a sixteenth of the shortest block period of the
+ * live streams of higher priority, in one batch. A block of those waits for one such batch, and may
+ *     have to share its own with blocks that take as long: an eighth of its period at most;
+ *   - `alone_ns` a batch where there is no other live stream.
+ *
+ * Pure figures: no clock, no stream, no device. LOOP; nothing here allocates.
+ */
+#ifndef CONVOLVD_STREAM_BUDGET_H
+#define CONVOLVD_STREAM_BUDGET_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/limits.h"
+
+/* The shortest block period of a set of streams and whose it is, and the shortest of all others. */
+struct budget_shortest {
+    int64_t first_ns, second_ns;
+    uint32_t owner;
+};
+
+/* The live streams of one scheduler. */
+struct budget_streams {
+    struct budget_shortest all;
+    int64_t above_ns[PRIORITY_MOST + 2]; /* the shortest of a priority, or of higher ones */
+};
+
+struct budget {
+    int64_t batch_ns; /* one batch at most, and … */
+    int64_t total_ns; /* … with what the device already has */
+};
+
+/* Fills `streams` with none. */
+void budget_begin(struct budget_streams *streams);
+/* A live stream; `owner` is the caller's. */
+void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority,
+                int64_t period_ns);
+/* All have been added. */
+void budget_end(struct budget_streams *streams);
+
+/* Whose budget. */
+struct budget_request {
+    uint32_t owner;
+    uint8_t priority;
+    bool behind; /* it falls behind while others are kept in time (overload.h) */
+};
+
+/* What its blocks may take. `depth`: batches in the device's queue. */
+struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,
+                        int64_t alone_ns, uint32_t depth);
+
+#endif
