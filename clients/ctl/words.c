@@ -387,8 +387,8 @@ void words_manual(FILE *out)
           "COMMAND [ARGUMENT]...\n"
           ".SH DESCRIPTION\n"
           "Without \\-\\-socket and \\-\\-instance it takes the first daemon that answers in\n"
-          "$RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/convolvd, /run/user/UID/convolvd or "
-          "/run/convolvd.\n"
+          "$RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/convolvd, /run/user/UID/convolvd, "
+          "/tmp/convolvd\\-UID or\n/run/convolvd.\n"
           "Commands of the role observe go to observe.sock, others to control.sock there.\n"
           ".SH COMMANDS\n",
           out);

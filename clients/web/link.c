@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "control/socket_folder.h"
+
 enum {
     LINE_MAX_BYTES = 64 << 20, /* a status of 4096 streams is smaller */
     WAITING_MAX_BYTES = 1 << 20,
@@ -134,21 +136,20 @@ static int connect_to(const char *directory, const char *name)
 /* In the link's directory, else in the first of the usual ones; `sentence` says what was tried. */
 static int find_daemon(const struct link *link, char *sentence, size_t room)
 {
-    const char *user = getenv("XDG_RUNTIME_DIR"), *given = getenv("RUNTIME_DIRECTORY");
-    char below[256];
-    snprintf(below, sizeof below, "%s/convolvd", user != NULL ? user : "");
-    const char *const usual[] = {given, "/run/convolvd", user != NULL ? below : NULL, user};
-    const char *const *places =
-        link->directory != NULL ? (const char *const *)&link->directory : usual;
-    const size_t count = link->directory != NULL ? 1 : sizeof usual / sizeof *usual;
+    struct socket_folders usual;
+    socket_folders_find(NULL, &usual);
+    const size_t count = link->directory != NULL ? 1 : usual.count;
     int length = snprintf(sentence, room, "no daemon answers");
     for (size_t i = 0; i < count; i++) {
-        const int fd = places[i] != NULL ? connect_to(places[i], link->name) : -1;
+        const char *place = link->directory != NULL ? link->directory : usual.paths[i];
+        const int refused = socket_folder_check(place);
+        const int fd = refused == 0 ? connect_to(place, link->name) : -1;
         if (fd >= 0)
             return fd;
-        if (places[i] != NULL && length < (int)room)
-            length += snprintf(sentence + length, room - (size_t)length, "%s %s/%s: %s",
-                               i > 0 ? ";" : "", places[i], link->name, strerror(errno));
+        if (length < (int)room)
+            length +=
+                snprintf(sentence + length, room - (size_t)length, "%s %s/%s: %s", i > 0 ? ";" : "",
+                         place, link->name, strerror(refused != 0 ? -refused : errno));
     }
     return -1;
 }

@@ -58,7 +58,7 @@ static const struct argument_row table[] = {
     {"--watch", NULL, NULL, false, NONE, AT(watch), NO_COMMAND, "--watch",
      "With --status: again every second, until the daemon ends."},
     {"--socket", NULL, "PATH", false, AT(socket_path), NONE, NO_COMMAND, "--socket PATH",
-     "With --status: the socket of the daemon; else observe.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/convolvd or /run/convolvd."},
+     "With --status: the socket of the daemon; else observe.sock in $RUNTIME_DIRECTORY, $XDG_RUNTIME_DIR/convolvd, /run/user/UID/convolvd, /tmp/convolvd-UID or /run/convolvd."},
     {"--verbose", "-v", NULL, false, NONE, AT(verbose), NO_COMMAND, "-v, --verbose",
      "Log details as well."},
     {"--quiet", "-q", NULL, false, NONE, AT(quiet), NO_COMMAND, "-q, --quiet",

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "control/socket.h"
+#include "control/socket_folder.h"
 
 /* A table of 4096 streams is smaller: about 3 KiB a stream and 100 bytes a channel. */
 enum { LINE_MAX_BYTES = 64 << 20, ANSWER_MS = 10000, PATH_BYTES = 512 };
@@ -48,7 +49,7 @@ static int connect_to(const char *path)
 
 /* Where it was looked for, and why that was in vain. */
 struct search {
-    char text[400];
+    char text[600];
     size_t used;
 };
 
@@ -69,9 +70,12 @@ static int try_folder(const char *folder, enum command_role role, char path[PATH
 {
     const enum command_role order[ROLES] = {role,
                                             role == ROLE_CONTROL ? ROLE_OBSERVE : ROLE_CONTROL};
+    const int refused = socket_folder_check(folder);
     for (int i = 0; i < ROLES; i++) {
         snprintf(path, PATH_BYTES, "%s/%s", folder, control_socket_names[order[i]]);
-        const int fd = connect_to(path);
+        const int fd = refused == 0 ? connect_to(path) : -1;
+        if (refused != 0)
+            errno = -refused;
         if (fd >= 0)
             return fd;
         if (i == 0)
@@ -83,27 +87,12 @@ static int try_folder(const char *folder, enum command_role role, char path[PATH
 static int search_all(const struct client_options *options, char path[PATH_BYTES],
                       struct search *search)
 {
-    const char *runtime = getenv("RUNTIME_DIRECTORY"), *session = getenv("XDG_RUNTIME_DIR");
-    char folder[PATH_BYTES], home[64];
+    struct socket_folders folders;
     int fd = -1;
-    if (options->instance != NULL) {
-        snprintf(folder, sizeof folder, "/run/convolvd-%s", options->instance);
-        return try_folder(folder, options->role, path, search);
-    }
-    if (runtime != NULL && runtime[0] != '\0') {
-        snprintf(folder, sizeof folder, "%.*s", (int)strcspn(runtime, ":"), runtime);
-        fd = try_folder(folder, options->role, path, search);
-    }
-    snprintf(home, sizeof home, "/run/user/%u", (unsigned)getuid());
-    if (fd < 0 && session != NULL && session[0] != '\0') {
-        snprintf(folder, sizeof folder, "%s/%s", session, control_socket_folder);
-        fd = try_folder(folder, options->role, path, search);
-    }
-    if (fd < 0 && (session == NULL || strcmp(session, home) != 0)) {
-        snprintf(folder, sizeof folder, "%s/%s", home, control_socket_folder);
-        fd = try_folder(folder, options->role, path, search);
-    }
-    return fd >= 0 ? fd : try_folder("/run/convolvd", options->role, path, search);
+    socket_folders_find(options->instance, &folders);
+    for (size_t i = 0; i < folders.count && fd < 0; i++)
+        fd = try_folder(folders.paths[i], options->role, path, search);
+    return fd;
 }
 
 int client_open(const struct client_options *options, struct client **out, struct problem *problem)

@@ -21,9 +21,8 @@ struct client_options {
     enum command_role role; /* the socket of this role; where there is none, the other */
 };
 
-/* Connects to `socket`, or to the first of these that a daemon listens on: $RUNTIME_DIRECTORY,
- * $XDG_RUNTIME_DIR/convolvd, /run/user/UID/convolvd, /run/convolvd, or /run/convolvd-INSTANCE. 0,
- * or an error whose sentence names each socket and why it did not answer. */
+/* Connects to `socket`, or to the first that a daemon listens on in the folders of
+ * socket_folder.h. 0, or an error whose sentence names each socket and why it did not answer. */
 int client_open(const struct client_options *options, struct client **out, struct problem *problem);
 void client_close(struct client *client); /* NULL is fine */
 const char *client_path(const struct client *client);

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "control/session.h"
+#include "control/socket_folder.h"
 #include "core/log.h"
 
 const char *const control_socket_names[ROLES] = {
     [ROLE_OBSERVE] = "observe.sock", [ROLE_CONTROL] = "control.sock"};
-const char control_socket_folder[] = "convolvd";
 
 /* Without systemd: whoever belongs to the daemon's group observes, its own user controls. */
 static const mode_t modes[ROLES] = {[ROLE_OBSERVE] = 0660, [ROLE_CONTROL] = 0600};
@@ -88,30 +88,28 @@ static bool alive(const char *path)
     return connected;
 }
 
-/* False: the path is too long. */
-static bool make_path(const struct config_daemon *daemon, const char *name, char *path,
-                      size_t bytes)
-{
-    const char *directory = daemon->runtime_directory;
-    int length = daemon->runtime_of_user
-                     ? snprintf(path, bytes, "%s/%s/%s", directory, control_socket_folder, name)
-                     : snprintf(path, bytes, "%s/%s", directory, name);
-    return length < (int)bytes;
-}
-
 /* 0, or an error of uv; *why says what cannot be. */
 static int bind_path(struct listener *listener, enum command_role role, const char **why)
 {
     const struct config_daemon *daemon = &listener->sockets->process->config->daemon;
-    char folder[sizeof listener->path];
-    *why = "the path is too long for a socket";
-    if (!make_path(daemon, control_socket_names[role], listener->path, sizeof listener->path))
-        return UV_ENAMETOOLONG;
-    if (daemon->runtime_of_user && make_path(daemon, "", folder, sizeof folder) &&
-        mkdir(folder, 0700) != 0 && errno != EEXIST) {
-        *why = strerror(errno);
-        return -errno;
+    char own[SOCKET_FOLDER_BYTES];
+    const char *folder = daemon->runtime_directory;
+    if (folder == NULL || daemon->runtime_of_user) {
+        const int failed = socket_folder_make(own);
+        folder = own;
+        if (failed != 0) {
+            snprintf(listener->path, sizeof listener->path, "%.*s", (int)sizeof listener->path - 1,
+                     own);
+            *why = failed == -EPERM ? "somebody else may write there; remove it, or set `runtime "
+                                      "directory` in [daemon]"
+                                    : strerror(-failed);
+            return failed;
+        }
     }
+    *why = "the path is too long for a socket";
+    if (snprintf(listener->path, sizeof listener->path, "%s/%s", folder,
+                 control_socket_names[role]) >= (int)sizeof listener->path)
+        return UV_ENAMETOOLONG;
     *why = "it belongs to another daemon; give each its own `runtime directory`";
     if (alive(listener->path))
         return UV_EADDRINUSE;
@@ -169,12 +167,8 @@ int control_sockets_open(const struct process *process, struct commands *command
     sockets->commands = commands;
     sockets->open_handles = 1; /* of this function */
     for (int role = 0; role < ROLES; role++)
-        if (passed[role] >= 0 || process->config->daemon.runtime_directory != NULL)
-            open = listen_on(sockets, (enum command_role)role, passed[role]) || open;
-    if (!open && process->config->daemon.runtime_directory == NULL)
-        log_warning("no control socket: there is no runtime directory; set `runtime directory` in "
-                    "[daemon], or start the daemon from a session with XDG_RUNTIME_DIR");
-    else if (!open)
+        open = listen_on(sockets, (enum command_role)role, passed[role]) || open;
+    if (!open)
         log_warning("no control socket could be opened: convolvctl and convolvd --status will not "
                     "work");
     *out = open ? sockets : NULL;

@@ -12,8 +12,8 @@
  *
  * command_table.h lists the commands; session.h says what bounds a client. systemd may pass the
  * sockets (FileDescriptorName=observe, control); else the daemon makes them in its runtime
- * directory: control.sock for its own user alone, observe.sock for its group too. The other end is
- * control/client.h.
+ * directory, or in the folder of socket_folder.h: control.sock for its own user alone, observe.sock
+ * for its group too. The other end is control/client.h.
  *
  * Loop thread.
  */
@@ -27,15 +27,13 @@ struct control_sockets;
 
 /* File names within the runtime directory, by role. */
 extern const char *const control_socket_names[ROLES];
-/* The daemon of a user's shell has them in this folder of $XDG_RUNTIME_DIR. */
-extern const char control_socket_folder[];
 
 /* The role of a listener that systemd passed under this name. False: the name is no role, or the
  * descriptor no listening Unix socket. */
 bool control_socket_passed(int fd, const char *name, enum command_role *role);
 
 /* Listens on the sockets passed[role] of systemd, which it takes over, and for those that are -1 in
- * the runtime directory of the configuration. A socket that cannot be used costs no more than its
+ * the folder that is due. A socket that cannot be used costs no more than its
  * commands: the log says which and why. *out NULL: none could be opened. `process` and `commands`
  * outlive it. 0 or ERROR_MEMORY. */
 int control_sockets_open(const struct process *process, struct commands *commands,

@@ -216,6 +216,27 @@ class Tool(Case):
                                   capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
             self.assertIn("/run/convolvd-none/observe.sock: No such file", gone.stderr)
 
+    @unittest.skipIf(os.path.exists(f"/run/user/{os.geteuid()}"), "this machine has sessions")
+    def test_a_machine_without_sessions(self):
+        """The daemon and its client meet without a word of the environment; a folder of somebody else's is refused."""
+        folder = f"/tmp/convolvd-{os.geteuid()}"
+        ctl = [os.path.join(c.BUILD, "convolvctl"), "streams", "--names"]
+        options = {"env": {"PATH": os.environ["PATH"]}, "capture_output": True, "text": True, "timeout": c.PATIENCE_S, "check": False}
+        if subprocess.run(ctl, **options).returncode == 0:
+            self.skipTest("another daemon of this user runs")
+        text, nowhere = config(self.port, c.free_port()), {"RUNTIME_DIRECTORY": "", "XDG_RUNTIME_DIR": ""}
+        with c.Daemon(self.folder, text, environment=nowhere) as daemon:
+            self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
+            found = subprocess.run(ctl, **options)
+            self.assertEqual(found.stdout, "s\n", found.stderr)
+            daemon.stop()
+        os.chmod(folder, 0o777)
+        self.addCleanup(os.rmdir, folder)
+        with c.Daemon(self.folder, text, environment=nowhere) as daemon:
+            daemon.wait_said(f"{folder}: somebody else may write there", c.PATIENCE_S)
+            self.assertIn(f"{folder}/observe.sock: Operation not permitted", subprocess.run(ctl, **options).stderr)
+            daemon.stop()
+
     def test_events_go_on(self):
         daemon = self.daemon()
         follower = subprocess.Popen([os.path.join(c.BUILD, "convolvctl"), "events", "-f"], stdout=subprocess.PIPE,

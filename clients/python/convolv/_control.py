@@ -10,6 +10,7 @@ import json
 import os
 import select
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,11 +29,27 @@ _CHUNK = 1 << 16
 
 # ---- where the daemon is ----
 
+def _shared_folder() -> str:
+    """Where the daemon of a shell has its sockets on a machine without sessions."""
+    return f"/tmp/convolvd-{os.geteuid()}"
+
+
+def _is_ours(path: str) -> bool:
+    """Whether nobody else may have made the socket: /tmp is everybody's."""
+    if os.path.dirname(path) != _shared_folder():
+        return True
+    try:
+        found = os.lstat(_shared_folder())
+    except OSError:
+        return True  # connecting says why
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
+
+
 def socket_paths(role: str, instance: str | None) -> list[str]:
     """The sockets of a role in the order in which convolvctl looks for them; the other role's follow each."""
     if role not in ROLES:
         raise Error(f"role '{role}' is not known: write observe or control")
-    session, home = os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.getuid()}"
+    session, home = os.environ.get("XDG_RUNTIME_DIR", ""), f"/run/user/{os.geteuid()}"
     folders = []
     if instance is not None:
         folders = [f"/run/convolvd-{instance}"]
@@ -40,7 +57,7 @@ def socket_paths(role: str, instance: str | None) -> list[str]:
         runtime = os.environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
         folders = [runtime] if runtime else []
         folders += [f"{folder}/convolvd" for folder in dict.fromkeys((session, home)) if folder]
-        folders.append("/run/convolvd")
+        folders += [_shared_folder(), "/run/convolvd"]
     order = (role, ROLES[1 - ROLES.index(role)])
     return [f"{folder}/{name}.sock" for folder in folders for name in order]
 
@@ -50,6 +67,9 @@ def connect(path: Path | None, role: str, instance: str | None, timeout: float) 
     paths = [os.fspath(path)] if path is not None else socket_paths(role, instance)
     tried = []
     for candidate in paths:
+        if path is None and not _is_ours(candidate):
+            tried.append(f"{candidate}: somebody else may write there")
+            continue
         link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         link.settimeout(timeout)
         try:
