@@ -30,8 +30,8 @@
  * SIDES (groups of channels that an item has, which lie in the first dimension of the launch),
  * CODES (results are 16-bit integers whose scale is part of the spectra), RARE, UNSIZED (the
  * group's size is not declared: NVIDIA's compiler ignores a limit of registers where it is), NVIDIA
- * (inline PTX), with it PREFETCH (spectra, at the start) and LINES (loads fetch lines of 128
- * bytes).
+ * (inline PTX), with it PREFETCH (of spectra: 1 at the start, 2 after the first pass) and LINES
+ * (loads fetch lines of 128 bytes).
  */
 #include "row.h"
 #include "encode.clh"
@@ -91,13 +91,12 @@ __kernel
 
     float2 x[PAIR * EACH];
     window_load(x, input, item, channel, k, t, mine, events);
-#if NVIDIA && PREFETCH
-    UNROLL
-    for (uint p = 0; p < PAIR; p++)
-        spectrum_prefetch(spectra + row[p].own.filter.re, t);
-#endif
+    if (PREFETCH == 1)
+        spectra_prefetch(spectra, row, t);
     window_measure(x, row, t, sums, events);
     first_pass(x);
+    if (PREFETCH == 2)
+        spectra_prefetch(spectra, row, t);
     passes_forward(x, memory, 0.25f, table, t, own);
     sums_gather(sums, t);
     UNROLL
@@ -107,6 +106,10 @@ __kernel
      * which is 0, keeps the compiler from noticing that they are the same. */
     passes_inverse(x, memory, 0.25f, table, own, 0);
     first_pass_inverse(x);
+#ifndef RESULT_WORD
+    if (!mine)
+        return;
+#endif
     if (mine)
         window_store(x, output, item, row, channel, k, t, events);
 #ifdef RESULT_WORD

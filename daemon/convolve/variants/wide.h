@@ -22,8 +22,9 @@ struct plan_spec;
 
 struct wide {
     struct registers shape; /* its width and blocks as for 16 channels, or for one */
-    uint32_t limit;       /* registers of an item, on NVIDIA's devices; 0: the compiler's choice */
-    bool prefetch, lines; /* kernels/fused_wide.cl */
+    uint32_t limit; /* registers of an item, on NVIDIA's devices; 0: the compiler's choice */
+    enum { PREFETCH_NONE, PREFETCH_FIRST, PREFETCH_LATER } prefetch; /* kernels/fused_wide.cl */
+    bool lines;                                                      /* likewise */
 };
 
 /* The table's shape for Q points of this specification; NULL: there is none. */
