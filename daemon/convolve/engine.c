@@ -294,6 +294,17 @@ const struct device_info *engine_device(const struct engine *engine)
     return &engine->device.found.info;
 }
 
+/* LOOP polls for a batch that should take at most so long, and so long after its predicted end. */
+static const int64_t poll_most_ns = 120 * NS_PER_US, poll_late_ns = 40 * NS_PER_US;
+
+int64_t engine_poll_until_ns(const struct engine *engine)
+{
+    if (!engine->waits || engine->in_flight != 1 || engine->busy_ns > poll_most_ns)
+        return 0;
+    const struct batch *batch = engine->flights[engine->flight_first % BATCHES_MAX];
+    return batch->submitted_ns + engine->busy_ns + poll_late_ns;
+}
+
 uint32_t engine_batches(const struct engine *engine)
 {
     return engine->slot_count;

@@ -93,6 +93,10 @@ uint32_t engine_depth(const struct engine *engine);
  * whose depth is its own default, up to twice as many that take less together than a completed
  * batch's way to LOOP and the next one's way back. LOOP. */
 bool engine_takes_batch(const struct engine *engine);
+/* Until when LOOP should poll engine_completed, or its own events, rather than sleep (monotonic): a
+ * GPU's only batch in flight should be done before a sleeping thread could be woken. 0: it may
+ * sleep. LOOP. */
+int64_t engine_poll_until_ns(const struct engine *engine);
 /* Batches in flight and held by sinks: engine_options.batches or the engine's default. ANY. */
 uint32_t engine_batches(const struct engine *engine);
 

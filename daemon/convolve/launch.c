@@ -361,6 +361,7 @@ int batch_launch(struct engine *engine, struct slot *slot)
 
     const bool mirrored = engine->device.mirrored;
     const bool apart = mirrored && mirror_apart(engine, slot);
+    slot->apart = apart;
     slot->queue = queue_of(engine, slot, apart);
     cl_int code = mirrored ? launch_inputs(engine, slot, apart) : CL_SUCCESS;
     if (code == CL_SUCCESS)

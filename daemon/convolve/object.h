@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "convolve/arrivals.h"
 #include "convolve/feed.h"
 #include "convolve/plan/planner.h"
 #include "convolve/rings.h"
@@ -88,6 +89,7 @@ struct engine {
     struct slot *running[BATCHES_MAX + 1];
     uint32_t running_count;
     int64_t last_completed_ns;
+    struct arrivals arrivals;
     char fault[LOSS_DETAIL]; /* of the first batch that failed; LOOP reads it after such a batch */
     uint64_t launches;       /* batches handed to the device */
     uint64_t failures;       /* of them, refused or failed */

@@ -37,6 +37,7 @@ struct slot {
     /* device thread */
     uint32_t rows_used, groups;
     uint32_t queue; /* of device.compute */
+    bool apart; /* its copies have queues of their own; else all of it is on device.compute[0] */
     cl_event event;
     uint64_t launch; /* its number */
     int64_t device_from_ns;

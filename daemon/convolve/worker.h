@@ -10,6 +10,9 @@
  *     one batch   launch ─► poll, sleep on the doorbell, poll … ─► hand back
  *     several     launch ─► waiter: poll, sleep, poll … ─► doorbell ─► hand back
  *
+ * A thread that slept comes back tens of microseconds late, as long as a small batch takes. So on
+ * such a device the device thread is awake when the next of regular batches should come.
+ *
  * Batches are handed back in the order of their launches, whichever of the device's queues they
  * took.
  */

@@ -188,10 +188,14 @@ void device_finish(struct device *device)
             clFinish(queues[i]);
 }
 
-void device_flush(struct device *device)
+void device_flush(struct device *device, bool all)
 {
     const cl_command_queue queues[] = {device->in, device->rows, device->compute[0],
                                        device->compute[1], device->out};
+    if (!all) { /* each call takes 2 to 3 us on an H100's host */
+        clFlush(device->compute[0]);
+        return;
+    }
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)
         if (queues[i] != NULL)
             clFlush(queues[i]);

@@ -69,8 +69,9 @@ int device_reset(struct device *device, struct problem *problem);
 /* The arenas: array[DEVICE_ARENAS] is filled. */
 void device_arenas(struct device *device, struct arena **array);
 
-/* Device thread, all of its queues: start what was enqueued; wait until all of it is done. */
-void device_flush(struct device *device);
+/* Device thread: starts what was enqueued, on `all` of its queues or on compute[0]; waits until all
+ * of it is done. */
+void device_flush(struct device *device, bool all);
 void device_finish(struct device *device);
 
 /* An argument of a kernel; `value` NULL: as many bytes of local memory. */

@@ -49,8 +49,10 @@ struct scheduler {
     int64_t moved_ns; /* when a batch was completed last, or nothing was in flight */
     bool dirty;
     uv_check_t check; /* end of the loop iteration: everything that came is in the rings */
-    uv_idle_t idle;   /* keeps the iteration going when dirty was set outside of polling */
-    uv_poll_t timer;  /* timerfd: uv_timer is too coarse for a reorder window */
+    uv_idle_t idle;   /* keeps the iteration going when dirty was set outside of polling, or until
+                         poll_until_ns */
+    int64_t poll_until_ns; /* a batch should complete before this thread could be woken; 0: none */
+    uv_poll_t timer;       /* timerfd: uv_timer is too coarse for a reorder window */
     int timer_fd;
     int64_t armed_ns;
     int closing;
@@ -300,6 +302,11 @@ static void arm_timer(struct scheduler *scheduler)
     timerfd_settime(scheduler->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+static void on_idle(uv_idle_t *idle)
+{
+    (void)idle; /* an active idle handle keeps the loop from sleeping */
+}
+
 static void run(struct scheduler *scheduler)
 {
     scheduler->dirty = false;
@@ -324,8 +331,13 @@ static void run(struct scheduler *scheduler)
     if (progress && scheduler->progress != NULL)
         scheduler->progress(scheduler->progress_context);
     arm_timer(scheduler);
-    if (!scheduler->dirty)
+    scheduler->poll_until_ns = works ? engine_poll_until_ns(scheduler->engine) : 0;
+    if (scheduler->dirty)
+        return;
+    if (scheduler->poll_until_ns == 0)
         uv_idle_stop(&scheduler->idle);
+    else
+        uv_idle_start(&scheduler->idle, on_idle);
 }
 
 static void on_check(uv_check_t *check)
@@ -333,11 +345,10 @@ static void on_check(uv_check_t *check)
     struct scheduler *scheduler = check->data;
     if (scheduler->dirty)
         run(scheduler);
-}
-
-static void on_idle(uv_idle_t *idle)
-{
-    (void)idle; /* an active idle handle keeps the loop from sleeping */
+    else if (scheduler->poll_until_ns != 0 && clock_monotonic_ns() > scheduler->poll_until_ns) {
+        scheduler->poll_until_ns = 0;
+        uv_idle_stop(&scheduler->idle);
+    }
 }
 
 static void on_timer(uv_poll_t *poll, int status, int events)

@@ -531,9 +531,50 @@ static void more_short_batches_than_long_ones(void **state)
     signal_free(signal);
 }
 
+/* LOOP stays awake for a short batch that is the only one, and for no other. */
+static void awake_for_a_short_batch_alone(void **state)
+{
+    (void)state;
+    struct test_signal *signal = signal_noise("f32le", 1, 64 * 8, 3);
+    struct test_plan plan;
+    test_plan_diagonal(&plan, signal, 64, 5, false, OUTPUT_REAL);
+    plan.spec.variant = "direct";
+    test_plan_prepare(engine, &plan, signal);
+    struct ring *ring = whole_ring(signal);
+    static const struct {
+        int64_t block_ns;
+        uint32_t batches;
+        bool awake;
+    } rows[] = {{50 * NS_PER_US, 1, true}, {NS_PER_MS, 1, false}, {50 * NS_PER_US, 2, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(engine_poll_until_ns(engine), 0);
+        atomic_store(&plan.plan->cost_base_ns, rows[i].block_ns);
+        atomic_store(&plan.plan->cost_block_ps, 0);
+        int64_t submitted_ns = 0;
+        for (uint32_t n = 0; n < rows[i].batches; n++) {
+            struct batch *batch = engine_batch_take(engine);
+            const struct batch_item item = item_of(&plan, ring, n, 1);
+            assert_int_equal(engine_batch_add(engine, batch, &item), 0);
+            engine_submit(engine, batch);
+            submitted_ns = batch->submitted_ns;
+        }
+        const int64_t until_ns = engine_poll_until_ns(engine);
+        if (rows[i].awake)
+            assert_in_range(until_ns - submitted_ns, rows[i].block_ns, 2 * rows[i].block_ns);
+        else
+            assert_int_equal(until_ns, 0);
+        for (uint32_t n = 0; n < rows[i].batches; n++)
+            engine_batch_release(engine, harness_wait(engine));
+    }
+    engine_ring_close(engine, ring);
+    test_plan_free(&plan);
+    signal_free(signal);
+}
+
 int main(void)
 {
-    const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(an_end_sooner_than_expected)};
+    const struct CMUnitTest gpu_tests[] = {cmocka_unit_test(an_end_sooner_than_expected),
+                                           cmocka_unit_test(awake_for_a_short_batch_alone)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(same_bits_whatever_the_batches),
         cmocka_unit_test(same_bits_whatever_the_neighbours),
