@@ -207,6 +207,9 @@ int config_load_text(const char *name, const char *text, size_t bytes,
                      const struct config_world *world, struct config **out,
                      struct config_errors *errors);
 
+/* It stays until config_free has been called once more for each hold: a worker reads it while a
+ * reload puts another in its place. Thread of config_free. */
+struct config *config_hold(const struct config *config);
 void config_free(struct config *config); /* NULL is fine */
 
 /* By name; -1 when there is none. */

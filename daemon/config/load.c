@@ -391,6 +391,12 @@ int config_load(const char *path, struct config **out, struct config_errors *err
     return finish(&raw, path, NULL, status, out);
 }
 
+struct config *config_hold(const struct config *config)
+{
+    config_memory_hold(config->memory);
+    return (struct config *)config;
+}
+
 void config_free(struct config *config)
 {
     if (config != NULL)

@@ -14,6 +14,7 @@ struct chunk {
 
 struct config_memory {
     struct chunk *chunks;
+    unsigned holders; /* besides its maker */
 };
 
 enum { CHUNK_BYTES = 64 * 1024 };
@@ -52,10 +53,19 @@ char *config_copy(struct config_memory *memory, const char *text, size_t length)
     return copy;
 }
 
+void config_memory_hold(struct config_memory *memory)
+{
+    memory->holders++;
+}
+
 void config_memory_close(struct config_memory *memory)
 {
     if (memory == NULL)
         return;
+    if (memory->holders > 0) {
+        memory->holders--;
+        return;
+    }
     while (memory->chunks != NULL) {
         struct chunk *next = memory->chunks->next;
         free(memory->chunks);

@@ -340,7 +340,7 @@ static command_handler *const handlers[CONTROL_WORDS] = {
     [CONTROL_DEVICES] = handle_devices,   [CONTROL_FILTER] = handle_filter,
     [CONTROL_GAIN] = handle_gain,         [CONTROL_MUTE] = handle_mute,
     [CONTROL_RELOAD] = handle_reload,     [CONTROL_MARK] = handle_mark,
-    [CONTROL_WATCH] = handle_watch,
+    [CONTROL_WATCH] = handle_watch,       [CONTROL_RESPONSE] = handle_response,
 };
 
 /* NULL: it is allowed. */

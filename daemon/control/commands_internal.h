@@ -37,6 +37,7 @@ struct commands {
     struct call *calls; /* those that wait */
     unsigned call_count;
     uint64_t last_number;
+    unsigned responses; /* workers that measure filters */
     struct log_limit refused_limit;
     void (*repeated)(void *context, uint64_t call, const struct change_answer *answer);
     void *repeat_context;
@@ -60,6 +61,9 @@ json_t *answer_busy(void); /* too many requests wait */
 
 /* The running stream that the request names; NULL: *failure says that there is none. */
 struct pipeline *stream_of(const struct call *call, const json_t *request, json_t **failure);
+
+/* commands_response.c */
+command_handler handle_response;
 
 /* commands_change.c */
 command_handler handle_filter, handle_gain, handle_mute;
