@@ -187,7 +187,8 @@ int daemon_ask(struct daemon *daemon, const struct holder *holder, json_t *reque
         return ERROR_CLOSED;
     if (commands->count == ASKED_MAX)
         return ERROR_FULL;
-    json_object_set_new(request, "holder", json_string(holder->name));
+    if (holder->name[0] != '\0') /* without a token: nobody in particular */
+        json_object_set_new(request, "holder", json_string(holder->name));
     json_object_set_new(request, "role", json_string(control ? "control" : "observe"));
     if (!link_send(commands->link, request))
         return ERROR_FULL;

@@ -68,8 +68,9 @@ static void read_header(struct lws *wsi, enum lws_token_indexes header, char *te
 
 static void read_argument(struct lws *wsi, const char *name, char *text, int room)
 {
-    char found[HTTP_ARGUMENT_MAX + 1];
-    const char *value = lws_get_urlarg_by_name(wsi, name, found, sizeof found);
+    char found[HTTP_ARGUMENT_MAX + 1], key[32];
+    snprintf(key, sizeof key, "%s=", name); /* the value begins behind what was searched for */
+    const char *value = lws_get_urlarg_by_name(wsi, key, found, sizeof found);
     snprintf(text, (size_t)room, "%s", value != NULL ? value : "");
 }
 
