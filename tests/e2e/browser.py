@@ -58,7 +58,6 @@ class Browser:
         self.cdp("Browser.setDownloadBehavior", behavior="allow", downloadPath=self.downloads)
         self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=touch)
         self.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": theme}])
-        self.log = []
 
     def cdp(self, command, **arguments):
         return self.driver.execute_cdp_cmd(command, arguments)
@@ -107,14 +106,17 @@ class Browser:
         self.script("document.activeElement?.blur(); document.dispatchEvent(new KeyboardEvent('keydown', {key: arguments[0], bubbles: true}))"
                     .replace("document.dispatch", "document.body.dispatch"), key)
 
-    def console(self):
-        """What the console said since the start, errors and warnings of the page among it."""
-        self.log += [entry for entry in self.driver.get_log("browser") if entry not in self.log]
-        return [f"{entry['level']}: {entry['message']}" for entry in self.log]
+    def click_at(self, x, y, shift=False):
+        """The mouse at a place of the window, in CSS pixels."""
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.cdp("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="none" if kind == "mouseMoved" else "left",
+                     clickCount=0 if kind == "mouseMoved" else 1, modifiers=8 if shift else 0)
 
     def faults(self, *expected):
-        """Lines of the console that no test expected: 0 is the contract."""
-        return [line for line in self.console() if not any(re.search(pattern, line) for pattern in expected)]
+        """Errors and warnings of the console since the last call that the test did not expect: 0 is the contract."""
+        lines = [f"{entry['level']}: {entry['message']}" for entry in self.driver.get_log("browser")]
+        # Tests read pixels back, which Chromium advises against.
+        return [line for line in lines if not any(re.search(pattern, line) for pattern in ("Canvas2D: Multiple readback", *expected))]
 
     def picture(self, path):
         self.driver.save_screenshot(path)

@@ -6,7 +6,7 @@
  * "parameters" (detail: Set of names that changed), "shed".
  */
 import { Link } from "./wire/link.js";
-import { command } from "./wire/commands.js";
+import { ask, command } from "./wire/commands.js";
 import { History } from "./model/history.js";
 import { formatHash, readParameters, splitHash } from "./model/address.js";
 
@@ -31,6 +31,7 @@ export class App extends EventTarget {
         this.mayLogin = false;
         this.causes = [];
         this.version = "";
+        this.commands = null;
         this.levels = new Map();
         this.histories = new Map();
         this.events = [];
@@ -66,6 +67,7 @@ export class App extends EventTarget {
             this.mayChange = Boolean(message.control);
             this.causes = message.names?.causes ?? [];
             this.tell("role");
+            this.learnCommands();
         });
         on("status", (message) => this.takeStatus(message.status));
         on("levels", (message) => {
@@ -88,6 +90,22 @@ export class App extends EventTarget {
             this.away();
             this.tell("state");
         });
+    }
+
+    /* Which commands this daemon knows: the page offers no others. */
+    async learnCommands() {
+        const answer = await ask("commands");
+        this.commands = answer.ok && Array.isArray(answer.commands) ? new Set(answer.commands.map((row) => row.name)) : null;
+        this.tell("role");
+    }
+
+    /* Whether a command may be given: [bool, why not]. */
+    may(name) {
+        if (!this.mayControl())
+            return [false, this.mayLogin ? "Needs the role control: sign in" : "Needs the role control"];
+        if (this.commands && !this.commands.has(name))
+            return [false, `This daemon has no command ${name}`];
+        return [true, ""];
     }
 
     away() {

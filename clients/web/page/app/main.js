@@ -3,7 +3,7 @@
  * view needs it gets from App; it is made when its tab is opened and closed when it is left.
  */
 import { App } from "./app.js";
-import { h, icon, setText } from "./ui/dom.js";
+import { h, setText } from "./ui/dom.js";
 import { Transport } from "./ui/transport.js";
 import { Tools } from "./ui/tools.js";
 import { bindKeys } from "./ui/keys.js";
@@ -106,7 +106,7 @@ class Page {
         const parts = [app.version && `convolvd ${app.status?.version ?? app.version}`,
             app.status && `daemon's clock ${clockTime(app.status.realtime_ns)}`,
             `${Math.round(this.framesPerSecond ?? 0)} drawn/s`,
-            app.shed > 0 && `${count(app.shed)} pictures left out (this browser is too slow)`,
+            app.shed > 0 && `${count(app.shed)} pictures left out`,
             app.missedEvents > 0 && `${count(app.missedEvents)} events missed`,
             app.link.malformed > 0 && `${count(app.link.malformed)} unreadable messages`].filter(Boolean);
         setText(this.foot, parts.join("  ·  "));

@@ -140,7 +140,8 @@ function drawPlot(pen, figure, y, height) {
             const left = Math.max(LEFT, px(band.from)), right = Math.min(LEFT + w, px(band.to));
             if (right >= left) {
                 pen.rect(left, y, Math.max(1.5, right - left), h, well);
-                pen.band(left, y, Math.max(1.5, right - left), h, theme().invalid);
+                if (!band.unseen)
+                    pen.band(left, y, Math.max(1.5, right - left), h, theme().invalid);
             }
         }
         for (const under of figure.under)

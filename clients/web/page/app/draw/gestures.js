@@ -18,6 +18,7 @@ export class Gestures {
         this.target = target;
         this.pointers = new Map();
         this.lastClick = -Infinity;
+        this.lastPlace = { x: 0, y: 0 };
         this.box = h("div", { class: "zoom-box", hidden: true });
         element.append(this.box);
         element.addEventListener("pointerdown", (event) => this.down(event));
@@ -134,13 +135,14 @@ export class Gestures {
 
     clicked(at, event) {
         const now = performance.now();
-        if (now - this.lastClick < DOUBLE_MS) {
+        if (now - this.lastClick < DOUBLE_MS && Math.hypot(at.x - this.lastPlace.x, at.y - this.lastPlace.y) < DRAG_PX) {
             this.lastClick = -Infinity;
             this.target.setX(null);
             this.target.setY(null);
             return;
         }
         this.lastClick = now;
+        this.lastPlace = at;
         this.target.click?.(this.toX(at.x), this.toY(at.y), event);
     }
 

@@ -4,8 +4,8 @@
  *
  *   {x0, dx | xs        x of point i: x0 + i·dx, or xs[i] (ascending)
  *    curves: [{name, values, colour, dash, width}]   values: Float32Array, NaN: not drawn
- *    mask               Uint8Array or null: 1 where a point is invalid
- *    bands: [{from, to, text}]                       invalid ranges in x
+ *    mask               Uint8Array or null: wire/picture.js, invalidMask
+ *    bands: [{from, to, text, unseen}]               invalid ranges in x; unseen: not received yet
  *    under: [{xs, ys, colour, dash, scale: [low, high], width}]   lines on a scale of their own
  *    ghosts: [[Float32Array]]                        earlier traces, oldest first
  *    range: [low, high] of y, yUnit, xUnit, logX, marks: [{x, text}], levels: [{y, text}]}
@@ -15,6 +15,7 @@
 import { h } from "../ui/dom.js";
 import { axisUnit } from "../model/units.js";
 import { interpolate, linearTicks, logTicks, reduce, reducedPoint } from "../model/scale.js";
+import { NOTHING } from "../wire/picture.js";
 import { Gestures } from "./gestures.js";
 import { hatch, theme } from "./palette.js";
 
@@ -221,7 +222,7 @@ export class LinePlot {
         context.rect(area.x, area.y, area.w, area.h);
         context.clip();
         for (const band of scene.bands ?? [])
-            this.drawBand(context, area, Math.max(area.x, px(band.from)), Math.min(area.x + area.w, px(band.to)), band.text);
+            this.drawBand(context, area, Math.max(area.x, px(band.from)), Math.min(area.x + area.w, px(band.to)), band);
         this.drawGhosts(context, px, py);
         this.drawInvalid(context, px, py);
         for (const line of scene.under ?? [])
@@ -230,18 +231,20 @@ export class LinePlot {
         context.restore();
     }
 
-    drawBand(context, area, left, right, text) {
+    drawBand(context, area, left, right, { text, unseen }) {
         if (right < left)
             return;
         const width = Math.max(1.5, right - left);
         context.fillStyle = theme().well;
         context.fillRect(left, area.y, width, area.h);
-        context.fillStyle = hatch(context, theme().invalid);
-        context.fillRect(left, area.y, width, area.h);
+        if (!unseen) {
+            context.fillStyle = hatch(context, theme().invalid);
+            context.fillRect(left, area.y, width, area.h);
+        }
         context.font = "11px system-ui, sans-serif";
         if (context.measureText(text).width + 8 < width) {
-            context.fillStyle = theme().bad;
-            context.fillText(text, left + 5, area.y + 14);
+            context.fillStyle = unseen ? theme().muted : theme().bad;
+            context.fillText(text, left + 5, area.y + 30);
         }
     }
 
@@ -254,7 +257,7 @@ export class LinePlot {
         for (const curve of curves) {
             const ys = Float32Array.from(curve.values);
             for (let i = 0; i < ys.length; i++)
-                if (!(mask[i] || mask[i - 1] || mask[i + 1]) || mask[i] === 2)
+                if (!(mask[i] || mask[i - 1] || mask[i + 1]) || mask[i] === NOTHING)
                     ys[i] = NaN;
             const kept = reduce(ys, from, to, Math.max(64, this.area().w));
             strokeLine(context, { ys: kept, colour: theme().muted, dash: [3, 3] },

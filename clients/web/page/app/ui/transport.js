@@ -39,14 +39,15 @@ export class Transport {
         }
         this.select.value = app.streamName();
         this.select.disabled = names.length === 0;
-        const may = app.mayControl(), running = this.recordings().find((recording) => recording.running);
+        const running = this.recordings().find((recording) => recording.running);
+        const [may, why] = app.may(running ? "record-stop" : "record-start"), [mayMark, whyNoMark] = app.may("mark");
         setClass(this.record, running ? "record-button running" : "record-button");
         setIcon(this.recordIcon, running ? "stop" : "record");
         setText(this.recordText, running ? "Stop" : "Record");
         this.record.disabled = !may || !app.stream();
-        this.record.title = may ? "Start or stop recording (r)" : "Recording needs the role control: sign in";
-        this.mark.disabled = this.markButton.disabled = !may;
-        this.mark.title = may ? "" : "Marks need the role control: sign in";
+        this.record.title = may ? "Start or stop recording (r)" : why;
+        this.mark.disabled = this.markButton.disabled = !mayMark;
+        this.mark.title = mayMark ? "Written with frame and time into events and sidecars (m)" : whyNoMark;
         this.syncInfo(running);
     }
 
@@ -68,7 +69,7 @@ export class Transport {
 
     async toggleRecording() {
         const stream = this.app.streamName();
-        if (!this.app.mayControl() || !stream || this.record.dataset.busy)
+        if (this.record.disabled || !stream || this.record.dataset.busy)
             return;
         this.record.dataset.busy = "1";
         const running = this.recordings().some((recording) => recording.running);
@@ -88,9 +89,10 @@ export class Transport {
         if (!text)
             return this.focusMark();
         const answer = await this.app.command("mark", { text, stream: this.app.streamName() });
+        const frame = answer.marks?.[0]?.frame;
         if (answer.ok) {
             this.mark.value = "";
-            this.app.tell("toast", { text: `Marked “${text}”${answer.frame !== undefined ? ` at frame ${answer.frame}` : ""}` });
+            this.app.tell("toast", { text: `Marked “${text}”${frame !== undefined ? ` at frame ${frame}` : ""}` });
         }
     }
 }

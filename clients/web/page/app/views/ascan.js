@@ -9,7 +9,7 @@ import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
 import { RollingImage } from "../draw/image.js";
 import { channelColour, theme } from "../draw/palette.js";
-import { causeText, invalidMask } from "../wire/picture.js";
+import { band, invalidMask } from "../wire/picture.js";
 import { envelope } from "../model/fft.js";
 import { gatePeak } from "../model/gate.js";
 import { extremes, StickyRange } from "../model/scale.js";
@@ -120,7 +120,7 @@ class AscanView {
             this.image.push(null, null, {});
         this.picture = picture;
         this.pictureAt = performance.now();
-        this.invalid = picture.ranges.length > 0 ? invalidMask(picture) : null;
+        this.invalid = picture.ranges.length > 0 ? invalidMask(picture, this.app.causes) : null;
         this.envelope = envelope(picture.values[0]);
         this.db = this.envelope.map((value) => Math.max(-400, decibels(value)));
         this.image.push(this.db, picture.ranges, { first: picture.first, captureNs: picture.captureNs });
@@ -145,7 +145,7 @@ class AscanView {
         if (p.scan === "envelope")
             low = 0;
         const colour = channelColour(channel), curves = [{ name: `${p.side} ${this.app.channel(this.app.stream(), channel, p.side).name}`, values, colour }];
-        const bands = this.picture.ranges.map((r) => ({ from: r.first * dx, to: (r.first + r.points) * dx, text: causeText(r.causes, this.app.causes) }));
+        const bands = this.picture.ranges.map((r) => band(r, 0, dx, this.app.causes));
         const marks = p.gate ? [{ x: p.gate[0], text: "gate", colour: theme().good }, { x: p.gate[1], text: "", colour: theme().good }] : [];
         return { x0: 0, dx, curves, mask: this.invalid, bands, marks, range: this.range.update(low, high, now), xUnit: "s",
             yUnit: p.scan === "db" ? `dB re 1 ${this.unit()}` : this.unit() };

@@ -61,21 +61,21 @@ class EventsView {
     }
 
     writeAlarms() {
-        const alarms = this.app.alarms(), active = this.app.activeAlarms().length, may = this.app.mayControl();
+        const alarms = this.app.alarms(), active = this.app.activeAlarms().length, [may, why] = this.app.may("acknowledge");
         setText(this.alarmTitle, active === 0 ? "Alarms" : active === 1 ? "1 active alarm" : `${active} active alarms`);
         setHidden(this.noAlarm, alarms.length > 0);
         const waiting = alarms.filter((alarm) => !alarm.acknowledged);
         this.all.hidden = waiting.length < 2;
         this.all.disabled = !may;
-        const key = JSON.stringify([alarms, may]);
+        const key = JSON.stringify([alarms, may, why]);
         if (key === this.alarmKey)
             return;
         this.alarmKey = key;
-        this.alarms.replaceChildren(...alarms.map((alarm) => this.alarmRow(alarm, may)));
+        this.alarms.replaceChildren(...alarms.map((alarm) => this.alarmRow(alarm, may, why)));
     }
 
-    alarmRow(alarm, may) {
-        const acknowledge = h("button", { type: "button", disabled: !may, title: may ? "" : "Needs the role control: sign in", onclick: () =>
+    alarmRow(alarm, may, why) {
+        const acknowledge = h("button", { type: "button", disabled: !may, title: why, onclick: () =>
             this.app.command("acknowledge", { alarm: alarm.name, ...(alarm.stream ? { stream: alarm.stream } : {}), ...(alarm.channel ? { channel: alarm.channel } : {}) }) }, "Acknowledge");
         const lasted = alarm.ended_realtime_ns ? (alarm.ended_realtime_ns - alarm.since_realtime_ns) / 1e9 : NaN;
         const times = [`since ${clockTime(alarm.since_realtime_ns)}`, alarm.ended_realtime_ns && `ended ${clockTime(alarm.ended_realtime_ns)} after ${elapsed(lasted)}`,

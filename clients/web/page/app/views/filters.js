@@ -39,7 +39,7 @@ class FiltersView {
         this.listeners = new AbortController();
         const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
         on("status", () => this.statusChanged());
-        on("role", () => this.syncRole());
+        on("role", () => this.load());
         on("theme", () => { this.dirty = true; });
         on("event", (event) => {
             if (["filter-change", "reload", "start"].includes(event.detail?.kind))
@@ -64,17 +64,34 @@ class FiltersView {
 
     async load() {
         const stream = this.app.streamName();
-        if (!stream)
+        if (!stream || !this.app.commands)
             return;
         this.loaded = stream;
+        if (!this.app.commands.has("response"))
+            return setText(this.message, "This daemon does not say what its filters are.");
         const answer = await ask("response", { stream });
         if (stream !== this.app.streamName())
             return;
         this.filters = answer.ok ? answer.filters ?? [] : [];
+        this.asked = "";
         setText(this.message, answer.ok ? "" : answer.error ?? "The filters cannot be read.");
         this.writeTable();
         this.choose();
         this.syncRole();
+    }
+
+    /* The curves of a filter that the stream is not configured with, when it is chosen. */
+    async loadCurves() {
+        const chosen = this.chosen(), stream = this.loaded;
+        if (!chosen || chosen.magnitude_db || chosen.error || this.asked === chosen.name)
+            return;
+        this.asked = chosen.name;
+        const answer = await ask("response", { stream, filter: chosen.name });
+        if (answer.ok && stream === this.loaded)
+            Object.assign(chosen, answer.filters[0]);
+        else
+            chosen.error ??= answer.error ?? "The response cannot be read.";
+        this.dirty = true;
     }
 
     chosen() {
@@ -82,10 +99,10 @@ class FiltersView {
         return this.filters.find((filter) => filter.name === name) ?? this.filters.find((filter) => this.inUse(filter)) ?? this.filters[0];
     }
 
-    /* Status knows of a change first; the response's own word counts where status has none. */
+    /* Status knows of a change; where it names no filter, the stream runs as configured. */
     inUse(filter) {
-        const stream = this.app.stream(), now = stream?.filters ?? (stream?.filter ? [stream.filter] : null);
-        return now ? now.some((used) => used.name === filter.name) : Boolean(filter.in_use);
+        const now = this.app.stream()?.filter?.name;
+        return now ? now === filter.name : Boolean(filter.configured);
     }
 
     writeTable() {
@@ -110,6 +127,7 @@ class FiltersView {
             row.classList.toggle("chosen", filter === chosen);
             setText(row.cells[1], this.inUse(filter) ? "● in use" : "");
         });
+        this.loadCurves();
         this.dirty = true;
     }
 
@@ -122,12 +140,12 @@ class FiltersView {
     }
 
     syncRole() {
-        const may = this.app.mayControl(), chosen = this.chosen();
+        const [may, why] = this.app.may("filter"), chosen = this.chosen();
         for (const control of [this.button, this.fade, this.frame])
             control.disabled = !may || !chosen;
         setText(this.button, !chosen ? "Exchange" : this.inUse(chosen) ? `Exchange to ${chosen.name} again` : `Exchange to ${chosen.name}`);
-        this.button.title = may ? "" : "Needs the role control: sign in";
-        setText(this.gainNote, may ? "" : "Changes need the role control.");
+        this.button.title = why;
+        setText(this.gainNote, this.app.may("gain")[1]);
     }
 
     async change() {
@@ -151,7 +169,7 @@ class FiltersView {
             this.gainRows = Array.from({ length: outputs }, (_, i) => this.gainRow(i));
             this.gains.replaceChildren(...this.gainRows.map((row) => row.element));
         }
-        const may = this.app.mayControl();
+        const [may] = this.app.may("gain");
         this.gainRows.forEach((row, i) => {
             const gain = gains.gain_db[i], muted = Boolean(gains.muted?.[i]);
             row.range.disabled = row.mute.disabled = !may;
@@ -184,16 +202,17 @@ class FiltersView {
         if (!this.dirty || !filter)
             return false;
         this.dirty = false;
-        const xs = Float64Array.from(filter.frequency_hz ?? []), db = Float32Array.from(filter.magnitude_db ?? [], (v) => v === null ? DEEPEST_DB : Math.max(DEEPEST_DB, v));
-        if (xs.length > 1) {
+        const db = Float32Array.from(filter.magnitude_db ?? [], (v) => Math.max(DEEPEST_DB, v));
+        this.responsePanel.alert(filter.error ?? "");
+        if (db.length > 1) {
             const [low, high] = extremes([db], null), top = Math.ceil((high + 3) / 10) * 10;
-            this.response.show({ xs, curves: [{ name: filter.name, values: db, colour: channelColour(0), width: 1.5 }], mask: null, bands: [],
+            this.response.show({ x0: filter.first_hz, dx: filter.step_hz, curves: [{ name: filter.name, values: db, colour: channelColour(0), width: 1.5 }], mask: null, bands: [],
                 range: [Math.max(DEEPEST_DB, Math.min(top - 40, Math.floor(low / 20) * 20)), top], xUnit: "Hz", yUnit: "dB", levels: [{ y: -3, text: "−3 dB" }] });
         }
         this.responsePanel.note(filter.name);
         const taps = Float32Array.from(filter.tap_values ?? []);
         if (taps.length > 0) {
-            const size = ceil125(Math.max(1e-12, ...extremes([taps], null).map(Math.abs))), step = (filter.taps ?? taps.length) / taps.length;
+            const size = ceil125(Math.max(1e-12, ...extremes([taps], null).map(Math.abs))), step = filter.tap_step ?? 1;
             this.taps.show({ x0: 0, dx: step / filter.rate_hz, curves: [{ name: filter.name, values: taps, colour: channelColour(1) }], mask: null, bands: [], range: [-size, size], xUnit: "s", yUnit: "",
                 marks: Number.isFinite(filter.delay_frames) ? [{ x: filter.delay_frames / filter.rate_hz, text: "delay" }] : [] });
         }
@@ -206,7 +225,8 @@ class FiltersView {
         if (!filter || !this.response.scene)
             return null;
         return { name: `convolvd-filter-${filter.name}`, title: `filter ${filter.name}`, facts: { filter: filter.name, taps: filter.taps, rate: `${filter.rate_hz} Hz`, delay: `${filter.delay_frames} frames`, hash: filter.hash ?? "" },
-            columns: [{ name: "frequency [Hz]", values: Float64Array.from(filter.frequency_hz) }, { name: "magnitude [dB]", values: Float64Array.from(filter.magnitude_db, (v) => v ?? NaN) }],
+            columns: [{ name: "frequency [Hz]", values: Float64Array.from(filter.magnitude_db, (_, i) => filter.first_hz + i * filter.step_hz) },
+                { name: "magnitude [dB]", values: Float64Array.from(filter.magnitude_db) }],
             panels: [this.response.figure(), ...(this.taps.scene ? [this.taps.figure()] : [])] };
     }
 

@@ -6,7 +6,7 @@
 import { h, icon, setClass, setHidden, setIcon, setText, fitCanvas } from "../ui/dom.js";
 import { Controls } from "../ui/controls.js";
 import { hatch, theme } from "../draw/palette.js";
-import { invalidMask } from "../wire/picture.js";
+import { causeText, INVALID, invalidMask } from "../wire/picture.js";
 import { channelState, isFlat, Meter, STATES } from "../model/levels.js";
 import { lossesOf, streamState, sumOf } from "../model/history.js";
 import { count, decibels, level, nanoseconds, plain, si } from "../model/units.js";
@@ -65,12 +65,12 @@ class StreamPanel {
 
     take(picture) {
         this.picture = picture;
-        this.mask = picture.ranges.length > 0 ? invalidMask(picture) : null;
+        this.mask = picture.ranges.length > 0 ? invalidMask(picture, this.app.causes) : null;
         const second = Math.max(1, Math.ceil(picture.rateHz / picture.step));
         for (const tile of this.tiles) {
             const low = picture.low?.[tile.index], high = picture.high?.[tile.index];
             tile.flatNow = low !== undefined && isFlat(low, high, this.mask, second);
-            tile.invalid = this.mask !== null && this.mask[picture.points - 1] === 1;
+            tile.invalid = this.mask !== null && this.mask[picture.points - 1] === INVALID;
         }
     }
 
@@ -229,6 +229,10 @@ class StreamPanel {
         context.fillRect(x + w - lampW, y, lampW, height);
     }
 
+    unseen(range) {
+        return causeText(range.causes, this.app.causes) === "unseen";
+    }
+
     drawSpark(context, colours, tile) {
         const { x, y, w, h: height } = tile.sparkAt;
         context.fillStyle = colours.well;
@@ -256,7 +260,8 @@ class StreamPanel {
             return;
         context.fillStyle = hatch(context, colours.invalid);
         for (const range of ranges)
-            context.fillRect(x + range.first / points * w, y, Math.max(1, range.points / points * w), height);
+            if (!this.unseen(range))
+                context.fillRect(x + range.first / points * w, y, Math.max(1, range.points / points * w), height);
     }
 
     close() {
@@ -276,7 +281,7 @@ class OverviewView {
         this.controls.segments("level", "Levels in", [["db", "dB"], ["unit", "unit"], ["fs", "dBFS"]]);
         this.controls.segments("all", "Streams", [[true, "all"], [false, "chosen"]]);
         this.controls.add(h("span", { class: "spacer" }));
-        this.reset = this.controls.button("Reset held peaks", "reset-counters: held peaks, overloads and counters of the stream begin anew", () => this.resetCounters());
+        this.reset = this.controls.button("Reset held peaks", "", () => this.resetCounters());
         this.legend();
         this.empty = h("p", { class: "empty" }, "Connecting …");
         host.append(this.empty);
@@ -319,7 +324,9 @@ class OverviewView {
         }
         setHidden(this.empty, names.length > 0);
         setText(this.empty, !this.app.connected() ? "Connecting …" : this.app.status ? "The daemon runs no stream." : this.app.daemon.reason || "Waiting for the daemon …");
-        this.reset.disabled = !this.app.mayControl();
+        const [may, why] = this.app.may("reset-counters");
+        this.reset.disabled = !may;
+        this.reset.title = may ? "Held peaks, overloads and counters of the stream begin anew" : why;
         this.controls.sync();
     }
 
@@ -349,10 +356,13 @@ class OverviewView {
     draw(now) {
         if (this.panels.size === 0)
             return false;
-        if (!this.app.paused) {
-            for (const panel of this.panels.values())
+        if (this.app.paused)
+            now = this.frozen ??= now; /* bars stand still, too */
+        else
+            this.frozen = null;
+        for (const panel of this.panels.values())
+            if (!this.app.paused)
                 panel.syncText(now);
-        }
         for (const panel of this.panels.values())
             panel.draw(now);
         return true;

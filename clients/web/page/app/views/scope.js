@@ -8,7 +8,7 @@ import { CURSOR_PARAMETERS, Cursors } from "../ui/cursors.js";
 import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
 import { channelColour, channelDash } from "../draw/palette.js";
-import { causeText, invalidMask, KIND_MINMAX } from "../wire/picture.js";
+import { band, invalidMask, KIND_MINMAX } from "../wire/picture.js";
 import { envelope } from "../model/fft.js";
 import { ceil125, extremes, StickyRange } from "../model/scale.js";
 import { clockTime, count, si } from "../model/units.js";
@@ -111,7 +111,7 @@ class Side {
 
     scene(now) {
         const picture = this.picture, minmax = picture.kind === KIND_MINMAX, seconds = picture.step / picture.rateHz;
-        const invalid = picture.ranges.length > 0 ? invalidMask(picture) : null;
+        const invalid = picture.ranges.length > 0 ? invalidMask(picture, this.app.causes) : null;
         const curves = [], colour = (i) => channelColour(this.channels[i] - 1);
         let mask = invalid, dx = seconds, x0 = picture.trigger >= 0 && picture.triggered ? -picture.trigger * dx : 0;
         if (minmax) {
@@ -128,11 +128,11 @@ class Side {
             for (let i = 0; i < own; i++)
                 curves.push({ name: `|${curves[i].name}|`, values: envelope(picture.values[i]), colour: colour(i), dash: [5, 3], width: 1 });
         const range = this.range.update(...extremes(curves.map((curve) => curve.values), mask), now);
-        const bands = picture.ranges.map((r) => ({ from: x0 + r.first * seconds, to: x0 + (r.first + r.points) * seconds, text: causeText(r.causes, this.app.causes) }));
+        const bands = picture.ranges.map((r) => band(r, x0, seconds, this.app.causes));
         const p = this.app.parameters, triggered = !minmax && picture.triggered;
         return { x0, dx, curves, mask, bands, range, xUnit: "s", yUnit: this.unit(0), ghosts: minmax ? [] : this.ghosts,
             marks: triggered && picture.trigger > 0 ? [{ x: 0, text: "T" }] : [],
-            levels: !minmax && p.trigger === "level" ? [{ y: p.at, text: "trigger" }] : [] };
+            levels: !minmax && (p.trigger === "level" || (p.trigger === "auto" && p.at !== 0)) ? [{ y: p.at, text: "trigger" }] : [] };
     }
 
     draw(now) {
@@ -162,7 +162,7 @@ class Side {
         return this.plot.scene.curves.map((curve, i) => {
             const [low, high] = extremes([curve.values], mask), unit = this.unit(i % this.picture.channels);
             const text = (value) => Number.isFinite(value) ? si(value, unit, 4) : "–";
-            return { name: curve.name, colour: curve.colour, unit, plot: this.plot, curve: i, extra: [text(high - low), text(rms(curve.values, mask))] };
+            return { name: curve.name, colour: curve.colour, unit, plot: this.plot, curve: i, extra: [text(high - low), this.picture.kind === KIND_MINMAX ? "–" : text(rms(curve.values, mask))] };
         });
     }
 
@@ -213,7 +213,7 @@ class ScopeView {
 
     makeControls(host) {
         const c = this.controls = new Controls(this.app, host), wave = (p) => p.show !== "wave";
-        const level = (p) => wave(p) || p.trigger !== "level";
+        const level = (p) => wave(p) || (p.trigger !== "level" && p.trigger !== "auto");
         c.segments("side", "Side", [["input", "input"], ["output", "output"], ["both", "both"]]);
         c.segments("show", "Show", [["wave", "waveform"], ["minmax", "min/max"]]);
         c.select("window", "Window", [["", "auto"], ...timeSteps(1e-5, 20)], { read: (v) => v === null ? "" : String(v), write: (v) => v === "" ? null : Number(v), hidden: wave });
@@ -223,7 +223,7 @@ class ScopeView {
         c.quantity("at", "Level", { unit: () => this.app.channel(this.app.stream(), 0).unit, hidden: level });
         c.select("slope", "Slope", [["rising", "rising"], ["falling", "falling"], ["either", "either"]], { hidden: level });
         c.quantity("frame", "Frame", { low: 0, integer: true, hidden: (p) => wave(p) || p.trigger !== "external" });
-        c.select("before", "Before trigger", [["0", "0 %"], ["10", "10 %"], ["25", "25 %"], ["50", "50 %"], ["90", "90 %"]], { write: Number, hidden: (p) => wave(p) || p.trigger === "auto" });
+        c.select("before", "Before trigger", [["0", "0 %"], ["10", "10 %"], ["25", "25 %"], ["50", "50 %"], ["90", "90 %"]], { write: Number, hidden: wave });
         c.select("persist", "Persistence", [["0", "off"], ["8", "8"], ["32", "32"], ["64", "64"]], { write: Number, hidden: wave });
         c.toggle("envelope", "Envelope", { hidden: wave, title: "magnitude of the analytic signal of what is shown" });
         c.toggle("single", "Single", { hidden: (p) => wave(p) || p.trigger === "auto" });

@@ -56,6 +56,7 @@ class SpectrumView {
         this.listeners = new AbortController();
         const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
         on("status", () => this.sync());
+        on("role", () => this.loadResponse());
         on("theme", () => { this.dirty = true; });
         on("event", (event) => {
             if (event.detail?.kind === "filter-change")
@@ -109,10 +110,13 @@ class SpectrumView {
 
     async loadResponse() {
         const stream = this.app.streamName();
+        if (!this.app.commands?.has("response"))
+            return;
         const answer = await ask("response", { stream });
         if (stream !== this.app.streamName())
             return;
-        this.responses = answer.ok ? (answer.filters ?? []).filter((filter) => filter.in_use !== false) : [];
+        this.responses = answer.ok ? (answer.filters ?? []).filter((filter) => filter.magnitude_db).map((filter) => ({ ...filter,
+            frequencies: filter.magnitude_db.map((_, i) => filter.first_hz + i * filter.step_hz) })) : [];
         this.dirty = true;
     }
 
@@ -155,7 +159,7 @@ class SpectrumView {
             low = Math.max(low, high - 160);
         else
             low = 0;
-        const under = p.response ? (this.responses ?? []).slice(0, 4).map((filter, i) => ({ name: filter.name, xs: filter.frequency_hz, ys: filter.magnitude_db,
+        const under = p.response ? (this.responses ?? []).slice(0, 4).map((filter, i) => ({ name: filter.name, xs: filter.frequencies, ys: filter.magnitude_db,
             colour: theme().muted, dash: i === 0 ? [6, 4] : [2, 3], scale: [-RESPONSE_SPAN_DB, 6], width: 1.5 })) : [];
         return { x0: 0, dx: this.picture.step, curves, under, range: this.range.update(low, high, now), yUnit: this.densityUnit(), xUnit: "Hz", logX: p.log };
     }

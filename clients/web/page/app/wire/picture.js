@@ -8,6 +8,8 @@ export const KIND_MINMAX = 1, KIND_FRAMES = 2, KIND_SPECTRUM = 3;
 const MAGIC = 0x31564e43; /* "CNV1" */
 const HEADER_BYTES = 72, RANGE_BYTES = 16;
 const FLAG_TRIGGERED = 1, FLAG_CLIPPED = 2, FLAG_RECORD_BEGINS = 4, FLAG_COMPLETE = 8;
+export const VALID = 0, INVALID = 1, NOTHING = 2;
+const EMPTY = new Set(["absent", "unseen"]);
 const MAX_CHANNELS = 65536, MAX_POINTS = 1 << 24;
 
 function readRanges(view, count, points) {
@@ -80,10 +82,22 @@ export function causeText(causes, names) {
     return words.join(", ") || "invalid";
 }
 
-/* 1 where a point is invalid, else 0. */
-export function invalidMask(picture) {
+/* Whether a range holds no samples at all: not there in the input, or not received by the server yet. */
+export function isEmpty(causes, names) {
+    const known = (1 << names.length) - 1, empty = names.reduce((mask, name, bit) => EMPTY.has(name) ? mask | (1 << bit) : mask, 0);
+    return (causes & empty) !== 0 && (causes & known & ~empty) === 0;
+}
+
+/* Of each point: VALID, INVALID (computed, not to be trusted) or NOTHING (no sample). */
+export function invalidMask(picture, names) {
     const mask = new Uint8Array(picture.points);
     for (const range of picture.ranges)
-        mask.fill(1, range.first, range.first + range.points);
+        mask.fill(isEmpty(range.causes, names) ? NOTHING : INVALID, range.first, range.first + range.points);
     return mask;
+}
+
+/* A range as a plot's band: x0 + point · dx; what the server has not received yet says so. */
+export function band(range, x0, dx, names) {
+    const text = causeText(range.causes, names), unseen = text === "unseen";
+    return { from: x0 + range.first * dx, to: x0 + (range.first + range.points) * dx, text: unseen ? "not seen yet" : text, unseen };
 }
