@@ -419,6 +419,8 @@ class JackTest(unittest.TestCase):
         listed = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--list-devices"], capture_output=True, text=True, check=True)
         self.assertRegex(listed.stdout, r"sound: system\n   JACK Audio Connection Kit, 8 in, 8 out, 48000 Hz, "
                                         r"input latency [0-9.]+ … [0-9.]+ ms, output latency [0-9.]+ … [0-9.]+ ms\n")
+        # ALSA's way to the same server converts: it is refused, so no rate of it is shown.
+        self.assertRegex(listed.stdout, r"sound: jack\n   ALSA, [0-9]+ in, [0-9]+ out\n   not for measurement, refused: ")
 
 
 if __name__ == "__main__":

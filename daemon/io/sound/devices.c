@@ -215,56 +215,90 @@ static void print_latency(FILE *out, const char *what, const double latency_s[2]
     fprintf(out, ", %s latency %.1f … %.1f ms", what, 1e3 * latency_s[0], 1e3 * latency_s[1]);
 }
 
-/* The usual rates, of which the list shows those that a device supports. */
+/* The usual rates, and a device's default behind them: those at which it opens are listed. */
 static const double rates_hz[] = {8000,  11025, 16000, 22050,  32000,  44100,
                                   48000, 88200, 96000, 176400, 192000, 384000};
 enum { RATES = sizeof rates_hz / sizeof rates_hz[0] };
 
-static void print_rates(FILE *out, const struct sound_device *device)
+static double rate_at(const struct sound_device *device, int i)
+{
+    return i < RATES ? rates_hz[i] : device->rate_hz;
+}
+
+static void print_rates(FILE *out, const struct sound_device *device, uint32_t rates)
 {
     bool listed = false;
-    for (int i = 0; i < RATES; i++) {
-        if (!(device->rates >> i & 1))
+    for (int i = 0; i <= RATES; i++) {
+        if (!(rates >> i & 1))
             continue;
-        fprintf(out, "%s%.15g", listed ? ", " : "", rates_hz[i]);
+        fprintf(out, "%s%.15g", listed ? ", " : "", rate_at(device, i));
         listed = true;
     }
-    fprintf(out, "%s", listed ? " Hz" : "");
-    if (!listed)
-        fprintf(out, "%.15g Hz", device->rate_hz);
+    fprintf(out, "%s", listed ? " Hz" : "no rate opens now (does another program use it?)");
+}
+
+/* Both directions together where they open at the same rates. */
+static void print_all_rates(FILE *out, const struct sound_device *device)
+{
+    const uint32_t in = device->input_rates, playback = device->output_rates;
+    if (device->inputs == 0 || device->outputs == 0 || in == playback) {
+        print_rates(out, device, device->inputs > 0 ? in : playback);
+        return;
+    }
+    fprintf(out, "in at ");
+    print_rates(out, device, in);
+    fprintf(out, ", out at ");
+    print_rates(out, device, playback);
 }
 
 static void print_devices(const struct sound_device *devices, int count, FILE *out)
 {
     for (int i = 0; i < count; i++) {
         const struct sound_device *device = &devices[i];
-        fprintf(out, "sound: %s\n   %s, %u in, %u out, ", device->name, device->api_name,
+        const char *converts = sound_device_converts(device);
+        fprintf(out, "sound: %s\n   %s, %u in, %u out", device->name, device->api_name,
                 device->inputs, device->outputs);
-        print_rates(out, device);
+        if (converts != NULL) {
+            fprintf(out, "\n   not for measurement, refused: %s\n", converts);
+            continue;
+        }
+        fprintf(out, ", ");
+        print_all_rates(out, device);
         if (device->inputs > 0)
             print_latency(out, "input", device->input_latency_s);
         if (device->outputs > 0)
             print_latency(out, "output", device->output_latency_s);
-        const char *converts = sound_device_converts(device);
-        if (converts != NULL)
-            fprintf(out, "\n   not for measurement: %s", converts);
         fputc('\n', out);
     }
 }
 
-/* The usual rates that PortAudio says the device supports. */
-static uint32_t supported_rates(const struct sound_device *device)
+/* What Pa_IsFormatSupported calls supported need not open; what opens does. */
+static bool opens(const PaStreamParameters *in, const PaStreamParameters *out, double rate_hz)
 {
-    uint32_t rates = 0;
-    PaStreamParameters parameters = {
+    PaStream *stream = NULL;
+    if (Pa_IsFormatSupported(in, out, rate_hz) != paFormatIsSupported ||
+        Pa_OpenStream(&stream, in, out, rate_hz, paFramesPerBufferUnspecified, paNoFlag, NULL,
+                      NULL) != paNoError)
+        return false;
+    Pa_CloseStream(stream);
+    return true;
+}
+
+static uint32_t open_rates(const struct sound_device *device, bool input)
+{
+    const PaStreamParameters parameters = {
         .device = device->index,
-        .channelCount = (int)(device->inputs > 0 ? device->inputs : device->outputs),
+        .channelCount = (int)(input ? device->inputs : device->outputs),
         .sampleFormat = paFloat32,
+        .suggestedLatency = input ? device->input_latency_s[1] : device->output_latency_s[1],
     };
-    for (int i = 0; parameters.channelCount > 0 && i < RATES; i++) {
-        const PaStreamParameters *in = device->inputs > 0 ? &parameters : NULL;
-        const PaStreamParameters *out = in == NULL ? &parameters : NULL;
-        if (Pa_IsFormatSupported(in, out, rates_hz[i]) == paFormatIsSupported)
+    uint32_t rates = 0;
+    bool usual = false;
+    for (int i = 0; parameters.channelCount > 0 && i <= RATES; i++) {
+        const double rate_hz = rate_at(device, i);
+        usual = usual || (i < RATES && rate_hz == device->rate_hz);
+        if ((i < RATES || !usual) &&
+            opens(input ? &parameters : NULL, input ? NULL : &parameters, rate_hz))
             rates |= 1u << i;
     }
     return rates;
@@ -283,7 +317,10 @@ void sound_devices_main(void)
         count = sound_devices_list(devices, SOUND_DEVICES_MAX);
         count = count < SOUND_DEVICES_MAX ? count : SOUND_DEVICES_MAX;
         for (int i = 0; i < count; i++)
-            devices[i].rates = supported_rates(&devices[i]);
+            if (sound_device_converts(&devices[i]) == NULL) {
+                devices[i].input_rates = open_rates(&devices[i], true);
+                devices[i].output_rates = open_rates(&devices[i], false);
+            }
         Pa_Terminate();
     }
     if (stderr_fd >= 0) {

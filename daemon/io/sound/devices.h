@@ -23,10 +23,11 @@ struct sound_device {
     char name[SOUND_NAME_BYTES];
     enum sound_api api; /* SOUND_API_ANY: neither ALSA nor JACK */
     char api_name[48];
-    int index;                /* PortAudio's */
-    uint32_t inputs, outputs; /* channels */
-    double rate_hz;           /* its default */
-    uint32_t rates; /* bit i: it supports usual rate i (devices.c); set by sound_devices_main */
+    int index;                          /* PortAudio's */
+    uint32_t inputs, outputs;           /* channels */
+    double rate_hz;                     /* its default */
+    uint32_t input_rates, output_rates; /* bit i: it opens at rate i of devices.c; set by
+                                           sound_devices_main, 0 for one that converts */
     double input_latency_s[2], output_latency_s[2]; /* low, high */
 };
 
