@@ -30,18 +30,26 @@ static void fill_design(const struct raw_section *section, struct design_spec *d
     design->taps = count_or_zero(section, KEY_TAPS);
 }
 
+static enum pulse_window window_of(const struct raw_section *section)
+{
+    if (value_given(section, KEY_WINDOW))
+        return (enum pulse_window)value_of(section, KEY_WINDOW)->integer;
+    return section->type == FILTER_TONE_BURST ? PULSE_WINDOW_HANN : PULSE_WINDOW_NONE;
+}
+
 static void fill_replica(const struct raw_section *section, struct replica_spec *replica)
 {
     replica->normalise = (enum normalise)value_of(section, KEY_NORMALISE)->integer;
-    replica->window = (enum replica_window)value_of(section, KEY_WINDOW)->integer;
-    if (replica->window == REPLICA_WINDOW_TUKEY)
+    replica->window = window_of(section);
+    if (replica->window == PULSE_WINDOW_TUKEY)
         replica->tukey_alpha = value_of(section, KEY_TAPER)->number;
     replica->start_hz = number_or_zero(section, KEY_START);
     replica->stop_hz = number_or_zero(section, KEY_STOP);
     replica->length_s = number_or_zero(section, KEY_FILTER_LENGTH);
     replica->carrier_hz = number_or_zero(section, KEY_CARRIER);
     replica->chip_rate_hz = number_or_zero(section, KEY_CHIP_RATE);
-    replica->cycles_per_chip = number_or_zero(section, KEY_CYCLES);
+    replica->cycles = number_or_zero(section, KEY_CYCLES);
+    replica->cycles_per_chip = number_or_zero(section, KEY_CYCLES_PER_CHIP);
     if (value_given(section, KEY_CODE))
         replica->barker_length = (uint32_t)value_of(section, KEY_CODE)->integer;
     replica->golay_order = count_or_zero(section, KEY_ORDER);
@@ -93,7 +101,7 @@ static int build_filter(struct build *build, struct raw_section *section,
             delay->number;
     }
     if (filter_type_is_matched(spec->type) && value_given(section, KEY_TAPER) &&
-        value_of(section, KEY_WINDOW)->integer != REPLICA_WINDOW_TUKEY)
+        window_of(section) != PULSE_WINDOW_TUKEY)
         config_error(build->errors, place_of(section, KEY_TAPER),
                      "`taper` belongs to `window = tukey`; write that, or remove it");
     if (value_given(section, KEY_FILTER_PATH)) {

@@ -28,6 +28,7 @@ static const struct option_choice filter_types[] = {
     {"bandstop", FILTER_BANDSTOP},
     {"file", FILTER_FILE},
     {"chirp", FILTER_CHIRP},
+    {"tone-burst", FILTER_TONE_BURST},
     {"barker", FILTER_BARKER},
     {"golay", FILTER_GOLAY},
     {"replica", FILTER_REPLICA},
@@ -41,9 +42,9 @@ static const struct option_choice normalises[] = {{"amplitude", NORMALISE_AMPLIT
                                                   {"energy", NORMALISE_ENERGY},
                                                   {"none", NORMALISE_NONE},
                                                   {NULL, 0}};
-static const struct option_choice windows[] = {{"none", REPLICA_WINDOW_NONE},
-                                               {"hann", REPLICA_WINDOW_HANN},
-                                               {"tukey", REPLICA_WINDOW_TUKEY},
+static const struct option_choice windows[] = {{"none", PULSE_WINDOW_NONE},
+                                               {"hann", PULSE_WINDOW_HANN},
+                                               {"tukey", PULSE_WINDOW_TUKEY},
                                                {NULL, 0}};
 /* The chips of each Barker code. */
 static const struct option_choice codes[] = {{"2", 2}, {"3", 3},   {"4", 4},   {"5", 5},
@@ -84,7 +85,7 @@ const struct schema_section schema_sections[SECTIONS] = {
 #define HIGHS     (KIND(BANDPASS) | KIND(BANDSTOP) | KIND(LOWPASS))
 #define DESIGNED  (KIND(LOWPASS) | KIND(HIGHPASS) | KIND(BANDPASS) | KIND(BANDSTOP))
 #define CODED     (KIND(BARKER) | KIND(GOLAY))
-#define MATCHED   (KIND(CHIRP) | CODED | KIND(REPLICA))
+#define MATCHED   (KIND(CHIRP) | KIND(TONE_BURST) | CODED | KIND(REPLICA))
 #define ARRAY     KIND(FK)
 
 #define QUANTITY(name) (1u << ALARM_##name)
@@ -181,6 +182,10 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "Whether the filter's last frames follow after the end of an epoch or record; no stops at the input's length."}},
     [KEY_ALIGN] = {SECTION_STREAM, .row = {"align", OPTION_BOOLEAN, .fallback = "no",
         .sentence = "Whether the filter's delay is taken out of frame numbers and time stamps; it is reported either way."}},
+    [KEY_EXCITATION] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"excitation", OPTION_SPAN, .minimum = 0, .maximum = 9007199254740992.0, .fallback_words = "that of the generator, else not known",
+        .sentence = "When the transmitter's pulse begins, in frames or as a time after the first frame of each epoch or record, such as the pre-trigger of a transient recorder. Status and sidecars tell it, so that frame numbers become times of flight."}},
+    [KEY_EXCITATION_PERIOD] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"excitation period", OPTION_SPAN, .minimum = 1, .maximum = 9007199254740992.0, .fallback_words = "that of the generator, else one pulse in an epoch or record",
+        .sentence = "From one pulse of the transmitter to the next."}},
     [KEY_DECIMATE] = {SECTION_STREAM, .row = {"decimate", OPTION_COUNT, .minimum = 1, .maximum = DECIMATE_MAX, .fallback = "1",
         .sentence = "Of this many output frames one is computed and kept, those whose frame number is a multiple; results, sinks and streams that read this one have the rate divided by it. `--check` says what aliases."}},
     [KEY_STREAM_DEVICE] = {SECTION_STREAM, .row = {"device", OPTION_TEXT, .fallback_words = "that of the stream it reads, else as [device] says",
@@ -196,7 +201,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_NOISE_FLOOR] = {SECTION_STREAM, .scope = SCOPE_OWN, .row = {"noise floor", OPTION_AMPLITUDE, LIST_CHANNEL, .minimum = 0, .maximum = 1e12, .fallback_words = "not known", .running = true,
         .sentence = "Level (RMS about the mean) of a channel at rest; one for all channels or one for each, 0 where it is not known. A level under half of it for a second raises the alarm noise-floor: the sensor, its cable or its preamplifier is dead."}},
     [KEY_TYPE] = {SECTION_FILTER, .row = {"type", OPTION_CHOICE, .required = true, .choices = filter_types,
-        .sentence = "lowpass, highpass, bandpass or bandstop (designed); file (taps from a file); chirp, barker, golay or replica (matched to what the transducer was sent); identity (no change); fk (waves of a line array by their velocity; named in `filter` alone or in `bank`)."}},
+        .sentence = "lowpass, highpass, bandpass or bandstop (designed); file (taps from a file); chirp, tone-burst, barker, golay or replica (matched to what the transducer was sent); identity (no change); fk (waves of a line array by their velocity; named in `filter` alone or in `bank`)."}},
     [KEY_METHOD] = {SECTION_FILTER, .applies = DESIGNED, .row = {"method", OPTION_CHOICE, .choices = methods, .fallback = "kaiser",
         .sentence = "How it is designed: kaiser (windowed, any length) or remez (Parks-McClellan, up to 1001 taps)."}},
     [KEY_LOW] = {SECTION_FILTER, .applies = LOWS | ARRAY, .row = {"low", OPTION_FREQUENCY, .minimum = 0, .above_minimum = true, .maximum = 5e9,
@@ -221,8 +226,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "Delay to declare, in frames or as a time, where it is not known by design."}},
     [KEY_NORMALISE] = {SECTION_FILTER, .applies = MATCHED, .row = {"normalise", OPTION_CHOICE, .choices = normalises, .fallback = "amplitude",
         .sentence = "amplitude: an echo of amplitude a peaks at a; energy: white noise keeps its RMS; none: the plain correlation."}},
-    [KEY_WINDOW] = {SECTION_FILTER, .applies = MATCHED, .row = {"window", OPTION_CHOICE, .choices = windows, .fallback = "none",
-        .sentence = "Window of the replica as it was sent."}},
+    [KEY_WINDOW] = {SECTION_FILTER, .applies = MATCHED, .row = {"window", OPTION_CHOICE, .choices = windows, .fallback_words = "hann for a tone burst, else none",
+        .sentence = "Window of the pulse as it was sent."}},
     [KEY_TAPER] = {SECTION_FILTER, .applies = MATCHED | ARRAY, .row = {"taper", OPTION_RATIO, .minimum = 0, .above_minimum = true, .maximum = 1, .fallback = "25 %",
         .sentence = "Part of a Tukey window that is tapered, both ends together; for fk the full width of each edge over that of the fan, in slowness."}},
     [KEY_START] = {SECTION_FILTER, .applies = KIND(CHIRP), .required = KIND(CHIRP), .row = {"start", OPTION_FREQUENCY, .minimum = 0, .above_minimum = true, .maximum = 5e9,
@@ -231,17 +236,19 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "Last frequency of the chirp."}},
     [KEY_FILTER_LENGTH] = {SECTION_FILTER, .applies = KIND(CHIRP), .required = KIND(CHIRP), .row = {"length", OPTION_TIME, .minimum = 0, .above_minimum = true, .maximum = 3600,
         .sentence = "Duration of the chirp."}},
+    [KEY_CYCLES] = {SECTION_FILTER, .applies = KIND(TONE_BURST), .required = KIND(TONE_BURST), .row = {"cycles", OPTION_NUMBER, .minimum = 0, .above_minimum = true, .maximum = 1e6,
+        .sentence = "Cycles of the carrier in the tone burst."}},
     [KEY_CODE] = {SECTION_FILTER, .applies = KIND(BARKER), .required = KIND(BARKER), .row = {"code", OPTION_CHOICE, .choices = codes,
         .sentence = "Length of the Barker code in chips."}},
     [KEY_ORDER] = {SECTION_FILTER, .applies = KIND(GOLAY), .required = KIND(GOLAY), .row = {"order", OPTION_COUNT, .minimum = 1, .maximum = 16,
         .sentence = "Order k of the Golay pair: 2^k chips."}},
     [KEY_PAIR] = {SECTION_FILTER, .applies = KIND(GOLAY), .row = {"pair", OPTION_CHOICE, .choices = pairs, .fallback = "a",
         .sentence = "Which code of the Golay pair."}},
-    [KEY_CARRIER] = {SECTION_FILTER, .applies = CODED, .row = {"carrier", OPTION_FREQUENCY, .minimum = 0, .maximum = 5e9, .fallback_words = "chip rate times cycles per chip",
-        .sentence = "Carrier frequency of the code."}},
+    [KEY_CARRIER] = {SECTION_FILTER, .applies = CODED | KIND(TONE_BURST), .required = KIND(TONE_BURST), .row = {"carrier", OPTION_FREQUENCY, .minimum = 0, .maximum = 5e9, .fallback_words = "chip rate times cycles per chip",
+        .sentence = "Carrier frequency of the code or tone burst."}},
     [KEY_CHIP_RATE] = {SECTION_FILTER, .applies = CODED, .row = {"chip rate", OPTION_FREQUENCY, .minimum = 0, .above_minimum = true, .maximum = 5e9, .fallback_words = "carrier over cycles per chip",
         .sentence = "Chips per second."}},
-    [KEY_CYCLES] = {SECTION_FILTER, .applies = CODED, .row = {"cycles per chip", OPTION_NUMBER, .minimum = 0, .above_minimum = true, .maximum = 1e6, .fallback_words = "carrier over chip rate",
+    [KEY_CYCLES_PER_CHIP] = {SECTION_FILTER, .applies = CODED, .row = {"cycles per chip", OPTION_NUMBER, .minimum = 0, .above_minimum = true, .maximum = 1e6, .fallback_words = "carrier over chip rate",
         .sentence = "Cycles of the carrier in one chip."}},
     [KEY_GAIN] = {SECTION_FILTER, .row = {"gain", OPTION_DECIBEL, .minimum = -200, .maximum = 200, .fallback = "0 dB",
         .sentence = "Gain on all taps."}},

@@ -188,6 +188,7 @@ static int build_chain(struct build *build, struct config_stream *stream,
     stream->loss_detectable = before->loss_detectable;
     stream->source.rate_hz = before->output_rate_hz;
     stream->source.channels = before->output_floats;
+    stream->source.excitation = excitation_decimated(before->source.excitation, before->decimate);
     stream->decimate_total = before->decimate_total;
     sample_format_parse("f32le", &stream->source.format);
     struct channel_scale *scales =
@@ -324,6 +325,28 @@ static void check_latency(struct build *build, const struct config_stream *strea
                        quantity_print(DIMENSION_TIME, block_s, lasts, sizeof lasts));
 }
 
+/* What is written stands in the place of what a generator knows. */
+static void build_excitation(struct config_stream *stream, const struct option_check *check,
+                             const struct raw_section *section)
+{
+    struct excitation *excitation = &stream->source.excitation;
+    const struct option_value *start = value_of(section, KEY_EXCITATION);
+    const struct option_value *period = value_of(section, KEY_EXCITATION_PERIOD);
+    uint64_t frames;
+    if (start != NULL && option_frames(check, &schema_key(KEY_EXCITATION)->row, start,
+                                       stream->source.rate_hz, &frames)) {
+        excitation->known = true;
+        excitation->start_frame = (double)frames;
+    }
+    if (period != NULL && !excitation->known)
+        option_error(check, "excitation period",
+                     "`excitation period` needs the first pulse; write `excitation`, as in "
+                     "excitation = 0 frames");
+    else if (period != NULL && option_frames(check, &schema_key(KEY_EXCITATION_PERIOD)->row, period,
+                                             stream->source.rate_hz, &frames))
+        excitation->period_frames = (double)frames;
+}
+
 static void build_blocks(struct build *build, struct config_stream *stream,
                          const struct option_check *check, const struct raw_section *section)
 {
@@ -406,6 +429,8 @@ static int build_stream(struct build *build, uint32_t index)
     if (status == ERROR_MEMORY)
         return status;
     section->broken = status != 0;
+    if (stream->source.rate_hz > 0)
+        build_excitation(stream, &check, section);
     if (stream->source.rate_hz > 0)
         build_blocks(build, stream, &check, section);
     if (!section->broken && driver != NULL)

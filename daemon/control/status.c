@@ -69,6 +69,14 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
         out, "  filter delay  %.10g frames, %s%s\n", stats->delay_frames,
         duration_text((int64_t)llround(stats->delay_frames / config->output_rate_hz * 1e9), text),
         config->align ? ", applied" : "");
+    const struct excitation excitation =
+        excitation_decimated(config->source.excitation, config->decimate);
+    if (excitation.known) {
+        fprintf(out, "  excitation    begins at frame %.10g", excitation.start_frame);
+        if (excitation.period_frames > 0)
+            fprintf(out, ", again every %.10g frames", excitation.period_frames);
+        fputc('\n', out);
+    }
     if (stats->last_frame_ns != 0)
         fprintf(out, "  last frame    %" PRIu64 ", %s ago\n", stats->last_frame,
                 duration_text(clock_monotonic_ns() - stats->last_frame_ns, text));

@@ -226,6 +226,21 @@ static json_t *gains_json(const struct pipeline *pipeline)
     return object;
 }
 
+/* In frames of the output. */
+static json_t *excitation_json(const struct config_stream *config)
+{
+    const struct excitation excitation =
+        excitation_decimated(config->source.excitation, config->decimate);
+    if (!excitation.known)
+        return json_null();
+    json_t *object = json_object();
+    json_object_set_new(object, "start_frame", real(excitation.start_frame));
+    json_object_set_new(object, "period_frames",
+                        excitation.period_frames > 0 ? real(excitation.period_frames)
+                                                     : json_null());
+    return object;
+}
+
 static json_t *stream_json(const struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -250,6 +265,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     if (pipeline->self_check != NULL)
         json_object_set_new(object, "self_check", self_check_json(pipeline->self_check));
     json_object_set_new(object, "delay_frames", real(stats.delay_frames));
+    json_object_set_new(object, "excitation", excitation_json(config));
     json_object_set_new(object, "round_trip_frames", integer(pipeline->round_trip_frames));
     json_object_set_new(object, "aligned", json_boolean(config->align));
     if (stats.last_frame_ns != 0) {

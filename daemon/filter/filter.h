@@ -21,17 +21,18 @@
 
 /* The values of the key `type`, with the part of filter_spec they use. */
 #define FILTER_TYPE_TABLE(X)                                                                       \
-    X(LOWPASS, "lowpass")   /* design */                                                           \
-    X(HIGHPASS, "highpass") /* design */                                                           \
-    X(BANDPASS, "bandpass") /* design */                                                           \
-    X(BANDSTOP, "bandstop") /* design */                                                           \
-    X(FILE, "file")         /* path */                                                             \
-    X(CHIRP, "chirp")       /* replica */                                                          \
-    X(BARKER, "barker")     /* replica */                                                          \
-    X(GOLAY, "golay")       /* replica */                                                          \
-    X(REPLICA, "replica")   /* replica, path */                                                    \
-    X(IDENTITY, "identity") /* nothing */                                                          \
-    X(FK, "fk")             /* fk: one set of taps for each distance of two channels */
+    X(LOWPASS, "lowpass")       /* design */                                                       \
+    X(HIGHPASS, "highpass")     /* design */                                                       \
+    X(BANDPASS, "bandpass")     /* design */                                                       \
+    X(BANDSTOP, "bandstop")     /* design */                                                       \
+    X(FILE, "file")             /* path */                                                         \
+    X(CHIRP, "chirp")           /* replica */                                                      \
+    X(TONE_BURST, "tone-burst") /* replica */                                                      \
+    X(BARKER, "barker")         /* replica */                                                      \
+    X(GOLAY, "golay")           /* replica */                                                      \
+    X(REPLICA, "replica")       /* replica, path */                                                \
+    X(IDENTITY, "identity")     /* nothing */                                                      \
+    X(FK, "fk")                 /* fk: one set of taps for each distance of two channels */
 
 enum filter_type {
 #define X(name, text) FILTER_##name,
@@ -43,7 +44,7 @@ enum filter_type {
 /* NULL past the end of the table. */
 const char *filter_type_name(int type);
 
-/* True for chirp, barker, golay and replica / for the four bands. */
+/* True for chirp, tone-burst, barker, golay and replica / for the four bands. */
 bool filter_type_is_matched(enum filter_type type);
 bool filter_type_is_design(enum filter_type type);
 
@@ -56,7 +57,7 @@ bool filter_type_is_design(enum filter_type type);
 struct filter_spec {
     enum filter_type type;
     const char *path;    /* file, replica; borrowed */
-    bool analytic;       /* bandpass, chirp, barker, golay, replica */
+    bool analytic;       /* bandpass and all matched ones */
     double gain;         /* factor on all taps, default 1; not 0 */
     double delay_frames; /* `delay` in frames; NaN: not given */
     double delay_s;      /* `delay` as a time; NaN: not given */

@@ -1,6 +1,6 @@
 /*
- * Matched filters: see replica.h. The chirp comes from waveform.c, so that generator, rig and
- * filter mean the same pulse; codes are built here. No state; worker threads.
+ * Matched filters: see replica.h. Chirps and tone bursts come from waveform.c, so that generator,
+ * rig and filter mean the same pulse; codes are built here. No state; worker threads.
  */
 #include "filter/replica.h"
 
@@ -24,16 +24,6 @@ static const struct {
     {2, "+-"},      {3, "++-"},          {4, "++-+"},           {5, "+++-+"},
     {7, "+++--+-"}, {11, "+++---+--+-"}, {13, "+++++--++-+-+"},
 };
-
-const char *replica_window_name(int window)
-{
-    static const char *const names[] = {
-#define X(name, text) [REPLICA_WINDOW_##name] = text,
-        REPLICA_WINDOW_TABLE(X)
-#undef X
-    };
-    return window >= 0 && window < REPLICA_WINDOWS ? names[window] : NULL;
-}
 
 const char *normalise_name(int normalise)
 {
@@ -97,6 +87,19 @@ static int chirp_check(const struct replica_spec *spec, double rate_hz, struct p
         return problem_set(problem, ERROR_CONFIG,
                            "length: a chirp needs its duration; write a time above 0 s");
     return length_check("length", spec->length_s, rate_hz, problem);
+}
+
+static int tone_burst_check(const struct replica_spec *spec, double rate_hz,
+                            struct problem *problem)
+{
+    int error = frequency_check("carrier", spec->carrier_hz, rate_hz, problem);
+    if (error != 0)
+        return error;
+    if (!(spec->cycles > 0))
+        return problem_set(problem, ERROR_CONFIG,
+                           "cycles: a tone burst needs its length; write how many cycles of the "
+                           "carrier, as in 5");
+    return length_check("cycles", spec->cycles / spec->carrier_hz, rate_hz, problem);
 }
 
 static int code_count(const struct replica_spec *spec, uint32_t *count, struct problem *problem)
@@ -178,6 +181,8 @@ int replica_check(const struct replica_spec *spec, double rate_hz, struct proble
     switch (spec->kind) {
     case REPLICA_CHIRP:
         return chirp_check(spec, rate_hz, problem);
+    case REPLICA_TONE_BURST:
+        return tone_burst_check(spec, rate_hz, problem);
     case REPLICA_BARKER:
     case REPLICA_GOLAY:
         return code_prove(spec, rate_hz, &chips, problem);
@@ -235,23 +240,18 @@ static int code_make(const struct replica_spec *spec, double rate_hz, struct tap
     return error;
 }
 
-static int chirp_make(const struct replica_spec *spec, double rate_hz, struct taps **out,
+/* The pulse as the generator sends it, once. */
+static int pulse_make(struct waveform_spec *pulse, double length_s, struct taps **out,
                       struct problem *problem)
 {
-    struct waveform_spec pulse;
-    waveform_defaults(&pulse, WAVEFORM_CHIRP);
-    pulse.rate_hz = rate_hz;
-    pulse.channels = 1;
-    pulse.amplitude = 1;
-    pulse.frequency_hz = spec->start_hz;
-    pulse.frequency_end_hz = spec->stop_hz;
-    pulse.length_s = spec->length_s;
-    pulse.period_s = 0;
     struct waveform *waveform;
-    int error = waveform_create(&pulse, &waveform, problem);
+    pulse->channels = 1;
+    pulse->amplitude = 1;
+    pulse->period_s = 0;
+    int error = waveform_create(pulse, &waveform, problem);
     if (error != 0)
         return error;
-    uint32_t frames = (uint32_t)pulse_frames(spec->length_s, rate_hz);
+    uint32_t frames = (uint32_t)pulse_frames(length_s, pulse->rate_hz);
     error = taps_create(frames, false, out, problem);
     if (error == 0)
         waveform_fill(waveform, 0, frames, (*out)->re);
@@ -259,16 +259,40 @@ static int chirp_make(const struct replica_spec *spec, double rate_hz, struct ta
     return error;
 }
 
-/* Symmetric windows as the field writes them: Hann 0 at both ends, Tukey with the tapered fraction
- * alpha (Harris 1978). */
+static int chirp_make(const struct replica_spec *spec, double rate_hz, struct taps **out,
+                      struct problem *problem)
+{
+    struct waveform_spec pulse;
+    waveform_defaults(&pulse, WAVEFORM_CHIRP);
+    pulse.rate_hz = rate_hz;
+    pulse.frequency_hz = spec->start_hz;
+    pulse.frequency_end_hz = spec->stop_hz;
+    pulse.length_s = spec->length_s;
+    pulse.window = spec->window;
+    pulse.taper = spec->tukey_alpha;
+    return pulse_make(&pulse, spec->length_s, out, problem);
+}
+
+static int tone_burst_make(const struct replica_spec *spec, double rate_hz, struct taps **out,
+                           struct problem *problem)
+{
+    struct waveform_spec pulse;
+    waveform_defaults(&pulse, WAVEFORM_TONE_BURST);
+    pulse.rate_hz = rate_hz;
+    pulse.frequency_hz = spec->carrier_hz;
+    pulse.cycles = spec->cycles;
+    pulse.window = spec->window;
+    pulse.taper = spec->tukey_alpha;
+    return pulse_make(&pulse, spec->cycles / spec->carrier_hz, out, problem);
+}
+
+/* The window of codes and recorded replicas lies on their frames, its ends on the first and last;
+ * pulses bring theirs. */
 static double window_at(const struct replica_spec *spec, uint32_t n, uint32_t count)
 {
-    double alpha = spec->window == REPLICA_WINDOW_HANN ? 1 : spec->tukey_alpha;
-    if (spec->window == REPLICA_WINDOW_NONE || alpha == 0 || count < 3)
+    if (spec->kind == REPLICA_CHIRP || spec->kind == REPLICA_TONE_BURST || count < 3)
         return 1;
-    double place = n / (double)(count - 1);
-    double rim = fmin(place, 1 - place) / (alpha / 2);
-    return rim >= 1 ? 1 : 0.5 - 0.5 * cos(TWO_PI / 2 * rim);
+    return pulse_window_value(spec->window, spec->tukey_alpha, n / (double)(count - 1));
 }
 
 /* A transform of at least `frames` points, power of two. */
@@ -351,6 +375,8 @@ int replica_make(const struct replica_spec *spec, double rate_hz, struct taps **
             error = problem_set(problem, ERROR_MEMORY, "no memory for a replica");
         else if (spec->kind == REPLICA_CHIRP)
             error = chirp_make(spec, rate_hz, &(*sets)[0], problem);
+        else if (spec->kind == REPLICA_TONE_BURST)
+            error = tone_burst_make(spec, rate_hz, &(*sets)[0], problem);
         else
             error = code_make(spec, rate_hz, &(*sets)[0], problem);
     }

@@ -1,9 +1,9 @@
 /*
  * Matched filters: h[n] = conj(s[S-1-n]), where the replica s is the pulse that the transducer was
- * sent, window included: a linear chirp, a Barker code (R. H. Barker, "Group synchronizing of
- * binary digital systems", 1953), one of a pair of complementary codes (M. J. E. Golay,
- * "Complementary series", IRE Trans. Inf. Theory 7, 1961), or a file. The delay is S-1 frames, so
- * the time stamp of a peak is the onset of the echo.
+ * sent, window included: a linear chirp, a tone burst, a Barker code (R. H. Barker, "Group
+ * synchronizing of binary digital systems", 1953), one of a pair of complementary codes (M. J. E.
+ * Golay, "Complementary series", IRE Trans. Inf. Theory 7, 1961), or a file. The delay is S-1
+ * frames, so the time stamp of a peak is the onset of the echo.
  *
  * An analytic matched filter takes s + j·Hilbert(s); the magnitude of its output is the
  * envelope of what the real one gives.
@@ -18,24 +18,14 @@
 
 #include "core/error.h"
 #include "filter/taps.h"
+#include "signal/pulse_window.h"
 
 enum replica_kind {
     REPLICA_CHIRP,
+    REPLICA_TONE_BURST,
     REPLICA_BARKER,
     REPLICA_GOLAY,
     REPLICA_FILE,
-};
-
-#define REPLICA_WINDOW_TABLE(X)                                                                    \
-    X(NONE, "none")                                                                                \
-    X(HANN, "hann")                                                                                \
-    X(TUKEY, "tukey")
-
-enum replica_window {
-#define X(name, text) REPLICA_WINDOW_##name,
-    REPLICA_WINDOW_TABLE(X)
-#undef X
-        REPLICA_WINDOWS,
 };
 
 #define NORMALISE_TABLE(X)                                                                         \
@@ -50,19 +40,20 @@ enum normalise {
         NORMALISES,
 };
 
-/* NULL past the end of the tables. */
-const char *replica_window_name(int window);
+/* NULL past the end of the table. */
 const char *normalise_name(int normalise);
 
 /* Zero means "not given" for every number unless stated. */
 struct replica_spec {
     enum replica_kind kind;
     enum normalise normalise;
-    enum replica_window window;
+    enum pulse_window window;
     double tukey_alpha; /* tapered fraction, 0 … 1; tukey only, filter_defaults sets 0.25 */
     /* chirp: sin(2 pi (start t + (stop - start) t² / (2 length))) */
     double start_hz, stop_hz; /* 0 < f < Nyquist; either may be the higher */
     double length_s;
+    /* tone burst: so many cycles of carrier_hz, windowed over their whole duration */
+    double cycles;
     /* codes: chip k is code[k]·sin(2 pi carrier t), with two of the three below given (the third
      * follows) or all three agreeing; carrier_hz = 0 and cycles_per_chip = 0: the bare chips */
     double carrier_hz, chip_rate_hz, cycles_per_chip;

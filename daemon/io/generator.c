@@ -128,16 +128,22 @@ static const struct option_choice kinds[] = {
     {"burst-rect", WAVEFORM_BURST_RECT},
     {"burst-triangle", WAVEFORM_BURST_TRIANGLE},
     {"burst-sine2", WAVEFORM_BURST_SINE2},
+    {"tone-burst", WAVEFORM_TONE_BURST},
     {"ae", WAVEFORM_AE},
     {"counter", WAVEFORM_COUNTER},
     {NULL, 0},
 };
 
+static const struct option_choice windows[] = {{"none", PULSE_WINDOW_NONE},
+                                               {"hann", PULSE_WINDOW_HANN},
+                                               {"tukey", PULSE_WINDOW_TUKEY},
+                                               {NULL, 0}};
+
 static const char by_waveform[] = "a rule of the waveform";
 
 #define FIELD(member) OPTION_FIELD(struct generator_options, member)
 
-enum { ROW_DURATION = 15, ROWS = 17 };
+enum { ROW_DURATION = 18, ROWS = 20 };
 
 static const struct option_row rows[ROWS] = {
     {.key = "waveform",
@@ -147,8 +153,8 @@ static const struct option_row rows[ROWS] = {
      FIELD(kind),
      .sentence =
          "The generator's signal: sine, linear chirp, white noise, impulses, DC, a burst of "
-         "EN 13477-2 (rectangular, triangular or sin2 envelope), ae (random acoustic "
-         "emissions), counter (the frame number)."},
+         "EN 13477-2 (rectangular, triangular or sin2 envelope), tone-burst (windowed cycles, as "
+         "guided waves are excited), ae (random acoustic emissions), counter (the frame number)."},
     {.key = "amplitude",
      .type = OPTION_AMPLITUDE,
      .minimum = 0,
@@ -176,7 +182,27 @@ static const struct option_row rows[ROWS] = {
      .maximum = 3600,
      .fallback_words = by_waveform,
      FIELD(length),
-     .sentence = "Duration of one chirp or burst."},
+     .sentence = "Duration of one chirp or burst; that of a tone burst is cycles / frequency."},
+    {.key = "cycles",
+     .type = OPTION_NUMBER,
+     .above_minimum = true,
+     .maximum = 1e6,
+     .fallback_words = "5",
+     FIELD(cycles),
+     .sentence = "Cycles of a tone burst."},
+    {.key = "window",
+     .type = OPTION_CHOICE,
+     .choices = windows,
+     .fallback_words = "hann for a tone burst, none for a chirp",
+     FIELD(window),
+     .sentence = "Window of a tone burst or chirp."},
+    {.key = "taper",
+     .type = OPTION_RATIO,
+     .above_minimum = true,
+     .maximum = 1,
+     .fallback = "25 %",
+     FIELD(taper),
+     .sentence = "Part of a Tukey window that is tapered, both ends together."},
     {.key = "period",
      .type = OPTION_TIME,
      .maximum = 86400,
@@ -198,12 +224,12 @@ static const struct option_row rows[ROWS] = {
      FIELD(channel_phase),
      .sentence = "Added to the phase from each channel to the next."},
     {.key = "channel delay",
-     .type = OPTION_TIME,
-     .maximum = 3600,
+     .type = OPTION_DELAY,
+     .maximum = 1e12,
      .fallback_words = by_waveform,
      FIELD(channel_delay),
-     .sentence = "Delay from each channel to the next, as a wave that passes the sensors one after "
-                 "the other."},
+     .sentence = "Delay from each channel to the next, in frames or as a time, as a wave that "
+                 "passes the sensors one after the other."},
     {.key = "dc",
      .type = OPTION_AMPLITUDE,
      .minimum = -1e12,
@@ -279,6 +305,34 @@ static const char *key_of(const struct problem *problem)
     return rows[0].key;
 }
 
+/* Keys that mean nothing with the waveform. */
+static void check_pulse(const struct option_check *check, const struct generator_options *own)
+{
+    const bool burst = own->kind == WAVEFORM_TONE_BURST;
+    if (own->cycles != NULL && !burst)
+        option_error(check, "cycles",
+                     "`cycles` belongs to `waveform = tone-burst`; write that, or remove it");
+    if (own->length != NULL && burst)
+        option_error(check, "length",
+                     "a tone burst lasts cycles / frequency; write `cycles`, and remove `length`");
+    if (own->window != NULL && !burst && own->kind != WAVEFORM_CHIRP)
+        option_error(check, "window",
+                     "`window` belongs to `waveform = tone-burst` or `chirp`; remove it");
+    if (option_given(check, "taper") && own->waveform.window != PULSE_WINDOW_TUKEY)
+        option_error(check, "taper",
+                     "`taper` belongs to `window = tukey`; write that, or remove it");
+}
+
+/* Channel 1 begins with the pulse. Frees the waveform. */
+static void set_excitation(struct source_options *options, struct waveform *waveform)
+{
+    struct waveform_excitation pulse;
+    if (waveform_excitation(waveform, &pulse))
+        options->excitation =
+            (struct excitation){.known = true, .period_frames = pulse.period_frames};
+    waveform_free(waveform);
+}
+
 static int generator_check(const struct option_check *check, const struct daemon_facts *facts,
                            struct source_options *options)
 {
@@ -306,11 +360,20 @@ static int generator_check(const struct option_check *check, const struct daemon
     set_number(own->period, 1, &waveform->period_s);
     set_number(own->phase, PI / 180, &waveform->phase_rad);
     set_number(own->channel_phase, PI / 180, &waveform->channel_phase_rad);
-    set_number(own->channel_delay, 1, &waveform->channel_delay_s);
+    set_number(own->channel_delay,
+               own->channel_delay != NULL && own->channel_delay->dimension == DIMENSION_TIME
+                   ? 1
+                   : 1 / waveform->rate_hz,
+               &waveform->channel_delay_s);
+    set_number(own->cycles, 1, &waveform->cycles);
+    if (own->window != NULL)
+        waveform->window = (enum pulse_window)own->window->integer;
+    waveform->taper = own->taper;
     set_number(own->arrivals, 1, &waveform->arrivals_per_s);
     set_number(own->rise, 1, &waveform->rise_s);
     set_number(own->decay, 1, &waveform->decay_s);
     waveform->seed = own->seed;
+    check_pulse(check, own);
     option_frames(check, &rows[ROW_DURATION], own->duration, options->rate_hz, &own->length_frames);
 
     struct waveform *made;
@@ -319,7 +382,7 @@ static int generator_check(const struct option_check *check, const struct daemon
         option_error(check, key_of(&problem), "the generator of stream %s: %s", options->stream,
                      problem.text);
     else
-        waveform_free(made);
+        set_excitation(options, made);
     return 0;
 }
 

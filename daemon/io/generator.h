@@ -9,7 +9,9 @@ struct generator_options {
     /* as written; NULL: a rule of the waveform */
     enum waveform_kind kind;
     const struct option_value *amplitude, *frequency, *frequency_end, *length, *period, *phase,
-        *channel_phase, *channel_delay, *dc, *noise, *arrivals, *rise, *decay, *duration;
+        *channel_phase, *channel_delay, *dc, *noise, *arrivals, *rise, *decay, *duration, *cycles,
+        *window;
+    double taper;
     uint64_t seed;
     /* set by the check, and all that open reads */
     struct waveform_spec waveform; /* amplitudes in the unit of the scales */

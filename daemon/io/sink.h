@@ -17,6 +17,7 @@
 #include "io/check.h"
 #include "io/driver.h"
 #include "io/environment.h"
+#include "io/excitation.h"
 #include "wire/format.h"
 #include "stream/result.h"
 
@@ -58,6 +59,7 @@ struct sink_stream {
     const char *const *units; /* [channels] */
     double delay_frames;      /* at the output's rate */
     bool aligned;
+    struct excitation excitation; /* in frames of the output */
     uint32_t taps_longest;
     const char *taps_hash; /* of all filters used, in order */
     const char *config_hash;
@@ -68,6 +70,7 @@ struct sink_stream {
     uint32_t input_channels;
     double input_rate_hz;
     const struct channel_scale *input_scales; /* [input_channels] */
+    struct excitation input_excitation;       /* in frames of the input */
 };
 
 /* What receivers know a sink by, and what another sink in its place goes on from. */

@@ -19,6 +19,7 @@
 #include "io/check.h"
 #include "io/driver.h"
 #include "io/environment.h"
+#include "io/excitation.h"
 #include "io/receive_path.h"
 #include "wire/format.h"
 #include "stream/packet.h"
@@ -107,10 +108,11 @@ struct source_options {
     uint32_t frame_bytes;
     const struct channel_scale *scales; /* [channels]; NULL: full scale is 1 */
     enum source_mode mode;
-    int64_t reorder_ns; /* reorder window; 0: nothing is awaited */
-    int64_t max_gap_ns; /* the longest loss that is filled; 0: the source loses nothing */
-    bool paced;         /* not live, but in real time */
-    void *own;          /* the driver's struct, source_ops.options_bytes; NULL: it has none */
+    int64_t reorder_ns;           /* reorder window; 0: nothing is awaited */
+    int64_t max_gap_ns;           /* the longest loss that is filled; 0: the source loses nothing */
+    bool paced;                   /* not live, but in real time */
+    struct excitation excitation; /* of the signal; a driver's check sets it where it sends one */
+    void *own; /* the driver's struct, source_ops.options_bytes; NULL: it has none */
 };
 
 struct source;

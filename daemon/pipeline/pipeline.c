@@ -225,6 +225,8 @@ static int prepare_sink(struct pipeline *pipeline, struct pipeline_sink *sink,
         .input_channels = config->source.channels,
         .input_rate_hz = config->source.rate_hz,
         .input_scales = config->scales,
+        .excitation = excitation_decimated(config->source.excitation, config->decimate),
+        .input_excitation = config->source.excitation,
     };
     if (pipeline->direct != NULL && sink->options.own == config->source.own)
         sink->options.own = pipeline->direct;

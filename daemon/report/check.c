@@ -208,6 +208,22 @@ static void print_delay(const struct config_stream *stream, const struct check_p
                 time_text(plan->total_delay_frames / rate_hz, text, sizeof text));
 }
 
+static void print_excitation(const struct config_stream *stream, FILE *out)
+{
+    const struct excitation *excitation = &stream->source.excitation;
+    const double rate_hz = stream->source.rate_hz;
+    char start[48], period[48];
+    if (!excitation->known)
+        return;
+    fprintf(out, "  excitation       begins at frame %.15g = %s of the input",
+            excitation->start_frame,
+            time_text(excitation->start_frame / rate_hz, start, sizeof start));
+    if (excitation->period_frames > 0)
+        fprintf(out, ", again every %.15g frames = %s", excitation->period_frames,
+                time_text(excitation->period_frames / rate_hz, period, sizeof period));
+    fputc('\n', out);
+}
+
 static void print_outputs(const struct config *config, const struct config_stream *stream,
                           const struct check_plan *plan, FILE *out)
 {
@@ -514,6 +530,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
             continue;
         }
         print_delay(stream, &plans[s], out);
+        print_excitation(stream, out);
         print_latency(stream, &plans[s], out);
         fprintf(out, "  loss             %s\n", loss_sentence(config, stream));
         print_memory(config, s, &plans[s], &memory, out);

@@ -38,7 +38,7 @@ static const struct kind_row {
     [WAVEFORM_SINE] = {"sine", true, false, false, false, {.frequency_hz = 1e3}},
     [WAVEFORM_CHIRP] = {"chirp", true, true, true, false,
                         {.frequency_hz = 1e3, .frequency_end_hz = 10e3, .length_s = 1.0,
-                         .period_s = 1.0}},
+                         .taper = 0.25, .period_s = 1.0}},
     [WAVEFORM_NOISE] = {"noise", false, false, false, false, {.amplitude = 0.1}},
     [WAVEFORM_IMPULSES] = {"impulses", false, false, false, false, {.period_s = 10e-3}},
     [WAVEFORM_DC] = {"dc", false, false, false, false, {.amplitude = 0.5}},
@@ -52,6 +52,9 @@ static const struct kind_row {
                      {.frequency_hz = 150e3, .arrivals_per_s = 20.0, .rise_s = 20e-6,
                       .decay_s = 100e-6}},
     [WAVEFORM_COUNTER] = {"counter", false, false, false, false, {.amplitude = 1.0}},
+    [WAVEFORM_TONE_BURST] = {"tone-burst", true, false, true, false,
+                             {.frequency_hz = 100e3, .cycles = 5, .window = PULSE_WINDOW_HANN,
+                              .taper = 0.25, .period_s = 10e-3}},
 };
 /* clang-format on */
 
@@ -62,6 +65,7 @@ struct waveform {
     double frequency;      /* cycles per frame */
     double sweep;          /* chirp: cycles per frame, per frame */
     double length;         /* frames */
+    double window;         /* frames from the window's beginning to its end */
     long double period;    /* frames, 0: once */
     uint64_t period_whole; /* the same when it is a whole number of frames, else 0 */
     double delay;          /* frames per channel number */
@@ -112,6 +116,32 @@ static int frequency_check(const char *what, double frequency_hz, double rate_hz
                        what, frequency_hz, rate_hz, rate_hz / 2);
 }
 
+/* Of a chirp or burst. */
+static double length_s(const struct waveform_spec *spec)
+{
+    return spec->kind == WAVEFORM_TONE_BURST ? spec->cycles / spec->frequency_hz : spec->length_s;
+}
+
+static int pulse_check(const struct waveform_spec *spec, struct problem *problem)
+{
+    const char *name = kinds[spec->kind].name;
+    if (spec->kind == WAVEFORM_TONE_BURST && !(isfinite(spec->cycles) && spec->cycles > 0.0))
+        return problem_set(problem, ERROR_ARGUMENT, "cycles %g of a %s: give a number above 0",
+                           spec->cycles, name);
+    if (!(isfinite(length_s(spec)) && length_s(spec) > 0.0))
+        return problem_set(problem, ERROR_ARGUMENT, "length %g s of a %s: give one above 0",
+                           spec->length_s, name);
+    if (spec->period_s > 0.0 && spec->period_s < length_s(spec))
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "period %g s is shorter than the %s itself: give at least its "
+                           "length, %g s, or 0 for once",
+                           spec->period_s, name, length_s(spec));
+    if ((unsigned)spec->window >= PULSE_WINDOWS || !(spec->taper >= 0.0 && spec->taper <= 1.0))
+        return problem_set(problem, ERROR_ARGUMENT, "taper %g of a %s: give a fraction of 0 to 1",
+                           spec->taper, name);
+    return 0;
+}
+
 static int spec_check(const struct waveform_spec *spec, struct problem *problem)
 {
     if ((unsigned)spec->kind >= KINDS)
@@ -156,16 +186,9 @@ static int spec_check(const struct waveform_spec *spec, struct problem *problem)
         status = frequency_check("end frequency", spec->frequency_end_hz, spec->rate_hz, problem);
     if (status != 0)
         return status;
-    if (row->length) {
-        if (!(isfinite(spec->length_s) && spec->length_s > 0.0))
-            return problem_set(problem, ERROR_ARGUMENT, "length %g s of a %s: give one above 0",
-                               spec->length_s, row->name);
-        if (spec->period_s > 0.0 && spec->period_s < spec->length_s)
-            return problem_set(problem, ERROR_ARGUMENT,
-                               "period %g s is shorter than the %s itself: give at least its "
-                               "length, %g s, or 0 for once",
-                               spec->period_s, row->name, spec->length_s);
-    }
+    status = row->length ? pulse_check(spec, problem) : 0;
+    if (status != 0)
+        return status;
     if (row->arrivals) {
         if (!(isfinite(spec->arrivals_per_s) && spec->arrivals_per_s > 0.0 &&
               spec->arrivals_per_s <= spec->rate_hz))
@@ -214,7 +237,8 @@ int waveform_create(const struct waveform_spec *spec, struct waveform **out,
         w->turn = (uint64_t)(turns * 0x1p64L);
     }
     if (row->length)
-        w->length = near_whole(spec->length_s * spec->rate_hz);
+        w->length = near_whole(length_s(spec) * spec->rate_hz);
+    w->window = spec->kind == WAVEFORM_CHIRP ? fmax(1.0, ceil(w->length) - 1.0) : w->length;
     if (row->frequency_end)
         w->sweep = (spec->frequency_end_hz - spec->frequency_hz) / spec->rate_hz / w->length;
     double period = near_whole(spec->period_s * spec->rate_hz);
@@ -240,6 +264,15 @@ int waveform_create(const struct waveform_spec *spec, struct waveform **out,
 void waveform_free(struct waveform *waveform)
 {
     free(waveform);
+}
+
+bool waveform_excitation(const struct waveform *waveform, struct waveform_excitation *excitation)
+{
+    const struct waveform *w = waveform;
+    if (!kinds[w->spec.kind].length && w->spec.kind != WAVEFORM_IMPULSES)
+        return false;
+    *excitation = (struct waveform_excitation){w->length, (double)w->period};
+    return true;
 }
 
 /* ---- random numbers by place ------------------------------------------------------------- */
@@ -288,9 +321,13 @@ static double repetition_time(const struct waveform *w, uint64_t frame, uint32_t
     return (double)(w->period > 0.0L ? fmodl(since, w->period) : since);
 }
 
-static double envelope(enum waveform_kind kind, double place)
+static double envelope(const struct waveform *w, double t)
 {
-    switch (kind) {
+    const double place = t / w->length;
+    switch (w->spec.kind) {
+    case WAVEFORM_CHIRP:
+    case WAVEFORM_TONE_BURST:
+        return pulse_window_value(w->spec.window, w->spec.taper, t / w->window);
     case WAVEFORM_BURST_TRIANGLE:
         return 1.0 - fabs(2.0 * place - 1.0);
     case WAVEFORM_BURST_SINE2: {
@@ -312,7 +349,7 @@ static double repeated_value(const struct waveform *w, uint64_t frame, uint32_t 
     if (t >= w->length)
         return 0.0;
     double turns = (w->frequency + 0.5 * w->sweep * t) * t;
-    return w->spec.amplitude * envelope(w->spec.kind, t / w->length) *
+    return w->spec.amplitude * envelope(w, t) *
            sin(2.0 * PI * (turns - floor(turns)) + w->spec.phase_rad);
 }
 
@@ -402,6 +439,7 @@ static double steady_value(const struct waveform *w, uint64_t frame, uint32_t ch
     case WAVEFORM_BURST_RECT:
     case WAVEFORM_BURST_TRIANGLE:
     case WAVEFORM_BURST_SINE2:
+    case WAVEFORM_TONE_BURST:
         return repeated_value(w, frame, channel);
     case WAVEFORM_NOISE:
     case WAVEFORM_AE:

@@ -9,9 +9,11 @@
 #ifndef CONVOLVD_SIGNAL_WAVEFORM_H
 #define CONVOLVD_SIGNAL_WAVEFORM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
+#include "signal/pulse_window.h"
 
 enum waveform_kind {
     WAVEFORM_SINE,
@@ -25,6 +27,7 @@ enum waveform_kind {
     WAVEFORM_BURST_SINE2, /* sin² envelope */
     WAVEFORM_AE,      /* acoustic emission: random arrivals, decaying bursts, per-channel delays */
     WAVEFORM_COUNTER, /* the frame number modulo 2^15, in LSB of 16 bits: tests find lost frames */
+    WAVEFORM_TONE_BURST, /* w(t / T) sin(2 pi f t), T = cycles / f, once every period */
 };
 
 struct waveform_spec {
@@ -34,8 +37,12 @@ struct waveform_spec {
     double amplitude;        /* peak (noise: sigma), in the same unit as full scale */
     double frequency_hz;     /* sine, chirp start, carrier; 0 < f < rate/2 */
     double frequency_end_hz; /* chirp */
-    double length_s;         /* chirp sweep, burst duration */
-    double period_s;         /* repetition; 0: none (once) */
+    double length_s;         /* chirp sweep, burst duration; a tone burst's follows from cycles */
+    double cycles;           /* tone burst: of the carrier; 0 < cycles */
+    enum pulse_window
+        window;      /* tone burst: over its duration; chirp: ends on its first and last frame */
+    double taper;    /* of a Tukey window, 0 … 1 */
+    double period_s; /* repetition; 0: none (once) */
     double phase_rad;
     double channel_phase_rad; /* added per channel number (sine) */
     double channel_delay_s;   /* added per channel number (bursts, impulses, chirp) */
@@ -54,7 +61,7 @@ struct waveform;
 void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind);
 
 /* "sine", "chirp", "noise", "impulses", "dc", "burst-rect", "burst-triangle", "burst-sine2", "ae",
- * "counter". */
+ * "counter", "tone-burst". */
 int waveform_kind_parse(const char *name, enum waveform_kind *kind);
 const char *waveform_kind_name(enum waveform_kind kind);
 
@@ -62,6 +69,14 @@ const char *waveform_kind_name(enum waveform_kind kind);
 int waveform_create(const struct waveform_spec *spec, struct waveform **out,
                     struct problem *problem);
 void waveform_free(struct waveform *waveform); /* NULL is fine */
+
+/* When what a waveform repeats begins on channel 0. */
+struct waveform_excitation {
+    double length_frames; /* of one pulse; 0: an impulse */
+    double period_frames; /* from one to the next; 0: there is only one, at frame 0 */
+};
+/* False when it does not repeat a pulse that begins at frame 0 (sine, noise …). */
+bool waveform_excitation(const struct waveform *waveform, struct waveform_excitation *excitation);
 
 /* values[frames][channels], frames [first, first + frames). Never allocates. */
 void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,

@@ -227,6 +227,16 @@ static json_t *channels_json(const struct sink_options *options)
     return list;
 }
 
+/* In frames of the file. */
+static json_t *excitation_json(const struct excitation *excitation)
+{
+    if (!excitation->known)
+        return json_null();
+    return json_pack("{s:f, s:o}", "start_frame", excitation->start_frame, "period_frames",
+                     excitation->period_frames > 0 ? json_real(excitation->period_frames)
+                                                   : json_null());
+}
+
 static json_t *filters_json(const struct sidecar *s)
 {
     json_t *list = json_array();
@@ -311,6 +321,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"delay_frames", json_real(s->delay_frames)},
         {"delay_s", json_real(s->delay_frames / rate_hz)},
         {"aligned", json_boolean(s->aligned)},
+        {"excitation",
+         excitation_json(options->raw ? &stream->input_excitation : &stream->excitation)},
         {"taps_longest", json_integer(s->filters_count > 0 ? s->filters[0].taps_longest : 0)},
         {"invalid", ranges_json(s, s->first_frame, end)},
         {"partial", partial_json(s)},

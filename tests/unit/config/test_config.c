@@ -190,6 +190,45 @@ static void sensors_turn_volts_into_their_unit(void **state)
     }
 }
 
+/* Written, or the generator's; a chain counts in its own frames. */
+static void excitations_are_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *keys;
+        struct excitation first, second; /* of the stream, and of one that reads it */
+    } rows[] = {
+        {"source = udp\naddress = *:1\n", {false, 0, 0}, {false, 0, 0}},
+        {"source = udp\naddress = *:1\nexcitation = 200 frames\n", {true, 200, 0}, {true, 50, 0}},
+        {"source = udp\naddress = *:1\nexcitation = 2 ms\nexcitation period = 10 ms\n",
+         {true, 2000, 10000},
+         {true, 500, 2500}},
+        {"source = generator\n", {false, 0, 0}, {false, 0, 0}},
+        {"source = generator\nwaveform = tone-burst\nfrequency = 50 kHz\nperiod = 4 ms\n",
+         {true, 0, 4000},
+         {true, 0, 1000}},
+        {"source = generator\nwaveform = tone-burst\nexcitation = 8 frames\n",
+         {true, 8, 10000},
+         {true, 2, 2500}},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 "[stream a]\nrate = 1 MHz\ndecimate = 4\nfilter = f\n%s"
+                 "[stream b]\nsource = stream a\nfilter = f\n" FILTER SINK,
+                 rows[i].keys);
+        struct config *config = load_good(text);
+        const struct excitation want[] = {rows[i].first, rows[i].second};
+        for (int s = 0; s < 2; s++) {
+            const struct excitation *got = &config->streams[s].source.excitation;
+            assert_int_equal(got->known, want[s].known);
+            assert_true(got->start_frame == want[s].start_frame &&
+                        got->period_frames == want[s].period_frames);
+        }
+        config_free(config);
+    }
+}
+
 static void edges_of_banks_and_matrices(void **state)
 {
     (void)state;
@@ -601,6 +640,7 @@ int main(void)
         cmocka_unit_test(values_arrive_typed),
         cmocka_unit_test(defaults_are_those_of_the_table),
         cmocka_unit_test(sensors_turn_volts_into_their_unit),
+        cmocka_unit_test(excitations_are_known),
         cmocka_unit_test(edges_of_banks_and_matrices),
         cmocka_unit_test(chains_take_what_is_before_them),
         cmocka_unit_test(priorities_follow_chains),

@@ -51,6 +51,23 @@ static const struct combination {
     {STREAM "filter = f\n" SINK "[filter f]\ntype = chirp\nstart = 1 kHz\nstop = 9 kHz\nlength = 1 "
             "ms\nwindow = tukey\ntaper = 0.1\n",
      17, false, "`taper = 0.1` has no unit, `taper` takes a percentage: write 10 %"},
+    /* pulses */
+    {STREAM "filter = f\ncycles = 5\n" FILTER SINK, 7, false,
+     "`cycles` belongs to `waveform = tone-burst`"},
+    {STREAM "filter = f\nwaveform = tone-burst\nlength = 1 ms\n" FILTER SINK, 8, false,
+     "a tone burst lasts cycles / frequency; write `cycles`"},
+    {STREAM "filter = f\nwindow = hann\n" FILTER SINK, 7, false,
+     "`window` belongs to `waveform = tone-burst` or `chirp`"},
+    {STREAM "filter = f\nwaveform = chirp\ntaper = 10 %\n" FILTER SINK, 8, false,
+     "`taper` belongs to `window = tukey`"},
+    {STREAM "filter = f\nwaveform = tone-burst\nperiod = 10 us\n" FILTER SINK, 8, false,
+     "give at least its length"},
+    {STREAM "filter = f\nexcitation period = 10 ms\n" FILTER SINK, 7, false,
+     "`excitation period` needs the first pulse"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = tone-burst\ncarrier = 64 kHz\n", 11, false,
+     "[filter f] needs `cycles`"},
+    {STREAM "filter = f\n" SINK "[filter f]\ntype = tone-burst\ncarrier = 300 kHz\ncycles = 5\n",
+     13, false, "`carrier = 300 kHz` is not below half the rate"},
     /* units of sensors */
     {STREAM "filter = f\nunit = Pa\n" FILTER SINK, 5, false,
      "`full scale = 10 V` is not in Pa, the `unit` of the results; write what the sensor gives "

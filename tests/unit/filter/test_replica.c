@@ -48,6 +48,7 @@ static double complex convolve_at(const struct taps *h, const double *x, int64_t
 }
 
 #define CHIRP .kind = REPLICA_CHIRP, .start_hz = 100e3, .stop_hz = 300e3, .length_s = 200e-6
+#define BURST .kind = REPLICA_TONE_BURST, .carrier_hz = 100e3, .cycles = 5
 #define BARKER13                                                                                   \
     .kind = REPLICA_BARKER, .barker_length = 13, .carrier_hz = 200e3, .cycles_per_chip = 4
 #define GOLAY .kind = REPLICA_GOLAY, .golay_order = 4, .carrier_hz = 250e3, .chip_rate_hz = 62.5e3
@@ -60,15 +61,19 @@ static const struct {
 } pulses[] = {
     {"chirp", {CHIRP}, 200},
     {"chirp down, Hann", {.kind = REPLICA_CHIRP, .start_hz = 300e3, .stop_hz = 100e3,
-                          .length_s = 99.5e-6, .window = REPLICA_WINDOW_HANN}, 100},
-    {"chirp, Tukey", {CHIRP, .window = REPLICA_WINDOW_TUKEY, .tukey_alpha = 0.4}, 200},
+                          .length_s = 99.5e-6, .window = PULSE_WINDOW_HANN}, 100},
+    {"chirp, Tukey", {CHIRP, .window = PULSE_WINDOW_TUKEY, .tukey_alpha = 0.4}, 200},
+    {"tone burst, Hann", {BURST, .window = PULSE_WINDOW_HANN}, 50},
+    {"tone burst of 17.5 frames", {.kind = REPLICA_TONE_BURST, .carrier_hz = 200e3, .cycles = 3.5,
+                                   .window = PULSE_WINDOW_TUKEY, .tukey_alpha = 0.5}, 18},
+    {"tone burst, analytic", {BURST, .window = PULSE_WINDOW_HANN, .analytic = true}, 50},
     {"Barker 13", {BARKER13}, 260},
     {"Barker 7, bare chips", {.kind = REPLICA_BARKER, .barker_length = 7, .chip_rate_hz = 200e3},
      35},
     {"Golay a", {GOLAY}, 256},
     {"Golay b", {GOLAY, .golay_b = true}, 256},
     {"chirp, analytic", {CHIRP, .analytic = true}, 200},
-    {"chirp, Hann, analytic", {CHIRP, .window = REPLICA_WINDOW_HANN, .analytic = true}, 200},
+    {"chirp, Hann, analytic", {CHIRP, .window = PULSE_WINDOW_HANN, .analytic = true}, 200},
     {"Barker 13, analytic", {BARKER13, .analytic = true}, 260},
     {"Golay b, analytic", {GOLAY, .golay_b = true, .analytic = true}, 256},
 };
@@ -223,13 +228,62 @@ static void test_windows(void **state)
         struct replica_spec spec = {.kind = REPLICA_BARKER,
                                     .barker_length = 5,
                                     .chip_rate_hz = RATE_HZ,
-                                    .window = w == 0 ? REPLICA_WINDOW_HANN : REPLICA_WINDOW_TUKEY,
+                                    .window = w == 0 ? PULSE_WINDOW_HANN : PULSE_WINDOW_TUKEY,
                                     .tukey_alpha = 0.5};
         struct taps *s = make(&spec, false);
         for (int n = 0; n < 5; n++)
             assert_true(fabs(fabs(s->re[n]) - expects[w][n]) < 1e-12);
         taps_free(s);
     }
+}
+
+/* s(t) = (1 - cos(2 pi f t / n)) / 2 sin(2 pi f t), 0 ≤ t < n / f. */
+static void test_tone_burst(void **state)
+{
+    (void)state;
+    struct replica_spec spec = {BURST, .window = PULSE_WINDOW_HANN};
+    struct taps *s = make(&spec, false);
+    assert_int_equal(s->count, 50);
+    for (uint32_t n = 0; n < s->count; n++) {
+        double turns = 100e3 * n / RATE_HZ;
+        double want = (1 - cos(2 * M_PI * turns / 5)) / 2 * sin(2 * M_PI * turns);
+        assert_true(fabs(s->re[n] - want) < 1e-14);
+    }
+    taps_free(s);
+}
+
+/* Sent by the generator and matched by the filter: the same numbers. */
+static void test_replica_is_what_the_generator_sends(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 2; kind++)
+        for (int window = 0; window < PULSE_WINDOWS; window++) {
+            struct replica_spec spec = {BURST, .window = (enum pulse_window)window,
+                                        .tukey_alpha = 0.3};
+            struct waveform_spec sent;
+            waveform_defaults(&sent, kind == 0 ? WAVEFORM_TONE_BURST : WAVEFORM_CHIRP);
+            if (kind == 1)
+                spec = (struct replica_spec){CHIRP, .window = (enum pulse_window)window,
+                                             .tukey_alpha = 0.3};
+            sent.rate_hz = RATE_HZ;
+            sent.channels = 1;
+            sent.amplitude = 1;
+            sent.frequency_hz = 100e3;
+            sent.frequency_end_hz = 300e3;
+            sent.length_s = 200e-6;
+            sent.period_s = 1e-3;
+            sent.window = (enum pulse_window)window;
+            sent.taper = 0.3;
+            struct waveform *waveform;
+            assert_int_equal(waveform_create(&sent, &waveform, NULL), 0);
+            struct taps *s = make(&spec, false);
+            double values[200];
+            waveform_fill(waveform, 7000, s->count, values);
+            for (uint32_t n = 0; n < s->count; n++)
+                assert_true(s->re[n] == values[n]);
+            taps_free(s);
+            waveform_free(waveform);
+        }
 }
 
 static void test_measure(void **state)
@@ -303,6 +357,10 @@ static void test_refusals(void **state)
         {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = 2e5, .length_s = 1e-7}, {"length:"}},
         {{.kind = REPLICA_CHIRP, .start_hz = 1e5, .stop_hz = 2e5, .length_s = 100},
          {"length:", "1048576"}},
+        {{.kind = REPLICA_TONE_BURST, .cycles = 5}, {"carrier:"}},
+        {{.kind = REPLICA_TONE_BURST, .carrier_hz = 1e5}, {"cycles:", "as in 5"}},
+        {{.kind = REPLICA_TONE_BURST, .carrier_hz = 1e5, .cycles = 0.1}, {"cycles:", "two frames"}},
+        {{.kind = REPLICA_TONE_BURST, .carrier_hz = 1, .cycles = 5}, {"cycles:", "1048576"}},
         {{.kind = REPLICA_BARKER, .barker_length = 6, .chip_rate_hz = 1e5}, {"code:", "13"}},
         {{.kind = REPLICA_BARKER, .barker_length = 13}, {"chip rate:"}},
         {{.kind = REPLICA_BARKER, .barker_length = 13, .carrier_hz = 1e5}, {"chip rate:"}},
@@ -316,7 +374,7 @@ static void test_refusals(void **state)
         {{.kind = REPLICA_GOLAY, .chip_rate_hz = 1e5}, {"order:", "16"}},
         {{.kind = REPLICA_GOLAY, .golay_order = 16, .chip_rate_hz = 1e4}, {"chip rate:", "frames"}},
         {{.kind = REPLICA_FILE}, {"path:"}},
-        {{CHIRP, .window = REPLICA_WINDOW_TUKEY, .tukey_alpha = 1.5}, {"window:"}},
+        {{CHIRP, .window = PULSE_WINDOW_TUKEY, .tukey_alpha = 1.5}, {"window:"}},
     };
     /* clang-format on */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -339,6 +397,8 @@ int main(void)
         cmocka_unit_test(test_barker),
         cmocka_unit_test(test_golay),
         cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_tone_burst),
+        cmocka_unit_test(test_replica_is_what_the_generator_sends),
         cmocka_unit_test(test_measure),
         cmocka_unit_test(test_file),
         cmocka_unit_test(test_refusals),

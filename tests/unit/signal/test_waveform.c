@@ -40,7 +40,7 @@ static void test_names(void **state)
     (void)state;
     static const char *const names[] = {"sine", "chirp",      "noise",          "impulses",
                                         "dc",   "burst-rect", "burst-triangle", "burst-sine2",
-                                        "ae",   "counter"};
+                                        "ae",   "counter",    "tone-burst"};
     for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
         enum waveform_kind kind;
         assert_int_equal(waveform_kind_parse(names[i], &kind), 0);
@@ -51,6 +51,18 @@ static void test_names(void **state)
     }
     enum waveform_kind kind;
     assert_int_equal(waveform_kind_parse("sinus", &kind), ERROR_ARGUMENT);
+}
+
+static long double defined_window(const struct waveform_spec *s, long double u)
+{
+    if (s->window == PULSE_WINDOW_NONE)
+        return 1;
+    if (u > 1)
+        return 0;
+    long double flank = s->window == PULSE_WINDOW_HANN ? 0.5L : s->taper / 2;
+    if (u >= flank && u <= 1 - flank)
+        return 1;
+    return (1 - cosl(PI_L * (u < 0.5L ? u : 1 - u) / flank)) / 2;
 }
 
 /* The definition of everything but noise and AE. */
@@ -72,9 +84,11 @@ static long double defined(const struct waveform_spec *s, uint64_t n, uint32_t c
         t -= s->period_s * floorl(t / s->period_s + 1e-9L);
     if (s->kind == WAVEFORM_IMPULSES)
         return s->offset + (t * rate < 0.999L ? a : 0);
-    if (t > s->length_s - 1e-10L)
+    long double length = s->kind == WAVEFORM_TONE_BURST ? s->cycles / (long double)s->frequency_hz
+                                                        : (long double)s->length_s;
+    if (t > length - 1e-10L)
         return s->offset;
-    long double place = t / s->length_s, level = 1;
+    long double place = t / length, level = 1;
     long double turns = s->frequency_hz * t;
     if (s->kind == WAVEFORM_CHIRP)
         turns += (s->frequency_end_hz - s->frequency_hz) * t * t / (2 * s->length_s);
@@ -82,6 +96,10 @@ static long double defined(const struct waveform_spec *s, uint64_t n, uint32_t c
         level = place < 0.5L ? 2 * place : 2 - 2 * place;
     if (s->kind == WAVEFORM_BURST_SINE2)
         level = sinl(PI_L * place) * sinl(PI_L * place);
+    if (s->kind == WAVEFORM_TONE_BURST)
+        level = defined_window(s, place);
+    if (s->kind == WAVEFORM_CHIRP) /* its ends lie on the first and the last frame */
+        level = defined_window(s, t * rate / (ceill(length * rate - 1e-6L) - 1));
     return s->offset + a * level * sinl(2 * PI_L * turns + s->phase_rad);
 }
 
@@ -131,6 +149,44 @@ static void test_definitions(void **state)
          .period_s = 0.7771e-3,
          .channel_delay_s = 3.7e-6,
          .phase_rad = 1},
+        {.kind = WAVEFORM_TONE_BURST,
+         .amplitude = 2,
+         .frequency_hz = 100e3,
+         .cycles = 5,
+         .window = PULSE_WINDOW_HANN,
+         .period_s = 0.4e-3,
+         .channel_delay_s = 20e-6},
+        {.kind = WAVEFORM_TONE_BURST, /* 17.5 frames, and channels between frames */
+         .amplitude = 1,
+         .frequency_hz = 100e3,
+         .cycles = 3.5,
+         .window = PULSE_WINDOW_HANN,
+         .period_s = 0.7771e-3,
+         .channel_delay_s = 3.7e-6,
+         .phase_rad = 1},
+        {.kind = WAVEFORM_TONE_BURST,
+         .amplitude = 1,
+         .frequency_hz = 64e3,
+         .cycles = 12,
+         .window = PULSE_WINDOW_TUKEY,
+         .taper = 0.3,
+         .offset = 0.1},
+        {.kind = WAVEFORM_TONE_BURST, .amplitude = 1, .frequency_hz = 64e3, .cycles = 4},
+        {.kind = WAVEFORM_CHIRP,
+         .amplitude = 1,
+         .frequency_hz = 10e3,
+         .frequency_end_hz = 90e3,
+         .length_s = 0.5e-3,
+         .window = PULSE_WINDOW_HANN,
+         .period_s = 0.6e-3,
+         .channel_delay_s = 3.7e-6},
+        {.kind = WAVEFORM_CHIRP,
+         .amplitude = 1,
+         .frequency_hz = 90e3,
+         .frequency_end_hz = 10e3,
+         .length_s = 0.4995e-3,
+         .window = PULSE_WINDOW_TUKEY,
+         .taper = 0.25},
     };
     static const uint64_t places[] = {0, 100, 5000, 4321987}; /* 0 … 8.6 s */
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
@@ -175,6 +231,49 @@ static void test_sine_far_out(void **state)
     waveform_free(waveform);
 }
 
+/* A delay of whole frames shifts a channel by exactly that. */
+static void test_whole_delays(void **state)
+{
+    (void)state;
+    enum { FRAMES = 400, CHANNELS = 4, DELAY = 37 };
+    struct waveform_spec spec = spec_of(WAVEFORM_TONE_BURST, 2e6, CHANNELS);
+    spec.channel_delay_s = DELAY / spec.rate_hz;
+    struct waveform *waveform = created(&spec);
+    double values[FRAMES * CHANNELS];
+    waveform_fill(waveform, 0, FRAMES, values);
+    for (int n = 0; n < FRAMES; n++)
+        for (int c = 0; c < CHANNELS; c++) {
+            double want = n >= c * DELAY ? values[(n - c * DELAY) * CHANNELS] : 0;
+            assert_true(values[n * CHANNELS + c] == want);
+        }
+    waveform_free(waveform);
+}
+
+/* When what is repeated begins, and for how long it lasts. */
+static void test_excitations(void **state)
+{
+    (void)state;
+    static const struct {
+        enum waveform_kind kind;
+        bool repeats;
+        double length, period;
+    } table[] = {
+        {WAVEFORM_TONE_BURST, true, 50, 10000},
+        {WAVEFORM_IMPULSES, true, 0, 10000},
+        {WAVEFORM_BURST_SINE2, true, 100, 10000},
+        {WAVEFORM_SINE, false, 0, 0},
+        {WAVEFORM_AE, false, 0, 0},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct waveform_spec spec = spec_of(table[i].kind, 1e6, 1);
+        struct waveform *waveform = created(&spec);
+        struct waveform_excitation got = {0};
+        assert_int_equal(waveform_excitation(waveform, &got), table[i].repeats);
+        assert_true(got.length_frames == table[i].length && got.period_frames == table[i].period);
+        waveform_free(waveform);
+    }
+}
+
 static void test_pieces(void **state)
 {
     (void)state;
@@ -183,7 +282,7 @@ static void test_pieces(void **state)
     double *pieces = malloc(FRAMES * CHANNELS * sizeof *pieces);
     assert_true(whole != NULL && pieces != NULL);
     struct random_state random = {99};
-    for (unsigned kind = WAVEFORM_SINE; kind <= WAVEFORM_COUNTER; kind++) {
+    for (unsigned kind = WAVEFORM_SINE; kind <= WAVEFORM_TONE_BURST; kind++) {
         struct waveform_spec spec = spec_of((enum waveform_kind)kind, 1e6, CHANNELS);
         spec.noise = 0.01;
         spec.channel_delay_s = 33.3e-6;
@@ -321,6 +420,21 @@ static void test_refusals(void **state)
           .period_s = 0.5},
          "at least its length"},
         {{.kind = WAVEFORM_BURST_RECT, .rate_hz = 1e3, .channels = 1, .frequency_hz = 1}, "length"},
+        {{.kind = WAVEFORM_TONE_BURST, .rate_hz = 1e3, .channels = 1, .frequency_hz = 1}, "cycles"},
+        {{.kind = WAVEFORM_TONE_BURST,
+          .rate_hz = 1e3,
+          .channels = 1,
+          .frequency_hz = 100,
+          .cycles = 5,
+          .period_s = 49e-3},
+         "at least its length, 0.05 s"},
+        {{.kind = WAVEFORM_TONE_BURST,
+          .rate_hz = 1e3,
+          .channels = 1,
+          .frequency_hz = 100,
+          .cycles = 5,
+          .taper = 2},
+         "taper"},
         {{.kind = WAVEFORM_DC, .rate_hz = 1e3, .channels = 1, .amplitude = INFINITY}, "amplitude"},
         {{.kind = WAVEFORM_DC, .rate_hz = 1e3, .channels = 1, .noise = -1}, "noise"},
         {{.kind = WAVEFORM_IMPULSES, .rate_hz = 1e3, .channels = 1, .period_s = 1e-4}, "one frame"},
@@ -349,6 +463,7 @@ int main(void)
         cmocka_unit_test(test_names),        cmocka_unit_test(test_definitions),
         cmocka_unit_test(test_sine_far_out), cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_noise),        cmocka_unit_test(test_acoustic_emission),
+        cmocka_unit_test(test_whole_delays), cmocka_unit_test(test_excitations),
         cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
