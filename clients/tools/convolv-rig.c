@@ -22,13 +22,16 @@
 #include "credit.h"
 #include "options.h"
 #include "rig.h"
+#include "rig_waveform.h"
+#include "wait_file.h"
 
 enum {
     RIGS_MAX = 256,
     EXIT_FAULT = 1,
     EXIT_USAGE = 2,
     CREDIT_TIMEOUT_MS = 10000,
-    CREDIT_PATIENCE_MS = 300
+    CREDIT_PATIENCE_MS = 300,
+    WAIT_FOR_S = 60,
 };
 
 /* Packets due this close together go to the kernel as one batch. */
@@ -44,14 +47,14 @@ static struct arguments {
     uint64_t bits, channels, payload_type, ssrc, packet, packet_min, mtu, ttl;
     bool wrap;
     uint64_t sequence, timestamp;
-    const char *file, *signal, *key;
+    const char *file, *key;
+    struct rig_waveform wave;
     uint64_t repeat, frames, seed;
     double rate; /* 0: not given */
     double seconds, full_scale;
-    double amplitude, frequency, frequency_end, length, period, phase, channel_phase, channel_delay;
-    double offset, noise, arrivals, rise, decay;
     bool flat_out, segment, preload, quiet;
     double ppm, jitter, start_delay;
+    const char *wait_for;
     uint64_t batch, send_buffer;
     uint64_t record;
     double pause;
@@ -72,24 +75,10 @@ static struct arguments {
     .ssrc = 0x52494701,
     .mtu = 1500,
     .ttl = 1,
-    .signal = "sine",
     .repeat = 1,
     .seed = 1,
     .seconds = NAN,
     .full_scale = 1,
-    .amplitude = NAN,
-    .frequency = NAN,
-    .frequency_end = NAN,
-    .length = NAN,
-    .period = NAN,
-    .phase = NAN,
-    .channel_phase = NAN,
-    .channel_delay = NAN,
-    .offset = NAN,
-    .noise = NAN,
-    .arrivals = NAN,
-    .rise = NAN,
-    .decay = NAN,
     .batch = 32,
     .loss_burst = 1,
     .reorder_depth = 3,
@@ -144,32 +133,37 @@ static const struct tool_option rows[] = {
     GROUP("Signal"),
     TEXT("file", "PATH", file, NULL, "send a recording (WAV, W64, RF64, FLAC …)"),
     COUNT("repeat", "N", repeat, 0, 1e18, "1", "so many times over; 0: without end"),
-    TEXT("signal", "KIND", signal, "sine", "else a generated one: sine, chirp, noise, impulses, dc, burst-rect,\n"
-         "                                burst-triangle, burst-sine2, ae, counter"),
+    TEXT("signal", "KIND", wave.kind, "sine", "else a generated one: sine, chirp, noise, impulses, dc, burst-rect,\n"
+         "                                burst-triangle, burst-sine2, tone-burst, ae, counter"),
     QUANTITY("rate", FREQUENCY, "HZ", rate, 1e-3, 1e12, "48 kHz, or the file's", "frames per second"),
     COUNT("channels", "N", channels, 1, 1024, "1, or the file's", "channels"),
     COUNT("frames", "N", frames, 1, 1.8e19, "all", "frames to send (a generated signal: 10 s of them)"),
     QUANTITY("seconds", TIME, "S", seconds, 0, 1e9, NULL, "the same as a time"),
     QUANTITY("full-scale", NUMBER, "V", full_scale, 1e-300, 1e300, "1", "value that becomes code 1.0 of an integer format"),
-    QUANTITY("amplitude", NUMBER, "V", amplitude, -1e300, 1e300, "0.5", "peak; for noise its sigma"),
-    QUANTITY("frequency", FREQUENCY, "HZ", frequency, 0, 1e12, NULL, "of a sine or carrier; where a chirp begins"),
-    QUANTITY("frequency-end", FREQUENCY, "HZ", frequency_end, 0, 1e12, NULL, "where a chirp ends"),
-    QUANTITY("length", TIME, "S", length, 0, 1e9, NULL, "of a chirp or burst"),
-    QUANTITY("period", TIME, "S", period, 0, 1e9, NULL, "from one chirp, burst or impulse to the next"),
-    QUANTITY("phase", ANGLE, "DEG", phase, -1e6, 1e6, NULL, "of a sine"),
-    QUANTITY("channel-phase", ANGLE, "DEG", channel_phase, -1e6, 1e6, NULL, "added from channel to channel"),
-    QUANTITY("channel-delay", TIME, "S", channel_delay, 0, 1e9, NULL, "added from channel to channel"),
-    QUANTITY("offset", NUMBER, "V", offset, -1e300, 1e300, NULL, "DC added"),
-    QUANTITY("noise", NUMBER, "V", noise, 0, 1e300, NULL, "white noise added, sigma"),
-    QUANTITY("arrivals", FREQUENCY, "HZ", arrivals, 0, 1e9, NULL, "acoustic emission: mean rate"),
-    QUANTITY("rise", TIME, "S", rise, 0, 1e6, NULL, "acoustic emission: rise of an arrival"),
-    QUANTITY("decay", TIME, "S", decay, 0, 1e6, NULL, "acoustic emission: its time constant"),
+    QUANTITY("amplitude", NUMBER, "V", wave.amplitude, -1e300, 1e300, "0.5", "peak; for noise its sigma"),
+    QUANTITY("frequency", FREQUENCY, "HZ", wave.frequency, 0, 1e12, NULL, "of a sine or carrier; where a chirp begins"),
+    QUANTITY("frequency-end", FREQUENCY, "HZ", wave.frequency_end, 0, 1e12, NULL, "where a chirp ends"),
+    QUANTITY("length", TIME, "S", wave.length, 0, 1e9, NULL, "of a chirp or burst"),
+    QUANTITY("cycles", NUMBER, "N", wave.cycles, 0, 1e6, NULL, "of a tone burst"),
+    TEXT("window", "NAME", wave.window, NULL, "of a tone burst or chirp: none, hann or tukey"),
+    QUANTITY("taper", RATIO, "P", wave.taper, 0, 1, NULL, "of a Tukey window, both ends together"),
+    QUANTITY("period", TIME, "S", wave.period, 0, 1e9, NULL, "from one chirp, burst or impulse to the next"),
+    QUANTITY("phase", ANGLE, "DEG", wave.phase, -1e6, 1e6, NULL, "of a sine"),
+    QUANTITY("channel-phase", ANGLE, "DEG", wave.channel_phase, -1e6, 1e6, NULL, "added from channel to channel"),
+    QUANTITY("channel-delay", TIME, "S", wave.channel_delay, 0, 1e9, NULL, "added from channel to channel"),
+    QUANTITY("channel-delay-frames", NUMBER, "N", wave.channel_delay_frames, 0, 1e12, NULL, "the same in frames"),
+    QUANTITY("offset", NUMBER, "V", wave.offset, -1e300, 1e300, NULL, "DC added"),
+    QUANTITY("noise", NUMBER, "V", wave.noise, 0, 1e300, NULL, "white noise added, sigma"),
+    QUANTITY("arrivals", FREQUENCY, "HZ", wave.arrivals, 0, 1e9, NULL, "acoustic emission: mean rate"),
+    QUANTITY("rise", TIME, "S", wave.rise, 0, 1e6, NULL, "acoustic emission: rise of an arrival"),
+    QUANTITY("decay", TIME, "S", wave.decay, 0, 1e6, NULL, "acoustic emission: its time constant"),
     COUNT("seed", "N", seed, 0, 1.8e19, "1", "of signal and faults"),
     GROUP("Pace"),
     ROW("flat-out", FLAG, NUMBER, NULL, flat_out, 0, 0, NULL, "as fast as it goes, not at the rate"),
     QUANTITY("ppm", NUMBER, "PPM", ppm, -1e5, 1e5, "0", "error of the rig's clock"),
     QUANTITY("jitter", TIME, "S", jitter, 0, 10, "0", "each packet is late by up to so much"),
     QUANTITY("start-delay", TIME, "S", start_delay, 0, 1e6, "0", "wait before the first packet"),
+    TEXT("wait-for", "PATH", wait_for, NULL, "wait until this file is there, such as the SDP file of a daemon that starts"),
     COUNT("batch", "N", batch, 1, 1024, "32", "packets handed to the kernel at once when flat out"),
     FLAG(segment, "let the kernel cut the packets (UDP_SEGMENT)"),
     FLAG(preload, "encode everything before the first packet"),
@@ -231,40 +225,16 @@ static int read_places(const struct tool_list *list, const char *name, bool leng
     return 0;
 }
 
-static void set_if_given(double *field, double value)
-{
-    if (!isnan(value))
-        *field = value;
-}
-
 static int open_signal(unsigned index, struct rig_signal **out, struct problem *problem)
 {
     const struct arguments *a = &arguments;
     if (a->file != NULL)
         return rig_signal_load(a->file, a->full_scale, a->repeat, out, problem);
-    enum waveform_kind kind;
-    if (waveform_kind_parse(a->signal, &kind) != 0)
-        return problem_set(problem, ERROR_ARGUMENT, "--signal %s: see --help for the kinds",
-                           a->signal);
     struct waveform_spec spec;
-    waveform_defaults(&spec, kind);
-    spec.rate_hz = a->rate > 0 ? a->rate : RATE_DEFAULT_HZ;
-    spec.channels = (uint32_t)a->channels;
-    spec.seed = a->seed + index;
-    const double radians = 3.14159265358979323846 / 180;
-    set_if_given(&spec.amplitude, a->amplitude);
-    set_if_given(&spec.frequency_hz, a->frequency);
-    set_if_given(&spec.frequency_end_hz, a->frequency_end);
-    set_if_given(&spec.length_s, a->length);
-    set_if_given(&spec.period_s, a->period);
-    set_if_given(&spec.phase_rad, a->phase * radians);
-    set_if_given(&spec.channel_phase_rad, a->channel_phase * radians);
-    set_if_given(&spec.channel_delay_s, a->channel_delay);
-    set_if_given(&spec.offset, a->offset);
-    set_if_given(&spec.noise, a->noise);
-    set_if_given(&spec.arrivals_per_s, a->arrivals);
-    set_if_given(&spec.rise_s, a->rise);
-    set_if_given(&spec.decay_s, a->decay);
+    int status = rig_waveform_spec(&a->wave, a->rate > 0 ? a->rate : RATE_DEFAULT_HZ,
+                                   (uint32_t)a->channels, a->seed + index, &spec, problem);
+    if (status != 0)
+        return status;
     return rig_signal_generate(&spec, a->full_scale, out, problem);
 }
 
@@ -503,6 +473,10 @@ static int drive(struct fleet *fleet, struct problem *problem)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     bool terminal = isatty(STDERR_FILENO) && !arguments.quiet;
+    if (arguments.wait_for != NULL &&
+        !wait_for_file("convolv-rig", arguments.wait_for, WAIT_FOR_S, arguments.quiet, &stopping))
+        return problem_set(problem, ERROR_NO_FILE, "--wait-for %s: it did not come in %d s",
+                           arguments.wait_for, WAIT_FOR_S);
     if (arguments.start_delay > 0)
         sleep_until(clock_monotonic_ns() + (int64_t)(arguments.start_delay * 1e9));
     fleet->start_ns = clock_monotonic_ns();
@@ -569,6 +543,7 @@ int main(int argc, char **argv)
     struct problem problem = {0};
     bool help, version;
     const size_t row_count = sizeof rows / sizeof *rows;
+    rig_waveform_defaults(&arguments.wave);
     if (tool_options_parse(rows, row_count, argc, argv, &help, &version, &problem) != 0) {
         fprintf(stderr, "convolv-rig: %s\n", problem.text);
         return EXIT_USAGE;

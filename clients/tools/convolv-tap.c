@@ -22,6 +22,7 @@
 #include "tap_pipe.h"
 #include "tap_recorder.h"
 #include "tap_report.h"
+#include "wait_file.h"
 
 enum { EXIT_DIFFERENT = 1, EXIT_USAGE = 2, POLL_MS = 100, CREDIT_BLOCKS = 16 };
 
@@ -41,6 +42,7 @@ static struct arguments {
     uint64_t frames, epochs;
     double seconds, timeout;
     bool until_end, quiet, pipe;
+    double wait;
     const char *write, *expect, *ledger, *credit;
     uint64_t epoch;
     double input_norm, input_peak;
@@ -49,6 +51,7 @@ static struct arguments {
     .format = NULL,
     .payload_type = UINT64_MAX,
     .receive_buffer = 16u << 20,
+    .wait = 10,
 };
 
 /* clang-format off */
@@ -60,6 +63,7 @@ static const struct tool_option rows[] = {
     GROUP("Where from"),
     ROW("listen", TEXT, NUMBER, "HOST:PORT", listen, 0, 0, NULL, "address, or multicast group, that the results go to"),
     ROW("sdp", TEXT, NUMBER, "PATH", sdp, 0, 0, NULL, "take address, format, channels and rate from the daemon's SDP file"),
+    ROW("wait", QUANTITY, TIME, "S", wait, 0, 1e6, "10 s", "so long for the SDP file, which a daemon writes when it starts"),
     ROW("interface", TEXT, NUMBER, "NAME", interface, 0, 0, NULL, "network interface of a multicast group"),
     ROW("format", TEXT, NUMBER, "NAME", format, 0, 0, "f32be", "L16, L24, s32be or f32be"),
     ROW("channels", COUNT, NUMBER, "N", channels, 1, 1024, "1", "values of an output frame"),
@@ -143,6 +147,8 @@ static int fill_options(struct convolv_receiver_options *options, struct problem
     if (a->listen == NULL && a->sdp == NULL)
         return problem_set(problem, ERROR_ARGUMENT,
                            "where from? Give --listen HOST:PORT or --sdp PATH");
+    if (a->sdp != NULL)
+        (void)wait_for_file("convolv-tap", a->sdp, a->wait, a->quiet, &stopping);
     if (a->sdp != NULL && convolv_sdp_read(a->sdp, options, &reason) != CONVOLV_OK)
         return problem_set(problem, ERROR_FORMAT, "--sdp %s: %s", a->sdp, reason.text);
     if (a->channels > 0)

@@ -3,6 +3,7 @@
 """What people wrote in trials, and what the programs answer: one table, each row an input and the words that the
 answer must hold. Rows that need no file stand in tests/unit/config/test_config_combinations.c too."""
 import os
+import re
 import subprocess
 import unittest
 import wave
@@ -109,6 +110,34 @@ class Messages(unittest.TestCase):
                 code, said = self.run_program("convolvd", "--check", "a.conf")
                 self.assertIn(words, said)
                 self.assertEqual(code == 0, accepted, said)
+
+    def test_the_readme_example_pasted_at_once(self):
+        """All its lines at once into a shell, with ports of this test's: each waits for what it needs."""
+        with open(os.path.join(c.ROOT, "README.md"), encoding="utf-8") as file:
+            readme = file.read()
+        config = re.search(r"```ini\n(.*?)```", readme, re.DOTALL).group(1)
+        lines = re.search(r"    make && sudo make install\n((?:    .*\n)+)", readme).group(1)
+        for port in ("5004", "5006"):
+            free = str(c.free_port())
+            config, lines = config.replace(port, free), lines.replace(port, free)
+        write(os.path.join(self.folder, "bearing.conf"), config.encode())
+        script = "set -m\n" + "\n".join(line.strip() for line in lines.splitlines()) + "\nwait\n"
+        result = subprocess.run(["bash"], input=script, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, timeout=4 * c.PATIENCE_S, check=False,
+                                env={**os.environ, "PATH": c.BUILD + ":" + os.environ["PATH"]})
+        said = result.stdout
+        self.assertEqual(result.returncode, 0, said)
+        self.assertIn("bearing.conf is valid", said)
+        self.assertIn("sent 2500000 frames", said)
+        self.assertRegex(said, r"all stages +\d", said)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "filtered.wav.json")))
+        self.assertIn("lost 0, reordered", said)
+
+    def test_a_file_that_does_not_come(self):
+        code, said = self.run_program("convolv-tap", "--sdp", "nowhere.sdp", "--wait", "50 ms")
+        self.assertEqual(code, 2)
+        self.assertIn("convolv-tap: waiting up to 0.05 s for nowhere.sdp, which the daemon writes when it starts", said)
+        self.assertIn("--sdp nowhere.sdp: ", said)
 
 
 if __name__ == "__main__":
