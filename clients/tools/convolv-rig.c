@@ -163,7 +163,7 @@ static const struct tool_option rows[] = {
     QUANTITY("ppm", NUMBER, "PPM", ppm, -1e5, 1e5, "0", "error of the rig's clock"),
     QUANTITY("jitter", TIME, "S", jitter, 0, 10, "0", "each packet is late by up to so much"),
     QUANTITY("start-delay", TIME, "S", start_delay, 0, 1e6, "0", "wait before the first packet"),
-    TEXT("wait-for", "PATH", wait_for, NULL, "wait until this file is there, such as the SDP file of a daemon that starts"),
+    TEXT("wait-for", "PATH", wait_for, NULL, "wait until this file is there, such as a daemon's SDP file"),
     COUNT("batch", "N", batch, 1, 1024, "32", "packets handed to the kernel at once when flat out"),
     FLAG(segment, "let the kernel cut the packets (UDP_SEGMENT)"),
     FLAG(preload, "encode everything before the first packet"),

@@ -86,7 +86,7 @@ static const struct tool_option rows[] = {
     ROW("input-peak", QUANTITY, NUMBER, "X", input_peak, 0, 1e300, "0", "max|H| * peak of the input"),
     ROW("ignore-invalid", FLAG, NUMBER, NULL, ignore_invalid, 0, 0, NULL, "do not compare frames flagged invalid"),
     ROW("forbid-invalid", FLAG, NUMBER, NULL, forbid_invalid, 0, 0, NULL, "fail when frames are invalid other than by settling or tail"),
-    ROW("pipe", FLAG, NUMBER, NULL, pipe, 0, 0, NULL, "write blocks to standard output for another program (docs/tools.md); text goes to standard error"),
+    ROW("pipe", FLAG, NUMBER, NULL, pipe, 0, 0, NULL, "blocks for another program on standard output (docs/tools.md), text on standard error"),
     ROW("credit", TEXT, NUMBER, "HOST:PORT", credit, 0, 0, NULL, "pace convolv-rig --credit"),
     ROW("ledger", TEXT, NUMBER, "PATH", ledger, 0, 0, NULL, "write all counts, epochs and invalid ranges as JSON"),
     ROW("quiet", FLAG, NUMBER, NULL, quiet, 0, 0, NULL, "print only what is wrong"),
