@@ -6,7 +6,7 @@
  *     template (SPECTRUM) + struct row_item ─► row (TABLE)
  *
  * Item (i, g) makes row i of group g. A few groups come as an argument by value, which costs no
- * copy; more of them lie in TABLE.
+ * copy; more of them lie in TABLE. words_clear clears counts that other kernels add to.
  */
 #include "row.h"
 
@@ -24,6 +24,14 @@ __kernel void rows_fill(__global const uchar *restrict spectrum, __global uchar 
                         struct row_groups all)
 {
     row_make(spectrum, table, all.groups[get_global_id(1)]);
+}
+
+/* Words of OUTPUT from `first` on become zero. The driver's own fill failed 9 GiB behind a buffer's
+ * beginning (NVIDIA's, 580). */
+__kernel void words_clear(__global uint *restrict output, ulong first, ulong count)
+{
+    for (ulong i = get_global_id(0); i < count; i += get_global_size(0))
+        output[first + i] = 0;
 }
 
 __kernel void rows_fill_many(__global const uchar *restrict spectrum, __global uchar *table,

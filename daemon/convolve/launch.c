@@ -272,9 +272,27 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
 
 /* ---- the batch --------------------------------------------------------------------------- */
 
+/* Enqueues that bytes [from, until) of OUTPUT become zero. */
+static cl_int clear_output(struct engine *engine, const struct plan *plan, uint64_t from,
+                           uint64_t until)
+{
+    enum { ITEMS = 64, GROUPS_MOST = 512, ITEM_WORDS = 16 };
+    const cl_ulong first = from / sizeof(cl_uint), count = (until - from) / sizeof(cl_uint);
+    const struct kernel_argument arguments[] = {
+        {sizeof(cl_mem), &engine->device.output.device},
+        {sizeof first, &first},
+        {sizeof count, &count},
+    };
+    const size_t local[2] = {ITEMS, 1};
+    const size_t groups = (size_t)least(count / (ITEMS * ITEM_WORDS) + 1, GROUPS_MOST);
+    const size_t global[2] = {groups * ITEMS, 1};
+    return device_launch(&engine->device, plan->words_clear->kernel, arguments,
+                         sizeof arguments / sizeof arguments[0], global, local, NULL);
+}
+
 /* The counts of clipped samples begin at zero, in the memory where the kernels add to them. On a
  * device with memory of its own in one go, over the reports between them, which the kernels write
- * later: a fill of its own for each of 64 items took longer than their work on an H100. */
+ * later: a launch of its own for each of 64 items took longer than their work on an H100. */
 static cl_int clear_clips(struct engine *engine, const struct batch *batch)
 {
     uint64_t from = UINT64_MAX, until = 0;
@@ -293,9 +311,7 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch)
     }
     if (!engine->device.mirrored || until == 0)
         return CL_SUCCESS;
-    const cl_uint zero = 0;
-    return clEnqueueFillBuffer(engine->device.queue, engine->device.output.device, &zero,
-                               sizeof zero, from, until - from, 0, NULL, NULL);
+    return clear_output(engine, batch->items[0].plan, from, until);
 }
 
 /* The queue of the batch's kernels. Plans that keep something on the device stay on the first, in

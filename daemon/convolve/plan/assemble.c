@@ -156,6 +156,9 @@ static int place_templates(struct build *build, struct problem *problem)
     if (error == 0)
         error = kernel_cache_get(&device->kernels, "rows.cl", "rows_fill_many", options,
                                  &plan->rows_fill_many, problem);
+    if (error == 0)
+        error = kernel_cache_get(&device->kernels, "rows.cl", "words_clear", options,
+                                 &plan->words_clear, problem);
     return error;
 }
 
@@ -201,6 +204,7 @@ static void plan_free(struct plan *plan)
     fft_cache_put(plan->tail_fft_plan, device);
     kernel_cache_put(plan->rows_fill);
     kernel_cache_put(plan->rows_fill_many);
+    kernel_cache_put(plan->words_clear);
     for (uint32_t s = 0; s < plan->stage_count; s++) {
         kernel_cache_put(plan->stages[s].kernel);
         kernel_cache_put(plan->stages[s].rare);

@@ -97,6 +97,7 @@ struct plan {
     uint64_t spectra_offset, state_offset, scratch_offset, templates_offset;
     /* make rows of templates (kernels/rows.cl); NULL: the host writes them */
     struct kernel *rows_fill, *rows_fill_many;
+    struct kernel *words_clear; /* likewise; clears counts of clipped samples */
     uint32_t scratch_groups;
     bool stateful;
     struct plan_reference *reference; /* NULL: not prepared yet */

@@ -353,6 +353,51 @@ static void presence_follows_when_a_batch_reads_it(void **state)
     stage_close(&stage);
 }
 
+/* ---- counts ------------------------------------------------------------------------------ */
+
+/* Samples of a block that saturate, in the memory that the last batch left behind. */
+static uint32_t saturated_of(struct stage *stage, uint64_t block)
+{
+    struct batch *batch = engine_batch_take(engine);
+    assert_int_equal(add_block(stage, batch, block, true, false), 0);
+    engine_submit(engine, batch);
+    assert_ptr_equal(harness_wait(engine), batch);
+    uint32_t most = 0;
+    for (int c = 0; c < CHANNELS; c++) {
+        const uint32_t count = batch->items[0].saturated[c];
+        most = count > most ? count : most;
+    }
+    engine_batch_release(engine, batch);
+    return most;
+}
+
+static void counts_begin_at_zero(void **state)
+{
+    (void)state;
+    enum { LOUD = 3 };
+    struct stage stage = {.signal = signal_noise("s16le", CHANNELS, FRAMES, 5)};
+    const size_t block_bytes = (size_t)HOP * CHANNELS * stage.signal->format.bytes;
+    memset(stage.signal->bytes + LOUD * block_bytes, 0, (BLOCKS - LOUD) * block_bytes);
+    signal_decode(stage.signal);
+    test_plan_diagonal(&stage.plan, stage.signal, HOP, TAPS, false, OUTPUT_REAL);
+    assert_int_equal(sample_format_parse("s16le", &stage.plan.spec.results.format), 0);
+    stage.plan.spec.results.factor = 64;
+    stage.plan.spec.variant = "local";
+    test_plan_prepare(engine, &stage.plan, stage.signal);
+    ring_open(&stage);
+    for (uint64_t block = 0; block < BLOCKS; block++)
+        put_block(stage.ring, block, stage.signal->bytes + block * block_bytes);
+    for (uint64_t block = 0; block < BLOCKS; block++) {
+        const uint32_t count = saturated_of(&stage, block);
+        if (block < LOUD)
+            assert_in_range(count, HOP / 2, HOP);
+        else if (block * HOP > (uint64_t)LOUD * HOP + TAPS)
+            assert_int_equal(count, 0);
+    }
+    engine_ring_close(engine, stage.ring);
+    stage_close(&stage);
+}
+
 /* Not in the shape of a GPU: compiling its barriers for a CPU takes half a minute. */
 static int open_mirrored(void **state)
 {
@@ -370,6 +415,7 @@ int main(void)
         cmocka_unit_test(the_second_queue_waits_for_copies_on_the_first),
         cmocka_unit_test(rows_of_many_items),
         cmocka_unit_test(presence_follows_when_a_batch_reads_it),
+        cmocka_unit_test(counts_begin_at_zero),
     };
     return cmocka_run_group_tests(tests, open_mirrored, close_engine);
 }
