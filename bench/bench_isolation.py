@@ -19,7 +19,6 @@ last frame of the block received to result built, from the kernel's receive time
 bench/bars.csv says what the ratio may be; `BENCH_ONLY=isolation make bench` runs this alone.
 """
 import argparse
-import csv
 import math
 import os
 import resource
@@ -38,6 +37,7 @@ import numpy as np
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tests", "e2e"))
 import convolvd as c  # noqa: E402
 import osc_client  # noqa: E402
+from rows import append  # noqa: E402
 
 RATE, CHANNELS, BLOCK, TAPS = 48000, 2, 96, 1023
 DEADLINE_S = BLOCK / RATE
@@ -87,11 +87,7 @@ class Latencies(threading.Thread):
                 packet = self.socket.recv(65536)
             except socket.timeout:
                 continue
-            at, end, elements = 16, 16 + 4 * struct.unpack_from(">xxH", packet, 12)[0], {}
-            while at < end and packet[at] != 0:  # one-byte headers, RFC 8285
-                number, size = packet[at] >> 4, (packet[at] & 15) + 1
-                elements[number] = packet[at + 1:at + 1 + size]
-                at += 1 + size
+            elements, end = c.header_elements(packet)
             phase = self.phase
             if phase is not None and len(packet) > end:
                 stages = [1e-7 * v for v in (*struct.unpack(">IIII", elements[2])[1:], *struct.unpack_from(">I", elements[3], 8))]
@@ -270,7 +266,6 @@ def quantile(results, q, part=0):
 
 
 FAULTS = ("nothing", "flood", "unread", "hung disk", "reload", "long filter", "overload", "device loss")
-COLUMNS = ["what", "shape", "ours", "peer", "ratio", "bar", "unit", "median", "spread", "error", "command"]
 
 
 def main():
@@ -316,12 +311,7 @@ def main():
                      "ratio": f"{ours / peer:.3f}", "bar": "<=2", "unit": "us", "median": f"{middle:.3f}",
                      "spread": spread, "error": "0", "command": " ".join(["bench/bench_isolation.py", *sys.argv[1:]])})
     if arguments.csv:
-        new = not os.path.exists(arguments.csv)
-        with open(arguments.csv, "a", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if new:
-                writer.writeheader()
-            writer.writerows(rows)
+        append(arguments.csv, rows)
     return 0
 
 

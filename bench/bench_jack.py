@@ -11,7 +11,6 @@ without it. Both programs' ports hang on the dummy driver's; the server's cycles
 asynchronous mode), and have real-time priority where that is allowed.
 """
 import argparse
-import csv
 import json
 import os
 import shutil
@@ -26,11 +25,11 @@ from scipy.signal import fftconvolve
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "tests", "e2e"))
 from jack_server import take_name  # noqa: E402
+from rows import COLUMNS, append  # noqa: E402
 
 BUILD = os.path.abspath(os.environ.get("CONVOLVD_BUILD", "build/gcc"))
 CLIENT = os.path.join(BUILD, "tests", "jack_client")
 RATE, TAPS = 48000, 4096
-COLUMNS = ["what", "shape", "ours", "peer", "ratio", "bar", "unit", "median", "spread", "error", "command"]
 ERROR_MAX = 1e-5  # of float32 programs against double; a late cycle makes it 1e-2 and more
 
 
@@ -381,12 +380,7 @@ def main():
             row("jack channels", f"period=256 taps={TAPS} cores={os.cpu_count()}", 64 * ours[0], 64 * peer[0],
                 f"{ours[0] / peer[0]:.3f}", ">1", "channels", ours[1][2])
     if arguments.csv and rows:
-        fresh = not os.path.exists(arguments.csv)
-        with open(arguments.csv, "a", encoding="utf-8", newline="") as file:
-            writer = csv.DictWriter(file, COLUMNS)
-            if fresh:
-                writer.writeheader()
-            writer.writerows(rows)
+        append(arguments.csv, rows)
     print(command)
     return 0
 

@@ -11,7 +11,6 @@ matter less than in a rate: of this program by the packet and in shares of a cor
     bench/bench_python.py [--seconds S] [--out CSV]
 """
 import argparse
-import csv
 import multiprocessing
 import os
 import platform
@@ -26,6 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tests", "e2e"), os.path.join(ROOT, "clients", "python")]
 import convolv  # noqa: E402
 import convolvd as c  # noqa: E402
+from rows import append  # noqa: E402
 
 TAP = os.path.join(c.BUILD, "convolv-tap")
 RATES = {1: [500e3 * 2**n for n in range(8)], 8: [125e3 * 2**n for n in range(8)]}
@@ -147,12 +147,7 @@ def main():
                 if rows[-1]["lost_packets"] or rows[-1]["sent_rate_hz"] < 0.9 * rate_hz:
                     break
     if arguments.out:
-        fresh = not os.path.exists(arguments.out)
-        with open(arguments.out, "a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, rows[0])
-            if fresh:
-                writer.writeheader()
-            writer.writerows(rows)
+        append(arguments.out, rows, list(rows[0]))
 
 
 if __name__ == "__main__":

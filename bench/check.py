@@ -18,9 +18,10 @@ import os
 import re
 import sys
 
+from rows import COLUMNS
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 RECORDED = os.path.join(HERE, "recorded")
-COLUMNS = ["what", "shape", "ours", "peer", "ratio", "bar", "unit", "median", "spread", "error", "command"]
 ERROR_MAX = 1e-6  # of the design: ||e|| over its reference; a column error_allowed adds the wire's rounding
 
 

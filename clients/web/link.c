@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "control/socket_folder.h"
+#include "core/descriptor.h"
 
 enum {
     LINE_MAX_BYTES = 64 << 20, /* a status of 4096 streams is smaller */
@@ -118,19 +118,12 @@ static void on_poll_closed(uv_handle_t *handle)
 /* A connected descriptor, or -1 with errno. */
 static int connect_to(const char *directory, const char *name)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (snprintf(address.sun_path, sizeof address.sun_path, "%s/%s", directory, name) >=
-        (int)sizeof address.sun_path) {
+    char path[SOCKET_FOLDER_BYTES + 32];
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path) {
         errno = ENAMETOOLONG;
         return -1;
     }
-    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    const int reason = errno;
-    close(fd);
-    errno = reason;
-    return -1;
+    return descriptor_connect(path, SOCK_STREAM | SOCK_NONBLOCK, 0);
 }
 
 /* In the link's directory, else in the first of the usual ones; `sentence` says what was tried. */

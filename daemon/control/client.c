@@ -8,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "control/socket.h"
 #include "control/socket_folder.h"
+#include "core/descriptor.h"
 
 /* A table of 4096 streams is smaller: about 3 KiB a stream and 100 bytes a channel. */
 enum { LINE_MAX_BYTES = 64 << 20, ANSWER_MS = 10000, PATH_BYTES = 512 };
@@ -28,23 +28,7 @@ struct client {
 
 static int connect_to(const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof address.sun_path) {
-        errno = ENAMETOOLONG;
-        return -1;
-    }
-    memcpy(address.sun_path, path, strlen(path) + 1);
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct timeval timeout = {.tv_sec = ANSWER_MS / 1000};
-    if (fd < 0)
-        return -1;
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout); /* connect, too */
-    if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
-        return fd;
-    int reason = errno;
-    close(fd);
-    errno = reason;
-    return -1;
+    return descriptor_connect(path, SOCK_STREAM, ANSWER_MS);
 }
 
 /* Where it was looked for, and why that was in vain. */

@@ -12,6 +12,7 @@
 
 #include "control/session.h"
 #include "control/socket_folder.h"
+#include "core/descriptor.h"
 #include "core/log.h"
 
 const char *const control_socket_names[ROLES] = {
@@ -76,15 +77,11 @@ bool control_socket_passed(int fd, const char *name, enum command_role *role)
 /* Whether a daemon accepts connections at this path. */
 static bool alive(const char *path)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
     /* A daemon that hangs, its queue of connections full, is one too, and must not hang this one.
      */
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool connected = fd >= 0 && (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ||
-                                 errno == EAGAIN);
-    if (fd >= 0)
-        close(fd);
+    const int fd = descriptor_connect(path, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    const bool connected = fd >= 0 || errno == EAGAIN;
+    descriptor_close(fd);
     return connected;
 }
 

@@ -4,41 +4,26 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
+
+#include "core/descriptor.h"
 
 enum { TEXT_MAX = 512 };
 
 /* A socket connected to $NOTIFY_SOCKET, a path or "@" and an abstract name; -1: errno says why. */
 static int manager_socket(void)
 {
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
     const char *path = getenv("NOTIFY_SOCKET");
-    const size_t length = path != NULL ? strlen(path) : 0;
-    if (length < 2 || length >= sizeof address.sun_path) {
+    if (path == NULL || strlen(path) < 2) {
         errno = EDESTADDRREQ;
         return -1;
     }
-    memcpy(address.sun_path, path, length + 1);
-    if (path[0] == '@')
-        address.sun_path[0] = '\0';
-    const socklen_t bytes =
-        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (path[0] != '@'));
-    const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && connect(fd, (struct sockaddr *)&address, bytes) == 0)
-        return fd;
-    if (fd >= 0) {
-        const int reason = errno;
-        close(fd);
-        errno = reason;
-    }
-    return -1;
+    return descriptor_connect(path, SOCK_DGRAM | SOCK_NONBLOCK, 0);
 }
 
 /* `passed`: a descriptor that goes with the text; -1: none. */
@@ -62,9 +47,7 @@ static bool send_message(const char *text, size_t length, int passed)
         message.msg_controllen = sizeof control;
     }
     const ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL);
-    const int reason = errno;
-    close(fd);
-    errno = reason;
+    descriptor_close(fd);
     return sent == (ssize_t)length;
 }
 

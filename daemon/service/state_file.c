@@ -11,6 +11,7 @@
 
 #include "core/codec.h"
 #include "core/crc32c.h"
+#include "core/descriptor.h"
 #include "core/log.h"
 #include "pipeline/pipelines.h"
 
@@ -138,11 +139,7 @@ static int sealed_file(const uint8_t *bytes, size_t count)
     if (fd >= 0 && done == count &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) == 0)
         return fd;
-    if (fd >= 0) {
-        const int reason = errno;
-        close(fd);
-        errno = reason;
-    }
+    descriptor_close(fd);
     return -1;
 }
 

@@ -409,6 +409,16 @@ class Tap(Process):
         return np.load(path)
 
 
+def header_elements(packet):
+    """An RTP packet's header extension, elements with one-byte headers (RFC 8285), by number; and where its payload begins."""
+    at, end, elements = 16, 16 + 4 * struct.unpack_from(">xxH", packet, 12)[0], {}
+    while at < end and packet[at] != 0:
+        number, size = packet[at] >> 4, (packet[at] & 15) + 1
+        elements[number] = packet[at + 1:at + 1 + size]
+        at += 1 + size
+    return elements, end
+
+
 class Results(threading.Thread):
     """Every packet that an RTP sink sends to a port: (sequence, time stamp, SSRC, epoch, first frame, frames, causes,
     (invalid from, until), payload)."""
@@ -430,11 +440,7 @@ class Results(threading.Thread):
                 packet = self.socket.recv(65536)
             except socket.timeout:
                 continue
-            at, end, elements = 16, 16 + 4 * struct.unpack_from(">xxH", packet, 12)[0], {}
-            while at < end and packet[at] != 0:  # one-byte headers, RFC 8285
-                number, size = packet[at] >> 4, (packet[at] & 15) + 1
-                elements[number] = packet[at + 1:at + 1 + size]
-                at += 1 + size
+            elements, end = header_elements(packet)
             causes, epoch = struct.unpack(">xxH8xI", elements[3])
             first = struct.unpack_from(">Q", elements[4])[0]
             self.packets.append((*struct.unpack_from(">xxHII", packet), epoch, first, (len(packet) - end) // self.frame_bytes,

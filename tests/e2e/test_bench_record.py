@@ -26,7 +26,7 @@ class BenchRecord(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.bench = os.path.join(folder.name, "bench")
         os.makedirs(os.path.join(self.bench, "results"))
-        for name in ("check.py", "record.py", "bars.csv"):
+        for name in ("check.py", "record.py", "rows.py", "bars.csv"):
             shutil.copy(os.path.join(c.ROOT, "bench", name), self.bench)
 
     def write(self, name, *rows, head=HEAD):

@@ -8,6 +8,7 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import socket
 import stat
 import subprocess
@@ -224,6 +225,7 @@ class Tool(Case):
         options = {"env": {"PATH": os.environ["PATH"]}, "capture_output": True, "text": True, "timeout": c.PATIENCE_S, "check": False}
         if subprocess.run(ctl, **options).returncode == 0:
             self.skipTest("another daemon of this user runs")
+        shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
         text, nowhere = config(self.port, c.free_port()), {"RUNTIME_DIRECTORY": "", "XDG_RUNTIME_DIR": ""}
         with c.Daemon(self.folder, text, environment=nowhere) as daemon:
             self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
@@ -231,7 +233,7 @@ class Tool(Case):
             self.assertEqual(found.stdout, "s\n", found.stderr)
             daemon.stop()
         os.chmod(folder, 0o777)
-        self.addCleanup(os.rmdir, folder)
+        self.addCleanup(shutil.rmtree, folder)
         with c.Daemon(self.folder, text, environment=nowhere) as daemon:
             daemon.wait_said(f"{folder}: somebody else may write there", c.PATIENCE_S)
             self.assertIn(f"{folder}/observe.sock: Operation not permitted", subprocess.run(ctl, **options).stderr)
