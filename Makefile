@@ -24,10 +24,12 @@ PACKAGES  := gcc libc6-dev pkgconf python3 \
              libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev \
              libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev \
              libwebsockets-dev libwebsockets-evlib-uv libjs-dygraphs
+# What draws the live page in tests and in make demo.
+PACKAGES_BROWSER := chromium chromium-driver python3-selenium fonts-dejavu-core
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
              liblo-tools python3-liblo python3-websockets puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
-             chromium chromium-driver python3-selenium fonts-dejavu-core \
+             $(PACKAGES_BROWSER) \
              mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-nbclient python3-ipykernel \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2
 
@@ -131,6 +133,7 @@ help:
 
 #: make                  build the daemon, the tools and the client library
 #: make demo             install what is missing, build, show real work, end by itself
+#:   DEMO_WEB=1          then the live page: its address, and pictures of it in build/
 #: make check            install what is missing, build, pass every test, plain and sanitized
 #: make check-long       the tests that take too long for every change
 #: make gates            the rules about the source tree: floors, sizes, words, formatting
@@ -424,9 +427,9 @@ docs-published: $(PUBLISHED)
 
 # What only the tests need is not installed for it.
 demo:
-	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="python3-numpy jackd2"
+	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="python3-numpy jackd2 $(if $(DEMO_WEB),$(PACKAGES_BROWSER))"
 	+@$(MAKE) --no-print-directory -j$(JOBS) all $(JACK_CLIENT)
-	@$(PYTHON) clients/demo.py $(BUILD)
+	@DEMO_WEB=$(DEMO_WEB) $(PYTHON) clients/demo.py $(BUILD)
 
 # ---- gates ------------------------------------------------------------------------------
 

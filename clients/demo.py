@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """make demo: a simulated four-sensor rig → UDP → convolvd → UDP → tap, checked and timed; then a
-JACK client → convolvd → the same client (demo_jack.py).
+JACK client → convolvd → the same client (demo_jack.py). With DEMO_WEB=1 the live page follows
+(demo_web.py).
 
     clients/demo.py BUILD_FOLDER [SECONDS]
 
@@ -20,6 +21,7 @@ import time
 import numpy
 
 import demo_jack
+import demo_web
 
 RATE_HZ = 500_000
 SENSORS = 4
@@ -166,6 +168,11 @@ class Demo:
         finally:
             trip.close()
 
+    def live_page(self):
+        if os.environ.get("DEMO_WEB", "") in ("", "0"):
+            return True
+        return demo_web.WebDemo(self, say, RIG, os.path.join(self.build, "demo-web")).run()
+
     def summary(self, daemon_status, tap_status, card):
         rig = json.loads(self.read("rig.json"))
         good = daemon_status == 0 and tap_status == 0 and card
@@ -183,7 +190,8 @@ def main():
     try:
         demo.prepare()
         results = demo.run()
-        return demo.summary(*results, demo.sound_card())
+        status = demo.summary(*results, demo.sound_card())
+        return status if demo.live_page() else 1
     finally:
         demo.close()
 
