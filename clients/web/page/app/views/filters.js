@@ -99,10 +99,10 @@ class FiltersView {
         return this.filters.find((filter) => filter.name === name) ?? this.filters.find((filter) => this.inUse(filter)) ?? this.filters[0];
     }
 
-    /* Status knows of a change; where it names no filter, the stream runs as configured. */
+    /* Status knows of an exchange; without one the stream runs as configured. */
     inUse(filter) {
-        const now = this.app.stream()?.filter?.name;
-        return now ? now === filter.name : Boolean(filter.configured);
+        const now = this.app.stream()?.filter;
+        return now?.as_configured === false ? now.name === filter.name : Boolean(filter.configured);
     }
 
     writeTable() {

@@ -58,10 +58,6 @@ class SpectrumView {
         on("status", () => this.sync());
         on("role", () => this.loadResponse());
         on("theme", () => { this.dirty = true; });
-        on("event", (event) => {
-            if (event.detail?.kind === "filter-change")
-                this.loadResponse();
-        });
         this.pictureAt = performance.now();
         this.wanted = "";
     }
@@ -90,7 +86,9 @@ class SpectrumView {
         const total = this.app.channelCount(stream, p.side), channels = p.channels.filter((channel) => channel <= total);
         const spec = { stream: stream.name, view: "spectrum", side: p.side, channels: channels.length > 0 ? channels : [1],
             fft: p.fft, average: p.average, window: p.window };
-        const key = JSON.stringify(spec);
+        const key = JSON.stringify(spec), filter = stream.filter;
+        if (this.responseOf !== JSON.stringify([stream.name, filter?.as_configured === false ? { filter: filter.name } : {}]))
+            this.loadResponse();
         if (key === this.wanted)
             return;
         this.wanted = key;
@@ -105,14 +103,15 @@ class SpectrumView {
         this.fall.clear();
         this.id = this.app.link.want(spec, { picture: (picture) => this.take(picture), refused: (text) => { this.refusal = text; },
             granted: (message) => { this.units = message.unit; } });
-        this.loadResponse();
     }
 
     async loadResponse() {
         const stream = this.app.streamName();
-        if (!this.app.commands?.has("response"))
+        if (!stream || !this.app.commands?.has("response"))
             return;
-        const answer = await ask("response", { stream });
+        const now = this.app.stream()?.filter, exchanged = now?.as_configured === false ? { filter: now.name } : {};
+        this.responseOf = JSON.stringify([stream, exchanged]);
+        const answer = await ask("response", { stream, ...exchanged });
         if (stream !== this.app.streamName())
             return;
         this.responses = answer.ok ? (answer.filters ?? []).filter((filter) => filter.magnitude_db).map((filter) => ({ ...filter,
