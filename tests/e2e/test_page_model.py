@@ -154,6 +154,13 @@ class Model(unittest.TestCase):
             self.assertEqual(self.call("model/levels.js", "channelState", {name: True for name in order[i:]}), word)
         self.assertEqual(self.call("model/levels.js", "channelState", {}), "ok")
 
+    def test_levels_in_parts(self):
+        names = ("rms", "peak", "held", "overloads")
+        first = self.call("model/levels.js", "mergeLevels", None, {name: [1, 2] for name in names})
+        both = self.call("model/levels.js", "mergeLevels", first, {"first_channel": 3, **{name: [3, 4] for name in names}})
+        self.assertEqual(both, {name: [1, 2, 3, 4] for name in names})
+        self.assertEqual(self.call("model/levels.js", "mergeLevels", both, {"first_channel": 1, **{name: [9] for name in names}})["held"], [9, 2, 3, 4])
+
     def test_addresses(self):
         self.table("model/address.js", "parseChannels", [(("1-4,7",), [1, 2, 3, 4, 7]), (("7,1,1",), [1, 7]), (("0,x,-3",), [])])
         self.table("model/address.js", "formatChannels", [(([1, 2, 3, 4, 7],), "1-4,7"), (([1, 2],), "1,2"), (([],), "")])

@@ -8,6 +8,7 @@
 import { Link } from "./wire/link.js";
 import { ask, command } from "./wire/commands.js";
 import { History } from "./model/history.js";
+import { mergeLevels } from "./model/levels.js";
 import { formatHash, readParameters, splitHash } from "./model/address.js";
 
 const EVENTS_KEPT = 2000;
@@ -71,7 +72,7 @@ export class App extends EventTarget {
         });
         on("status", (message) => this.takeStatus(message.status));
         on("levels", (message) => {
-            this.levels.set(message.stream, { ...message, at: performance.now() });
+            this.levels.set(message.stream, { ...mergeLevels(this.levels.get(message.stream), message), at: performance.now() });
             this.tell("levels", message.stream);
         });
         on("event", (message) => this.takeEvent(message));

@@ -85,3 +85,16 @@ export function isFlat(low, high, mask, points) {
     }
     return seen > 0 && seen * 2 >= low.length - from;
 }
+
+/*
+ * Levels of a stream with many channels come in parts, from `first_channel` (1 without it) on: the
+ * part in its place among those known so far.
+ */
+export function mergeLevels(before, part) {
+    const at = (part.first_channel ?? 1) - 1, merged = {};
+    for (const name of ["rms", "peak", "held", "overloads"]) {
+        merged[name] = before ? [...before[name]] : [];
+        (part[name] ?? []).forEach((value, i) => { merged[name][at + i] = value; });
+    }
+    return merged;
+}
