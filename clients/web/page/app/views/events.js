@@ -7,8 +7,8 @@ import { Controls } from "../ui/controls.js";
 import { clockTime, count, elapsed, si } from "../model/units.js";
 
 const ROWS = 400;
-const GROUPS = { all: null, alarms: ["alarm", "alarm-end"], losses: ["loss", "silence", "half-rate", "clock-step", "sender", "takeover", "epoch"],
-    changes: ["filter-change", "gain", "mute", "reload", "record", "device", "start", "stop", "acknowledge", "save"], marks: ["mark"] };
+const GROUPS = { all: null, alarms: ["alarm", "alarm-end", "overload"], losses: ["loss", "silence", "half-rate", "clock-step", "network", "sender", "takeover", "epoch"],
+    changes: ["filter-change", "gain", "mute", "reset-counters", "reload", "record", "device", "refused", "start", "stop"], marks: ["mark"] };
 const SYMBOLS = { error: "✖", warning: "▲", notice: "●", info: "·" };
 
 const PARAMETERS = {
