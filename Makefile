@@ -480,7 +480,7 @@ compile_commands.json: Makefile $(ALL_SRC)
 
 # ---- install ----------------------------------------------------------------------------
 
-MAN := $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5 $(BUILD)/man/convolvctl.1
+MAN := $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5 $(BUILD)/man/convolvctl.1 $(BUILD)/man/convolv-web.8
 
 $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5: $(BUILD)/convolvd
 	@mkdir -p $(@D)
@@ -489,6 +489,10 @@ $(BUILD)/man/convolvd.8 $(BUILD)/man/convolvd.conf.5: $(BUILD)/convolvd
 $(BUILD)/man/convolvctl.1: $(BUILD)/convolvctl
 	@mkdir -p $(@D)
 	$(Q)$(BUILD)/convolvctl --man > $@.part && mv $@.part $@
+
+$(BUILD)/man/convolv-web.8: $(BUILD)/convolv-web
+	@mkdir -p $(@D)
+	$(Q)$(BUILD)/convolv-web --man > $@.part && mv $@.part $@
 
 $(BUILD)/man/convolvctl.bash: $(BUILD)/convolvctl
 	@mkdir -p $(@D)
@@ -513,7 +517,7 @@ install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	install -m 644 clients/lib/convolv.h $(DESTDIR)$(PREFIX)/include
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' clients/lib/convolv.pc.in > $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
 	chmod 644 $(DESTDIR)$(PREFIX)/lib/pkgconfig/convolv.pc
-	install -m 644 $(BUILD)/man/convolvd.8 $(DESTDIR)$(PREFIX)/share/man/man8
+	install -m 644 $(BUILD)/man/convolvd.8 $(BUILD)/man/convolv-web.8 $(DESTDIR)$(PREFIX)/share/man/man8
 	install -m 644 $(BUILD)/man/convolvd.conf.5 $(DESTDIR)$(PREFIX)/share/man/man5
 	install -d $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 	install -m 644 $(BUILD)/man/convolvctl.1 $(DESTDIR)$(PREFIX)/share/man/man1
@@ -521,6 +525,10 @@ install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	install -m 644 $(wildcard config/*.conf) $(DESTDIR)$(PREFIX)/share/doc/convolvd/examples
 	install -d $(UNITS) $(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/tmpfiles.d
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolvd.service > $(UNITS)/convolvd.service
+	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolv-web.service > $(UNITS)/convolv-web.service
+	chmod 644 $(UNITS)/convolv-web.service
+	for file in $$(cd clients/web/page && find . -type f); do \
+	    install -D -m 644 clients/web/page/$$file $(DESTDIR)$(PREFIX)/share/convolvd/web/$$file || exit 1; done
 	sed $(INSTANCE) $(UNITS)/convolvd.service > $(UNITS)/convolvd@.service
 	chmod 644 $(UNITS)/convolvd.service $(UNITS)/convolvd@.service
 	install -m 644 systemd/convolvd.socket systemd/convolvd-control.socket systemd/convolvd-observe.socket $(UNITS)

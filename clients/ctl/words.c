@@ -7,6 +7,12 @@
 
 /* ---- the command ------------------------------------------------------------------------- */
 
+/* Whether convolvctl has a word for it. */
+static bool is_word(const struct command_row *row)
+{
+    return row->name != NULL && row->shell != NULL;
+}
+
 const struct command_row *words_row(int count, char *const *words, int *used)
 {
     char joined[64];
@@ -17,7 +23,7 @@ const struct command_row *words_row(int count, char *const *words, int *used)
         row = command_find(joined);
         *used = 2;
     }
-    return row >= 0 ? &command_table[row] : NULL;
+    return row >= 0 && is_word(&command_table[row]) ? &command_table[row] : NULL;
 }
 
 /* A unit that ends the name of an argument is not part of its option. */
@@ -266,7 +272,7 @@ void words_help(FILE *out)
           "system by itself.\n\n",
           out);
     for (int i = 0; i < CONTROL_WORDS; i++) {
-        if (command_table[i].name == NULL)
+        if (!is_word(&command_table[i]))
             continue;
         fputs("  ", out);
         words_synopsis(&command_table[i], out);
@@ -301,7 +307,7 @@ void words_completion(FILE *out)
           "    '') words='--socket --instance --json --help --version",
           out);
     for (int i = 0; i < CONTROL_WORDS; i++)
-        if (command_table[i].name != NULL && strncmp(command_table[i].name, "record-", 7) != 0)
+        if (is_word(&command_table[i]) && strncmp(command_table[i].name, "record-", 7) != 0)
             fprintf(out, " %s", command_table[i].name);
     for (const struct own_word *own = own_words; own->name != NULL; own++)
         fprintf(out, " %s", own->name);
@@ -310,7 +316,7 @@ void words_completion(FILE *out)
     fputs("' ;;\n", out);
     for (int i = 0; i < CONTROL_WORDS; i++) {
         const struct command_row *row = &command_table[i];
-        if (row->name == NULL)
+        if (!is_word(row))
             continue;
         fprintf(out, "    %s) words='", row->name);
         for (int a = 0; a < COMMAND_ARGUMENTS && row->arguments[a].type != ARGUMENT_NONE; a++) {
@@ -393,7 +399,7 @@ void words_manual(FILE *out)
           ".SH COMMANDS\n",
           out);
     for (int i = 0; i < CONTROL_WORDS; i++)
-        if (command_table[i].name != NULL)
+        if (is_word(&command_table[i]))
             print_row_roff(&command_table[i], out);
     for (const struct own_word *own = own_words; own->name != NULL; own++) {
         fputs(".TP\n.B ", out);

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "clients/tools/options.h"
 #include "live.h"
+#include "manual.h"
 #include "server.h"
 #include "views.h"
 #include "web.h"
@@ -30,7 +31,7 @@ static struct arguments {
     const char *listen, *directory, *tokens, *certificate, *key, *page, *dygraphs;
     const char *new_token, *role;
     struct tool_list hosts;
-    bool allow_control, require_token, verbose;
+    bool allow_control, require_token, verbose, manual;
     uint64_t clients, metrics_channels;
 } arguments = {
     .listen = "127.0.0.1:8470",
@@ -49,7 +50,7 @@ static const struct tool_option rows[] = {
     GROUP("Where"),
     ROW("listen", TEXT, "ADDRESS:PORT", listen, 0, 0, "127.0.0.1:8470", "where browsers connect; port 0: any free one; sockets of systemd come first"),
     ROW("host", LIST, "NAME[:PORT]", hosts, 0, 0, NULL, "a name under which the page may be asked for, besides localhost and addresses"),
-    ROW("directory", TEXT, "PATH", directory, 0, 0, "/run/convolvd, …", "runtime directory of the daemon, with its sockets"),
+    ROW("directory", TEXT, "PATH", directory, 0, 0, "as convolvctl finds it", "runtime directory of the daemon, with its sockets"),
     ROW("page", TEXT, "PATH", page, 0, 0, "as installed", "folder of the page's files"),
     ROW("dygraphs", TEXT, "PATH", dygraphs, 0, 0, CONVOLV_WEB_DYGRAPHS, "folder of libjs-dygraphs"),
     GROUP("Who may"),
@@ -63,6 +64,8 @@ static const struct tool_option rows[] = {
     GROUP("Tokens"),
     ROW("new-token", TEXT, "NAME", new_token, 0, 0, NULL, "print a new token for this holder, and the line for the file; then exit"),
     ROW("role", TEXT, "ROLE", role, 0, 0, "observe", "of the new token: observe or control"),
+    GROUP("Others"),
+    ROW("man", FLAG, NULL, manual, 0, 0, NULL, "print the manual page"),
     ROW("verbose", FLAG, NULL, verbose, 0, 0, NULL, "log what the libraries say as well"),
 };
 /* clang-format on */
@@ -267,6 +270,10 @@ int main(int argc, char **argv)
     }
     if (version) {
         printf("convolv-web %s\n", CONVOLVD_VERSION);
+        return 0;
+    }
+    if (arguments.manual) {
+        manual_print(rows, row_count, stdout);
         return 0;
     }
     if ((arguments.certificate == NULL) != (arguments.key == NULL)) {

@@ -87,8 +87,8 @@ static unsigned status_of(const json_t *answer)
     static const struct {
         const char *code;
         unsigned status;
-    } codes[] = {{"role", 403},  {"not-found", 404}, {"unknown", 404},  {"busy", 429},
-                 {"limit", 429}, {"preparing", 503}, {"stopping", 503}, {"internal", 500}};
+    } codes[] = {{"role", 403},  {"command", 404},   {"stream", 404}, {"busy", 429},
+                 {"limit", 429}, {"preparing", 503}, {"closed", 503}, {"failed", 500}};
     const char *code = json_string_value(json_object_get(answer, "code"));
     if (json_is_true(json_object_get(answer, "ok")))
         return 200;

@@ -176,7 +176,8 @@ static void search(struct view *view)
                                     want->frame};
     if (view->epoch != trace->epoch) {
         view->epoch = trace->epoch;
-        view->searched = trace->oldest;
+        /* What was before an epoch's first frame will never be there; else it only has not come. */
+        view->searched = trace->oldest + (trace->from_start ? 0 : want->pretrigger);
     }
     /* Nothing that happened long ago: the newest is shown. */
     if (trace->next > view->searched + 2 * (uint64_t)want->frames &&

@@ -23,7 +23,7 @@
 
 enum {
     TOKENS_MAX = 256,
-    TOKEN_NAME_MAX = 63,
+    TOKEN_NAME_MAX = 40,
     TOKEN_TEXT = 65, /* 64 hexadecimal digits and the final zero */
     SESSIONS_MAX = 256,
 };
@@ -64,7 +64,7 @@ bool tokens_session(struct tokens *tokens, const char *cookie, int64_t now_ns,
 void tokens_logout(struct tokens *tokens, const char *cookie);
 
 /* A new token in `token`, and the line for the file in `line`. ERROR_ARGUMENT: the name does not
- * consist of 1 to 63 letters, digits, `_`, `-`, `.`, `@`. */
+ * consist of 1 to 40 letters, digits, `_`, `-`, `.`, `@`. */
 int tokens_make(const char *name, enum role role, char token[TOKEN_TEXT], char line[256],
                 struct problem *problem);
 

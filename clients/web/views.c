@@ -249,9 +249,11 @@ void views_watched(struct views *views, json_t *answer, int *fd)
         map_ring(views, *fd);
     if (!json_is_true(json_object_get(answer, "ok"))) {
         const char *error = json_string_value(json_object_get(answer, "error"));
-        log_warning("the daemon shows nothing: %s", error != NULL ? error : "?");
+        log_debug("the daemon shows nothing: %s", error != NULL ? error : "?");
+        views->refused = true;
         return;
     }
+    views->refused = false;
     views->request = (uint32_t)json_integer_value(json_object_get(answer, "request"));
     streams = json_object_get(answer, "streams");
     json_array_foreach(streams, i, facts)
@@ -273,6 +275,7 @@ void views_watched(struct views *views, json_t *answer, int *fd)
 /* A stream that was not there may be there now. */
 void views_status(struct views *views)
 {
+    views->changed = views->changed || (views->refused && views->sessions > 0);
     for (int i = 0; i < SOURCES_MAX; i++) {
         const struct source *source = &views->sources[i];
         if (source->used && source->users > 0 && !source->known &&

@@ -69,6 +69,7 @@ struct views {
     struct watch_record record; /* scratch */
     uint32_t request;           /* number of the request whose answer came last */
     bool changed;               /* the daemon has to be asked anew */
+    bool refused;               /* it has refused to show anything, as while it starts */
     uint64_t skipped, levels_count;
 };
 

@@ -60,8 +60,7 @@ const struct command_row command_table[CONTROL_WORDS] = {
         .arguments = {{"levels", ARGUMENT_FLAG, .sentence = "levels of every stream, 12 times a second"},
                       {"streams", ARGUMENT_OBJECTS, .high = 64, .sentence = "`stream`, `side` (`input` or `output`), `minmax` (true: minimum and maximum of every channel, 500 to 1000 times a second) and `channels`, numbers of at most 16 whose frames are shown as they are"}},
         .answer = "`request`, its number; `streams`, what is shown of each or why not; with the first answer comes the descriptor of the ring (SCM_RIGHTS)",
-        .example = "{\"command\": \"watch\", \"levels\": true, \"streams\": [{\"stream\": \"vessel\", \"side\": \"output\", \"minmax\": true, \"channels\": [1]}]}",
-        .shell = "convolv-web"},
+        .example = "{\"command\": \"watch\", \"levels\": true, \"streams\": [{\"stream\": \"vessel\", \"side\": \"output\", \"minmax\": true, \"channels\": [1]}]}"},
     [CONTROL_RESPONSE] = {"response", ROLE_OBSERVE, .costly = true,
         .summary = "What filters do on a stream: taps, delay and hash of each; of one that is named, and of those the stream is configured with, magnitude over frequency and tap values.",
         .arguments = {STREAM(.required = true, .sentence = "the stream: its rate and channels count"),
@@ -303,7 +302,7 @@ json_t *command_row_json(const struct command_row *row)
     json_t *arguments = json_array();
     for (int i = 0; i < COMMAND_ARGUMENTS && row->arguments[i].type != ARGUMENT_NONE; i++)
         json_array_append_new(arguments, argument_json(&row->arguments[i]));
-    return json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:s, s:s}", "name", row->name, "role",
+    return json_pack("{s:s, s:s, s:b, s:s, s:o, s:s, s:s, s:s?}", "name", row->name, "role",
                      command_role_word(row->role), "transaction", row->change, "summary",
                      row->summary, "arguments", arguments, "answer", row->answer, "example",
                      row->example, "convolvctl", row->shell);
@@ -346,8 +345,10 @@ void command_table_print(FILE *out)
             print_range(argument, out);
             fprintf(out, " | %s |\n", argument->sentence);
         }
-        fprintf(out, "%sAnswer: %s.\n\n    %s\n    %s\n\n",
-                row->arguments[0].type != ARGUMENT_NONE ? "\n" : "", row->answer, row->shell,
-                row->example);
+        fprintf(out, "%sAnswer: %s.\n\n", row->arguments[0].type != ARGUMENT_NONE ? "\n" : "",
+                row->answer);
+        if (row->shell != NULL)
+            fprintf(out, "    %s\n", row->shell);
+        fprintf(out, "    %s\n\n", row->example);
     }
 }

@@ -80,7 +80,7 @@ struct command_row {
     struct command_argument arguments[COMMAND_ARGUMENTS];
     const char *answer;  /* what the reply holds besides `ok` and `id` */
     const char *example; /* a request */
-    const char *shell;   /* the same for convolvctl */
+    const char *shell;   /* the same for convolvctl; NULL: it has none */
 };
 
 extern const struct command_row command_table[CONTROL_WORDS];

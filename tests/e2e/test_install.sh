@@ -28,6 +28,7 @@ cat >"$root/want" <<END
 ./usr/include/convolv.h
 ./usr/lib/libconvolv.a
 ./usr/lib/pkgconfig/convolv.pc
+./usr/lib/systemd/system/convolv-web.service
 ./usr/lib/systemd/system/convolvd-control.socket
 ./usr/lib/systemd/system/convolvd-control@.socket
 ./usr/lib/systemd/system/convolvd-observe.socket
@@ -40,8 +41,10 @@ cat >"$root/want" <<END
 ./usr/share/bash-completion/completions/convolvctl
 ./usr/share/man/man1/convolvctl.1
 ./usr/share/man/man5/convolvd.conf.5
+./usr/share/man/man8/convolv-web.8
 ./usr/share/man/man8/convolvd.8
 END
+(cd clients/web/page && find . -type f | sed 's|^\.|./usr/share/convolvd/web|') >>"$root/want"
 for config in config/*.conf; do
     echo "./usr/share/doc/convolvd/examples/$(basename "$config")" >>"$root/want"
 done
@@ -52,12 +55,12 @@ sort "$root/want" | diff - "$root/list" >"$root/diff" || {
 echo "ok 1 - the list of files"
 
 [ "$("$root/usr/bin/convolvd" --version)" = "convolvd $(sed -n 's/^VERSION *:= *//p' Makefile)" ] || fail "its version"
-for tool in convolvd convolvctl convolv-design convolv-rig convolv-tap; do
+for tool in convolvd convolvctl convolv-design convolv-rig convolv-tap convolv-web; do
     "$root/usr/bin/$tool" --help >/dev/null || fail "$tool --help"
 done
 echo "ok 2 - the programs run"
 
-for page in man1/convolvctl.1 man8/convolvd.8 man5/convolvd.conf.5; do
+for page in man1/convolvctl.1 man8/convolvd.8 man8/convolv-web.8 man5/convolvd.conf.5; do
     grep -q '^\.TH ' "$root/usr/share/man/$page" || fail "$page is no manual page"
 done
 echo "ok 3 - the manual pages"
