@@ -345,6 +345,9 @@ $(REPLAY): $(BUILD)/tests/replay_%: $(BUILD)/tests/fuzz/fuzz_%.o $(BUILD)/tests/
 
 $(BUILD)/fuzz/fuzz_stream $(BUILD)/fuzz/fuzz_state $(BUILD)/tests/replay_stream $(BUILD)/tests/replay_state: EXTRA_LIBS = -lcmocka
 
+$(BUILD)/fuzz/fuzz_web $(BUILD)/tests/replay_web: EXTRA_LIBS = $(BUILD)/libweb.a $(LIBDAEMON) $(PKG_LIBS)
+$(BUILD)/fuzz/fuzz_web $(BUILD)/tests/replay_web: | $(BUILD)/libweb.a
+
 # ---- bench and demo ---------------------------------------------------------------------
 
 .PHONY: bench benches demo

@@ -189,7 +189,19 @@ def handover():
         (3, b"convolvd-socket-"), (5, b""), (0, b"convolvd-socket-99999999999")))
 
 
-SEEDS = {"handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def web():
+    want = b'{"type":"want","id":1,"stream":"vessel","view":'
+    yield b"\0" + want + b'"scope","side":"input","channels":[1,2],"frames":2000,"trigger":"level","level":0.1,"pretrigger":200}\n' \
+        + want + b'"envelope","seconds":10,"points":600}\n' + want + b'"ascan","frames":1000,"period":null,"average":8}\n' \
+        + want + b'"spectrum","fft":4096,"average":16,"window":"hann"}\n{"type":"drop","id":1}'
+    yield b"\1127.0.0.1:8470\0http://127.0.0.1:8470"
+    yield b"\1[::1]:8470\0https://[::1]:8470"
+    yield b"\1vessel.example\0null"
+    for place in (4096 + 8, 4096 + 72, 4096 + 120, 8192 + 128, 16, 20):
+        yield b"\2" + struct.pack("<II", place, 0xFFFFFFFF) + struct.pack("<II", place + 4096, 7)
+
+
+SEEDS = {"web": web, "handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 
