@@ -3,31 +3,42 @@
 
 #include <math.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
-enum { SHORTS = 8, FLOATS = 4, CHUNK = 256 };
+enum {
+    VECTOR = 16, /* bytes: one SSE or NEON register */
+    SHORTS = VECTOR / 2,
+    FLOATS = VECTOR / 4,
+    LINE = 4, /* vectors side by side: a cache line of every frame in one pass */
+    CHUNK = 256,
+};
 
-/* Vectors of one SSE or NEON register; the compiler makes what the machine has of them. */
-typedef int16_t shorts __attribute__((vector_size(2 * SHORTS)));
-typedef uint16_t unsigned_shorts __attribute__((vector_size(2 * SHORTS)));
-typedef float floats __attribute__((vector_size(4 * FLOATS)));
-typedef int32_t masks __attribute__((vector_size(4 * FLOATS)));
+typedef int16_t shorts __attribute__((vector_size(VECTOR)));
+typedef uint16_t unsigned_shorts __attribute__((vector_size(VECTOR)));
+typedef float floats __attribute__((vector_size(VECTOR)));
+typedef uint32_t words __attribute__((vector_size(VECTOR)));
 
 static const float per_s16 = 1.0f / 32768.0f;
 
-static bool is_s16(const struct sample_format *format)
-{
-    return format->kind == SAMPLE_SIGNED && format->bytes == 2 && format->bits == 16;
-}
-
-static bool is_native_float(const struct sample_format *format)
-{
-    return format->kind == SAMPLE_FLOAT &&
-           format->big_endian == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
+/* How samples are compared. */
+enum path { PATH_S16, PATH_S16_SWAPPED, PATH_FLOAT, PATH_FLOAT_SWAPPED, PATH_INTEGER, PATH_ANY };
 
 static bool is_swapped(const struct sample_format *format)
 {
     return format->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+static enum path path_of(const struct sample_format *format)
+{
+    if (format->kind == SAMPLE_FLOAT)
+        return is_swapped(format) ? PATH_FLOAT_SWAPPED : PATH_FLOAT;
+    if (format->bits != 8u * format->bytes)
+        return PATH_ANY;
+    if (format->kind == SAMPLE_SIGNED && format->bytes == 2)
+        return is_swapped(format) ? PATH_S16_SWAPPED : PATH_S16;
+    return PATH_INTEGER;
 }
 
 static int16_t load_s16(const uint8_t *bytes, bool swapped)
@@ -39,49 +50,125 @@ static int16_t load_s16(const uint8_t *bytes, bool swapped)
     return (int16_t)word;
 }
 
-static float load_float(const uint8_t *bytes)
+static float load_float(const uint8_t *bytes, bool swapped)
 {
+    uint32_t word;
     float value;
-    memcpy(&value, bytes, sizeof value);
+    memcpy(&word, bytes, sizeof word);
+    if (swapped)
+        word = __builtin_bswap32(word);
+    memcpy(&value, &word, sizeof value);
     return isfinite(value) ? value : 0;
+}
+
+/* ---- vectors ------------------------------------------------------------------------------- */
+
+/* GCC and clang find the instructions for integers by themselves, but not those for floats: what is
+ * no number changes neither the least nor the greatest, so the order of the operands matters. */
+static inline shorts least_shorts(shorts value, shorts least)
+{
+    const shorts less = value < least;
+    return (value & less) | (least & ~less);
+}
+
+static inline shorts greatest_shorts(shorts value, shorts greatest)
+{
+    const shorts more = value > greatest;
+    return (value & more) | (greatest & ~more);
+}
+
+static inline floats least_floats(floats value, floats least)
+{
+#ifdef __SSE2__
+    return (floats)_mm_min_ps((__m128)value, (__m128)least);
+#else
+    const words less = (words)(value < least);
+    return (floats)(((words)value & less) | ((words)least & ~less));
+#endif
+}
+
+static inline floats greatest_floats(floats value, floats greatest)
+{
+#ifdef __SSE2__
+    return (floats)_mm_max_ps((__m128)value, (__m128)greatest);
+#else
+    const words more = (words)(value > greatest);
+    return (floats)(((words)value & more) | ((words)greatest & ~more));
+#endif
+}
+
+static inline shorts vector_of_shorts(const uint8_t *at, bool swapped)
+{
+    unsigned_shorts word;
+    memcpy(&word, at, sizeof word);
+    if (swapped)
+        word = (word << 8) | (word >> 8);
+    return (shorts)word;
+}
+
+static inline floats vector_of_floats(const uint8_t *at, bool swapped)
+{
+    words word;
+    memcpy(&word, at, sizeof word);
+    if (swapped)
+        word = (word << 24) | ((word & 0xff00) << 8) | ((word >> 8) & 0xff00) | (word >> 24);
+    return (floats)word;
 }
 
 /* ---- minimum and maximum ------------------------------------------------------------------- */
 
-/* Eight channels, from the sample at `at` on. */
-static inline __attribute__((always_inline)) void minmax_shorts(const uint8_t *at, size_t stride,
-                                                                size_t frames, bool swapped,
-                                                                float *low, float *high)
+#define ALWAYS_INLINE static inline __attribute__((always_inline)) void
+
+/* `vectors` of eight channels side by side; at least one frame. */
+ALWAYS_INLINE minmax_shorts(const uint8_t *at, size_t stride, size_t frames, bool swapped,
+                            const int vectors, float *low, float *high)
 {
-    shorts least, greatest;
-    for (size_t n = 0; n < frames; n++, at += stride) {
-        unsigned_shorts word;
-        memcpy(&word, at, sizeof word);
-        if (swapped)
-            word = (word << 8) | (word >> 8);
-        const shorts value = (shorts)word;
-        if (n == 0)
-            least = greatest = value;
-        const shorts less = value<least, more = value> greatest;
-        least = (value & less) | (least & ~less);
-        greatest = (value & more) | (greatest & ~more);
+    shorts least[LINE], greatest[LINE];
+    for (int v = 0; v < vectors; v++)
+        least[v] = greatest[v] = vector_of_shorts(at + VECTOR * v, swapped);
+    for (size_t n = 1; n < frames; n++) {
+        at += stride;
+        for (int v = 0; v < vectors; v++) {
+            const shorts value = vector_of_shorts(at + VECTOR * v, swapped);
+            least[v] = least_shorts(value, least[v]);
+            greatest[v] = greatest_shorts(value, greatest[v]);
+        }
     }
-    for (int i = 0; i < SHORTS; i++) {
-        low[i] = fminf(low[i], (float)least[i] * per_s16);
-        high[i] = fmaxf(high[i], (float)greatest[i] * per_s16);
+    for (int i = 0; i < SHORTS * vectors; i++) {
+        low[i] = fminf(low[i], (float)least[i / SHORTS][i % SHORTS] * per_s16);
+        high[i] = fmaxf(high[i], (float)greatest[i / SHORTS][i % SHORTS] * per_s16);
     }
 }
 
-static void minmax_s16(const struct extract *from, size_t frames, float *low, float *high)
+ALWAYS_INLINE minmax_floats(const uint8_t *at, size_t stride, size_t frames, bool swapped,
+                            const int vectors, float *low, float *high)
 {
-    const bool swapped = is_swapped(&from->format);
-    uint32_t c = 0;
-    for (; c + SHORTS <= from->channels; c += SHORTS) {
-        if (swapped)
-            minmax_shorts(from->bytes + 2 * c, from->stride, frames, true, low + c, high + c);
-        else
-            minmax_shorts(from->bytes + 2 * c, from->stride, frames, false, low + c, high + c);
+    floats least[LINE], greatest[LINE];
+    for (int v = 0; v < vectors; v++) {
+        memcpy(&least[v], low + FLOATS * v, sizeof least[v]);
+        memcpy(&greatest[v], high + FLOATS * v, sizeof greatest[v]);
     }
+    for (size_t n = 0; n < frames; n++, at += stride) {
+        for (int v = 0; v < vectors; v++) {
+            const floats value = vector_of_floats(at + VECTOR * v, swapped);
+            least[v] = least_floats(value, least[v]);
+            greatest[v] = greatest_floats(value, greatest[v]);
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        memcpy(low + FLOATS * v, &least[v], sizeof least[v]);
+        memcpy(high + FLOATS * v, &greatest[v], sizeof greatest[v]);
+    }
+}
+
+ALWAYS_INLINE minmax_s16(const struct extract *from, size_t frames, bool swapped, float *low,
+                         float *high)
+{
+    uint32_t c = 0;
+    for (; c + LINE * SHORTS <= from->channels; c += LINE * SHORTS)
+        minmax_shorts(from->bytes + 2 * c, from->stride, frames, swapped, LINE, low + c, high + c);
+    for (; c + SHORTS <= from->channels; c += SHORTS)
+        minmax_shorts(from->bytes + 2 * c, from->stride, frames, swapped, 1, low + c, high + c);
     for (; c < from->channels; c++) {
         const uint8_t *at = from->bytes + 2 * c;
         int least = INT16_MAX, greatest = INT16_MIN;
@@ -95,34 +182,63 @@ static void minmax_s16(const struct extract *from, size_t frames, float *low, fl
     }
 }
 
-/* A comparison with what is no number is false, so that it changes nothing. */
-static void minmax_native(const struct extract *from, size_t frames, float *low, float *high)
+ALWAYS_INLINE minmax_float(const struct extract *from, size_t frames, bool swapped, float *low,
+                           float *high)
 {
     uint32_t c = 0;
-    for (; c + FLOATS <= from->channels; c += FLOATS) {
-        const uint8_t *at = from->bytes + 4 * c;
-        union {
-            floats f;
-            masks m;
-        } value, least, greatest;
-        memcpy(&least, low + c, sizeof least);
-        memcpy(&greatest, high + c, sizeof greatest);
-        for (size_t n = 0; n < frames; n++, at += from->stride) {
-            memcpy(&value, at, sizeof value);
-            const masks less = value.f<least.f, more = value.f> greatest.f;
-            least.m = (value.m & less) | (least.m & ~less);
-            greatest.m = (value.m & more) | (greatest.m & ~more);
-        }
-        memcpy(low + c, &least, sizeof least);
-        memcpy(high + c, &greatest, sizeof greatest);
-    }
+    for (; c + LINE * FLOATS <= from->channels; c += LINE * FLOATS)
+        minmax_floats(from->bytes + 4 * c, from->stride, frames, swapped, LINE, low + c, high + c);
+    for (; c + FLOATS <= from->channels; c += FLOATS)
+        minmax_floats(from->bytes + 4 * c, from->stride, frames, swapped, 1, low + c, high + c);
     for (; c < from->channels; c++) {
         const uint8_t *at = from->bytes + 4 * c;
         for (size_t n = 0; n < frames; n++, at += from->stride) {
-            const float value = load_float(at);
+            const float value = load_float(at, swapped);
             low[c] = fminf(low[c], value);
             high[c] = fmaxf(high[c], value);
         }
+    }
+}
+
+/* Codes that fill their word, as the upper bits of a signed one. */
+ALWAYS_INLINE minmax_words(const struct extract *from, size_t frames, const int bytes,
+                           const bool big_endian, float *low, float *high)
+{
+    const uint32_t sign = from->format.kind == SAMPLE_UNSIGNED ? 0x80000000u : 0;
+    for (uint32_t c = 0; c < from->channels; c++) {
+        const uint8_t *at = from->bytes + (size_t)bytes * c;
+        int32_t least = INT32_MAX, greatest = INT32_MIN;
+        for (size_t n = 0; n < frames; n++, at += from->stride) {
+            uint32_t word = 0;
+            for (int i = 0; i < bytes; i++)
+                word |= (uint32_t)at[i] << (big_endian ? 24 - 8 * i : 8 * (4 - bytes + i));
+            const int32_t value = (int32_t)(word ^ sign);
+            least = value < least ? value : least;
+            greatest = value > greatest ? value : greatest;
+        }
+        low[c] = fminf(low[c], (float)least * 0x1p-31f);
+        high[c] = fmaxf(high[c], (float)greatest * 0x1p-31f);
+    }
+}
+
+static void minmax_integer(const struct extract *from, size_t frames, float *low, float *high)
+{
+    const bool big_endian = from->format.big_endian;
+    switch (from->format.bytes) {
+    case 1:
+        minmax_words(from, frames, 1, false, low, high);
+        break;
+    case 2:
+        big_endian ? minmax_words(from, frames, 2, true, low, high)
+                   : minmax_words(from, frames, 2, false, low, high);
+        break;
+    case 3:
+        big_endian ? minmax_words(from, frames, 3, true, low, high)
+                   : minmax_words(from, frames, 3, false, low, high);
+        break;
+    default:
+        big_endian ? minmax_words(from, frames, 4, true, low, high)
+                   : minmax_words(from, frames, 4, false, low, high);
     }
 }
 
@@ -136,9 +252,8 @@ static void minmax_any(const struct extract *from, size_t frames, float *low, fl
             sample_decode_block(&from->format, at + (size_t)first * from->format.bytes, 1, count,
                                 values);
             for (uint32_t i = 0; i < count; i++) {
-                const float value = isfinite(values[i]) ? (float)values[i] : 0;
-                low[first + i] = fminf(low[first + i], value);
-                high[first + i] = fmaxf(high[first + i], value);
+                low[first + i] = fminf(low[first + i], (float)values[i]);
+                high[first + i] = fmaxf(high[first + i], (float)values[i]);
             }
         }
     }
@@ -148,12 +263,26 @@ void extract_minmax(const struct extract *from, size_t frames, float *low, float
 {
     if (frames == 0)
         return;
-    if (is_s16(&from->format))
-        minmax_s16(from, frames, low, high);
-    else if (is_native_float(&from->format))
-        minmax_native(from, frames, low, high);
-    else
+    switch (path_of(&from->format)) {
+    case PATH_S16:
+        minmax_s16(from, frames, false, low, high);
+        break;
+    case PATH_S16_SWAPPED:
+        minmax_s16(from, frames, true, low, high);
+        break;
+    case PATH_FLOAT:
+        minmax_float(from, frames, false, low, high);
+        break;
+    case PATH_FLOAT_SWAPPED:
+        minmax_float(from, frames, true, low, high);
+        break;
+    case PATH_INTEGER:
+        minmax_integer(from, frames, low, high);
+        break;
+    case PATH_ANY:
         minmax_any(from, frames, low, high);
+        break;
+    }
 }
 
 /* ---- channels ------------------------------------------------------------------------------ */
@@ -161,20 +290,17 @@ void extract_minmax(const struct extract *from, size_t frames, float *low, float
 void extract_channels(const struct extract *from, size_t frames, const uint16_t *list,
                       uint32_t count, float *out)
 {
-    const bool s16 = is_s16(&from->format), native = is_native_float(&from->format);
-    const bool swapped = is_swapped(&from->format);
+    const enum path path = path_of(&from->format);
     for (size_t n = 0; n < frames; n++) {
         const uint8_t *frame = from->bytes + n * from->stride;
         for (uint32_t i = 0; i < count; i++) {
             const uint8_t *at = frame + (size_t)list[i] * from->format.bytes;
-            if (s16) {
-                *out++ = (float)load_s16(at, swapped) * per_s16;
-            } else if (native) {
-                *out++ = load_float(at);
-            } else {
-                const double value = sample_decode(&from->format, at);
-                *out++ = isfinite(value) ? (float)value : 0;
-            }
+            if (path == PATH_S16 || path == PATH_S16_SWAPPED)
+                *out++ = (float)load_s16(at, path == PATH_S16_SWAPPED) * per_s16;
+            else if (path == PATH_FLOAT || path == PATH_FLOAT_SWAPPED)
+                *out++ = load_float(at, path == PATH_FLOAT_SWAPPED);
+            else
+                *out++ = (float)sample_decode(&from->format, at);
         }
     }
 }

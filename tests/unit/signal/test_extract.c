@@ -47,7 +47,7 @@ static float value_of(const struct extract *from, size_t frame, uint32_t channel
 
 static void minmax_of_every_format(void **state)
 {
-    static const uint32_t channels[] = {1, 2, 4, 7, 8, 9, 16, 64, 65, 300};
+    static const uint32_t channels[] = {1, 2, 4, 7, 8, 9, 16, 17, 32, 45, 64, 65, 300};
     static float low[CHANNELS_MAX], high[CHANNELS_MAX];
     (void)state;
     for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
