@@ -130,9 +130,9 @@ static bool read_request(struct lws *wsi, const struct web *web, struct http_req
     type[strcspn(type, "; ")] = '\0';
     request->json = strcasecmp(type, "application/json") == 0;
     read_cookie(wsi, web, request->cookie);
-    read_argument(wsi, "stream=", request->stream, sizeof request->stream);
-    read_argument(wsi, "filter=", request->filter, sizeof request->filter);
-    read_argument(wsi, "since=", request->since, sizeof request->since);
+    read_argument(wsi, "stream", request->stream, sizeof request->stream);
+    read_argument(wsi, "filter", request->filter, sizeof request->filter);
+    read_argument(wsi, "since", request->since, sizeof request->since);
     request->local = is_local(wsi);
     return fits;
 }
