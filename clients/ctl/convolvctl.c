@@ -13,6 +13,7 @@
 #include "cli/cli.h"
 #include "cli/commands.h"
 #include "clients/ctl/reply.h"
+#include "clients/ctl/save.h"
 #include "clients/ctl/view.h"
 #include "clients/ctl/words.h"
 #include "control/client.h"
@@ -154,6 +155,7 @@ static int ask(struct options *options, int count, char **words)
         events && (take_word(&count, words, "-f") || take_word(&count, words, "--follow"));
     const bool names =
         row == &command_table[CONTROL_STREAMS] && take_word(&count, words, "--names");
+    const bool write = row == &command_table[CONTROL_SAVE] && take_word(&count, words, "--write");
     if (words_request(count, words, &request, &problem) != 0)
         return fail(&problem);
     if (options->json && row == &command_table[CONTROL_STATUS])
@@ -175,14 +177,16 @@ static int ask(struct options *options, int count, char **words)
     client_close(client);
     if (error != 0)
         return fail(&problem);
-    if (names)
+    if (write)
+        error = save_write(reply, &problem);
+    else if (names)
         print_names(reply);
     else if (options->json)
         print_json(reply);
     else
         reply_print(row, reply, stdout);
     json_decref(reply);
-    return EXIT_SUCCESS;
+    return error == 0 ? EXIT_SUCCESS : fail(&problem);
 }
 
 /* ---- entry ------------------------------------------------------------------------------- */

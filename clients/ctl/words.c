@@ -223,6 +223,11 @@ int words_request(int count, char *const *words, json_t **request, struct proble
 /* ---- help -------------------------------------------------------------------------------- */
 
 const struct own_word own_words[] = {
+    {"save --write", "",
+     "Writes what save prints into conf.d beside the configuration, once that is proven valid with "
+     "it."},
+    {"events -f", "[--since N]",
+     "Goes on with what happens; without -f it prints the events that are kept."},
     {"watch", "[--seconds S]", "A live view of streams, rates, levels, losses, latency and load."},
     {"check", "[FILE]",
      "Prints everything that is wrong with a configuration, or what it would do."},

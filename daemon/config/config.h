@@ -201,6 +201,11 @@ struct config_world {
  */
 int config_load(const char *path, struct config **out, struct config_errors *errors);
 
+/* The same with one more file behind all others, which is not there yet: `name` stands for it in
+ * messages. */
+int config_load_with(const char *path, const char *name, const char *text, size_t bytes,
+                     struct config **out, struct config_errors *errors);
+
 /* The same from memory: `name` stands for the file in messages; no fragments. world NULL: the real
  * one. */
 int config_load_text(const char *name, const char *text, size_t bytes,

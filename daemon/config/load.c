@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -379,7 +380,8 @@ static int read_fragments(struct raw *raw, const char *path)
     return status;
 }
 
-int config_load(const char *path, struct config **out, struct config_errors *errors)
+int config_load_with(const char *path, const char *name, const char *text, size_t bytes,
+                     struct config **out, struct config_errors *errors)
 {
     *out = NULL;
     struct raw raw;
@@ -388,6 +390,8 @@ int config_load(const char *path, struct config **out, struct config_errors *err
     int status = read_one(&raw, path, 0);
     if (status == 0)
         status = read_fragments(&raw, path);
+    if (status == 0 && text != NULL)
+        status = raw_read(&raw, name, UINT_MAX, text, bytes);
     return finish(&raw, path, NULL, status, out);
 }
 
@@ -395,6 +399,11 @@ struct config *config_hold(const struct config *config)
 {
     config_memory_hold(config->memory);
     return (struct config *)config;
+}
+
+int config_load(const char *path, struct config **out, struct config_errors *errors)
+{
+    return config_load_with(path, NULL, NULL, 0, out, errors);
 }
 
 void config_free(struct config *config)

@@ -131,11 +131,11 @@ static int parse_gain(const char *text, double *gain, struct problem *problem)
     double number = quantity_value(&quantity);
     if (quantity.dimension == DIMENSION_DECIBEL && fabs(number) <= 200)
         *gain = pow(10, number / 20);
-    else if (quantity.dimension == DIMENSION_NUMBER && fabs(number) <= 1e10 && number != 0)
+    else if (quantity.dimension == DIMENSION_NUMBER && fabs(number) <= 1e10)
         *gain = number;
     else
         return problem_set(problem, ERROR_CONFIG,
-                           "`%.*s` cannot be the gain of a route; write a factor other than 0, as "
+                           "`%.*s` cannot be the gain of a route; write a factor, as "
                            "-0.5, or a level, as -6 dB",
                            OPTION_QUOTE, text);
     return 0;

@@ -23,8 +23,9 @@ struct change_request {
     bool at_given;
     uint64_t at_frame; /* output frame of the epoch, as results number them */
     enum change_how how;
-    double fade_s;             /* CHANGE_FADE */
-    uint64_t ticket;           /* the requester's; comes back with the answer */
+    double fade_s;   /* CHANGE_FADE */
+    uint64_t ticket; /* the requester's; comes back with the answer */
+    uint64_t group;  /* taken into use together with the others of it that follow; 0: alone */
     char who[EVENT_WHO_BYTES]; /* who asks, as logs and events name it */
 };
 

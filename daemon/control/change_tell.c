@@ -16,9 +16,9 @@ static const char *output_text(const struct change_request *request, char text[2
     return text;
 }
 
-/* Faders send many gains: each is an event, and ten a second are lines of the log. */
+/* Faders send many gains: each is an event, and one a second a line of the log. */
 void change_tell(const struct pipeline *pipeline, const struct change_request *request,
-                 const char *filter, uint64_t frame, struct log_limit *limit)
+                 const char *filter, uint64_t frame, struct log_limit limits[2])
 {
     static const enum event_kind kinds[] = {[CHANGE_GAIN] = EVENT_GAIN,
                                             [CHANGE_MUTE] = EVENT_MUTE,
@@ -44,6 +44,6 @@ void change_tell(const struct pipeline *pipeline, const struct change_request *r
         snprintf(what, sizeof what, "%s%s from output frame %llu on", output,
                  request->muted ? "muted" : "no longer muted", from);
     event_keep(&subject, "%s", what);
-    log_limited(limit, NS_PER_SECOND / 10, LOG_LEVEL_NOTICE, "stream %s: %s (asked by %s)",
-                subject.stream, what, request->who);
+    log_limited(&limits[request->kind == CHANGE_MUTE], NS_PER_SECOND, LOG_LEVEL_NOTICE,
+                "stream %s: %s (asked by %s)", subject.stream, what, request->who);
 }

@@ -14,8 +14,8 @@
 #include "pipeline/pipeline.h"
 
 /* The request holds from this output frame on. `filter`: the name of the stream's filter now.
- * `limit`: of lines about gains and mutes of this stream. */
+ * `limits`: of lines about gains, and about mutes, of this stream. */
 void change_tell(const struct pipeline *pipeline, const struct change_request *request,
-                 const char *filter, uint64_t frame, struct log_limit *limit);
+                 const char *filter, uint64_t frame, struct log_limit limits[2]);
 
 #endif

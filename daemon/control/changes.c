@@ -46,12 +46,15 @@ struct changed_stream {
     struct change_gains gains;
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
-    struct log_limit limit; /* of lines about gains and mutes */
-    bool exchanging;        /* an exchange waits for its frame, or fades */
-    struct waiting pending; /* its request, and what to go back to when it is cancelled */
+    struct log_limit limits[2];          /* of lines about gains, and about mutes */
+    bool exchanging;                     /* an exchange waits for its frame, or fades */
+    struct waiting pending[WAITING_MAX]; /* its requests, and what to go back to when it is
+                                            cancelled */
+    uint32_t pending_count;
     struct change_setting before;
     struct config_edge *edges_before;
     double delay_before_frames;
+    struct pipeline_filter filter_before;
     struct plan *replaced[3]; /* used until the exchange is through; plan, mixed old and new */
 };
 
@@ -61,7 +64,7 @@ struct changes {
     void (*answered)(void *context, const struct change_answer *answer);
     struct changed_stream *streams;
     struct hash_text *hashes; /* each text once, as long as there are sinks */
-    bool stopped;
+    bool stopped, held;
 
     /* the change under way; a worker prepares it while busy */
     bool busy;
@@ -151,12 +154,17 @@ void changes_close(struct changes *changes)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
+static bool is_entry_of(const struct changed_stream *s, const struct pipeline *pipeline)
+{
+    return s->pipeline == pipeline && s->stream == pipeline->stream &&
+           strcmp(s->hash, pipeline->stream_config->hash) == 0;
+}
+
 /* The entry of this pipeline, made when it is new; NULL: out of memory. */
 static struct changed_stream *entry_of(struct changes *changes, struct pipeline *pipeline)
 {
     for (struct changed_stream *s = changes->streams; s != NULL; s = s->next)
-        if (s->pipeline == pipeline && s->stream == pipeline->stream &&
-            strcmp(s->hash, pipeline->stream_config->hash) == 0)
+        if (is_entry_of(s, pipeline))
             return s;
     uint32_t outputs = pipeline->stream_config->output_count;
     struct changed_stream *s = calloc(1, sizeof *s);
@@ -197,16 +205,17 @@ static int check_filter(const struct pipeline *pipeline, const char *name, int *
     return 0;
 }
 
-int changes_request(struct changes *changes, struct pipeline *pipeline,
-                    const struct change_request *request, struct problem *problem)
+static int check(struct changes *changes, struct pipeline *pipeline,
+                 const struct change_request *request, uint32_t others, int *filter,
+                 struct problem *problem)
 {
     const struct config_stream *stream = pipeline->stream_config;
-    int filter = -1;
+    *filter = -1;
     if (request->output > stream->output_count)
         return problem_set(problem, ERROR_ARGUMENT, "stream %s has %u outputs, not %u",
                            stream->name, stream->output_count, request->output);
     if (request->kind == CHANGE_FILTER) {
-        int error = check_filter(pipeline, request->filter, &filter, problem);
+        int error = check_filter(pipeline, request->filter, filter, problem);
         if (error != 0)
             return error;
     }
@@ -219,18 +228,56 @@ int changes_request(struct changes *changes, struct pipeline *pipeline,
         return problem_set(problem, ERROR_ARGUMENT,
                            "frame %llu is computed already; the next is %llu",
                            (unsigned long long)request->at_frame, (unsigned long long)next);
-    struct changed_stream *s = entry_of(changes, pipeline);
+    const struct changed_stream *s = entry_of(changes, pipeline);
     if (s == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
-    if (s->waiting_count == WAITING_MAX)
+    if (s->waiting_count + others >= WAITING_MAX)
         return problem_set(problem, ERROR_FULL,
                            "%d changes of stream %s wait already; send them more slowly",
                            WAITING_MAX, stream->name);
+    return 0;
+}
+
+int changes_check(struct changes *changes, struct pipeline *pipeline,
+                  const struct change_request *request, uint32_t others, struct problem *problem)
+{
+    int filter;
+    return check(changes, pipeline, request, others, &filter, problem);
+}
+
+int changes_request(struct changes *changes, struct pipeline *pipeline,
+                    const struct change_request *request, struct problem *problem)
+{
+    int filter;
+    int error = check(changes, pipeline, request, 0, &filter, problem);
+    if (error != 0)
+        return error;
+    struct changed_stream *s = entry_of(changes, pipeline);
     struct waiting *waiting = &s->waiting[s->waiting_count++];
     *waiting = (struct waiting){*request, filter};
     waiting->request.filter = NULL; /* belongs to the caller */
     begin_next(changes);
     return 0;
+}
+
+void changes_hold(struct changes *changes)
+{
+    changes->held = true;
+}
+
+void changes_release(struct changes *changes)
+{
+    changes->held = false;
+    begin_next(changes);
+}
+
+const struct config_edge *changes_edges(const struct changes *changes,
+                                        const struct pipeline *pipeline)
+{
+    for (const struct changed_stream *s = changes->streams; s != NULL; s = s->next)
+        if (is_entry_of(s, pipeline))
+            return s->edges;
+    return NULL;
 }
 
 /* ---- exchange ---------------------------------------------------------------------------- */
@@ -269,7 +316,10 @@ static void on_retired(void *context, struct plan *old)
 static const struct result_gains *new_gains(struct changes *changes)
 {
     struct changed_stream *s = changes->of;
-    return changes->request.kind == CHANGE_FILTER ? NULL : change_gains_next(&s->gains, &s->wanted);
+    bool gains = changes->request.kind != CHANGE_FILTER;
+    for (uint32_t i = 0; i < changes->merged_count; i++)
+        gains = gains || changes->merged[i].kind != CHANGE_FILTER;
+    return gains ? change_gains_next(&s->gains, &s->wanted) : NULL;
 }
 
 static int exchange(struct changes *changes, uint64_t *frame)
@@ -316,7 +366,10 @@ static int exchange(struct changes *changes, uint64_t *frame)
     s->replaced[1] = plans->mixed_old_plan;
     s->replaced[2] = plans->mixed_new_plan;
     s->exchanging = true;
-    s->pending = (struct waiting){*request, s->wanted.filter};
+    s->pending_count = 1 + changes->merged_count;
+    s->pending[0] = (struct waiting){*request, s->wanted.filter};
+    for (uint32_t i = 0; i < changes->merged_count; i++)
+        s->pending[1 + i] = (struct waiting){changes->merged[i], s->wanted.filter};
     s->delay_before_frames = pipeline->delay_frames;
     int error = stream_change(pipeline->stream, &change);
     if (error != 0) {
@@ -336,6 +389,24 @@ static int exchange(struct changes *changes, uint64_t *frame)
     return 0;
 }
 
+/* What status shows of the filter. */
+static void keep_filter(struct changes *changes, uint64_t frame)
+{
+    struct changed_stream *s = changes->of;
+    struct pipeline *pipeline = s->pipeline;
+    s->filter_before = pipeline->filter;
+    if (s->wanted.filter < 0 || s->wanted.filter == s->before.filter)
+        return;
+    const char *hash = changes->plans.taps_hash;
+    pipeline->filter =
+        (struct pipeline_filter){.name = pipeline->config->filters[s->wanted.filter].name,
+                                 .hash = hash != NULL ? keep_hash(changes, hash) : NULL,
+                                 .epoch = stream_next_epoch(pipeline->stream),
+                                 .frame = frame,
+                                 .framed = !pipeline_direct_only(pipeline),
+                                 .realtime_ns = clock_realtime_ns()};
+}
+
 /* The new setting is what the next change starts from, and what status shows. */
 static void keep_setting(struct changes *changes, uint64_t frame)
 {
@@ -349,6 +420,8 @@ static void keep_setting(struct changes *changes, uint64_t frame)
     s->edges_before = s->edges;
     s->edges = plans->edges;
     plans->edges = NULL;
+    keep_filter(changes, frame);
+    memcpy(s->pipeline->changed_by, changes->request.who, sizeof s->pipeline->changed_by);
     if (plans->direct_filters >= 0)
         pipeline_set_direct_filters(s->pipeline, plans->direct_filters);
     plans->direct_filters = -1;
@@ -372,9 +445,9 @@ static void tell_change(struct changes *changes, uint64_t frame)
     struct changed_stream *s = changes->of;
     const int filter = s->wanted.filter;
     const char *name = filter >= 0 ? s->pipeline->config->filters[filter].name : "";
-    change_tell(s->pipeline, &changes->request, name, frame, &s->limit);
+    change_tell(s->pipeline, &changes->request, name, frame, s->limits);
     for (uint32_t i = 0; i < changes->merged_count; i++)
-        change_tell(s->pipeline, &changes->merged[i], name, frame, &s->limit);
+        change_tell(s->pipeline, &changes->merged[i], name, frame, s->limits);
 }
 
 /* Takes the prepared change into use; *frame: from this output frame on. */
@@ -466,9 +539,11 @@ static void apply(struct change_setting *setting, const struct waiting *waiting,
         setting->filter = waiting->filter;
 }
 
-/* Gains and mutes for the next block are merged, as faders send many. */
+/* Gains and mutes for the next block are merged, as faders send many, and so is a group. */
 static bool can_merge(const struct change_request *first, const struct change_request *next)
 {
+    if (first->group != 0 || next->group != 0)
+        return first->group == next->group;
     return first->kind != CHANGE_FILTER && next->kind != CHANGE_FILTER && !first->at_given &&
            !next->at_given;
 }
@@ -493,7 +568,7 @@ static void take_requests(struct changes *changes, struct changed_stream *s)
  * filters by itself has the new filters already. */
 static bool goes_first(const struct changed_stream *s)
 {
-    const struct change_request *first = &s->waiting[0].request, *pending = &s->pending.request;
+    const struct change_request *first = &s->waiting[0].request, *pending = &s->pending[0].request;
     const struct pipeline *pipeline = s->pipeline;
     uint64_t at = first->at_given ? first->at_frame : pipeline_next_output(pipeline);
     if (!pending->at_given || pending->at_frame <= at || pipeline->direct != NULL)
@@ -510,6 +585,7 @@ static void take_back(struct changed_stream *s)
     pipeline->plan = s->replaced[0];
     pipeline->delay_frames = s->delay_before_frames;
     change_gains_take_back(&s->gains, pipeline);
+    pipeline->filter = s->filter_before;
     change_setting_copy(&s->now, &s->before, pipeline->stream_config->output_count);
     free(s->edges);
     s->edges = s->edges_before;
@@ -526,23 +602,27 @@ static bool overtake(struct changes *changes, struct changed_stream *s)
     if (!goes_first(s) || stream_change_cancel(s->pipeline->stream) != 0)
         return false;
     take_back(s);
-    if (s->waiting[0].request.kind != CHANGE_FILTER && s->waiting_count < WAITING_MAX) {
-        s->waiting[s->waiting_count++] = s->pending;
+    if (s->waiting[0].request.kind != CHANGE_FILTER &&
+        s->waiting_count + s->pending_count <= WAITING_MAX) {
+        memcpy(&s->waiting[s->waiting_count], s->pending, s->pending_count * sizeof *s->pending);
+        s->waiting_count += s->pending_count;
         return true;
     }
-    const struct change_answer answer = {.stream = s->pipeline->stream_config->name,
-                                         .kind = s->pending.request.kind,
-                                         .error = ERROR_CLOSED,
-                                         .text = "replaced by a request for an earlier frame",
-                                         .ticket = s->pending.request.ticket};
-    changes->answered(changes->context, &answer);
+    for (uint32_t i = 0; i < s->pending_count; i++) {
+        const struct change_answer answer = {.stream = s->pipeline->stream_config->name,
+                                             .kind = s->pending[i].request.kind,
+                                             .error = ERROR_CLOSED,
+                                             .text = "replaced by a request for an earlier frame",
+                                             .ticket = s->pending[i].request.ticket};
+        changes->answered(changes->context, &answer);
+    }
     return true;
 }
 
 static void begin_next(struct changes *changes)
 {
     struct changed_stream *s = changes->streams;
-    if (changes->busy || changes->stopped)
+    if (changes->busy || changes->stopped || changes->held)
         return;
     while (s != NULL &&
            (s->waiting_count == 0 || !pipelines_running(changes->process->pipelines, s->pipeline) ||

@@ -34,6 +34,19 @@ int changes_open(const struct process *process,
 int changes_request(struct changes *changes, struct pipeline *pipeline,
                     const struct change_request *request, struct problem *problem);
 
+/* Whether the request could be taken, together with `others` more for the same stream. 0, or an
+ * error with its sentence. */
+int changes_check(struct changes *changes, struct pipeline *pipeline,
+                  const struct change_request *request, uint32_t others, struct problem *problem);
+
+/* Between the two, requests wait: those of one `group` then take effect together. */
+void changes_hold(struct changes *changes);
+void changes_release(struct changes *changes);
+
+/* The edges that the stream has now [stream_config->edge_count]; NULL: as configured. */
+const struct config_edge *changes_edges(const struct changes *changes,
+                                        const struct pipeline *pipeline);
+
 /* Frees what is kept for pipelines that are in the registry no more: after a reload. */
 void changes_forget(struct changes *changes);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Texts that people write: names, marks, paths. */
-enum { NAME_BYTES = 64, MARK_BYTES = 400, PATH_BYTES = 1024, TRANSACTION_COMMANDS = 64 };
+enum { NAME_BYTES = 64, MARK_BYTES = 400, TRANSACTION_COMMANDS = 32 };
 
 #define FRAMES_MAX 9007199254740992.0 /* 2^53: what JSON's numbers hold exactly */
 #define STREAM(...)                                                                                \
@@ -94,13 +94,30 @@ const struct command_row command_table[CONTROL_WORDS] = {
         .answer = "`frame`, from which it holds",
         .example = "{\"command\": \"mute\", \"stream\": \"vessel\", \"mute\": true, \"output\": 2}",
         .shell = "convolvctl mute vessel on --output 2"},
+    [CONTROL_TRANSACTION] = {"transaction", ROLE_CONTROL,
+        .summary = "Several changes at the same frame: filter, gain and mute of one stream take effect together; of several streams each at a frame of its own, a quarter of a second ahead, or all at the frame named.",
+        .arguments = {{"commands", ARGUMENT_COMMANDS, .required = true, .positional = true, .high = TRANSACTION_COMMANDS, .sentence = "requests without `frame`; for convolvctl each a text in quotes"}, FRAME},
+        .answer = "`changes`, a list with `stream` and `frame`. All are proven before the first is taken; should one fail afterwards, the error says so and `changes` has the others",
+        .example = "{\"command\": \"transaction\", \"commands\": [{\"command\": \"gain\", \"stream\": \"vessel\", \"gain_db\": -6}, {\"command\": \"filter\", \"stream\": \"vessel\", \"filter\": \"band2\"}]}",
+        .shell = "convolvctl transaction \"gain vessel -6\" \"filter vessel band2\""},
+    [CONTROL_SAVE] = {"save", ROLE_OBSERVE,
+        .summary = "What was changed while the daemon ran, as a fragment for conf.d: with it a restart gives the same filters, gains and mutes.",
+        .answer = "`fragment`, a text, `config`, the file that it goes beside, and `streams`, those in it",
+        .example = "{\"command\": \"save\"}",
+        .shell = "convolvctl save"},
+    [CONTROL_RESET_COUNTERS] = {"reset-counters", ROLE_CONTROL,
+        .summary = "Held peaks, the worst load and the histograms of latency begin anew. Ledgers and levels since the start go on: their sums stay exact.",
+        .arguments = {STREAM(.sentence = "this stream alone; without it all")},
+        .answer = "nothing more",
+        .example = "{\"command\": \"reset-counters\", \"stream\": \"vessel\"}",
+        .shell = "convolvctl reset-counters vessel"},
     [CONTROL_RELOAD] = {"reload", ROLE_CONTROL, .costly = true,
         .summary = "Reads the configuration again; streams that have not changed run on.",
         .answer = "`kept`, `changed` and `removed`, numbers of streams",
         .example = "{\"command\": \"reload\"}",
         .shell = "convolvctl reload"},
     [CONTROL_MARK] = {"mark", ROLE_CONTROL,
-        .summary = "Marks this instant with a text: an event for every stream, or one, with its frame and time, and a line in the sidecars of its recordings.",
+        .summary = "Marks this instant with a text: an event for every stream, or one, with its frame and time.",
         .arguments = {{"text", ARGUMENT_TEXT, .required = true, .positional = true, .high = MARK_BYTES, .sentence = "what happens: load step 2"},
             {"stream", ARGUMENT_STREAM, .high = NAME_BYTES, .sentence = "of this stream alone; without it of all"}},
         .answer = "`marks`, a list with `stream`, `epoch`, `frame` and `realtime_ns`",

@@ -74,7 +74,7 @@ struct call *call_keep(const struct call *call)
 struct call *call_find(struct commands *commands, uint64_t number)
 {
     struct call *call = commands->calls;
-    while (call != NULL && call->number != number)
+    while (call != NULL && (number < call->number || number > call->number + call->parts))
         call = call->next;
     return call;
 }
@@ -332,15 +332,52 @@ static json_t *handle_mark(struct call *call, const json_t *request)
     return failure;
 }
 
+static void reset_stream(const struct call *call, struct pipeline *pipeline)
+{
+    stream_reset_held(pipeline->stream);
+    pipeline->held_since_ns = clock_realtime_ns();
+    event_raise(&(struct event_subject){.kind = EVENT_RESET,
+                                        .severity = LOG_LEVEL_NOTICE,
+                                        .stream = pipeline->stream_config->name,
+                                        .who = call->caller.name},
+                "held peaks, the worst load and the latency histograms begin anew");
+}
+
+static json_t *handle_reset(struct call *call, const json_t *request)
+{
+    struct pipeline *pipeline;
+    json_t *failure;
+    if (json_object_get(request, "stream") != NULL) {
+        pipeline = stream_of(call, request, &failure);
+        if (pipeline == NULL)
+            return failure;
+        reset_stream(call, pipeline);
+        return json_pack("{s:b}", "ok", 1);
+    }
+    for (uint32_t at = 0; (pipeline = pipelines_next(call->commands->process->pipelines,
+                                                     PIPELINES_RUNNING, &at)) != NULL;)
+        reset_stream(call, pipeline);
+    return json_pack("{s:b}", "ok", 1);
+}
+
 /* ---- dispatch ---------------------------------------------------------------------------- */
 
 static command_handler *const handlers[CONTROL_WORDS] = {
-    [CONTROL_STATUS] = handle_status,     [CONTROL_STREAMS] = handle_streams,
-    [CONTROL_COMMANDS] = handle_commands, [CONTROL_EVENTS] = handle_events,
-    [CONTROL_DEVICES] = handle_devices,   [CONTROL_FILTER] = handle_filter,
-    [CONTROL_GAIN] = handle_gain,         [CONTROL_MUTE] = handle_mute,
-    [CONTROL_RELOAD] = handle_reload,     [CONTROL_MARK] = handle_mark,
-    [CONTROL_WATCH] = handle_watch,       [CONTROL_RESPONSE] = handle_response,
+    [CONTROL_STATUS] = handle_status,
+    [CONTROL_STREAMS] = handle_streams,
+    [CONTROL_COMMANDS] = handle_commands,
+    [CONTROL_EVENTS] = handle_events,
+    [CONTROL_DEVICES] = handle_devices,
+    [CONTROL_FILTER] = handle_filter,
+    [CONTROL_GAIN] = handle_gain,
+    [CONTROL_MUTE] = handle_mute,
+    [CONTROL_RELOAD] = handle_reload,
+    [CONTROL_MARK] = handle_mark,
+    [CONTROL_SAVE] = handle_save,
+    [CONTROL_TRANSACTION] = handle_transaction,
+    [CONTROL_RESET_COUNTERS] = handle_reset,
+    [CONTROL_WATCH] = handle_watch,
+    [CONTROL_RESPONSE] = handle_response,
 };
 
 /* NULL: it is allowed. */

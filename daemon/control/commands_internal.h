@@ -22,8 +22,9 @@ struct call {
     command_answered *answered; /* NULL: nobody waits for it any more */
     void *context;
     bool covered; /* reload: the one under way began after it was asked for */
-    /* transaction: answers that are still to come, and what the first failure said */
-    unsigned awaited;
+    /* transaction: its changes have the numbers from `number` on; answers that are still to come,
+     * those that came, and what the first failure said */
+    unsigned parts, awaited;
     json_t *answers;
     json_t *failure;
 };
@@ -66,7 +67,9 @@ struct pipeline *stream_of(const struct call *call, const json_t *request, json_
 command_handler handle_response;
 
 /* commands_change.c */
-command_handler handle_filter, handle_gain, handle_mute;
+command_handler handle_filter, handle_gain, handle_mute, handle_transaction;
+/* commands_save.c */
+command_handler handle_save;
 void on_change_answered(void *context, const struct change_answer *answer);
 
 #endif

@@ -39,6 +39,32 @@ static void print_part(FILE *out, const char *name, uint64_t count)
         fprintf(out, " + %s %" PRIu64, name, count);
 }
 
+const char *status_filter_names(const struct pipeline *pipeline, char text[STATUS_FILTER_NAMES])
+{
+    const struct config_stream *stream = pipeline->stream_config;
+    size_t used = 0;
+    if (pipeline->filter.name != NULL) {
+        snprintf(text, STATUS_FILTER_NAMES, "%s", pipeline->filter.name);
+        return text;
+    }
+    text[0] = '\0';
+    for (uint32_t e = 0; e < stream->edge_count; e++) {
+        uint32_t before = 0;
+        while (before < e && stream->edges[before].filter != stream->edges[e].filter)
+            before++;
+        if (before < e)
+            continue;
+        const char *name = pipeline->config->filters[stream->edges[e].filter].name;
+        if (used + strlen(name) + 8 > STATUS_FILTER_NAMES) {
+            snprintf(text + used, STATUS_FILTER_NAMES - used, ", …");
+            break;
+        }
+        used += (size_t)snprintf(text + used, STATUS_FILTER_NAMES - used, "%s%s",
+                                 used > 0 ? ", " : "", name);
+    }
+    return text;
+}
+
 /* ---- one stream -------------------------------------------------------------------------- */
 
 static void print_head(const struct pipeline *pipeline, const struct stream_stats *stats, FILE *out)
@@ -82,6 +108,11 @@ static void print_head(const struct pipeline *pipeline, const struct stream_stat
                 duration_text(clock_monotonic_ns() - stats->last_frame_ns, text));
     else
         fprintf(out, "  last frame    none yet\n");
+    char names[STATUS_FILTER_NAMES];
+    fprintf(out, "  filter        %s%s\n", status_filter_names(pipeline, names),
+            pipeline->filter.name != NULL ? ", not as configured" : "");
+    if (pipeline->changed_by[0] != '\0')
+        fprintf(out, "  changed by    %s\n", pipeline->changed_by);
     fprintf(out, "  epochs        %" PRIu64 ", records %" PRIu64 "\n", stats->epochs,
             stats->records);
 }
@@ -146,14 +177,18 @@ static void print_self_check(const struct pipeline *pipeline, FILE *out)
 static void print_channels(const struct pipeline *pipeline, const struct stream_stats *stats,
                            FILE *out)
 {
-    fprintf(out, "  channel %14s %14s %14s %12s %12s\n", "DC", "RMS", "peak", "overloads",
-            "non-finite");
+    fprintf(out, "  channel %14s %14s %14s %12s %12s %12s %12s\n", "DC", "RMS", "peak", "overloads",
+            "non-finite", "RMS, 1 s", "held peak");
+    const int64_t now_ns = clock_monotonic_ns();
     for (uint32_t c = 0; c < stats->channels; c++) {
         const struct channel_levels *levels = &stats->levels[c];
         double frames = levels->frames > 0 ? (double)levels->frames : 1;
-        fprintf(out, "  %7u %14.6g %14.6g %14.6g %12" PRIu64 " %12" PRIu64 "  %s\n", c + 1,
-                levels->sum / frames, sqrt(levels->sum_squares / frames), levels->peak,
-                levels->overload, levels->nonfinite, pipeline->stream_config->scales[c].unit);
+        struct recent_levels recent;
+        recent_read(stats->recent, c, now_ns, &recent);
+        fprintf(out, "  %7u %14.6g %14.6g %14.6g %12" PRIu64 " %12" PRIu64 " %12.6g %12.6g  %s\n",
+                c + 1, levels->sum / frames, sqrt(levels->sum_squares / frames), levels->peak,
+                levels->overload, levels->nonfinite, recent.rms, recent.held,
+                pipeline->stream_config->scales[c].unit);
     }
 }
 

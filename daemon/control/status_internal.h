@@ -9,12 +9,17 @@ struct status_quantile {
     double quantile;
 };
 
-enum { STATUS_QUANTILES = 4 };
+struct pipeline;
+
+enum { STATUS_QUANTILES = 4, STATUS_FILTER_NAMES = 400 };
 extern const struct status_quantile
     status_quantiles[STATUS_QUANTILES]; /* the maximum stands apart */
 
 /* Upper bounds of the buckets that the JSON gives of each histogram, beside its quantiles. */
 enum { STATUS_BOUNDS = 18 };
 extern const int64_t status_bounds_ns[STATUS_BOUNDS];
+
+/* The filters in use, each once, with commas between them; cut with "…" where there are many. */
+const char *status_filter_names(const struct pipeline *pipeline, char text[STATUS_FILTER_NAMES]);
 
 #endif

@@ -156,6 +156,7 @@ static json_t *sink_json(const struct pipeline_sink *sink)
 static json_t *channels_json(const struct pipeline *pipeline, const struct stream_stats *stats)
 {
     json_t *array = json_array();
+    const int64_t now_ns = clock_monotonic_ns();
     for (uint32_t c = 0; c < stats->channels; c++) {
         const struct channel_levels *levels = &stats->levels[c];
         double frames = levels->frames > 0 ? (double)levels->frames : 1;
@@ -165,6 +166,13 @@ static json_t *channels_json(const struct pipeline *pipeline, const struct strea
         json_object_set_new(object, "dc", real(levels->sum / frames));
         json_object_set_new(object, "rms", real(sqrt(levels->sum_squares / frames)));
         json_object_set_new(object, "peak", real(levels->peak));
+        struct recent_levels recent;
+        recent_read(stats->recent, c, now_ns, &recent);
+        json_object_set_new(object, "rms_1s", recent.known ? real(recent.rms) : json_null());
+        json_object_set_new(object, "peak_1s", recent.known ? real(recent.peak) : json_null());
+        json_object_set_new(object, "peak_held", real(recent.held));
+        json_object_set_new(object, "full_scale",
+                            real(pipeline->stream_config->scales[c].full_scale));
         json_object_set_new(object, "overloads", integer(levels->overload));
         json_object_set_new(object, "non_finite", integer(levels->nonfinite));
         json_array_append_new(array, object);
@@ -241,6 +249,26 @@ static json_t *excitation_json(const struct config_stream *config)
     return object;
 }
 
+/* The filter in use: by name, several by a comma, and the hash of its taps. */
+static json_t *filter_json(const struct pipeline *pipeline)
+{
+    const struct pipeline_filter *now = &pipeline->filter;
+    char names[STATUS_FILTER_NAMES];
+    json_t *object = json_object();
+    json_object_set_new(object, "name", json_string(status_filter_names(pipeline, names)));
+    json_object_set_new(object, "hash",
+                        json_string(now->name != NULL ? now->hash : pipeline->taps_hash));
+    json_object_set_new(object, "as_configured", json_boolean(now->name == NULL));
+    if (now->name == NULL)
+        return object;
+    json_object_set_new(object, "since_realtime_ns", json_integer(now->realtime_ns));
+    if (now->framed) {
+        json_object_set_new(object, "since_epoch", integer(now->epoch));
+        json_object_set_new(object, "since_frame", integer(now->frame));
+    }
+    return object;
+}
+
 static json_t *stream_json(const struct pipeline *pipeline)
 {
     const struct config_stream *config = pipeline->stream_config;
@@ -293,6 +321,12 @@ static json_t *stream_json(const struct pipeline *pipeline)
     json_object_set_new(object, "deadline_misses", integer(stats.deadline_misses));
     json_object_set_new(object, "channels", channels_json(pipeline, &stats));
     json_object_set_new(object, "gains", gains_json(pipeline));
+    json_object_set_new(object, "filter", filter_json(pipeline));
+    if (pipeline->changed_by[0] != '\0')
+        json_object_set_new(object, "changed_by", json_string(pipeline->changed_by));
+    if (pipeline->held_since_ns != 0)
+        json_object_set_new(object, "held_since_realtime_ns",
+                            json_integer(pipeline->held_since_ns));
     json_t *latency = json_object();
     for (int stage = 0; stage < STAGES; stage++)
         json_object_set_new(latency, stage_name(stage), histogram_json(&stats.stages[stage]));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/log.h"
 
 /* The log reports the first loss at once and later ones as a sum per interval. */
@@ -51,13 +52,13 @@ static void tell_frames(struct pipeline *pipeline, const struct stream_stats *st
             shed != SHED_DECIMATED) /* the configuration asks for these: no loss */
             add(&blocks, shed_name(shed), stats->shed[shed], &told->shed[shed]);
     }
-    const char *name = pipeline->stream_config->name;
+    const struct event_subject subject = {
+        .kind = EVENT_LOSS, .severity = LOG_LEVEL_WARNING, .stream = pipeline->stream_config->name};
     if (frames.total > 0)
-        log_warning("stream %s: %" PRIu64 " frames did not arrive: %s", name, frames.total,
-                    frames.text);
+        event_raise(&subject, "%" PRIu64 " frames did not arrive: %s", frames.total, frames.text);
     if (blocks.total > 0)
-        log_warning("stream %s: %" PRIu64 " frames were not processed: %s; the load is %.0f %%",
-                    name, blocks.total, blocks.text, 100 * stats->load);
+        event_raise(&subject, "%" PRIu64 " frames were not processed: %s; the load is %.0f %%",
+                    blocks.total, blocks.text, 100 * stats->load);
     if (frames.total > 0 || blocks.total > 0)
         told->told_ns = now_ns;
 }
@@ -79,9 +80,12 @@ static void tell_overlap(struct pipeline *pipeline, const struct stream_stats *s
     struct told_stream *told = &pipeline->told;
     uint64_t frames = take(stats->overlap, &told->overlap, &told->overlap_told_ns, now_ns);
     if (frames > 0)
-        log_warning("stream %s: %" PRIu64 " frames were dropped because packets overlap: the "
-                    "sender's time stamps advance by fewer frames than its packets hold",
-                    pipeline->stream_config->name, frames);
+        event_raise(&(struct event_subject){.kind = EVENT_LOSS,
+                                            .severity = LOG_LEVEL_WARNING,
+                                            .stream = pipeline->stream_config->name},
+                    "%" PRIu64 " frames were dropped because packets overlap: the sender's time "
+                    "stamps advance by fewer frames than its packets hold",
+                    frames);
 }
 
 static void tell_drops(struct pipeline *pipeline, const struct source_ledger *ledger,
@@ -90,9 +94,12 @@ static void tell_drops(struct pipeline *pipeline, const struct source_ledger *le
     struct told_stream *told = &pipeline->told;
     uint64_t drops = take(ledger->kernel_drops, &told->kernel_drops, &told->drops_told_ns, now_ns);
     if (drops > 0)
-        log_warning("stream %s: %" PRIu64 " datagrams were dropped by the socket before the daemon "
-                    "could read them; raise `receive buffer` (%.3g MiB now), or lower the load",
-                    pipeline->stream_config->name, drops, (double)ledger->buffer_bytes / 1048576);
+        event_raise(&(struct event_subject){.kind = EVENT_LOSS,
+                                            .severity = LOG_LEVEL_WARNING,
+                                            .stream = pipeline->stream_config->name},
+                    "%" PRIu64 " datagrams were dropped by the socket before the daemon could read "
+                    "them; raise `receive buffer` (%.3g MiB now), or lower the load",
+                    drops, (double)ledger->buffer_bytes / 1048576);
 }
 
 /* Epochs after the first, and new senders. In record mode each record begins an epoch. */
@@ -111,11 +118,14 @@ static void tell_epochs(struct pipeline *pipeline, const struct stream_stats *st
     if (senders > 0)
         snprintf(text, sizeof text, "%s%" PRIu64 " new sender%s", epochs > 0 ? ", " : "", senders,
                  senders == 1 ? "" : "s");
+    const struct event_subject subject = {.kind = epochs > 0 ? EVENT_EPOCH : EVENT_SENDER,
+                                          .severity = LOG_LEVEL_NOTICE,
+                                          .stream = pipeline->stream_config->name};
     if (epochs > 0)
-        log_notice("stream %s: %" PRIu64 " new epoch%s%s: the results began anew, without history",
-                   pipeline->stream_config->name, epochs, epochs == 1 ? "" : "s", text);
+        event_raise(&subject, "%" PRIu64 " new epoch%s%s: the results began anew, without history",
+                    epochs, epochs == 1 ? "" : "s", text);
     else
-        log_notice("stream %s: %s", pipeline->stream_config->name, text);
+        event_raise(&subject, "%s", text);
     told->epochs = later;
     told->senders = ledger->senders;
     told->epochs_told_ns = now_ns;
@@ -127,7 +137,9 @@ static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *s
                          int64_t now_ns)
 {
     const struct source_options *source = &pipeline->stream_config->source;
-    const char *name = pipeline->stream_config->name;
+    struct event_subject subject = {.kind = EVENT_SILENCE,
+                                    .severity = LOG_LEVEL_WARNING,
+                                    .stream = pipeline->stream_config->name};
     double figure;
     if (pipeline->source == NULL || !pipeline->source_started || !pipeline->source_ops->live ||
         source->mode == MODE_RECORD || now_ns == FLUSH_NS)
@@ -135,19 +147,24 @@ static void tell_arrival(struct pipeline *pipeline, const struct stream_stats *s
     switch (arrival_check(&pipeline->told.arrival, stats->timeline_in, source->rate_hz, now_ns,
                           &figure)) {
     case ARRIVAL_SILENT:
-        log_warning("stream %s: no frames for %.0f s; is the sender running, and the network up?",
-                    name, figure);
+        event_raise(&subject, "no frames for %.0f s; is the sender running, and the network up?",
+                    figure);
         break;
     case ARRIVAL_AGAIN:
-        log_notice("stream %s: frames arrive again after %.0f s", name, figure);
+        subject.severity = LOG_LEVEL_NOTICE;
+        event_raise(&subject, "frames arrive again after %.0f s", figure);
         break;
     case ARRIVAL_OFF_RATE:
-        log_warning("stream %s: %.6g frames arrive a second instead of %.10g Hz: correct `rate`, "
-                    "or the sender",
-                    name, figure, source->rate_hz);
+        subject.kind = EVENT_RATE;
+        event_raise(
+            &subject,
+            "%.6g frames arrive a second instead of %.10g Hz: correct `rate`, or the sender",
+            figure, source->rate_hz);
         break;
     case ARRIVAL_ON_RATE:
-        log_notice("stream %s: frames arrive at the declared rate again", name);
+        subject.kind = EVENT_RATE;
+        subject.severity = LOG_LEVEL_NOTICE;
+        event_raise(&subject, "frames arrive at the declared rate again");
         break;
     case ARRIVAL_NONE:
         break;
@@ -192,9 +209,12 @@ static void tell_channels(struct pipeline *pipeline, const struct stream_stats *
         if (overload == told->overload || !due(told->told_ns, now_ns))
             continue;
         if (overload > told->overload) {
-            log_warning("stream %s: channel %" PRIu32 ": %" PRIu64
+            event_raise(&(struct event_subject){.kind = EVENT_OVERLOAD,
+                                                .severity = LOG_LEVEL_WARNING,
+                                                .stream = pipeline->stream_config->name},
+                        "channel %" PRIu32 ": %" PRIu64
                         " samples at full scale; lower the gain before the converter",
-                        pipeline->stream_config->name, c + 1, overload - told->overload);
+                        c + 1, overload - told->overload);
             told->told_ns = now_ns;
         }
         told->overload = overload;

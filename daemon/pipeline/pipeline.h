@@ -19,6 +19,7 @@
 
 #include "convolve/engine.h"
 #include "core/error.h"
+#include "core/event.h"
 #include "io/sink.h"
 #include "io/source.h"
 #include "pipeline/arrival.h"
@@ -102,6 +103,14 @@ struct pipeline_gains {
     int64_t realtime_ns;            /* when they were taken into use */
 };
 
+/* The filter that control has set while the stream ran, as above; `name` NULL: as configured. */
+struct pipeline_filter {
+    const char *name, *hash; /* they live as long as the pipeline */
+    uint64_t epoch, frame;
+    bool framed;
+    int64_t realtime_ns;
+};
+
 struct pipeline {
     /* set by the owner before pipeline_prepare, then immutable */
     const struct config *config;
@@ -146,6 +155,9 @@ struct pipeline {
 
     /* loop thread */
     struct pipeline_gains gains;       /* control/changes.c sets them */
+    struct pipeline_filter filter;     /* likewise */
+    char changed_by[EVENT_WHO_BYTES];  /* who asked for the last change; empty: nobody */
+    int64_t held_since_ns;             /* realtime: reset-counters; 0: since the start */
     struct recipe *recipe;             /* of the plan in use; NULL: it cannot be made again */
     struct standby standby;            /* what it needs on another device */
     const struct placement *lost_from; /* the last loss halted it there */

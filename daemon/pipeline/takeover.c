@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "pipeline/leftover.h"
 #include "pipeline/preparation.h"
@@ -435,9 +436,10 @@ static void take_rebuilt(const struct takeover *takeover, struct preparation *jo
     job->engine = NULL;
     placement->down = false;
     placement->returns++;
-    log_notice("device %d (%s) works again, after %.1f s; its streams return", placement->index,
-               name_of(placement),
-               (double)(clock_monotonic_ns() - placement->lost_ns) / NS_PER_SECOND);
+    event_raise(&(struct event_subject){.kind = EVENT_DEVICE, .severity = LOG_LEVEL_NOTICE},
+                "device %d (%s) works again, after %.1f s; its streams return", placement->index,
+                name_of(placement),
+                (double)(clock_monotonic_ns() - placement->lost_ns) / NS_PER_SECOND);
 }
 
 static void finish_jobs(struct takeover *takeover)

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "core/event.h"
 #include "core/log.h"
 #include "stream/move.h"
 
@@ -34,8 +35,9 @@ void takeover_log_loss(const struct pipelines *pipelines, const struct placement
     else if (halted > 0)
         snprintf(text, sizeof text, "; no device stands by for its streams: %u wait, flagged",
                  halted);
-    log_error("device %d (%s) is lost: %s (%s)%s", placement->index, name_of(placement),
-              engine_loss_name(cause), placement->why, text);
+    event_raise(&(struct event_subject){.kind = EVENT_DEVICE, .severity = LOG_LEVEL_ERROR},
+                "device %d (%s) is lost: %s (%s)%s", placement->index, name_of(placement),
+                engine_loss_name(cause), placement->why, text);
 }
 
 void takeover_log_dead(const struct pipelines *pipelines)
@@ -46,8 +48,10 @@ void takeover_log_dead(const struct pipelines *pipelines)
         for (uint32_t i = 0; i < pipeline->choice_count; i++)
             dead = dead && pipeline->choices[i]->given_up;
         if (dead)
-            log_error("stream %s: NO DEVICE IS LEFT to compute it in this process; restart the "
-                      "daemon (systemd's watchdog does)",
-                      pipeline->stream_config->name);
+            event_raise(&(struct event_subject){.kind = EVENT_DEVICE,
+                                                .severity = LOG_LEVEL_ERROR,
+                                                .stream = pipeline->stream_config->name},
+                        "NO DEVICE IS LEFT to compute it in this process; restart the daemon "
+                        "(systemd's watchdog does)");
     }
 }

@@ -403,7 +403,8 @@ static void on_stop(void *context, const struct signalfd_siginfo *info)
         exit_now(service, 128 + (int)info->ssi_signo, hasty_flush_ns);
     }
     process->stopping = true;
-    log_notice("%s: stopping", strsignal((int)info->ssi_signo));
+    event_raise(&(struct event_subject){.kind = EVENT_STOP, .severity = LOG_LEVEL_NOTICE},
+                "%s: stopping", strsignal((int)info->ssi_signo));
     watch_stopping(service->watch);
     if (process->phase == PROCESS_RUNNING) {
         service->handing =
@@ -449,7 +450,6 @@ static const struct signal_row signal_table[] = {
     {SIGTERM, on_stop}, {SIGUSR2, on_stop}, /* the next daemon goes on (RestartKillSignal=) */
     {SIGINT, on_stop},  {SIGHUP, on_hangup}, {SIGUSR1, on_status},
 };
-
 enum { SIGNALS = sizeof signal_table / sizeof *signal_table };
 
 /* ---- life -------------------------------------------------------------------------------- */

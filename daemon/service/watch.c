@@ -15,6 +15,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "pipeline/losses.h"
 #include "service/notify.h"
@@ -286,8 +287,9 @@ static void log_running(const struct process *process)
         else if (streams == 0 && i > 0)
             log_info("standing by: %s (%s)", device->name, device->platform);
         else
-            log_notice("running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
-                       device->name, device->platform);
+            event_raise(&(struct event_subject){.kind = EVENT_START, .severity = LOG_LEVEL_NOTICE},
+                        "running: %u stream%s on %s (%s)", streams, streams == 1 ? "" : "s",
+                        device->name, device->platform);
     }
 }
 

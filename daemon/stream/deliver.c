@@ -48,11 +48,16 @@ static void take_reports(struct stream *s, const struct flight *flight,
         }
     }
     s->partial_valid = false;
+    const int64_t now_ns = clock_monotonic_ns();
     for (uint32_t block = flight->reported; block < flight->blocks; block++) {
         uint64_t start = (flight->first_block + block) * s->hop;
         for (uint32_t channel = 0; channel < channels; channel++) {
             const struct block_report *report = &reports[(size_t)block * channels + channel];
             add_report(&s->levels[channel], report, 1);
+            recent_add(s->recent, channel,
+                       &(struct recent_block){report->present, (double)report->sum_squares,
+                                              (double)report->peak},
+                       now_ns);
             if (s->options.converter)
                 s->levels[channel].overload += report->overload;
             if (report->nonfinite == 0)

@@ -53,7 +53,8 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     s->cleared_until = FIRST_POSITION;
     s->levels = calloc(options->channels, sizeof *s->levels);
     s->partial = calloc(options->channels, sizeof *s->partial);
-    if (s->levels == NULL || s->partial == NULL) {
+    s->recent = recent_open(options->channels);
+    if (s->levels == NULL || s->partial == NULL || s->recent == NULL) {
         error = problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", options->name);
         goto free_arrays;
     }
@@ -62,6 +63,7 @@ int stream_open(struct engine *engine, const struct stream_options *options, str
     return 0;
 
 free_arrays:
+    recent_close(s->recent);
     free(s->partial);
     free(s->levels);
     input_ring_close(&made);
@@ -75,6 +77,7 @@ void stream_close(struct stream *s)
     if (s == NULL)
         return;
     assert(s->flight_first == s->flight_next);
+    recent_close(s->recent);
     free(s->partial);
     free(s->levels);
     free(s->times);
@@ -157,6 +160,16 @@ void stream_stats(const struct stream *s, struct stream_stats *stats)
     stats->delay_frames = output_delay_frames(s, s->delay_frames);
     stats->channels = s->options.channels;
     stats->levels = s->levels;
+    stats->recent = s->recent;
     stats->stages = s->stages;
     stats->total = &s->total;
+}
+
+void stream_reset_held(struct stream *s)
+{
+    recent_reset(s->recent);
+    s->stats.load_worst = 0;
+    for (int stage = 0; stage < STAGES; stage++)
+        histogram_reset(&s->stages[stage]);
+    histogram_reset(&s->total);
 }

@@ -18,6 +18,7 @@
 #include "signal/decimation.h"
 #include "stream/clock_line.h"
 #include "stream/ranges.h"
+#include "stream/recent.h"
 #include "stream/sheds.h"
 #include "stream/stream.h"
 
@@ -218,6 +219,7 @@ struct stream {
     /* figures */
     struct stream_stats stats;
     struct channel_levels *levels; /* [channels] */
+    struct recent *recent;
     struct histogram stages[STAGES];
     struct histogram total;
     double load;

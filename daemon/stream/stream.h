@@ -22,6 +22,7 @@
 #include "stream/overload.h"
 #include "stream/packet.h"
 #include "stream/result.h"
+#include "stream/recent.h"
 
 struct stream;
 
@@ -264,10 +265,15 @@ struct stream_stats {
     double delay_frames;              /* with upstream, in frames at the output's rate */
     uint32_t channels;
     const struct channel_levels *levels; /* [channels] */
+    const struct recent *recent;         /* of the channels: recent_read */
     const struct histogram *stages;      /* [STAGES] */
     const struct histogram *total;       /* last frame received → handed over */
 };
 
 void stream_stats(const struct stream *stream, struct stream_stats *stats);
+
+/* Held peaks, the worst load and the histograms of latency begin anew; ledgers and levels since the
+ * start go on. */
+void stream_reset_held(struct stream *stream);
 
 #endif

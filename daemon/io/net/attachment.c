@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "io/net/handover.h"
 
@@ -173,9 +174,12 @@ static void finish_join(struct attachment *a)
         handover_joined(a->options.socket.handover, a->fd,
                         a->options.socket.interface != NULL ? job->index : 0);
     a->figures.joins += job->group;
-    log_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                "stream %s: interface %s is back after %.1f s%s", a->options.socket.stream,
-                a->figures.interface, gone_s, job->group ? ": joined the group again" : "");
+    event_raise_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND,
+                        &(struct event_subject){.kind = EVENT_NETWORK,
+                                                .severity = LOG_LEVEL_NOTICE,
+                                                .stream = a->options.socket.stream},
+                        "interface %s is back after %.1f s%s", a->figures.interface, gone_s,
+                        job->group ? ": joined the group again" : "");
     if (a->options.attached != NULL)
         a->options.attached(a->options.context, -1, 0);
 }
@@ -258,9 +262,12 @@ static void check(uv_timer_t *timer)
         return;
     a->figures.downs += !link;
     if (link)
-        log_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                    "stream %s: the link of %s is up again after %.1f s", a->options.socket.stream,
-                    a->figures.interface, seconds_in_state(a));
+        event_raise_limited(&a->back_limit, LOG_INTERVAL_S * NS_PER_SECOND,
+                            &(struct event_subject){.kind = EVENT_NETWORK,
+                                                    .severity = LOG_LEVEL_NOTICE,
+                                                    .stream = a->options.socket.stream},
+                            "the link of %s is up again after %.1f s", a->figures.interface,
+                            seconds_in_state(a));
     enter(a, link ? ATTACHMENT_UP : ATTACHMENT_DOWN);
 }
 

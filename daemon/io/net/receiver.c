@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/log.h"
 #include "io/net/handover.h"
 #include "io/net/receive_trial.h"
@@ -197,10 +198,13 @@ static void watch_wall_clock(struct receiver *r, int64_t now_ns, int64_t offset_
         STEP_NS + (double)(now_ns - r->offset_read_ns) / NS_PER_SECOND * SLEW_PER_SECOND_NS;
     if (moved_ns > allowed_ns || moved_ns < -allowed_ns) {
         r->clock_steps++;
-        log_limited(&r->step_limit, 10 * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                    "stream %s: the wall clock was set %+.6f s; capture times follow it, latencies "
-                    "do not",
-                    r->options.stream, (double)moved_ns / NS_PER_SECOND);
+        event_raise_limited(&r->step_limit, 10 * NS_PER_SECOND,
+                            &(struct event_subject){.kind = EVENT_CLOCK_STEP,
+                                                    .severity = LOG_LEVEL_NOTICE,
+                                                    .stream = r->options.stream},
+                            "the wall clock was set %+.6f s; capture times follow it, latencies do "
+                            "not",
+                            (double)moved_ns / NS_PER_SECOND);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "core/event.h"
 #include "io/net/address.h"
 
 enum { NAME_INTERVAL_S = 30, FOLLOW_INTERVAL_S = 10, WHO_TEXT = ADDRESS_TEXT + 24 };
@@ -149,12 +150,18 @@ static void log_followed(struct senders *s, const struct sender *former)
 {
     char now[WHO_TEXT], before[WHO_TEXT];
     if (!former->active)
-        log_limited(&s->followed_limit, 0, LOG_LEVEL_INFO, "stream %s: follows %s",
-                    s->options.stream, who(s, &s->all[0].id, now));
+        event_raise_limited(&s->followed_limit, 0,
+                            &(struct event_subject){.kind = EVENT_SENDER,
+                                                    .severity = LOG_LEVEL_INFO,
+                                                    .stream = s->options.stream},
+                            "follows %s", who(s, &s->all[0].id, now));
     else
-        log_limited(&s->followed_limit, FOLLOW_INTERVAL_S * NS_PER_SECOND, LOG_LEVEL_NOTICE,
-                    "stream %s: new sender: follows %s, which takes over from %s",
-                    s->options.stream, who(s, &s->all[0].id, now), who(s, &former->id, before));
+        event_raise_limited(&s->followed_limit, FOLLOW_INTERVAL_S * NS_PER_SECOND,
+                            &(struct event_subject){.kind = EVENT_TAKEOVER,
+                                                    .severity = LOG_LEVEL_NOTICE,
+                                                    .stream = s->options.stream},
+                            "new sender: follows %s, which takes over from %s",
+                            who(s, &s->all[0].id, now), who(s, &former->id, before));
 }
 
 /* ---- held packets ------------------------------------------------------------------------ */

@@ -1,0 +1,18 @@
+/*
+ * Saving: writes what `save` answers as a file in conf.d beside the daemon's configuration, with
+ * the rights of whoever runs convolvctl, once the configuration is proven to be valid with it.
+ *
+ * Main thread.
+ */
+#ifndef CONVOLVCTL_SAVE_H
+#define CONVOLVCTL_SAVE_H
+
+#include <jansson.h>
+
+#include "core/error.h"
+
+/* Writes conf.d/99-saved-TIME.conf and prints its name; nothing was changed: writes none and says
+ * so. 0 or an error with its sentence; what is wrong with the configuration goes to stderr. */
+int save_write(const json_t *reply, struct problem *problem);
+
+#endif
