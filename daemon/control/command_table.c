@@ -117,7 +117,7 @@ const struct command_row command_table[CONTROL_WORDS] = {
         .example = "{\"command\": \"reload\"}",
         .shell = "convolvctl reload"},
     [CONTROL_MARK] = {"mark", ROLE_CONTROL,
-        .summary = "Marks this instant with a text: an event for every stream, or one, with its frame and time.",
+        .summary = "Marks this instant with a text: an event for every stream, or one, with its frame and time, and an entry in the sidecars of its recordings.",
         .arguments = {{"text", ARGUMENT_TEXT, .required = true, .positional = true, .high = MARK_BYTES, .sentence = "what happens: load step 2"},
             {"stream", ARGUMENT_STREAM, .high = NAME_BYTES, .sentence = "of this stream alone; without it of all"}},
         .answer = "`marks`, a list with `stream`, `epoch`, `frame` and `realtime_ns`",

@@ -293,12 +293,29 @@ void commands_reloaded(struct commands *commands, const struct reload_outcome *o
     }
 }
 
+/* Beside the samples of every sink that keeps marks: those of raw input at the input's frame. */
+static void mark_sinks(const struct pipeline *pipeline, struct sink_mark *mark, uint64_t frame)
+{
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        const struct pipeline_sink *sink = &pipeline->sinks[i];
+        if (sink->sink == NULL || sink->ops->mark == NULL || sink->ended)
+            continue;
+        mark->frame = sink->options.raw ? pipeline_input_frame(pipeline, frame) : frame;
+        if (!sink->ops->mark(sink->sink, mark))
+            log_warning("sink %s: its queue is full: a mark is missing in it", sink->config->name);
+    }
+}
+
 static json_t *mark_stream(const struct call *call, const struct pipeline *pipeline,
                            const char *text)
 {
     const uint64_t epoch = stream_next_epoch(pipeline->stream);
     const uint64_t frame = pipeline_next_output(pipeline);
     const char *name = pipeline->stream_config->name;
+    struct sink_mark mark = {.epoch = epoch, .realtime_ns = clock_realtime_ns()};
+    snprintf(mark.text, sizeof mark.text, "%s", text);
+    memcpy(mark.who, call->caller.name, sizeof mark.who);
+    mark_sinks(pipeline, &mark, frame);
     event_raise(&(struct event_subject){.kind = EVENT_MARK,
                                         .severity = LOG_LEVEL_NOTICE,
                                         .stream = name,
@@ -308,7 +325,7 @@ static json_t *mark_stream(const struct call *call, const struct pipeline *pipel
                                         .frame = frame},
                 "mark: %s", text);
     return json_pack("{s:s, s:I, s:I, s:I}", "stream", name, "epoch", (json_int_t)epoch, "frame",
-                     (json_int_t)frame, "realtime_ns", (json_int_t)clock_realtime_ns());
+                     (json_int_t)frame, "realtime_ns", (json_int_t)mark.realtime_ns);
 }
 
 static json_t *handle_mark(struct call *call, const json_t *request)

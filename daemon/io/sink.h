@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "core/error.h"
+#include "core/event.h"
 #include "io/check.h"
 #include "io/driver.h"
 #include "io/environment.h"
@@ -98,6 +99,15 @@ struct sink_options {
                                              none. Read by `open` alone */
 };
 
+enum { SINK_MARK_BYTES = 404 };
+
+/* What somebody has noted while the stream ran, at a frame as this sink numbers them. */
+struct sink_mark {
+    uint64_t epoch, frame;
+    int64_t realtime_ns;
+    char text[SINK_MARK_BYTES], who[EVENT_WHO_BYTES];
+};
+
 /* What a sink adds to the samples of one block on their way. */
 struct sink_load {
     double packets;        /* of one block */
@@ -162,6 +172,9 @@ struct sink_ops {
      * agree may have it done on the device (result.wire; only in this format). NULL: it needs the
      * floats. */
     struct result_format (*wire)(const struct sink_options *options);
+    /* Loop thread. Keeps the mark beside the samples; the frame may be still to come. False: there
+     * is no room. NULL: it keeps none. */
+    bool (*mark)(struct sink *sink, const struct sink_mark *mark);
     /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it, as a
      * slow reader takes what it takes. */
     bool drains;

@@ -175,6 +175,24 @@ class Control(Case):
         self.assertEqual(control.ask("transaction", commands=[commands[0]] * 33)["code"], "argument")
         self.assertEqual(control.ask("status", format="json")["status"]["streams"][0]["gains"]["changes"], before)
 
+    def test_marks_lie_in_the_sidecars(self):
+        recordings = "".join(f"[sink {name}]\ntype = recording\nstream = s\npath = {self.folder}/{name}.wav\n{keys}" for name, keys in
+                             (("out-file", ""), ("in-file", "record = input\n")))
+        daemon = self.daemon(recordings + "")
+        self.rig()
+        control = self.link("control")
+        c.wait_for(lambda: control.ask("status", format="json")["status"]["streams"][0]["frames_out"]["out"] > 4800, "frames")
+        mark = control.ask("mark", text="load step 2", holder="anna")["marks"][0]
+        c.wait_for(lambda: control.ask("status", format="json")["status"]["streams"][0]["frames_out"]["out"] > mark["frame"] + 4800, "more")
+        control.ask("mark", text="load step 3", stream="s")
+        daemon.stop()
+        for name in ("out-file", "in-file"):
+            with open(f"{self.folder}/{name}.wav.json", encoding="utf-8") as file:
+                marks = json.load(file)["marks"]
+            self.assertEqual([m["text"] for m in marks][:1], ["load step 2"], name)
+            self.assertEqual((marks[0]["frame"], marks[0]["realtime_ns"]), (mark["frame"], mark["realtime_ns"]))
+            self.assertTrue(marks[0]["who"].startswith("anna via "))
+
     def test_levels_and_held_peaks(self):
         self.daemon()
         self.rig()

@@ -6,11 +6,13 @@ after READY, restarted by the watchdog when a stage is wedged, started by its so
 across a restart, the sandbox, reload and stop; what is obtained of priority and memory is shown."""
 # timeout: 300
 # sanitizers: no, the units' sandbox is for the program as shipped
+import grp
 import json
 import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -372,6 +374,35 @@ class Systemd(unittest.TestCase):
         run("systemctl", "start", "convolvd", check=False)
         wait_for(lambda: show("ActiveState") == ["failed"], "the unit to fail", 20)
         self.assertEqual(show("NRestarts", "ExecMainStatus"), ["0", "78"])
+
+    def test_8b_who_asks(self):
+        """The socket units give each role its group, and the journal names the user behind a change."""
+        since = cursor()
+        run("systemctl", "start", "convolvd")
+        control, observe = (os.stat(f"/run/convolvd/{role}.sock") for role in ("control", "observe"))
+        self.assertEqual([(s.st_uid, grp.getgrgid(s.st_gid).gr_name, stat.S_IMODE(s.st_mode)) for s in (control, observe)],
+                         [(0, "convolvd-control", 0o660), (0, "convolvd", 0o660)])
+        tool = f"{c.BUILD}/convolvctl"
+
+        def as_user(group, *words):
+            return subprocess.run(["setpriv", "--reuid=nobody", f"--regid={group}", "--clear-groups", tool, *words],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+        self.assertIn("frame", run(tool, "mark", "by root"))
+        self.assertEqual(as_user("convolvd-control", "mark", "by nobody").returncode, 0)
+        refused = as_user("convolvd", "mark", "not allowed")
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("needs the role control", refused.stderr)
+        self.assertEqual(as_user("convolvd", "streams", "--names").stdout, "a\n")
+        stranger = as_user("nogroup", "streams")
+        self.assertEqual(stranger.returncode, 1)
+        self.assertIn("Permission denied", stranger.stderr)
+        wait_for(lambda: "mark: by nobody (asked by nobody (uid 65534))" in journal(since=since), "the mark of a user", 10)
+        self.assertIn("mark: by root (asked by root (uid 0))", journal(since=since))
+        # The sockets come back with a restart, and go with a stop.
+        run("systemctl", "restart", "convolvd")
+        self.assertEqual(run(tool, "streams", "--names"), "a\n")
+        run("systemctl", "stop", "convolvd")
+        self.assertFalse(os.path.exists("/run/convolvd/control.sock"))
 
     def test_9_an_instance(self):
         configure()

@@ -338,6 +338,8 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"taps_hash", json_string(s->filters_count > 0 ? s->filters[0].taps_hash : "")},
         {"filters", filters_json(s)},
         {"gains", gains_json(s)},
+        {"marks",
+         s->marks != NULL ? marks_json(s->marks, s->epoch, s->first_frame, end) : json_array()},
     };
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
         /* jansson refuses text that is not UTF-8; it becomes null, the other members stay. */

@@ -16,6 +16,7 @@
 
 #include "core/error.h"
 #include "io/recording/container.h"
+#include "io/recording/marks.h"
 #include "io/sink.h"
 #include "stream/ranges.h"
 #include "stream/result.h"
@@ -91,6 +92,7 @@ struct sidecar {
     struct invalid_range ranges[SIDECAR_RANGES_MAX];    /* within the file */
     struct ranges partial;         /* frames of the file that are partial (stream/result.h) */
     struct sidecar_losses missing; /* before first_frame */
+    const struct marks *marks;     /* of the stream, newest frames too; NULL: none */
     struct sidecar_losses after;   /* behind the last frame, at the epoch's end */
     struct sidecar_gains gains[SIDECAR_GAINS_MAX]; /* [0] applies from the file's first frame */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */

@@ -51,6 +51,7 @@ enum {
 struct message {
     struct result result;
     bool losses_alone; /* no result came */
+    bool mark_alone;   /* neither did; a struct sink_mark follows */
     uint32_t loss_count;
     struct sidecar_missing losses[];
 };
@@ -142,6 +143,10 @@ static void take_message(struct sink *s, uint8_t *bytes)
 {
     struct message *message = (struct message *)(void *)bytes;
     struct result *result = &message->result;
+    if (message->mark_alone) {
+        recording_writer_mark(s->writer, (const struct sink_mark *)(void *)message->losses);
+        return;
+    }
     for (uint32_t i = 0; i < message->loss_count; i++)
         recording_writer_lose(s->writer, &message->losses[i]);
     if (atomic_load(&s->thread.stop) == SINK_THREAD_NOW) {
@@ -344,7 +349,7 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
         return false;
     struct message *message = (struct message *)(void *)bytes;
     struct result *copy = &message->result;
-    message->losses_alone = false;
+    message->losses_alone = message->mark_alone = false;
     message->loss_count = s->lost.count;
     memcpy(message->losses, s->lost.ranges, s->lost.count * sizeof *message->losses);
     struct invalid_range *ranges =
@@ -418,11 +423,25 @@ static void tell_losses(struct sink *s)
         return;
     message->result = s->lost_end;
     message->losses_alone = true;
+    message->mark_alone = false;
     message->loss_count = s->lost.count;
     memcpy(message->losses, s->lost.ranges, s->lost.count * sizeof *message->losses);
     s->lost.count = 0;
     message_ring_commit(&s->thread.ring);
     sink_thread_wake(&s->thread);
+}
+
+static bool recording_sink_mark(struct sink *s, const struct sink_mark *mark)
+{
+    sink_thread_handles(&s->thread);
+    struct message *message = message_ring_reserve(&s->thread.ring, sizeof *message + sizeof *mark);
+    if (message == NULL)
+        return false;
+    *message = (struct message){.mark_alone = true};
+    memcpy(message->losses, mark, sizeof *mark);
+    message_ring_commit(&s->thread.ring);
+    sink_thread_wake(&s->thread);
+    return true;
 }
 
 static void rung(void *context)
@@ -531,6 +550,7 @@ const struct sink_ops sink_recording = {
     .open = recording_sink_open,
     .change = recording_sink_change,
     .put = recording_sink_put,
+    .mark = recording_sink_mark,
     .room = recording_sink_room,
     .flush = NULL,
     .close = recording_sink_close,

@@ -45,6 +45,7 @@ struct recording_writer {
     struct container_file file;
     char path[PATH_MAX]; /* "" when no file is open */
     struct sidecar sidecar;
+    struct marks marks;
     struct sidecar_filters filters;  /* of the newest frame */
     struct sidecar_gains gains;      /* likewise */
     struct sidecar_gains next_gains; /* brought by a result, in force from their frame on … */
@@ -209,6 +210,7 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
     struct sidecar *s = &w->sidecar;
     sidecar_reset(s);
     s->options = w->options;
+    s->marks = &w->marks;
     s->container = w->spec.container;
     s->format = w->spec.format;
     s->epoch = result->epoch;
@@ -442,6 +444,12 @@ static void note_epoch(struct recording_writer *w, uint64_t epoch)
 {
     if (is_open(w) && w->sidecar.epoch != epoch)
         note_end(w, w->sidecar.epoch);
+}
+
+void recording_writer_mark(struct recording_writer *w, const struct sink_mark *mark)
+{
+    marks_add(&w->marks, mark);
+    w->sidecar_stale = is_open(w);
 }
 
 void recording_writer_lose(struct recording_writer *w, const struct sidecar_missing *missing)

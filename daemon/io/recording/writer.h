@@ -62,6 +62,9 @@ struct result_format recording_writer_format(const struct sink_options *options)
  * frames ends an epoch and says what is missing last. */
 void recording_writer_put(struct recording_writer *writer, const struct result *result);
 
+/* Every file that holds the mark's frame lists it in its sidecar. */
+void recording_writer_mark(struct recording_writer *writer, const struct sink_mark *mark);
+
 /* Frames that never come, because the sink dropped them, and why. In the order of their results,
  * before the put of what follows them. */
 void recording_writer_lose(struct recording_writer *writer, const struct sidecar_missing *missing);
