@@ -296,6 +296,8 @@ static void on_answered(void *context, const struct command_reply *reply)
 {
     struct session *session = context;
     session->answer = *reply;
+    if (!json_is_true(json_object_get(reply->object, "ok")))
+        session->asked_events = false;
     if (!make_text(&session->answer)) {
         drop_reply(&session->answer);
         close_session(session);
@@ -348,9 +350,9 @@ static void note_request(struct session *session, const json_t *request)
     if (!session->asked_events)
         return;
     const json_t *since = json_object_get(request, "since");
-    session->asked_after = json_is_number(since) && json_number_value(since) >= 0
-                               ? (uint64_t)json_number_value(since)
-                               : event_last();
+    session->asked_after = json_is_integer(since) && json_integer_value(since) >= 0
+                               ? (uint64_t)json_integer_value(since)
+                               : event_last(); /* else it is refused */
     uv_timer_start(&session->sessions->follow, on_follow, FOLLOW_MS, FOLLOW_MS);
 }
 

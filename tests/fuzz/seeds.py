@@ -143,6 +143,7 @@ def control():
     yield b'{"command": "events", "since": 0, "id": {"a": [1]}}\n{"command": "commands"}\n'
     yield b'{"command": "gain", "stream": "a", "gain_db": -6.5, "output": 1, "frame": 9, "holder": "anna", "role": "observe"}\n'
     yield b'{"command": "transaction", "commands": [{"command": "mute", "stream": "a", "mute": true}, 7], "frame": 1e300}\n'
+    yield b'{"command": "events", "since": 1e300}\n{"command": "events", "since": "x"}\n'
     yield b'{"command": "mark", "text": "\\u0007", "stream": ""}\n'
 
 
