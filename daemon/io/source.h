@@ -90,6 +90,10 @@ struct source_host {
     /* Frames that are missing before the next put for a reason the source knows, see stream_lost.
      */
     void (*lost)(void *context, uint64_t frames, enum invalid_cause cause);
+    /* How long the source may read now before others of higher priority have their turn [ns], and
+     * that it has read for so long. Both NULL: any time. */
+    int64_t (*may_read_ns)(void *context);
+    void (*has_read)(void *context, int64_t ns);
 };
 
 enum source_mode {

@@ -37,6 +37,18 @@ static enum verdict host_put(void *context, const struct packet *packet)
     return verdict;
 }
 
+static int64_t host_may_read_ns(void *context)
+{
+    const struct pipeline *pipeline = context;
+    return scheduler_may_read_ns(pipeline->scheduler, pipeline->stream);
+}
+
+static void host_has_read(void *context, int64_t ns)
+{
+    const struct pipeline *pipeline = context;
+    scheduler_has_read(pipeline->scheduler, pipeline->stream, ns);
+}
+
 static uint64_t host_room(void *context)
 {
     const struct pipeline *pipeline = context;
@@ -277,7 +289,9 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
                                      .vacant = host_vacant,
                                      .ended = host_ended,
                                      .socket_drops = host_socket_drops,
-                                     .lost = host_lost};
+                                     .lost = host_lost,
+                                     .may_read_ns = host_may_read_ns,
+                                     .has_read = host_has_read};
     pipeline->source_ops = config->driver;
     const struct source_options *options = &config->source;
     if (pipeline->direct != NULL) {

@@ -38,6 +38,14 @@ void budget_end(struct budget_streams *streams)
         streams->above_ns[p - 1] = shorter(streams->above_ns[p - 1], streams->above_ns[p]);
 }
 
+int64_t budget_reading_ns(const struct budget_streams *streams, uint8_t priority, int64_t spent_ns)
+{
+    const int64_t above_ns = streams->above_ns[priority + 1];
+    if (above_ns == INT64_MAX)
+        return INT64_MAX;
+    return spent_ns < above_ns / SHARE_ABOVE ? above_ns / SHARE_ABOVE - spent_ns : 0;
+}
+
 struct budget budget_of(const struct budget_streams *streams, const struct budget_request *request,
                         int64_t alone_ns, uint32_t depth)
 {

@@ -1,5 +1,6 @@
 /*
- * Budget: how long the device may be busy with one stream's blocks while others wait. Kernels are
+ * Budget: how long the device, or the loop with reading, may be busy with one stream while others
+ * wait. Kernels are
  * not preempted, so a block that comes meanwhile waits for all that the device has begun and for
  * what is queued behind that. What a stream may put there is therefore
  *
@@ -43,6 +44,11 @@ void budget_add(struct budget_streams *streams, uint32_t owner, uint8_t priority
                 int64_t period_ns);
 /* All have been added. */
 void budget_end(struct budget_streams *streams);
+
+/* How long one turn of the loop may still read for streams of this priority, of which it has read
+ * for `spent_ns` already: a sixteenth of the shortest block period of higher priorities in all;
+ * INT64_MAX: there is none. */
+int64_t budget_reading_ns(const struct budget_streams *streams, uint8_t priority, int64_t spent_ns);
 
 /* Whose budget. */
 struct budget_request {

@@ -43,6 +43,7 @@ struct scheduler {
     uint32_t depth;   /* batches submitted at once: one computes while the next is queued */
     int64_t alone_ns; /* the most that a batch takes when no stream waits for another */
     struct budget_streams live;
+    int64_t read_ns; /* in this turn of the loop, for streams that others wait for */
     int64_t costs_ns[IN_FLIGHT_MAX]; /* expected, of the batches in flight, oldest first */
     int64_t busy_ns;                 /* their sum */
     uint32_t costs;
@@ -340,9 +341,21 @@ static void run(struct scheduler *scheduler)
         uv_idle_start(&scheduler->idle, on_idle);
 }
 
+int64_t scheduler_may_read_ns(const struct scheduler *scheduler, const struct stream *stream)
+{
+    return budget_reading_ns(&scheduler->live, stream_priority(stream), scheduler->read_ns);
+}
+
+void scheduler_has_read(struct scheduler *scheduler, const struct stream *stream, int64_t ns)
+{
+    if (scheduler_may_read_ns(scheduler, stream) != INT64_MAX)
+        scheduler->read_ns += ns;
+}
+
 static void on_check(uv_check_t *check)
 {
     struct scheduler *scheduler = check->data;
+    scheduler->read_ns = 0;
     if (scheduler->dirty)
         run(scheduler);
     else if (scheduler->poll_until_ns != 0 && clock_monotonic_ns() > scheduler->poll_until_ns) {
@@ -442,6 +455,7 @@ int scheduler_open(uv_loop_t *loop, struct engine *engine, struct scheduler_bell
     scheduler->processors = cpu_wait_open();
     stall_open(&scheduler->stall, waited_for_processors, scheduler);
     use_engine(scheduler, engine);
+    count_live(scheduler);
     scheduler->armed_ns = INT64_MAX;
     scheduler->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
     if (scheduler->timer_fd < 0) {

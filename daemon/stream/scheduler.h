@@ -39,6 +39,11 @@ void scheduler_remove(struct scheduler *scheduler, struct stream *stream);
  */
 int64_t scheduler_alone_ns(const struct device_info *device);
 
+/* How long the loop may now read for this stream, for the sake of streams of higher priority on the
+ * same device [ns], INT64_MAX: as long as it likes; and that it has read for so long. */
+int64_t scheduler_may_read_ns(const struct scheduler *scheduler, const struct stream *stream);
+void scheduler_has_read(struct scheduler *scheduler, const struct stream *stream, int64_t ns);
+
 /* Something was put: run at the end of this loop iteration. */
 void scheduler_kick(struct scheduler *scheduler);
 

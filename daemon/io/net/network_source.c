@@ -137,6 +137,9 @@ int network_source_open(const struct ingest_protocol *protocol,
         .batch_drops = numbered ? batch_drops : NULL,
         .predict = predict,
         .hit = hit,
+        .turn = host->context,
+        .may_read_ns = host->may_read_ns,
+        .has_read = host->has_read,
     };
     error = attachment_open(&wanted, &source->attachment, &fd, &source->buffer_bytes, problem);
     if (error != 0)

@@ -51,6 +51,7 @@ enum {
     DATAGRAM_BYTES = 65536, /* more than UDP can carry */
     BUFFER_BYTES = DATAGRAM_BYTES + 4096 + 64,
     WORK_PER_WAKE = 256,
+    READ_IN_HASTE = 16, /* datagrams of one call where the time is limited */
     PARTS = 3,          /* of a message with a prediction */
     SEGMENTS_MAX = 64,  /* of a GRO batch: UDP_MAX_SEGMENTS; assumed until one is seen */
     BATCHES = 4,        /* of one call: their buffers stay in the cache */
@@ -373,12 +374,13 @@ static bool read_messages(struct receiver *r, uint32_t most, int64_t offset_ns)
     return got == (int)asked;
 }
 
-/* Reads and delivers up to `most` datagrams as one wake-up. `strict`: stops there even inside a GRO
- * batch; else delivers the batch to its end. */
-static uint32_t read_wake(struct receiver *r, uint32_t most, bool strict)
+/* Reads and delivers up to `most` datagrams as one wake-up, and nothing more after `may_ns`.
+ * `strict`: stops at `most` even inside a GRO batch; else delivers the batch to its end. */
+static uint32_t read_wake(struct receiver *r, uint32_t most, int64_t may_ns, bool strict)
 {
     int64_t offset_ns = clock_offset_ns(), now_ns = clock_monotonic_ns();
     watch_wall_clock(r, now_ns, offset_ns);
+    const bool limited = may_ns != INT64_MAX;
     uint32_t done = 0;
     struct read_messages *read = &r->read;
     bool more = true;
@@ -387,9 +389,11 @@ static uint32_t read_wake(struct receiver *r, uint32_t most, bool strict)
             deliver_next(r);
         if (!more && read->next == read->count)
             r->draining = false; /* all that was queued while it was on is delivered */
-        if (!more || !r->running || done >= most)
+        if (!more || !r->running || done >= most ||
+            (limited && done > 0 && clock_monotonic_ns() - now_ns >= may_ns))
             break;
-        more = read_messages(r, most - done, offset_ns);
+        const uint32_t next = most - done;
+        more = read_messages(r, limited && next > READ_IN_HASTE ? READ_IN_HASTE : next, offset_ns);
     }
     r->offset_ns = offset_ns;
     r->offset_read_ns = now_ns;
@@ -438,7 +442,11 @@ static void wake(uv_poll_t *poll, int status, int events)
     enum receive_path before = r->trial.chosen;
     bool measuring = r->trial.measuring;
     int64_t begun_ns = measuring ? thread_cpu_ns() : 0;
-    uint32_t datagrams = read_wake(r, r->options.work_per_wake, false);
+    const bool asks = r->options.may_read_ns != NULL;
+    const int64_t may_ns = asks ? r->options.may_read_ns(r->options.turn) : INT64_MAX;
+    uint32_t datagrams = read_wake(r, r->options.work_per_wake, may_ns, false);
+    if (asks && may_ns != INT64_MAX) /* offset_read_ns: when the reading began */
+        r->options.has_read(r->options.turn, clock_monotonic_ns() - r->offset_read_ns);
     int64_t cpu_ns = measuring ? thread_cpu_ns() - begun_ns : 0;
     if (!r->running)
         return;
@@ -450,7 +458,7 @@ static void wake(uv_poll_t *poll, int status, int events)
 
 unsigned receiver_read_more(struct receiver *r, uint32_t most)
 {
-    return r->running ? read_wake(r, most, true) : 0;
+    return r->running ? read_wake(r, most, INT64_MAX, true) : 0;
 }
 
 void receiver_figures(const struct receiver *r, struct receive_figures *figures)

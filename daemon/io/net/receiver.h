@@ -2,7 +2,7 @@
  * Receiver: reads datagrams from one bound socket on the loop and delivers them to a handler. It
  * calls recvmmsg on a uv_poll_t into buffers made once, passes on the kernel's receive times and
  * its count of drops, and caps the work of one wake-up, so that a flood cannot starve the other
- * streams.
+ * streams, those of higher priority least of all.
  *
  * It reads in one of two ways (io/receive_path.h): datagram by datagram, each payload received
  * straight into the slot where the handler predicts it to belong, or in GRO batches, which it cuts
@@ -73,6 +73,11 @@ struct receiver_options {
      */
     bool (*hit)(void *context, const struct receive_prediction *prediction, unsigned number,
                 const struct received *received);
+    /* As source_host's, with `turn` for their context: one wake-up reads no longer than that, but a
+     * few datagrams at least. May be NULL. */
+    void *turn;
+    int64_t (*may_read_ns)(void *turn);
+    void (*has_read)(void *turn, int64_t ns);
 };
 
 struct receiver;

@@ -85,6 +85,29 @@ static void test_budgets(void **state)
     }
 }
 
+/* Reading for one stream leaves the loop to those of higher priority. */
+static void test_reading(void **state)
+{
+    (void)state;
+    struct budget_streams streams;
+    budget_begin(&streams);
+    budget_add(&streams, 0, 10, 1 * MS);
+    budget_add(&streams, 1, 50, 16 * MS);
+    budget_add(&streams, 2, 90, 32 * MS);
+    budget_end(&streams);
+    static const struct {
+        uint8_t priority;
+        int64_t spent_ns, expect_ns;
+    } rows[] = {
+        {90, 0, INT64_MAX},        {90, 5 * MS, INT64_MAX}, {50, 0, 2 * MS},
+        {50, 500 * US, 1500 * US}, {10, 0, 1 * MS},         {10, 900 * US, 100 * US},
+        {10, 1 * MS, 0},           {0, 0, 62500},           {10, 5 * MS, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        assert_int_equal(budget_reading_ns(&streams, rows[i].priority, rows[i].spent_ns),
+                         rows[i].expect_ns);
+}
+
 /* One core has its cache to lose and nothing to gain; more cores, and GPUs, share a batch's blocks.
  */
 static void test_one_core_takes_short_batches(void **state)
@@ -109,6 +132,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_budgets),
+        cmocka_unit_test(test_reading),
         cmocka_unit_test(test_one_core_takes_short_batches),
     };
     return cmocka_run_group_tests_name("budget", tests, NULL, NULL);

@@ -45,9 +45,17 @@ struct fixture {
     uint64_t datagrams; /* that it read in its life */
 };
 
+/* Of the fixtures opened from now on; NULL: none. */
+static int64_t (*may_read_ns)(void *context);
+static void (*has_read)(void *context, int64_t ns);
+/* Called for each datagram. */
+static void (*each)(void);
+
 static enum verdict fixture_put(void *context, const struct packet *packet)
 {
     struct fixture *f = context;
+    if (each != NULL)
+        each();
     assert_true(f->count < PUTS);
     struct put *put = &f->puts[f->count++];
     *put = (struct put){packet->first_frame, packet->frames, 0, packet->receive_ns,
@@ -102,8 +110,12 @@ static bool open_source(struct fixture *f, const char *type, const char *address
                                      .reorder_ns = 10 * NS_PER_MS,
                                      .max_gap_ns = NS_PER_SECOND,
                                      .own = &own};
-    struct source_host host = {
-        .context = f, .put = fixture_put, .room = room, .socket_drops = fixture_drops};
+    struct source_host host = {.context = f,
+                               .put = fixture_put,
+                               .room = room,
+                               .socket_drops = fixture_drops,
+                               .may_read_ns = may_read_ns,
+                               .has_read = has_read};
     struct problem problem;
     if (f->ops->open(&options, &(struct io_environment){.loop = &f->loop}, &host, &f->source,
                      &problem) != 0) {
@@ -357,6 +369,70 @@ static void test_work_per_wake(void **state)
     close_fixture(&f);
 }
 
+/* ---- time for others ---------------------------------------------------------------------- */
+
+/* Each datagram takes 10 us; the clock stands still otherwise. */
+static int64_t busy_ns, granted_ns, said_ns;
+
+static int64_t busy_monotonic_ns(void)
+{
+    return NS_PER_SECOND + busy_ns;
+}
+
+static int64_t busy_realtime_ns(void)
+{
+    return 1700000000 * NS_PER_SECOND + busy_ns;
+}
+
+static void busy_with_it(void)
+{
+    busy_ns += 10 * NS_PER_US;
+}
+
+static int64_t grant_ns(void *context)
+{
+    (void)context;
+    return granted_ns;
+}
+
+static void say_ns(void *context, int64_t ns)
+{
+    (void)context;
+    said_ns += ns;
+}
+
+/* Where streams of higher priority wait, a wake-up ends when its time is over, but reads some. */
+static void test_time_per_wake(void **state)
+{
+    (void)state;
+    static const struct clock_functions functions = {busy_monotonic_ns, busy_realtime_ns};
+    static const struct {
+        int64_t granted_ns;
+        int expect;
+    } rows[] = {{INT64_MAX, 200}, {400 * NS_PER_US, 48}, {160 * NS_PER_US, 16}, {0, 16}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fixture f;
+        may_read_ns = grant_ns;
+        has_read = say_ns;
+        each = busy_with_it;
+        granted_ns = rows[i].granted_ns;
+        said_ns = 0;
+        assert_true(open_source(&f, "udp", "127.0.0.1:0", NULL, 1 << 20, 0));
+        open_sender(&f, "127.0.0.1", NULL);
+        for (uint32_t number = 0; number < 200; number++)
+            send_packet(&f, number);
+        clock_replace(&functions);
+        uv_run(&f.loop, UV_RUN_NOWAIT);
+        clock_replace(NULL);
+        assert_int_equal(f.count, rows[i].expect);
+        assert_int_equal(said_ns, granted_ns == INT64_MAX ? 0 : f.count * 10 * NS_PER_US);
+        may_read_ns = NULL;
+        has_read = NULL;
+        each = NULL;
+        close_fixture(&f);
+    }
+}
+
 /* What the kernel has when the source is stopped is read, while there is room for it. */
 static uint64_t room_for_1000(void *context)
 {
@@ -487,10 +563,15 @@ int main(void)
     setsockopt(stamped, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on);
     usleep(50000);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_way),           cmocka_unit_test(test_drops_are_counted),
-        cmocka_unit_test(test_senders_not_allowed), cmocka_unit_test(test_packet_limit),
-        cmocka_unit_test(test_work_per_wake),       cmocka_unit_test(test_stop_reads_what_is_there),
-        cmocka_unit_test(test_wall_clock_steps),    cmocka_unit_test(test_close_without_start),
+        cmocka_unit_test(test_every_way),
+        cmocka_unit_test(test_drops_are_counted),
+        cmocka_unit_test(test_senders_not_allowed),
+        cmocka_unit_test(test_packet_limit),
+        cmocka_unit_test(test_work_per_wake),
+        cmocka_unit_test(test_time_per_wake),
+        cmocka_unit_test(test_stop_reads_what_is_there),
+        cmocka_unit_test(test_wall_clock_steps),
+        cmocka_unit_test(test_close_without_start),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
