@@ -2,6 +2,7 @@
 #include "pipeline/takeover.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,9 +52,18 @@ uint32_t takeover_abandoned(void)
     return engines_abandoned() + preparations_left_behind();
 }
 
+/* Set at the close, for good: a thread that comes back later must not find its devices freed. */
+static _Atomic bool uses_devices;
+
+void takeover_free_devices(struct devices *devices)
+{
+    if (!atomic_load(&uses_devices))
+        devices_free(devices);
+}
+
 bool takeover_left_behind(void)
 {
-    return takeover_abandoned() > 0;
+    return atomic_load(&uses_devices) || takeover_abandoned() > 0;
 }
 
 static double load_of(const struct pipeline *pipeline, const struct plan *plan)
@@ -557,7 +567,9 @@ void takeover_close(struct takeover *takeover)
         return;
     takeover->closing = true;
     for (int k = 0; k < JOBS; k++) {
-        if (takeover->jobs[k] != NULL && !preparation_leave(takeover->jobs[k]))
+        if (takeover->jobs[k] != NULL && preparation_leave(takeover->jobs[k]))
+            atomic_store(&uses_devices, true);
+        else if (takeover->jobs[k] != NULL)
             preparation_close_later(takeover->loop, takeover->jobs[k]);
         takeover->jobs[k] = NULL;
     }

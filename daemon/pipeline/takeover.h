@@ -44,6 +44,8 @@ const struct placement *takeover_standby(const struct pipeline *pipeline);
 
 /* Whether a thread or an engine was left behind, so that the process can end only by _exit. ANY. */
 bool takeover_left_behind(void);
+/* The loop has ended: devices_free, unless a thread was still at work at takeover_close. */
+void takeover_free_devices(struct devices *devices);
 /* How many are left behind now. */
 uint32_t takeover_abandoned(void);
 

@@ -510,7 +510,7 @@ static void free_parts(struct service *service)
     pipelines_close(service->process.pipelines);
     osc_control_free(service->osc);
     commands_close(service->commands);
-    devices_free(service->process.devices);
+    takeover_free_devices(service->process.devices);
     reload_close(service->reload);
     numbers_close(service->numbers);
 }

@@ -6,6 +6,7 @@
  *                   die    call n and all after it answer CL_DEVICE_NOT_AVAILABLE
  *                   stall  call n never returns
  *                   mute   the work of call n and after never completes: events stay queued
+ *                   hold   like mute, as long as the gate's file is there; then all events complete
  *                   wrong  kernels from call n on do not run: results are what memory held
  *                   late   call n takes FAULTY_MS longer; with a gate, one call each time the
  *                          gate's file is made, which the library then removes
@@ -19,7 +20,8 @@
  *   FAULTY_GATE     calls count only once this file is there
  *   FAULTY_MS       1000
  *   FAULTY_CONTEXTS how many contexts, in the order of their creation, misbehave; 1
- *   FAULTY_DEVICE   first: only contexts of the device that is used first are counted
+ *   FAULTY_DEVICE   first: only contexts of the device that is used first are counted; others: only
+ *                   those of other devices
  *   FAULTY_COUNT    a file that gets the number of calls counted, at exit
  *
  * Calls count only on the first FAULTY_CONTEXTS contexts, so that a second engine is sound.
@@ -43,6 +45,7 @@ enum mode {
     MODE_DIE,
     MODE_STALL,
     MODE_MUTE,
+    MODE_HOLD,
     MODE_WRONG,
     MODE_LATE,
     MODE_FAULT,
@@ -58,7 +61,7 @@ static _Atomic long calls;
 static _Atomic long contexts_made;
 static cl_context contexts[MOST];
 static cl_device_id first_device;
-static bool first_device_only;
+static bool first_device_only, other_devices_only;
 static struct {
     cl_command_queue queue;
     long context;
@@ -69,7 +72,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 __attribute__((constructor)) static void read_environment(void)
 {
-    static const char *const names[MODES] = {"none",  "fail", "die",   "stall", "mute",
+    static const char *const names[MODES] = {"none",  "fail", "die",   "stall", "mute",  "hold",
                                              "wrong", "late", "fault", "end",   "memory"};
     const char *text = getenv("FAULTY_MODE");
     for (int i = 0; text != NULL && i < MODES; i++)
@@ -80,8 +83,10 @@ __attribute__((constructor)) static void read_environment(void)
     gate = getenv("FAULTY_GATE");
     if ((text = getenv("FAULTY_CONTEXTS")) != NULL)
         contexts_wanted = atol(text);
-    if ((text = getenv("FAULTY_DEVICE")) != NULL)
+    if ((text = getenv("FAULTY_DEVICE")) != NULL) {
         first_device_only = strcmp(text, "first") == 0;
+        other_devices_only = strcmp(text, "others") == 0;
+    }
     if ((text = getenv("FAULTY_MS")) != NULL)
         late_ms = atol(text);
     count_path = getenv("FAULTY_COUNT");
@@ -187,6 +192,8 @@ static enum mode of_call(cl_command_queue queue, cl_int *code)
     case MODE_MUTE:
     case MODE_WRONG:
         return mode;
+    case MODE_HOLD:
+        return access(gate, F_OK) == 0 ? MODE_MUTE : MODE_NONE;
     case MODE_LATE:
         if (is_late(call))
             usleep((useconds_t)late_ms * 1000);
@@ -201,7 +208,18 @@ static enum mode of_call(cl_command_queue queue, cl_int *code)
     return MODE_NONE;
 }
 
-/* An event that never completes takes the place of the command's. */
+static void *complete_once_the_gate_is_gone(void *context)
+{
+    cl_event event = context;
+    while (access(gate, F_OK) == 0)
+        usleep(10000);
+    REAL(clSetUserEventStatus)(event, CL_COMPLETE);
+    REAL(clReleaseEvent)(event);
+    return NULL;
+}
+
+/* An event that never completes, or not as long as the gate's file is there, takes the place of the
+ * command's. */
 static cl_int never(cl_command_queue queue, cl_event *event)
 {
     cl_context context;
@@ -209,6 +227,11 @@ static cl_int never(cl_command_queue queue, cl_event *event)
         REAL(clGetCommandQueueInfo)(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (code == CL_SUCCESS && event != NULL)
         *event = REAL(clCreateUserEvent)(context, &code);
+    pthread_t thread;
+    if (mode == MODE_HOLD && code == CL_SUCCESS && event != NULL &&
+        REAL(clRetainEvent)(*event) == CL_SUCCESS &&
+        pthread_create(&thread, NULL, complete_once_the_gate_is_gone, *event) == 0)
+        pthread_detach(thread);
     return code;
 }
 
@@ -306,7 +329,8 @@ cl_context clCreateContext(const cl_context_properties *properties, cl_uint coun
     pthread_mutex_lock(&mutex);
     if (first_device == NULL)
         first_device = devices[0];
-    if (!first_device_only || devices[0] == first_device) {
+    const bool is_first = devices[0] == first_device;
+    if (is_first ? !other_devices_only : !first_device_only) {
         const long made = atomic_fetch_add(&contexts_made, 1);
         if (context != NULL && made < MOST)
             contexts[made] = context;

@@ -284,12 +284,25 @@ class DeviceLoss(unittest.TestCase):
         """A single device that is late four times: the stream waits, flagged, and goes on each time."""
         self.late(c.DEVICE, 4)
 
+    @unittest.skipIf(c.DEVICE != "cpu", "two devices of PoCL")
+    def test_stopped_while_one_is_prepared(self):
+        """A stop while a thread still prepares what stands by: that thread is left behind with what it uses."""
+        environment = {**self.faults("late", gate=self.gate, contexts=99, device="others", ms=4000),
+                       "POCL_DEVICES": "pthread pthread"}
+        with c.Daemon(self.folder, self.endless("0, 1"), environment=environment) as daemon:
+            self.open_gate()
+            c.wait_for(lambda: not os.path.exists(self.gate), "the call that is late")
+            began = time.monotonic()
+            daemon.stop()
+            self.assertLess(time.monotonic() - began, 4)
+
     def test_three_are_left_behind(self):
         """Devices that hang each time they come back are not tried again after the third. Nothing can be computed any
-        more: the daemon says so, and leaves it to the watchdog to start it anew."""
+        more: the daemon says so, and leaves it to the watchdog to start it anew. Once their drivers answer after all,
+        they are closed, the devices are tried again, and the stream goes on."""
         manager = Manager(self.folder, 1)
         with c.Daemon(self.folder, self.endless(TWO),
-                      environment={**self.faults("mute", gate=self.gate, contexts=99), **manager.environment}) as daemon:
+                      environment={**self.faults("hold", gate=self.gate, contexts=99), **manager.environment}) as daemon:
             self.wait_standby(daemon)
             self.open_gate()
             daemon.wait_said("NO DEVICE IS LEFT", 4 * c.PATIENCE_S)
@@ -300,7 +313,15 @@ class DeviceLoss(unittest.TestCase):
             self.assertEqual({device["state"] for device in status["devices"]}, {"given up"})
             time.sleep(2)
             self.assertEqual([at for at in manager.times("WATCHDOG") if at > said], [])
-            daemon.kill()
+            before = daemon.stream()["frames_out"]["out"]
+            os.unlink(self.gate)
+            daemon.wait_said("is tried again: the driver of one left behind has answered")
+            daemon.wait_said("works again", 2 * c.PATIENCE_S)
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > before + 4096, "results")
+            c.wait_for(lambda: daemon.status()["devices_abandoned"] == 0, "the lost engines to close")
+            answered = time.monotonic()
+            c.wait_for(lambda: any(at > answered for at in manager.times("WATCHDOG")), "a ping")
+            daemon.stop()
 
 
 if __name__ == "__main__":
