@@ -84,9 +84,7 @@ void plan_cache_rebuilt(const struct plan_keeps *keeps, struct plan_cache *cache
         cache->spectra_from = rebuilt->spectra.from;
         cache->planes_from = cache->until = rebuilt->spectra.from;
     }
-    if (plan_blocks_count(&rebuilt->planes) == 0)
-        cache->planes_from = until;
-    else if (rebuilt->planes.from != cache->until || cache->planes_from > rebuilt->planes.from)
+    if (rebuilt->planes.from != cache->until || cache->planes_from > rebuilt->planes.from)
         cache->planes_from = rebuilt->planes.from;
     cache->ring_serial = place->ring_serial;
     cache->origin = place->origin;
