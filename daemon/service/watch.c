@@ -205,30 +205,35 @@ static void ask_for_priority(void)
                  REALTIME_PRIORITY);
 }
 
-static long locked_kib(void)
+/* What a file of /proc/self says behind `name` [KiB]; 0: nothing. */
+static long read_kib(const char *path, const char *name)
 {
     long kib = 0;
     char line[128];
-    FILE *file = fopen("/proc/self/status", "re");
-    while (file != NULL && fgets(line, sizeof line, file) != NULL &&
-           sscanf(line, "VmLck: %ld", &kib) != 1)
-        continue;
+    const size_t length = strlen(name);
+    FILE *file = fopen(path, "re");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL)
+        if (strncmp(line, name, length) == 0)
+            kib = strtol(line + length, NULL, 10);
     if (file != NULL)
         fclose(file);
     return kib;
 }
 
 /* Locks memory only if there is no limit: past a limit every later allocation would fail. The
- * kernel locks each page when it is first touched. */
+ * kernel locks each page when it is first touched, but counts all address space as locked (VmLck):
+ * with NVIDIA's driver, which reserves a lot of it, 16 to 20 GiB. */
 static void ask_for_memory(void)
 {
     struct rlimit limit = {0};
     getrlimit(RLIMIT_MEMLOCK, &limit);
     if (limit.rlim_cur == RLIM_INFINITY && mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0)
         log_notice("locked memory refused (%s)", strerror(errno));
-    long kib = locked_kib();
-    if (kib > 0)
-        log_info("memory: %ld MiB locked", kib / 1024);
+    const long space_kib = read_kib("/proc/self/status", "VmLck:"),
+               held_kib = read_kib("/proc/self/smaps_rollup", "Locked:");
+    if (space_kib > 0)
+        log_info("memory: %ld MiB locked so far, of %ld MiB of address space", held_kib / 1024,
+                 space_kib / 1024);
     else
         log_info("memory: not locked; the limit is %llu KiB here, LimitMEMLOCK=infinity in the "
                  "unit raises it",
