@@ -309,6 +309,7 @@ static int64_t add_missing(struct stream *s, struct batch *batch, const struct r
             (uint32_t)((double)item->rebuild * (double)budget_ns / (double)cost_ns);
         item->rebuild = fewer < 1 ? 1 : fewer < item->rebuild ? fewer : item->rebuild - 1;
     }
+    presence_clear_until(s, item->position);
     if ((cost_ns > budget_ns && !first) || engine_batch_add(s->engine, batch, item) != 0)
         return 0;
     s->flights[s->flight_next++ % FLIGHTS_MAX] = (struct flight){
@@ -338,6 +339,10 @@ static int64_t fill_missing(struct stream *s, struct batch *batch, const struct 
         const uint32_t missing = engine_missing(&item);
         if (missing == 0)
             continue;
+        if (taken_ns > 0 && taken_ns >= budget_ns) {
+            *complete = false;
+            break;
+        }
         const int64_t cost_ns = add_missing(s, batch, run, &item, missing, budget_ns - taken_ns,
                                             first && taken_ns == 0);
         taken_ns += cost_ns;
@@ -381,6 +386,8 @@ int64_t stream_fill(struct stream *s, struct batch *batch, int64_t budget_ns, bo
     if (!complete)
         return before_ns;
     if (before_ns > 0) { /* less is left for the run */
+        if (before_ns >= budget_ns)
+            return before_ns;
         run = (struct run){.epoch = run.epoch};
         if (!choose_run(s, batch, budget_ns - before_ns, false, &run))
             return before_ns;
