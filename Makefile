@@ -30,7 +30,7 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
              liblo-tools python3-liblo python3-websockets puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
              $(PACKAGES_BROWSER) \
-             mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-nbclient python3-ipykernel \
+             debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-nbclient python3-ipykernel \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2
 
 # What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
@@ -150,6 +150,9 @@ help:
 #: make format           clang-format in place
 #: make deps             install missing packages (apt); quiet when complete
 #: make install          into PREFIX (default /usr/local) under DESTDIR
+#: make install-python    the Python package, into PYTHON_SITE
+#: make uninstall         what install and install-python have put there
+#: make deb               Debian packages into build/deb/
 #: make compile_commands.json
 #: make clean            remove build/
 #: SANITIZER=address,undefined | thread   builds and tests under sanitizers
@@ -530,14 +533,62 @@ install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolvd.service > $(UNITS)/convolvd.service
 	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolv-web.service > $(UNITS)/convolv-web.service
 	chmod 644 $(UNITS)/convolv-web.service
-	for file in $$(cd clients/web/page && find . -type f); do \
-	    install -D -m 644 clients/web/page/$$file $(DESTDIR)$(PREFIX)/share/convolvd/web/$$file || exit 1; done
 	sed $(INSTANCE) $(UNITS)/convolvd.service > $(UNITS)/convolvd@.service
 	chmod 644 $(UNITS)/convolvd.service $(UNITS)/convolvd@.service
 	install -m 644 systemd/convolvd.socket systemd/convolvd-control.socket systemd/convolvd-observe.socket $(UNITS)
 	for role in control observe; do sed $(INSTANCE_SOCKET) systemd/convolvd-$$role.socket > $(UNITS)/convolvd-$$role@.socket; chmod 644 $(UNITS)/convolvd-$$role@.socket; done
 	install -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/convolvd.conf
 	install -m 644 systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/convolvd.conf
+
+# Manual pages of the tools, from their --help.
+TOOL_MAN := $(patsubst %,$(BUILD)/man/%.1,convolv-rig convolv-tap convolv-design)
+$(TOOL_MAN): $(BUILD)/man/%.1: $(BUILD)/% clients/tools/manual.py
+	@mkdir -p $(@D)
+	$(Q)$(PYTHON) clients/tools/manual.py $< 1 $(VERSION) > $@.part && mv $@.part $@
+
+.PHONY: manuals install-manuals install-page install-docs install-python
+manuals: $(MAN) $(TOOL_MAN)
+
+# The rest of `make install`; install-python alone is asked for by name.
+install: install-manuals install-page install-docs
+DATA := $(DESTDIR)$(PREFIX)/share
+install-manuals: $(TOOL_MAN)
+	install -d $(DATA)/man/man1
+	install -m 644 $(TOOL_MAN) $(DATA)/man/man1
+
+# The page that convolv-web serves.
+install-page:
+	cd clients/web/page && find . -type d -exec install -d $(abspath $(DATA))/convolvd/web/{} \;
+	cd clients/web/page && find . -type f -exec install -m 644 {} $(abspath $(DATA))/convolvd/web/{} \;
+
+install-docs:
+	install -d $(DATA)/doc/convolvd
+	cd docs && find . -type d -exec install -d $(abspath $(DATA))/doc/convolvd/{} \;
+	cd docs && find . -type f -exec install -m 644 {} $(abspath $(DATA))/doc/convolvd/{} \;
+	install -m 644 README.md CHANGELOG.md LICENSE $(DATA)/doc/convolvd
+
+# The Python package, where the system's Python finds it.
+PYTHON_SITE ?= $(PREFIX)/lib/python3/dist-packages
+install-python:
+	rm -rf $(BUILD)/python && mkdir -p $(BUILD)/python && cp -R clients/python $(BUILD)/python/source
+	$(PYTHON) -m pip wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir $(BUILD)/python $(BUILD)/python/source
+	install -d $(DESTDIR)$(PYTHON_SITE)
+	$(PYTHON) -m zipfile -e $(BUILD)/python/convolv-$(VERSION)-py3-none-any.whl $(DESTDIR)$(PYTHON_SITE)
+
+# Removes what `make install install-python` with the same PREFIX, DESTDIR and PYTHON_SITE puts there, and no
+# file more; then the folders of our own that are empty.
+.PHONY: uninstall
+uninstall:
+	rm -rf $(BUILD)/installed
+	+@$(MAKE) --no-print-directory install install-python DESTDIR=$(abspath $(BUILD))/installed >$(BUILD)/uninstall.log 2>&1 || { cat $(BUILD)/uninstall.log >&2; exit 1; }
+	cd $(BUILD)/installed && find . ! -type d -exec sh -c 'for file; do rm -f "$(DESTDIR)/$$file"; done' sh {} +
+	cd $(BUILD)/installed && find . -depth -type d -path '*/convolv*' -exec sh -c 'for folder; do rmdir "$(DESTDIR)/$$folder" 2>/dev/null || true; done' sh {} +
+	rm -rf $(BUILD)/installed
+
+# Debian packages into build/deb/, without network; DEB_ARGS=--twice proves that they are reproducible.
+.PHONY: deb
+deb:
+	+@sh clients/packaging/deb $(DEB_ARGS) build/deb
 
 .PHONY: clean
 clean:

@@ -1,6 +1,7 @@
 #!/bin/sh
-# `make install` puts what belongs there and nothing else, and a user's program builds against
-# the installed library with pkg-config alone.
+# `make install` puts what belongs there and nothing else, a user's program builds against the installed
+# library with pkg-config alone, each file belongs to a Debian package, and `make uninstall` takes back what
+# was installed and no other file.
 #
 # sanitizers: no, make chooses the build by itself
 set -eu
@@ -11,13 +12,14 @@ fail() {
     exit 1
 }
 
-make --no-print-directory install DESTDIR="$root" PREFIX=/usr >"$root.log" 2>&1 || {
+make --no-print-directory install install-python DESTDIR="$root" PREFIX=/usr >"$root.log" 2>&1 || {
     cat "$root.log"
     fail "make install"
 }
 rm -f "$root.log"
 list=$(cd "$root" && find . -type f | sort)
-echo "$list" >"$root/list"
+echo "$list" >"$root/installed"
+grep -v '/dist-packages/convolv-.*dist-info/' "$root/installed" >"$root/list"
 cat >"$root/want" <<END
 ./usr/bin/convolv-design
 ./usr/bin/convolv-rig
@@ -39,15 +41,26 @@ cat >"$root/want" <<END
 ./usr/lib/sysusers.d/convolvd.conf
 ./usr/lib/tmpfiles.d/convolvd.conf
 ./usr/share/bash-completion/completions/convolvctl
+./usr/share/doc/convolvd/CHANGELOG.md
+./usr/share/doc/convolvd/LICENSE
+./usr/share/doc/convolvd/README.md
+./usr/share/man/man1/convolv-design.1
+./usr/share/man/man1/convolv-rig.1
+./usr/share/man/man1/convolv-tap.1
 ./usr/share/man/man1/convolvctl.1
 ./usr/share/man/man5/convolvd.conf.5
 ./usr/share/man/man8/convolv-web.8
 ./usr/share/man/man8/convolvd.8
 END
-(cd clients/web/page && find . -type f | sed 's|^\.|./usr/share/convolvd/web|') >>"$root/want"
 for config in config/*.conf; do
     echo "./usr/share/doc/convolvd/examples/$(basename "$config")" >>"$root/want"
 done
+listed() { # FOLDER INSTALLED
+    (cd "$1" && find . -type f ! -path '*/__pycache__/*') | sed "s|^\.|./usr/$2|" >>"$root/want"
+}
+listed docs share/doc/convolvd
+listed clients/web/page share/convolvd/web
+listed clients/python/convolv lib/python3/dist-packages/convolv
 sort "$root/want" | diff - "$root/list" >"$root/diff" || {
     sed 's/^/# /' "$root/diff"
     fail "the list of files"
@@ -60,8 +73,13 @@ for tool in convolvd convolvctl convolv-design convolv-rig convolv-tap convolv-w
 done
 echo "ok 2 - the programs run"
 
-for page in man1/convolvctl.1 man8/convolvd.8 man8/convolv-web.8 man5/convolvd.conf.5; do
+for page in man1/convolvctl.1 man1/convolv-rig.1 man1/convolv-tap.1 man1/convolv-design.1 man8/convolvd.8 man8/convolv-web.8 man5/convolvd.conf.5; do
     grep -q '^\.TH ' "$root/usr/share/man/$page" || fail "$page is no manual page"
+done
+for tool in rig tap design; do
+    "$root/usr/bin/convolv-$tool" --help | grep -oE '^  --[a-z0-9-]+' | while read -r option; do
+        grep -qF -- "$(echo "$option" | sed 's/-/\\-/g')" "$root/usr/share/man/man1/convolv-$tool.1" || fail "$tool.1: $option"
+    done
 done
 echo "ok 3 - the manual pages"
 
@@ -81,3 +99,33 @@ flags=$(pkg-config --define-variable=prefix="$root/usr" --cflags --libs convolv)
 gcc -Wall -Wextra -Werror -std=c99 "$root/user.c" $flags -o "$root/user" || fail "a user's program builds"
 "$root/user" >/dev/null || fail "a user's program runs"
 echo "ok 4 - a user's program builds with pkg-config"
+
+# As clients/packaging/debian/rules moves them.
+/usr/bin/python3 - "$root/installed" <<'END' || fail "clients/packaging/debian/packages"
+import fnmatch, sys
+rows = [line.split() for line in open("clients/packaging/debian/packages") if line.strip() and line[0] != "#"]
+moved = {"usr/lib/libconvolv.a": "usr/lib/multiarch/libconvolv.a", "usr/lib/pkgconfig/convolv.pc": "usr/lib/multiarch/pkgconfig/convolv.pc"}
+lost = []
+for path in open(sys.argv[1]).read().split():
+    path = path[2:].replace("usr/lib/systemd", "lib/systemd")
+    if not any(fnmatch.fnmatchcase(moved.get(path, path), pattern) for _, pattern in rows):
+        lost.append(path)
+if lost:
+    print("# no row for", *lost)
+    sys.exit(1)
+END
+echo "ok 5 - each file belongs to a package"
+
+: >"$root/usr/bin/somebody-elses"
+: >"$root/usr/share/doc/convolvd/of-the-user"
+make --no-print-directory uninstall DESTDIR="$root" PREFIX=/usr >"$root/log" 2>&1 || {
+    cat "$root/log"
+    fail "make uninstall"
+}
+(cd "$root/usr" && find . -type f) | sort >"$root/left"
+printf '%s\n' ./bin/somebody-elses ./share/doc/convolvd/of-the-user | diff - "$root/left" >"$root/diff" || {
+    sed 's/^/# /' "$root/diff"
+    fail "what uninstall leaves"
+}
+[ ! -e "$root/usr/share/convolvd" ] || fail "an empty folder of ours is left"
+echo "ok 6 - uninstall"
