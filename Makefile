@@ -33,6 +33,9 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
              debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-nbclient python3-ipykernel \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2
 
+# What `make check-long` adds: promtool and a server, whose service the package starts.
+PACKAGES_LONG := prometheus
+
 # What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
 # with when it is there (apt install gnuradio).
 PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib jconvolver jackd2
@@ -308,7 +311,8 @@ check-only:
 	@$(PYTHON) tests/run $(CHECK_ARGS) $(if $(SANITIZER),--sanitize-all) $(CHECK_BUILDS:%=--build %) \
 	    --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS) --gates $(GATES)
 
-check-long: deps
+check-long:
+	+@$(MAKE) --no-print-directory deps PACKAGES_TEST="$(PACKAGES_TEST) $(PACKAGES_LONG)"
 	+@$(MAKE) --no-print-directory -j$(JOBS) testables
 	@$(PYTHON) tests/run --long $(CHECK_ARGS) --build $(BUILD) --units $(UNIT:$(BUILD)/%=%) --scripts $(SCRIPTS)
 
@@ -535,8 +539,10 @@ install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	chmod 644 $(UNITS)/convolv-web.service
 	sed $(INSTANCE) $(UNITS)/convolvd.service > $(UNITS)/convolvd@.service
 	chmod 644 $(UNITS)/convolvd.service $(UNITS)/convolvd@.service
-	install -m 644 systemd/convolvd.socket systemd/convolvd-control.socket systemd/convolvd-observe.socket $(UNITS)
+	install -m 644 systemd/convolvd.socket systemd/convolvd-control.socket systemd/convolvd-observe.socket systemd/convolv-alarm@.path $(UNITS)
 	for role in control observe; do sed $(INSTANCE_SOCKET) systemd/convolvd-$$role.socket > $(UNITS)/convolvd-$$role@.socket; chmod 644 $(UNITS)/convolvd-$$role@.socket; done
+	sed 's|@PREFIX@|$(PREFIX)|' systemd/convolv-alarm@.service > $(UNITS)/convolv-alarm@.service
+	chmod 644 $(UNITS)/convolv-alarm@.service
 	install -m 644 systemd/sysusers.conf $(DESTDIR)$(PREFIX)/lib/sysusers.d/convolvd.conf
 	install -m 644 systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/convolvd.conf
 

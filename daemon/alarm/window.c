@@ -12,20 +12,11 @@ static void keep(struct window *window, const double values[WINDOW_VALUES], int6
            sizeof window->readings[window->newest].values);
 }
 
-/* Any counter is below its newest reading. */
-static bool shrunk(const struct window *window, const double values[WINDOW_VALUES])
-{
-    bool less = false;
-    for (int i = 0; i < WINDOW_VALUES; i++)
-        less = less || values[i] < window->readings[window->newest].values[i];
-    return less;
-}
-
 struct window_growth window_read(struct window *window, const double values[WINDOW_VALUES],
                                  int64_t now_ns)
 {
     struct window_growth growth = {.whole = false};
-    if (window->count > 0 && shrunk(window, values))
+    if (window->count > 0 && values[0] < window->readings[window->newest].values[0])
         window->count = 0;
     if (window->count == 0 || now_ns - window->readings[window->newest].at_ns >=
                                   window->length_ns / (WINDOW_READINGS - 1))

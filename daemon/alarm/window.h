@@ -3,7 +3,8 @@
  * eleven readings a tenth of its length apart, so the window that it tells of is its length or up
  * to a tenth longer.
  *
- * Counters that shrink start the window again: whoever counts was replaced or reset.
+ * The first of the values only grows; when it shrinks, whoever counts was replaced or reset, and
+ * the window starts again. The others may be sums of either sign.
  *
  * Pure: the caller brings readings and time. One thread.
  */

@@ -26,8 +26,8 @@ double alarm_noise_floor(const struct alarms *alarms, const struct config_stream
 {
     for (const struct noise_floor *noise = alarms->noise; noise != NULL; noise = noise->next)
         if (strcmp(noise->stream, stream->name) == 0 && channel < noise->channels &&
-            noise->channel[channel].level > 0)
-            return noise->channel[channel].level;
+            noise->levels[channel] > 0)
+            return noise->levels[channel];
     return stream->noise_floor != NULL ? stream->noise_floor[channel] : 0;
 }
 

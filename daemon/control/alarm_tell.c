@@ -1,4 +1,4 @@
-/* What alarms say, to log and service manager: see alarms_internal.h. */
+/* What alarms say, to log, followers of events, OSC and service manager: see alarms_internal.h. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -6,7 +6,10 @@
 
 #include "control/alarms_internal.h"
 #include "core/clock.h"
-#include "core/log.h"
+#include "core/event.h"
+#include "io/osc/hub.h"
+#include "io/osc/server.h"
+#include "io/osc/subscriptions.h"
 
 enum { TEXT_BYTES = 512, VALUE_BYTES = 48, CHANNELS_BYTES = 200 };
 
@@ -138,6 +141,26 @@ static char *file_text(const struct alarm_item *first, const struct alarm_item *
     return dumped;
 }
 
+/* A message for each channel, to those who have subscribed to the stream's alarms. */
+static void tell_osc(const struct alarms *alarms, const struct alarm_item *first,
+                     const struct alarm_item *until, const char *text)
+{
+    const struct osc_hub *hub = alarms->process->environment->osc;
+    struct osc *server = hub != NULL ? hub->server : NULL;
+    for (const struct alarm_item *item = first; server != NULL && item < until; item++) {
+        if (!told(item, first->change))
+            continue;
+        const struct osc_alarm alarm = {
+            .name = item->name,
+            .raised = item->change == ALARM_RAISED,
+            .channel = item->reader.channel + 1,
+            .value = (float)item->value,
+            .text = text,
+        };
+        osc_subscriptions_tell(osc_subscriptions(server), item->stream, &alarm);
+    }
+}
+
 static void tell(struct alarms *alarms, const struct alarm_item *first,
                  const struct alarm_item *until, uint32_t count)
 {
@@ -151,8 +174,11 @@ static void tell(struct alarms *alarms, const struct alarm_item *first,
         channels_text(first, until, first->change, channels);
         text_of_many(first, channels, text);
     }
-    log_line(raised ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE, "stream %s: %s%s", first->stream,
-             subject, text);
+    event_raise(&(struct event_subject){.kind = raised ? EVENT_ALARM : EVENT_ALARM_END,
+                                        .severity = raised ? LOG_LEVEL_WARNING : LOG_LEVEL_NOTICE,
+                                        .stream = first->stream},
+                "%s%s", subject, text);
+    tell_osc(alarms, first, until, text);
     const char *state_directory = alarms->process->config->daemon.state_directory;
     if (first->exec && state_directory != NULL) {
         const int64_t realtime_ns = clock_realtime_ns();

@@ -8,6 +8,7 @@
 
 #include "control/alarms_internal.h"
 #include "core/clock.h"
+#include "core/event.h"
 #include "core/log.h"
 
 enum {
@@ -128,28 +129,39 @@ static void level_counters(const struct channel_levels *levels, double counters[
     counters[2] = levels->sum_squares;
 }
 
+/* The levels since it began. */
+static void take_levels(struct noise_floor *noise, const struct stream_stats *stats)
+{
+    for (uint32_t c = 0; c < noise->channels; c++) {
+        double grown[WINDOW_VALUES] = {0};
+        if (c < stats->channels)
+            level_counters(&stats->levels[c], grown);
+        for (int i = 0; i < WINDOW_VALUES; i++)
+            grown[i] -= noise->channel[c].counters[i];
+        const double level = alarm_level(grown);
+        noise->levels[c] = isnan(level) ? 0 : level;
+    }
+}
+
 static void end_measurement(struct alarms *alarms, struct noise_floor *noise)
 {
     const struct pipeline *pipeline = pipelines_find(alarms->process->pipelines, noise->stream);
     struct stream_stats stats;
     double lowest = INFINITY, highest = 0;
     noise->measuring = false;
-    if (pipeline == NULL)
-        return;
-    stream_stats(pipeline->stream, &stats);
-    for (uint32_t c = 0; c < noise->channels && c < stats.channels; c++) {
-        double now[WINDOW_VALUES];
-        level_counters(&stats.levels[c], now);
-        for (int i = 0; i < WINDOW_VALUES; i++)
-            now[i] -= noise->channel[c].counters[i];
-        const double level = alarm_level(now);
-        noise->channel[c].level = isnan(level) ? 0 : level;
-        lowest = fmin(lowest, noise->channel[c].level);
-        highest = fmax(highest, noise->channel[c].level);
+    if (pipeline != NULL) {
+        stream_stats(pipeline->stream, &stats);
+        take_levels(noise, &stats);
+        for (uint32_t c = 0; c < noise->channels; c++) {
+            lowest = fmin(lowest, noise->levels[c]);
+            highest = fmax(highest, noise->levels[c]);
+        }
+        log_notice("stream %s: noise floor measured: %.4g to %.4g %s; a level under half of it "
+                   "raises the alarm " ALARM_NAME_NOISE,
+                   noise->stream, lowest, highest, pipeline->stream_config->scales[0].unit);
     }
-    log_notice("stream %s: noise floor measured: %.4g to %.4g %s; a level under half of it raises "
-               "the alarm " ALARM_NAME_NOISE,
-               noise->stream, lowest, highest, pipeline->stream_config->scales[0].unit);
+    noise->measured(noise->context, noise->number, pipeline != NULL ? noise->levels : NULL,
+                    noise->channels);
     alarms->config = NULL; /* the instances are made anew */
 }
 
@@ -160,31 +172,47 @@ static void measure(struct alarms *alarms, int64_t now_ns)
             end_measurement(alarms, noise);
 }
 
-int alarms_measure_noise(struct alarms *alarms, const struct pipeline *pipeline, const char *who)
+/* For as many channels, found before the one it replaces; NULL: no memory, or too many. */
+static struct noise_floor *add_noise(struct alarms *alarms, const char *stream, uint32_t channels)
+{
+    uint32_t count = 0;
+    for (const struct noise_floor *other = alarms->noise; other != NULL; other = other->next)
+        count++;
+    struct noise_floor *noise = count < MEASURED_MAX
+                                    ? calloc(1, sizeof *noise + channels * sizeof noise->channel[0])
+                                    : NULL;
+    double *levels = calloc(channels, sizeof *levels);
+    if (noise == NULL || levels == NULL) {
+        free(noise);
+        free(levels);
+        return NULL;
+    }
+    snprintf(noise->stream, sizeof noise->stream, "%s", stream);
+    noise->channels = channels;
+    noise->levels = levels;
+    noise->next = alarms->noise;
+    alarms->noise = noise;
+    return noise;
+}
+
+int alarms_measure_noise(struct alarms *alarms, const struct pipeline *pipeline, const char *who,
+                         const struct noise_request *request)
 {
     const char *stream = pipeline->stream_config->name;
     struct noise_floor *noise = find_noise(alarms, stream);
     struct stream_stats stats;
-    uint32_t count = 0;
     stream_stats(pipeline->stream, &stats);
-    for (const struct noise_floor *other = alarms->noise; other != NULL; other = other->next)
-        count++;
     if (noise != NULL && noise->measuring)
         return ERROR_ARGUMENT;
-    if (noise == NULL || noise->channels < stats.channels) {
-        struct noise_floor *made =
-            count < MEASURED_MAX
-                ? calloc(1, sizeof *made + stats.channels * sizeof made->channel[0])
-                : NULL;
-        if (made == NULL)
-            return ERROR_MEMORY;
-        snprintf(made->stream, sizeof made->stream, "%s", stream);
-        made->channels = stats.channels;
-        made->next = alarms->noise; /* found before the one it replaces */
-        alarms->noise = noise = made;
-    }
+    if (noise == NULL || noise->channels != stats.channels)
+        noise = add_noise(alarms, stream, stats.channels);
+    if (noise == NULL)
+        return ERROR_MEMORY;
     noise->measuring = true;
     noise->since_ns = clock_monotonic_ns();
+    noise->measured = request->measured;
+    noise->context = request->context;
+    noise->number = request->number;
     for (uint32_t c = 0; c < stats.channels; c++)
         level_counters(&stats.levels[c], noise->channel[c].counters);
     log_notice("stream %s: its noise floor is measured for a second; %s asked for it", stream, who);
@@ -201,13 +229,12 @@ static void on_timer(uv_timer_t *timer)
         return;
     const int64_t now_ns = clock_monotonic_ns();
     alarm_items_update(alarms, now_ns);
+    measure(alarms, now_ns);
     if (alarms->count == 0)
         return;
     look_for_flat_lines(alarms);
-    if (alarms->turns++ % VALUE_TURNS == 0) {
-        measure(alarms, now_ns);
+    if (alarms->turns++ % VALUE_TURNS == 0)
         read_values(alarms, now_ns);
-    }
 }
 
 /* ---- what is listed ---------------------------------------------------------------------- */
@@ -283,7 +310,11 @@ uint32_t alarms_acknowledge(struct alarms *alarms, const char *name, const char 
         count++;
     }
     if (count > 0)
-        log_notice("%" PRIu32 " alarm%s acknowledged by %s", count, count == 1 ? "" : "s", who);
+        event_raise(&(struct event_subject){.kind = EVENT_ALARM_END,
+                                            .severity = LOG_LEVEL_NOTICE,
+                                            .stream = stream,
+                                            .who = who},
+                    "%" PRIu32 " alarm%s acknowledged", count, count == 1 ? "" : "s");
     return count;
 }
 
@@ -312,6 +343,7 @@ static void closed(uv_handle_t *handle)
     while (alarms->noise != NULL) {
         struct noise_floor *noise = alarms->noise;
         alarms->noise = noise->next;
+        free(noise->levels);
         free(noise);
     }
     alarm_items_free(alarms->items, alarms->count);

@@ -40,9 +40,18 @@ void alarms_print(const struct alarms *alarms, FILE *out);
 uint32_t alarms_acknowledge(struct alarms *alarms, const char *name, const char *stream,
                             uint32_t channel, const char *who);
 
+/* Who is told of the noise floor: `levels`, one a channel, 0 where no frames came; NULL: the stream
+ * is gone. Not called once alarms_close was. */
+struct noise_request {
+    void (*measured)(void *context, uint64_t number, const double *levels, uint32_t channels);
+    void *context;
+    uint64_t number;
+};
+
 /* Measures the level of every channel over the next second and takes it as the noise floor, in
  * place of the configuration's, until the process ends. 0; ERROR_ARGUMENT: the stream is measured
  * already; ERROR_MEMORY. `who` asked, for the log. */
-int alarms_measure_noise(struct alarms *alarms, const struct pipeline *pipeline, const char *who);
+int alarms_measure_noise(struct alarms *alarms, const struct pipeline *pipeline, const char *who,
+                         const struct noise_request *request);
 
 #endif

@@ -39,9 +39,12 @@ struct noise_floor {
     uint32_t channels;
     bool measuring; /* since `since_ns`; the levels are those of before */
     int64_t since_ns;
+    void (*measured)(void *context, uint64_t number, const double *levels, uint32_t channels);
+    void *context;
+    uint64_t number;
+    double *levels; /* [channels], 0: not known */
     struct {
         double counters[WINDOW_VALUES]; /* as it began */
-        double level;                   /* 0: not known */
     } channel[];
 };
 

@@ -123,6 +123,20 @@ const struct command_row command_table[CONTROL_WORDS] = {
         .answer = "`marks`, a list with `stream`, `epoch`, `frame` and `realtime_ns`",
         .example = "{\"command\": \"mark\", \"text\": \"load step 2\"}",
         .shell = "convolvctl mark \"load step 2\""},
+    [CONTROL_ACKNOWLEDGE] = {"acknowledge", ROLE_CONTROL,
+        .summary = "Acknowledges alarms: an active one stays in the status until it ends, one that has ended leaves it.",
+        .arguments = {{"alarm", ARGUMENT_TEXT, .positional = true, .high = NAME_BYTES, .sentence = "its name; without it all"},
+            {"stream", ARGUMENT_STREAM, .high = NAME_BYTES, .sentence = "of this stream alone"},
+            {"channel", ARGUMENT_INTEGER, .low = 1, .high = 1024, .sentence = "of this channel alone, counted from 1"}},
+        .answer = "`acknowledged`, how many were not acknowledged before",
+        .example = "{\"command\": \"acknowledge\", \"alarm\": \"flat-line\"}",
+        .shell = "convolvctl acknowledge flat-line"},
+    [CONTROL_NOISE_FLOOR] = {"noise-floor", ROLE_CONTROL,
+        .summary = "Measures the level of every channel for a second, at rest, and takes it as the stream's noise floor until the daemon ends: a level under half of it raises the alarm noise-floor.",
+        .arguments = {STREAM(.required = true, .sentence = "the stream")},
+        .answer = "after that second `noise_floor`, a level for each channel in its unit, null where no frames came",
+        .example = "{\"command\": \"noise-floor\", \"stream\": \"vessel\"}",
+        .shell = "convolvctl noise-floor vessel"},
 };
 /* clang-format on */
 

@@ -79,7 +79,7 @@ struct call *call_find(struct commands *commands, uint64_t number)
     return call;
 }
 
-static void forget_call(struct call *call)
+void call_drop(struct call *call)
 {
     struct commands *commands = call->commands;
     struct call **link = &commands->calls;
@@ -96,7 +96,7 @@ static void forget_call(struct call *call)
 void call_finish_with(struct call *call, json_t *object, int fd)
 {
     answer_call(call, object, fd);
-    forget_call(call);
+    call_drop(call);
 }
 
 void call_finish(struct call *call, json_t *object)
@@ -114,7 +114,7 @@ void commands_cancel(struct commands *commands, const void *context)
         call->answered = NULL;
         if (call->row == &command_table[CONTROL_STATUS]) { /* nobody else needs it */
             status_queue_cancel(commands->status, call);
-            forget_call(call);
+            call_drop(call);
         }
     }
 }
@@ -191,7 +191,7 @@ static void on_status_made(void *context, char *text, size_t bytes)
         call->answered(call->context, &reply);
     else
         free(text);
-    forget_call(call);
+    call_drop(call);
 }
 
 static json_t *handle_status(struct call *call, const json_t *request)
@@ -203,7 +203,7 @@ static json_t *handle_status(struct call *call, const json_t *request)
         return answer_busy();
     if (status_queue_answer(call->commands->status, json, call->id, on_status_made, kept) == 0)
         return NULL;
-    forget_call(kept);
+    call_drop(kept);
     return commands_failure("failed", "no memory for the status");
 }
 
@@ -266,7 +266,7 @@ static json_t *handle_reload(struct call *call, const json_t *request)
                 "the configuration is to be read again");
     if (commands->host.reload(commands->host.context))
         return NULL;
-    forget_call(kept);
+    call_drop(kept);
     return commands_failure("busy", "not now: the daemon starts or stops");
 }
 
@@ -395,6 +395,8 @@ static command_handler *const handlers[CONTROL_WORDS] = {
     [CONTROL_RESET_COUNTERS] = handle_reset,
     [CONTROL_WATCH] = handle_watch,
     [CONTROL_RESPONSE] = handle_response,
+    [CONTROL_ACKNOWLEDGE] = handle_acknowledge,
+    [CONTROL_NOISE_FLOOR] = handle_noise_floor,
 };
 
 /* NULL: it is allowed. */
@@ -519,7 +521,7 @@ void commands_close(struct commands *commands)
     if (commands == NULL)
         return;
     while (commands->calls != NULL)
-        forget_call(commands->calls);
+        call_drop(commands->calls);
     changes_close(commands->changes);
     free(commands);
 }

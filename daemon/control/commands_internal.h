@@ -52,6 +52,8 @@ typedef json_t *command_handler(struct call *call, const json_t *request);
 /* The call waits: a copy on the heap, found by its number. NULL: too many wait, or no memory. */
 struct call *call_keep(const struct call *call);
 struct call *call_find(struct commands *commands, uint64_t number);
+/* Frees a kept call, which is answered in another way. */
+void call_drop(struct call *call);
 /* Answers a kept call and frees it; takes the object over. */
 void call_finish(struct call *call, json_t *object);
 /* The same with a descriptor, which it takes over too. */
@@ -71,5 +73,8 @@ command_handler handle_filter, handle_gain, handle_mute, handle_transaction;
 /* commands_save.c */
 command_handler handle_save;
 void on_change_answered(void *context, const struct change_answer *answer);
+
+/* commands_alarm.c */
+command_handler handle_acknowledge, handle_noise_floor;
 
 #endif

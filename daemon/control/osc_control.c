@@ -154,10 +154,9 @@ static const struct {
     const char *name;
     unsigned topics;
 } topic_table[] = {
-    {"levels", OSC_TOPIC_LEVELS},
-    {"envelope", OSC_TOPIC_ENVELOPE},
-    {"latency", OSC_TOPIC_LATENCY},
-    {"results", OSC_TOPIC_RESULTS},
+    {"levels", OSC_TOPIC_LEVELS},   {"envelope", OSC_TOPIC_ENVELOPE},
+    {"latency", OSC_TOPIC_LATENCY}, {"results", OSC_TOPIC_RESULTS},
+    {"alarms", OSC_TOPIC_ALARMS},
 };
 
 /* Whether results of the stream reach the server's subscribers. */
@@ -182,10 +181,10 @@ static void on_subscribe(struct request *request)
                 topics = topic_table[i].topics;
     }
     if (topics == 0) {
-        refuse(request, "no such topic; write levels, envelope, latency or results");
+        refuse(request, "no such topic; write levels, envelope, latency, results or alarms");
         return;
     }
-    if (!publishes(request->pipeline)) {
+    if (topics != OSC_TOPIC_ALARMS && !publishes(request->pipeline)) {
         refuse(request, "this stream has no sink for OSC; add [sink NAME] with type = osc");
         return;
     }

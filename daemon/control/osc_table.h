@@ -26,6 +26,7 @@ enum osc_word {
     OSC_LEVELS,
     OSC_ENVELOPE,
     OSC_LATENCY,
+    OSC_ALARM,
     OSC_CHANGED,
     OSC_ERROR,
     OSC_CHALLENGE,

@@ -14,6 +14,8 @@ import unittest
 import numpy as np
 
 import convolvd as c
+from osc_client import Client
+from test_control import Link
 
 RATE, FRAMES, CHANNELS = 20000, 100, 3  # packets of 5 ms
 NOISE = 3277 // 10  # codes: 0.1 V of 10 V full scale
@@ -174,7 +176,7 @@ class Alarms(unittest.TestCase):
         # Louder than the limit; back by the hysteresis only.
         self.rig.scale[1] = 8
         self.wait_active([("loud", 2)])
-        self.assertAlmostEqual(self.listed()[("loud", 2)]["value"], 0.8, delta=0.05)
+        c.wait_for(lambda: abs(self.listed()[("loud", 2)]["value"] - 0.8) < 0.05, "the level of a whole window")
         self.rig.scale[1] = 4.5
         time.sleep(1.5)
         self.assertEqual(self.active(), [("loud", 2)])
@@ -225,6 +227,55 @@ class Alarms(unittest.TestCase):
         self.assertEqual((raised["alarm"], raised["stream"], raised["channels"], raised["quantity"], raised["value"],
                           raised["limit"], raised["unit"]), ("lossy", "a", [], "losses", 500, 0, ""))
         self.assertLess(raised["realtime_ns"], events[1]["realtime_ns"])
+
+    def test_who_is_told_and_who_acknowledges(self):
+        """Followers of events and subscribers over OSC; an observer may not acknowledge."""
+        port = c.free_port()
+        self.start(f"[osc]\naddress = 127.0.0.1:{port}\n")
+        observer, control = Link(self.folder, "observe"), Link(self.folder, "control")
+        self.addCleanup(observer.close)
+        self.addCleanup(control.close)
+        self.assertTrue(observer.ask("events", since=0)["ok"])
+        subscriber = Client(port)
+        self.addCleanup(subscriber.close)
+        subscriber.send("/convolvd/a/subscribe", "s", "alarms")
+        c.wait_for(lambda: self.daemon.status()["osc"]["subscriptions"] == 1, "the subscription")
+        self.rig.flat = {1: 5}
+        event = observer.event("alarm", stream="a")
+        self.assertEqual((event["severity"], event["text"][:24]), ("warning", "channel 1: alarm noise-f"))
+        event = observer.event("alarm", stream="a")
+        self.assertEqual(event["text"], "channel 1: alarm flat-line: all codes are equal for more than 1.00 s")
+        told = [subscriber.await_("/convolvd/a/alarm")[2] for _ in range(2)]
+        self.assertEqual(sorted(t[:3] for t in told), [["flat-line", "raised", 1], ["noise-floor", "raised", 1]])
+        self.assertIn("all codes are equal", next(t for t in told if t[0] == "flat-line")[4])
+
+        refused = Link(self.folder, "observe")
+        self.addCleanup(refused.close)
+        self.assertEqual(refused.ask("acknowledge", alarm="flat-line")["code"], "role")
+        self.assertEqual(control.ask("acknowledge", alarm="flat-line", stream="other")["acknowledged"], 0)
+        self.assertEqual(control.ask("acknowledge", alarm="flat-line", stream="a", channel=1)["acknowledged"], 1)
+        self.assertEqual(control.ask("acknowledge", alarm="flat-line")["acknowledged"], 0)
+        self.assertTrue(self.listed()[("flat-line", 1)]["acknowledged"])
+        self.assertIn("uid", observer.event("alarm-end")["who"])
+        self.rig.flat = {}
+        self.wait_active([])
+        # What was acknowledged leaves the list with its end, the other one when it is acknowledged.
+        self.assertEqual([key for key in self.listed() if key[0] not in TIMED], [("noise-floor", 1)])
+        self.assertEqual(control.ask("acknowledge", alarm="noise-floor")["acknowledged"], 1)
+        self.assertEqual([key for key in self.listed() if key[0] not in TIMED], [])
+
+        # A noise floor that was measured takes the place of the configuration's.
+        self.rig.scale[1] = 3
+        time.sleep(0.5)
+        answer = control.ask("noise-floor", stream="a")
+        self.assertTrue(answer["ok"], answer)
+        for level, want in zip(answer["noise_floor"], (0.1, 0.3, 0.1), strict=True):
+            self.assertAlmostEqual(level, want, delta=0.02)
+        self.assertEqual(control.ask("noise-floor", stream="b")["code"], "stream")
+        self.rig.scale[1] = 1
+        self.wait_active([("noise-floor", 2)])
+        self.assertAlmostEqual(self.listed()[("noise-floor", 2)]["limit"], 0.15, delta=0.02)
+        self.daemon.stop()
 
     def test_a_reload_keeps_what_is_active(self):
         self.start()

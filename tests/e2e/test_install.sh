@@ -21,6 +21,7 @@ list=$(cd "$root" && find . -type f | sort)
 echo "$list" >"$root/installed"
 grep -v '/dist-packages/convolv-.*dist-info/' "$root/installed" >"$root/list"
 cat >"$root/want" <<END
+./usr/bin/convolv-alarm
 ./usr/bin/convolv-design
 ./usr/bin/convolv-rig
 ./usr/bin/convolv-tap
@@ -30,6 +31,8 @@ cat >"$root/want" <<END
 ./usr/include/convolv.h
 ./usr/lib/libconvolv.a
 ./usr/lib/pkgconfig/convolv.pc
+./usr/lib/systemd/system/convolv-alarm@.path
+./usr/lib/systemd/system/convolv-alarm@.service
 ./usr/lib/systemd/system/convolv-web.service
 ./usr/lib/systemd/system/convolvd-control.socket
 ./usr/lib/systemd/system/convolvd-control@.socket

@@ -355,6 +355,30 @@ class Systemd(unittest.TestCase):
         self.assertIn("Terminated: stopping", journal(since=since))
         self.assertFalse(os.path.exists("/run/convolvd/observe.sock"))
 
+    def test_8b_an_alarm_starts_a_program(self):
+        """Through a file and a path unit: the daemon has no right to start anything, the program runs as a user of its
+        own, what it gets is data, and no file stays."""
+        os.makedirs("/etc/convolvd/alarm.d", exist_ok=True)
+        with open("/etc/convolvd/alarm.d/gone", "w", encoding="utf-8") as file:
+            file.write("#!/usr/bin/python3\nimport json, os, sys\nevent = json.load(sys.stdin)\n"
+                       "print('handled', event['state'], os.environ['CONVOLVD_STREAM'], os.environ['CONVOLVD_QUANTITY'],\n"
+                       "      os.environ['CONVOLVD_LIMIT'], os.geteuid() not in (0, os.stat('/var/lib/convolvd').st_uid))\n")
+        os.chmod("/etc/convolvd/alarm.d/gone", 0o755)
+        configure("[alarm gone]\nstream = a\nquantity = silence\nabove = 0.5 s\nexec = yes\n")
+        run("systemctl", "enable", "--now", "convolv-alarm@gone.path")
+        self.addCleanup(lambda: run("systemctl", "disable", "--now", "convolv-alarm@gone.path", check=False))
+        run("systemctl", "start", "convolvd")
+        rig("--rate", RATE, "--seconds", 0.3)
+
+        def handled(state):
+            return f"handled {state} a silence 0.5 True" in journal("-u", "convolv-alarm@gone")
+        wait_for(lambda: handled("raised"), "the program to hear of the silence", 20)
+        rig("--rate", RATE, "--seconds", 2)
+        wait_for(lambda: handled("ended"), "the program to hear of its end", 20)
+        wait_for(lambda: os.listdir(f"{STATE}/alarms/gone") == [], "no file", 10)
+        self.assertEqual(show("Result", unit="convolv-alarm@gone.service"), ["success"])
+        self.assertEqual(journal("-u", "convolv-alarm@gone").count("cannot"), 0)
+
     def test_8a_a_device_that_is_late(self):
         """As at a boot where the driver of the GPU is loaded minutes after the daemon has started."""
         shutil.rmtree(DROPINS, ignore_errors=True)

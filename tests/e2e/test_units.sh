@@ -17,7 +17,7 @@ make --no-print-directory install DESTDIR="$root" PREFIX=/usr >"$root/log" 2>&1 
 }
 units=$root/usr/lib/systemd/system
 test=0
-for unit in convolvd.service convolvd@.service convolv-web.service; do
+for unit in convolvd.service convolvd@.service convolv-web.service convolv-alarm@.service; do
     test=$((test + 1))
     # --threshold counts in tenths.
     if systemd-analyze security --offline=yes --no-pager --threshold=17 "$units/$unit" >"$root/score" 2>&1; then
@@ -29,7 +29,8 @@ for unit in convolvd.service convolvd@.service convolv-web.service; do
     fi
 done
 # The program is not at its place: that is the one thing it may find.
-systemd-analyze verify --man=no "$units/convolvd.service" "$units/convolvd.socket" "$units/convolvd-control.socket" "$units/convolvd-observe.socket" "$units/convolv-web.service" 2>&1 |
+systemd-analyze verify --man=no "$units/convolvd.service" "$units/convolvd.socket" "$units/convolvd-control.socket" "$units/convolvd-observe.socket" \
+    "$units/convolv-web.service" "$units/convolv-alarm@.path" "$units/convolv-alarm@.service" 2>&1 |
     grep -v 'is not executable' | grep convolv >"$root/verify" || true
 if [ -s "$root/verify" ]; then
     sed 's/^/# /' "$root/verify"

@@ -104,7 +104,7 @@ int osc_subscribe(struct osc_subscriptions *subs, struct osc_peer *peer, const c
     if (!(rate_hz >= 0 && rate_hz <= RATE_MAX_HZ))
         return problem_set(problem, ERROR_ARGUMENT, "a rate of %g messages a second; write 0 to %d",
                            rate_hz, RATE_MAX_HZ);
-    for (unsigned topic = OSC_TOPIC_LEVELS; topic <= OSC_TOPIC_RESULTS && error == 0; topic <<= 1)
+    for (unsigned topic = OSC_TOPIC_LEVELS; topic < OSC_TOPICS_END && error == 0; topic <<= 1)
         if (topics & topic)
             error = lease(subs, peer, stream, topic, rate_hz, problem);
     return error;
@@ -339,7 +339,7 @@ void osc_subscriptions_publish(struct osc_subscriptions *subs, const char *strea
     int64_t now = clock_monotonic_ns();
     for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
         struct osc_subscription *s = &subs->list[i];
-        if (!s->used || strcmp(s->stream, stream) != 0)
+        if (!s->used || s->topic == OSC_TOPIC_ALARMS || strcmp(s->stream, stream) != 0)
             continue;
         if (s->topic == OSC_TOPIC_RESULTS) {
             send_results(subs, s, result, now);
@@ -348,5 +348,25 @@ void osc_subscriptions_publish(struct osc_subscriptions *subs, const char *strea
         gather(s, result);
         if (is_due(s, now))
             send_status(subs, s, now);
+    }
+}
+
+/* ---- alarms ------------------------------------------------------------------------------ */
+
+void osc_subscriptions_tell(struct osc_subscriptions *subs, const char *stream,
+                            const struct osc_alarm *alarm)
+{
+    for (int i = 0; i < OSC_SUBSCRIPTIONS_MAX; i++) {
+        const struct osc_subscription *s = &subs->list[i];
+        if (!s->used || s->topic != OSC_TOPIC_ALARMS || strcmp(s->stream, stream) != 0)
+            continue;
+        struct osc_writer writer = begin(subs, s, "alarm", ",ssifs");
+        osc_put_string(&writer, alarm->name);
+        osc_put_string(&writer, alarm->raised ? "raised" : "ended");
+        osc_put_int(&writer, alarm->channel);
+        osc_put_float(&writer, alarm->value);
+        osc_put_string(&writer, alarm->text);
+        if (!writer.full)
+            osc_send(s->peer, subs->packet, writer.bytes);
     }
 }

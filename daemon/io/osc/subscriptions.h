@@ -28,6 +28,8 @@ enum osc_topic {
     OSC_TOPIC_ENVELOPE = 2,
     OSC_TOPIC_LATENCY = 4,
     OSC_TOPIC_RESULTS = 8,
+    OSC_TOPIC_ALARMS = 16,
+    OSC_TOPICS_END = 32,
 };
 
 /* What only the service knows of a stream. */
@@ -80,6 +82,19 @@ uint32_t osc_subscriptions_count(const struct osc_subscriptions *subs);
 
 /* Ends what expired, and sends what is due from streams that have fallen silent. */
 void osc_subscriptions_tick(struct osc_subscriptions *subs, int64_t now_ns);
+
+/* An alarm that was raised, or has ended. */
+struct osc_alarm {
+    const char *name;
+    bool raised;
+    int32_t channel; /* from 1; 0: the stream as a whole */
+    float value;
+    const char *text; /* a sentence */
+};
+
+/* Sends it to every lease on the stream's alarms; they have no rate. */
+void osc_subscriptions_tell(struct osc_subscriptions *subs, const char *stream,
+                            const struct osc_alarm *alarm);
 
 /* Sends a result of a stream to every lease on it. */
 void osc_subscriptions_publish(struct osc_subscriptions *subs, const char *stream,

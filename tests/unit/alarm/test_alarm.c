@@ -31,10 +31,10 @@ static char letter_of(enum alarm_change change, const struct alarm *alarm)
     return alarm->phase == ALARM_PENDING ? 'p' : alarm->phase == ALARM_ACTIVE ? 'a' : '.';
 }
 
-/* A value a second: a digit, `-` for -1, `?` for unknown. */
+/* A value a second: a digit, `-` for -1, `~` for -0.25, `?` for unknown. */
 static double value_of(char letter)
 {
-    return letter == '?' ? (double)NAN : letter == '-' ? -1 : letter - '0';
+    return letter == '?' ? (double)NAN : letter == '-' ? -1 : letter == '~' ? -0.25 : letter - '0';
 }
 
 static void rules(void **state)
@@ -82,8 +82,8 @@ static void rules(void **state)
          {.has_below = true, .below = -0.5, .hysteresis = 1},
          0,
          0,
-         "0-00",
-         ".RE."},
+         "0-~0",
+         ".RaE"},
         {"unknown ends nothing", {.has_above = true, .above = 5}, 0, 0, "6???1", "RaaaE"},
         {"unknown raises nothing", {.has_below = true, .below = 5}, 0, 0, "???", "..."},
         {"no limit", {.hysteresis = 0}, 0, 0, "09", ".."},
@@ -131,13 +131,14 @@ static void each_quantity_has_a_name(void **state)
 
 /* ---- windows ----------------------------------------------------------------------------- */
 
-/* A counter that grows by 1 in 100 ms, read ten times a second through a window of 2 s. */
+/* A counter that grows by 1 in 100 ms, and a sum that falls, read ten times a second through a
+ * window of 2 s. */
 static void a_window_slides(void **state)
 {
     (void)state;
     struct window window = {.length_ns = 2 * second_ns};
     for (int i = 0; i <= 100; i++) {
-        const double values[WINDOW_VALUES] = {i, 10 * i, 0};
+        const double values[WINDOW_VALUES] = {i, -10 * i, 0};
         struct window_growth growth = window_read(&window, values, i * (second_ns / 10));
         const int span = (int)(growth.span_ns / (second_ns / 10));
         assert_int_equal(growth.span_ns % (second_ns / 10), 0);
@@ -148,7 +149,7 @@ static void a_window_slides(void **state)
             assert_true(growth.whole);
             assert_in_range(span, 20, 22);
         }
-        assert_true(growth.values[0] == span && growth.values[1] == 10.0 * span);
+        assert_true(growth.values[0] == span && growth.values[1] == -10.0 * span);
     }
 }
 
