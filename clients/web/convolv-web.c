@@ -102,7 +102,7 @@ static void on_changed(void *context)
     live_daemon(web->live);
 }
 
-static void on_watched(void *context, json_t *answer, int *fd)
+static void on_watched(void *context, json_t *answer, int fd)
 {
     struct web *web = context;
     views_watched(web->views, answer, fd);

@@ -73,7 +73,7 @@ static void status_up(void *context)
     ask_status(daemon);
 }
 
-static void status_line(void *context, json_t *object, int *fd)
+static void status_line(void *context, json_t *object, int fd)
 {
     struct daemon *daemon = context;
     (void)fd;
@@ -107,7 +107,7 @@ static void events_up(void *context)
     json_decref(request);
 }
 
-static void events_line(void *context, json_t *object, int *fd)
+static void events_line(void *context, json_t *object, int fd)
 {
     struct daemon *daemon = context;
     (void)fd;
@@ -162,7 +162,7 @@ static void commands_up(void *context)
     (void)context; /* nothing is asked until somebody does */
 }
 
-static void commands_line(void *context, json_t *object, int *fd)
+static void commands_line(void *context, json_t *object, int fd)
 {
     struct commands *commands = context;
     (void)fd;
@@ -230,10 +230,10 @@ static void give_up_late(struct commands *commands, int64_t now_ns)
 static void watch_up(void *context)
 {
     struct daemon *daemon = context;
-    daemon->options.watched(daemon->options.context, NULL, NULL);
+    daemon->options.watched(daemon->options.context, NULL, -1);
 }
 
-static void watch_line(void *context, json_t *object, int *fd)
+static void watch_line(void *context, json_t *object, int fd)
 {
     struct daemon *daemon = context;
     daemon->options.watched(daemon->options.context, object, fd);

@@ -37,7 +37,7 @@ struct daemon_options {
     void (*changed)(void *context);
     /* An answer on the link of `watch`, with the descriptor that came with it as in link.h. NULL:
      * the link is new, and nothing is watched. */
-    void (*watched)(void *context, json_t *answer, int *fd);
+    void (*watched)(void *context, json_t *answer, int fd);
 };
 
 /* 0 or ERROR_MEMORY. */

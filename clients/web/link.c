@@ -234,7 +234,7 @@ static bool take_lines(struct link *link, size_t searched)
             return false;
         }
         from = searched = until + 1;
-        link->events.line(link->events.context, object, &link->passed);
+        link->events.line(link->events.context, object, link->passed);
         json_decref(object);
         close_passed(link);
     }

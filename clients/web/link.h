@@ -20,9 +20,9 @@ struct link;
 struct link_events {
     void *context;
     void (*up)(void *context);
-    /* *fd: the descriptor that came with the line; -1: none. Whoever keeps it sets *fd to -1, else
-     * the link closes it. The object is valid until the call returns. */
-    void (*line)(void *context, json_t *object, int *fd);
+    /* fd: the descriptor that came with the line; -1: none. It and the object are valid until the
+     * call returns. */
+    void (*line)(void *context, json_t *object, int fd);
     /* `reason` is a sentence. Also called when the first attempt fails. */
     void (*down)(void *context, const char *reason);
 };

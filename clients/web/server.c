@@ -90,7 +90,7 @@ static bool is_local(struct lws *wsi)
         struct sockaddr any;
         struct sockaddr_in four;
         struct sockaddr_in6 six;
-    } peer;
+    } peer = {.any = {0}};
     socklen_t length = sizeof peer;
     if (getpeername(lws_get_socket_fd(wsi), &peer.any, &length) != 0)
         return false;
@@ -376,12 +376,11 @@ static int establish(struct lws *wsi, struct connection *connection)
 
 static int receive(struct lws *wsi, struct connection *connection, const char *text, size_t bytes)
 {
-    enum lws_close_status status;
+    enum lws_close_status status = LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE;
     const bool last = lws_remaining_packet_payload(wsi) == 0 && lws_is_final_fragment(wsi);
     if (!lws_frame_is_binary(wsi) && live_receive(connection->session, text, bytes, last, &status))
         return 0;
-    lws_close_reason(wsi, lws_frame_is_binary(wsi) ? LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE : status,
-                     NULL, 0);
+    lws_close_reason(wsi, status, NULL, 0);
     return -1;
 }
 

@@ -236,7 +236,7 @@ static void describe(struct views *views, struct source *source, const json_t *f
     }
 }
 
-void views_watched(struct views *views, json_t *answer, int *fd)
+void views_watched(struct views *views, json_t *answer, int fd)
 {
     const json_t *streams, *facts;
     size_t i;
@@ -245,8 +245,8 @@ void views_watched(struct views *views, json_t *answer, int *fd)
             ask(views);
         return;
     }
-    if (*fd >= 0)
-        map_ring(views, *fd);
+    if (fd >= 0)
+        map_ring(views, fd);
     if (!json_is_true(json_object_get(answer, "ok"))) {
         const char *error = json_string_value(json_object_get(answer, "error"));
         log_debug("the daemon shows nothing: %s", error != NULL ? error : "?");

@@ -32,7 +32,7 @@ void views_drop(struct views *views, struct session *session, uint16_t id);
 void views_leave(struct views *views, const struct session *session); /* all of its wants */
 
 /* The daemon's answers to `watch`, and its status. */
-void views_watched(struct views *views, json_t *answer, int *fd);
+void views_watched(struct views *views, json_t *answer, int fd);
 void views_status(struct views *views);
 
 #endif

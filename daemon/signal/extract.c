@@ -134,9 +134,11 @@ ALWAYS_INLINE minmax_shorts(const uint8_t *at, size_t stride, size_t frames, boo
             greatest[v] = greatest_shorts(value, greatest[v]);
         }
     }
-    for (int i = 0; i < SHORTS * vectors; i++) {
-        low[i] = fminf(low[i], (float)least[i / SHORTS][i % SHORTS] * per_s16);
-        high[i] = fmaxf(high[i], (float)greatest[i / SHORTS][i % SHORTS] * per_s16);
+    for (int v = 0; v < vectors; v++) {
+        for (int i = 0; i < SHORTS; i++, low++, high++) {
+            *low = fminf(*low, (float)least[v][i] * per_s16);
+            *high = fmaxf(*high, (float)greatest[v][i] * per_s16);
+        }
     }
 }
 
