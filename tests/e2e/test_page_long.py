@@ -160,6 +160,9 @@ class PageLong(unittest.TestCase):
                             "field.nextElementSibling.click()")
         self.browser.wait("[...document.querySelectorAll('.events td.text')].some((cell) => cell.textContent.includes('<b>load</b>'))", "the mark as text")
         self.assertEqual(self.browser.script("return document.querySelectorAll('.events b, .events img').length"), 0)
+        # A page that is opened later knows what happened before, each event once.
+        self.open("events?show=changes")
+        self.browser.wait("[...document.querySelectorAll('.events td.text')].filter((cell) => cell.textContent.includes('wide')).length === 1", "the exchange, once")
         # Signed out again, nothing may be changed.
         self.browser.click("#sign-in")
         self.browser.wait("window.convolv.app.role === 'observe' && document.querySelector('.record-button').disabled", "the role observe")

@@ -69,6 +69,7 @@ export class App extends EventTarget {
             this.causes = message.names?.causes ?? [];
             this.tell("role");
             this.learnCommands();
+            this.readEvents();
         });
         on("status", (message) => this.takeStatus(message.status));
         on("levels", (message) => {
@@ -98,6 +99,17 @@ export class App extends EventTarget {
         const answer = await ask("commands");
         this.commands = answer.ok && Array.isArray(answer.commands) ? new Set(answer.commands.map((row) => row.name)) : null;
         this.tell("role");
+    }
+
+    /* What happened before this page was opened, or while it was away. */
+    async readEvents() {
+        const answer = await ask("events", { since: 0 });
+        if (!answer.ok || !Array.isArray(answer.events))
+            return;
+        for (const item of answer.events)
+            this.takeEvent(item.event ? item : { event: item });
+        this.events.sort((a, b) => a.realtime_ns - b.realtime_ns);
+        this.tell("event");
     }
 
     /* Whether a command may be given: [bool, why not]. */
@@ -143,7 +155,7 @@ export class App extends EventTarget {
             this.missedEvents += message.missed;
         const event = message.event;
         if (event) {
-            const key = `${this.started} ${event.number}`;
+            const key = `${event.number} ${event.realtime_ns}`; /* numbers begin anew with each daemon */
             if (this.eventNumbers.has(key))
                 return;
             this.eventNumbers.add(key);
