@@ -547,7 +547,7 @@ install: all $(MAN) $(BUILD)/man/convolvctl.bash
 	install -m 644 systemd/tmpfiles.conf $(DESTDIR)$(PREFIX)/lib/tmpfiles.d/convolvd.conf
 
 # Manual pages of the tools, from their --help.
-TOOL_MAN := $(patsubst %,$(BUILD)/man/%.1,convolv-rig convolv-tap convolv-design)
+TOOL_MAN := $(patsubst %,$(BUILD)/man/%.1,convolv-rig convolv-tap convolv-design convolv-alarm)
 $(TOOL_MAN): $(BUILD)/man/%.1: $(BUILD)/% clients/tools/manual.py
 	@mkdir -p $(@D)
 	$(Q)$(PYTHON) clients/tools/manual.py $< 1 $(VERSION) > $@.part && mv $@.part $@

@@ -29,7 +29,7 @@ def page(program, section, version, text):
     name = os.path.basename(program)
     lines = text.splitlines()
     usage = lines[0].partition(":")[2].strip()
-    at = next(i for i, line in enumerate(lines) if line.startswith("  --"))
+    at = next((i for i, line in enumerate(lines) if line.startswith("  --")), len(lines))
     while at > 1 and (not lines[at - 1].strip() or lines[at - 1].endswith(":")):
         at -= 1
     sentences = [line for line in lines[1:at] if line.strip()]
@@ -38,7 +38,8 @@ def page(program, section, version, text):
     yield f".SH NAME\n{roff(name)} \\- {roff(name_sentence(sentences))}"
     yield f".SH SYNOPSIS\n.B {roff(usage.split()[0])}\n{roff(usage.partition(' ')[2])}"
     yield ".SH DESCRIPTION\n" + "\n".join(roff(line) for line in sentences)
-    yield ".SH OPTIONS"
+    if at < len(lines):
+        yield ".SH OPTIONS"
     for line in lines[at:]:
         option = OPTION.match(line)
         if option:

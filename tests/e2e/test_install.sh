@@ -47,6 +47,7 @@ cat >"$root/want" <<END
 ./usr/share/doc/convolvd/CHANGELOG.md
 ./usr/share/doc/convolvd/LICENSE
 ./usr/share/doc/convolvd/README.md
+./usr/share/man/man1/convolv-alarm.1
 ./usr/share/man/man1/convolv-design.1
 ./usr/share/man/man1/convolv-rig.1
 ./usr/share/man/man1/convolv-tap.1
@@ -76,7 +77,7 @@ for tool in convolvd convolvctl convolv-design convolv-rig convolv-tap convolv-w
 done
 echo "ok 2 - the programs run"
 
-for page in man1/convolvctl.1 man1/convolv-rig.1 man1/convolv-tap.1 man1/convolv-design.1 man8/convolvd.8 man8/convolv-web.8 man5/convolvd.conf.5; do
+for page in man1/convolvctl.1 man1/convolv-rig.1 man1/convolv-tap.1 man1/convolv-design.1 man1/convolv-alarm.1 man8/convolvd.8 man8/convolv-web.8 man5/convolvd.conf.5; do
     grep -q '^\.TH ' "$root/usr/share/man/$page" || fail "$page is no manual page"
 done
 for tool in rig tap design; do

@@ -83,6 +83,7 @@ class Packages(unittest.TestCase):
             control = os.path.join(tree, "DEBIAN", "control")
             with open(control, encoding="utf-8") as file:
                 text = re.sub(r"^Version: (.*)$", r"Version: \1+1", file.read(), flags=re.M)
+                text = re.sub(r"\(= ([^)]+)\)", r"(= \1+1)", text)
             with open(control, "w", encoding="utf-8") as file:
                 file.write(text)
             run("dpkg-deb", "--root-owner-group", "-Zgzip", "-b", tree, folder)
