@@ -33,7 +33,8 @@ void histogram_record(struct histogram *histogram, int64_t duration_ns)
     int64_t value = duration_ns > 0 ? duration_ns : 0;
     histogram->bins[bin_of((uint64_t)value)]++;
     histogram->count++;
-    histogram->sum_ns += value;
+    histogram->sum_ns +=
+        value < INT64_MAX - histogram->sum_ns ? value : INT64_MAX - histogram->sum_ns;
     if (value > histogram->max_ns)
         histogram->max_ns = value;
 }

@@ -19,7 +19,7 @@ enum {
 struct histogram {
     uint64_t count;
     int64_t max_ns;
-    int64_t sum_ns;
+    int64_t sum_ns; /* stays at INT64_MAX once it would be more */
     uint64_t bins[HISTOGRAM_BINS];
 };
 

@@ -316,6 +316,7 @@ class Tool(Case):
         shutil.rmtree(folder, ignore_errors=True)  # left by one that was killed
         text, nowhere = config(self.port, c.free_port()), {"RUNTIME_DIRECTORY": "", "XDG_RUNTIME_DIR": ""}
         with c.Daemon(self.folder, text, environment=nowhere) as daemon:
+            daemon.wait_said("ready after", c.PATIENCE_S)
             self.assertEqual(stat.S_IMODE(os.stat(folder).st_mode), 0o700)
             found = subprocess.run(ctl, **options)
             self.assertEqual(found.stdout, "s\n", found.stderr)
