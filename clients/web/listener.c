@@ -83,7 +83,7 @@ static int bind_here(const char *text, int *fd, struct problem *problem)
 /* What the socket is bound to, also where systemd has bound it. */
 static int learn(struct listener *listener, struct problem *problem)
 {
-    union address address;
+    union address address = {.any = {0}};
     socklen_t length = sizeof address;
     char text[INET6_ADDRSTRLEN] = "";
     if (getsockname(listener->fd, &address.any, &length) != 0)

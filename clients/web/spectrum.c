@@ -74,7 +74,7 @@ static void add_pair(struct spectrum *s, const struct trace *trace, uint64_t fir
     if (reference_fft(z, n, -1) != 0)
         return;
     for (uint32_t k = 0; k < bins; k++) {
-        const double *p = z + 2 * (size_t)k, *q = z + 2 * (size_t)((n - k) % n);
+        const double *p = z + 2 * (size_t)k, *q = z + 2 * (size_t)((n - k) & (n - 1));
         const double xr = (p[0] + q[0]) / 2, xi = (p[1] - q[1]) / 2;
         const double yr = (p[1] + q[1]) / 2, yi = (q[0] - p[0]) / 2;
         sum_a[k] += xr * xr + xi * xi;

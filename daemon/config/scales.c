@@ -6,6 +6,7 @@
  */
 #include "config/internal.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -49,6 +50,7 @@ struct sensitivity {
 static bool read_sensitivity(struct build *build, const struct raw_section *section,
                              const struct option_value *written, struct sensitivity *out)
 {
+    assert(written != NULL); /* the key is set */
     const char *slash = strchr(written->unit, '/');
     if (slash == NULL || slash == written->unit || slash[1] == '\0') {
         config_error(build->errors, place_of(section, KEY_SENSITIVITY),

@@ -520,8 +520,10 @@ void commands_close(struct commands *commands)
 {
     if (commands == NULL)
         return;
-    while (commands->calls != NULL)
-        call_drop(commands->calls);
+    for (struct call *call = commands->calls, *next; call != NULL; call = next) {
+        next = call->next;
+        call_drop(call);
+    }
     changes_close(commands->changes);
     free(commands);
 }

@@ -199,23 +199,27 @@ static int compare_parts(const void *a, const void *b)
     return first->change.ticket < second->change.ticket ? -1 : 1;
 }
 
-static json_t *prove_all(struct call *call, const json_t *request, struct part *parts, size_t count)
+/* False: *failure says why not, or is NULL for want of memory. */
+static bool prove_all(struct call *call, const json_t *request, struct part *parts, size_t count,
+                      json_t **failure)
 {
     struct problem problem;
     const json_t *list = json_object_get(request, "commands");
     for (size_t i = 0; i < count; i++) {
-        json_t *failure = prove_part(call, json_array_get(list, i), &parts[i]);
-        if (failure != NULL)
-            return failure;
+        *failure = prove_part(call, json_array_get(list, i), &parts[i]);
+        if (*failure != NULL || parts[i].pipeline == NULL)
+            return false;
         parts[i].change.ticket = call->number + 1 + i;
         parts[i].change.group = call->number;
     }
     set_frames(parts, count, json_object_get(request, "frame"));
     for (size_t i = 0; i < count; i++)
         if (changes_check(call->commands->changes, parts[i].pipeline, &parts[i].change,
-                          (uint32_t)count - 1, &problem) != 0)
-            return answer_error(&problem);
-    return NULL;
+                          (uint32_t)count - 1, &problem) != 0) {
+            *failure = answer_error(&problem);
+            return false;
+        }
+    return true;
 }
 
 json_t *handle_transaction(struct call *call, const json_t *request)
@@ -225,13 +229,12 @@ json_t *handle_transaction(struct call *call, const json_t *request)
     struct part *parts = calloc(count, sizeof *parts);
     if (parts == NULL)
         return commands_failure("failed", "out of memory");
-    json_t *failure = prove_all(call, request, parts, count);
-    struct call *kept = failure == NULL ? call_keep(call) : NULL;
-    if (failure == NULL && kept == NULL)
-        failure = answer_busy();
-    if (failure != NULL) {
+    json_t *failure = NULL;
+    const bool proven = prove_all(call, request, parts, count, &failure);
+    struct call *kept = proven ? call_keep(call) : NULL;
+    if (kept == NULL) {
         free(parts);
-        return failure;
+        return proven ? answer_busy() : failure;
     }
     kept->parts = kept->awaited = (unsigned)count;
     kept->answers = json_array();
