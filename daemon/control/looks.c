@@ -284,9 +284,10 @@ static bool open_tap(const struct pipeline *pipeline, const struct viewer *viewe
     const struct config_stream *config = pipeline->stream_config;
     const uint32_t channels =
         seen->input ? config->source.channels : plan_info(pipeline->plan)->output_floats;
-    double *factor = calloc(2 * (size_t)channels, sizeof *factor), *offset = factor + channels;
+    double *factor = calloc(2 * (size_t)channels, sizeof *factor);
     if (factor == NULL)
         return false;
+    double *offset = factor + channels;
     const double results = config->results.factor != 0 ? config->results.factor : 1;
     for (uint32_t c = 0; c < channels; c++) {
         factor[c] = seen->input ? channel_scale_factor(&config->scales[c]) : 1 / results;

@@ -237,11 +237,11 @@ static void await_work(struct engine *engine)
 {
     const int64_t next_ns =
         engine->waits && engine->running_count == 0 ? arrivals_next_ns(&engine->arrivals) : 0;
-    int64_t now_ns = clock_monotonic_ns();
+    const int64_t now_ns = clock_monotonic_ns();
     if (now_ns < next_ns + arrivals_late_ns) {
         const int64_t ahead_ns = next_ns - arrivals_early_ns - now_ns;
         bool rung = ahead_ns > 0 && doorbell_rung_within(engine->doorbell, ahead_ns);
-        while (!rung && (now_ns = clock_monotonic_ns()) < next_ns + arrivals_late_ns)
+        while (!rung && clock_monotonic_ns() < next_ns + arrivals_late_ns)
             if (!spsc_empty(&engine->submitted))
                 return; /* the doorbell rings, too, and the next call returns at once */
     }

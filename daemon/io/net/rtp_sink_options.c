@@ -155,15 +155,16 @@ void rtp_sink_check_all(const struct driver_sections *all, uint32_t self)
                      all->sinks[i].check.section, section->check.section, to);
         break;
     }
+    const struct source_section *behind = source_behind(all, section->stream);
     for (uint32_t s = 0; s < all->source_count; s++) {
         const struct network_options *from = network_options_of(&all->sources[s]);
         if (from == NULL || from->address == NULL || !network_reaches(to, from->address))
             continue;
-        if (source_behind(all, section->stream) == &all->sources[s])
+        if (behind != NULL && behind == &all->sources[s])
             option_error(&section->check, "address",
                          "sink %s sends to `%s`, where stream %s receives: its results would come "
                          "back as its input; write another address or port",
-                         section->check.section, to, all->sources[s].check.section);
+                         section->check.section, to, behind->check.section);
         else
             option_warning(&section->check, "address",
                            "sink %s sends to the address that stream %s receives from; write "
