@@ -28,9 +28,9 @@
     X(QUEUE, "queue")             /* the writer thread is behind */                                \
     X(PAUSED, "paused")           /* `min free` reached */                                         \
     X(DISK, "disk")               /* a write failed */                                             \
-    X(STOPPED, "stopped")                                                                          \
-    X(LATE, "late")     /* a sound card had gone past its time */                                  \
-    X(DEVICE, "device") /* the sound card is away */
+    X(STOPPED, "stopped")         /* the deadline of a stop, or the command record-stop */         \
+    X(LATE, "late")               /* a sound card had gone past its time */                        \
+    X(DEVICE, "device")           /* the sound card is away */
 
 enum drop {
 #define X(name, text) DROP_##name,
@@ -108,6 +108,13 @@ struct sink_mark {
     char text[SINK_MARK_BYTES], who[EVENT_WHO_BYTES];
 };
 
+/* Where a command to record takes hold. */
+struct sink_record_at {
+    bool changed;          /* false: it was so already */
+    bool known;            /* something was put; then: */
+    uint64_t epoch, frame; /* the frame after the newest one put, as this sink numbers them */
+};
+
 /* What a sink adds to the samples of one block on their way. */
 struct sink_load {
     double packets;        /* of one block */
@@ -175,6 +182,10 @@ struct sink_ops {
     /* Loop thread. Keeps the mark beside the samples; the frame may be still to come. False: there
      * is no room. NULL: it keeps none. */
     bool (*mark)(struct sink *sink, const struct sink_mark *mark);
+    /* Loop thread. Begins to keep what is put from now on, or drops it as `stopped`. `who` gave the
+     * command. 0, or ERROR_FULL: there is no room now, and nothing has changed. NULL: it always
+     * takes everything. */
+    int (*record)(struct sink *sink, bool on, const char *who, struct sink_record_at *at);
     /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it, as a
      * slow reader takes what it takes. */
     bool drains;

@@ -228,8 +228,11 @@ static void tell_sink(struct pipeline_sink *sink, int64_t now_ns)
     struct sink_ledger ledger;
     struct list frames = {0};
     pipeline_sink_ledger(sink, &ledger);
-    for (int drop = 0; drop < DROPS; drop++)
+    for (int drop = 0; drop < DROPS; drop++) {
+        if (drop == DROP_STOPPED && sink->ops->record != NULL)
+            continue; /* as somebody asked for */
         add(&frames, drop_name(drop), ledger.dropped[drop], &sink->told.dropped[drop]);
+    }
     if (frames.total == 0)
         return;
     log_warning("sink %s: %" PRIu64 " frames were not delivered: %s", sink->config->name,

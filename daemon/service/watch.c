@@ -73,7 +73,7 @@ static bool writer_stuck(struct pipeline_sink *sink)
     pipeline_sink_ledger(sink, &ledger);
     uint64_t done = ledger.delivered;
     for (int drop = 0; drop < DROPS; drop++)
-        done += drop == DROP_QUEUE ? 0 : ledger.dropped[drop];
+        done += drop == DROP_QUEUE || drop == DROP_STOPPED ? 0 : ledger.dropped[drop];
     bool stuck = ledger.pending > 0 && sink->watched_pending && done == sink->watched_done;
     sink->watched_pending = ledger.pending > 0;
     sink->watched_done = done;

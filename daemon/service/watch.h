@@ -12,7 +12,8 @@
  *              that succeeded
  *     readers  a file or a generator had a chunk to make; counts chunks
  *     writers  frames were in a recording's queue; counts frames that the writer wrote or dropped
- *              (frames dropped because the queue is full are no progress)
+ *              (frames dropped because the queue is full or the recording is stopped are no
+ *              progress)
  *
  * While a stage is stuck the watchdog sends no ping. Pings come four times per WATCHDOG_USEC, so
  * systemd acts once nothing has moved for that time.

@@ -270,6 +270,7 @@ static const struct {
     {SECTION_SINK, "path", "other.wav"},
     {SECTION_SINK, "rotate", "10 min"},
     {SECTION_SINK, "keep", "5"},
+    {SECTION_SINK, "start", "command"},
     {SECTION_SINK, "card", "hw:1,0"},
     {SECTION_SINK, "channel map", "3"},
     {SECTION_SINK, "device period", "128 frames"},

@@ -7,12 +7,20 @@
 
 #include "io/recording/files.h"
 #include "io/recording/recording.h"
+#include "io/recording/writer.h"
 #include "io/rows.h"
 #include "io/sinks.h"
 #include "io/sources.h"
 
 static const struct option_choice containers[] = {{"wav", 0}, {"w64", 0}, {"rf64", 0}, {NULL, 0}};
 static const struct option_choice contents[] = {{"output", false}, {"input", true}, {NULL, 0}};
+static const struct option_choice starts[] = {{"now", false}, {"command", true}, {NULL, 0}};
+
+static const uint64_t queue_bytes_default = 64 << 20;
+
+/* The queue holds at least this many blocks; with fewer, a stream that waits for room could wait
+ * for ever. */
+enum { BLOCKS_MIN = 4 };
 
 static int parse_sync(const struct option_row *row, const char *text, struct option_value *value,
                       struct problem *problem)
@@ -54,6 +62,13 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      .choices = contents,
      OPTION_FIELD(struct recording_options, input),
      .sentence = "What is recorded: the stream's output, or its raw input as it came."},
+    {.key = "start",
+     .type = OPTION_CHOICE,
+     .fallback = "now",
+     .choices = starts,
+     OPTION_FIELD(struct recording_options, start_by_command),
+     .sentence = "When recording begins: with the first frame, or once the command record-start "
+                 "asks for it."},
     {.key = "rotate",
      .type = OPTION_ROTATION,
      .fallback_words = "never",
@@ -172,6 +187,19 @@ int recording_check(const struct sink_options *options, struct problem *problem)
     struct container_spec spec;
     uint64_t frames_per_file;
     return recording_spec(options, &spec, &frames_per_file, problem);
+}
+
+uint64_t recording_queue_bytes(const struct sink_options *options)
+{
+    const struct recording_options *own = options->own;
+    const uint64_t wanted = own->queue_bytes > 0 ? own->queue_bytes : queue_bytes_default;
+    const uint64_t least = BLOCKS_MIN * options->block_bytes;
+    return wanted > least ? wanted : least;
+}
+
+uint64_t recording_sink_memory(const struct sink_options *options)
+{
+    return recording_queue_bytes(options) + RECORDING_BUFFER_BYTES;
 }
 
 /* ---- the driver's checks and report ------------------------------------------------------ */

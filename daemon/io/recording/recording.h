@@ -37,11 +37,12 @@ struct recording_options {
     int64_t sync_ns; /* how often the writer waits until the disk holds the file: SYNC_NEVER, at
                         the end of each file (SYNC_ROTATE), or at least this often too */
     bool input;      /* record = input */
+    bool start_by_command; /* start = command */
 };
 
 static const int64_t SYNC_NEVER = 0, SYNC_ROTATE = INT64_MAX;
 
-enum { RECORDING_ROWS = 9 };
+enum { RECORDING_ROWS = 10 };
 extern const struct option_row recording_rows[RECORDING_ROWS];
 
 /* The members of struct sink_ops. */
@@ -49,6 +50,10 @@ void recording_sink_check(const struct option_check *check, const struct daemon_
                           const struct stream_facts *stream, struct sink_options *options);
 void recording_sink_check_all(const struct driver_sections *all, uint32_t self);
 void recording_sink_report(const struct sink_options *options, double bytes_per_second, FILE *out);
+uint64_t recording_sink_memory(const struct sink_options *options);
+
+/* Of the queue between the loop and the writer thread. */
+uint64_t recording_queue_bytes(const struct sink_options *options);
 
 /*
  * Reads the header of a recording (WAV, W64, RF64, FLAC): its rate [Hz], channels, frames, and the

@@ -12,9 +12,17 @@
 #include "core/clock.h"
 #include "io/recording/disk.h"
 
+struct sidecar_cause sidecar_cause(enum sidecar_reason reason, const char *who)
+{
+    struct sidecar_cause cause = {.reason = reason};
+    snprintf(cause.who, sizeof cause.who, "%s", who != NULL ? who : "");
+    return cause;
+}
+
 void sidecar_reset(struct sidecar *sidecar)
 {
     sidecar->complete = false;
+    sidecar->ended = (struct sidecar_cause){.reason = REASON_NONE};
     sidecar->error = 0;
     sidecar->frames = 0;
     sidecar->synced_frames = 0;
@@ -204,6 +212,21 @@ static const char *text_or_empty(const char *text)
     return text != NULL ? text : "";
 }
 
+static json_t *cause_json(const struct sidecar_cause *cause)
+{
+    static const char *const words[REASONS] = {
+        [REASON_OPEN] = "open",   [REASON_END] = "end",         [REASON_ROTATE] = "rotate",
+        [REASON_BREAK] = "break", [REASON_COMMAND] = "command", [REASON_FREE] = "min free",
+        [REASON_DISK] = "disk",
+    };
+    return cause->reason != REASON_NONE ? json_string(words[cause->reason]) : json_null();
+}
+
+static json_t *who_json(const struct sidecar_cause *cause)
+{
+    return cause->who[0] != '\0' ? json_string(cause->who) : json_null();
+}
+
 static json_t *channels_json(const struct sink_options *options)
 {
     const struct sink_stream *stream = &options->stream;
@@ -302,6 +325,10 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"complete", json_boolean(s->complete)},
         {"error", s->error != 0 ? json_string(strerror(s->error)) : json_null()},
         {"repaired", json_false()},
+        {"began", cause_json(&s->began)},
+        {"began_by", who_json(&s->began)},
+        {"ended", cause_json(&s->ended)},
+        {"ended_by", who_json(&s->ended)},
         {"first_frame", json_integer((json_int_t)s->first_frame)},
         {"frames", json_integer((json_int_t)s->frames)},
         {"synced_frames", json_integer((json_int_t)s->synced_frames)},

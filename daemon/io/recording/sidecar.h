@@ -70,8 +70,31 @@ struct sidecar_losses {
 /* Adds frames that no file holds; merges them with the latest range when they continue it. */
 void sidecar_lose(struct sidecar_losses *losses, const struct sidecar_missing *missing);
 
+/* Why a file begins or ends. */
+enum sidecar_reason {
+    REASON_NONE,    /* it has not ended */
+    REASON_OPEN,    /* the sink's first file */
+    REASON_END,     /* the stream, its sink or the daemon ends */
+    REASON_ROTATE,  /* `rotate` */
+    REASON_BREAK,   /* another epoch or record, frames missing between two, another delay, or more
+                       ranges and changes than one sidecar lists */
+    REASON_COMMAND, /* record-start, record-stop */
+    REASON_FREE,    /* `min free` */
+    REASON_DISK,    /* a write failed */
+    REASONS,
+};
+
+struct sidecar_cause {
+    enum sidecar_reason reason;
+    char who[EVENT_WHO_BYTES]; /* who gave the command; empty: nobody did */
+};
+
+/* who: NULL where nobody asked for it. */
+struct sidecar_cause sidecar_cause(enum sidecar_reason reason, const char *who);
+
 struct sidecar {
     const struct sink_options *options;
+    struct sidecar_cause began, ended;
     enum container container;
     struct sample_format format; /* in the file */
     bool complete;               /* the file ended in order, and every write to it succeeded */
@@ -93,7 +116,7 @@ struct sidecar {
     struct ranges partial;         /* frames of the file that are partial (stream/result.h) */
     struct sidecar_losses missing; /* before first_frame */
     const struct marks *marks;     /* of the stream, newest frames too; NULL: none */
-    struct sidecar_losses after;   /* behind the last frame, at the epoch's end */
+    struct sidecar_losses after;   /* behind the last frame, where epoch or command ends it */
     struct sidecar_gains gains[SIDECAR_GAINS_MAX]; /* [0] applies from the file's first frame */
     uint32_t last_range[INVALID_CAUSES]; /* index + 1 of the latest range of each cause; 0: none */
 };

@@ -29,7 +29,6 @@
 #include "io/sink_thread.h"
 #include "io/sinks.h"
 
-static const uint64_t queue_bytes_default = 64 << 20;
 static const int64_t flush_ns_default = 1 * NS_PER_SECOND;
 
 /* With a ring of at least gather_ring_bytes the writer thread sleeps this long before it waits for
@@ -41,17 +40,19 @@ enum {
     /* A message takes at most 1/16 of the ring, which bounds what is lost where the ring wraps. A
      * longer result travels in several messages. */
     MESSAGES_PER_QUEUE = 16,
-    /* The queue holds at least this many blocks; with fewer, a stream that waits for room could
-     * wait for ever. */
-    BLOCKS_MIN = 4,
 };
 
 /* In the ring: this structure, frames dropped before this result, the invalid ranges, gains that
  * have changed, and the frames from the next multiple of MESSAGE_ALIGNMENT on. */
 struct message {
     struct result result;
-    bool losses_alone; /* no result came */
-    bool mark_alone;   /* neither did; a struct sink_mark follows */
+    enum message_kind {
+        MESSAGE_RESULT,
+        MESSAGE_LOSSES, /* no result came */
+        MESSAGE_MARK,   /* neither did; a struct sink_mark follows */
+        MESSAGE_START,  /* likewise; who gave the command follows */
+        MESSAGE_STOP,
+    } kind;
     uint32_t loss_count;
     struct sidecar_missing losses[];
 };
@@ -67,9 +68,11 @@ struct sink {
     struct recording_writer *writer; /* writer thread only */
 
     /* loop thread */
-    uint64_t frames, queue_drops;
-    uint32_t gain_changes; /* of the gains that the writer has been told */
-    double overhead;       /* bytes of message headers per frame, smoothed */
+    uint64_t frames, queue_drops, stopped_drops;
+    bool stopped;                /* by a command: what is put is dropped here */
+    struct sink_record_at reach; /* where the newest result put ends */
+    uint32_t gain_changes;       /* of the gains that the writer has been told */
+    double overhead;             /* bytes of message headers per frame, smoothed */
     struct sidecar_losses
         lost;               /* by the full ring since the last message; the thread's at the end */
     struct result lost_end; /* where the newest of them ends: epoch, frame, flags */
@@ -80,6 +83,7 @@ struct sink {
     _Atomic int wakes_owed;    /* to a stream that waits for room: 2 after `room`, 1, 0 */
     struct ledger_lock lock;   /* the writer moves frames from pending */
     _Atomic uint64_t pending, delivered, dropped[DROPS], packets, bytes, saturated;
+    struct shown_cell shown;
 };
 
 /* ---- writer thread ----------------------------------------------------------------------- */
@@ -103,6 +107,8 @@ static void publish(struct sink *s)
     set(&s->bytes, counts->bytes);
     set(&s->packets, counts->files);
     set(&s->saturated, counts->saturated);
+    recording_writer_show(s->writer, shown_begin(&s->shown));
+    shown_end(&s->shown);
     if (before == after)
         return;
     ledger_lock_begin(&s->lock);
@@ -143,8 +149,13 @@ static void take_message(struct sink *s, uint8_t *bytes)
 {
     struct message *message = (struct message *)(void *)bytes;
     struct result *result = &message->result;
-    if (message->mark_alone) {
+    if (message->kind == MESSAGE_MARK) {
         recording_writer_mark(s->writer, (const struct sink_mark *)(void *)message->losses);
+        return;
+    }
+    if (message->kind == MESSAGE_START || message->kind == MESSAGE_STOP) {
+        recording_writer_record(s->writer, message->kind == MESSAGE_START,
+                                (const char *)(void *)message->losses);
         return;
     }
     for (uint32_t i = 0; i < message->loss_count; i++)
@@ -155,7 +166,7 @@ static void take_message(struct sink *s, uint8_t *bytes)
                               &(struct sidecar_missing){result->epoch, result->first_frame,
                                                         result->first_frame + result->frames,
                                                         drop_name(DROP_STOPPED)});
-    } else if (!message->losses_alone || (result->flags & RESULT_EPOCH_END)) {
+    } else if (message->kind == MESSAGE_RESULT || (result->flags & RESULT_EPOCH_END)) {
         recording_writer_put(s->writer, result);
     }
 }
@@ -215,24 +226,13 @@ static void write_results(void *context)
     publish(s);
 }
 
-static uint64_t queue_bytes_of(const struct sink_options *options)
-{
-    const struct recording_options *own = options->own;
-    const uint64_t wanted = own->queue_bytes > 0 ? own->queue_bytes : queue_bytes_default;
-    const uint64_t least = BLOCKS_MIN * options->block_bytes;
-    return wanted > least ? wanted : least;
-}
-
-static uint64_t recording_sink_memory(const struct sink_options *options)
-{
-    return queue_bytes_of(options) + RECORDING_BUFFER_BYTES;
-}
-
 /* ---- the sink's operations --------------------------------------------------------------- */
 
 static void destroy(void *context)
 {
     struct sink *s = context;
+    if (s->writer != NULL)
+        shown_close(&s->shown);
     recording_writer_close(s->writer);
     sink_thread_free(&s->thread);
     free(s);
@@ -258,7 +258,9 @@ static int start_writer(struct sink *s, uv_loop_t *loop, struct problem *problem
         .hung = hung,
         .freed = destroy,
     };
-    const uint64_t queue_bytes = queue_bytes_of(&s->options);
+    const uint64_t queue_bytes = recording_queue_bytes(&s->options);
+    shown_open(&s->shown);
+    publish(s);
     int error = sink_thread_open(&s->thread, &options, queue_bytes);
     if (error == ENOMEM)
         return problem_set(problem, ERROR_MEMORY,
@@ -293,6 +295,7 @@ static int recording_sink_open(const struct sink_options *options,
                          ? options->stream.input_channels * options->stream.input_format.bytes
                          : options->stream.channels * (uint32_t)sizeof(float);
     s->overhead = (double)sizeof(struct message) / 64.0;
+    s->stopped = own->start_by_command;
     int status = recording_writer_open(&s->options, NULL, &s->writer, problem);
     if (status == 0)
         status = start_writer(s, environment->loop, problem);
@@ -349,7 +352,7 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
         return false;
     struct message *message = (struct message *)(void *)bytes;
     struct result *copy = &message->result;
-    message->losses_alone = message->mark_alone = false;
+    message->kind = MESSAGE_RESULT;
     message->loss_count = s->lost.count;
     memcpy(message->losses, s->lost.ranges, s->lost.count * sizeof *message->losses);
     struct invalid_range *ranges =
@@ -391,7 +394,7 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
 }
 
 /* Remembers frames of the result from index `done` on, and those missing before it. */
-static void lose(struct sink *s, const struct result *result, uint64_t done)
+static void lose(struct sink *s, const struct result *result, uint64_t done, enum drop cause)
 {
     for (uint32_t i = 0; i < result->invalid_count && done == 0; i++) {
         const struct invalid_range *range = &result->invalid[i];
@@ -403,12 +406,16 @@ static void lose(struct sink *s, const struct result *result, uint64_t done)
     if (done < result->frames)
         sidecar_lose(&s->lost, &(struct sidecar_missing){result->epoch, result->first_frame + done,
                                                          result->first_frame + result->frames,
-                                                         drop_name(DROP_QUEUE)});
+                                                         drop_name(cause)});
     s->lost_end = (struct result){.epoch = result->epoch,
                                   .record = result->record,
                                   .first_frame = result->first_frame + result->frames,
                                   .flags = result->flags & (RESULT_EPOCH_END | RESULT_RAW),
                                   .rate_hz = result->rate_hz};
+    if (cause == DROP_STOPPED) { /* the next file tells it */
+        s->stopped_drops += result->frames - done;
+        return;
+    }
     s->queue_drops += result->frames - done;
     atomic_store(&s->untold, true);
 }
@@ -422,8 +429,7 @@ static void tell_losses(struct sink *s)
     if (message == NULL)
         return;
     message->result = s->lost_end;
-    message->losses_alone = true;
-    message->mark_alone = false;
+    message->kind = MESSAGE_LOSSES;
     message->loss_count = s->lost.count;
     memcpy(message->losses, s->lost.ranges, s->lost.count * sizeof *message->losses);
     s->lost.count = 0;
@@ -431,17 +437,38 @@ static void tell_losses(struct sink *s)
     sink_thread_wake(&s->thread);
 }
 
-static bool recording_sink_mark(struct sink *s, const struct sink_mark *mark)
+/* A message without a result. False: there is no room. */
+static bool tell(struct sink *s, enum message_kind kind, const void *about, size_t bytes)
 {
     sink_thread_handles(&s->thread);
-    struct message *message = message_ring_reserve(&s->thread.ring, sizeof *message + sizeof *mark);
+    struct message *message = message_ring_reserve(&s->thread.ring, sizeof *message + bytes);
     if (message == NULL)
         return false;
-    *message = (struct message){.mark_alone = true};
-    memcpy(message->losses, mark, sizeof *mark);
+    *message = (struct message){.kind = kind};
+    memcpy(message->losses, about, bytes);
     message_ring_commit(&s->thread.ring);
     sink_thread_wake(&s->thread);
     return true;
+}
+
+static bool recording_sink_mark(struct sink *s, const struct sink_mark *mark)
+{
+    return tell(s, MESSAGE_MARK, mark, sizeof *mark);
+}
+
+static int recording_sink_record(struct sink *s, bool on, const char *who,
+                                 struct sink_record_at *at)
+{
+    *at = s->reach;
+    at->changed = s->stopped == on;
+    if (!at->changed)
+        return 0;
+    if (!on)
+        tell_losses(s); /* they belong to the file that ends */
+    if (!tell(s, on ? MESSAGE_START : MESSAGE_STOP, who, strlen(who) + 1))
+        return ERROR_FULL;
+    s->stopped = !on;
+    return 0;
 }
 
 static void rung(void *context)
@@ -459,7 +486,9 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
      * worker; the thread rings only after results have left the ring. */
     sink_thread_handles(&s->thread);
     if (result->frames == 0 && result->invalid_count == 0 && s->lost.count == 0)
-        return clock_monotonic_ns();                   /* it only marks the end of an epoch */
+        return clock_monotonic_ns(); /* it only marks the end of an epoch */
+    s->reach = (struct sink_record_at){
+        .known = true, .epoch = result->epoch, .frame = result->first_frame + result->frames};
     uint64_t most = s->payload_bytes / s->frame_bytes; /* frames in one message */
     uint64_t messages = result->frames > 0 ? (result->frames + most - 1) / most : 1;
     uint64_t header = header_bytes(s, result) + MESSAGE_OVERHEAD;
@@ -470,6 +499,10 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
     s->frames += result->frames;
     uint64_t done = 0;
     bool pushed = false;
+    if (s->stopped) {
+        lose(s, result, 0, DROP_STOPPED);
+        return clock_monotonic_ns();
+    }
     /* Takes a whole result or none of it, except for one that is larger than the ring. */
     if (needed <= message_ring_unused(&s->thread.ring) || needed > s->thread.ring.capacity) {
         if (result->frames == 0)
@@ -482,7 +515,7 @@ static int64_t recording_sink_put(struct sink *s, const struct result *result)
         }
     }
     if (done < result->frames || (result->frames == 0 && !pushed))
-        lose(s, result, done);
+        lose(s, result, done, DROP_QUEUE);
     sink_thread_wake(&s->thread);
     return clock_monotonic_ns();
 }
@@ -517,6 +550,7 @@ static void read_ledger(const struct sink *s, struct sink_ledger *ledger)
         ledger->dropped[i] = atomic_load(&s->dropped[i]);
     ledger->frames = s->frames;
     ledger->dropped[DROP_QUEUE] = s->queue_drops;
+    ledger->dropped[DROP_STOPPED] += s->stopped_drops;
     ledger->packets = atomic_load(&s->packets);
     ledger->bytes = atomic_load(&s->bytes);
     ledger->saturated = atomic_load(&s->saturated);
@@ -531,6 +565,11 @@ static void recording_sink_change(struct sink *s, const struct sink_options *opt
 {
     const struct recording_options *own = options->own;
     recording_writer_set_min_free(s->writer, own->min_free_bytes);
+}
+
+static void recording_sink_status(const struct sink *s, void *status)
+{
+    shown_read(&s->self->shown, status);
 }
 
 const struct sink_ops sink_recording = {
@@ -551,8 +590,10 @@ const struct sink_ops sink_recording = {
     .change = recording_sink_change,
     .put = recording_sink_put,
     .mark = recording_sink_mark,
+    .record = recording_sink_record,
+    .status = &recording_status,
+    .read_status = recording_sink_status,
     .room = recording_sink_room,
-    .flush = NULL,
     .close = recording_sink_close,
     .wire = recording_writer_format,
     .ledger = recording_sink_ledger,

@@ -12,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 
 #include "core/clock.h"
 #include "core/log.h"
@@ -23,18 +22,14 @@
 #include "io/recording/recording.h"
 #include "io/recording/repair.h"
 #include "io/recording/sidecar.h"
+#include "io/recording/space.h"
 
-/* The writer checks the free space this often, or after this many bytes. */
-static const int64_t check_interval_ns = 200 * NS_PER_MS;
-static const uint64_t check_bytes = 16 << 20;
 /* After a disk error the writer waits this long before it begins another file. */
 static const int64_t retry_ns = 1 * NS_PER_SECOND;
 
 struct recording_writer {
     const struct sink_options *options;
     const struct recording_options *own;
-    _Atomic uint64_t min_free_bytes; /* set by any thread */
-    struct writer_system system;
     struct container_spec spec;
     struct recording_files files;
     uint32_t frame_bytes, sample_count; /* of a frame */
@@ -43,7 +38,9 @@ struct recording_writer {
     uint64_t frames_per_file; /* UINT64_MAX: no rotation */
 
     struct container_file file;
-    char path[PATH_MAX]; /* "" when no file is open */
+    bool open;
+    char path[PATH_MAX]; /* of the open file, or the last one; "": there is none */
+    int64_t begun_ns;    /* when it began [realtime] */
     struct sidecar sidecar;
     struct marks marks;
     struct sidecar_filters filters;  /* of the newest frame */
@@ -61,11 +58,10 @@ struct recording_writer {
 
     struct losses losses;
 
-    bool paused;
-    uint64_t paused_frames;   /* dropped since the pause began */
-    int64_t next_check_ns;    /* of the free space [monotonic] */
-    uint64_t unchecked_bytes; /* written since the last check */
-    int64_t not_before_ns;    /* no file begins earlier [monotonic] */
+    bool stopped;               /* by a command: frames are the sink's to drop */
+    struct sidecar_cause cause; /* why the next file begins */
+    struct space space;
+    int64_t not_before_ns; /* no file begins earlier [monotonic] */
     struct log_limit disk_limit;
     struct writer_counts counts;
 };
@@ -74,7 +70,7 @@ struct recording_writer {
 
 static bool is_open(const struct recording_writer *w)
 {
-    return w->path[0] != '\0';
+    return w->open;
 }
 
 static void log_disk_error(struct recording_writer *w, const char *text)
@@ -106,8 +102,9 @@ static void note_failure(struct recording_writer *w, const char *what)
         w->sidecar.error = reason != 0 ? reason : EIO;
 }
 
-static void end_file(struct recording_writer *w)
+static void end_file(struct recording_writer *w, enum sidecar_reason reason, const char *who)
 {
+    w->cause = w->sidecar.ended = sidecar_cause(reason, who);
     const bool sync = w->own->sync_ns != SYNC_NEVER;
     if (container_close(&w->file, sync && w->sidecar.error == 0) != 0)
         note_failure(w, "cannot be finished");
@@ -119,7 +116,7 @@ static void end_file(struct recording_writer *w)
         recording_files_add(&w->files, w->path);
     log_debug("sink %s: %s ends with %llu frames", w->options->name, w->path,
               (unsigned long long)w->file.frames);
-    w->path[0] = '\0';
+    w->open = false;
 }
 
 void recording_writer_drain(struct recording_writer *w)
@@ -129,7 +126,7 @@ void recording_writer_drain(struct recording_writer *w)
     uint64_t written = container_append(&w->file, w->buffer, w->buffered);
     w->counts.delivered += written;
     w->counts.bytes += written * w->frame_bytes;
-    w->unchecked_bytes += written * w->frame_bytes;
+    w->space.unseen_bytes += written * w->frame_bytes;
     uint64_t lost = w->buffered - written;
     w->buffered = 0;
     w->sidecar_stale = true;
@@ -140,15 +137,16 @@ void recording_writer_drain(struct recording_writer *w)
         losses_add(&w->losses, w->sidecar.epoch, w->next_frame - lost, w->next_frame,
                    drop_name(DROP_DISK));
         w->not_before_ns = clock_monotonic_ns() + retry_ns;
-        end_file(w); /* the next frame no longer follows the file's last */
+        end_file(w, REASON_DISK, NULL); /* the next frame no longer follows the file's last */
     }
 }
 
-void recording_writer_finish(struct recording_writer *w)
+/* Drains, then ends the file. A later put begins another. */
+static void finish(struct recording_writer *w, enum sidecar_reason reason, const char *who)
 {
     recording_writer_drain(w);
     if (is_open(w))
-        end_file(w);
+        end_file(w, reason, who);
 }
 
 /* True when `sync` asks for one every so often, and frames wait for it. */
@@ -186,7 +184,7 @@ void recording_writer_flush(struct recording_writer *w)
         note_failure(w, "cannot get its header");
     bool synced;
     if (!sync_when_due(w, &synced))
-        end_file(w);
+        end_file(w, REASON_DISK, NULL);
     else if (w->sidecar_stale || synced)
         write_sidecar(w, synced);
 }
@@ -205,10 +203,13 @@ static int begin_file(struct recording_writer *w, const struct result *result, u
         log_disk_error(w, problem.text);
         return status;
     }
+    w->open = true;
+    w->begun_ns = clock_realtime_ns();
     w->counts.files++;
     w->synced_ns = clock_monotonic_ns();
     struct sidecar *s = &w->sidecar;
     sidecar_reset(s);
+    s->began = w->cause;
     s->options = w->options;
     s->marks = &w->marks;
     s->container = w->spec.container;
@@ -238,42 +239,6 @@ static bool continues(const struct recording_writer *w, const struct result *res
            s->range_count + result->invalid_count <= SIDECAR_RANGES_MAX &&
            s->filters_count < SIDECAR_FILTERS_MAX && s->devices_count < SIDECAR_DEVICES_MAX &&
            s->gains_count < SIDECAR_GAINS_MAX;
-}
-
-/* ---- min free ---------------------------------------------------------------------------- */
-
-static uint64_t disk_free_bytes(const char *directory)
-{
-    struct statvfs status;
-    if (statvfs(directory, &status) != 0)
-        return UINT64_MAX; /* the next write reports the error */
-    return (uint64_t)status.f_bavail * status.f_frsize;
-}
-
-static void check_free(struct recording_writer *w)
-{
-    uint64_t least = atomic_load(&w->min_free_bytes);
-    int64_t now_ns = clock_monotonic_ns();
-    if ((least == 0 && !w->paused) ||
-        (now_ns < w->next_check_ns && w->unchecked_bytes < check_bytes))
-        return;
-    w->next_check_ns = now_ns + check_interval_ns;
-    w->unchecked_bytes = 0;
-    uint64_t unused = w->system.free_bytes(w->files.directory);
-    if (!w->paused && unused < least) {
-        recording_writer_finish(w);
-        w->paused = true;
-        w->paused_frames = 0;
-        log_warning(
-            "sink %s: recording paused: %llu MiB are free in %s, less than `min free` (%llu "
-            "MiB); free some space and it continues by itself",
-            w->options->name, (unsigned long long)(unused >> 20), w->files.directory,
-            (unsigned long long)(least >> 20));
-    } else if (w->paused && unused >= least + least / 16) { /* hysteresis */
-        w->paused = false;
-        log_notice("sink %s: recording continues; %llu frames were dropped", w->options->name,
-                   (unsigned long long)w->paused_frames);
-    }
 }
 
 /* ---- frames ------------------------------------------------------------------------------ */
@@ -471,7 +436,10 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
 {
     assert(result->invalid_count <= SIDECAR_RANGES_MAX);
     assert(((result->flags & RESULT_RAW) != 0) == w->options->raw);
-    check_free(w);
+    if (space_falls_short(&w->space)) {
+        finish(w, REASON_FREE, NULL);
+        space_pause(&w->space);
+    }
     note_epoch(w, result->epoch);
     losses_result(&w->losses, result);
     take_gains(w, result);
@@ -479,13 +447,13 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
         note_end(w, result->epoch);
     uint64_t done = 0;
     while (done < result->frames) {
-        if (w->paused) {
+        if (w->space.paused) {
             drop(w, result, done, DROP_PAUSED);
-            w->paused_frames += result->frames - done;
+            w->space.paused_frames += result->frames - done;
             return;
         }
         if (is_open(w) && !continues(w, result, result->first_frame + done))
-            recording_writer_finish(w);
+            finish(w, REASON_BREAK, NULL);
         if (!is_open(w) && (clock_monotonic_ns() < w->not_before_ns ||
                             begin_file(w, result, done, capture_time_ns(w, result, done)) != 0)) {
             drop(w, result, done, DROP_DISK);
@@ -493,20 +461,34 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
         }
         done += buffer_result(w, result, done);
         if (w->next_frame - w->sidecar.first_frame == w->frames_per_file)
-            recording_writer_finish(w);
+            finish(w, REASON_ROTATE, NULL);
         else if (w->buffered == w->buffer_frames)
             recording_writer_drain(w);
     }
 }
 
-void recording_writer_end(struct recording_writer *w)
+/* Ends the file, which lists what is missing behind its last frame. */
+static void finish_all(struct recording_writer *w, enum sidecar_reason reason, const char *who)
 {
     recording_writer_drain(w);
     if (is_open(w))
         losses_move(&w->losses, &w->sidecar.after);
-    recording_writer_finish(w);
+    finish(w, reason, who);
+}
+
+void recording_writer_record(struct recording_writer *w, bool on, const char *who)
+{
+    if (!on)
+        finish_all(w, REASON_COMMAND, who);
+    w->stopped = !on;
+    w->cause = sidecar_cause(REASON_COMMAND, who);
+}
+
+void recording_writer_end(struct recording_writer *w)
+{
+    finish_all(w, REASON_END, NULL);
     const struct sidecar_losses *untold = &w->losses.list;
-    if (untold->count > 0)
+    if (untold->count > 0 && !w->stopped)
         log_warning("sink %s: frames %llu to %llu of epoch %llu are in no file, and no sidecar "
                     "says so",
                     w->options->name, (unsigned long long)untold->ranges[0].from,
@@ -534,17 +516,17 @@ int recording_writer_open(const struct sink_options *options, const struct write
         return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
     w->options = options;
     w->own = options->own;
-    atomic_store(&w->min_free_bytes, w->own->min_free_bytes);
+    w->stopped = w->own->start_by_command;
+    w->cause = sidecar_cause(REASON_OPEN, NULL);
     w->spec = spec;
     w->filters.taps_hash = options->stream.taps_hash != NULL ? options->stream.taps_hash : "";
     w->filters.taps_longest = options->stream.taps_longest;
     w->frames_per_file = frames_per_file;
     w->file.fd = -1;
-    if (system != NULL)
-        w->system = *system;
-    if (w->system.free_bytes == NULL)
-        w->system.free_bytes = disk_free_bytes;
-    w->spec.riff_bytes_max = w->system.riff_bytes_max;
+    if (system != NULL) {
+        w->space.free_bytes = system->free_bytes;
+        w->spec.riff_bytes_max = system->riff_bytes_max;
+    }
     w->rate_hz = spec.rate_hz;
     w->sample_count = spec.channels;
     w->frame_bytes = spec.channels * spec.format.bytes;
@@ -564,6 +546,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
         recording_writer_close(w);
         return problem_prefix(problem, status, "sink %s", options->name);
     }
+    space_begin(&w->space, options->name, w->files.directory, w->own->min_free_bytes);
     recording_repair(&w->files);
     *out = w;
     return 0;
@@ -571,12 +554,28 @@ int recording_writer_open(const struct sink_options *options, const struct write
 
 void recording_writer_set_min_free(struct recording_writer *w, uint64_t bytes)
 {
-    atomic_store(&w->min_free_bytes, bytes);
+    atomic_store(&w->space.min_free_bytes, bytes);
 }
 
 const struct writer_counts *recording_writer_counts(const struct recording_writer *w)
 {
     return &w->counts;
+}
+
+void recording_writer_show(const struct recording_writer *w, struct recording_shown *shown)
+{
+    shown->state = w->stopped        ? RECORDING_STOPPED
+                   : w->space.paused ? RECORDING_PAUSED
+                                     : RECORDING_RUNNING;
+    shown->free_bytes = w->stopped ? UINT64_MAX : w->space.unused;
+    shown->frames = is_open(w) ? w->file.frames : w->sidecar.frames;
+    shown->bytes = shown->frames * w->frame_bytes;
+    shown->seconds = (double)shown->frames / w->rate_hz;
+    if (shown->file == w->counts.files)
+        return;
+    shown->file = w->counts.files;
+    shown->since_realtime_ns = w->begun_ns;
+    memcpy(shown->path, w->path, sizeof shown->path);
 }
 
 bool recording_writer_dirty(const struct recording_writer *w)
@@ -588,7 +587,7 @@ void recording_writer_close(struct recording_writer *w)
 {
     if (w == NULL)
         return;
-    recording_writer_finish(w);
+    finish(w, REASON_END, NULL);
     recording_files_close(&w->files);
     sidecar_close(&w->sidecar);
     free(w->buffer);

@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "io/recording/shown.h"
 #include "io/recording/sidecar.h"
 #include "io/sink.h"
 #include "stream/result.h"
@@ -76,14 +77,19 @@ void recording_writer_drain(struct recording_writer *writer);
  * for the disk first when `sync` is due; when that fails it ends the file. */
 void recording_writer_flush(struct recording_writer *writer);
 
-/* Drains, then ends the file. A later put begins another. */
-void recording_writer_finish(struct recording_writer *writer);
+/* Somebody stops the recording: ends the file, and no put follows until somebody starts it again;
+ * the next put then begins another file. */
+void recording_writer_record(struct recording_writer *writer, bool on, const char *who);
 
 /* Nothing follows: ends the file, which lists what is missing behind its last frame. */
 void recording_writer_end(struct recording_writer *writer);
 
 /* Valid until the writer is closed. */
 const struct writer_counts *recording_writer_counts(const struct recording_writer *writer);
+
+/* Brings up to date what the status shows; the path is copied only for another file. `shown` starts
+ * zeroed. */
+void recording_writer_show(const struct recording_writer *writer, struct recording_shown *shown);
 
 /* True when a flush would write something. */
 bool recording_writer_dirty(const struct recording_writer *writer);

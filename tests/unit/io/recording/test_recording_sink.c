@@ -21,6 +21,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "core/random.h"
+#include "io/recording/shown.h"
 #include "io/sinks.h"
 #include "tests/support/recording_files.h"
 #include "tests/support/scratch.h"
@@ -123,6 +124,99 @@ static void test_sink(void **state)
     for (int i = 0; i < count; i++)
         next += expect_recorded(names[i], 0, next, 2.0);
     assert_int_equal(next, frame);
+}
+
+static void put_frames(struct rig *rig, uint64_t first, uint32_t frames)
+{
+    struct result result = recording_result(0, first, frames);
+    struct sink_ledger ledger;
+    sink_recording.put(rig->sink, &result);
+    sink_recording.ledger(rig->sink, &ledger);
+    check_ledger(&ledger);
+}
+
+static struct sink_record_at record(struct rig *rig, bool on)
+{
+    struct sink_record_at at;
+    assert_int_equal(sink_recording.record(rig->sink, on, "anna", &at), 0);
+    return at;
+}
+
+/* The status of the sink, once it is what it will be: the writer follows the loop. */
+static struct recording_shown shown_in(struct rig *rig, enum recording_state state)
+{
+    static struct recording_shown shown;
+    const int64_t until_ns = in_10_s();
+    do {
+        uv_run(&rig->loop, UV_RUN_NOWAIT);
+        usleep(1000);
+        sink_recording.read_status(rig->sink, &shown);
+    } while (shown.state != state && clock_monotonic_ns() < until_ns);
+    assert_int_equal(shown.state, state);
+    return shown;
+}
+
+static void expect_text(const json_t *sidecar, const char *key, const char *text)
+{
+    assert_string_equal(json_string_value(json_object_get(sidecar, key)), text);
+}
+
+static void expect_stopped(const json_t *sidecar, uint64_t from, uint64_t until)
+{
+    const json_t *missing = json_object_get(sidecar, "missing_before");
+    assert_int_equal(json_array_size(missing), 1);
+    assert_int_equal(sidecar_integer(json_array_get(missing, 0), "from"), from);
+    assert_int_equal(sidecar_integer(json_array_get(missing, 0), "until"), until);
+    expect_text(json_array_get(missing, 0), "cause", "stopped");
+}
+
+/* Begins by a command, stops and begins again: two files hold exactly what was put in between, and
+ * all else is counted and listed. */
+static void test_commands(void **state)
+{
+    (void)state;
+    struct sink_options options = recording_options("cut.wav", "s16le");
+    recording_own(&options)->start_by_command = true;
+    struct rig rig;
+    open_sink(&rig, &options);
+    assert_false(record(&rig, false).changed);
+    assert_false(record(&rig, false).known);
+    put_frames(&rig, 0, 700);
+    put_frames(&rig, 700, 300);
+    assert_int_equal(shown_in(&rig, RECORDING_STOPPED).file, 0);
+    struct sink_record_at at = record(&rig, true);
+    assert_true(at.changed && at.known && at.frame == 1000);
+    put_frames(&rig, 1000, 2000);
+    assert_false(record(&rig, true).changed);
+    shown_in(&rig, RECORDING_RUNNING);
+    at = record(&rig, false);
+    assert_true(at.changed && at.frame == 3000);
+    put_frames(&rig, 3000, 500);
+    const struct recording_shown shown = shown_in(&rig, RECORDING_STOPPED);
+    assert_int_equal(shown.frames, 2000);
+    assert_int_equal(shown.bytes, 2000 * 2 * RECORDING_CHANNELS);
+    assert_non_null(strstr(shown.path, "cut.wav"));
+    json_t *first = recording_sidecar("cut.wav"); /* complete before the sink is closed */
+    assert_true(json_is_true(json_object_get(first, "complete")));
+    expect_text(first, "began", "command");
+    expect_text(first, "began_by", "anna");
+    expect_text(first, "ended", "command");
+    expect_text(first, "ended_by", "anna");
+    expect_stopped(first, 0, 1000);
+    json_decref(first);
+    assert_true(record(&rig, true).changed);
+    put_frames(&rig, 3500, 100);
+    shown_in(&rig, RECORDING_RUNNING);
+    close_sink(&rig, in_10_s());
+    assert_int_equal(expect_recorded("cut.wav", 0, 1000, 2.0), 2000);
+    assert_int_equal(expect_recorded("cut-0002.wav", 0, 3500, 2.0), 100);
+    json_t *second = recording_sidecar("cut-0002.wav");
+    expect_text(second, "began", "command");
+    expect_text(second, "ended", "end");
+    expect_stopped(second, 3000, 3500);
+    json_decref(second);
+    assert_int_equal(rig.at_end.dropped[DROP_STOPPED], 1500);
+    assert_int_equal(rig.at_end.delivered, 2100);
 }
 
 static atomic_bool held;
@@ -461,6 +555,7 @@ int main(void)
         cmocka_unit_test_teardown(test_missing_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_queue_full_at_the_end, recording_clean),
         cmocka_unit_test_teardown(test_gains, recording_clean),
+        cmocka_unit_test_teardown(test_commands, recording_clean),
         cmocka_unit_test_teardown(test_queue_overflow, recording_clean),
         cmocka_unit_test_teardown(test_back_pressure, recording_clean),
         cmocka_unit_test_teardown(test_close_without_put, recording_clean),
