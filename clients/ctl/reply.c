@@ -99,6 +99,21 @@ static void print_marks(const json_t *reply, FILE *out)
                 reply_number(mark, "epoch"), reply_number(mark, "frame"));
 }
 
+static void print_recordings(const json_t *reply, FILE *out)
+{
+    size_t i;
+    json_t *recording;
+    json_array_foreach(json_object_get(reply, "recordings"), i, recording)
+    {
+        fprintf(out, "%s: %s", reply_string(recording, "name"),
+                json_is_true(json_object_get(recording, "changed")) ? "done" : "was so already");
+        if (json_object_get(recording, "frame") != NULL)
+            fprintf(out, ", epoch %.0f, frame %.0f", reply_number(recording, "epoch"),
+                    reply_number(recording, "frame"));
+        fputc('\n', out);
+    }
+}
+
 static void print_change(const json_t *reply, FILE *out)
 {
     fprintf(out, "stream %s: from output frame %.0f on\n", reply_string(reply, "stream"),
@@ -126,10 +141,15 @@ static void print_members(const json_t *reply, FILE *out)
 void reply_print(const struct command_row *row, const json_t *reply, FILE *out)
 {
     static void (*const printers[CONTROL_WORDS])(const json_t *reply, FILE *out) = {
-        [CONTROL_STREAMS] = print_streams, [CONTROL_COMMANDS] = print_commands,
-        [CONTROL_DEVICES] = print_devices, [CONTROL_FILTER] = print_change,
-        [CONTROL_GAIN] = print_change,     [CONTROL_MUTE] = print_change,
+        [CONTROL_STREAMS] = print_streams,
+        [CONTROL_COMMANDS] = print_commands,
+        [CONTROL_DEVICES] = print_devices,
+        [CONTROL_FILTER] = print_change,
+        [CONTROL_GAIN] = print_change,
+        [CONTROL_MUTE] = print_change,
         [CONTROL_MARK] = print_marks,
+        [CONTROL_RECORD_START] = print_recordings,
+        [CONTROL_RECORD_STOP] = print_recordings,
     };
     const char *text = json_string_value(
         json_object_get(reply, row == &command_table[CONTROL_STATUS] ? "table" : "fragment"));

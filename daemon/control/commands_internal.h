@@ -74,6 +74,9 @@ command_handler handle_filter, handle_gain, handle_mute, handle_transaction;
 command_handler handle_save;
 void on_change_answered(void *context, const struct change_answer *answer);
 
+/* commands_record.c */
+command_handler handle_record_start, handle_record_stop;
+
 /* commands_alarm.c */
 command_handler handle_acknowledge, handle_noise_floor;
 

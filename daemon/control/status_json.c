@@ -148,9 +148,26 @@ static json_t *sink_json(const struct pipeline_sink *sink)
     json_object_set_new(object, "packets", integer(ledger.packets));
     json_object_set_new(object, "bytes", integer(ledger.bytes));
     json_object_set_new(object, "saturated", integer(ledger.saturated));
-    if ((driver = pipeline_sink_status(sink, &status)) != NULL)
+    if (sink->ops->record == NULL && (driver = pipeline_sink_status(sink, &status)) != NULL)
         json_object_set_new(object, driver->name, driver->json(status));
     return object;
+}
+
+/* Of the sinks that take commands to record. */
+static json_t *recordings_json(const struct pipeline *pipeline)
+{
+    json_t *array = json_array();
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        const struct pipeline_sink *sink = &pipeline->sinks[i];
+        const void *status;
+        const struct driver_status *driver = pipeline_sink_status(sink, &status);
+        if (sink->ops->record == NULL || driver == NULL)
+            continue;
+        json_t *object = driver->json(status);
+        json_object_set_new(object, "name", json_string(sink->config->name));
+        json_array_append_new(array, object);
+    }
+    return array;
 }
 
 static json_t *channels_json(const struct pipeline *pipeline, const struct stream_stats *stats)
@@ -345,6 +362,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
     for (uint32_t i = 0; i < pipeline->sink_count; i++)
         json_array_append_new(sinks, sink_json(&pipeline->sinks[i]));
     json_object_set_new(object, "sinks", sinks);
+    json_object_set_new(object, "recordings", recordings_json(pipeline));
     return object;
 }
 

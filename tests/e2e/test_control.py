@@ -234,6 +234,68 @@ class Control(Case):
         self.assertFalse(os.path.exists(f"{self.folder}/control.sock"))
 
 
+class Record(Case):
+    """record-start and record-stop."""
+
+    def test_two_files_hold_what_lies_between(self):
+        names = {"out-file": "", "in-file": "record = input\n", "later": "start = command\n"}
+        daemon = self.daemon("".join(f"[sink {name}]\ntype = recording\nstream = s\npath = {self.folder}/{name}.wav\n{keys}"
+                                     for name, keys in names.items()))
+        self.rig()
+        control, events = self.link("control"), self.link("observe")
+        events.ask("events", since=0)
+
+        def status():
+            return control.ask("status", format="json")["status"]["streams"][0]
+
+        def wait_frames():
+            goal = status()["frames_out"]["out"] + 4800
+            c.wait_for(lambda: status()["frames_out"]["out"] > goal, "frames")
+
+        def states():
+            return {r["name"]: (r["state"], r["running"]) for r in status()["recordings"]}
+
+        def told(command, **arguments):
+            return {r["name"]: r for r in control.ask(command, stream="s", **arguments)["recordings"]}
+        wait_frames()
+        self.assertEqual(control.ask("record-stop", stream="t")["code"], "stream")
+        for sink in ("none", "out"):  # the latter is no recording
+            self.assertEqual(control.ask("record-stop", stream="s", sink=sink)["code"], "sink")
+        stop = told("record-stop", holder="anna")
+        self.assertEqual({name: r["changed"] for name, r in stop.items()}, {"out-file": True, "in-file": True, "later": False})
+        c.wait_for(lambda: set(states().values()) == {("stopped", False)}, "the files to end")
+        first = {name: c.load_json(f"{self.folder}/{name}.wav.json") for name in ("out-file", "in-file")}
+        wait_frames()
+        self.assertFalse(any(r["changed"] for r in told("record-stop").values()))
+        start = told("record-start", sink="later") | told("record-start")
+        self.assertFalse(start["later"]["changed"])
+        wait_frames()
+        c.wait_for(lambda: set(states().values()) == {("recording", True)}, "all to record")
+        shown = {r["name"]: r for r in status()["recordings"]}
+        self.assertTrue(shown["out-file"]["path"].endswith("/out-file-0002.wav"))
+        self.assertGreater(shown["out-file"]["disk_free_bytes"], 0)
+        self.assertIn("  recording     recording; ", self.link("observe").ask("status")["table"])
+        daemon.stop()
+        ledgers = {sink["name"]: sink for sink in c.check_ledgers(c.load_json(daemon.status_path))["streams"][0]["sinks"]}
+        for name, side in first.items():
+            until, since = stop[name]["frame"], start[name]["frame"]
+            later = c.load_json(f"{self.folder}/{name}-0002.wav.json")
+            self.assertEqual((side["first_frame"] + side["frames"], later["first_frame"]), (until, since), name)
+            self.assertTrue(side["complete"] and later["complete"])
+            self.assertEqual((side["began"], side["ended"], later["began"], later["ended"]), ("open", "command", "command", "end"))
+            self.assertTrue(side["ended_by"].startswith("anna via "))
+            self.assertEqual(later["missing_before"], [{"from": until, "until": since, "cause": "stopped"}])
+            frames = [len(c.read_recording(f"{self.folder}/{name}{number}.wav")) for number in ("", "-0002")]
+            self.assertEqual(frames, [side["frames"], later["frames"]])
+            self.assertEqual((ledgers[name]["delivered"], ledgers[name]["dropped"]["stopped"]), (sum(frames), since - until))
+        self.assertEqual(c.load_json(f"{self.folder}/later.wav.json")["began"], "command")
+        self.assertEqual(ledgers["later"]["packets"], 1)
+        event = events.event("record")
+        self.assertEqual((event["stream"], event["text"], event["frame"]), ("s", "sink out-file stops recording", stop["out-file"]["frame"]))
+        self.assertTrue(event["who"].startswith("anna via "))
+        self.assertFalse(daemon.said("were not delivered"), daemon.output())
+
+
 class Tool(Case):
     """convolvctl against the same daemon, and docs/control.md."""
 
@@ -386,6 +448,7 @@ class Tool(Case):
         self.assertTrue(table in page, "the reference is not what convolvd --help-control prints")
         text = config(self.port, c.free_port()).replace("[stream s]", "[stream vessel]").replace("stream = s\n", "stream = vessel\n")
         text = text.replace("[filter two]", "[filter band2]")
+        text += f"[sink archive]\ntype = recording\nstream = vessel\npath = {self.folder}/vessel.wav\n"
         with c.Daemon(self.folder, text):
             self.rig()
             lines = re.findall(r"^    convolvctl (.*)$", page.split("## Which daemon")[0], re.M)

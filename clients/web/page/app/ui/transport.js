@@ -44,8 +44,9 @@ export class Transport {
         setClass(this.record, running ? "record-button running" : "record-button");
         setIcon(this.recordIcon, running ? "stop" : "record");
         setText(this.recordText, running ? "Stop" : "Record");
-        this.record.disabled = !may || !app.stream();
-        this.record.title = may ? "Start or stop recording (r)" : why;
+        const any = this.recordings().length > 0;
+        this.record.disabled = !may || !any;
+        this.record.title = !may ? why : any ? "Start or stop recording (r)" : "This stream has no recording to start";
         this.mark.disabled = this.markButton.disabled = !mayMark;
         this.mark.title = mayMark ? "Written with frame and time into events and sidecars (m)" : whyNoMark;
         this.syncInfo(running);
@@ -57,7 +58,7 @@ export class Transport {
             const last = this.recordings().find((recording) => recording.path);
             return setText(this.info, last ? `last: ${last.path.split("/").pop()}` : "not recording");
         }
-        const free = running.disk_free_bytes, rate = running.seconds > 0 ? running.bytes / running.seconds : 0;
+        const free = running.disk_free_bytes ?? undefined, rate = running.seconds > 0 ? running.bytes / running.seconds : 0;
         const left = rate > 0 && free !== undefined ? free / rate : Infinity;
         const parts = [running.path?.split("/").pop(), elapsed(running.seconds), running.bytes !== undefined && si(running.bytes, "B", 3),
             free !== undefined && `${si(free, "B", 3)} left${left < 30 * 86400 ? ` (${elapsed(left)})` : ""}`].filter(Boolean);
