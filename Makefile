@@ -214,7 +214,7 @@ $(BUILD)/libconvolv.a: $(CLIENT_OBJ)
 $(TOOLS): $(BUILD)/%: $(BUILD)/clients/tools/%.o $(TOOL_COMMON_OBJ) $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
-$(BUILD)/convolvctl: $(BUILD)/clients/ctl/convolvctl.o $(CTL_OBJ) $(LIBDAEMON)
+$(BUILD)/convolvctl: $(BUILD)/clients/ctl/convolvctl.o $(CTL_OBJ) $(BUILD)/clients/tools/npy.o $(LIBDAEMON)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -o $@
 
 CAIRO_CFLAGS = $(eval CAIRO_CFLAGS := $(shell pkg-config --cflags cairo))$(CAIRO_CFLAGS)
@@ -266,7 +266,7 @@ $(UNIT): $(BUILD)/libunit.a $(BUILD)/libweb.a $(LIBDAEMON)
 $(BUILD)/tests/test_published: $(PUBLISHED_OBJ)
 $(BUILD)/tests/test_filter_plot: $(DESIGN_OBJ)
 $(BUILD)/tests/test_tap_pipe: $(BUILD)/clients/tools/tap_pipe.o
-$(BUILD)/tests/test_ctl: $(CTL_OBJ)
+$(BUILD)/tests/test_ctl $(BUILD)/tests/test_gather: $(CTL_OBJ) $(BUILD)/clients/tools/npy.o
 $(BUILD)/tests/test_filter_plot $(BUILD)/tests/test_published $(PUBLISHED): EXTRA_LIBS = $(CAIRO_LIBS)
 
 $(BUILD)/tests/test_metrics: $(METRICS_SRC:%.c=$(BUILD)/%.o)

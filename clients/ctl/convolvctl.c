@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "clients/ctl/reply.h"
 #include "clients/ctl/save.h"
+#include "clients/ctl/snapshot.h"
 #include "clients/ctl/view.h"
 #include "clients/ctl/words.h"
 #include "control/client.h"
@@ -57,6 +58,12 @@ static int help(int count, char *const *words)
         return EXIT_SUCCESS;
     }
     const struct command_row *row = words_row(count - 1, words + 1, &used);
+    for (const struct own_word *own = own_words; row == NULL && own->name != NULL; own++) {
+        if (strcmp(own->name, words[1]) != 0)
+            continue;
+        printf("convolvctl %s %s\n\n%s\n", own->name, own->arguments, own->sentence);
+        return EXIT_SUCCESS;
+    }
     if (row == NULL)
         return usage(words[1], "no such command");
     fputs("convolvctl ", stdout);
@@ -116,6 +123,16 @@ static int watch(const struct options *options, int count, char *const *words)
         return fail(&problem);
     const int error = view_run(client, seconds, &problem);
     client_close(client);
+    return error == 0 ? EXIT_SUCCESS : fail(&problem);
+}
+
+static int snapshot(const struct options *options, int count, char *const *words)
+{
+    struct problem problem;
+    struct snapshot_options snapshot_options;
+    int error = snapshot_options_read(count, words, &snapshot_options, &problem);
+    if (error == 0)
+        error = snapshot_run(&options->client, &snapshot_options, options->json, &problem);
     return error == 0 ? EXIT_SUCCESS : fail(&problem);
 }
 
@@ -211,6 +228,8 @@ static int run(struct options *options, int count, char **words)
         return help(count, words);
     if (strcmp(words[0], "watch") == 0)
         return watch(options, count, words);
+    if (strcmp(words[0], "snapshot") == 0)
+        return snapshot(options, count, words);
     return ask(options, count, words);
 }
 

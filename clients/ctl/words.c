@@ -228,6 +228,10 @@ const struct own_word own_words[] = {
      "it."},
     {"events -f", "[--since N]",
      "Goes on with what happens; without -f it prints the events that are kept."},
+    {"snapshot", "STREAM --frames N [--channels 1,2] [--outputs 1,2] [--out NAME.npy|NAME.wav]",
+     "Writes N consecutive frames of a stream's input and of its results as float32 in the "
+     "stream's units: NAME-input and NAME-output, and NAME.json, which says what they hold. At "
+     "most 16 channels of each side; without --outputs those of --channels, without both all."},
     {"watch", "[--seconds S]", "A live view of streams, rates, levels, losses, latency and load."},
     {"check", "[FILE]",
      "Prints everything that is wrong with a configuration, or what it would do."},
@@ -336,6 +340,8 @@ void words_completion(FILE *out)
         fputs(" ;;\n", out);
     }
     fputs("    record) words=\"start stop $(convolvctl streams --names 2>/dev/null)\" ;;\n"
+          "    snapshot) words=\"--frames --channels --outputs --out "
+          "$(convolvctl streams --names 2>/dev/null)\" ;;\n"
           "    check | tune | explain) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n"
           "    esac\n"
           "    COMPREPLY=($(compgen -W \"$words\" -- \"$word\"))\n"

@@ -17,7 +17,8 @@
 enum { HEADER_BYTES = 128, PREFIX_BYTES = 10, READ_HEADER_MAX = 4096, HOLE_VALUES = 4096 };
 
 struct npy {
-    char *path;
+    const char *path;
+    const char *type; /* "f8", "f4" */
     int descriptor;
     uint32_t channels;
     uint64_t frames; /* so far */
@@ -46,8 +47,8 @@ static int write_header(struct npy *npy, struct problem *problem)
     header[8] = HEADER_BYTES - PREFIX_BYTES;
     header[9] = 0;
     int used = snprintf(header + PREFIX_BYTES, HEADER_BYTES - PREFIX_BYTES,
-                        "{'descr': '<f8', 'fortran_order': False, 'shape': (%llu, %u), }",
-                        (unsigned long long)npy->frames, npy->channels);
+                        "{'descr': '<%s', 'fortran_order': False, 'shape': (%llu, %u), }",
+                        npy->type, (unsigned long long)npy->frames, npy->channels);
     memset(header + PREFIX_BYTES + used, ' ', (size_t)(HEADER_BYTES - PREFIX_BYTES - used));
     header[HEADER_BYTES - 1] = '\n';
     return write_whole(npy, header, HEADER_BYTES, 0, problem);
@@ -61,6 +62,7 @@ int npy_create(const char *path, uint32_t channels, struct npy **out, struct pro
         free(npy);
         return problem_set(problem, ERROR_MEMORY, "out of memory");
     }
+    npy->type = "f8";
     npy->channels = channels;
     npy->descriptor = open(path, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0666);
     int status = npy->descriptor < 0
@@ -70,7 +72,7 @@ int npy_create(const char *path, uint32_t channels, struct npy **out, struct pro
     if (status != 0) {
         if (npy->descriptor >= 0)
             close(npy->descriptor);
-        free(npy->path);
+        free((void *)npy->path);
         free(npy);
         return status;
     }
@@ -113,9 +115,19 @@ int npy_close(struct npy *npy, struct problem *problem)
     if (close(npy->descriptor) != 0 && status == 0)
         status =
             problem_set(problem, ERROR_SYSTEM, "%s: cannot write: %s", npy->path, strerror(errno));
-    free(npy->path);
+    free((void *)npy->path);
     free(npy);
     return status;
+}
+
+int npy_write_floats(int descriptor, const char *path, const float *values, uint64_t frames,
+                     uint32_t channels, struct problem *problem)
+{
+    struct npy npy = {path, "f4", descriptor, channels, frames};
+    const int status = write_header(&npy, problem);
+    return status != 0 ? status
+                       : write_whole(&npy, values, (size_t)frames * channels * sizeof *values,
+                                     HEADER_BYTES, problem);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */

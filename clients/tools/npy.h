@@ -1,7 +1,8 @@
 /*
- * NumPy arrays of shape (frames, channels) in float64, little endian: what tests write and read
- * beside recordings. Writing is by frame number in any order; the header is made large enough
- * at the start and completed at the end.
+ * NumPy arrays of shape (frames, channels), little endian: what tests write and read beside
+ * recordings, in float64, and snapshots, in float32. Writing is by frame number in any order; the
+ * header is made large enough at the start and completed at the end. An array that is there as a
+ * whole is written at once.
  *
  * One owner.
  */
@@ -21,6 +22,11 @@ int npy_write(struct npy *npy, uint64_t first, uint64_t frames, const double *va
               struct problem *problem);
 /* Completes the header. NULL is fine. */
 int npy_close(struct npy *npy, struct problem *problem);
+
+/* The whole array values[frames][channels] as float32 into an empty file; `path`: for messages. 0,
+ * or ERROR_SYSTEM. The descriptor stays the caller's. */
+int npy_write_floats(int descriptor, const char *path, const float *values, uint64_t frames,
+                     uint32_t channels, struct problem *problem);
 
 /* Reads float32 or float64, shape (frames) or (frames, channels), C order, as doubles. Free
  * *values. */

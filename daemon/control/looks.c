@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "control/viewers.h"
 #include "control/viewers_internal.h"
 #include "core/clock.h"
 #include "stream/stream.h"
@@ -15,8 +16,6 @@
 /* Of the loop's time, and how much of it may be saved up. */
 static const double look_share = 0.04;
 static const int64_t credit_most_ns = 20 * NS_PER_MS;
-/* Single frames of all viewers together. */
-static const double frames_bytes_s = 32e6, frames_bytes_most = 8e6;
 
 static const uint32_t absent_cause = UINT32_C(1) << INVALID_CAUSES;
 
@@ -36,8 +35,8 @@ static void refill(struct viewers *viewers)
     viewers->credit_ns += (int64_t)((double)passed_ns * look_share);
     if (viewers->credit_ns > credit_most_ns)
         viewers->credit_ns = credit_most_ns;
-    viewers->credit_bytes =
-        fmin(viewers->credit_bytes + (double)passed_ns * 1e-9 * frames_bytes_s, frames_bytes_most);
+    viewers->credit_bytes = fmin(viewers->credit_bytes + (double)passed_ns * 1e-9 * VIEWERS_BYTES_S,
+                                 VIEWERS_BYTES_SAVED);
 }
 
 /* ---- noting -------------------------------------------------------------------------------- */

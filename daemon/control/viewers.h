@@ -4,7 +4,7 @@
  * that is written into its ring until it says otherwise or goes.
  *
  * Looking is bounded and never in the way: it begins when the results of a wake-up are on their
- * way, takes at most LOOK_SHARE of the loop's time and FRAMES_BYTES_S of single frames a second;
+ * way, takes at most LOOK_SHARE of the loop's time and VIEWERS_BYTES_S of single frames a second;
  * what does not fit is skipped, and the next record says so. Without viewers nothing is done at
  * all.
  *
@@ -17,6 +17,10 @@
 
 #include "control/process.h"
 #include "core/error.h"
+
+/* Single frames, of all viewers together: how many bytes a second, and how many of them may be
+ * saved up while nobody asks for frames. */
+enum { VIEWERS_BYTES_S = 32000000, VIEWERS_BYTES_SAVED = 8000000 };
 
 struct viewers;
 

@@ -454,7 +454,7 @@ class Tool(Case):
             lines = re.findall(r"^    convolvctl (.*)$", page.split("## Which daemon")[0], re.M)
             self.assertGreaterEqual(len(lines), 9)
             for line in lines:
-                self.ctl(*shlex.split(line))
+                self.ctl(*shlex.split(line), cwd=self.folder)
 
 
 if __name__ == "__main__":
