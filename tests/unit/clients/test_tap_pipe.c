@@ -197,7 +197,7 @@ static void test_what_differs_is_a_record_of_its_own(void **state)
 static void test_the_end(void **state)
 {
     struct setting *setting = *state;
-    struct record records[RECORDS];
+    struct record records[RECORDS] = {0};
     read_records(setting, records);
     put(setting, (struct convolv_block){.first_frame = 0, .epoch_end = true});
     put(setting, (struct convolv_block){.first_frame = 10}); /* nothing follows an end */

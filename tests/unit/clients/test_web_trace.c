@@ -161,7 +161,8 @@ static void ascans_of_periods(void **state)
     (void)state;
     for (int n = 0; n < 60; n++) {
         values[2 * n] = -1;
-        values[2 * n + 1] = (float)(n % 10) + (float)(n / 10);
+        const int period = n / 10;
+        values[2 * n + 1] = (float)(n % 10 + period);
     }
     assert_int_equal(trace_open(&trace, 2, 64, 1000), 0);
     assert_int_equal(ascan_open(&ascan, 3, 10, 2, list, 1), 0);
