@@ -40,8 +40,7 @@ const char *event_kind_sentence(enum event_kind kind)
 {
     static const char *const sentences[EVENT_KINDS] = {
 #define X(name, word, sentence) [EVENT_##name] = sentence,
-        /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): a long sentence is written in pieces
-         */
+        /* NOLINTNEXTLINE(bugprone-suspicious-missing-comma): sentences are written in pieces */
         EVENT_TABLE(X)
 #undef X
     };
