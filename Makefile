@@ -472,8 +472,8 @@ build/tidy/cppcheck.ok: $(ALL_SRC) $(ALL_HEADERS) Makefile
 	$(Q)cppcheck --quiet -j $(JOBS) --std=c11 --error-exitcode=1 --inline-suppr \
 	    --enable=warning,performance,portability --suppress=missingIncludeSystem \
 	    --suppress=normalCheckLevelMaxBranches -D_GNU_SOURCE -DCONVOLVD_VERSION='"$(VERSION)"' \
-	    '-Djson_array_foreach(array,i,value)=for(i=0;(value=json_array_get(array,i))!=0;i++)' \
-	    '-Djson_object_foreach(object,key,value)=for(key=json_name(object);(value=json_object_get(object,key))!=0;)' \
+	    '-Djson_array_foreach(array,i,value)=while((value=json_array_get(array,i=0))!=0)' \
+	    '-Djson_object_foreach(object,key,value)=while((value=json_object_get(object,key=""))!=0)' \
 	    -I. -Idaemon -Iclients/lib $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMON_SRC) \
 	    $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC)
 	@touch $@

@@ -15,11 +15,12 @@
 enum { PATH_BYTES = 4096 };
 
 /* What --check would say of the configuration with the fragment. */
-static int prove(const char *path, const char *name, const char *text, struct problem *problem)
+static int prove(const char *config, const char *fragment, const char *text,
+                 struct problem *problem)
 {
     struct config_errors errors = {0};
     struct config *loaded = NULL;
-    const int error = config_load_with(path, name, text, strlen(text), &loaded, &errors);
+    const int error = config_load_with(config, fragment, text, strlen(text), &loaded, &errors);
     if (error != 0)
         config_errors_print(&errors, stderr);
     config_errors_free(&errors);
@@ -28,7 +29,7 @@ static int prove(const char *path, const char *name, const char *text, struct pr
                       : problem_set(problem, error,
                                     "%s: the configuration is not valid with it; "
                                     "nothing was written",
-                                    name);
+                                    fragment);
 }
 
 /* The whole text or no file. */

@@ -26,8 +26,10 @@ static struct watch_record record(bool input, uint64_t epoch, uint64_t first, ui
                                          .points = points,
                                          .frames_per_point = 1,
                                          .channels = CHANNELS}};
-    for (uint32_t i = 0; i < points * CHANNELS; i++)
-        made.values[i] = (float)(10 * (first + i / CHANNELS) + i % CHANNELS);
+    for (uint32_t i = 0; i < points * CHANNELS; i++) {
+        const uint64_t frame = first + i / CHANNELS;
+        made.values[i] = (float)(10 * frame + i % CHANNELS);
+    }
     return made;
 }
 
