@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 
@@ -66,9 +68,10 @@ static bool is_own(const struct endpoint *endpoint, const struct option_address 
     for (const struct ifaddrs *each = all; each != NULL && !found; each = each->ifa_next) {
         if (each->ifa_addr == NULL || each->ifa_addr->sa_family != endpoint->family)
             continue;
-        const void *bytes = endpoint->family == AF_INET
-                                ? (const void *)&((struct sockaddr_in *)each->ifa_addr)->sin_addr
-                                : (const void *)&((struct sockaddr_in6 *)each->ifa_addr)->sin6_addr;
+        const uint8_t *bytes =
+            (const uint8_t *)each->ifa_addr + (endpoint->family == AF_INET
+                                                   ? offsetof(struct sockaddr_in, sin_addr)
+                                                   : offsetof(struct sockaddr_in6, sin6_addr));
         found = memcmp(bytes, endpoint->bytes, endpoint->family == AF_INET ? 4 : 16) == 0;
     }
     freeifaddrs(all);
