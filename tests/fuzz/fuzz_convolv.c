@@ -22,9 +22,12 @@ static void check(const struct convolv_receiver *receiver, const struct convolv_
     REQUIRE(ledger.datagrams == sum);
     if (block == NULL)
         return;
-    REQUIRE(block->frames > 0 && block->frames * block->channels <= payload_max);
+    /* A block without frames tells of an epoch's start or end, or of frames that are missing. */
+    REQUIRE(block->frames > 0 || block->epoch_start || block->epoch_end ||
+            block->hole_until > block->hole_from);
+    REQUIRE((size_t)block->frames * block->channels <= payload_max);
     REQUIRE(block->invalid_from <= block->invalid_until && block->invalid_until <= block->frames);
-    REQUIRE(block->first_frame + block->frames > block->first_frame);
+    REQUIRE(block->first_frame + block->frames >= block->first_frame);
     double sum_of_samples = 0; /* every sample is there to be read */
     for (size_t i = 0; i < (size_t)block->frames * block->channels; i++)
         sum_of_samples += block->samples[i] > 0 ? 1 : 0;
