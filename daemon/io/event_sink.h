@@ -1,0 +1,81 @@
+/*
+ * The event sink interface: where the events of an analysis go (files, OSC), as io/sink.h is for
+ * samples. One file a format; adding one is a file and a row in the table of io/event_sinks.c.
+ *
+ * Whoever runs it (event_queue.h) gives each sink a bounded queue, and a thread of its own unless
+ * it runs on the loop: `put`, `mark`, `flush` and `close` come from there, and on a thread of its
+ * own they may wait for a disk. What the queue cannot take is dropped under a name.
+ *
+ * Ledger per sink: events put = delivered + each named drop + in flight.
+ */
+#ifndef CONVOLVD_IO_EVENT_SINK_H
+#define CONVOLVD_IO_EVENT_SINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "analysis/analysis.h"
+#include "io/check.h"
+#include "io/environment.h"
+#include "io/sink.h"
+
+/* What all event sinks have. The driver's own options stand behind `own`. */
+struct event_sink_options {
+    const char *name;
+    const struct analysis_ops *analysis; /* whose events it takes */
+    const struct analysis_options *analysis_options;
+    void *own; /* the driver's struct, event_sink_ops.options_bytes */
+};
+
+struct event_sink_ledger {
+    uint64_t events;         /* put */
+    uint64_t delivered;      /* written or sent */
+    uint64_t pending;        /* in the queue at this instant */
+    uint64_t dropped[DROPS]; /* enum drop */
+    uint64_t bytes, files;   /* written or sent */
+};
+
+struct event_sink;
+
+struct event_sink_ops {
+    const char *name;     /* the config's `type = NAME` */
+    const char *sentence; /* what it is, in a few words of the manual */
+    bool on_loop;         /* `put` never blocks and runs on the loop: no thread of its own */
+    bool at_once;         /* takes hits when they end; else in order of (frame, channel) */
+    bool osc_server;      /* needs the OSC server */
+
+    const struct option_row *options;
+    unsigned option_count;
+    size_t options_bytes;
+    void (*check)(const struct option_check *check, const struct daemon_facts *facts,
+                  struct event_sink_options *options);
+    /* The lines of `--check` behind the sink's name: the first says where events go; the others
+     * begin with 19 spaces. */
+    void (*report)(const struct event_sink_options *options, FILE *out);
+
+    /* Worker thread. */
+    int (*open)(const struct event_sink_options *options, const struct io_environment *environment,
+                struct event_sink **out, struct problem *problem);
+    /* Writes or sends one event; what it points to is valid until it returns. 0, or an error: the
+     * event is dropped as `disk` (a file) or `socket`, logged at most once in a while by the sink.
+     */
+    int (*put)(struct event_sink *sink, const struct analysis_event *event);
+    /* Something that somebody has noted, at a frame as the events are numbered. NULL: it keeps
+     * none. */
+    int (*mark)(struct event_sink *sink, const struct sink_mark *mark);
+    /* The queue is empty, or `flush` has passed since the last one: makes what was put readable for
+     * others. May be NULL. */
+    void (*flush)(struct event_sink *sink);
+    /* Finishes files and frees the sink. `ledger` is not called after it. */
+    void (*close)(struct event_sink *sink);
+    /* Any thread: adds bytes and files; the rest is the queue's. May be NULL. */
+    void (*ledger)(const struct event_sink *sink, struct event_sink_ledger *ledger);
+    int64_t flush_ns; /* between flushes while events come; 0: only when the queue is empty */
+};
+
+/* By name, and by index; NULL when there is none. */
+const struct event_sink_ops *event_sink_find(const char *name);
+const struct event_sink_ops *event_sink_at(int index);
+
+#endif

@@ -1,0 +1,26 @@
+/*
+ * The table of event sinks. A new format adds its row here.
+ * Constant data, any thread.
+ */
+#include <stddef.h>
+#include <string.h>
+
+#include "io/event_sink.h"
+
+/* Ends with NULL. */
+static const struct event_sink_ops *const event_sinks[] = {NULL};
+
+const struct event_sink_ops *event_sink_at(int index)
+{
+    return index >= 0 && index < (int)(sizeof event_sinks / sizeof event_sinks[0])
+               ? event_sinks[index]
+               : NULL;
+}
+
+const struct event_sink_ops *event_sink_find(const char *name)
+{
+    for (int i = 0; event_sink_at(i) != NULL; i++)
+        if (strcmp(event_sink_at(i)->name, name) == 0)
+            return event_sink_at(i);
+    return NULL;
+}
