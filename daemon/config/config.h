@@ -60,7 +60,8 @@ struct config_osc {
     const char *address;     /* UDP */
     const char *tcp_address; /* NULL: none */
     const char *const *allow, *const *trust; /* [allow_count], [trust_count] networks */
-    uint32_t allow_count, trust_count;
+    const char *const *control;              /* [control_count]; NULL: this machine and `trust` */
+    uint32_t allow_count, trust_count, control_count;
     int64_t lease_ns, tcp_timeout_ns, tcp_idle_ns;
     uint64_t receive_buffer_bytes;
 };

@@ -5,9 +5,10 @@
 
 #include "core/network.h"
 
-/* The texts of a list of networks; *out stays NULL where the key is not written. */
+/* The texts of a list of networks; *out stays NULL where the key is not written. `none` alone,
+ * where `empty` has it, is a list of no networks. */
 static int build_networks(struct build *build, const struct raw_section *section, enum schema_id id,
-                          const char *const **out, uint32_t *count)
+                          bool empty, const char *const **out, uint32_t *count)
 {
     const struct raw_setting *setting = raw_setting_of(section, id);
     if (setting->given != GIVEN_SET)
@@ -15,16 +16,18 @@ static int build_networks(struct build *build, const struct raw_section *section
     const char **texts = config_alloc(build->memory, setting->value_count, sizeof *texts);
     if (texts == NULL)
         return ERROR_MEMORY;
+    *out = texts;
+    if (empty && setting->value_count == 1 && strcmp(setting->values[0].text, "none") == 0)
+        return 0;
     for (unsigned i = 0; i < setting->value_count; i++) {
         struct network network;
         texts[i] = setting->values[i].text;
         if (network_parse(texts[i], &network) != 0)
             config_error(build->errors, setting->place,
                          "`%s = %s` is no address and no network; write 192.0.2.7, 10.0.0.0/8, "
-                         "2001:db8::/32 or any",
-                         schema_key(id)->row.key, texts[i]);
+                         "2001:db8::/32%s",
+                         schema_key(id)->row.key, texts[i], empty ? ", any or none" : " or any");
     }
-    *out = texts;
     *count = setting->value_count;
     return 0;
 }
@@ -55,8 +58,13 @@ int build_osc(struct build *build)
     osc->tcp_timeout_ns = value_of(section, KEY_OSC_TCP_TIMEOUT)->integer;
     osc->tcp_idle_ns = value_of(section, KEY_OSC_TCP_IDLE)->integer;
     osc->receive_buffer_bytes = (uint64_t)value_of(section, KEY_OSC_RECEIVE_BUFFER)->integer;
-    int status = build_networks(build, section, KEY_OSC_ALLOW, &osc->allow, &osc->allow_count);
+    int status =
+        build_networks(build, section, KEY_OSC_ALLOW, false, &osc->allow, &osc->allow_count);
     if (status == 0)
-        status = build_networks(build, section, KEY_OSC_TRUST, &osc->trust, &osc->trust_count);
+        status =
+            build_networks(build, section, KEY_OSC_TRUST, false, &osc->trust, &osc->trust_count);
+    if (status == 0)
+        status = build_networks(build, section, KEY_OSC_CONTROL, true, &osc->control,
+                                &osc->control_count);
     return status;
 }

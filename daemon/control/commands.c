@@ -414,8 +414,9 @@ static json_t *refuse_role(struct commands *commands, const struct command_row *
                                                 .who = caller->name},
                         "`%s` was refused: it needs the role %s, and this was %s", row->name,
                         command_role_word(row->role), command_role_word(caller->role));
-    snprintf(sentence, sizeof sentence, "`%s` needs the role %s; ask on the socket of that role",
-             row->name, command_role_word(row->role));
+    snprintf(sentence, sizeof sentence, "`%s` needs the role %s; %s", row->name,
+             command_role_word(row->role),
+             caller->role_help != NULL ? caller->role_help : "ask on the socket of that role");
     return commands_failure("role", sentence);
 }
 

@@ -29,6 +29,7 @@ struct requester {
 
 struct osc_control {
     const struct process *process;
+    struct osc_networks control; /* who has the role of that name */
     struct osc *osc;
     struct commands *commands;
     struct requester requesters[REQUESTERS]; /* a ring */
@@ -281,6 +282,12 @@ static void on_repeated(void *context, uint64_t call, const struct change_answer
     }
 }
 
+/* Nobody can have forged the address: it is proven before any message but blocks counts. */
+static enum command_role role_of(const struct osc_control *control, const struct osc_peer *peer)
+{
+    return osc_networks_hold(&control->control, &peer->to) ? ROLE_CONTROL : ROLE_OBSERVE;
+}
+
 /* Runs the command of this message; takes the arguments over. */
 static void run_command(struct request *request, json_t *arguments)
 {
@@ -289,7 +296,8 @@ static void run_command(struct request *request, json_t *arguments)
     const char *command = json_string_value(json_object_get(arguments, "command"));
     const char *stream = request->pipeline->stream_config->name;
     char address[ADDRESS_TEXT];
-    struct caller caller = {.role = ROLE_CONTROL};
+    struct caller caller = {.role = role_of(control, request->peer),
+                            .role_help = "list the address under `control` in [osc]"};
     snprintf(caller.name, sizeof caller.name, "OSC %s", address_text(&request->peer->to, address));
     commands_cancel(control->commands, requester); /* one that 64 requests have overtaken */
     *requester = (struct requester){
@@ -484,6 +492,17 @@ static bool measure(void *context, const char *stream, struct osc_measures *meas
     return true;
 }
 
+/* ---- roles ------------------------------------------------------------------------------- */
+
+/* The networks of `control`; without the key those that are trusted. */
+static int read_control(struct osc_control *control, const struct config_osc *config,
+                        struct problem *problem)
+{
+    if (config->control == NULL)
+        return osc_networks_trusted(&control->control, config->trust, config->trust_count, problem);
+    return osc_networks_add(&control->control, config->control, config->control_count, problem);
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 int osc_control_open(const struct process *process, struct commands *commands,
@@ -510,7 +529,9 @@ int osc_control_open(const struct process *process, struct commands *commands,
     };
     control->process = process;
     control->commands = commands;
-    int error = osc_open(process->environment, &options, &control->osc, problem);
+    int error = read_control(control, config, problem);
+    if (error == 0)
+        error = osc_open(process->environment, &options, &control->osc, problem);
     if (error != 0) {
         osc_control_free(control);
         return error;

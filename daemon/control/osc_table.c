@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "control/command_table.h"
 #include "control/osc_counters.h"
 
 /* One row per message; clang-format would break its sentences into pieces. */
@@ -92,18 +93,31 @@ const char *osc_row_address(const struct osc_row *row, char text[64])
     return text;
 }
 
-void osc_table_print(FILE *out)
+const char *osc_row_role(const struct osc_row *row)
+{
+    const int command = command_find(row->word);
+    return command_role_word(command >= 0 ? command_table[command].role : ROLE_OBSERVE);
+}
+
+static void print_row(const struct osc_row *row, FILE *out)
 {
     char address[64];
+    fprintf(out, "| `%s` | %s | ", osc_row_address(row, address), row->arguments);
+    if (row->inward)
+        fprintf(out, "%s | ", osc_row_role(row));
+    fprintf(out, "%s | `%s` |\n", row->sentence, row->example);
+}
+
+void osc_table_print(FILE *out)
+{
     for (int inward = 1; inward >= 0; inward--) {
         fprintf(out, "### %s\n\n", inward ? "What the daemon takes" : "What the daemon sends");
-        fprintf(out, "| address | arguments | meaning | example |\n|---|---|---|---|\n");
-        for (int i = 0; i < OSC_WORDS; i++) {
-            const struct osc_row *row = &osc_table[i];
-            if (row->inward == (bool)inward)
-                fprintf(out, "| `%s` | %s | %s | `%s` |\n", osc_row_address(row, address),
-                        row->arguments, row->sentence, row->example);
-        }
+        fputs(inward ? "| address | arguments | role | meaning | example |\n|---|---|---|---|---|\n"
+                     : "| address | arguments | meaning | example |\n|---|---|---|---|\n",
+              out);
+        for (int i = 0; i < OSC_WORDS; i++)
+            if (osc_table[i].inward == (bool)inward)
+                print_row(&osc_table[i], out);
         fprintf(out, "\n");
     }
     osc_counters_help(out);

@@ -1,6 +1,7 @@
 /*
  * The table of OSC addresses: one row for every message that comes in or goes out. Dispatch
- * (osc_control.c), `convolvd --help-osc`, the page docs/osc.md and the tests read it.
+ * (osc_control.c), `convolvd --help-osc`, the page docs/osc.md and the tests read it. A message
+ * with the name of a command (command_table.h) becomes that command and needs its role.
  *
  * Constant data; any thread.
  */
@@ -47,6 +48,9 @@ extern const struct osc_row osc_table[OSC_WORDS];
 
 /* The address with STREAM in its place. */
 const char *osc_row_address(const struct osc_row *row, char text[64]);
+
+/* The role that a message to the daemon needs: that of its command, or observe. */
+const char *osc_row_role(const struct osc_row *row);
 
 /* The tables of docs/osc.md. */
 void osc_table_print(FILE *out);

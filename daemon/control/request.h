@@ -19,6 +19,8 @@ enum { CALLS_MAX = 256 };
  * 127.0.0.1:9001". */
 struct caller {
     enum command_role role;
+    const char *role_help; /* what to do when a command needs a higher role; NULL: ask on the socket
+                              of that role */
     char name[EVENT_WHO_BYTES];
 };
 

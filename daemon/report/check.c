@@ -406,7 +406,7 @@ static void print_networks(const char *const *networks, uint32_t count, FILE *ou
         fprintf(out, ", %s", networks[i]);
 }
 
-/* Whom it hears. */
+/* Whom it hears, and who of them may change something. */
 static void print_osc(const struct config_osc *osc, FILE *out)
 {
     if (!osc->used)
@@ -421,6 +421,13 @@ static void print_osc(const struct config_osc *osc, FILE *out)
         print_networks(osc->allow + 1, osc->allow_count - 1, out);
         fprintf(out, "\n");
     }
+    fprintf(out, "  may change       %s",
+            osc->control == NULL      ? "those trusted"
+            : osc->control_count == 0 ? "none"
+                                      : osc->control[0]);
+    if (osc->control_count > 1)
+        print_networks(osc->control + 1, osc->control_count - 1, out);
+    fprintf(out, "\n");
     fprintf(out, "\n");
 }
 

@@ -2,9 +2,10 @@
 # parallel: yes
 """Changes over OSC that wait for a frame far ahead, or come in numbers: one that waits is replaced or
 overtaken by what is for an earlier frame, a fader does not fill the log, and a reload frees what an
-exchange that never came to its frame has left."""
+exchange that never came to its frame has left. And who may change something: the addresses of `control`."""
 import os
 import signal as signals
+import socket
 import unittest
 
 import numpy as np
@@ -23,20 +24,20 @@ def signal(seed):
 
 
 class Changes(unittest.TestCase):
-    def start(self, streams):
+    def start(self, streams, osc="allow = any"):
         folder = c.temporary()
         self.addCleanup(folder.cleanup)
         for name, taps in (("one", TAPS), ("two", TAPS2), ("long", LONG)):
             np.save(os.path.join(folder.name, f"{name}.npy"), taps)
         port = c.free_port()
         filters = "".join(f"[filter {n}]\ntype = file\npath = {n}.npy\ndelay = 0\n" for n in ("one", "two", "long"))
-        self.daemon = c.Daemon(folder.name, f"{streams}[osc]\naddress = *:{port}\nallow = any\n{filters}")
+        self.daemon = c.Daemon(folder.name, f"{streams}[osc]\naddress = *:{port}\n{osc}\n{filters}")
         self.addCleanup(self.daemon.kill)
         self.port = port
         return folder.name
 
-    def client(self):
-        client = Client(self.port)
+    def client(self, *arguments):
+        client = Client(self.port, *arguments)
         self.addCleanup(client.close)
         return client
 
@@ -112,6 +113,60 @@ class Changes(unittest.TestCase):
             self.assertFalse(self.daemon.said("refused"), f"reload {i}:\n{self.daemon.output()}")
         self.daemon.stop()
         del folder
+
+
+    CHANGES = (("gain", "f", -6.0), ("mute", "i", 1), ("filter", "s", "two"))
+
+    def refused(self, client):
+        """It is answered, and may change nothing."""
+        client.send("/convolvd/s/info")
+        self.assertEqual(client.receive()[0], "/convolvd/s/info")
+        for what, types, value in self.CHANGES:
+            client.send(f"/convolvd/s/{what}", types, value)
+            address, _, (asked, sentence) = client.receive()
+            self.assertEqual((address, asked), ("/convolvd/error", f"/convolvd/s/{what}"))
+            self.assertIn("needs the role control", sentence)
+            self.assertIn("`control` in [osc]", sentence)
+        status = self.daemon.stream("s")
+        self.assertEqual((status["gains"]["changes"], status["filter"]["name"]), (0, "one"))
+
+    def accepted(self, client):
+        for what, types, value in self.CHANGES[:2]:
+            client.send(f"/convolvd/s/{what}", types, value)
+            self.assertEqual(client.receive()[0], "/convolvd/s/changed")
+
+    def test_the_address_decides_the_role(self):
+        self.start(self.OSC_STREAM, "control = 127.0.0.3, 127.0.4.0/24")
+        self.refused(self.client())
+        self.refused(self.client("127.0.0.2"))
+        self.accepted(self.client("127.0.0.3"))
+        self.accepted(self.client("127.0.4.9"))
+        c.wait_for(lambda: "`gain` was refused" in self.daemon.output(), "the refusal in the log")
+        self.assertRegex(self.daemon.output(), r"OSC 127\.0\.0\.1:\d+")
+
+    def test_nobody_has_the_role(self):
+        self.start(self.OSC_STREAM, "control = none")
+        self.refused(self.client())
+
+    def test_by_default_this_machine_and_those_trusted_have_it(self):
+        """An address that is only allowed may send blocks and ask, once it is proven, and no more."""
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            try:
+                probe.connect(("192.0.2.1", 9))
+            except OSError:
+                self.skipTest("no address but loopback here")
+            own = probe.getsockname()[0]
+        self.start(self.OSC_STREAM)
+        self.accepted(self.client())
+        self.daemon.stop()
+        self.start(self.OSC_STREAM)
+        client = self.client(own)
+        client.send("/convolvd/list")
+        client.send("/convolvd/prove", "i", client.receive()[2][0])
+        self.refused(client)
+        self.daemon.stop()
+        self.start(self.OSC_STREAM, f"trust = {own}")
+        self.accepted(self.client(own))
 
 
 if __name__ == "__main__":

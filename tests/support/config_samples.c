@@ -278,6 +278,7 @@ static const struct {
     {SECTION_OSC, "tcp address", "*:9001"},
     {SECTION_OSC, "allow", "10.0.0.0/8"},
     {SECTION_OSC, "trust", "192.0.2.7"},
+    {SECTION_OSC, "control", "none"},
     {SECTION_STREAM, "unused", "1"},
     {SECTION_STREAM, "noise floor", "0.1"},
     {SECTION_ALARM, "stream", "base"},

@@ -29,17 +29,25 @@ int osc_networks_add(struct osc_networks *networks, const char *const *texts, ui
     return 0;
 }
 
-static bool in_networks(const struct osc_networks *networks, const struct sockaddr_storage *from)
+int osc_networks_trusted(struct osc_networks *networks, const char *const *trust, uint32_t count,
+                         struct problem *problem)
+{
+    static const char *const loopback[] = {"127.0.0.0/8", "::1"};
+    const int error = osc_networks_add(networks, loopback, 2, problem);
+    return error != 0 ? error : osc_networks_add(networks, trust, count, problem);
+}
+
+bool osc_networks_hold(const struct osc_networks *networks, const struct sockaddr_storage *address)
 {
     for (uint32_t i = 0; i < networks->count; i++)
-        if (network_contains(&networks->list[i], from))
+        if (network_contains(&networks->list[i], address))
             return true;
     return false;
 }
 
 bool osc_peers_allowed(struct osc_peers *peers, const struct sockaddr_storage *from)
 {
-    if (in_networks(&peers->trust, from) || in_networks(&peers->allow, from))
+    if (osc_networks_hold(&peers->trust, from) || osc_networks_hold(&peers->allow, from))
         return true;
     char text[ADDRESS_TEXT];
     peers->stats->refused++;
@@ -107,7 +115,7 @@ struct osc_peer *osc_peers_find(struct osc_peers *peers, struct osc_link *link,
                               .table = peers,
                               .link = link,
                               .to = *to,
-                              .proven = link != NULL || in_networks(&peers->trust, to),
+                              .proven = link != NULL || osc_networks_hold(&peers->trust, to),
                               .expires_ns = now_ns + peers->lease_ns};
     if (getrandom(&peer->token, sizeof peer->token, 0) != (ssize_t)sizeof peer->token) {
         peer->used = false; /* a challenge that can be predicted proves nothing */
@@ -172,7 +180,7 @@ bool osc_peer_confirm(struct osc_peer *from, int32_t token)
 bool osc_peers_blocks(struct osc_peers *peers, const struct osc_link *link,
                       const struct sockaddr_storage *from)
 {
-    if (link != NULL || in_networks(&peers->trust, from))
+    if (link != NULL || osc_networks_hold(&peers->trust, from))
         return true;
     struct osc_peer *peer = osc_peers_find(peers, NULL, from);
     if (peer != NULL && peer->proven)

@@ -62,6 +62,11 @@ struct osc_peers {
 int osc_networks_add(struct osc_networks *networks, const char *const *texts, uint32_t count,
                      struct problem *problem);
 
+/* Adds this machine's loopback and those that `trust` lists. */
+int osc_networks_trusted(struct osc_networks *networks, const char *const *trust, uint32_t count,
+                         struct problem *problem);
+bool osc_networks_hold(const struct osc_networks *networks, const struct sockaddr_storage *address);
+
 /* Whether the server listens to this address; counts and logs a refusal. */
 bool osc_peers_allowed(struct osc_peers *peers, const struct sockaddr_storage *from);
 

@@ -246,7 +246,6 @@ static int open_tcp(struct osc *osc, struct problem *problem)
 int osc_open(const struct io_environment *environment, const struct osc_options *options,
              struct osc **out, struct problem *problem)
 {
-    static const char *const loopback[] = {"127.0.0.0/8", "::1"};
     struct osc_hub *hub = environment->osc;
     assert(hub->server == NULL);
     struct osc *osc = calloc(1, sizeof *osc);
@@ -262,9 +261,8 @@ int osc_open(const struct io_environment *environment, const struct osc_options 
     osc->subscriptions.measure = options->measure;
     uv_timer_init(environment->loop, &osc->tick);
     osc->tick.data = osc;
-    int error = osc_networks_add(&osc->peers.trust, loopback, 2, problem);
-    if (error == 0)
-        error = osc_networks_add(&osc->peers.trust, options->trust, options->trust_count, problem);
+    int error =
+        osc_networks_trusted(&osc->peers.trust, options->trust, options->trust_count, problem);
     if (error == 0)
         error = osc_networks_add(&osc->peers.allow, options->allow, options->allow_count, problem);
     if (error == 0 && options->address != NULL)

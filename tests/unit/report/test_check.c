@@ -204,7 +204,7 @@ static void who_is_heard_is_said(void **state)
                          "[sink s]\ntype = rtp\nstream = a\naddress = 127.0.0.1:3\n"
                          "[sink t]\ntype = rtp\nstream = b\naddress = 127.0.0.1:4\n"
                          "[osc]\naddress = *:9000\nallow = 10.0.0.0/8, 2001:db8::/32\n"
-                         "trust = 192.0.2.9\n",
+                         "trust = 192.0.2.9\ncontrol = 192.0.2.9, 10.0.0.1\n",
                          &status, &errors);
     assert_int_equal(status, 0);
     static const char *const said[] = {
@@ -214,6 +214,7 @@ static void who_is_heard_is_said(void **state)
         "osc: UDP *:9000, TCP none\n",
         "  trusted          this machine, 192.0.2.9\n",
         "  once proven      10.0.0.0/8, 2001:db8::/32\n",
+        "  may change       192.0.2.9, 10.0.0.1\n",
     };
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (strstr(report, said[i]) == NULL)
