@@ -11,9 +11,10 @@
  *     anything wrong                   -> {"ok": false, "error": "sentence", "code": "word"}
  *
  * command_table.h lists the commands; session.h says what bounds a client. systemd may pass the
- * sockets (FileDescriptorName=observe, control); else the daemon makes them in its runtime
- * directory, or in the folder of socket_folder.h: control.sock for its own user alone, observe.sock
- * for its group too. The other end is control/client.h.
+ * sockets (FileDescriptorName=observe, control), with the owner and mode that their units name;
+ * else the daemon makes them in its runtime directory, or in the folder of socket_folder.h:
+ * control.sock for its own user alone, observe.sock for its group too. The other end is
+ * control/client.h.
  *
  * Loop thread.
  */

@@ -114,6 +114,16 @@ def ask(question):
         return json.loads(s.makefile().readline())
 
 
+def socket_owners(folder="convolvd"):
+    """(role, user, group, mode) of each control socket."""
+    stats = [(role, os.stat(f"/run/{folder}/{role}.sock")) for role in ("control", "observe")]
+    return [(role, s.st_uid, grp.getgrgid(s.st_gid).gr_name, stat.S_IMODE(s.st_mode)) for role, s in stats]
+
+
+# As the socket units say.
+SOCKET_OWNERS = [("control", 0, "convolvd-control", 0o660), ("observe", 0, "convolvd", 0o660)]
+
+
 def wait_for(condition, what, seconds=None):
     """Asks less often than others do: each question starts systemctl or journalctl."""
     c.wait_for(condition, what, seconds, pause_s=0.2)
@@ -392,6 +402,7 @@ class Systemd(unittest.TestCase):
         finally:
             shutil.move("/etc/OpenCL/late", "/etc/OpenCL/vendors")
         wait_for(lambda: show("ActiveState") == ["active"], "a start with the device", 30)
+        self.assertEqual(socket_owners(), SOCKET_OWNERS, journal(since=since))
         # What trying again does not mend is not tried again.
         run("systemctl", "stop", "convolvd")
         configure("[sink bad]\ntype = rtp\nstream = nobody\naddress = 127.0.0.1:6002\n")
@@ -401,11 +412,10 @@ class Systemd(unittest.TestCase):
 
     def test_8b_who_asks(self):
         """The socket units give each role its group, and the journal names the user behind a change."""
+        self.assertFalse(os.path.exists("/run/convolvd"))  # as after a boot
         since = cursor()
         run("systemctl", "start", "convolvd")
-        control, observe = (os.stat(f"/run/convolvd/{role}.sock") for role in ("control", "observe"))
-        self.assertEqual([(s.st_uid, grp.getgrgid(s.st_gid).gr_name, stat.S_IMODE(s.st_mode)) for s in (control, observe)],
-                         [(0, "convolvd-control", 0o660), (0, "convolvd", 0o660)])
+        self.assertEqual(socket_owners(), SOCKET_OWNERS)
         tool = f"{c.BUILD}/convolvctl"
 
         def as_user(group, *words):
@@ -425,6 +435,7 @@ class Systemd(unittest.TestCase):
         # The sockets come back with a restart, and go with a stop.
         run("systemctl", "restart", "convolvd")
         self.assertEqual(run(tool, "streams", "--names"), "a\n")
+        self.assertEqual(socket_owners(), SOCKET_OWNERS)
         run("systemctl", "stop", "convolvd")
         self.assertFalse(os.path.exists("/run/convolvd/control.sock"))
 
@@ -439,6 +450,7 @@ class Systemd(unittest.TestCase):
         run("systemctl", "start", "convolvd", "convolvd@two")
         self.addCleanup(lambda: run("systemctl", "stop", "convolvd@two", check=False))
         self.assertIn("stream a", run(f"{c.BUILD}/convolvd", "--status", "--socket", "/run/convolvd-two/observe.sock"))
+        self.assertEqual(socket_owners("convolvd-two"), SOCKET_OWNERS)
         run("systemctl", "stop", "convolvd")
         self.assertEqual(show("ActiveState", unit="convolvd@two"), ["active"])
 
