@@ -131,6 +131,10 @@ struct analysis_options {
     void *own;                               /* the type's struct, analysis_ops.options_bytes */
     /* Called inside `put`; what the event points to is valid until it returns. */
     void (*emit)(void *context, const struct analysis_event *event);
+    /* Called inside `put`, behind its events, for those that take the events of this analysis: no
+     * ordered event that follows has an `epoch` and a `frame` before these. Never goes back;
+     * UINT64_MAX: the epoch has ended. NULL: nobody needs it. */
+    void (*advance)(void *context, uint64_t epoch, uint64_t frame);
     void *context;
 };
 
@@ -140,6 +144,8 @@ struct analysis_ledger {
     uint64_t events[ANALYSIS_EVENT_KINDS]; /* emitted, ordered ones only */
     uint64_t at_once;                      /* emitted at once and not ordered yet */
     uint64_t limited;                      /* not emitted: outside the limits of `keep` */
+    uint64_t unlocated; /* sources with enough hits and no place within the extent */
+    uint64_t unused;    /* events taken that became part of nothing: second hits, echoes */
 };
 
 struct analysis; /* the type's own */
@@ -171,6 +177,9 @@ struct analysis_ops {
                 struct problem *problem);
     void (*put)(struct analysis *analysis, const struct analysis_run *run);      /* of frames */
     void (*put_event)(struct analysis *analysis, const struct analysis_event *); /* of events */
+    /* What the analysis whose events it takes has said through `advance`: so a source is told of
+     * when its last hit may have come, not when the next one does. With of_events. */
+    void (*advance)(struct analysis *analysis, uint64_t epoch, uint64_t frame);
     void (*ledger)(const struct analysis *analysis, struct analysis_ledger *ledger);
     /* All of its state, to write, to count or to read (codec.h); history is the caller's. After
      * reading, an analysis opened with equal options goes on as if it had taken all frames itself.
