@@ -18,11 +18,13 @@
 #include <stdio.h>
 
 #include "alarm/alarm.h"
+#include "analysis/analysis.h"
 #include "config/errors.h"
 #include "convolve/engine.h"
 #include "core/digest.h"
 #include "core/error.h"
 #include "core/log.h"
+#include "io/event_sink.h"
 #include "io/sink.h"
 #include "io/source.h"
 #include "filter/filter.h"
@@ -143,6 +145,26 @@ struct config_sink {
     struct sink_options options; /* but for most of .stream, which the running stream knows */
 };
 
+struct config_analysis {
+    const char *name;
+    struct config_place place;
+    const struct analysis_ops *type;
+    uint32_t stream; /* index into config.streams: the one that it analyses in the end */
+    int upstream;    /* index into config.analyses of the one whose events it takes; -1: none */
+    uint64_t queue_bytes; /* 0: by rule */
+    struct analysis_options
+        options; /* without emit, and with those of .stream that are configured */
+};
+
+/* A sink that takes the events of an analysis. */
+struct config_event_sink {
+    const char *name;
+    struct config_place place;
+    const struct event_sink_ops *driver;
+    uint32_t analysis; /* index into config.analyses */
+    struct event_sink_options options;
+};
+
 /* The alarms that need no section: `flat line` and `noise floor` of a stream. */
 #define ALARM_NAME_FLAT  "flat-line"
 #define ALARM_NAME_NOISE "noise-floor"
@@ -169,6 +191,11 @@ struct config {
     uint32_t filter_count;
     const struct config_sink *sinks;
     uint32_t sink_count;
+    const struct config_analysis
+        *analyses; /* one of events stands after the one it takes them of */
+    uint32_t analysis_count;
+    const struct config_event_sink *event_sinks;
+    uint32_t event_sink_count;
     const struct config_alarm *alarms;
     uint32_t alarm_count;
     const char *path;            /* the main file's name */
@@ -221,6 +248,7 @@ void config_free(struct config *config); /* NULL is fine */
 /* By name; -1 when there is none. */
 int config_find_stream(const struct config *config, const char *name);
 int config_find_filter(const struct config *config, const char *name);
+int config_find_analysis(const struct config *config, const char *name);
 
 /* What the filter's section says, completed by what only the stream knows (channels of an array).
  */

@@ -109,6 +109,27 @@ static void hash_sinks(struct sha256_ctx *sha, const struct build *build, uint32
     }
 }
 
+/* Analyses of the stream and where their events go: a change of them makes the stream anew, whose
+ * epoch goes on all the same where it can (pipeline/succession.h). */
+static void hash_analyses(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->analysis_count; i++) {
+        const struct config_analysis *analysis = &build->analyses[i];
+        if (analysis->stream != stream)
+            continue;
+        hash_section(sha, raw_find(build->raw, SECTION_ANALYSIS, analysis->name));
+        hash_paths(sha, analysis->type->options, analysis->type->option_count,
+                   analysis->options.own);
+    }
+    for (uint32_t i = 0; i < build->config->event_sink_count; i++) {
+        const struct config_event_sink *sink = &build->event_sinks[i];
+        if (build->analyses[sink->analysis].stream != stream)
+            continue;
+        hash_section(sha, raw_find(build->raw, SECTION_SINK, sink->name));
+        hash_paths(sha, sink->driver->options, sink->driver->option_count, sink->options.own);
+    }
+}
+
 /* The streams that capture from the cards which this stream's sinks play on. */
 static void hash_captures(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
 {
@@ -148,6 +169,7 @@ static void hash_stream(const struct build *build, uint32_t index)
     }
     hash_sinks(&sha, build, index);
     hash_captures(&sha, build, index);
+    hash_analyses(&sha, build, index);
     hash_results(&sha, &stream->results);
     digest_finish(&sha, stream->hash);
 }

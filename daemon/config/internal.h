@@ -3,7 +3,8 @@
  *
  *     config/read.c    text → raw sections (tokens, headings, repeated keys)
  *     config/values.c  raw settings → typed values, each against its schema row
- *     config/stream.c, config/filter.c, config/sink.c, config/alarm.c   values → struct config
+ *     config/stream.c, config/filter.c, config/sink.c, config/alarm.c, config/analysis.c
+ *                      values → struct config
  *     config/drivers.c what io's drivers say of their options, into struct config and messages
  *     config/hash.c    what names it, and what tells a reload which streams have changed
  *     config/load.c    files, and the order of it all
@@ -112,11 +113,15 @@ struct build {
     struct config *config;
     struct raw_section **stream_sections; /* beside config->streams, same order */
     struct raw_section **filter_sections;
-    struct raw_section **sink_sections;
+    struct raw_section **sink_sections; /* of results */
+    struct raw_section **event_sink_sections;
+    struct raw_section **analysis_sections;
     struct raw_section **alarm_sections;
     struct config_stream *streams; /* the same memory as config->streams, writable */
     struct config_filter *filters;
     struct config_sink *sinks;
+    struct config_analysis *analyses;
+    struct config_event_sink *event_sinks;
     uint64_t edges; /* made so far */
 };
 
@@ -136,6 +141,9 @@ int build_scales(struct build *build, struct config_stream *stream,
 int build_outputs(struct build *build, struct config_stream *stream, struct raw_section *section);
 int build_sinks(struct build *build);
 int build_alarms(struct build *build); /* after streams */
+/* After streams; event sinks after analyses. */
+int build_analyses(struct build *build);
+int build_event_sinks(struct build *build);
 /* What a stream says of its channels for alarms. */
 int build_watched(struct build *build, struct config_stream *stream,
                   const struct option_check *check, const struct raw_section *section);

@@ -15,6 +15,7 @@ enum section_kind {
     SECTION_SINK,
     SECTION_OSC,
     SECTION_ALARM,
+    SECTION_ANALYSIS,
     SECTIONS,
 };
 
@@ -120,6 +121,7 @@ enum schema_id {
     /* [sink] */
     KEY_SINK_TYPE,
     KEY_SINK_STREAM,
+    KEY_SINK_ANALYSIS,
     KEY_SINK_FORMAT,
     KEY_SINK_FULL_SCALE,
     /* [osc] */
@@ -143,6 +145,11 @@ enum schema_id {
     KEY_HOLD,
     KEY_HYSTERESIS,
     KEY_EXEC,
+    /* [analysis] */
+    KEY_ANALYSIS_TYPE,
+    KEY_ANALYSIS_STREAM,
+    KEY_ANALYSIS_ANALYSIS,
+    KEY_ANALYSIS_QUEUE,
     KEYS,
 };
 

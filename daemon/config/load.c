@@ -202,37 +202,79 @@ static struct raw_section **sections_of(struct build *build, enum section_kind k
     return out;
 }
 
+/* Sinks of events have tables of their own. */
+static int split_sinks(struct build *build)
+{
+    struct config *config = build->config;
+    uint32_t all, results = 0;
+    struct raw_section **sections = sections_of(build, SECTION_SINK, &all);
+    build->sink_sections = sections;
+    build->event_sink_sections = config_alloc(build->memory, all, sizeof *sections);
+    if (sections == NULL || build->event_sink_sections == NULL)
+        return ERROR_MEMORY;
+    for (uint32_t i = 0; i < all; i++) {
+        if (schema_event_sink(sections[i]->type) != NULL)
+            build->event_sink_sections[config->event_sink_count++] = sections[i];
+        else
+            sections[results++] = sections[i];
+    }
+    config->sink_count = results;
+    return 0;
+}
+
+/* All sections that are written, and room for what they become. */
+static int gather(struct build *build)
+{
+    struct config *config = build->config;
+    build->filter_sections = sections_of(build, SECTION_FILTER, &config->filter_count);
+    build->analysis_sections = sections_of(build, SECTION_ANALYSIS, &config->analysis_count);
+    build->alarm_sections = sections_of(build, SECTION_ALARM, &config->alarm_count);
+    if (build->filter_sections == NULL || build->analysis_sections == NULL ||
+        build->alarm_sections == NULL || split_sinks(build) != 0)
+        return ERROR_MEMORY;
+    build->streams = config_alloc(build->memory, config->stream_count, sizeof *build->streams);
+    build->filters = config_alloc(build->memory, config->filter_count, sizeof *build->filters);
+    build->sinks = config_alloc(build->memory, config->sink_count, sizeof *build->sinks);
+    build->analyses = config_alloc(build->memory, config->analysis_count, sizeof *build->analyses);
+    build->event_sinks =
+        config_alloc(build->memory, config->event_sink_count, sizeof *build->event_sinks);
+    if (build->streams == NULL || build->filters == NULL || build->sinks == NULL ||
+        build->analyses == NULL || build->event_sinks == NULL)
+        return ERROR_MEMORY;
+    config->streams = build->streams;
+    config->filters = build->filters;
+    config->sinks = build->sinks;
+    config->analyses = build->analyses;
+    config->event_sinks = build->event_sinks;
+    return 0;
+}
+
 static int build_config(struct build *build)
 {
     struct config *config = build->config;
     build->stream_sections = sections_of(build, SECTION_STREAM, &config->stream_count);
-    if (build->stream_sections != NULL && config->stream_count > STREAMS_MAX) {
+    if (build->stream_sections == NULL)
+        return ERROR_MEMORY;
+    if (config->stream_count > STREAMS_MAX) {
         config_error(build->errors, build->stream_sections[STREAMS_MAX]->place,
                      "%u streams are too many for one daemon, the most is %d; split the work over "
                      "several daemons",
                      config->stream_count, STREAMS_MAX);
         return 0;
     }
-    build->filter_sections = sections_of(build, SECTION_FILTER, &config->filter_count);
-    build->sink_sections = sections_of(build, SECTION_SINK, &config->sink_count);
-    build->alarm_sections = sections_of(build, SECTION_ALARM, &config->alarm_count);
-    build->streams = config_alloc(build->memory, config->stream_count, sizeof *build->streams);
-    build->filters = config_alloc(build->memory, config->filter_count, sizeof *build->filters);
-    build->sinks = config_alloc(build->memory, config->sink_count, sizeof *build->sinks);
-    if (build->stream_sections == NULL || build->filter_sections == NULL ||
-        build->sink_sections == NULL || build->alarm_sections == NULL || build->streams == NULL ||
-        build->filters == NULL || build->sinks == NULL)
+    if (gather(build) != 0)
         return ERROR_MEMORY;
-    config->streams = build->streams;
-    config->filters = build->filters;
-    config->sinks = build->sinks;
     int status = build_process(build);
     if (status == 0)
         status = build_filters(build);
     if (status == 0)
         status = build_streams(build);
     if (status == 0)
+        status = build_analyses(build);
+    if (status == 0)
         status = build_sinks(build);
+    if (status == 0)
+        status = build_event_sinks(build);
     if (status == 0)
         status = build_osc(build);
     if (status == 0)
@@ -416,6 +458,14 @@ int config_find_stream(const struct config *config, const char *name)
 {
     for (uint32_t i = 0; i < config->stream_count; i++)
         if (config->streams[i].name != NULL && strcmp(config->streams[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+int config_find_analysis(const struct config *config, const char *name)
+{
+    for (uint32_t i = 0; i < config->analysis_count; i++)
+        if (config->analyses[i].name != NULL && strcmp(config->analyses[i].name, name) == 0)
             return (int)i;
     return -1;
 }

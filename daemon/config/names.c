@@ -1,4 +1,4 @@
-/* The message about the name of a filter or stream that nobody defined. */
+/* The message about the name of a filter, stream or analysis that nobody defined. */
 #include "config/internal.h"
 
 #include <string.h>
@@ -6,10 +6,14 @@
 void report_unknown(struct build *build, struct config_place place, const struct raw_section *user,
                     enum section_kind kind, const char *name)
 {
-    bool filters = kind == SECTION_FILTER;
-    struct raw_section *const *sections = filters ? build->filter_sections : build->stream_sections;
-    uint32_t count = filters ? build->config->filter_count : build->config->stream_count;
+    struct raw_section *const *sections = kind == SECTION_FILTER     ? build->filter_sections
+                                          : kind == SECTION_ANALYSIS ? build->analysis_sections
+                                                                     : build->stream_sections;
+    uint32_t count = kind == SECTION_FILTER     ? build->config->filter_count
+                     : kind == SECTION_ANALYSIS ? build->config->analysis_count
+                                                : build->config->stream_count;
     const char *word = schema_sections[kind].word, *nearest = NULL;
+    const char *article = kind == SECTION_ANALYSIS ? "an" : "a";
     unsigned best = (unsigned)strlen(name) / 3 + 2; /* further away it is another name */
     for (uint32_t i = 0; i < count; i++) {
         unsigned distance = option_distance(name, sections[i]->name);
@@ -20,10 +24,11 @@ void report_unknown(struct build *build, struct config_place place, const struct
     }
     if (nearest != NULL)
         config_error(build->errors, place,
-                     "%s %s names a %s %s that nobody defined; write %s, or add a section [%s %s]",
-                     schema_sections[user->kind].word, user->name, word, name, nearest, word, name);
+                     "%s %s names %s %s %s that nobody defined; write %s, or add a section [%s %s]",
+                     schema_sections[user->kind].word, user->name, article, word, name, nearest,
+                     word, name);
     else
         config_error(build->errors, place,
-                     "%s %s names a %s %s that nobody defined; add a section [%s %s]",
-                     schema_sections[user->kind].word, user->name, word, name, word, name);
+                     "%s %s names %s %s %s that nobody defined; add a section [%s %s]",
+                     schema_sections[user->kind].word, user->name, article, word, name, word, name);
 }

@@ -233,7 +233,7 @@ static void heading(struct reader *reader)
     if (close == NULL || (*after != '\0' && *after != '#' && *after != ';')) {
         config_error(errors, place,
                      "`%.*s` is not a heading; write [daemon], [device], [stream NAME], "
-                     "[filter NAME] or [sink NAME]",
+                     "[filter NAME], [sink NAME], [alarm NAME] or [analysis NAME]",
                      QUOTE, line);
         return;
     }

@@ -2,7 +2,7 @@
  * Which format a stream's results are wanted in: that of its sinks, when all that take them agree
  * and nothing needs floats. The device then encodes (plan_spec.results), and sinks copy bytes.
  *
- * Floats are needed by streams that read this one, by OSC and by sound cards.
+ * Floats are needed by streams that read this one, by analyses, by OSC and by sound cards.
  *
  * Worker or main thread, while a configuration is built.
  */
@@ -19,12 +19,20 @@ static bool is_read(const struct build *build, uint32_t stream)
     return false;
 }
 
+static bool is_analysed(const struct build *build, uint32_t stream)
+{
+    for (uint32_t i = 0; i < build->config->analysis_count; i++)
+        if (build->analyses[i].stream == stream)
+            return true;
+    return false;
+}
+
 static struct result_format results_of(const struct build *build, uint32_t stream)
 {
     static const struct result_format floats;
     struct result_format wanted = floats;
     bool any = false;
-    if (is_read(build, stream))
+    if (is_read(build, stream) || is_analysed(build, stream))
         return floats;
     for (uint32_t i = 0; i < build->config->sink_count; i++) {
         const struct config_sink *sink = &build->sinks[i];

@@ -9,18 +9,22 @@
 #include <string.h>
 
 #include "alarm/alarm.h"
+#include "analysis/analysis.h"
 #include "config/schema_rows.h"
 #include "filter/filter.h"
+#include "io/event_sink.h"
 #include "io/sink.h"
 #include "io/source.h"
 
 enum {
-    KEYS_MAX = 256,
-    SLOTS_MAX = 128, /* keys of one section */
-    TYPES_MAX = 31,  /* bits of a mask, less one for the chain */
+    KEYS_MAX = 512,
+    SLOTS_MAX = 192, /* keys of one section */
+    TYPES_MAX = 30,  /* bits of a mask, less one for the chain and NO_TYPE */
     FORMATS_BYTES = 256,
     SENTENCE_BYTES = 2048,
 };
+
+#define NO_TYPE (1u << 31)
 
 /* ---- types of a section ------------------------------------------------------------------ */
 
@@ -40,6 +44,27 @@ static unsigned sink_count(void)
     return count;
 }
 
+static unsigned event_sink_count(void)
+{
+    unsigned count = 0;
+    while (event_sink_at((int)count) != NULL)
+        count++;
+    return count;
+}
+
+static unsigned analysis_count(void)
+{
+    unsigned count = 0;
+    while (analysis_at((int)count) != NULL)
+        count++;
+    return count;
+}
+
+const struct event_sink_ops *schema_event_sink(int type)
+{
+    return event_sink_at(type - (int)sink_count());
+}
+
 const char *schema_type_name(enum section_kind section, int index)
 {
     switch (section) {
@@ -50,7 +75,11 @@ const char *schema_type_name(enum section_kind section, int index)
     case SECTION_FILTER:
         return index >= 0 && index < FILTER_TYPES ? filter_type_name(index) : NULL;
     case SECTION_SINK:
+        if (schema_event_sink(index) != NULL)
+            return schema_event_sink(index)->name;
         return sink_at(index) != NULL ? sink_at(index)->name : NULL;
+    case SECTION_ANALYSIS:
+        return analysis_at(index) != NULL ? analysis_at(index)->name : NULL;
     case SECTION_ALARM:
         return index >= 0 && index < ALARM_QUANTITIES
                    ? alarm_quantity_name((enum alarm_quantity)index)
@@ -62,11 +91,11 @@ const char *schema_type_name(enum section_kind section, int index)
 
 /* ---- making it --------------------------------------------------------------------------- */
 
-struct option_choice sink_types[TYPES_MAX + 1];
+struct option_choice sink_types[TYPES_MAX + 1], analysis_types[TYPES_MAX + 1];
 char source_formats[FORMATS_BYTES], sink_formats[FORMATS_BYTES];
 static struct option_choice source_types[TYPES_MAX + 2];
 static char source_sentence[SENTENCE_BYTES], sink_sentence[SENTENCE_BYTES];
-char alarm_sentence[SENTENCE_BYTES];
+char alarm_sentence[SENTENCE_BYTES], analysis_sentence[SENTENCE_BYTES];
 
 static struct {
     struct schema_key keys[KEYS_MAX];
@@ -119,19 +148,39 @@ static uint32_t source_mask(enum schema_scope scope)
 static uint32_t sink_mask(enum schema_scope scope)
 {
     uint32_t mask = 0;
-    for (unsigned i = 0; i < sink_count(); i++)
-        mask |= scope == SCOPE_TYPED && sink_at((int)i)->format != NULL ? 1u << i : 0;
+    for (unsigned i = 0; i < sink_count(); i++) {
+        bool in =
+            scope == SCOPE_FRAMES || (scope == SCOPE_TYPED && sink_at((int)i)->format != NULL);
+        mask |= in ? 1u << i : 0;
+    }
+    for (unsigned i = 0; i < event_sink_count(); i++)
+        mask |= scope == SCOPE_EVENTS ? 1u << (sink_count() + i) : 0;
     return mask;
+}
+
+static uint32_t analysis_mask(enum schema_scope scope)
+{
+    uint32_t mask = 0;
+    for (unsigned i = 0; i < analysis_count(); i++)
+        mask |= analysis_at((int)i)->of_events == (scope == SCOPE_EVENTS) ? 1u << i : 0;
+    return mask;
+}
+
+/* A scope that no type has: no bit of a type that is there, so that the row applies to none. */
+static uint32_t mask_of(enum section_kind section, enum schema_scope scope)
+{
+    const uint32_t mask = section == SECTION_STREAM ? source_mask(scope)
+                          : section == SECTION_SINK ? sink_mask(scope)
+                                                    : analysis_mask(scope);
+    return mask != 0 ? mask : NO_TYPE;
 }
 
 static void add_row(const struct schema_row *from, struct schema_key *to)
 {
     struct schema_key *key = add(from->section, &from->row, to);
-    uint32_t (*mask)(enum schema_scope scope) =
-        from->section == SECTION_STREAM ? source_mask : sink_mask;
-    key->applies = from->scope != SCOPE_ALL ? mask(from->scope) : from->applies;
+    key->applies = from->scope != SCOPE_ALL ? mask_of(from->section, from->scope) : from->applies;
     key->required = from->row.required          ? ~0u
-                    : from->needed != SCOPE_ALL ? mask(from->needed)
+                    : from->needed != SCOPE_ALL ? mask_of(from->section, from->needed)
                                                 : from->required;
 }
 
@@ -160,7 +209,7 @@ static void append_format(char *text, const char *format, const char *name)
 static void make_texts(void)
 {
     const unsigned sources = source_count(), sinks = sink_count();
-    assert(sources <= TYPES_MAX && sinks <= TYPES_MAX);
+    assert(sources <= TYPES_MAX && sinks + event_sink_count() <= TYPES_MAX);
     for (unsigned i = 0; i < sources; i++) {
         const struct source_ops *driver = source_at((int)i);
         source_types[i] = (struct option_choice){driver->name, (int)i};
@@ -174,22 +223,40 @@ static void make_texts(void)
     for (unsigned i = 0; i < sinks; i++) {
         const struct sink_ops *driver = sink_at((int)i);
         sink_types[i] = (struct option_choice){driver->name, (int)i};
-        append_sentence(sink_sentence,
-                        i == 0          ? ""
-                        : i + 1 < sinks ? ", "
-                                        : " or ",
-                        driver->name, driver->sentence);
+        append_sentence(sink_sentence, i == 0 ? "" : ", ", driver->name, driver->sentence);
         if (driver->format != NULL)
             append_format(sink_formats, driver->format, driver->name);
     }
+    for (unsigned i = 0; i < event_sink_count(); i++) {
+        const struct event_sink_ops *driver = event_sink_at((int)i);
+        sink_types[sinks + i] = (struct option_choice){driver->name, (int)(sinks + i)};
+        append_sentence(sink_sentence, i == 0 ? "; of events: " : ", ", driver->name,
+                        driver->sentence);
+    }
     append(sink_sentence, SENTENCE_BYTES, ".", "", "");
+    for (unsigned i = 0; i < analysis_count(); i++) {
+        const struct analysis_ops *type = analysis_at((int)i);
+        analysis_types[i] = (struct option_choice){type->name, (int)i};
+        append_sentence(analysis_sentence, i == 0 ? "What it looks for: " : ", ", type->name,
+                        type->sentence);
+    }
+    append(analysis_sentence, SENTENCE_BYTES, ".", "", "");
     for (int q = 0; q < ALARM_QUANTITIES; q++)
         append_sentence(alarm_sentence, q > 0 ? ", " : "The figure: ", alarm_quantity_name(q),
                         alarm_quantity_sentence(q));
     append(alarm_sentence, SENTENCE_BYTES, ".", "", "");
 }
 
-/* A driver's rows stand behind `source`, or behind what all sinks have. */
+static void add_sinks(void)
+{
+    for (unsigned i = 0; i < sink_count(); i++)
+        add_driver(SECTION_SINK, i, sink_at((int)i)->options, sink_at((int)i)->option_count);
+    for (unsigned i = 0; i < event_sink_count(); i++)
+        add_driver(SECTION_SINK, sink_count() + i, event_sink_at((int)i)->options,
+                   event_sink_at((int)i)->option_count);
+}
+
+/* A driver's rows stand behind `source`, or behind what all sinks or analyses have. */
 static void make(void)
 {
     make_texts();
@@ -201,9 +268,11 @@ static void make(void)
                 add_driver(SECTION_STREAM, i, source_at((int)i)->options,
                            source_at((int)i)->option_count);
         if (id == KEY_SINK_FULL_SCALE)
-            for (unsigned i = 0; i < sink_count(); i++)
-                add_driver(SECTION_SINK, i, sink_at((int)i)->options,
-                           sink_at((int)i)->option_count);
+            add_sinks();
+        if (id == KEY_ANALYSIS_QUEUE)
+            for (unsigned i = 0; i < analysis_count(); i++)
+                add_driver(SECTION_ANALYSIS, i, analysis_at((int)i)->options,
+                           analysis_at((int)i)->option_count);
     }
     schema.keys[KEY_SOURCE].row.choices = source_types;
     schema.keys[KEY_SOURCE].row.sentence = source_sentence;

@@ -18,11 +18,14 @@
 #include "config/keys.h"
 #include "core/option.h"
 
+struct event_sink_ops;
+
 /* Name of type `index` of a section (source, filter type, sink type); NULL past the end. */
 const char *schema_type_name(enum section_kind section, int index);
 
-/* The types of a section are the drivers of a stream or sink in the order of io's tables, and the
- * filter types; the last type of a stream is the chain, which is no driver. */
+/* The types of a section are the drivers of a stream or sink in the order of io's tables (sinks of
+ * results, then those of events), the analyses, and the filter types; the last type of a stream is
+ * the chain, which is no driver. */
 struct schema_key {
     struct option_row row;
     enum section_kind section;
@@ -33,6 +36,10 @@ struct schema_key {
 
 /* A row of the configuration itself. */
 const struct schema_key *schema_key(enum schema_id id);
+
+/* The driver of a type of [sink]: of one that takes events; NULL: it takes results, or is unknown.
+ */
+const struct event_sink_ops *schema_event_sink(int type);
 
 /* All rows of a section in the order of the manual; NULL past the end. */
 const struct schema_key *schema_at(enum section_kind section, unsigned slot);

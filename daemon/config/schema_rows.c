@@ -73,11 +73,13 @@ const struct schema_section schema_sections[SECTIONS] = {
     [SECTION_FILTER] = {"filter", true, "type",
         "One filter: designed, matched to what a transducer was sent, or read from a file."},
     [SECTION_SINK] = {"sink", true, "type",
-        "One place where the results of a stream go."},
+        "One place where the results of a stream go, or the events of an analysis."},
     [SECTION_OSC] = {"osc", false, NULL,
         "The OSC server: where blocks and questions come in, and who is answered. It runs when this section is written or a stream or sink has to do with OSC."},
     [SECTION_ALARM] = {"alarm", true, "quantity",
         "One alarm: when a figure of a stream or of its channels is beyond a limit, it goes to log, events, OSC, metrics and page, and to a program."},
+    [SECTION_ANALYSIS] = {"analysis", true, "type",
+        "What is read out of the results of a stream, or of the events of another analysis; its events go to sinks that name it, to OSC, to the control socket and to alarms."},
 };
 
 #define KIND(name) (1u << FILTER_##name)
@@ -266,8 +268,10 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "Zero channels behind the array, so that its ends do not wrap into each other; at least the channels less one."}},
     [KEY_SINK_TYPE] = {SECTION_SINK, .row = {"type", OPTION_CHOICE, .choices = sink_types, .required = true,
         .sentence = "Where the results go."}},
-    [KEY_SINK_STREAM] = {SECTION_SINK, .row = {"stream", OPTION_NAME, .required = true,
+    [KEY_SINK_STREAM] = {SECTION_SINK, .scope = SCOPE_FRAMES, .needed = SCOPE_FRAMES, .row = {"stream", OPTION_NAME,
         .sentence = "The stream whose results go here."}},
+    [KEY_SINK_ANALYSIS] = {SECTION_SINK, .scope = SCOPE_EVENTS, .needed = SCOPE_EVENTS, .row = {"analysis", OPTION_NAME,
+        .sentence = "The analysis whose events go here."}},
     [KEY_SINK_FORMAT] = {SECTION_SINK, .scope = SCOPE_TYPED, .row = {"format", OPTION_OWN, .words = "sample format", .parse = schema_parse_format, .fallback_words = sink_formats,
         .sentence = "Format of one sample: s16 (L16), s24 (L24), s32 or f32, in the byte order of the default."}},
     [KEY_SINK_FULL_SCALE] = {SECTION_SINK, .scope = SCOPE_TYPED, .row = {"full scale", OPTION_AMPLITUDE, .minimum = 0, .above_minimum = true, .maximum = 1e12, .fallback_words = "the largest of the stream's channels for integers, 1 for f32",
@@ -310,5 +314,13 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "By which part of the limit the value must come back before the alarm ends."}},
     [KEY_EXEC] = {SECTION_ALARM, .row = {"exec", OPTION_BOOLEAN, .fallback = "no",
         .sentence = "Whether the service manager starts convolv-alarm@NAME.service, NAME being the alarm's, when it is raised and when it ends. Needs a `state directory`, and systemctl enable --now convolv-alarm@NAME.path."}},
+    [KEY_ANALYSIS_TYPE] = {SECTION_ANALYSIS, .row = {"type", OPTION_CHOICE, .choices = analysis_types, .required = true,
+        .sentence = analysis_sentence}},
+    [KEY_ANALYSIS_STREAM] = {SECTION_ANALYSIS, .scope = SCOPE_FRAMES, .needed = SCOPE_FRAMES, .row = {"stream", OPTION_NAME,
+        .sentence = "The stream whose results it analyses."}},
+    [KEY_ANALYSIS_ANALYSIS] = {SECTION_ANALYSIS, .scope = SCOPE_EVENTS, .needed = SCOPE_EVENTS, .row = {"analysis", OPTION_NAME,
+        .sentence = "The analysis whose events it takes."}},
+    [KEY_ANALYSIS_QUEUE] = {SECTION_ANALYSIS, .row = {"queue", OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0, .fallback_words = "one second of frames, from 1 MiB to 64 MiB; for events 4 MiB",
+        .sentence = "Memory between the stream, or the other analysis, and this one. While it is full, a source that can wait does; of a live one whole blocks are dropped, counted, and are dead time."}},
 };
 /* clang-format on */

@@ -11,6 +11,8 @@ enum schema_scope {
     SCOPE_OWN,    /* sources: all but a chain */
     SCOPE_TYPED,  /* drivers that take a sample format */
     SCOPE_PADDED, /* sources that take `bits` and `justify` */
+    SCOPE_FRAMES, /* sinks and analyses that take the results of a stream */
+    SCOPE_EVENTS, /* those that take the events of an analysis */
 };
 
 struct schema_row {
@@ -25,7 +27,7 @@ struct schema_row {
 extern const struct schema_row schema_rows[KEYS];
 
 /* Texts and choices that schema.c makes of io's tables. */
-extern struct option_choice sink_types[];
-extern char source_formats[], sink_formats[], alarm_sentence[];
+extern struct option_choice sink_types[], analysis_types[];
+extern char source_formats[], sink_formats[], alarm_sentence[], analysis_sentence[];
 
 #endif

@@ -120,12 +120,24 @@ static int build_sink(struct build *build, uint32_t index)
     return 0;
 }
 
-/* How many sinks and chains read each stream: at least one, at most PORTS_MAX. */
+/* How many analyses that read results name the stream. */
+static unsigned analyses_of(const struct build *build, const char *name)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < build->config->analysis_count; i++) {
+        const struct raw_section *section = build->analysis_sections[i];
+        count += value_given(section, KEY_ANALYSIS_STREAM) &&
+                 strcmp(value_of(section, KEY_ANALYSIS_STREAM)->text, name) == 0;
+    }
+    return count;
+}
+
+/* How many sinks, chains and analyses read each stream: at least one, at most PORTS_MAX. */
 static void check_readers(struct build *build)
 {
     for (uint32_t s = 0; s < build->config->stream_count; s++) {
-        unsigned readers = 0;
         const char *name = build->streams[s].name;
+        unsigned readers = analyses_of(build, name);
         for (uint32_t i = 0; i < build->config->sink_count; i++)
             readers += value_given(build->sink_sections[i], KEY_SINK_STREAM) &&
                        strcmp(value_of(build->sink_sections[i], KEY_SINK_STREAM)->text, name) == 0;
@@ -133,11 +145,11 @@ static void check_readers(struct build *build)
             readers += upstream_name(build->stream_sections[k]) != NULL &&
                        strcmp(upstream_name(build->stream_sections[k]), name) == 0;
         if (readers > PORTS_MAX)
-            config_error(
-                build->errors, build->streams[s].place,
-                "%u sinks and chains read stream %s, at most %d can; send one multicast group to "
-                "several receivers, or chain through a stream with an identity filter",
-                readers, name, PORTS_MAX);
+            config_error(build->errors, build->streams[s].place,
+                         "%u sinks, chains and analyses read stream %s, at most %d can; send one "
+                         "multicast group to "
+                         "several receivers, or chain through a stream with an identity filter",
+                         readers, name, PORTS_MAX);
         if (readers == 0)
             config_warning(
                 build->errors, build->streams[s].place,

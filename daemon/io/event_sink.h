@@ -2,9 +2,9 @@
  * The event sink interface: where the events of an analysis go (files, OSC), as io/sink.h is for
  * samples. One file a format; adding one is a file and a row in the table of io/event_sinks.c.
  *
- * Whoever runs it (event_queue.h) gives each sink a bounded queue, and a thread of its own unless
- * it runs on the loop: `put`, `mark`, `flush` and `close` come from there, and on a thread of its
- * own they may wait for a disk. What the queue cannot take is dropped under a name.
+ * Whoever runs it (event_writer.h) gives each sink a bounded queue and a thread of its own: `put`,
+ * `mark`, `flush` and `close` come from there and may wait for a disk. What the queue cannot take
+ * is dropped under a name.
  *
  * Ledger per sink: events put = delivered + each named drop + in flight.
  */
@@ -25,7 +25,8 @@ struct event_sink_options {
     const char *name;
     const struct analysis_ops *analysis; /* whose events it takes */
     const struct analysis_options *analysis_options;
-    void *own; /* the driver's struct, event_sink_ops.options_bytes */
+    uint64_t queue_bytes; /* of the queue, see EVENT_SINK_ROW_QUEUE */
+    void *own;            /* the driver's struct, event_sink_ops.options_bytes */
 };
 
 struct event_sink_ledger {
@@ -41,9 +42,7 @@ struct event_sink;
 struct event_sink_ops {
     const char *name;     /* the config's `type = NAME` */
     const char *sentence; /* what it is, in a few words of the manual */
-    bool on_loop;         /* `put` never blocks and runs on the loop: no thread of its own */
-    bool at_once;         /* takes hits when they end; else in order of (frame, channel) */
-    bool osc_server;      /* needs the OSC server */
+    bool samples;         /* takes the samples of events as well; else they come without */
 
     const struct option_row *options;
     unsigned option_count;
@@ -64,14 +63,15 @@ struct event_sink_ops {
     /* Something that somebody has noted, at a frame as the events are numbered. NULL: it keeps
      * none. */
     int (*mark)(struct event_sink *sink, const struct sink_mark *mark);
-    /* The queue is empty, or `flush` has passed since the last one: makes what was put readable for
-     * others. May be NULL. */
+    /* flush_ns after the first event since the last flush: makes what was put readable for others.
+     * May be NULL. */
     void (*flush)(struct event_sink *sink);
+    /* Any thread: between flushes while events come; 0: once the queue is empty. NULL: 0. */
+    int64_t (*flush_ns)(const struct event_sink_options *options);
     /* Finishes files and frees the sink. `ledger` is not called after it. */
     void (*close)(struct event_sink *sink);
     /* Any thread: adds bytes and files; the rest is the queue's. May be NULL. */
     void (*ledger)(const struct event_sink *sink, struct event_sink_ledger *ledger);
-    int64_t flush_ns; /* between flushes while events come; 0: only when the queue is empty */
 };
 
 /* By name, and by index; NULL when there is none. */

@@ -30,13 +30,37 @@ extern const struct option_choice source_modes[], source_paces[];
                     "processed, without loss."                                                     \
     }
 
+#define SINK_ROW_PATH(type_, member_)                                                              \
+    {                                                                                              \
+        .key = "path", .type = OPTION_PATH, .required = true, OPTION_FIELD(type_, member_),        \
+        .sentence = "The file to write; with `rotate` its name gets the time of its first frame "  \
+                    "and a running number."                                                        \
+    }
+
+#define SINK_ROW_FLUSH(type_, member_)                                                             \
+    {                                                                                              \
+        .key = "flush", .type = OPTION_TIME, .minimum = 0.01, .maximum = 3600, .fallback = "1 s",  \
+        OPTION_FIELD(type_, member_),                                                              \
+        .sentence = "How often the file is made readable up to its last frame or event, should "   \
+                    "the daemon be killed."                                                        \
+    }
+
+/* Of every sink of events, whose fields are those of struct event_sink_options. */
+#define EVENT_SINK_ROW_QUEUE                                                                       \
+    {                                                                                              \
+        .key = "queue", .type = OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0,         \
+        .fallback = "64 MiB", .common = true,                                                      \
+        OPTION_FIELD(struct event_sink_options, queue_bytes), .sentence = SINK_SENTENCE_QUEUE      \
+    }
+
+#define SINK_SENTENCE_QUEUE                                                                        \
+    "Memory between processing and the disk or the pipe. While that is slow, a source that can "   \
+    "wait does; what a live one sends and does not fit is dropped and counted."
+
 #define SINK_ROW_QUEUE(type_, member_)                                                             \
     {                                                                                              \
         .key = "queue", .type = OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0,         \
-        .fallback = "64 MiB", OPTION_FIELD(type_, member_),                                        \
-        .sentence = "Memory between processing and the disk or the pipe. While that is slow, a "   \
-                    "source that can wait does; what a live one sends and does not fit is "        \
-                    "dropped and counted."                                                         \
+        .fallback = "64 MiB", OPTION_FIELD(type_, member_), .sentence = SINK_SENTENCE_QUEUE        \
     }
 
 #define SOURCE_ROW_MAX_GAP                                                                         \

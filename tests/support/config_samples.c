@@ -111,12 +111,19 @@ static const struct {
         {"stdin", {{"rate", "500 kHz"}, {"filter", "spare"}}},
         {"stream", {{"filter", "spare"}}},
 },
-  sinks[] = {
-      {"rtp", {{"stream", "base"}, {"address", "127.0.0.1:6000"}}},
-      {"recording", {{"stream", "base"}, {"path", "out.wav"}}},
-      {"osc", {{"stream", "base"}}},
-      {"portaudio", {{"stream", "base"}, {"card", "system"}}},
-      {"stdout", {{"stream", "base"}}},
+  sinks[] =
+      {
+          {"rtp", {{"stream", "base"}, {"address", "127.0.0.1:6000"}}},
+          {"recording", {{"stream", "base"}, {"path", "out.wav"}}},
+          {"osc", {{"stream", "base"}}},
+          {"portaudio", {{"stream", "base"}, {"card", "system"}}},
+          {"stdout", {{"stream", "base"}}},
+          {"csv", {{"analysis", "watch"}, {"path", "out.csv"}}},
+          {"jsonl", {{"analysis", "watch"}, {"path", "out.jsonl"}}},
+},
+  analyses[] = {
+      {"hits", {{"stream", "base"}, {"threshold", "5"}}},
+      {"intervals", {{"stream", "base"}, {"interval", "10 ms"}}},
 };
 
 /* Limits of alarms have the unit of their quantity. */
@@ -261,6 +268,7 @@ static const struct {
     {SECTION_FILTER, "padding", "64"},
     {SECTION_SINK, "type", "rtp"},
     {SECTION_SINK, "stream", "base"},
+    {SECTION_SINK, "analysis", "watch"},
     {SECTION_SINK, "format", "s16"},
     {SECTION_SINK, "full scale", "2"},
     {SECTION_SINK, "address", "239.1.2.3:6000"},
@@ -281,6 +289,10 @@ static const struct {
     {SECTION_OSC, "control", "none"},
     {SECTION_STREAM, "unused", "1"},
     {SECTION_STREAM, "noise floor", "0.1"},
+    {SECTION_ANALYSIS, "type", "hits"},
+    {SECTION_ANALYSIS, "stream", "base"},
+    {SECTION_ANALYSIS, "analysis", "watch"},
+    {SECTION_ANALYSIS, "queue", "8 MiB"},
     {SECTION_ALARM, "stream", "base"},
     {SECTION_ALARM, "channel", "1"},
     {SECTION_ALARM, "above", "that of its quantity"},
@@ -350,7 +362,25 @@ static const struct line *needs_of(enum section_kind section, int type)
     for (size_t i = 0; section == SECTION_SINK && i < sizeof sinks / sizeof sinks[0]; i++)
         if (strcmp(sinks[i].type, name) == 0)
             return sinks[i].lines;
+    for (size_t i = 0; section == SECTION_ANALYSIS && i < sizeof analyses / sizeof analyses[0]; i++)
+        if (strcmp(analyses[i].type, name) == 0)
+            return analyses[i].lines;
     return NULL;
+}
+
+/* The analysis whose events sinks and other analyses take here: the first that takes frames. */
+static void append_analysis(char *text, size_t bytes)
+{
+    int type = 0;
+    while (analysis_at(type) != NULL && analysis_at(type)->of_events)
+        type++;
+    if (analysis_at(type) == NULL)
+        return;
+    const struct line *needs = needs_of(SECTION_ANALYSIS, type);
+    append(text, bytes, "[analysis watch]");
+    append_setting(text, bytes, "type", analysis_at(type)->name);
+    for (int i = 0; needs != NULL && i < LINES_MAX && needs[i].key != NULL; i++)
+        append_setting(text, bytes, needs[i].key, needs[i].value);
 }
 
 unsigned sample_around(const struct schema_key *key, int type, const char *value, char *text,
@@ -368,6 +398,8 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
         append(text, bytes,
                "[sink samples]\ntype = recording\nstream = sample\npath = samples.wav");
     append(text, bytes, "[sink base]\ntype = rtp\nstream = base\naddress = 127.0.0.1:6002");
+    if (key->section == SECTION_SINK || key->section == SECTION_ANALYSIS)
+        append_analysis(text, bytes);
     char heading[80];
     snprintf(heading, sizeof heading, section->named ? "[%s sample]" : "[%s]", section->word);
     append(text, bytes, heading);

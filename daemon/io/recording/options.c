@@ -44,12 +44,7 @@ static int parse_sync(const struct option_row *row, const char *text, struct opt
 }
 
 const struct option_row recording_rows[RECORDING_ROWS] = {
-    {.key = "path",
-     .type = OPTION_PATH,
-     .required = true,
-     OPTION_FIELD(struct recording_options, path),
-     .sentence = "The file to write; with `rotate` its name gets the time of its first frame and a "
-                 "running number."},
+    SINK_ROW_PATH(struct recording_options, path),
     {.key = "container",
      .type = OPTION_CHOICE,
      .fallback = "wav",
@@ -89,14 +84,7 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      OPTION_FIELD(struct recording_options, min_free_bytes),
      .sentence = "Recording pauses while less than this is free on the disk, and resumes by "
                  "itself."},
-    {.key = "flush",
-     .type = OPTION_TIME,
-     .minimum = 0.01,
-     .maximum = 3600,
-     .fallback = "1 s",
-     OPTION_FIELD(struct recording_options, flush_ns),
-     .sentence = "How often the file is made readable up to its last frame, should the daemon be "
-                 "killed."},
+    SINK_ROW_FLUSH(struct recording_options, flush_ns),
     {.key = "sync",
      .type = OPTION_OWN,
      .words = "never, rotate or time",

@@ -143,6 +143,12 @@ static void drivers_agree_on_the_keys_they_share(void **state)
     for (int i = 0; sink_at(i) != NULL; i++)
         expect_shared(SECTION_SINK, sink_at(i)->name, sink_at(i)->options,
                       sink_at(i)->option_count);
+    for (int i = 0; event_sink_at(i) != NULL; i++)
+        expect_shared(SECTION_SINK, event_sink_at(i)->name, event_sink_at(i)->options,
+                      event_sink_at(i)->option_count);
+    for (int i = 0; analysis_at(i) != NULL; i++)
+        expect_shared(SECTION_ANALYSIS, analysis_at(i)->name, analysis_at(i)->options,
+                      analysis_at(i)->option_count);
 }
 
 /* ---- each key ---------------------------------------------------------------------------------
@@ -362,6 +368,9 @@ static void misspelt_keys_get_a_suggestion(void **state)
         int type = 0;
         while (key->applies != 0 && ((key->applies >> type) & 1) == 0)
             type++;
+        if (schema_sections[key->section].type_key != NULL &&
+            schema_type_name(key->section, type) == NULL)
+            continue; /* nothing of that kind is built in */
         unsigned line = sample_around(&misspelt, type, "1", text, sizeof text);
         if (load(text, &errors) != ERROR_CONFIG || !sample_message(&errors, line, false, words)) {
             char *messages = sample_messages(&errors);
