@@ -1,6 +1,7 @@
 /* Changed gains: see change_gains.h. */
 #include "control/change_gains.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/clock.h"
@@ -26,7 +27,7 @@ void change_gains_close(struct change_gains *g)
 }
 
 const struct result_gains *change_gains_next(struct change_gains *g,
-                                             const struct change_setting *setting)
+                                             const struct change_setting *setting, const char *who)
 {
     const int set = (int)(g->changes + 1) % 2;
     bool configured = true;
@@ -35,11 +36,13 @@ const struct result_gains *change_gains_next(struct change_gains *g,
         g->sets[set].muted[o] = setting->muted[o];
         configured = configured && setting->gain[o] == 1 && !setting->muted[o];
     }
+    snprintf(g->sets[set].who, sizeof g->sets[set].who, "%s", who);
     g->sets[set].gains = (struct result_gains){.changes = g->changes + 1,
                                                .configured = configured,
                                                .outputs = g->outputs,
                                                .factors = g->sets[set].factors,
-                                               .muted = g->sets[set].muted};
+                                               .muted = g->sets[set].muted,
+                                               .who = g->sets[set].who};
     return &g->sets[set].gains;
 }
 

@@ -11,6 +11,7 @@
 #include "control/change_checks.h"
 #include "control/change_tell.h"
 #include "control/change_plans.h"
+#include "control/change_who.h"
 #include "core/clock.h"
 #include "core/log.h"
 #include "stream/move.h"
@@ -44,6 +45,7 @@ struct changed_stream {
     struct change_setting wanted; /* of the plan being prepared */
     struct config_edge *edges;    /* in use; NULL: as configured */
     struct change_gains gains;
+    struct change_who filter_who; /* who asked for the filter */
     struct waiting waiting[WAITING_MAX];
     uint32_t waiting_count;
     struct log_limit limits[2];          /* of lines about gains, and about mutes */
@@ -312,14 +314,32 @@ static void on_retired(void *context, struct plan *old)
     begin_next(changes);
 }
 
+/* Who asked for the filter of the change under way, or for its gains and mutes; empty: it has none.
+ */
+static const char *who_of(const struct changes *changes, bool filter, char name[EVENT_WHO_BYTES])
+{
+    return change_who_of(&changes->request, changes->merged, changes->merged_count, filter, name);
+}
+
 /* The gains that the change under way brings; NULL: it leaves them. */
 static const struct result_gains *new_gains(struct changes *changes)
 {
+    char who[EVENT_WHO_BYTES];
     struct changed_stream *s = changes->of;
-    bool gains = changes->request.kind != CHANGE_FILTER;
-    for (uint32_t i = 0; i < changes->merged_count; i++)
-        gains = gains || changes->merged[i].kind != CHANGE_FILTER;
-    return gains ? change_gains_next(&s->gains, &s->wanted) : NULL;
+    if (who_of(changes, false, who)[0] == '\0')
+        return NULL;
+    return change_gains_next(&s->gains, &s->wanted, who);
+}
+
+/* Who asked for the filter that the stream has with the change under way; `before`: the setting
+ * that it changes. */
+static const char *new_filter_who(struct changes *changes, const struct change_setting *before)
+{
+    char who[EVENT_WHO_BYTES];
+    struct changed_stream *s = changes->of;
+    if (s->wanted.filter == before->filter)
+        return change_who_now(&s->filter_who);
+    return change_who_next(&s->filter_who, who_of(changes, true, who));
 }
 
 static int exchange(struct changes *changes, uint64_t *frame)
@@ -348,6 +368,7 @@ static int exchange(struct changes *changes, uint64_t *frame)
         .frame = pipeline_input_frame(pipeline, *frame),
         .delay_frames = plans->delay_frames,
         .taps_hash = taps_hash,
+        .taps_who = new_filter_who(changes, &s->now),
         .filters = plans->recipe != NULL ? recipe_digest(plans->recipe) : NULL,
         .gains = new_gains(changes),
         .how = request->how,
@@ -395,12 +416,15 @@ static void keep_filter(struct changes *changes, uint64_t frame)
     struct changed_stream *s = changes->of;
     struct pipeline *pipeline = s->pipeline;
     s->filter_before = pipeline->filter;
+    const char *who = new_filter_who(changes, &s->before);
+    change_who_take(&s->filter_who, s->wanted.filter != s->before.filter);
     if (s->wanted.filter < 0 || s->wanted.filter == s->before.filter)
         return;
     const char *hash = changes->plans.taps_hash;
     pipeline->filter =
         (struct pipeline_filter){.name = pipeline->config->filters[s->wanted.filter].name,
                                  .hash = hash != NULL ? keep_hash(changes, hash) : NULL,
+                                 .who = who,
                                  .epoch = stream_next_epoch(pipeline->stream),
                                  .frame = frame,
                                  .framed = !pipeline_direct_only(pipeline),
@@ -585,6 +609,7 @@ static void take_back(struct changed_stream *s)
     pipeline->plan = s->replaced[0];
     pipeline->delay_frames = s->delay_before_frames;
     change_gains_take_back(&s->gains, pipeline);
+    change_who_take_back(&s->filter_who);
     pipeline->filter = s->filter_before;
     change_setting_copy(&s->now, &s->before, pipeline->stream_config->output_count);
     free(s->edges);

@@ -242,9 +242,11 @@ static json_t *gains_json(const struct pipeline *pipeline)
     json_object_set_new(object, "as_configured", json_boolean(now == NULL || now->configured));
     json_object_set_new(object, "gain_db", gain_db);
     json_object_set_new(object, "muted", muted);
-    if (now != NULL)
-        json_object_set_new(object, "since_realtime_ns", json_integer(pipeline->gains.realtime_ns));
-    if (now != NULL && pipeline->gains.framed) {
+    if (now == NULL)
+        return object;
+    json_object_set_new(object, "who", json_string(now->who));
+    json_object_set_new(object, "since_realtime_ns", json_integer(pipeline->gains.realtime_ns));
+    if (pipeline->gains.framed) {
         json_object_set_new(object, "since_epoch", integer(pipeline->gains.epoch));
         json_object_set_new(object, "since_frame", integer(pipeline->gains.frame));
     }
@@ -278,6 +280,7 @@ static json_t *filter_json(const struct pipeline *pipeline)
     json_object_set_new(object, "as_configured", json_boolean(now->name == NULL));
     if (now->name == NULL)
         return object;
+    json_object_set_new(object, "who", json_string(now->who));
     json_object_set_new(object, "since_realtime_ns", json_integer(now->realtime_ns));
     if (now->framed) {
         json_object_set_new(object, "since_epoch", integer(now->epoch));

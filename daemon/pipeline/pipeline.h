@@ -106,6 +106,7 @@ struct pipeline_gains {
 /* The filter that control has set while the stream ran, as above; `name` NULL: as configured. */
 struct pipeline_filter {
     const char *name, *hash; /* they live as long as the pipeline */
+    const char *who;         /* asked for it; valid until the filter changes again */
     uint64_t epoch, frame;
     bool framed;
     int64_t realtime_ns;

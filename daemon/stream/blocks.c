@@ -257,6 +257,7 @@ static void note_flight(struct stream *s, const struct run *run, const struct ba
         .delay_frames = s->delay_frames,
         .low = item->position - s->history,
         .taps_hash = s->taps_hash,
+        .taps_who = s->taps_who,
         .taps_longest = plan_info(mixed ? s->next.plan : s->plan)->taps_longest,
         .taps_from = e->taps_from,
         .gains = s->gains,

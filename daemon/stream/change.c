@@ -26,6 +26,13 @@ uint64_t stream_next_epoch(const struct stream *s)
 
 static void take_next_plan(struct stream *s);
 
+/* Results carry the filters' hash, and who asked for them. */
+static void take_names(struct stream *s)
+{
+    s->taps_hash = s->next.taps_hash;
+    s->taps_who = s->next.taps_who;
+}
+
 /* Takes the new plan at once where its frame is the next to submit, so that a stream without input
  * does not hold a change back until its next block. */
 static void take_at_once(struct stream *s, struct epoch *e)
@@ -39,7 +46,7 @@ static void take_at_once(struct stream *s, struct epoch *e)
     if (e != NULL)
         change_follow(s, e, &until);
     else if (s->next.frame == 0 && s->flight_first == s->flight_next) {
-        s->taps_hash = s->next.taps_hash;
+        take_names(s);
         take_next_plan(s); /* the next epoch has no history yet */
     }
 }
@@ -154,7 +161,7 @@ static void begin(struct stream *s, struct epoch *e, uint64_t at, bool of_epoch)
         flag_reach(s, e, at, info->taps_longest);
     if (info->taps_longest > s->taps_longest)
         s->taps_longest = info->taps_longest;
-    s->taps_hash = s->next.taps_hash;
+    take_names(s);
     e->taps_from = at;
     if (s->next.gains != NULL) {
         s->gains = s->next.gains;
@@ -211,6 +218,7 @@ void change_inside(struct stream *s, struct epoch *e)
     struct flight *flight = &s->flights[(s->flight_next - 1) % FLIGHTS_MAX];
     begin(s, e, s->next.frame, true);
     flight->taps_hash = s->taps_hash;
+    flight->taps_who = s->taps_who;
     flight->taps_longest = plan_info(s->next.plan)->taps_longest;
     flight->taps_from = e->taps_from;
     flight->gains = s->gains;
@@ -226,7 +234,7 @@ void change_at_once(struct stream *s)
             e = epoch_at(s, i);
     if (e != NULL && !s->change_begun)
         begin(s, e, e->submitted, true);
-    s->taps_hash = s->next.taps_hash;
+    take_names(s);
     if (s->next.gains != NULL)
         s->gains = s->next.gains;
     take_next_plan(s);

@@ -47,6 +47,7 @@ struct result_gains {
     uint32_t outputs;     /* as OSC counts them: a complex output is one */
     const float *factors; /* [outputs], beside the configured gain: 1 leaves it */
     const bool *muted;    /* [outputs] */
+    const char *who;      /* who asked for them, as events name him; NULL: nobody */
 };
 
 struct result {
@@ -75,6 +76,8 @@ struct result {
     const char *taps_hash; /* of the filters, after a change to others than the stream
                             * began with; lives as long as the sinks */
     uint32_t taps_longest; /* likewise */
+    const char *taps_who;  /* who asked for that change, as events name him; NULL: nobody. Valid
+                              until put returns */
     uint64_t taps_from; /* first frame computed with them (alone, or in a cross-fade); numbered like
                            first_frame */
     const char *device, *driver; /* what computed it, by name, and its driver's version; NULL: raw

@@ -100,6 +100,7 @@ struct flight {
     uint64_t low;          /* lowest ring position the item reads */
     struct plan *retiring; /* the plan that this item is the last to use; NULL: none */
     const char *taps_hash; /* of the plan of its last frame; NULL: no change so far */
+    const char *taps_who;  /* likewise */
     uint32_t taps_longest;
     uint64_t taps_from;               /* the first frame of that plan */
     const struct result_gains *gains; /* likewise; NULL: as configured */
@@ -154,7 +155,7 @@ struct stream {
     struct plan *plan;
     uint32_t taps_longest;
     double delay_frames;
-    const char *taps_hash;            /* of `plan`; NULL before the first change */
+    const char *taps_hash, *taps_who; /* of `plan`; NULL before the first change */
     const struct result_gains *gains; /* of `plan`; NULL: as configured */
     char filters[DIGEST_TEXT];        /* of `plan` */
     struct stream_change next;        /* its plan NULL: no change pending */

@@ -119,6 +119,7 @@ struct stream_change {
     uint64_t frame; /* x, at the input's rate */
     double delay_frames;
     const char *taps_hash; /* results carry it, see result.h; may be NULL */
+    const char *taps_who;  /* likewise; valid until the change after this one has retired */
     const char *filters;   /* as stream_options.filters; valid until the change is through */
     const struct result_gains *gains; /* results carry them from frame x on; NULL: those in force.
                                        * Valid until the change after this one has retired */

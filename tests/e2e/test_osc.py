@@ -549,6 +549,8 @@ class Osc(unittest.TestCase):
             self.assertEqual([(g["first_frame"], g["changes"]) for g in side["gains"]], want)
             self.assertAlmostEqual(side["gains"][0]["gain_db"][0], -6, places=4)
             self.assertEqual(side["gains"][1]["muted"], [False, True])
+            who = "OSC 127.0.0.1:%d" % client.socket.getsockname()[1]
+            self.assertEqual({g["who"] for g in side["gains"]} | {g["who"] for g in seen}, {who})
             for number, (status, frame) in enumerate(zip(seen, changes)):
                 self.assertEqual([status["changes"], status["since_frame"], status["since_epoch"]], [number + 1, frame, 0])
                 self.assertEqual(status["as_configured"], number == 3)
@@ -608,6 +610,7 @@ class Recorded(unittest.TestCase):
                               "[filter one]\ntype = file\npath = one.npy\ndelay = 0\n"
                               "[filter two]\ntype = file\npath = two.npy\ndelay = 0\n")
             client, x = Client(port), signal(80)
+            who = "OSC 127.0.0.1:%d" % client.socket.getsockname()[1]
             try:
                 for n, packet in enumerate(blocks("rec", x)):
                     if n * 64 == 1024:
@@ -625,6 +628,7 @@ class Recorded(unittest.TestCase):
             self.assertEqual([(f["first_frame"], f["taps_longest"]) for f in side["filters"]], [(0, len(TAPS)), (1500, len(TAPS2))])
             self.assertNotEqual(one["taps_hash"], two["taps_hash"])
             self.assertEqual(side["taps_hash"], one["taps_hash"])
+            self.assertEqual([f["who"] for f in side["filters"]], [None, who])
             self.assertIn({"from": 1500, "until": 1501, "cause": "filter change"}, side["invalid"])
 
 

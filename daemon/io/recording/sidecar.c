@@ -118,6 +118,7 @@ void sidecar_close(struct sidecar *sidecar)
     for (uint32_t i = 0; i < sidecar->gains_count; i++) {
         free((void *)(uintptr_t)sidecar->gains[i].factors);
         free((void *)(uintptr_t)sidecar->gains[i].muted);
+        free((void *)(uintptr_t)sidecar->gains[i].who);
     }
     sidecar->gains_count = 0;
 }
@@ -132,9 +133,11 @@ bool sidecar_gain(struct sidecar *sidecar, const struct sidecar_gains *gains)
     struct sidecar_gains copy = *gains;
     float *factors = calloc(gains->outputs + 1, sizeof *factors);
     bool *muted = calloc(gains->outputs + 1, sizeof *muted);
-    if (factors == NULL || muted == NULL) {
+    char *who = gains->who != NULL ? strdup(gains->who) : NULL;
+    if (factors == NULL || muted == NULL || (gains->who != NULL && who == NULL)) {
         free(factors);
         free(muted);
+        free(who);
         return false;
     }
     for (uint32_t o = 0; o < gains->outputs; o++) {
@@ -143,6 +146,7 @@ bool sidecar_gain(struct sidecar *sidecar, const struct sidecar_gains *gains)
     }
     copy.factors = factors;
     copy.muted = muted;
+    copy.who = who;
     sidecar->gains[sidecar->gains_count++] = copy;
     return true;
 }
@@ -222,9 +226,10 @@ static json_t *cause_json(const struct sidecar_cause *cause)
     return cause->reason != REASON_NONE ? json_string(words[cause->reason]) : json_null();
 }
 
-static json_t *who_json(const struct sidecar_cause *cause)
+/* NULL, empty: nobody. */
+static json_t *who_json(const char *who)
 {
-    return cause->who[0] != '\0' ? json_string(cause->who) : json_null();
+    return who != NULL && who[0] != '\0' ? json_string(who) : json_null();
 }
 
 static json_t *channels_json(const struct sink_options *options)
@@ -264,10 +269,11 @@ static json_t *filters_json(const struct sidecar *s)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < s->filters_count; i++)
-        json_array_append_new(list, json_pack("{s:I, s:s, s:i}", "first_frame",
+        json_array_append_new(list, json_pack("{s:I, s:s, s:i, s:o}", "first_frame",
                                               (json_int_t)s->filters[i].first_frame, "taps_hash",
                                               s->filters[i].taps_hash, "taps_longest",
-                                              (int)s->filters[i].taps_longest));
+                                              (int)s->filters[i].taps_longest, "who",
+                                              who_json(s->filters[i].who)));
     return list;
 }
 
@@ -294,10 +300,10 @@ static json_t *gains_json(const struct sidecar *s)
                                   factor > 0 ? json_real(20 * log10((double)factor)) : json_null());
             json_array_append_new(muted, json_boolean(gains->muted[o]));
         }
-        json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o}", "first_frame",
+        json_array_append_new(list, json_pack("{s:I, s:I, s:o, s:o, s:o}", "first_frame",
                                               (json_int_t)gains->first_frame, "changes",
                                               (json_int_t)gains->changes, "gain_db", gain_db,
-                                              "muted", muted));
+                                              "muted", muted, "who", who_json(gains->who)));
     }
     return list;
 }
@@ -326,9 +332,9 @@ static json_t *sidecar_json(const struct sidecar *s, const char *recording)
         {"error", s->error != 0 ? json_string(strerror(s->error)) : json_null()},
         {"repaired", json_false()},
         {"began", cause_json(&s->began)},
-        {"began_by", who_json(&s->began)},
+        {"began_by", who_json(s->began.who)},
         {"ended", cause_json(&s->ended)},
-        {"ended_by", who_json(&s->ended)},
+        {"ended_by", who_json(s->ended.who)},
         {"first_frame", json_integer((json_int_t)s->first_frame)},
         {"frames", json_integer((json_int_t)s->frames)},
         {"synced_frames", json_integer((json_int_t)s->synced_frames)},

@@ -36,6 +36,7 @@ struct sidecar_filters {
     uint64_t first_frame;
     const char *taps_hash;
     uint32_t taps_longest;
+    char who[EVENT_WHO_BYTES]; /* asked for them; empty: nobody */
 };
 
 /* What computed the frames from one on; the names live as long as the sink. */
@@ -51,6 +52,7 @@ struct sidecar_gains {
     uint32_t outputs;
     const float *factors; /* [outputs] */
     const bool *muted;    /* [outputs] */
+    const char *who;      /* asked for them; NULL: nobody */
 };
 
 /* Frames [from, until) of an epoch that no file holds, and why: the name of an invalid cause, or of

@@ -15,6 +15,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +23,7 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/ledger_lock.h"
+#include "io/recording/gains.h"
 #include "io/recording/recording.h"
 #include "io/recording/sidecar.h"
 #include "io/recording/writer.h"
@@ -53,6 +55,7 @@ struct message {
         MESSAGE_START,  /* likewise; who gave the command follows */
         MESSAGE_STOP,
     } kind;
+    char taps_who[EVENT_WHO_BYTES]; /* of `result` */
     uint32_t loss_count;
     struct sidecar_missing losses[];
 };
@@ -319,27 +322,13 @@ static uint64_t gains_bytes(const struct sink *s, const struct result *result)
 {
     if (result->gains == NULL || result->gains->changes == s->gain_changes)
         return 0;
-    return sizeof(struct result_gains) + result->gains->outputs * (sizeof(float) + sizeof(bool));
+    return recorded_gains_bytes(result->gains);
 }
 
 static uint64_t header_bytes(const struct sink *s, const struct result *result)
 {
     return aligned(sizeof(struct message) + s->lost.count * sizeof(struct sidecar_missing) +
                    result->invalid_count * sizeof(struct invalid_range) + gains_bytes(s, result));
-}
-
-/* Copies the gains behind `to`, which holds gains_bytes. */
-static const struct result_gains *copy_gains(const struct result_gains *gains, void *to)
-{
-    struct result_gains *copy = to;
-    float *factors = (float *)(void *)(copy + 1);
-    bool *muted = (bool *)(void *)(factors + gains->outputs);
-    *copy = *gains;
-    memcpy(factors, gains->factors, gains->outputs * sizeof *factors);
-    memcpy(muted, gains->muted, gains->outputs * sizeof *muted);
-    copy->factors = factors;
-    copy->muted = muted;
-    return copy;
 }
 
 /* Copies frames [from, from + frames) of a result into the ring as one message; false when it is
@@ -363,6 +352,10 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
     copy->timeline_frame += from;
     copy->frames = (uint32_t)frames;
     copy->capture_ns += (int64_t)((double)from * 1e9 / result->rate_hz);
+    if (result->taps_who != NULL) {
+        snprintf(message->taps_who, sizeof message->taps_who, "%s", result->taps_who);
+        copy->taps_who = message->taps_who;
+    }
     copy->invalid = ranges;
     copy->invalid_count = 0;
     for (uint32_t i = 0; i < result->invalid_count; i++) {
@@ -371,7 +364,7 @@ static bool push(struct sink *s, const struct result *result, uint64_t from, uin
             ranges[copy->invalid_count++] = result->invalid[i];
     }
     copy->gains = gains_bytes(s, result) > 0
-                      ? copy_gains(result->gains, ranges + result->invalid_count)
+                      ? recorded_gains_copy(result->gains, ranges + result->invalid_count)
                       : NULL;
     if (copy->gains != NULL)
         s->gain_changes = result->gains->changes;

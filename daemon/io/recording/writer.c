@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,6 +19,7 @@
 #include "io/recording/container.h"
 #include "io/recording/disk.h"
 #include "io/recording/files.h"
+#include "io/recording/gains.h"
 #include "io/recording/losses.h"
 #include "io/recording/recording.h"
 #include "io/recording/repair.h"
@@ -43,14 +45,9 @@ struct recording_writer {
     int64_t begun_ns;    /* when it began [realtime] */
     struct sidecar sidecar;
     struct marks marks;
-    struct sidecar_filters filters;  /* of the newest frame */
-    struct sidecar_gains gains;      /* likewise */
-    struct sidecar_gains next_gains; /* brought by a result, in force from their frame on … */
-    bool gains_next;                 /* … which has not been written yet */
-    uint64_t gains_next_epoch, gains_next_from;
-    float *gain_factors, *next_factors; /* [stream.channels] */
-    bool *gain_muted, *next_muted;      /* likewise */
-    uint64_t next_frame;                /* number in the epoch of the open file's next frame */
+    struct sidecar_filters filters; /* of the newest frame */
+    struct recorded_gains gains;    /* likewise */
+    uint64_t next_frame;            /* number in the epoch of the open file's next frame */
     uint8_t *buffer;
     uint64_t buffer_frames, buffered; /* its size, and the frames in it */
     bool sidecar_stale;               /* the sidecar on disk lacks frames of the file */
@@ -303,6 +300,7 @@ static void add_filters(struct recording_writer *w, const struct result *result,
     if (result->taps_hash != NULL) {
         now.taps_hash = result->taps_hash;
         now.taps_longest = result->taps_longest;
+        snprintf(now.who, sizeof now.who, "%s", result->taps_who != NULL ? result->taps_who : "");
         now.first_frame = result->taps_from > first ? result->taps_from : first;
     }
     if (s->filters_count == 0 && now.first_frame > first)
@@ -319,46 +317,6 @@ static void add_device(struct recording_writer *w, const struct result *result, 
     const struct sidecar_device device = {first, result->device, result->driver};
     if (result->device != NULL)
         sidecar_device(&w->sidecar, &device); /* continues() checked that it fits */
-}
-
-/* Adds to the sidecar which gains frames [first, until) of the result have. */
-static void add_gains(struct recording_writer *w, const struct result *result, uint64_t first,
-                      uint64_t until)
-{
-    struct sidecar *s = &w->sidecar;
-    const bool due =
-        w->gains_next && (w->gains_next_epoch != result->epoch || w->gains_next_from < until);
-    const bool later = due && w->gains_next_epoch == result->epoch && w->gains_next_from > first;
-    if (s->gains_count == 0 && w->gains.changes > 0 && (!due || later)) {
-        w->gains.first_frame = first;
-        sidecar_gain(s, &w->gains);
-    }
-    if (!due)
-        return;
-    w->gains_next = false;
-    w->gains = w->next_gains;
-    memcpy(w->gain_factors, w->next_factors, w->gains.outputs * sizeof *w->gain_factors);
-    memcpy(w->gain_muted, w->next_muted, w->gains.outputs * sizeof *w->gain_muted);
-    w->gains.factors = w->gain_factors;
-    w->gains.muted = w->gain_muted;
-    w->gains.first_frame = later ? w->gains_next_from : first;
-    sidecar_gain(s, &w->gains); /* continues() checked that it fits */
-}
-
-/* Gains that the result brings hold from their frame on, also when the frames until then are
- * dropped. */
-static void take_gains(struct recording_writer *w, const struct result *result)
-{
-    const struct result_gains *gains = result->gains;
-    if (gains == NULL || gains->changes == w->next_gains.changes ||
-        gains->outputs > w->options->stream.channels)
-        return;
-    w->next_gains = (struct sidecar_gains){.changes = gains->changes, .outputs = gains->outputs};
-    memcpy(w->next_factors, gains->factors, gains->outputs * sizeof *w->next_factors);
-    memcpy(w->next_muted, gains->muted, gains->outputs * sizeof *w->next_muted);
-    w->gains_next = true;
-    w->gains_next_epoch = result->epoch;
-    w->gains_next_from = result->gains_from;
 }
 
 /* Capture time [ns, realtime] of the result's frame with index `frame`. */
@@ -385,7 +343,8 @@ static uint64_t buffer_result(struct recording_writer *w, const struct result *r
     if (!w->options->raw) {
         add_filters(w, result, first, first + frames);
         add_device(w, result, first);
-        add_gains(w, result, first, first + frames);
+        /* continues() checked that they fit */
+        recorded_gains_add(&w->gains, &w->sidecar, result->epoch, first, first + frames);
     }
     w->sidecar.last_capture_ns = capture_time_ns(w, result, done + frames - 1);
     if (result->clock_error_ns > w->sidecar.clock_error_ns)
@@ -442,7 +401,7 @@ void recording_writer_put(struct recording_writer *w, const struct result *resul
     }
     note_epoch(w, result->epoch);
     losses_result(&w->losses, result);
-    take_gains(w, result);
+    recorded_gains_take(&w->gains, result);
     if (result->frames == 0)
         note_end(w, result->epoch);
     uint64_t done = 0;
@@ -533,13 +492,7 @@ int recording_writer_open(const struct sink_options *options, const struct write
     w->factor = options->raw ? 1.0 : recording_writer_format(options).factor;
     w->buffer_frames = RECORDING_BUFFER_BYTES / w->frame_bytes;
     w->buffer = malloc(w->buffer_frames * w->frame_bytes);
-    const size_t outputs = options->stream.channels + 1;
-    w->gain_factors = calloc(outputs, sizeof *w->gain_factors);
-    w->next_factors = calloc(outputs, sizeof *w->next_factors);
-    w->gain_muted = calloc(outputs, sizeof *w->gain_muted);
-    w->next_muted = calloc(outputs, sizeof *w->next_muted);
-    status = w->buffer == NULL || w->gain_factors == NULL || w->next_factors == NULL ||
-                     w->gain_muted == NULL || w->next_muted == NULL
+    status = w->buffer == NULL || recorded_gains_open(&w->gains, options->stream.channels) != 0
                  ? problem_set(problem, ERROR_MEMORY, "out of memory")
                  : recording_files_open(&w->files, options, frames_per_file != UINT64_MAX, problem);
     if (status != 0) {
@@ -591,9 +544,6 @@ void recording_writer_close(struct recording_writer *w)
     recording_files_close(&w->files);
     sidecar_close(&w->sidecar);
     free(w->buffer);
-    free(w->gain_factors);
-    free(w->next_factors);
-    free(w->gain_muted);
-    free(w->next_muted);
+    recorded_gains_close(&w->gains);
     free(w);
 }

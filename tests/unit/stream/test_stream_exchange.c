@@ -519,7 +519,7 @@ static void test_gains_are_carried_from_their_frame(void **state)
             world_open(&options);
             const float factors[CHANNELS] = {2, 1};
             const bool muted[CHANNELS] = {false, true};
-            const struct result_gains gains = {1, false, CHANNELS, factors, muted};
+            const struct result_gains gains = {1, false, CHANNELS, factors, muted, "anna"};
             struct stream_change change = {.plan = &world->other,
                                            .frame = frames[i],
                                            .delay_frames = 18,

@@ -512,7 +512,9 @@ static void test_gains(void **state)
     open_sink(&rig, &options);
     float factors[2] = {1, 0.5f};
     bool muted[2] = {true, false};
-    struct result_gains gains = {.changes = 1, .outputs = 2, .factors = factors, .muted = muted};
+    char who[] = "anna (uid 1000)";
+    struct result_gains gains = {
+        .changes = 1, .outputs = 2, .factors = factors, .muted = muted, .who = who};
     for (uint64_t n = 0; n < 1200; n += 100) {
         struct result result = recording_result(0, n, 100);
         result.gains = n >= 100 ? &gains : NULL;
@@ -521,6 +523,7 @@ static void test_gains(void **state)
             factors[1] = 1;
             muted[0] = false;
             gains.changes = 2;
+            memcpy(who, "olaf", 4);
         }
         sink_recording.put(rig.sink, &result);
     }
@@ -540,6 +543,9 @@ static void test_gains(void **state)
             assert_int_equal(sidecar_integer(entry, "changes"), expect[file][i].changes);
             const json_t *gain_db = json_array_get(json_object_get(entry, "gain_db"), 1);
             const double want = expect[file][i].changes == 1 ? -6.0205999 : 0;
+            assert_string_equal(json_string_value(json_object_get(entry, "who")),
+                                expect[file][i].changes == 1 ? "anna (uid 1000)"
+                                                             : "olaf (uid 1000)");
             assert_true(fabs(json_number_value(gain_db) - want) < 1e-6);
             assert_int_equal(json_is_true(json_array_get(json_object_get(entry, "muted"), 0)),
                              expect[file][i].changes == 1);
