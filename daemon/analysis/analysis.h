@@ -117,7 +117,12 @@ struct analysis_stream {
     const char *const *units; /* [channels] */
     double delay_frames;
     bool aligned;
-    uint32_t taps_longest; /* S, in frames of the output, rounded up */
+    bool records;                    /* each epoch is a record, with its number */
+    bool envelope;                   /* the samples are magnitudes: `output = envelope` */
+    bool excited;                    /* the pulse of an active measurement is known: */
+    double excitation_frame;         /* of each epoch: when it is sent, before the filter's delay */
+    double excitation_period_frames; /* from one to the next; 0: one in an epoch */
+    uint32_t taps_longest;           /* S, in frames of the output, rounded up */
     const char *taps_hash, *config_hash;
     const double *preamp_db;  /* [channels], of the first input of each; for files */
     const double *full_scale; /* [channels], at the sensor, in `units`; 0: not known */
