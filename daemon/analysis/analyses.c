@@ -5,10 +5,13 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "analysis/analysis.h"
+#include "analysis/analyses.h"
 
 /* Ends with NULL. */
-static const struct analysis_ops *const analyses[] = {NULL};
+static const struct analysis_ops *const analyses[] = {
+    &analysis_intervals,
+    NULL,
+};
 
 const struct analysis_ops *analysis_at(int index)
 {

@@ -1,0 +1,11 @@
+/*
+ * The rows of the table of analyses (analyses.c): one for each type.
+ */
+#ifndef CONVOLVD_ANALYSIS_ANALYSES_H
+#define CONVOLVD_ANALYSIS_ANALYSES_H
+
+#include "analysis/analysis.h"
+
+extern const struct analysis_ops analysis_intervals;
+
+#endif
