@@ -15,6 +15,7 @@
 
 #include "core/log.h"
 #include "clients/tools/options.h"
+#include "hits.h"
 #include "live.h"
 #include "manual.h"
 #include "server.h"
@@ -119,6 +120,8 @@ static void stop(struct web *web)
         uv_close((uv_handle_t *)&signals[i], NULL);
     server_close(web->server);
     daemon_close(web->daemon);
+    hits_close(web->hits);
+    web->hits = NULL;
     views_close(web->views);
 }
 
@@ -184,7 +187,8 @@ static int open_parts(struct web *web, struct problem *problem)
     if (error == 0)
         error = server_open(web, arguments.listen, &web->server, problem);
     if (error == 0 && (live_open(web, &web->live) < 0 || views_open(web, &web->views) < 0 ||
-                       daemon_open(&options, &web->daemon) < 0))
+                       daemon_open(&options, &web->daemon) < 0 ||
+                       hits_open(web, arguments.directory, &web->hits) < 0))
         error = problem_set(problem, ERROR_MEMORY, "out of memory");
     return error;
 }

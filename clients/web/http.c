@@ -192,6 +192,19 @@ static void get_response(struct http_exchange *exchange, const struct holder *ho
     ask(exchange, holder, question);
 }
 
+static void get_analyses(struct http_exchange *exchange, const struct holder *holder)
+{
+    ask(exchange, holder, json_pack("{s:s}", "command", "analyses"));
+}
+
+static void get_transient(struct http_exchange *exchange, const struct holder *holder)
+{
+    const struct http_request *request = &exchange->request;
+    ask(exchange, holder,
+        json_pack("{s:s, s:s, s:I}", "command", "transient", "analysis", request->analysis,
+                  "number", (json_int_t)strtoll(request->number, NULL, 10)));
+}
+
 static const struct {
     const char *path;
     void (*get)(struct http_exchange *exchange, const struct holder *holder);
@@ -205,6 +218,8 @@ static const struct {
     {"/api/v1/streams", get_streams, false},
     {"/api/v1/commands", get_commands, false},
     {"/api/v1/response", get_response, false},
+    {"/api/v1/analyses", get_analyses, false},
+    {"/api/v1/transient", get_transient, false},
 };
 
 static void get_file(struct http_exchange *exchange)
@@ -299,7 +314,8 @@ static void post_command(struct http_exchange *exchange, const char *command, js
         http_refuse(exchange, 401, "token", "log in with a token first");
         return;
     }
-    if (strcmp(command, "watch") == 0 || strcmp(command, "events") == 0) {
+    if (strcmp(command, "watch") == 0 || strcmp(command, "events") == 0 ||
+        strcmp(command, "hits") == 0) {
         http_refuse(exchange, 404, "not-found", "that comes over the WebSocket /api/v1/live");
         return;
     }

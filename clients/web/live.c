@@ -6,6 +6,7 @@
 
 #include "core/clock.h"
 #include "stream/packet.h"
+#include "hits.h"
 #include "views.h"
 
 enum {
@@ -141,6 +142,11 @@ void live_send_picture(struct session *session, uint16_t want, struct message *m
     drop(message);
 }
 
+unsigned live_waiting(const struct session *session)
+{
+    return session->waiting;
+}
+
 bool live_picture_waits(const struct session *session, uint16_t want)
 {
     for (unsigned i = 0; i < session->waiting; i++)
@@ -263,10 +269,14 @@ static void take_message(struct session *session)
         say_error(session, want.id, problem.text);
         return;
     }
-    if (want.view == VIEW_NONE)
+    if (want.view == VIEW_NONE) {
         views_drop(views, session, want.id);
-    else if (views_want(views, session, &want, &problem) < 0)
+        hits_drop(session->live->web->hits, session, want.id);
+    } else if (want.view == VIEW_HITS) {
+        hits_want(session->live->web->hits, session, want.id);
+    } else if (views_want(views, session, &want, &problem) < 0) {
         say_error(session, want.id, problem.text);
+    }
 }
 
 bool live_receive(struct session *session, const char *text, size_t bytes, bool last,
@@ -326,6 +336,7 @@ void live_leave(struct session *session)
         at = &(*at)->next;
     *at = session->next;
     live->count--;
+    hits_drop(live->web->hits, session, 0);
     views_leave(live->web->views, session);
     views_watchers(live->web->views, live->count);
     for (unsigned i = 0; i < session->waiting; i++)

@@ -61,6 +61,8 @@ struct message;
 struct message *message_new(size_t bytes); /* NULL: out of memory */
 uint8_t *message_bytes(struct message *message);
 void live_send_picture(struct session *session, uint16_t want, struct message *message);
+/* Messages that wait to be sent. */
+unsigned live_waiting(const struct session *session);
 /* A picture of this want waits to be sent: making another one would only shed it. */
 bool live_picture_waits(const struct session *session, uint16_t want);
 

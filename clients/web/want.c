@@ -72,7 +72,7 @@ static int read_channels(const json_t *object, struct want *want, struct problem
 
 /* ---- views ------------------------------------------------------------------------------- */
 
-static const char *const view_names[] = {"none", "envelope", "scope", "ascan", "spectrum"};
+static const char *const view_names[] = {"none", "envelope", "scope", "ascan", "spectrum", "hits"};
 
 const char *view_name(enum view_kind view)
 {
@@ -168,6 +168,12 @@ static int check_channels(const struct want *want, struct problem *problem)
                              most);
 }
 
+static bool wants_hits(const json_t *object)
+{
+    const char *view = json_string_value(json_object_get(object, "view"));
+    return view != NULL && strcmp(view, view_names[VIEW_HITS]) == 0;
+}
+
 static int read_want(const json_t *object, struct want *want, struct problem *problem)
 {
     static int (*const readers[])(const json_t *, struct want *, struct problem *) = {
@@ -180,8 +186,8 @@ static int read_want(const json_t *object, struct want *want, struct problem *pr
     memcpy(want->stream, stream, strlen(stream) + 1);
     int error = read_name(object, "view", view_names, 5, &view, problem);
     if (error == 0 && view == VIEW_NONE)
-        error =
-            problem_set(problem, ERROR_ARGUMENT, "view: write envelope, scope, ascan or spectrum");
+        error = problem_set(problem, ERROR_ARGUMENT,
+                            "view: write envelope, scope, ascan, spectrum or hits");
     if (error == 0)
         error = read_name(object, "side", sides, 2, &side, problem);
     want->input = side == 1;
@@ -209,7 +215,9 @@ int want_parse(const char *text, size_t bytes, struct want *want, struct problem
     want->id = (uint16_t)id;
     if (error == 0 && id == 0)
         error = problem_set(problem, ERROR_ARGUMENT, "id: write a number from 1 to 65535");
-    if (error == 0 && strcmp(type, "want") == 0)
+    if (error == 0 && strcmp(type, "want") == 0 && wants_hits(object))
+        want->view = VIEW_HITS;
+    else if (error == 0 && strcmp(type, "want") == 0)
         error = read_want(object, want, problem);
     else if (error == 0 && strcmp(type, "drop") != 0)
         error = problem_set(problem, ERROR_ARGUMENT, "type: write want or drop");

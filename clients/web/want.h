@@ -13,7 +13,14 @@
 
 #include "core/error.h"
 
-enum view_kind { VIEW_NONE, VIEW_ENVELOPE, VIEW_SCOPE, VIEW_ASCAN, VIEW_SPECTRUM };
+enum view_kind {
+    VIEW_NONE,
+    VIEW_ENVELOPE,
+    VIEW_SCOPE,
+    VIEW_ASCAN,
+    VIEW_SPECTRUM,
+    VIEW_HITS, /* events of analyses: no stream, nothing else */
+};
 enum trigger_mode { TRIGGER_AUTO, TRIGGER_LEVEL, TRIGGER_RECORD, TRIGGER_EXTERNAL };
 enum trigger_slope { SLOPE_RISING, SLOPE_FALLING, SLOPE_EITHER };
 enum window { WINDOW_HANN, WINDOW_RECTANGULAR, WINDOW_BLACKMAN_HARRIS, WINDOW_FLAT_TOP };

@@ -5,6 +5,7 @@
  *                                           └── live.c   one session a WebSocket
  *                                                 │ wants        ▲ pictures
  *     daemon  ── daemon.c (control sockets) ── watch.c (ring) ── views.c
+ *                └─ hits.c (events of analyses)
  */
 #ifndef CONVOLV_WEB_WEB_H
 #define CONVOLV_WEB_WEB_H
@@ -18,6 +19,7 @@
 #include "page_files.h"
 #include "tokens.h"
 
+struct hits;
 struct live;
 struct server;
 struct views;
@@ -37,6 +39,7 @@ struct web {
     struct tokens *tokens;
     struct page_files *files;
     struct daemon *daemon;
+    struct hits *hits; /* NULL: it is closing */
     struct live *live;
     struct server *server;
     struct views *views;

@@ -4,6 +4,7 @@
 # takes: 6 s CPU in 8 s
 """The page's pure functions in Chromium, held against numpy and the definitions: pictures decoded, units, axes,
 spectra, envelopes, files. Each table is {given: expected}; no daemon runs."""
+import base64
 import io
 import math
 import struct
@@ -74,6 +75,34 @@ class Model(unittest.TestCase):
                 self.decode(bad)
         # A range beyond the points is cut, not believed.
         self.assertEqual(self.decode(picture(ranges=[(3, 9, 1), (9, 1, 1)]))["ranges"], [{"first": 3, "points": 1, "causes": 1}])
+
+    def test_events_of_analyses(self):
+        hit = {"analysis": "v", "kind": "hit", "number": 3, "channel": 2, "epoch": 0, "frame": 70, "arrival_ns": 2_000_000_000,
+               "values": {"peak_db": 61.5, "rms": None, "rise_us": 40, "duration_us": 200, "pick_frames": -8}, "parameters": {"load": 1.5}}
+        self.table("model/analysis.js", "valueOf", [((hit, "peak_db"), 61.5), ((hit, "load"), 1.5), ((hit, "channel"), 2),
+                                                     ((hit, "time", 3_000_000_000), -1.0), ((hit, "rms"), None), ((hit, "nothing"), None)])
+        self.table("model/analysis.js", "hitMarks", [((hit, 1e6), [{"x": 0, "text": "first"}, {"x": 40 * 1e-6, "text": "peak"},
+                                                                  {"x": 200 * 1e-6, "text": "last"}, {"x": -8 / 1e6, "text": "arrival"}])])
+        self.table("model/analysis.js", "fieldLabel", [(({"name": "rise_us"},), {"label": "rise", "unit": "µs"}), (({"name": "ra_us_v"},), {"label": "ra", "unit": "µs/V"}),
+                                                        (({"name": "peak_us_2"},), {"label": "peak 2", "unit": "µs"}), (({"name": "counts", "unit": ""},), {"label": "counts", "unit": ""})])
+        at = [dict(hit, arrival_ns=ns) for ns in (0, 500_000_000, 600_000_000, 1_999_999_999)]
+        history = self.call("model/analysis.js", "historyOf", at, 2_000_000_000, 1.5, 3)
+        self.assertEqual((history["rate"], history["total"]), ([4, 0, 2], [3, 3, 4]))
+        self.assertTrue(np.allclose(history["xs"], [-1.25, -0.75, -0.25]))
+        spread = self.call("model/analysis.js", "distributionOf", [40.2, 40.9, 43, 42.999])
+        self.assertEqual((spread["xs"], spread["each"], spread["above"]), ([40, 41, 42, 43], [2, 0, 1, 1], [4, 2, 2, 1]))
+        self.assertEqual(self.call("model/analysis.js", "distributionOf", [])["xs"], [])
+        samples = np.array([0, -1.5, 3e-9], dtype="<f4")
+        self.assertTrue(np.array_equal(np.float32(self.call("model/analysis.js", "decodeSamples", base64.b64encode(samples.tobytes()).decode())), samples))
+
+    def test_the_store_keeps_each_event_once(self):
+        script = """const done = arguments[0]; import(new URL("app/model/analysis.js", document.baseURI).href).then(({ EventStore }) => {
+            const store = new EventStore(10), event = (number) => ({ analysis: "v", kind: "hit", epoch: 0, number, channel: number % 2 + 1 });
+            store.put({ events: [event(1), event(2)] }); store.put({ events: [event(2), event(3)], missed: 4 });
+            const few = store.of("v").map((e) => e.number), second = store.of("v", [2]).map((e) => e.number);
+            store.put({ events: Array.from({ length: 2000 }, (_, i) => event(i + 4)) });
+            done([few, second, store.missed, store.of("v").length, store.of("v").at(-1).number, store.of("w").length]); })"""
+        self.assertEqual(self.browser.driver.execute_async_script(script), [[1, 2, 3], [1, 3], 4, 10, 2003, 0])
 
     def test_causes_have_names(self):
         self.table("wire/picture.js", "causeText", [((5, ["network", "late", "settling"]), "network, settling"), ((8, ["network"]), "cause 3"), ((0, []), "invalid")])

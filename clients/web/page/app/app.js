@@ -3,10 +3,12 @@
  * role, and the parameters of the URL. Views listen; nothing here touches the document.
  *
  * Events (CustomEvent): "status", "levels", "event", "role", "state" (connection, daemon, pause),
- * "parameters" (detail: Set of names that changed), "shed".
+ * "parameters" (detail: Set of names that changed), "shed", "analyses" (which there are), "hits"
+ * (events of analyses).
  */
 import { Link } from "./wire/link.js";
 import { ask, command } from "./wire/commands.js";
+import { EventStore } from "./model/analysis.js";
 import { History } from "./model/history.js";
 import { mergeLevels } from "./model/levels.js";
 import { formatHash, readParameters, splitHash } from "./model/address.js";
@@ -38,6 +40,8 @@ export class App extends EventTarget {
         this.events = [];
         this.eventNumbers = new Set();
         this.missedEvents = 0;
+        this.analyses = [];
+        this.analysisEvents = new EventStore();
         this.shed = 0;
         this.paused = false;
         this.readHash();
@@ -69,6 +73,7 @@ export class App extends EventTarget {
             this.causes = message.names?.causes ?? [];
             this.tell("role");
             this.learnCommands();
+            this.learnAnalyses();
             this.readEvents();
         });
         on("status", (message) => this.takeStatus(message.status));
@@ -77,6 +82,10 @@ export class App extends EventTarget {
             this.tell("levels", message.stream);
         });
         on("event", (message) => this.takeEvent(message));
+        on("hits", (message) => {
+            this.analysisEvents.put(message);
+            this.tell("hits");
+        });
         on("daemon", (message) => {
             this.daemon = { up: Boolean(message.up), reason: message.reason ?? "" };
             if (!this.daemon.up)
@@ -99,6 +108,13 @@ export class App extends EventTarget {
         const answer = await ask("commands");
         this.commands = answer.ok && Array.isArray(answer.commands) ? new Set(answer.commands.map((row) => row.name)) : null;
         this.tell("role");
+    }
+
+    /* Which analyses the configuration has: a reload may change them. */
+    async learnAnalyses() {
+        const answer = await ask("analyses");
+        this.analyses = answer.ok && Array.isArray(answer.analyses) ? answer.analyses : [];
+        this.tell("analyses");
     }
 
     /* What happened before this page was opened, or while it was away. */
@@ -132,7 +148,7 @@ export class App extends EventTarget {
             return;
         const running = this.startedNs(status);
         if (this.started !== undefined && Math.abs(running - this.started) > 2e9)
-            this.away(); /* another daemon: its counters begin anew */
+            this.anotherDaemon();
         this.started = running;
         this.status = status;
         this.statusAt = performance.now();
@@ -146,6 +162,13 @@ export class App extends EventTarget {
         this.tell("status");
     }
 
+    /* Its counters and numbers begin anew. */
+    anotherDaemon() {
+        this.away();
+        this.analysisEvents.clear();
+        this.learnAnalyses();
+    }
+
     startedNs(status) {
         return (status.realtime_ns ?? 0) - (status.up_ns ?? 0);
     }
@@ -154,6 +177,8 @@ export class App extends EventTarget {
         if (message.missed)
             this.missedEvents += message.missed;
         const event = message.event;
+        if (event?.kind === "reload")
+            this.learnAnalyses();
         if (event) {
             const key = `${event.number} ${event.realtime_ns}`; /* numbers begin anew with each daemon */
             if (this.eventNumbers.has(key))

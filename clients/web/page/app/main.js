@@ -15,9 +15,13 @@ import { spectrum } from "./views/spectrum.js";
 import { latency } from "./views/latency.js";
 import { filters } from "./views/filters.js";
 import { events } from "./views/events.js";
+import { hits } from "./views/hits.js";
+import { location as sources } from "./views/location.js";
+import { gates, vibration } from "./views/trace.js";
 import { clockTime, count } from "./model/units.js";
 
-const VIEWS = [overview, scope, ascan, spectrum, latency, filters, events];
+/* The last ones are shown where the configuration has an analysis of their kind. */
+const VIEWS = [overview, scope, ascan, spectrum, latency, filters, events, hits, sources, gates, vibration];
 /* 30 a second is as smooth as an instrument needs; the processor belongs to the measurement. */
 const FRAME_MS = 1000 / 30;
 
@@ -38,6 +42,7 @@ class Page {
         bindKeys(this.app, VIEWS, this);
         this.app.on("toast", (toast) => this.toast(toast));
         this.app.on("view", () => this.openView());
+        this.app.on("analyses", () => this.syncTabs());
         this.app.on("parameters", (names) => this.parametersChanged(names));
         for (const type of ["status", "state", "role", "event"])
             this.app.on(type, () => this.syncFrame());
@@ -53,12 +58,21 @@ class Page {
         this.badge = h("span", { class: "badge", hidden: true, title: "active alarms" });
         this.tabs[VIEWS.indexOf(events)].append(this.badge);
         document.getElementById("tabs").append(...this.tabs);
+        this.syncTabs();
+    }
+
+    /* A tab without an analysis behind it would show nothing, unless somebody has its address. */
+    syncTabs() {
+        VIEWS.forEach((view, i) => {
+            this.tabs[i].hidden = Boolean(view.kind) && view.id !== this.app.view && !this.app.analyses.some((analysis) => analysis.kind === view.kind);
+        });
     }
 
     openView() {
         this.view?.close();
         this.host.replaceChildren();
         const definition = this.app.views.get(this.app.view);
+        this.syncTabs();
         document.title = `${definition.title} · convolvd`;
         this.view = definition.create(this.app, this.host);
         this.parametersChanged(new Set());

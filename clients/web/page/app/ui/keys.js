@@ -9,7 +9,7 @@ let viewKeys = () => [];
 
 export function bindKeys(app, views, page) {
     table = [
-        [`1 – ${views.length}`, "the views, from left to right", null],
+        [`1 – ${Math.min(9, views.length)}`, "the views, from left to right", null],
         [" ", "pause and go on", () => app.setPaused(!app.paused)],
         ["r", "start or stop recording", () => page.transport.toggleRecording()],
         ["m", "write a mark", () => page.transport.focusMark()],
@@ -26,7 +26,7 @@ export function bindKeys(app, views, page) {
         if (typing || event.ctrlKey || event.metaKey || event.altKey)
             return;
         const number = Number(event.key);
-        if (number >= 1 && number <= views.length)
+        if (number >= 1 && number <= Math.min(9, views.length))
             location.hash = app.address(views[number - 1].id);
         const row = [...viewKeys(), ...table].find(([key, , action]) => key === event.key && action);
         if (row && !(event.key === " " && event.target.closest("button, a"))) {

@@ -1,0 +1,203 @@
+/*
+ * Hits: how many and when, two features against each other, the distribution of amplitudes, and
+ * the hit that was clicked: its transient with first and last frame, peak and arrival, and all of
+ * its values.
+ */
+import { h, setText } from "../ui/dom.js";
+import { Controls } from "../ui/controls.js";
+import { plotPanel } from "../ui/panel.js";
+import { LinePlot } from "../draw/plot.js";
+import { PointPlot } from "../draw/points.js";
+import { channelColour, theme } from "../draw/palette.js";
+import { decodeSamples, distributionOf, fieldLabel, hitMarks, historyOf, valueOf } from "../model/analysis.js";
+import { ceil125, extremes } from "../model/scale.js";
+import { clockTime, count, plain } from "../model/units.js";
+import { AnalysisSource, analysisControl } from "./analysis.js";
+
+const BINS = 240, MAX_CHANNELS = 64, POINTS = 5000;
+const SPANS = [[10, "10 s"], [60, "1 min"], [600, "10 min"], [3600, "1 h"], [36000, "10 h"]];
+const AXES = ["time", "channel", "peak_db", "duration_us", "rise_us", "counts", "energy_eu", "peak_khz", "average_khz", "rms", "margin_db"];
+
+const PARAMETERS = {
+    analysis: { type: "text", default: "" },
+    channels: { type: "channels", default: [], high: MAX_CHANNELS },
+    x: { type: "text", default: "duration_us" },
+    y: { type: "text", default: "peak_db" },
+    span: { type: "number", default: 60, low: 1, high: 36000 },
+    hit: { type: "number", default: null },
+};
+
+class HitsView {
+    constructor(app, host) {
+        this.app = app;
+        this.makeControls(host);
+        const columns = h("div", { class: "quarters" });
+        host.append(columns);
+        const panel = (title) => plotPanel(columns, title);
+        this.historyPanel = panel("History");
+        this.history = new LinePlot(this.historyPanel.element, { label: "hits a second over time" });
+        this.scatterPanel = panel("Features");
+        this.scatter = new PointPlot(this.scatterPanel.element, { label: "two features of each hit", onpick: (event) => this.pick(event) });
+        this.amplitudePanel = panel("Amplitudes");
+        this.amplitudes = new LinePlot(this.amplitudePanel.element, { label: "hits by amplitude" });
+        this.transientPanel = panel("Transient");
+        this.transient = new LinePlot(this.transientPanel.element, { label: "transient of the chosen hit" });
+        this.values = h("tbody", {});
+        host.append(h("section", { class: "panel scroll", "aria-label": "Values of the chosen hit" }, h("table", { class: "data" }, this.values)));
+        this.listeners = new AbortController();
+        const on = (type, take) => app.addEventListener(type, take, { signal: this.listeners.signal });
+        on("status", () => this.controls.sync());
+        on("theme", () => { this.dirty = true; });
+        this.source = new AnalysisSource(app, ["hit"], () => { this.dirty = true; });
+        this.syncAnalysis = analysisControl(this.controls, this.source);
+    }
+
+    makeControls(host) {
+        const c = this.controls = new Controls(this.app, host), axes = AXES.map((name) => [name, fieldLabel({ name }).label]);
+        c.select("span", "Shown", SPANS.map(([s, text]) => [String(s), text]), { write: Number });
+        c.select("x", "Across", axes);
+        c.select("y", "Up", axes);
+        c.channels("channels", { most: MAX_CHANNELS, colourOf: channelColour, count: () => this.source?.chosen()?.channels ?? 0, nameOf: (i) => `${i + 1}` });
+        c.button("All channels", "hits of every channel", () => this.app.set({ channels: [] }));
+    }
+
+    shown() {
+        const { channels } = this.app.parameters;
+        return this.source.events(channels.length > 0 ? channels : null);
+    }
+
+    parametersChanged(names) {
+        this.controls.sync();
+        if (names.has("x") || names.has("y") || names.has("analysis"))
+            this.scatter.zoom(null, null);
+        this.dirty = true;
+    }
+
+    async pick(event) {
+        this.chosenEvent = event;
+        this.app.set({ hit: event.number });
+        this.writeValues(event);
+        const answer = await this.source.samples(event);
+        if (this.chosenEvent !== event)
+            return;
+        this.wave = answer.ok ? { event, rateHz: answer.rate_hz, first: answer.first_sample, unit: answer.unit, values: decodeSamples(answer.samples) } : null;
+        this.transientPanel.alert(answer.ok ? "" : answer.error);
+        this.dirty = true;
+    }
+
+    writeValues(event) {
+        const analysis = this.source.chosen(), fields = analysis?.fields ?? Object.keys(event.values ?? {}).map((name) => ({ name }));
+        const cell = (field) => {
+            const { label, unit } = fieldLabel(field), value = event.values?.[field.name];
+            return [h("th", { title: field.sentence ?? "" }, label), h("td", { class: "number" }, value === null || value === undefined ? "–" : `${plain(value, 5)} ${unit}`)];
+        };
+        const rows = [];
+        for (let i = 0; i < fields.length; i += 4)
+            rows.push(h("tr", {}, fields.slice(i, i + 4).flatMap(cell)));
+        this.values.replaceChildren(...rows);
+    }
+
+    draw(now) {
+        this.syncAnalysis();
+        const analysis = this.source.chosen();
+        if (!analysis) {
+            this.historyPanel.alert(this.source.refusal ?? "no analysis of type hits is configured");
+            return false;
+        }
+        this.historyPanel.alert("");
+        /* The right edge moves with time though no hit comes. */
+        if (!this.dirty && now - (this.drawnAt ?? 0) < 1000)
+            return false;
+        if (this.app.paused)
+            return false;
+        this.dirty = false;
+        this.drawnAt = now;
+        const events = this.shown(), { span } = this.app.parameters;
+        const endNs = this.app.status?.realtime_ns ?? events.at(-1)?.arrival_ns ?? 0;
+        const inside = events.filter((event) => event.arrival_ns > endNs - span * 1e9);
+        this.drawHistory(events, endNs, span);
+        this.drawScatter(inside, endNs);
+        this.drawAmplitudes(inside);
+        this.drawTransient();
+        return true;
+    }
+
+    drawHistory(events, endNs, span) {
+        const { xs, rate, total } = historyOf(events, endNs, span, BINS), most = ceil125(Math.max(1e-9, ...rate) * 1.05), last = total.at(-1) || 1;
+        this.history.show({ xs, span: [-span, 0], curves: [{ name: "hits a second", values: rate, colour: theme().accent }], xUnit: "s", yUnit: "1/s", range: [0, most],
+            under: [{ name: "sum", xs, ys: total, colour: theme().muted, dash: [6, 4], scale: [0, last * 1.05] }] });
+        const missed = this.app.analysisEvents.missed;
+        this.historyPanel.note(`${count(events.length)} hits kept here · dashed: their sum${missed > 0 ? ` · ${count(missed)} left out here, not in files` : ""}`);
+    }
+
+    drawScatter(events, endNs) {
+        const { x, y } = this.app.parameters, points = [];
+        for (const event of events.slice(-POINTS)) {
+            const px = valueOf(event, x, endNs), py = valueOf(event, y, endNs);
+            if (Number.isFinite(px) && Number.isFinite(py))
+                points.push({ x: px, y: py, colour: channelColour(event.channel - 1), ring: (event.flags ?? []).length > 0, data: event,
+                    radius: event === this.chosenEvent ? 6 : 2.5 });
+        }
+        const range = (get) => {
+            const [low, high] = extremes([Float64Array.from(points, get)], null);
+            const step = Number.isFinite(low) ? ceil125(Math.max(high - low, 1e-9) / 8) : 1;
+            return Number.isFinite(low) ? [Math.floor(low / step - 0.2) * step, Math.ceil(high / step + 0.2) * step] : [0, 1];
+        };
+        const label = (name) => {
+            const { label: text, unit } = fieldLabel({ name });
+            return name === "time" ? "seconds before now" : unit ? `${text} [${unit}]` : text;
+        };
+        this.scatter.show({ points, xRange: range((p) => p.x), yRange: range((p) => p.y), xLabel: label(x), yLabel: label(y) });
+        this.scatterPanel.note(`${count(points.length)} hits · rings: flagged (cut, timeout, saturated …) · click one`);
+    }
+
+    drawAmplitudes(events) {
+        const { xs, each, above } = distributionOf(events.map((event) => valueOf(event, "peak_db")));
+        if (xs.length === 0) {
+            this.amplitudePanel.note("no hit in this time");
+            return;
+        }
+        const most = Math.max(...each);
+        this.amplitudes.show({ xs, span: [xs[0] - 1, xs.at(-1) + 1], curves: [{ name: "hits", values: each, colour: theme().accent }], xUnit: "dB", yUnit: "hits", range: [0, ceil125(most * 1.05)],
+            under: [{ name: "at this level or above", xs, ys: above.map((n) => Math.log10(Math.max(n, 1))), colour: theme().muted, dash: [6, 4], scale: [0, Math.log10(Math.max(above[0], 10)) * 1.05] }] });
+        this.amplitudePanel.note("each dB · dashed: this level or above, logarithmic");
+    }
+
+    drawTransient() {
+        if (!this.wave) {
+            this.transientPanel.note("click a hit above");
+            return;
+        }
+        const { event, rateHz, first, unit, values } = this.wave, [low, high] = extremes([values], null);
+        const size = ceil125(Math.max(Math.abs(low), Math.abs(high), 1e-12) * 1.05), threshold = event.values?.threshold;
+        this.transient.show({ x0: first / rateHz, dx: 1 / rateHz, curves: [{ name: `channel ${event.channel}`, values, colour: channelColour(event.channel - 1) }],
+            xUnit: "s", yUnit: unit, range: [-size, size], marks: hitMarks(event, rateHz),
+            levels: Number.isFinite(threshold) ? [{ y: threshold, text: "threshold" }, { y: -threshold, text: "" }] : [] });
+        setText(this.transientPanel.element.querySelector("h3"), `Hit ${event.number}, channel ${event.channel}`);
+        const flags = [...(event.flags ?? []), ...(event.causes ?? [])].join(", ");
+        this.transientPanel.note(`${clockTime(event.arrival_ns)} · epoch ${event.epoch}, frame ${count(event.frame)}${flags ? ` · ${flags}` : ""}`);
+    }
+
+    exported() {
+        const events = this.shown(), analysis = this.source.chosen();
+        if (!analysis || events.length === 0)
+            return null;
+        const fields = (analysis.fields ?? []).map((field) => field.name);
+        const columns = ["number", "channel", "epoch", "frame"].map((name) => ({ name, values: events.map((event) => event[name]) }));
+        columns.push({ name: "arrival_ns", values: events.map((event) => String(event.arrival_ns)) });
+        for (const name of fields)
+            columns.push({ name, values: events.map((event) => valueOf(event, name)) });
+        columns.push({ name: "flags", values: events.map((event) => (event.flags ?? []).join(" ")) });
+        return { name: `convolvd-${analysis.name}-hits`, title: `${analysis.name}: hits`, facts: { analysis: analysis.name, hits: events.length, left_out: this.app.analysisEvents.missed },
+            columns, numeric: false, panels: [this.history.figure(), this.scatter.figure()] };
+    }
+
+    close() {
+        this.listeners.abort();
+        this.source.close();
+        for (const plot of [this.history, this.scatter, this.amplitudes, this.transient])
+            plot.close();
+    }
+}
+
+export const hits = { id: "hits", title: "Hits", kind: "hit", parameters: PARAMETERS, create: (app, host) => new HitsView(app, host) };
