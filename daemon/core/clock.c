@@ -1,8 +1,15 @@
 /* Clocks: see clock.h. */
 #include "core/clock.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <time.h>
+
+int64_t clock_round_ns(double ns)
+{
+    const double far_ns = (double)CLOCK_FAR_NS;
+    return isnan(ns) ? 0 : (int64_t)llround(fmin(fmax(ns, -far_ns), far_ns));
+}
 
 static int64_t read_clock(clockid_t id)
 {

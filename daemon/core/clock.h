@@ -15,6 +15,13 @@
 #define NS_PER_MS     INT64_C(1000000)
 #define NS_PER_US     INT64_C(1000)
 
+/* Times farther than this (36 years) from what they are counted from are no times: sums of a few
+ * that are nearer overflow nothing. */
+#define CLOCK_FAR_NS (INT64_C(1) << 60)
+
+/* A computed time as an integer, to the nearest: at most CLOCK_FAR_NS from 0, and 0 for a NaN. */
+int64_t clock_round_ns(double ns);
+
 int64_t clock_monotonic_ns(void);
 int64_t clock_realtime_ns(void);
 

@@ -115,7 +115,7 @@ int64_t clock_line_time_ns(const struct clock_line *line, double frame)
     double at_ns = nominal_ns(line, frame);
     double residual_ns =
         line->count > 0 ? line->intercept_ns + line->slope * at_ns : line->open.residual_ns;
-    return line->time0_ns + (int64_t)llround(at_ns + residual_ns);
+    return line->time0_ns + clock_round_ns(at_ns + residual_ns);
 }
 
 int64_t clock_line_error_ns(const struct clock_line *line)
@@ -124,7 +124,42 @@ int64_t clock_line_error_ns(const struct clock_line *line)
         line->count > 0 ? line->bound_ns + line->jitter_ns : line->open.spread_ns;
     const double early = (double)EARLY_PACKETS / (double)(line->receipts + 1);
     const double unseen_ns = line->packet_ns * fmin(early, 1);
-    return (int64_t)(seen_ns + unseen_ns) + NS_PER_US;
+    return clock_round_ns(seen_ns + unseen_ns) + NS_PER_US;
+}
+
+/* ---- from bytes ---------------------------------------------------------------------------- */
+
+static bool is_time(int64_t ns)
+{
+    return ns >= -CLOCK_FAR_NS && ns <= CLOCK_FAR_NS;
+}
+
+static bool is_difference(double ns)
+{
+    return fabs(ns) <= (double)CLOCK_FAR_NS; /* false for a NaN */
+}
+
+static bool is_width(double ns)
+{
+    return ns >= 0 && is_difference(ns);
+}
+
+bool clock_line_holds(const struct clock_line *line)
+{
+    const bool times = is_time(line->time0_ns) && is_time(line->open_until_ns) &&
+                       is_time(line->last_ns) && line->slot_ns >= FIRST_SLOT_MS * NS_PER_MS &&
+                       line->slot_ns < 2 * LAST_SLOT_MS * NS_PER_MS;
+    /* Time between packets, in which frames pass, is not negative: no slope is below −1. */
+    const bool fitted = line->slope >= -1 && is_difference(line->slope) &&
+                        is_difference(line->intercept_ns) && is_width(line->bound_ns) &&
+                        is_width(line->jitter_ns) && is_width(line->packet_ns);
+    if (!times || !fitted || line->count < 0 || line->count > CLOCK_LINE_SLOTS ||
+        !(line->rate_hz > 0) || !isfinite(line->rate_hz) || line->receipts > INT64_MAX)
+        return false;
+    for (int i = 0; i < line->count; i++)
+        if (!is_difference(line->slots[i].residual_ns) || !is_width(line->slots[i].spread_ns))
+            return false;
+    return is_difference(line->open.residual_ns) && is_width(line->open.spread_ns);
 }
 
 bool clock_line_rate(const struct clock_line *line, double *rate_hz, double *ppm)

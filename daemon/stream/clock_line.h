@@ -49,7 +49,8 @@ void clock_line_reset(struct clock_line *line, double rate_hz);
 void clock_line_add(struct clock_line *line, uint64_t frame_end, uint64_t frames,
                     int64_t receive_ns);
 
-/* Monotonic time of a frame: when it was captured, as far as receive times tell. */
+/* Monotonic time of a frame: when it was captured, as far as receive times tell; within
+ * CLOCK_FAR_NS of the origin's, however far away the frame is. */
 int64_t clock_line_time_ns(const struct clock_line *line, double frame);
 
 /*
@@ -61,6 +62,11 @@ int64_t clock_line_time_ns(const struct clock_line *line, double frame);
  * as one.
  */
 int64_t clock_line_error_ns(const struct clock_line *line);
+
+/* Whether clock_line_add may have left the line so, of one that was read from bytes: each number
+ * finite and within CLOCK_FAR_NS, so that no sum of a few overflows; slots of a length that it
+ * makes. */
+bool clock_line_holds(const struct clock_line *line);
 
 /* Measured rate; ppm against nominal. False while fewer than three slots are closed. */
 bool clock_line_rate(const struct clock_line *line, double *rate_hz, double *ppm);

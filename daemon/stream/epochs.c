@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "core/clock.h"
 #include "stream/state.h"
 
 /* ---- in the ring --------------------------------------------------------------------------- */
@@ -46,6 +47,13 @@ uint64_t epochs_next_base(const struct stream *s)
 
 /* ---- in time ------------------------------------------------------------------------------- */
 
+/* How many frames pass in a time at the nominal rate; at most 2^60. */
+static uint64_t elapsed_frames(const struct stream *s, double elapsed_ns)
+{
+    const double frames = elapsed_ns * s->options.rate_hz / 1e9;
+    return frames > 0 ? (uint64_t)llround(fmin(frames, 0x1p60)) : 0;
+}
+
 /* The first epoch of this stream: 0, or where the numbers of the one before it (stream_continue)
  * have got to since. */
 static uint64_t first_timeline(const struct stream *s, const struct packet *packet)
@@ -57,9 +65,7 @@ static uint64_t first_timeline(const struct stream *s, const struct packet *pack
     const double elapsed_ns = (double)packet->receive_realtime_ns -
                               frames * 1e9 / s->options.rate_hz -
                               (double)before->anchor_realtime_ns;
-    const uint64_t elapsed =
-        elapsed_ns > 0 ? (uint64_t)llround(elapsed_ns * s->options.rate_hz / 1e9) : 0;
-    const uint64_t wanted = before->anchor + elapsed;
+    const uint64_t wanted = before->anchor + elapsed_frames(s, elapsed_ns);
     return decimation_grid(s->kept.factor, wanted > before->timeline ? wanted : before->timeline);
 }
 
@@ -77,8 +83,7 @@ uint64_t epochs_next_timeline(const struct stream *s, const struct packet *packe
         double begun_ns = (double)clock_line_time_ns(&s->line, (double)last->source_origin);
         double frames = (double)packet->frames + packet->frames_behind;
         double now_ns = (double)packet->receive_ns - frames * 1e9 / s->options.rate_hz;
-        if (now_ns > begun_ns)
-            elapsed = (uint64_t)llround((now_ns - begun_ns) * s->options.rate_hz / 1e9);
+        elapsed = elapsed_frames(s, now_ns - begun_ns);
     }
     uint64_t wanted = last->timeline_base + elapsed;
     return decimation_grid(s->kept.factor, wanted > least ? wanted : least);
@@ -91,7 +96,7 @@ int64_t epochs_capture_ns(const struct stream *s, const struct epoch *e, double 
     if (e->capture_known) {
         *error_ns = e->capture_error_ns;
         return e->capture_ns +
-               (int64_t)llround((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
+               clock_round_ns((frame - (double)e->capture_frame) * 1e9 / e->capture_rate_hz);
     }
     *error_ns = clock_line_error_ns(&s->line);
     return clock_line_time_ns(&s->line, (double)e->source_origin + frame) + s->offset_ns;

@@ -10,8 +10,10 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/codec.h"
 #include "core/crc32c.h"
+#include "stream/packet.h"
 #include "stream/resume.h"
 
 static const uint32_t magic = 0x54535643; /* "CVST" */
@@ -22,7 +24,9 @@ enum { HEADER_BYTES = 16, CHECKSUM_BYTES = 4 };
 static const uint64_t number_max = UINT64_C(1) << 60;
 /* Likewise monotonic times, in nanoseconds, and those of the wall clock (until 2116). Sums of the
  * few that resuming adds overflow nothing. */
-static const int64_t monotonic_max = INT64_C(1) << 60, realtime_max = INT64_C(1) << 62;
+static const int64_t monotonic_max = CLOCK_FAR_NS, realtime_max = INT64_C(1) << 62;
+/* All that a refused packet can leave for the next one to carry out. */
+static const uint32_t begin_flags_all = PACKET_DISCONTINUITY | PACKET_RECORD;
 
 /* ---- fields -------------------------------------------------------------------------------- */
 
@@ -345,27 +349,29 @@ static bool in_range(const struct stream_state *s)
 
         s->stats.timeline_in,
         s->stats.timeline_out,
+        s->socket_debt,
+        s->overload_debt,
+        s->capture_debt,
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i] > number_max)
             return false;
-    const int64_t times[] = {s->last_receive_ns, s->line.time0_ns, s->line.open_until_ns,
-                             s->line.slot_ns, s->line.last_ns};
-    for (size_t i = 0; i < sizeof times / sizeof times[0]; i++)
-        if (times[i] > monotonic_max || times[i] < -monotonic_max)
+    return s->last_receive_ns <= monotonic_max && s->last_receive_ns >= -monotonic_max &&
+           s->offset_ns >= 0 && s->offset_ns <= realtime_max && e->capture_ns <= realtime_max &&
+           e->capture_ns >= -realtime_max && e->capture_error_ns >= 0 &&
+           e->capture_error_ns <= realtime_max && s->stats.last_gap_realtime_ns >= 0 &&
+           s->stats.last_gap_realtime_ns <= realtime_max;
+}
+
+/* What a block handed out in part reported is taken off again: no more than a block holds. */
+static bool partial_holds(const struct stream_state *s)
+{
+    for (uint32_t i = 0; s->partial_valid && i < s->channels; i++) {
+        const struct block_report *report = &s->partial[i];
+        if (report->present > s->plan.hop || report->overload > s->plan.hop ||
+            report->nonfinite > s->plan.hop)
             return false;
-    if (s->offset_ns < 0 || s->offset_ns > realtime_max || e->capture_ns > realtime_max ||
-        e->capture_ns < -realtime_max)
-        return false;
-    const double finite[] = {s->line.slope,         s->line.intercept_ns, s->line.bound_ns,
-                             s->line.jitter_ns,     s->line.packet_ns,    s->line.open.residual_ns,
-                             s->line.open.spread_ns};
-    for (size_t i = 0; i < sizeof finite / sizeof finite[0]; i++)
-        if (!isfinite(finite[i]))
-            return false;
-    for (int i = 0; i < s->line.count; i++)
-        if (!isfinite(s->line.slots[i].residual_ns) || !isfinite(s->line.slots[i].spread_ns))
-            return false;
+    }
     return true;
 }
 
@@ -447,12 +453,16 @@ static const char *unsound(const struct stream_state *s)
         return "its plan is none";
     if (!in_range(s))
         return "a number is out of range";
+    if (!clock_line_holds(&s->line))
+        return "its clock line is none";
+    if (!partial_holds(s) || s->begin_flags & ~begin_flags_all)
+        return "what it owes is none";
     if (e->next > e->head + (e->ended ? e->output_end : 0) || e->settled > e->head ||
         e->raw_next > e->head || e->flush_until > e->head || e->clock >= CLOCK_SOURCES ||
         (e->ended && e->next != e->output_end) || e->timeline_base % s->plan.decimate != 0 ||
         (s->begun && e->number + 1 != s->epochs) || s->change.how > CHANGE_CLEAR ||
-        (e->capture_known && !(e->capture_rate_hz > 0)) || !isfinite(e->capture_rate_hz) ||
-        s->line.rate_hz != s->rate_hz)
+        (e->capture_known ? !(e->capture_rate_hz > 0) : e->capture_rate_hz != 0) ||
+        !isfinite(e->capture_rate_hz) || s->line.rate_hz != s->rate_hz)
         return "its epoch contradicts itself";
     if (!lists_hold(s))
         return "its gaps are not in order";

@@ -183,13 +183,33 @@ static void test_bound_of_few_packets(void **state)
     }
 }
 
+/* A sender may number a frame as it likes: its time is far, and a time. */
+static void test_far_frames(void **state)
+{
+    (void)state;
+    static const struct {
+        double frame;
+        int64_t from_origin_ns;
+    } table[] = {
+        {0x1p63, CLOCK_FAR_NS},   {1e300, CLOCK_FAR_NS},      {INFINITY, CLOCK_FAR_NS},
+        {-0x1p63, -CLOCK_FAR_NS}, {-INFINITY, -CLOCK_FAR_NS}, {NAN, 0},
+    };
+    struct clock_line line;
+    clock_line_reset(&line, 10e3);
+    clock_line_add(&line, 0, 1, NS_PER_SECOND);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        assert_int_equal(clock_line_time_ns(&line, table[i].frame) - NS_PER_SECOND,
+                         table[i].from_origin_ns);
+    line.open.spread_ns = 1e300;
+    assert_int_equal(clock_line_error_ns(&line), CLOCK_FAR_NS + NS_PER_US);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_before_three_slots),
-        cmocka_unit_test(test_bound_holds),
-        cmocka_unit_test(test_bound_of_few_packets),
+        cmocka_unit_test(test_lines),       cmocka_unit_test(test_before_three_slots),
+        cmocka_unit_test(test_bound_holds), cmocka_unit_test(test_bound_of_few_packets),
+        cmocka_unit_test(test_far_frames),
     };
     return cmocka_run_group_tests_name("clock_line", tests, NULL, NULL);
 }

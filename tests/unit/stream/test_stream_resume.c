@@ -514,6 +514,115 @@ static void test_survives_forged_bytes(void **unused)
     world_close();
 }
 
+/* Each number that no stream has is refused where it is read, however right the checksum is:
+ * behind that, times and frames are computed from them. */
+static const struct {
+    const char *label;
+    size_t at;     /* in struct stream_state: a double */
+    bool negative; /* may be */
+} doubles[] = {
+#define FIELD(path, negative)                                                                      \
+    {                                                                                              \
+#path, offsetof(struct stream_state, path), negative                                       \
+    }
+    FIELD(rate_hz, false),
+    FIELD(epoch.capture_rate_hz, false),
+    FIELD(line.rate_hz, false),
+    FIELD(line.slots[0].residual_ns, true),
+    FIELD(line.slots[0].spread_ns, false),
+    FIELD(line.slots[2].residual_ns, true),
+    FIELD(line.slots[2].spread_ns, false),
+    FIELD(line.open.residual_ns, true),
+    FIELD(line.open.spread_ns, false),
+    FIELD(line.slope, false),
+    FIELD(line.intercept_ns, true),
+    FIELD(line.bound_ns, false),
+    FIELD(line.jitter_ns, false),
+    FIELD(line.packet_ns, false),
+};
+
+static const struct {
+    const char *label;
+    size_t at;
+    size_t bytes; /* 4 or 8, little-endian */
+    uint64_t value;
+} integers[] = {
+#define NUMBER(path, value)                                                                        \
+    {                                                                                              \
+#path, offsetof(struct stream_state, path), sizeof((struct stream_state *)0)->path, value  \
+    }
+    NUMBER(epoch.capture_ns, UINT64_C(1) << 63),
+    NUMBER(epoch.capture_error_ns, UINT64_MAX),
+    NUMBER(epoch.capture_error_ns, INT64_MAX),
+    NUMBER(line.time0_ns, INT64_MAX),
+    NUMBER(line.time0_ns, UINT64_C(1) << 63),
+    NUMBER(line.open_until_ns, INT64_MAX),
+    NUMBER(line.last_ns, UINT64_C(1) << 63),
+    NUMBER(line.slot_ns, 0),
+    NUMBER(line.slot_ns, UINT64_MAX),
+    NUMBER(line.slot_ns, UINT64_C(1) << 60),
+    NUMBER(line.receipts, UINT64_MAX),
+    NUMBER(last_receive_ns, INT64_MAX),
+    NUMBER(offset_ns, UINT64_MAX),
+    NUMBER(offset_ns, INT64_MAX),
+    NUMBER(stats.last_gap_realtime_ns, UINT64_MAX),
+    NUMBER(stats.last_gap_realtime_ns, INT64_MAX),
+    NUMBER(begin_flags, PACKET_LAST),
+    NUMBER(begin_flags, UINT32_MAX),
+    NUMBER(socket_debt, UINT64_MAX),
+    NUMBER(overload_debt, UINT64_MAX),
+    NUMBER(capture_debt, UINT64_MAX),
+    NUMBER(partial[0].present, UINT32_MAX),
+    NUMBER(partial[0].overload, UINT32_MAX),
+    NUMBER(partial[1].nonfinite, UINT32_MAX),
+};
+
+/* Whether the state, written as bytes, is one of a stream when they are read. */
+static bool is_state(const struct stream_state *state)
+{
+    const size_t count = stream_state_bytes(state);
+    uint8_t *bytes = malloc(count);
+    stream_state_write(state, bytes);
+    const int error = read_copy(bytes, count);
+    assert_true(error == 0 || error == ERROR_FORMAT);
+    free(bytes);
+    return error == 0;
+}
+
+static void test_refuses_numbers_out_of_range(void **unused)
+{
+    static const double values[] = {NAN, INFINITY, -INFINITY, 1e300, -1e300, 0x1p63, -0x1p63};
+    (void)unused;
+    uint8_t *bytes;
+    size_t count;
+    struct stream_state *state = some_state(&bytes, &count), *forged = malloc(sizeof *forged);
+    state->partial_valid = true;
+    state->line.count = 3;
+    for (int i = 0; i < state->line.count; i++)
+        state->line.slots[i] = (struct clock_slot){(uint64_t)i * 10000, -5, 20};
+    state->line.slope = -0.5;
+    assert_true(is_state(state));
+    for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++)
+        for (size_t v = 0; v <= sizeof values / sizeof values[0]; v++) {
+            const bool negative = v == sizeof values / sizeof values[0];
+            const double value = negative ? -2 : values[v];
+            *forged = *state;
+            memcpy((char *)forged + doubles[i].at, &value, sizeof value);
+            if (is_state(forged) != (negative && doubles[i].negative))
+                fail_msg("%s = %g", doubles[i].label, value);
+        }
+    for (size_t i = 0; i < sizeof integers / sizeof integers[0]; i++) {
+        *forged = *state;
+        memcpy((char *)forged + integers[i].at, &integers[i].value, integers[i].bytes);
+        if (is_state(forged))
+            fail_msg("%s = %#llx", integers[i].label, (unsigned long long)integers[i].value);
+    }
+    free(forged);
+    free(state);
+    free(bytes);
+    world_close();
+}
+
 /* ---- the checksum and the codec -------------------------------------------------------------- */
 
 static void test_crc32c(void **unused)
@@ -541,6 +650,7 @@ int main(void)
         cmocka_unit_test(test_continues_the_numbers),
         cmocka_unit_test(test_rejects_damaged_bytes),
         cmocka_unit_test(test_survives_forged_bytes),
+        cmocka_unit_test(test_refuses_numbers_out_of_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
