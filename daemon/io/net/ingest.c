@@ -21,7 +21,10 @@
 #include "io/net/admission.h"
 #include "io/net/senders.h"
 
-enum { REJECT_INTERVAL_S = 30 };
+enum { REJECT_INTERVAL_S = 30, DATAGRAM_BYTES_MAX = 65535 };
+
+/* Far beyond what any sender gets to, and far from overflow. */
+static const uint64_t next_frame_max = UINT64_C(1) << 62;
 
 struct ingest {
     const struct ingest_protocol *protocol;
@@ -104,6 +107,19 @@ uint32_t ingest_last_frames(const struct ingest *in)
     return in->last_frames;
 }
 
+/* Whether another daemon may have left the numbers so: those that no packet is given are refused
+ * here, where they are read. */
+static bool numbers_hold(const struct ingest *in)
+{
+    const struct source_ledger *ledger = &in->ledger;
+    uint64_t told = ledger->accepted;
+    for (int reason = 0; reason < REJECTS; reason++)
+        told += ledger->rejected[reason];
+    return ledger->datagrams == told && in->next_frame <= next_frame_max &&
+           (uint64_t)in->last_frames * in->options.frame_bytes <= DATAGRAM_BYTES_MAX &&
+           (in->next_flags & ~(uint32_t)PACKET_DISCONTINUITY) == 0;
+}
+
 void ingest_walk(struct ingest *in, struct codec *c)
 {
     struct source_ledger *ledger = &in->ledger;
@@ -120,6 +136,7 @@ void ingest_walk(struct ingest *in, struct codec *c)
     codec_u64(c, &ledger->senders);
     codec_u32(c, &ledger->ssrc);
     codec_u64(c, &ledger->clock_steps);
+    c->failed = c->failed || (codec_reads(c) && !numbers_hold(in));
     if (!c->failed)
         return;
     /* What does not fit is not believed in part either. */

@@ -211,7 +211,10 @@ struct sender *senders_find(struct senders *s, const struct sockaddr_storage *fr
     struct sender *followed = &s->all[0];
     if (is_sender(s, followed, from, ssrc))
         return followed;
-    if (!followed->active || now_ns - followed->last_ns > s->options.takeover_ns)
+    /* A time that another daemon handed over may lie ahead, and says nothing then. */
+    const int64_t silent_ns = now_ns - followed->last_ns;
+    if (!followed->active || silent_ns > s->options.takeover_ns ||
+        silent_ns < -s->options.takeover_ns)
         return candidate_for(s, from, ssrc);
     const struct sender_id id = {.from = *from, .ssrc = ssrc};
     *reason = reason_for(s, &id);

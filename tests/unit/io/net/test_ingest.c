@@ -616,6 +616,87 @@ static void test_numbered(void **state)
     }
 }
 
+/* ---- what another daemon has handed over -------------------------------------------------------
+ */
+
+/* A record of ingest_walk ends with these. */
+enum {
+    LAST_FRAMES = 4 + 8 + 4 + 2 * 8 + REJECTS * 8 + 8 + 8 + 4 + 8, /* from the end */
+    NEXT_FRAME = LAST_FRAMES - 4,
+    NEXT_FLAGS = NEXT_FRAME - 8,
+    DATAGRAMS = NEXT_FLAGS - 4,
+};
+
+static const struct {
+    const char *label;
+    size_t from_end, bytes;
+    uint64_t value;
+} forged[] = {
+    {"as it was", 0, 0, 0},
+    {"flags of another source's packets", NEXT_FLAGS, 4, PACKET_RESULT | PACKET_LAST},
+    {"a number that is no frame's", NEXT_FRAME, 8, UINT64_MAX - 3},
+    {"more frames than a datagram holds", LAST_FRAMES, 4, UINT32_MAX},
+    {"a ledger that does not balance", DATAGRAMS, 8, 7},
+};
+
+static void test_handed_over(void **state)
+{
+    (void)state;
+    const uint8_t frames[40] = {0};
+    for (size_t i = 0; i < sizeof forged / sizeof forged[0]; i++) {
+        own = own_defaults;
+        struct fake_host host;
+        struct source_ledger ledger;
+        struct ingest *before = open_ingest(&udp_protocol, &defaults, &host);
+        feed(before, frames, 40, 1, 0);
+        struct codec counter = codec_counter();
+        ingest_walk(before, &counter);
+        uint8_t bytes[1024];
+        struct codec writer = codec_writer(bytes, sizeof bytes);
+        assert_true(counter.at <= sizeof bytes);
+        ingest_walk(before, &writer);
+        ingest_close(before);
+        memcpy(bytes + counter.at - forged[i].from_end, &forged[i].value, forged[i].bytes);
+
+        struct ingest *after = open_ingest(&udp_protocol, &defaults, &host);
+        struct codec reader = codec_reader(bytes, counter.at);
+        ingest_walk(after, &reader);
+        const bool good = forged[i].bytes == 0;
+        if (reader.failed == good)
+            fail_msg("%s", forged[i].label);
+        ingest_ledger(after, &ledger);
+        assert_int_equal(ledger.datagrams, good);
+        feed(after, frames, 40, 1, 1);
+        assert_int_equal(host.count, 1);
+        assert_int_equal(host.puts[0].flags, 0);
+        assert_int_equal(host.puts[0].place, SEQUENCE_ORIGIN + (good ? FRAMES : 0));
+        ingest_close(after);
+    }
+}
+
+/* A time that lies ahead does not keep the senders out that come after the one followed. */
+static void test_handed_over_from_the_future(void **state)
+{
+    (void)state;
+    const uint8_t frames[40] = {0};
+    own = own_defaults;
+    struct fake_host host;
+    struct ingest *before = open_ingest(&udp_protocol, &defaults, &host);
+    feed(before, frames, 40, 1, 1000 * 1000);
+    uint8_t bytes[1024];
+    struct codec writer = codec_writer(bytes, sizeof bytes);
+    ingest_walk(before, &writer);
+    ingest_close(before);
+    struct ingest *after = open_ingest(&udp_protocol, &defaults, &host);
+    struct codec reader = codec_reader(bytes, writer.at);
+    ingest_walk(after, &reader);
+    assert_false(reader.failed);
+    feed(after, frames, 40, 2, 1);
+    assert_int_equal(host.count, 1);
+    assert_int_equal(host.puts[0].flags, PACKET_DISCONTINUITY);
+    ingest_close(after);
+}
+
 int main(void)
 {
     log_set_level(LOG_LEVEL_ERROR);
@@ -626,6 +707,8 @@ int main(void)
         cmocka_unit_test(test_wrong_channel_count),
         cmocka_unit_test(test_headerless),
         cmocka_unit_test(test_numbered),
+        cmocka_unit_test(test_handed_over),
+        cmocka_unit_test(test_handed_over_from_the_future),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
