@@ -322,8 +322,8 @@ static bool identify(const struct session *session, const json_t *request, struc
         snprintf(user, sizeof user, "%s (uid %u)", session->name, (unsigned)session->uid);
     else
         snprintf(user, sizeof user, "uid %u", (unsigned)session->uid);
+    *caller = (struct caller){.role = session->sessions->role};
     snprintf(caller->name, sizeof caller->name, "%s", user);
-    caller->role = session->sessions->role;
     if (holder != NULL) {
         const char *text = json_string_value(holder);
         if (text == NULL || json_string_length(holder) > HOLDER_BYTES ||
