@@ -72,8 +72,7 @@ export class App extends EventTarget {
             this.mayChange = Boolean(message.control);
             this.causes = message.names?.causes ?? [];
             this.tell("role");
-            this.learnCommands();
-            this.learnAnalyses();
+            this.learnCommands().then(() => this.learnAnalyses());
             this.readEvents();
         });
         on("status", (message) => this.takeStatus(message.status));
@@ -112,6 +111,8 @@ export class App extends EventTarget {
 
     /* Which analyses the configuration has: a reload may change them. */
     async learnAnalyses() {
+        if (!this.commands?.has("analyses"))
+            return;
         const answer = await ask("analyses");
         this.analyses = answer.ok && Array.isArray(answer.analyses) ? answer.analyses : [];
         this.tell("analyses");
