@@ -10,6 +10,7 @@
 /* Ends with NULL. */
 static const struct analysis_ops *const analyses[] = {
     &analysis_intervals,
+    &analysis_ascan,
     NULL,
 };
 

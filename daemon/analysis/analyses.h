@@ -7,5 +7,6 @@
 #include "analysis/analysis.h"
 
 extern const struct analysis_ops analysis_intervals;
+extern const struct analysis_ops analysis_ascan;
 
 #endif

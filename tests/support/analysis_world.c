@@ -45,12 +45,16 @@ static void set_option(struct analysis_world *world, const struct option_row *ro
     size_t bytes = strlen(given) + 1;
     char *text = take(world, bytes);
     memcpy(text, given, bytes);
-    unsigned count = 1;
-    for (const char *at = text; row->list != LIST_NONE && *at != '\0'; at++)
+    const bool lines = row->list == LIST_LINES;
+    unsigned *lines_before = &world->lines[row - world->ops->options];
+    unsigned count = 1, first = lines ? *lines_before : 0;
+    for (const char *at = text; row->list != LIST_NONE && !lines && *at != '\0'; at++)
         count += *at == ',';
-    struct option_value *values = take(world, count * sizeof *values);
+    struct option_value *values = take(world, (first + count) * sizeof *values);
+    if (first > 0)
+        memcpy(values, world->written[row - world->ops->options], first * sizeof *values);
     char *next = text;
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = first; i < first + count; i++) {
         char *item = next, *end = count > 1 ? strchr(item, ',') : NULL;
         if (end != NULL) {
             *end = '\0';
@@ -62,7 +66,8 @@ static void set_option(struct analysis_world *world, const struct option_row *ro
         if (option_parse(row, item, &values[i], &problem) != 0)
             fail_msg("%s", problem.text);
     }
-    option_store(row, values, count, world->options.own);
+    *lines_before += count;
+    option_store(row, values, first + count, world->options.own);
     world->written[row - world->ops->options] = values;
 }
 
@@ -73,6 +78,7 @@ static void set_options(struct analysis_world *world, const char *const *setting
         if (ops->options[i].fallback != NULL) {
             set_option(world, &ops->options[i], ops->options[i].fallback);
             world->written[i] = NULL;
+            world->lines[i] = 0;
         }
     for (; *settings != NULL; settings++) {
         char key[64];

@@ -45,12 +45,14 @@ struct analysis_world {
     void *taken[256];                  /* memory of the options */
     unsigned taken_count;
     const struct option_value *written[64]; /* by row; NULL: not written */
+    unsigned lines[64];                     /* by row: times that it was written */
 };
 
 /* A stream of `channels` channels in `unit`; lives as long as the program. */
 struct analysis_stream analysis_world_stream(uint32_t channels, double rate_hz, const char *unit);
 
-/* settings: "key = value", the last one NULL; a comma separates a list's values. Opens the analysis
+/* settings: "key = value", the last one NULL; a comma separates a list's values, and
+ * one by lines is set again and again. Opens the analysis
  * unless its check reports an error. Unknown keys and values that do not parse fail the test. */
 void analysis_world_open(struct analysis_world *world, const struct analysis_ops *ops,
                          const struct analysis_stream *stream, const char *const *settings);
