@@ -37,3 +37,24 @@ const char *analysis_event_word(enum analysis_event_kind kind)
     };
     return words[kind];
 }
+
+const char *analysis_flag_word(uint32_t flag)
+{
+    static const struct {
+        uint32_t flag;
+        const char *word;
+    } words[] = {
+        {ANALYSIS_TIMEOUT, "timeout"},
+        {ANALYSIS_SATURATED, "saturated"},
+        {ANALYSIS_PULSE, "pulse"},
+        {ANALYSIS_AFTER_TIMEOUT, "after timeout"},
+        {ANALYSIS_CUT, "cut"},
+        {ANALYSIS_EDGE, "edge"},
+        {ANALYSIS_AMBIGUOUS, "ambiguous"},
+        {ANALYSIS_INCOMPLETE, "incomplete"},
+    };
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (words[i].flag == flag)
+            return words[i].word;
+    return NULL;
+}

@@ -57,6 +57,9 @@ enum analysis_flags {
     ANALYSIS_INCOMPLETE = 1 << 19, /* rests on fewer frames than it should: some were invalid */
 };
 
+/* The word of one flag, "timeout"; NULL: there is no such flag. */
+const char *analysis_flag_word(uint32_t flag);
+
 enum { ANALYSIS_PARAMETERS_MAX = 8 };
 
 struct analysis_event {
@@ -133,6 +136,8 @@ struct analysis_options {
     const char *name;
     struct analysis_stream stream;
     const struct analysis_options *upstream; /* the analysis whose events it takes; NULL: frames */
+    const char *const *parameters;           /* [parameter_count] names of those in events */
+    uint32_t parameter_count;                /* at most ANALYSIS_PARAMETERS_MAX */
     void *own;                               /* the type's struct, analysis_ops.options_bytes */
     /* Called inside `put`; what the event points to is valid until it returns. */
     void (*emit)(void *context, const struct analysis_event *event);

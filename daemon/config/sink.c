@@ -151,10 +151,10 @@ static void check_readers(struct build *build)
                          "several receivers, or chain through a stream with an identity filter",
                          readers, name, PORTS_MAX);
         if (readers == 0)
-            config_warning(
-                build->errors, build->streams[s].place,
-                "nothing receives the results of stream %s; add a [sink NAME] with stream = %s",
-                name, name);
+            config_warning(build->errors, build->streams[s].place,
+                           "nothing receives the results of stream %s; add a [sink NAME] or an "
+                           "[analysis NAME] with stream = %s",
+                           name, name);
     }
 }
 

@@ -2,13 +2,14 @@
  * The table of event sinks. A new format adds its row here.
  * Constant data, any thread.
  */
+#include "io/event_sinks.h"
+
 #include <stddef.h>
 #include <string.h>
 
-#include "io/event_sink.h"
-
 /* Ends with NULL. */
-static const struct event_sink_ops *const event_sinks[] = {NULL};
+static const struct event_sink_ops *const event_sinks[] = {&event_sink_csv, &event_sink_jsonl,
+                                                           NULL};
 
 const struct event_sink_ops *event_sink_at(int index)
 {

@@ -80,6 +80,17 @@ void sink_thread_free(struct sink_thread *thread);
 void sink_thread_wait(struct sink_thread *thread, int64_t until_ns, const _Atomic bool *wanted);
 /* THREAD. Makes the loop call `rung`; rings coalesce. */
 void sink_thread_ring(struct sink_thread *thread);
+/* THREAD. The loop puts nothing more; at the deadline the rest is dropped. */
+static inline bool sink_thread_ends(const struct sink_thread *thread)
+{
+    return atomic_load(&thread->stop) != SINK_THREAD_RUN;
+}
+
+static inline bool sink_thread_must_end(const struct sink_thread *thread)
+{
+    return atomic_load(&thread->stop) == SINK_THREAD_NOW;
+}
+
 /* Whether all messages are taken and released. */
 bool sink_thread_empty(const struct sink_thread *thread);
 

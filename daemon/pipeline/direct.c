@@ -29,6 +29,9 @@ bool direct_only(const struct config *config, const struct config_stream *stream
         if (config->streams[s].upstream >= 0 &&
             &config->streams[config->streams[s].upstream] == stream)
             return false;
+    for (uint32_t i = 0; i < config->analysis_count; i++)
+        if (&config->streams[config->analyses[i].stream] == stream)
+            return false;
     return sinks <= 1;
 }
 

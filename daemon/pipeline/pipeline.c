@@ -389,7 +389,8 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
         return error;
     pipeline->direct_only =
         pipeline->direct != NULL && direct_only(pipeline->config, pipeline->stream_config);
-    if ((error = prepare_sinks(pipeline, problem)) < 0)
+    if ((error = prepare_sinks(pipeline, problem)) < 0 ||
+        (error = pipeline_prepare_analyses(pipeline, problem)) < 0)
         return error;
     return prepare_source(pipeline, problem);
 }
@@ -442,7 +443,10 @@ int pipeline_connect(struct pipeline *pipeline, struct problem *problem)
         if (error < 0)
             return error;
     }
-    int error = scheduler_add(scheduler, pipeline->stream);
+    int error = pipeline_connect_analyses(pipeline, problem);
+    if (error < 0)
+        return error;
+    error = scheduler_add(scheduler, pipeline->stream);
     if (error < 0)
         return problem_set(problem, error, "stream %s: the scheduler takes no more streams",
                            pipeline->stream_config->name);
@@ -515,7 +519,7 @@ bool pipeline_drained(const struct pipeline *pipeline)
         if (ledger.pending > 0)
             return false;
     }
-    return true;
+    return pipeline->stream_config->live || pipeline_analyses_idle(pipeline);
 }
 
 /* ---- close: loop thread ------------------------------------------------------------------ */
@@ -544,6 +548,7 @@ void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns)
         pipeline->closing++;
         sink->ops->close(sink->sink, deadline_ns, sink_closed, sink);
     }
+    pipeline_close_analyses(pipeline, deadline_ns);
 }
 
 static void source_closed(void *context)
@@ -588,5 +593,6 @@ void pipeline_free(struct pipeline *pipeline)
     for (uint32_t i = 0; i < pipeline->sink_count; i++)
         free(pipeline->sinks[i].status);
     free(pipeline->sinks);
+    pipeline_free_analyses(pipeline);
     free(pipeline->source_status);
 }

@@ -3,7 +3,8 @@
  * stream it reads), filters, plan, input ring and sinks.
  *
  *     source ──► stream ──► plan on the engine ──► ports ──► sinks
- *        ▲                                           └─────► streams that read this one
+ *        ▲                                           ├─────► streams that read this one
+ *        │                                           └─────► analyses (analyses.c) ──► event sinks
  *        └── room, resume (back-pressure)
  *
  * pipeline_prepare does everything that takes time (files, designs, kernels, sockets) on a worker
@@ -22,6 +23,7 @@
 #include "core/event.h"
 #include "io/sink.h"
 #include "io/source.h"
+#include "pipeline/analysis_stage.h"
 #include "pipeline/arrival.h"
 #include "pipeline/chain.h"
 #include "config/config.h"
@@ -87,6 +89,15 @@ struct pipeline_sink {
     struct told_sink told;
 };
 
+/* An [analysis] that rests on the stream's results. */
+struct pipeline_analysis {
+    const struct config_analysis *config;
+    struct analysis_options options; /* as configured, with what only the running stream knows */
+    struct analysis_stage *stage;
+    struct event_sink_options sinks[ANALYSIS_SINKS_MAX]; /* in the order of the stage's */
+    struct pipeline *pipeline;
+};
+
 /* What the last look at a pipeline saw (watch.c). */
 struct pipeline_watch {
     uint64_t batches, batches_failed;
@@ -148,6 +159,8 @@ struct pipeline {
     struct source *source; /* NULL once closed */
     struct pipeline_sink *sinks;
     uint32_t sink_count;
+    struct pipeline_analysis *analyses; /* [analysis_count] */
+    uint32_t analysis_count;
     void *source_status; /* the driver's, the last one when closed; NULL: it has none */
 
     /* the loop's once connected; workers that prepare changes read them */
@@ -230,6 +243,16 @@ void pipeline_change(struct pipeline *pipeline, const struct config *config,
 
 /* LOOP. Nothing more comes, and everything received has been handed to the sinks. */
 bool pipeline_drained(const struct pipeline *pipeline);
+
+/* Analyses, all of them (analyses.c). prepare: WORKER, once plan and taps are known; one that fails
+ * is closed with the others. connect: LOOP, those that take frames become ports of the stream.
+ * close: LOOP, `closing` counts down as for sinks. idle: LOOP, everything put has been analysed.
+ * free: once they are closed. */
+int pipeline_prepare_analyses(struct pipeline *pipeline, struct problem *problem);
+int pipeline_connect_analyses(struct pipeline *pipeline, struct problem *problem);
+void pipeline_close_analyses(struct pipeline *pipeline, int64_t deadline_ns);
+bool pipeline_analyses_idle(const struct pipeline *pipeline);
+void pipeline_free_analyses(struct pipeline *pipeline);
 
 /* LOOP. Close the sinks, the source; `closing` counts down and `changed` is called after each. */
 void pipeline_close_sinks(struct pipeline *pipeline, int64_t deadline_ns);

@@ -245,7 +245,7 @@ static void count_sinks(const struct pipelines *pipelines)
         struct pipeline *root = pipelines->list[i];
         while (root->upstream != NULL)
             root = root->upstream;
-        root->chain_sinks += pipeline->sink_count;
+        root->chain_sinks += pipeline->sink_count + pipeline->analysis_count;
         for (uint32_t k = 0; k < pipeline->sink_count; k++)
             root->chain_sinks_ended += pipeline->sinks[k].ended;
     }

@@ -12,6 +12,7 @@
 #include "core/power.h"
 #include "core/quantity.h"
 #include "report/alias.h"
+#include "report/analyses.h"
 #include "config/internal.h"
 #include "report/fk.h"
 #include "pipeline/stream_filters.h"
@@ -389,7 +390,8 @@ static void check_descriptors(const struct config *config, struct config_errors 
 {
     enum { OWN = 128 };
     struct rlimit limit;
-    uint64_t wanted = (uint64_t)config->stream_count + config->sink_count + OWN;
+    uint64_t wanted = (uint64_t)config->stream_count + config->sink_count +
+                      config->event_sink_count + config->analysis_count + OWN;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && wanted > limit.rlim_max)
         config_warning(errors, (struct config_place){config->path, 0},
                        "%u streams and %u sinks need about %" PRIu64
@@ -499,6 +501,18 @@ static void check_memory(const struct config *config, const struct memory_figure
             quantity_print(DIMENSION_MEMORY, (double)left, left_text, sizeof left_text));
 }
 
+static void print_valid(const struct config *config, FILE *out)
+{
+    const uint32_t sinks = config->sink_count + config->event_sink_count;
+    fprintf(out, "%s is valid: %u stream%s, %u filter%s, %u sink%s", config->path,
+            config->stream_count, config->stream_count == 1 ? "" : "s", config->filter_count,
+            config->filter_count == 1 ? "" : "s", sinks, sinks == 1 ? "" : "s");
+    if (config->analysis_count > 0)
+        fprintf(out, ", %u analys%s", config->analysis_count,
+                config->analysis_count == 1 ? "is" : "es");
+    fprintf(out, "; configuration %.12s\n", config->hash);
+}
+
 int check_print(const struct config *config, FILE *out, struct config_errors *errors)
 {
     struct check_plan *plans = calloc(config->stream_count, sizeof *plans);
@@ -544,6 +558,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
         for (uint32_t i = 0; i < config->sink_count; i++)
             if (config->sinks[i].stream == s)
                 print_sink(config, &config->sinks[i], out);
+        analyses_report(config, s, plans[s].taps_longest, plans[s].total_delay_frames, out);
         print_alarms(config, s, out);
         fprintf(out, "\n");
     }
@@ -556,10 +571,7 @@ int check_print(const struct config *config, FILE *out, struct config_errors *er
     if (all)
         print_devices(config, plans, out);
     if (all)
-        fprintf(out, "%s is valid: %u stream%s, %u filter%s, %u sink%s; configuration %.12s\n",
-                config->path, config->stream_count, config->stream_count == 1 ? "" : "s",
-                config->filter_count, config->filter_count == 1 ? "" : "s", config->sink_count,
-                config->sink_count == 1 ? "" : "s", config->hash);
+        print_valid(config, out);
     free(plans);
     free(good);
     return all ? 0 : ERROR_CONFIG;

@@ -4,6 +4,7 @@
 #include "convolve/engine.h"
 #include "core/power.h"
 #include "core/quantity.h"
+#include "pipeline/analysis_stage.h"
 #include "stream/ring_size.h"
 
 /* Sizes that their owners keep to themselves. */
@@ -121,6 +122,20 @@ static uint64_t batch_bytes(const struct config *config, const struct config_str
     return (batches_of(config) + 1) * sizeof(float) * (floats < capacity ? floats : capacity);
 }
 
+/* Queues, and what the analyses themselves hold. */
+static void add_analyses(struct memory_figure *figure, const struct config *config, uint32_t index)
+{
+    for (uint32_t i = 0; i < config->analysis_count; i++) {
+        const struct config_analysis *analysis = &config->analyses[i];
+        if (analysis->stream == index)
+            figure->queues +=
+                analysis_stage_memory(analysis->type, &analysis->options, analysis->queue_bytes);
+    }
+    for (uint32_t i = 0; i < config->event_sink_count; i++)
+        if (config->analyses[config->event_sinks[i].analysis].stream == index)
+            figure->queues += config->event_sinks[i].options.queue_bytes;
+}
+
 void memory_add_stream(struct memory_figure *figure, const struct config *config, uint32_t index,
                        const struct memory_plan *plan)
 {
@@ -135,6 +150,7 @@ void memory_add_stream(struct memory_figure *figure, const struct config *config
         if (sink->stream == index && sink->driver->memory != NULL)
             figure->queues += sink->driver->memory(&sink->options);
     }
+    add_analyses(figure, config, index);
 }
 
 void memory_add_shared(struct memory_figure *figure, const struct config *config)

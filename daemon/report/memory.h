@@ -5,7 +5,8 @@
  *     rings     the input rings, resident from the start
  *     spectra   spectra of filters, and the delay lines of long ones
  *     batches   results on their way from the device
- *     queues    buffers and queues of sources and sinks; what is not needed is never touched
+ *     queues    buffers and queues of sources, sinks and analyses; what is not needed is never
+ * touched
  *
  * The program itself and its OpenCL driver come on top. A device with memory of its own holds
  * rings, spectra and batches a second time. The transform is that of the rule (check_plan_make), so

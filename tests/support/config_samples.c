@@ -123,7 +123,7 @@ static const struct {
 },
   analyses[] = {
       {"hits", {{"stream", "base"}, {"threshold", "5"}}},
-      {"intervals", {{"stream", "base"}, {"interval", "10 ms"}}},
+      {"intervals", {{"stream", "base"}}},
 };
 
 /* Limits of alarms have the unit of their quantity. */
@@ -186,6 +186,10 @@ static const struct {
     {SECTION_STREAM, "reorder", NULL, {"max misorder", "10 s"}},
     {SECTION_DEVICE, "depth", NULL, {"batches", "16"}},
     {SECTION_ALARM, "below", "above", {NULL, NULL}},
+    {SECTION_ANALYSIS, "hdt", NULL, {"threshold", "5"}},
+    {SECTION_ANALYSIS, "hlt", NULL, {"threshold", "5"}},
+    {SECTION_ANALYSIS, "max duration", NULL, {"threshold", "5"}},
+    {SECTION_ANALYSIS, "counts", NULL, {"threshold", "5"}},
 };
 
 /* Values for keys without a default, or whose default is not good in every company. */
@@ -293,6 +297,11 @@ static const struct {
     {SECTION_ANALYSIS, "stream", "base"},
     {SECTION_ANALYSIS, "analysis", "watch"},
     {SECTION_ANALYSIS, "queue", "8 MiB"},
+    {SECTION_ANALYSIS, "interval", "10 ms"},
+    {SECTION_ANALYSIS, "threshold", "40 dB"},
+    {SECTION_ANALYSIS, "hdt", "200 us"},
+    {SECTION_ANALYSIS, "hlt", "300 us"},
+    {SECTION_ANALYSIS, "max duration", "50 ms"},
     {SECTION_ALARM, "stream", "base"},
     {SECTION_ALARM, "channel", "1"},
     {SECTION_ALARM, "above", "that of its quantity"},
@@ -423,6 +432,8 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
                                                ? schema_find(key->section, company[i].partner.key)
                                                : NULL;
         bool applies = partner != NULL && (partner->applies == 0 || (partner->applies >> type) & 1);
+        for (int k = 0; needs != NULL && k < LINES_MAX && needs[k].key != NULL; k++)
+            applies = applies && strcmp(needs[k].key, company[i].partner.key) != 0;
         if (applies)
             append_setting(text, bytes, company[i].partner.key, company[i].partner.value);
     }

@@ -262,6 +262,7 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"source", "rpt2", "is not known; write"},
         {"route", "1 - spare - 1", "is not a route"},
         {"sync", "sometimes", "is not known; write"},
+        {"threshold", "3 Hz", "is a frequency; write"},
     };
     const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;
     for (size_t i = 0; key->row.type == OPTION_OWN && i < sizeof own / sizeof own[0]; i++)

@@ -1,0 +1,149 @@
+/* Text files of events: see text_sink.h. */
+#include "io/events/text_sink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+#include "io/new_file.h"
+
+/* Between two lines in the log about one file. */
+static const int64_t tell_again_ns = 10 * NS_PER_SECOND;
+
+struct text_file {
+    const struct event_sink_options *options;
+    char name[PATH_MAX];
+    int fd;
+    uint64_t bytes; /* of whole lines */
+    int64_t told_ns;
+};
+
+int text_file_open(const struct event_sink_options *options, struct text_file **out,
+                   struct problem *problem)
+{
+    const struct text_sink_options *own = options->own;
+    struct text_file *file = calloc(1, sizeof *file);
+    if (file == NULL)
+        return problem_set(problem, ERROR_MEMORY, "sink %s: out of memory", options->name);
+    file->options = options;
+    file->fd = new_file_create(options->name, own->path, file->name, problem);
+    if (file->fd < 0) {
+        const int status = file->fd;
+        free(file);
+        return status;
+    }
+    *out = file;
+    return 0;
+}
+
+void text_file_close(struct text_file *file)
+{
+    if (file == NULL)
+        return;
+    close(file->fd);
+    free(file);
+}
+
+/* Takes the part of a line that was written out of the file again. */
+static void cut_back(struct text_file *file, int reason)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    const bool cut = ftruncate(file->fd, (off_t)file->bytes) == 0 &&
+                     lseek(file->fd, (off_t)file->bytes, SEEK_SET) >= 0;
+    if (file->told_ns != 0 && now_ns - file->told_ns < tell_again_ns)
+        return;
+    file->told_ns = now_ns;
+    log_error("sink %s: %s cannot be written: %s; events are dropped until it can%s",
+              file->options->name, file->name, strerror(reason),
+              cut ? "" : ", and its last line is not whole");
+}
+
+int text_file_add(struct text_file *file, const char *text, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        const ssize_t written = write(file->fd, text + done, bytes - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            cut_back(file, written < 0 ? errno : ENOSPC);
+            return ERROR_SYSTEM;
+        }
+        done += (size_t)written;
+    }
+    file->bytes += bytes;
+    return 0;
+}
+
+void text_file_ledger(const struct text_file *file, struct event_sink_ledger *ledger)
+{
+    ledger->bytes = file->bytes;
+    ledger->files = 1;
+}
+
+/* ---- what was measured with what --------------------------------------------------------- */
+
+static json_t *numbers(const double *values, uint32_t count)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_array_append_new(list, values[i] > 0 || values[i] < 0 ? json_real(values[i])
+                                                                   : json_integer(0));
+    return list;
+}
+
+static json_t *units(const struct analysis_stream *stream)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < stream->channels; i++)
+        json_array_append_new(list, json_string(stream->units[i]));
+    return list;
+}
+
+static json_t *fields(const struct event_sink_options *options)
+{
+    uint32_t count;
+    const struct analysis_field *all = options->analysis->fields(options->analysis_options, &count);
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < count; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s?, s:i, s:s}", "name", all[i].name, "unit",
+                                              all[i].unit, "repeat", (int)all[i].repeat, "sentence",
+                                              all[i].sentence));
+    return list;
+}
+
+static json_t *text_or_null(const char *text)
+{
+    return text != NULL ? json_string(text) : json_null();
+}
+
+json_t *text_sink_facts(const struct event_sink_options *options)
+{
+    const struct analysis_stream *stream = &options->analysis_options->stream;
+    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:i, s:o, s:o, s:o, s:o, s:o, s:f, s:b, s:o}",
+                     "convolvd", CONVOLVD_VERSION, "analysis", options->analysis_options->name,
+                     "type", options->analysis->name, "stream", stream->name, "rate_hz",
+                     stream->rate_hz, "channels", (int)stream->channels, "units", units(stream),
+                     "full_scale", numbers(stream->full_scale, stream->channels), "preamp_db",
+                     numbers(stream->preamp_db, stream->channels), "taps_hash",
+                     text_or_null(stream->taps_hash), "config_hash",
+                     text_or_null(stream->config_hash), "delay_frames", stream->delay_frames,
+                     "aligned", (int)stream->aligned, "fields", fields(options));
+}
+
+json_t *text_sink_mark(const struct sink_mark *mark)
+{
+    return json_pack("{s:{s:I, s:I, s:I, s:s, s:s}}", "mark", "epoch", (json_int_t)mark->epoch,
+                     "frame", (json_int_t)mark->frame, "realtime_ns", (json_int_t)mark->realtime_ns,
+                     "text", mark->text, "who", mark->who);
+}
+
+void text_sink_report(const struct event_sink_options *options, FILE *out)
+{
+    const struct text_sink_options *own = options->own;
+    fprintf(out, "%s: events of analysis %s to %s\n", options->analysis->name,
+            options->analysis_options->name, own->path);
+}

@@ -1,0 +1,42 @@
+/*
+ * Text files of events: what the sinks `csv` and `jsonl` share. Each line is written at once, whole
+ * or not at all: after a failed write the file is cut back to its last whole line, and the next
+ * line is tried again. So others can read along, and what is cut off at any moment stays readable.
+ *
+ * The writer's thread (event_writer.h), except where WORKER is named.
+ */
+#ifndef CONVOLVD_IO_EVENTS_TEXT_SINK_H
+#define CONVOLVD_IO_EVENTS_TEXT_SINK_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "io/event_sink.h"
+#include "io/event_text.h"
+
+struct text_sink_options {
+    const char *path;
+    bool samples; /* jsonl: with the samples of events */
+};
+
+struct text_file;
+
+/* WORKER. Creates the file; the options outlive it. */
+int text_file_open(const struct event_sink_options *options, struct text_file **out,
+                   struct problem *problem);
+/* Adds one line or several, with their newlines. 0 or ERROR_SYSTEM: none of it is in the file. */
+int text_file_add(struct text_file *file, const char *text, size_t bytes);
+void text_file_close(struct text_file *file); /* NULL is fine */
+void text_file_ledger(const struct text_file *file, struct event_sink_ledger *ledger);
+
+/* What was measured with what, as the members of a JSON object, the caller's: version, analysis,
+ * stream, rate, units, scales, filters, configuration, fields. NULL: no memory. */
+json_t *text_sink_facts(const struct event_sink_options *options);
+
+/* A mark as an object of JSON, likewise. */
+json_t *text_sink_mark(const struct sink_mark *mark);
+
+void text_sink_report(const struct event_sink_options *options, FILE *out);
+
+#endif

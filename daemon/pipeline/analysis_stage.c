@@ -1,0 +1,587 @@
+/* Analysis stage: see analysis_stage.h. */
+#include "pipeline/analysis_stage.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "io/count_lock.h"
+#include "io/event_message.h"
+#include "io/event_writer.h"
+#include "io/sink_thread.h"
+#include "pipeline/analysis_feed.h"
+
+static const uint64_t queue_least = 1 << 20, queue_most = 64 << 20, queue_of_events = 4 << 20;
+
+/* How long a thread that may wait sleeps before it tries a full queue again. */
+static const long retry_ns = 500 * 1000;
+
+/* Of the messages beside the frame ring: results as short as 16 frames fill both alike. */
+enum {
+    MESSAGE_BYTES = 512,
+    MESSAGE_FRAMES = 16,
+    MESSAGES_LEAST = 256 << 10,
+    MESSAGES_MOST = 8 << 20
+};
+
+struct stage_sink {
+    struct event_writer *writer;     /* NULL once closed */
+    struct event_sink_ledger ledger; /* the last one, when closed */
+    struct analysis_stage *stage;
+};
+
+struct analysis_stage {
+    /* immutable once it has begun */
+    struct analysis_stage_options options;
+    const struct analysis_ops *ops;
+    struct analysis_options own; /* of the analysis: emit and advance are the stage's */
+    struct stage_sink sinks[ANALYSIS_SINKS_MAX];
+    uint32_t sink_count;
+    struct analysis_stage *readers[ANALYSIS_READERS_MAX];
+    uint32_t reader_count;
+    bool begun;
+
+    struct analysis *analysis; /* the thread's */
+
+    /* loop */
+    bool thread_closed;
+    uint64_t frames; /* put */
+    struct analysis_stage_ledger last;
+    int64_t deadline_ns;
+    uint32_t closing;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    /* shared */
+    struct sink_thread thread;
+    struct analysis_feed feed; /* of one that takes frames */
+    struct count_lock lock;
+    _Atomic uint64_t pending, live, dead, stopped;                           /* frames */
+    _Atomic uint64_t taken, taken_pending, taken_queue_drops, taken_stopped; /* events */
+    _Atomic uint64_t events[ANALYSIS_EVENT_KINDS], at_once, limited, unlocated, unused;
+    _Atomic int wakes_owed; /* to a stream that waits for room: 2 after `room`, 1, 0 */
+};
+
+/* ---- sizes ------------------------------------------------------------------------------- */
+
+static uint64_t frame_bytes_of(const struct analysis_options *options)
+{
+    return options->stream.channels * sizeof(float);
+}
+
+static uint64_t history_of(const struct analysis_ops *ops, const struct analysis_options *options)
+{
+    return ops->history != NULL ? ops->history(options) : 0;
+}
+
+uint64_t analysis_stage_queue_bytes(const struct analysis_ops *ops,
+                                    const struct analysis_options *options)
+{
+    if (ops->of_events)
+        return queue_of_events;
+    const double second = options->stream.rate_hz * (double)frame_bytes_of(options);
+    return second < (double)queue_least  ? queue_least
+           : second > (double)queue_most ? queue_most
+                                         : (uint64_t)second;
+}
+
+/* Of the messages that go with a ring of so many bytes of frames. */
+static uint64_t message_bytes(uint64_t ring_bytes, uint64_t frame_bytes)
+{
+    const uint64_t bytes = ring_bytes / frame_bytes / MESSAGE_FRAMES * MESSAGE_BYTES;
+    return bytes < MESSAGES_LEAST ? MESSAGES_LEAST : bytes > MESSAGES_MOST ? MESSAGES_MOST : bytes;
+}
+
+/* `queue` comes on top of the history that stays in the ring. */
+static uint64_t ring_bytes_of(const struct analysis_ops *ops,
+                              const struct analysis_options *options, uint64_t queue_bytes)
+{
+    return queue_bytes + history_of(ops, options) * frame_bytes_of(options);
+}
+
+uint64_t analysis_stage_memory(const struct analysis_ops *ops,
+                               const struct analysis_options *options, uint64_t queue_bytes)
+{
+    const uint64_t queue = queue_bytes > 0 ? queue_bytes : analysis_stage_queue_bytes(ops, options);
+    const uint64_t own = ops->memory != NULL ? ops->memory(options) : 0;
+    if (ops->of_events)
+        return own + queue;
+    const uint64_t ring = ring_bytes_of(ops, options, queue);
+    return own + ring + message_bytes(ring, frame_bytes_of(options));
+}
+
+/* ---- thread: events that leave ----------------------------------------------------------- */
+
+static bool must_stop(const struct analysis_stage *s)
+{
+    return sink_thread_must_end(&s->thread);
+}
+
+/* Sleeps before another try to put an event into a full queue; false: not again. */
+static bool may_retry(const struct analysis_stage *s)
+{
+    if (!s->options.waits || must_stop(s))
+        return false;
+    nanosleep(&(struct timespec){.tv_nsec = retry_ns}, NULL);
+    return true;
+}
+
+static void put_into_sink(struct analysis_stage *s, struct event_writer *writer,
+                          const struct analysis_event *event)
+{
+    while (!event_writer_put(writer, event))
+        if (!event_writer_can_hold(writer, event) || !may_retry(s)) {
+            event_writer_drop(writer);
+            return;
+        }
+}
+
+/* On the thread of the stage that it reads. */
+static bool take_event(struct analysis_stage *s, const struct analysis_event *event)
+{
+    count_lock_begin(&s->lock);
+    atomic_fetch_add(&s->taken, 1);
+    atomic_fetch_add(&s->taken_pending, 1);
+    const bool put = event_message_put(&s->thread.ring, event, true);
+    if (!put) {
+        atomic_fetch_sub(&s->taken, 1);
+        atomic_fetch_sub(&s->taken_pending, 1);
+    }
+    count_lock_end(&s->lock);
+    if (put)
+        sink_thread_wake(&s->thread);
+    return put;
+}
+
+static void drop_event(struct analysis_stage *s)
+{
+    count_lock_begin(&s->lock);
+    atomic_fetch_add(&s->taken, 1);
+    atomic_fetch_add(&s->taken_queue_drops, 1);
+    count_lock_end(&s->lock);
+}
+
+static void put_into_reader(struct analysis_stage *s, struct analysis_stage *reader,
+                            const struct analysis_event *event)
+{
+    const uint64_t bytes = event_message_bytes(event, true);
+    while (!take_event(reader, event))
+        if (bytes > message_ring_longest(&reader->thread.ring) || !may_retry(s)) {
+            drop_event(reader);
+            return;
+        }
+}
+
+static void emit(void *context, const struct analysis_event *event)
+{
+    struct analysis_stage *s = context;
+    for (uint32_t i = 0; i < s->sink_count; i++)
+        put_into_sink(s, s->sinks[i].writer, event);
+    for (uint32_t i = 0; i < s->reader_count && event->ordered; i++)
+        put_into_reader(s, s->readers[i], event);
+}
+
+/* What a full queue cannot take comes again with the next run. */
+static void advance(void *context, uint64_t epoch, uint64_t frame)
+{
+    struct analysis_stage *s = context;
+    for (uint32_t i = 0; i < s->reader_count; i++) {
+        struct analysis_stage *reader = s->readers[i];
+        while (!event_message_put_advance(&reader->thread.ring, epoch, frame))
+            if (frame != UINT64_MAX || must_stop(s))
+                break;
+            else
+                nanosleep(&(struct timespec){.tv_nsec = retry_ns}, NULL);
+        sink_thread_wake(&reader->thread);
+    }
+}
+
+/* ---- thread: what it takes --------------------------------------------------------------- */
+
+/* Publishes what the analysis has counted; `frames` have left the ring, `stopped` of them unseen.
+ */
+static void publish(struct analysis_stage *s, uint64_t frames, uint64_t stopped)
+{
+    struct analysis_ledger ledger = {0};
+    s->ops->ledger(s->analysis, &ledger);
+    count_lock_begin(&s->lock);
+    atomic_fetch_add(&s->stopped, stopped);
+    atomic_fetch_sub(&s->pending, frames);
+    atomic_store(&s->live, ledger.live);
+    atomic_store(&s->dead, ledger.dead);
+    for (int kind = 0; kind < ANALYSIS_EVENT_KINDS; kind++)
+        atomic_store(&s->events[kind], ledger.events[kind]);
+    atomic_store(&s->at_once, ledger.at_once);
+    atomic_store(&s->limited, ledger.limited);
+    atomic_store(&s->unlocated, ledger.unlocated);
+    atomic_store(&s->unused, ledger.unused);
+    count_lock_end(&s->lock);
+}
+
+static void mark_sinks(struct analysis_stage *s, const struct sink_mark *mark)
+{
+    for (uint32_t i = 0; i < s->sink_count; i++)
+        event_writer_mark(s->sinks[i].writer, mark);
+}
+
+/* Wakes a stream that waits for room twice: when three quarters of the ring are free, and when all
+ * of it is. */
+static void offer_room(struct analysis_stage *s)
+{
+    atomic_thread_fence(memory_order_seq_cst); /* the release comes before the load below */
+    int owed = atomic_load(&s->wakes_owed);
+    if (owed == 0)
+        return;
+    if (sink_thread_empty(&s->thread)) {
+        atomic_store(&s->wakes_owed, 0);
+        sink_thread_ring(&s->thread);
+    } else if (owed == 2 &&
+               message_ring_unused(&s->thread.ring) >= s->thread.ring.capacity / 4 * 3) {
+        atomic_compare_exchange_strong(&s->wakes_owed, &owed, 1);
+        sink_thread_ring(&s->thread);
+    }
+}
+
+/* Takes one message of frames; false: there is none. */
+static bool take_frames(struct analysis_stage *s)
+{
+    const struct feed_message *message = analysis_feed_peek(&s->feed);
+    if (message == NULL)
+        return false;
+    const uint64_t frames = message->kind == FEED_RUN      ? message->run.frames
+                            : message->kind == FEED_LUMPED ? message->lumped
+                                                           : 0;
+    bool unseen = message->kind == FEED_LUMPED;
+    if (message->kind == FEED_MARK)
+        mark_sinks(s, message->mark);
+    else if (message->kind == FEED_RUN && must_stop(s))
+        unseen = true;
+    else if (message->kind == FEED_RUN)
+        s->ops->put(s->analysis, &message->run);
+    analysis_feed_release(&s->feed, message);
+    publish(s, frames, unseen ? frames : 0);
+    offer_room(s);
+    return true;
+}
+
+/* Takes one event of another analysis; false: there is none. */
+static bool take_events(struct analysis_stage *s)
+{
+    const struct event_message *message = event_message_peek(&s->thread.ring);
+    if (message == NULL)
+        return false;
+    const bool is_event = message->kind == EVENT_MESSAGE_EVENT, stop = must_stop(s);
+    if (message->kind == EVENT_MESSAGE_MARK)
+        mark_sinks(s, &message->mark);
+    else if (!stop && is_event)
+        s->ops->put_event(s->analysis, &message->event);
+    else if (!stop && s->ops->advance != NULL)
+        s->ops->advance(s->analysis, message->advance.epoch, message->advance.frame);
+    message_ring_release(&s->thread.ring);
+    publish(s, 0, 0);
+    if (is_event) {
+        count_lock_begin(&s->lock);
+        atomic_fetch_sub(&s->taken_pending, 1);
+        atomic_fetch_add(&s->taken_stopped, stop ? 1 : 0);
+        count_lock_end(&s->lock);
+    }
+    offer_room(s);
+    return true;
+}
+
+static void analyse(void *context)
+{
+    struct analysis_stage *s = context;
+    bool (*take)(struct analysis_stage * s) = s->ops->of_events ? take_events : take_frames;
+    for (;;) {
+        while (take(s)) {
+        }
+        if (sink_thread_ends(&s->thread)) {
+            if (!sink_thread_empty(&s->thread))
+                continue;
+            /* The loop puts nothing more, so that what it could not tell is told here. */
+            if (s->ops->of_events ||
+                (analysis_feed_tell(&s->feed) && sink_thread_empty(&s->thread)))
+                break;
+            continue;
+        }
+        if (atomic_load(&s->feed.untold))
+            sink_thread_ring(&s->thread); /* the loop tells it, as the ring is empty */
+        sink_thread_wait(&s->thread, INT64_MAX, NULL);
+    }
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static void rung(void *context)
+{
+    struct analysis_stage *s = context;
+    if (!s->ops->of_events && atomic_load(&s->feed.untold)) {
+        analysis_feed_tell(&s->feed);
+        sink_thread_wake(&s->thread);
+    }
+    if (s->options.room_again != NULL)
+        s->options.room_again(s->options.context);
+}
+
+static void freed(void *context)
+{
+    (void)context; /* analysis_stage_free does it */
+}
+
+/* Loop: frames are on their way. */
+static void add_pending(void *context, uint64_t frames)
+{
+    struct analysis_stage *s = context;
+    s->frames += frames;
+    atomic_fetch_add(&s->pending, frames);
+}
+
+static int open_feed(struct analysis_stage *s, uint64_t queue_bytes, uint64_t block_frames)
+{
+    const uint64_t frame_bytes = frame_bytes_of(&s->own);
+    const uint64_t history = history_of(s->ops, &s->own);
+    const struct analysis_feed_options options = {
+        .channels = s->own.stream.channels,
+        .rate_hz = s->own.stream.rate_hz,
+        .history = history,
+        .messages = &s->thread.ring,
+        .pending = add_pending,
+        .context = s,
+    };
+    /* Two results and the zeros behind a loss fit in any case. */
+    const uint64_t least = (history + 2 * block_frames) * frame_bytes;
+    const uint64_t queue = queue_bytes > least ? queue_bytes : least;
+    return analysis_feed_open(&s->feed, &options, ring_bytes_of(s->ops, &s->own, queue));
+}
+
+int analysis_stage_open(const struct analysis_stage_options *options, uint64_t block_frames,
+                        struct analysis_stage **out, struct problem *problem)
+{
+    const char *name = options->options->name;
+    struct analysis_stage *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return problem_set(problem, ERROR_MEMORY, "analysis %s: out of memory", name);
+    s->options = *options;
+    s->ops = options->ops;
+    s->own = *options->options;
+    s->own.emit = emit;
+    s->own.advance = advance;
+    s->own.context = s;
+    const uint64_t queue = options->queue_bytes > 0 ? options->queue_bytes
+                                                    : analysis_stage_queue_bytes(s->ops, &s->own);
+    const uint64_t ring = ring_bytes_of(s->ops, &s->own, queue);
+    const struct sink_thread_options thread = {
+        .loop = options->loop, .context = s, .run = analyse, .rung = rung, .freed = freed};
+    int error =
+        sink_thread_open(&s->thread, &thread,
+                         s->ops->of_events ? queue : message_bytes(ring, frame_bytes_of(&s->own)));
+    if (error == 0 && !s->ops->of_events)
+        error = open_feed(s, queue, block_frames);
+    if (error != 0) {
+        analysis_stage_free(s);
+        return problem_set(
+            problem, ERROR_MEMORY,
+            "analysis %s: no memory for a queue of %llu MiB; write a smaller `queue`", name,
+            (unsigned long long)(queue >> 20));
+    }
+    int status = s->ops->open(&s->own, &s->analysis, problem);
+    if (status != 0) {
+        analysis_stage_free(s);
+        return problem_prefix(problem, status, "analysis %s", name);
+    }
+    *out = s;
+    return 0;
+}
+
+int analysis_stage_add_sink(struct analysis_stage *s, const struct event_sink_ops *ops,
+                            const struct event_sink_options *options,
+                            const struct io_environment *environment, struct problem *problem)
+{
+    if (s->sink_count == ANALYSIS_SINKS_MAX)
+        return problem_set(problem, ERROR_LIMIT,
+                           "analysis %s has more than %d sinks; remove some, or write another "
+                           "analysis with the same options",
+                           s->own.name, ANALYSIS_SINKS_MAX);
+    struct stage_sink *sink = &s->sinks[s->sink_count];
+    sink->stage = s;
+    int status = event_writer_open(ops, options, environment, &sink->writer, problem);
+    s->sink_count += status == 0;
+    return status;
+}
+
+int analysis_stage_add_reader(struct analysis_stage *s, struct analysis_stage *reader,
+                              struct problem *problem)
+{
+    if (s->reader_count == ANALYSIS_READERS_MAX)
+        return problem_set(problem, ERROR_LIMIT,
+                           "more than %d analyses take the events of analysis %s; remove some",
+                           ANALYSIS_READERS_MAX, s->own.name);
+    s->readers[s->reader_count++] = reader;
+    return 0;
+}
+
+int analysis_stage_begin(struct analysis_stage *s, struct problem *problem)
+{
+    const int error = sink_thread_begin(&s->thread);
+    if (error != 0)
+        return problem_set(problem, ERROR_SYSTEM, "analysis %s: no thread: %s", s->own.name,
+                           strerror(error));
+    s->begun = true;
+    return 0;
+}
+
+void analysis_stage_free(struct analysis_stage *s)
+{
+    if (s == NULL)
+        return;
+    s->ops->close(s->analysis);
+    analysis_feed_close(&s->feed);
+    sink_thread_free(&s->thread);
+    free(s);
+}
+
+/* ---- loop: what goes in ------------------------------------------------------------------ */
+
+void analysis_stage_put(struct analysis_stage *s, const struct result *result)
+{
+    sink_thread_handles(&s->thread); /* open runs on a worker */
+    analysis_feed_put(&s->feed, result);
+    sink_thread_wake(&s->thread);
+}
+
+uint64_t analysis_stage_room(struct analysis_stage *s)
+{
+    sink_thread_handles(&s->thread);
+    if (!sink_thread_empty(&s->thread)) {
+        atomic_store(&s->wakes_owed, 2);
+        /* Before the loads below: the thread may just have emptied the ring. */
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+    return analysis_feed_room(&s->feed);
+}
+
+bool analysis_stage_mark(struct analysis_stage *s, const struct sink_mark *mark)
+{
+    sink_thread_handles(&s->thread);
+    if (!analysis_feed_mark(&s->feed, mark))
+        return false;
+    sink_thread_wake(&s->thread);
+    return true;
+}
+
+/* ---- loop: close ------------------------------------------------------------------------- */
+
+static void part_closed(struct analysis_stage *s)
+{
+    if (--s->closing == 0)
+        s->closed(s->closed_context);
+}
+
+static void sink_closed(void *context)
+{
+    struct stage_sink *sink = context;
+    event_writer_ledger(sink->writer, &sink->ledger);
+    sink->writer = NULL;
+    part_closed(sink->stage);
+}
+
+static void reader_closed(void *context)
+{
+    part_closed(context);
+}
+
+/* The thread has ended: nothing more comes for those behind it. */
+static void thread_closed(void *context)
+{
+    struct analysis_stage *s = context;
+    s->thread_closed = true;
+    s->closing = 1 + s->sink_count + s->reader_count;
+    for (uint32_t i = 0; i < s->sink_count; i++)
+        event_writer_close(s->sinks[i].writer, s->deadline_ns, sink_closed, &s->sinks[i]);
+    for (uint32_t i = 0; i < s->reader_count; i++)
+        analysis_stage_close(s->readers[i], s->deadline_ns, reader_closed, s);
+    part_closed(s);
+}
+
+void analysis_stage_close(struct analysis_stage *s, int64_t deadline_ns,
+                          void (*closed)(void *context), void *context)
+{
+    s->closed = closed;
+    s->closed_context = context;
+    s->deadline_ns = deadline_ns;
+    if (s->begun)
+        sink_thread_close(&s->thread, deadline_ns, thread_closed, s);
+    else
+        thread_closed(s);
+}
+
+/* ---- ledgers ----------------------------------------------------------------------------- */
+
+static void read_ledger(const struct analysis_stage *s, struct analysis_stage_ledger *out)
+{
+    const uint64_t stopped = atomic_load(&s->stopped);
+    *out = (struct analysis_stage_ledger){
+        .frames = s->frames,
+        .pending = atomic_load(&s->pending),
+        .live = atomic_load(&s->live),
+        .dead = atomic_load(&s->dead) + stopped,
+        .taken = atomic_load(&s->taken),
+        .taken_pending = atomic_load(&s->taken_pending),
+        .analysis = {.at_once = atomic_load(&s->at_once),
+                     .limited = atomic_load(&s->limited),
+                     .unlocated = atomic_load(&s->unlocated),
+                     .unused = atomic_load(&s->unused)},
+    };
+    out->dropped[DROP_QUEUE] = s->feed.dropped;
+    out->dropped[DROP_STOPPED] = stopped;
+    out->taken_dropped[DROP_QUEUE] = atomic_load(&s->taken_queue_drops);
+    out->taken_dropped[DROP_STOPPED] = atomic_load(&s->taken_stopped);
+    out->analysis.frames = out->live + out->dead;
+    out->analysis.live = out->live;
+    out->analysis.dead = out->dead;
+    for (int kind = 0; kind < ANALYSIS_EVENT_KINDS; kind++)
+        out->analysis.events[kind] = atomic_load(&s->events[kind]);
+}
+
+void analysis_stage_ledger(struct analysis_stage *s, struct analysis_stage_ledger *ledger)
+{
+    for (int tries = 0; tries < COUNT_LOCK_TRIES; tries++) {
+        struct analysis_stage_ledger now;
+        const uint64_t token = count_lock_look(&s->lock);
+        read_ledger(s, &now);
+        if (count_lock_held(&s->lock, token)) {
+            s->last = now;
+            break;
+        }
+    }
+    *ledger = s->last;
+}
+
+uint32_t analysis_stage_sinks(const struct analysis_stage *s)
+{
+    return s->sink_count;
+}
+
+void analysis_stage_sink_ledger(struct analysis_stage *s, uint32_t sink,
+                                struct event_sink_ledger *ledger)
+{
+    if (s->sinks[sink].writer != NULL)
+        event_writer_ledger(s->sinks[sink].writer, ledger);
+    else
+        *ledger = s->sinks[sink].ledger;
+}
+
+bool analysis_stage_idle(struct analysis_stage *s)
+{
+    atomic_store(&s->wakes_owed, 2);
+    atomic_thread_fence(memory_order_seq_cst); /* before the counts below */
+    if (atomic_load(&s->pending) > 0 || atomic_load(&s->taken_pending) > 0)
+        return false;
+    for (uint32_t i = 0; i < s->reader_count; i++)
+        if (!analysis_stage_idle(s->readers[i]))
+            return false;
+    return true;
+}

@@ -1,0 +1,94 @@
+/*
+ * Analysis stage: one analysis (analysis/analysis.h) that runs beside a stream, on a thread of its
+ * own. It takes the results of the stream, or the events of another analysis, and passes its events
+ * on to its sinks and to the analyses that read it.
+ *
+ *     stream ─► analysis_feed ─► thread: put ─► emit ─┬─► event_writer (a sink, thread of its own)
+ *                                                     └─► queue ─► another stage's thread
+ *
+ * Nothing here blocks the loop: what a live stream delivers and the ring cannot take is dropped as
+ * whole results and becomes dead time; what a queue cannot take is dropped there by name. Of a
+ * stream that can wait the thread waits for its sinks instead, and the stream waits for the thread.
+ *
+ * Two ledgers add up at every instant: frames = live + dead + pending, and for each taker of events
+ * events = delivered + each named drop + pending.
+ *
+ * Each declaration names its thread: WORKER (before anything runs) or LOOP.
+ */
+#ifndef CONVOLVD_PIPELINE_ANALYSIS_STAGE_H
+#define CONVOLVD_PIPELINE_ANALYSIS_STAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "analysis/analysis.h"
+#include "io/event_sink.h"
+#include "stream/result.h"
+
+enum { ANALYSIS_SINKS_MAX = 16, ANALYSIS_READERS_MAX = 8 };
+
+struct analysis_stage_options {
+    uv_loop_t *loop;
+    const struct analysis_ops *ops;
+    const struct analysis_options *options; /* copied; `emit` is the stage's */
+    uint64_t queue_bytes;                   /* of frames, or of events */
+    bool waits; /* the stream can wait: nothing is dropped but at a deadline */
+    /* LOOP: there is room again after analysis_stage_room had said 0. May be NULL. */
+    void (*room_again)(void *context);
+    void *context;
+};
+
+struct analysis_stage_ledger {
+    uint64_t frames, live, dead, pending;
+    uint64_t dropped[DROPS];         /* frames among the dead ones, by what dropped them */
+    uint64_t taken, taken_pending;   /* events of another analysis … */
+    uint64_t taken_dropped[DROPS];   /* … and of these, what it never saw */
+    struct analysis_ledger analysis; /* what the analysis itself has counted */
+};
+
+struct analysis_stage;
+
+/* The most that it holds [bytes]: rings and the analysis itself. Any thread. */
+uint64_t analysis_stage_memory(const struct analysis_ops *ops,
+                               const struct analysis_options *options, uint64_t queue_bytes);
+/* What `queue` is where it is not written. Any thread. */
+uint64_t analysis_stage_queue_bytes(const struct analysis_ops *ops,
+                                    const struct analysis_options *options);
+
+/* WORKER. Nothing of it runs yet. block_frames: of the longest result. */
+int analysis_stage_open(const struct analysis_stage_options *options, uint64_t block_frames,
+                        struct analysis_stage **out, struct problem *problem);
+/* WORKER. Opens a sink for its events. At most ANALYSIS_SINKS_MAX. */
+int analysis_stage_add_sink(struct analysis_stage *stage, const struct event_sink_ops *ops,
+                            const struct event_sink_options *options,
+                            const struct io_environment *environment, struct problem *problem);
+/* WORKER. `reader` takes its events, and is closed with it. At most ANALYSIS_READERS_MAX. */
+int analysis_stage_add_reader(struct analysis_stage *stage, struct analysis_stage *reader,
+                              struct problem *problem);
+/* WORKER, once all are added. */
+int analysis_stage_begin(struct analysis_stage *stage, struct problem *problem);
+
+/* LOOP. As a port of the stream takes results; see result_port. */
+void analysis_stage_put(struct analysis_stage *stage, const struct result *result);
+uint64_t analysis_stage_room(struct analysis_stage *stage);
+/* LOOP. Passes a mark on to its sinks, in its place among the events. False: no room. */
+bool analysis_stage_mark(struct analysis_stage *stage, const struct sink_mark *mark);
+/* LOOP. All that was put has been analysed, here and by its readers; if not, room_again says when
+ * it may be. */
+bool analysis_stage_idle(struct analysis_stage *stage);
+
+/* LOOP. Analyses what it holds, closes its sinks and readers, then calls `closed`; at the deadline
+ * [monotonic] it drops the rest. */
+void analysis_stage_close(struct analysis_stage *stage, int64_t deadline_ns,
+                          void (*closed)(void *context), void *context);
+/* Closed, or never begun; frees no reader. NULL is fine. */
+void analysis_stage_free(struct analysis_stage *stage);
+
+/* LOOP. */
+void analysis_stage_ledger(struct analysis_stage *stage, struct analysis_stage_ledger *ledger);
+uint32_t analysis_stage_sinks(const struct analysis_stage *stage);
+void analysis_stage_sink_ledger(struct analysis_stage *stage, uint32_t sink,
+                                struct event_sink_ledger *ledger);
+
+#endif

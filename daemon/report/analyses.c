@@ -1,0 +1,56 @@
+/* Analyses in the report of `--check`: see analyses.h. */
+#include "report/analyses.h"
+
+#include "core/quantity.h"
+#include "pipeline/analysis_stage.h"
+#include "signal/decimation.h"
+
+static void print_sinks(const struct config *config, uint32_t analysis, FILE *out)
+{
+    for (uint32_t i = 0; i < config->event_sink_count; i++) {
+        const struct config_event_sink *sink = &config->event_sinks[i];
+        if (sink->analysis != analysis)
+            continue;
+        fprintf(out, "  sink %-11s ", sink->name);
+        sink->driver->report(&sink->options, out);
+    }
+}
+
+/* How many sinks and analyses take its events. */
+static uint32_t takers(const struct config *config, uint32_t analysis)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < config->event_sink_count; i++)
+        count += config->event_sinks[i].analysis == analysis;
+    for (uint32_t i = 0; i < config->analysis_count; i++)
+        count += config->analyses[i].upstream == (int)analysis;
+    return count;
+}
+
+void analyses_report(const struct config *config, uint32_t index, uint32_t taps_longest,
+                     double delay_frames, FILE *out)
+{
+    const struct config_stream *stream = &config->streams[index];
+    for (uint32_t i = 0; i < config->analysis_count; i++) {
+        const struct config_analysis *analysis = &config->analyses[i];
+        struct analysis_options options = analysis->options;
+        char bytes[48];
+        if (analysis->stream != index)
+            continue;
+        options.stream.taps_longest = (taps_longest + stream->decimate - 1) / stream->decimate;
+        options.stream.delay_frames = decimation_delay_frames(stream->decimate, delay_frames);
+        fprintf(out, "  analysis %-7s ", analysis->name);
+        analysis->type->report(&options, out);
+        fprintf(out, "%19smemory up to %s\n", "",
+                quantity_print(
+                    DIMENSION_MEMORY,
+                    (double)analysis_stage_memory(analysis->type, &options, analysis->queue_bytes),
+                    bytes, sizeof bytes));
+        if (takers(config, i) == 0)
+            fprintf(out,
+                    "%19sno sink takes its events: alarms, OSC, convolvctl and the live page "
+                    "may\n",
+                    "");
+        print_sinks(config, i, out);
+    }
+}
