@@ -11,6 +11,7 @@
 static const struct analysis_ops *const analyses[] = {
     &analysis_intervals,
     &analysis_ascan,
+    &analysis_location,
     NULL,
 };
 

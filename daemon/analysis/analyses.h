@@ -8,5 +8,6 @@
 
 extern const struct analysis_ops analysis_intervals;
 extern const struct analysis_ops analysis_ascan;
+extern const struct analysis_ops analysis_location;
 
 #endif

@@ -7,7 +7,8 @@
 #define SOURCE_FIELD_TABLE(X)                                                                      \
     X("x_mm", "mm", DOUBLE, x_mm, 0, "first coordinate of the source")                             \
     X("y_mm", "mm", DOUBLE, y_mm, 0, "second coordinate; none on a line")                          \
-    X("origin_us", "us", DOUBLE, origin_us, 0, "the source's instant, from the first arrival")     \
+    X("origin_us", "us", DOUBLE, origin_us, 0,                                                     \
+      "the source's instant, after the event's arrival time")                                      \
     X("sigma_x_mm", "mm", DOUBLE, sigma_x_mm, 0, "standard uncertainty of x")                      \
     X("sigma_y_mm", "mm", DOUBLE, sigma_y_mm, 0, "standard uncertainty of y")                      \
     X("correlation", "", DOUBLE, correlation, 0, "of the errors of x and y, -1 to 1")              \

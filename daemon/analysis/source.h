@@ -1,6 +1,7 @@
 /*
  * The body of a source: where the hits of several channels came from. The event's frame, channel
- * and times are those of its first hit; origin_us leads from there to the instant of the source.
+ * and times are those of its first hit in order; origin_us leads from its arrival_ns to the instant
+ * of the source.
  *
  * Undefined values are NAN: the second coordinate on a line, and what the configuration did not
  * ask for.
@@ -17,7 +18,7 @@ enum { SOURCE_HITS_MAX = 16 };
 
 struct source_event {
     double x_mm, y_mm;
-    double origin_us; /* the source's instant, after the arrival at the first sensor: negative */
+    double origin_us; /* the source's instant, after the event's arrival_ns: negative */
     /* Standard uncertainties from those of timing and velocity, and the correlation of x and y. */
     double sigma_x_mm, sigma_y_mm, correlation, sigma_origin_us;
     double lucy_mm;                  /* location uncertainty from the residuals */
