@@ -183,8 +183,8 @@ endif
 $(BUILD)/daemon/signal/reference.o: CFLAGS += -O3 $(if $(SANITIZER),-fno-sanitize=all)
 
 # Vectors, where loops are written for them.
-$(BUILD)/daemon/signal/extract.o $(BUILD)/daemon/analysis/sums.o $(BUILD)/daemon/analysis/minima_plane.o: CFLAGS += -O3
-$(BUILD)/daemon/analysis/spectrum.o $(BUILD)/daemon/analysis/ascans.o: CFLAGS += -O3
+$(BUILD)/daemon/signal/extract.o: CFLAGS += -O3
+$(foreach name,ascans detector extremes hits minima_plane noise spectrum sums,$(BUILD)/daemon/analysis/$(name).o): CFLAGS += -O3
 
 # Unit tests are compiled for less time than they run: without an optimiser in half of it. The code they
 # test, and what they share in tests/support, is compiled as shipped. TEST_CFLAGS=-O2 gives the warnings

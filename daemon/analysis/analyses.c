@@ -9,6 +9,7 @@
 
 /* Ends with NULL. */
 static const struct analysis_ops *const analyses[] = {
+    &analysis_hits,
     &analysis_intervals,
     &analysis_ascan,
     &analysis_location,

@@ -6,6 +6,7 @@
 
 #include "analysis/analysis.h"
 
+extern const struct analysis_ops analysis_hits;
 extern const struct analysis_ops analysis_intervals;
 extern const struct analysis_ops analysis_ascan;
 extern const struct analysis_ops analysis_location;

@@ -1,0 +1,544 @@
+/*
+ * Hits against the rules and closed forms of docs/analysis.md: short signals on paper, bursts whose
+ * energy and counts are known, order and release, memory that is bounded; and that neither cuts nor
+ * a restored state change a bit. tests/e2e/test_hits.py holds them against a detector written from
+ * the rules alone.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/analyses.h"
+#include "analysis/hit.h"
+#include "tests/support/analysis_world.h"
+
+#define PI   3.14159265358979323846
+#define RATE 1e6
+
+static const struct hit *body(const struct analysis_world *world, size_t i)
+{
+    assert_in_range(i, 0, world->count - 1);
+    assert_int_equal(world->events[i].event.body_bytes, sizeof(struct hit));
+    return world->events[i].body;
+}
+
+static void near(double got, double expected, double relative)
+{
+    if (!(fabs(got - expected) <= relative * fabs(expected)))
+        fail_msg("%.17g is not within %g of %.17g", got, relative, expected);
+}
+
+static void open_hits(struct analysis_world *world, uint32_t channels, const char *const *settings)
+{
+    const struct analysis_stream stream = analysis_world_stream(channels, RATE, "V");
+    analysis_world_open(world, &analysis_hits, &stream, settings);
+    if (world->analysis == NULL)
+        fail_msg("%s", world->errors);
+}
+
+/* The first event of a channel from index `from` on that is ordered or not, as asked. */
+static size_t next_event(const struct analysis_world *world, size_t from, bool ordered)
+{
+    while (from < world->count && world->events[from].event.ordered != ordered)
+        from++;
+    return from;
+}
+
+/* ---- rules ------------------------------------------------------------------------------- */
+
+/* One channel, threshold 10 V; samples as small numbers. */
+struct expected_hit {
+    uint64_t first, last, peak, counts, to_peak;
+    uint32_t flags;
+};
+
+enum { SAMPLES_MAX = 48, HITS_MAX = 6, SETTINGS_MAX = 4 };
+
+struct rule {
+    const char *name;
+    const char *settings[SETTINGS_MAX];
+    int samples[SAMPLES_MAX], count;
+    struct expected_hit hits[HITS_MAX];
+    struct invalid_range invalid;
+};
+
+#define SAMPLES(...)                                                                               \
+    .samples = {__VA_ARGS__}, .count = (int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int))
+
+static const struct rule rules[] = {
+    {"equal to the threshold is not above", {"hdt = 2"}, SAMPLES(0, 10, -10, 0, 0, 0), {{0}}, {0}},
+    {"either polarity begins and ends",
+     {"hdt = 2"},
+     SAMPLES(0, -11, 0, 12, 0, 0, 0, 0),
+     {{1, 3, 3, 1, 1, 0}},
+     {0}},
+    {"above at b + H belongs",
+     {"hdt = 3"},
+     SAMPLES(0, 11, 0, 0, -11, 0, 0, 0, 0, 0),
+     {{1, 4, 1, 1, 1, 0}},
+     {0}},
+    {"above at b + H + 1 does not",
+     {"hdt = 3"},
+     SAMPLES(0, 11, 0, 0, 0, -11, 0, 0, 0, 0),
+     {{1, 1, 1, 1, 1, 0}, {5, 5, 5, 0, 0, 0}},
+     {0}},
+    {"hdt 0: each frame above is a hit",
+     {"hdt = 0"},
+     SAMPLES(0, 11, 12, 0, 13),
+     {{1, 1, 1, 1, 1, 0}, {2, 2, 2, 0, 0, 0}, {4, 4, 4, 0, 0, 0}},
+     {0}},
+    {"the next hit begins at b + H + L + 1",
+     {"hdt = 2", "hlt = 2"},
+     SAMPLES(0, 11, 0, 0, 0, 11, -11, 0, 0, 0, 0, 0),
+     {{1, 1, 1, 1, 1, 0}, {6, 6, 6, 0, 0, 0}},
+     {0}},
+    {"the lockout spends arms",
+     {"hdt = 1", "hlt = 1"},
+     SAMPLES(-1, 11, 0, -1, 12, 13, 14, 0, 0, 0),
+     {{1, 1, 1, 1, 1, 0}, {4, 6, 6, 1, 1, 0}},
+     {0}},
+    {"a count needs a sample below 0 before it",
+     {"hdt = 9"},
+     SAMPLES(-1, 11, 5, 12, 0, 13, -1, 14, 9, 11, 0, 0),
+     {{1, 9, 7, 2, 2, ANALYSIS_CUT}},
+     {0}},
+    {"both: the two arms, halved and rounded up",
+     {"hdt = 9", "counts = both"},
+     SAMPLES(-1, 11, -11, 12, -12, 13, 0, 0),
+     {{1, 5, 5, 3, 3, ANALYSIS_CUT}},
+     {0}},
+    {"plain: upward crossings without arms",
+     {"hdt = 9", "counts = plain"},
+     SAMPLES(-1, 11, 5, 12, 13, 5, -11, 14, 0, 0),
+     {{1, 7, 7, 3, 2, ANALYSIS_CUT}},
+     {0}},
+    {"the peak is the first of the largest",
+     {"hdt = 2"},
+     SAMPLES(0, 11, -20, 20, 12, 0, 0, 0, 0),
+     {{1, 4, 2, 2, 1, 0}},
+     {0}},
+    {"pdt: no larger sample after it replaces the peak",
+     {"hdt = 9", "pdt = 2"},
+     SAMPLES(0, 11, 0, 12, 0, 0, 30, 0, 0),
+     {{1, 6, 3, 1, 1, ANALYSIS_CUT}},
+     {0}},
+    {"pdt: each new peak begins anew",
+     {"hdt = 9", "pdt = 2"},
+     SAMPLES(0, 11, 0, 12, 0, 13, 0, 14, 0),
+     {{1, 7, 7, 1, 1, ANALYSIS_CUT}},
+     {0}},
+    {"max duration, and the hit on the very next frame",
+     {"hdt = 2", "max duration = 4"},
+     SAMPLES(0, 11, 12, 13, 14, 15, 0, 0, 0, 0),
+     {{1, 4, 4, 1, 1, ANALYSIS_TIMEOUT}, {5, 5, 5, 0, 0, ANALYSIS_AFTER_TIMEOUT}},
+     {0}},
+    {"a timeout locks nothing out; one frame later is no sequel",
+     {"hdt = 2", "hlt = 9", "max duration = 4"},
+     SAMPLES(0, 11, 12, 13, 14, 0, 15, 0, 0, 0, 0),
+     {{1, 4, 4, 1, 1, ANALYSIS_TIMEOUT}, {6, 6, 6, 0, 0, 0}},
+     {0}},
+    {"hdt that ends with max duration is no timeout",
+     {"hdt = 2", "max duration = 4"},
+     SAMPLES(0, 11, 12, 0, 0, 0, 0, 0, 0),
+     {{1, 2, 2, 1, 1, 0}},
+     {0}},
+    {"an excursion at the epoch's edge is a hit and no count",
+     {"hdt = 1"},
+     SAMPLES(11, 12, 0, -1, 0, 13, 0, 0),
+     {{0, 1, 1, 0, 0, ANALYSIS_EDGE}, {5, 5, 5, 1, 1, 0}},
+     {0}},
+    {"at the edge the arm of the other side is set",
+     {"hdt = 1"},
+     SAMPLES(-11, 12, 0, 0, 0),
+     {{0, 1, 1, 1, 1, ANALYSIS_EDGE}},
+     {0}},
+    {"an invalid frame cuts; behind it is an edge",
+     {"hdt = 9", "hlt = 9"},
+     SAMPLES(0, 11, 12, 0, 77, 13, 12, 0),
+     {{1, 2, 2, 1, 1, ANALYSIS_CUT}, {5, 6, 5, 0, 0, ANALYSIS_EDGE | ANALYSIS_CUT}},
+     {4, 5, INVALID_NETWORK}},
+    {"behind an invalid frame below the threshold arms are set",
+     {"hdt = 2"},
+     SAMPLES(0, 77, 1, 12, 0, 0, 0, 0),
+     {{3, 3, 3, 1, 1, 0}},
+     {1, 2, INVALID_LATE}},
+    {"threshold 0: everything but 0",
+     {"threshold = 0", "hdt = 1"},
+     SAMPLES(0, 1, 0, 0, -1, 2, 0, 0),
+     {{1, 1, 1, 1, 1, 0}, {4, 5, 5, 1, 1, 0}},
+     {0}},
+};
+
+static void test_rules(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        const struct rule *rule = &rules[i];
+        const char *settings[SETTINGS_MAX + 2] = {"threshold = 10 V"};
+        for (int k = 0; k < SETTINGS_MAX; k++)
+            settings[k + 1] = rule->settings[k];
+        if (strncmp(rule->settings[0], "threshold", 9) == 0)
+            memmove(settings, settings + 1, SETTINGS_MAX * sizeof *settings);
+        float samples[SAMPLES_MAX];
+        for (int k = 0; k < rule->count; k++)
+            samples[k] = (float)rule->samples[k];
+        const struct analysis_signal signal = {.channels = 1,
+                                               .frames = (uint64_t)rule->count,
+                                               .samples = samples,
+                                               .rate_hz = RATE,
+                                               .invalid = &rule->invalid,
+                                               .invalid_count = rule->invalid.until > 0};
+        struct analysis_world world;
+        open_hits(&world, 1, settings);
+        analysis_world_put(&world, &signal, 0, signal.frames);
+        size_t at = 0, count = 0;
+        for (; count < HITS_MAX && rule->hits[count].first + rule->hits[count].last > 0; count++)
+            ;
+        for (size_t k = 0; k < count; k++, at++) {
+            const struct expected_hit *expected = &rule->hits[k];
+            at = next_event(&world, at, true);
+            if (at == world.count)
+                fail_msg("%s: %zu hits, not %zu", rule->name, k, count);
+            const struct analysis_event *event = &world.events[at].event;
+            const struct hit *hit = body(&world, at);
+            if (event->frame != expected->first || hit->last_frame != expected->last ||
+                hit->peak_frame != expected->peak || hit->counts != expected->counts ||
+                hit->counts_to_peak != expected->to_peak || event->flags != expected->flags)
+                fail_msg("%s: hit %zu: %d … %d, peak %d, %d counts, %d to peak, flags %x",
+                         rule->name, k, (int)event->frame, (int)hit->last_frame,
+                         (int)hit->peak_frame, (int)hit->counts, (int)hit->counts_to_peak,
+                         event->flags);
+            const bool broken = (expected->flags & (ANALYSIS_CUT | ANALYSIS_EDGE)) != 0;
+            if (broken && rule->invalid.until > 0 && expected->last < rule->invalid.from)
+                assert_int_equal(event->causes, 1u << rule->invalid.cause);
+        }
+        if (next_event(&world, at, true) != world.count)
+            fail_msg("%s: more than %zu hits", rule->name, count);
+        analysis_world_close(&world);
+    }
+}
+
+/* ---- closed forms ------------------------------------------------------------------------ */
+
+enum shape { RECT, SIN2, TRIANGLE };
+
+/* A burst of n cycles of N frames, amplitude 1, from frame LEAD on. */
+enum { LEAD = 100, TAIL = 300, BURST_MAX = 8192 };
+
+static uint64_t make_burst(float *samples, enum shape shape, int n, int N)
+{
+    const int M = n * N;
+    memset(samples, 0, (size_t)(LEAD + M + TAIL) * sizeof *samples);
+    for (int i = 0; i < M; i++) {
+        const double t = (double)i / M, ramp = sin(PI * t);
+        const double envelope = shape == RECT   ? 1
+                                : shape == SIN2 ? ramp * ramp
+                                                : 1 - fabs(2 * t - 1);
+        const double carrier =
+            shape == RECT ? sin(2 * PI * (i % N) / N) : cos(2 * PI * ((i - M / 2) % N) / N);
+        samples[LEAD + i] = (float)(envelope * carrier);
+    }
+    return (uint64_t)(LEAD + M + TAIL);
+}
+
+/* First and last frame with |x| > U, by a direct look at the definition. */
+static void bounds(const float *samples, uint64_t frames, double U, uint64_t *a, uint64_t *b)
+{
+    *a = frames;
+    for (uint64_t i = 0; i < frames; i++) {
+        if (fabs((double)samples[i]) > U) {
+            *a = i < *a ? i : *a;
+            *b = i;
+        }
+    }
+}
+
+static void test_bursts(void **state)
+{
+    (void)state;
+    static const struct {
+        enum shape shape;
+        int n, N;
+        double theta;
+    } cases[] = {
+        {RECT, 10, 16, 0.3},  {RECT, 4, 64, 0.5},      {SIN2, 10, 32, 0.3},
+        {SIN2, 20, 64, 0.1},  {TRIANGLE, 10, 64, 0.2}, {TRIANGLE, 20, 32, 0.35},
+        {SIN2, 40, 128, 0.2},
+    };
+    float *samples = calloc(BURST_MAX, sizeof *samples);
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const int n = cases[k].n, N = cases[k].N, M = n * N;
+        const double theta = cases[k].theta, T = M / RATE, cot = 1 / tan(PI / N);
+        const struct analysis_signal signal = {.channels = 1,
+                                               .frames = make_burst(samples, cases[k].shape, n, N),
+                                               .samples = samples,
+                                               .rate_hz = RATE};
+        for (int whole = 0; whole < 2; whole++) {
+            char threshold[40];
+            snprintf(threshold, sizeof threshold, "threshold = %g V", whole ? 0 : theta);
+            struct analysis_world world;
+            open_hits(&world, 1, (const char *[]){threshold, "hdt = 200", NULL});
+            analysis_world_put(&world, &signal, 0, signal.frames);
+            assert_int_equal(world.count, 2);
+            const struct hit *hit = body(&world, 1);
+            if (!whole) {
+                const double c =
+                    cases[k].shape == SIN2 ? n / PI * acos(sqrt(theta)) : n / 2.0 * (1 - theta);
+                const uint64_t positive =
+                    cases[k].shape == RECT ? (uint64_t)n : 1 + 2 * (uint64_t)floor(c);
+                uint64_t a, b = 0;
+                bounds(samples, signal.frames, theta, &a, &b);
+                assert_int_equal(world.events[1].event.frame, a);
+                assert_int_equal(hit->last_frame, b);
+                assert_int_equal(hit->counts, positive);
+                if (cases[k].shape == RECT) {
+                    assert_int_equal(a, LEAD + (uint64_t)floor(asin(theta) * N / (2 * PI)) + 1);
+                    assert_int_equal(b, LEAD + (uint64_t)M - (a - LEAD));
+                } else {
+                    assert_int_equal(hit->peak_frame, LEAD + M / 2);
+                    near(hit->amplitude, 1, 1e-7);
+                }
+            } else {
+                const double energy[] = {
+                    T / 2, 3 * T / 16,
+                    1 / (2 * RATE) * (M / 3.0 + 2 / (3.0 * M) + 2 / (M * pow(sin(2 * PI / N), 2)))};
+                near(hit->energy_eu, energy[cases[k].shape] / 1e-14, 1e-7);
+                if (cases[k].shape != TRIANGLE)
+                    near(hit->strength_nvs, (cases[k].shape == RECT ? 2 : 1) * T / N * cot / 1e-9,
+                         1e-7);
+            }
+            analysis_world_close(&world);
+        }
+    }
+    free(samples);
+}
+
+/* Against sums in long double, over the same samples. */
+static void test_features_are_their_sums(void **state)
+{
+    (void)state;
+    enum { FRAMES = 3000 };
+    float *samples = calloc(FRAMES, sizeof *samples);
+    struct random_state random = {3};
+    for (int i = 500; i < 2500; i++)
+        samples[i] = (float)(random_normal(&random) * exp(-i / 700.0) + 0.01);
+    const struct analysis_signal signal = {
+        .channels = 1, .frames = FRAMES, .samples = samples, .rate_hz = RATE};
+    struct analysis_world world;
+    open_hits(&world, 1,
+              (const char *[]){"threshold = 80 mV", "hdt = 400", "energy over = hit",
+                               "pre-trigger = 100", "post-duration = 50", "max record = 4000",
+                               NULL});
+    analysis_world_put(&world, &signal, 0, FRAMES);
+    assert_int_equal(world.count, 2);
+    const struct analysis_event *event = &world.events[1].event;
+    const struct hit *hit = body(&world, 1);
+    const uint64_t a = event->frame, b = hit->last_frame;
+    const long double n = (long double)(b - a + 1);
+    long double sum = 0, absolute = 0, square = 0, root = 0, m[5] = {0}, energy = 0, strength = 0;
+    float peak = 0;
+    for (uint64_t i = a; i <= b; i++) {
+        const long double x = samples[i];
+        sum += x;
+        absolute += fabsl(x);
+        square += x * x;
+        root += sqrtl(fabsl(x));
+        peak = fmaxf(peak, fabsf(samples[i]));
+    }
+    for (uint64_t i = a; i <= b; i++)
+        for (int k = 2; k <= 4; k++)
+            m[k] += powl((long double)samples[i] - sum / n, k) / n;
+    for (uint64_t i = a; i <= b + 400; i++) {
+        energy += (long double)samples[i] * (long double)samples[i];
+        strength += fabsl((long double)samples[i]);
+    }
+    const double rms = (double)sqrtl(square / n);
+    near(hit->amplitude, (double)peak, 0);
+    near(hit->rms, rms, 1e-12);
+    near(hit->energy_eu, (double)(energy / RATE / 1e-14L), 1e-12);
+    near(hit->strength_nvs, (double)(strength / RATE / 1e-9L), 1e-12);
+    near(hit->crest, (double)peak / rms, 1e-12);
+    near(hit->impulse, (double)(peak / (absolute / n)), 1e-12);
+    near(hit->clearance, (double)(peak / (root / n) / (root / n)), 1e-12);
+    near(hit->shape, (double)(rms / (absolute / n)), 1e-12);
+    near(hit->skewness, (double)(m[3] / powl(m[2], 1.5L)), 1e-11);
+    near(hit->kurtosis, (double)(m[4] / m[2] / m[2]), 1e-12);
+    near(hit->peak_db, 20 * log10((double)peak / 1e-6), 1e-14);
+    near(hit->duration_us, (double)(b - a), 1e-14);
+    near(hit->rise_us, (double)(hit->peak_frame - a), 1e-14);
+    near(hit->ra_us_v, hit->rise_us / (double)peak, 1e-14);
+    near(hit->average_khz, (double)hit->counts / (double)(b - a) * 1e3, 1e-14);
+    assert_true(isnan(hit->noise_rms) && isnan(hit->margin_db) && isnan(hit->peak_khz));
+    assert_int_equal(event->first_sample, -100);
+    assert_int_equal(event->sample_count, 100 + (b - a) + 1 + 50);
+    assert_memory_equal(event->samples, samples + a - 100, event->sample_count * sizeof(float));
+    analysis_world_close(&world);
+    free(samples);
+}
+
+/* ---- order, cuts, state ------------------------------------------------------------------ */
+
+enum { FRAMES = 6000, CHANNELS = 5 };
+
+struct scene {
+    struct analysis_signal signal;
+    float samples[FRAMES * CHANNELS];
+    struct invalid_range invalid[200];
+    struct analysis_saturation saturated[40];
+};
+
+/* Noise with bursts, losses and saturated inputs. */
+static void make_scene(struct scene *scene, uint64_t seed, uint32_t channels)
+{
+    struct random_state random = {seed};
+    float level[CHANNELS] = {0};
+    for (uint32_t i = 0; i < FRAMES; i++) {
+        for (uint32_t c = 0; c < channels; c++) {
+            if (random_below(&random, 300) == 0)
+                level[c] = (float)random_below(&random, 8);
+            level[c] *= 0.99f;
+            scene->samples[i * channels + c] =
+                (float)random_normal(&random) * (0.2f + level[c]) * 0.1f;
+        }
+    }
+    uint32_t ranges =
+        seed % 3 == 0 ? 0 : analysis_world_ranges(&random, FRAMES, scene->invalid, 200);
+    uint32_t saturated = 0;
+    for (uint64_t at = random_below(&random, 900); at < FRAMES && saturated < 40;
+         at += random_below(&random, 900))
+        scene->saturated[saturated++] =
+            (struct analysis_saturation){.from = at,
+                                         .until = at + 1 + random_below(&random, 100),
+                                         .channel = random_below(&random, channels)};
+    scene->signal = (struct analysis_signal){
+        .channels = channels,
+        .frames = FRAMES,
+        .samples = scene->samples,
+        .rate_hz = RATE,
+        .epoch = 7,
+        .record = 3,
+        .invalid = scene->invalid,
+        .invalid_count = ranges,
+        .saturated = scene->saturated,
+        .saturated_count = saturated,
+    };
+}
+
+static const char *const plain[] = {"threshold = 100 mV", "hdt = 20", NULL};
+static const char *const rich[] = {"threshold = 100 mV, 110 mV, 90 mV, 105 mV, 0.1",
+                                   "hdt = 31",
+                                   "hlt = 17",
+                                   "pdt = 40",
+                                   "max duration = 400",
+                                   "pre-trigger = 50",
+                                   "post-duration = 100",
+                                   "max record = 120",
+                                   "noise interval = 500",
+                                   "floating threshold = 3",
+                                   "spectrum = 64",
+                                   "bands = 10-100 kHz, 100-400 kHz",
+                                   "picker = aic",
+                                   "pick window = 60",
+                                   "energy over = hit",
+                                   "counts = both",
+                                   NULL};
+static const char *const dense[] = {"threshold = 10 mV",  "hdt = 0",
+                                    "max duration = 64",  "pre-trigger = 3",
+                                    "max record = 300",   "post-duration = 7",
+                                    "picker = threshold", "interpolate = yes",
+                                    "queue = 64 KiB",     NULL};
+
+static const char *const *settings_of(uint64_t seed, uint32_t *channels)
+{
+    *channels = 1 + (uint32_t)(seed % CHANNELS);
+    if (seed % 2 == 0)
+        *channels = CHANNELS; /* what `rich` lists */
+    return seed % 2 == 0 ? rich : seed % 4 == 1 ? plain : dense;
+}
+
+static void test_cuts_change_nothing(void **state)
+{
+    (void)state;
+    struct scene *scene = calloc(1, sizeof *scene);
+    for (uint64_t seed = 1; seed <= 24; seed++) {
+        uint32_t channels;
+        const char *const *settings = settings_of(seed, &channels);
+        make_scene(scene, seed, channels);
+        struct analysis_stream stream = analysis_world_stream(channels, RATE, "V");
+        stream.taps_longest = 33;
+        struct analysis_world whole, cut;
+        analysis_world_open(&whole, &analysis_hits, &stream, settings);
+        analysis_world_open(&cut, &analysis_hits, &stream, settings);
+        if (whole.analysis == NULL || cut.analysis == NULL)
+            fail_msg("%s", whole.errors);
+        analysis_world_put(&whole, &scene->signal, 0, FRAMES);
+        assert_true(whole.count > 20);
+        struct random_state random = {seed};
+        analysis_world_put_cut(&cut, &scene->signal, &random, seed % 3 != 0);
+        analysis_world_equal(&whole, &cut);
+        analysis_world_close(&whole);
+        analysis_world_close(&cut);
+    }
+    free(scene);
+}
+
+/* Every hit comes twice, the second time in order; a late one within its bound. */
+static void test_order(void **state)
+{
+    (void)state;
+    struct scene *scene = calloc(1, sizeof *scene);
+    for (uint64_t seed = 2; seed <= 8; seed += 2) {
+        make_scene(scene, seed, CHANNELS);
+        struct analysis_world world;
+        open_hits(&world, CHANNELS, rich);
+        const uint64_t bound = 400 - 1 + 100; /* max duration - 1 + post-duration */
+        size_t seen = 0, at_once = 0, ordered = 0;
+        uint64_t frame = 0;
+        uint32_t channel = 0;
+        for (uint64_t from = 0; from < FRAMES; from++) {
+            analysis_world_put(&world, &scene->signal, from, from + 1);
+            assert_true(world.advanced == UINT64_MAX || world.advanced <= from + 1);
+            for (; seen < world.count; seen++) {
+                const struct analysis_event *event = &world.events[seen].event;
+                if (!event->ordered) {
+                    assert_int_equal(event->number, ++at_once);
+                    continue;
+                }
+                ordered++;
+                assert_true(event->frame > frame ||
+                            (event->frame == frame && event->channel > channel) || ordered == 1);
+                assert_in_range(from, event->frame, event->frame + bound + 1);
+                frame = event->frame;
+                channel = event->channel;
+            }
+            struct analysis_ledger ledger;
+            world.ops->ledger(world.analysis, &ledger);
+            assert_int_equal(ledger.events[ANALYSIS_HIT], ordered);
+            assert_int_equal(ledger.at_once + ledger.unordered, at_once - ordered);
+        }
+        assert_int_equal(at_once, ordered);
+        assert_true(at_once > 50);
+        analysis_world_close(&world);
+    }
+    free(scene);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rules),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_features_are_their_sums),
+        cmocka_unit_test(test_cuts_change_nothing),
+        cmocka_unit_test(test_order),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
