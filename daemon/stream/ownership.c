@@ -1,0 +1,357 @@
+/* Which of several workers computes a partition: see ownership.h. */
+#include "stream/ownership.h"
+
+#include <string.h>
+
+static const int64_t ms = 1000000;
+
+struct ownership_options ownership_usual(uint64_t identity)
+{
+    return (struct ownership_options){.identity = identity,
+                                      .lease_ns = 1000 * ms,
+                                      .ask_ns = 100 * ms,
+                                      .order_ns = 50 * ms,
+                                      .patience_ns = 2000 * ms};
+}
+
+static bool owns(const struct ownership *o)
+{
+    return o->state == OWNERSHIP_RESUMING || o->state == OWNERSHIP_OWNING;
+}
+
+/* Appends without an outcome. */
+static uint64_t pending(const struct ownership *o)
+{
+    return o->last_token + 1 - o->first_pending;
+}
+
+/* ---- following --------------------------------------------------------------------------- */
+
+static void follow(struct ownership *o, int64_t now_ns)
+{
+    o->state = OWNERSHIP_FOLLOWING;
+    o->known = false; /* read where the log ends now */
+    o->heard_ns = now_ns;
+    o->reading_ns = INT64_MIN;
+    o->asked_ns = now_ns;
+    o->silent = 0;
+    o->vacant_ns = INT64_MAX;
+    o->first_pending = o->last_token + 1;
+}
+
+/* The term has ended: whatever was under way counts no more. */
+static void stop(struct ownership *o, int64_t now_ns, const char *why)
+{
+    o->waiting = (struct ownership_action){.kind = OWNERSHIP_STOP, .term = o->term, .why = why};
+    o->releases = o->release_sent = false;
+    follow(o, now_ns);
+}
+
+static void heard(struct ownership *o, int64_t now_ns)
+{
+    o->heard_ns = now_ns;
+    o->silent = 0;
+    o->vacant_ns = INT64_MAX;
+}
+
+static bool nobody_owns(const struct ownership *o, int64_t now_ns)
+{
+    return o->newest.end.sequence == 0 || o->newest.released || o->silent >= 2 ||
+           now_ns - o->heard_ns >= o->options.lease_ns;
+}
+
+static int64_t stands_at(const struct ownership *o)
+{
+    const int64_t at = o->vacant_ns + (int64_t)o->rank * o->options.order_ns;
+    return at > o->rest_until_ns ? at : o->rest_until_ns;
+}
+
+/* ---- owning ------------------------------------------------------------------------------ */
+
+static uint64_t send_append(struct ownership *o, int64_t now_ns, struct log_end *expect)
+{
+    const uint64_t token = ++o->last_token;
+    *expect = o->tail;
+    o->tail = (struct log_end){o->tail.sequence + 1, o->term, o->options.identity};
+    o->sent_ns[token % OWNERSHIP_UNACKNOWLEDGED] = now_ns;
+    o->appended_ns = now_ns;
+    return token;
+}
+
+static bool may_append(const struct ownership *o)
+{
+    return pending(o) < OWNERSHIP_UNACKNOWLEDGED && !o->release_sent;
+}
+
+static bool next_as_owner(struct ownership *o, int64_t now_ns, struct ownership_action *action)
+{
+    enum ownership_kind kind = OWNERSHIP_NONE;
+    if (pending(o) > 0 &&
+        now_ns - o->sent_ns[o->first_pending % OWNERSHIP_UNACKNOWLEDGED] >= o->options.patience_ns)
+        stop(o, now_ns, "no acknowledgement came");
+    else if (o->releases && pending(o) == 0 && !o->release_sent)
+        kind = OWNERSHIP_RELEASE;
+    else if (now_ns - o->appended_ns >= o->options.lease_ns / 3 && may_append(o))
+        kind = OWNERSHIP_BEAT;
+    if (kind == OWNERSHIP_NONE)
+        return false;
+    *action = (struct ownership_action){.kind = kind, .term = o->term};
+    action->token = send_append(o, now_ns, &action->expect);
+    o->release_sent = kind == OWNERSHIP_RELEASE;
+    return true;
+}
+
+bool ownership_append(struct ownership *o, int64_t now_ns, struct log_end *expect, uint64_t *token)
+{
+    if (o->state != OWNERSHIP_OWNING || !may_append(o) || o->releases)
+        return false;
+    *token = send_append(o, now_ns, expect);
+    return true;
+}
+
+bool ownership_may_send(const struct ownership *o, int64_t now_ns)
+{
+    return o->state == OWNERSHIP_OWNING && now_ns - o->proven_ns < o->options.lease_ns;
+}
+
+bool ownership_answers(const struct ownership *o, uint64_t term)
+{
+    return owns(o) && o->term == term;
+}
+
+/* ---- what to do -------------------------------------------------------------------------- */
+
+static bool next_read(struct ownership *o, int64_t now_ns, struct ownership_action *action)
+{
+    if (o->reading_ns != INT64_MIN && now_ns - o->reading_ns < o->options.patience_ns)
+        return false;
+    o->reading_ns = now_ns;
+    *action = (struct ownership_action){.kind = OWNERSHIP_READ};
+    return true;
+}
+
+static bool next_as_follower(struct ownership *o, int64_t now_ns, struct ownership_action *action)
+{
+    if (!o->known)
+        return next_read(o, now_ns, action);
+    if (nobody_owns(o, now_ns)) {
+        if (o->vacant_ns == INT64_MAX)
+            o->vacant_ns = now_ns;
+        if (o->stands && now_ns >= stands_at(o)) {
+            o->state = OWNERSHIP_READING;
+            o->reading_ns = INT64_MIN;
+            return next_read(o, now_ns, action);
+        }
+    }
+    if (o->newest.end.sequence == 0 || now_ns - o->asked_ns < o->options.ask_ns)
+        return false;
+    o->asked_ns = now_ns;
+    *action = (struct ownership_action){.kind = OWNERSHIP_ASK, .term = o->newest.end.term};
+    return true;
+}
+
+bool ownership_next(struct ownership *o, int64_t now_ns, struct ownership_action *action)
+{
+    if (o->waiting.kind != OWNERSHIP_NONE) {
+        *action = o->waiting;
+        o->waiting.kind = OWNERSHIP_NONE;
+        return true;
+    }
+    switch (o->state) {
+    case OWNERSHIP_FOLLOWING:
+        return next_as_follower(o, now_ns, action);
+    case OWNERSHIP_READING:
+        return next_read(o, now_ns, action);
+    case OWNERSHIP_TAKING:
+        /* Whether the take is in is not known; a later read tells. */
+        if (now_ns - o->appended_ns >= o->options.patience_ns)
+            follow(o, now_ns);
+        return false;
+    case OWNERSHIP_RESUMING:
+    case OWNERSHIP_OWNING:
+        return next_as_owner(o, now_ns, action);
+    }
+    return false;
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t due_as_follower(const struct ownership *o)
+{
+    if (!o->known)
+        return o->reading_ns == INT64_MIN ? INT64_MIN : o->reading_ns + o->options.patience_ns;
+    int64_t due = o->heard_ns + o->options.lease_ns;
+    if (o->newest.end.sequence != 0)
+        due = earlier(due, o->asked_ns + o->options.ask_ns);
+    if (o->vacant_ns != INT64_MAX)
+        due = o->stands ? earlier(o->asked_ns + o->options.ask_ns, stands_at(o))
+                        : o->asked_ns + o->options.ask_ns;
+    return due;
+}
+
+int64_t ownership_due(const struct ownership *o)
+{
+    if (o->waiting.kind != OWNERSHIP_NONE)
+        return INT64_MIN;
+    switch (o->state) {
+    case OWNERSHIP_FOLLOWING:
+        return due_as_follower(o);
+    case OWNERSHIP_READING:
+        return o->reading_ns + o->options.patience_ns;
+    case OWNERSHIP_TAKING:
+        return o->appended_ns + o->options.patience_ns;
+    case OWNERSHIP_RESUMING:
+    case OWNERSHIP_OWNING:
+        break;
+    }
+    int64_t due = o->appended_ns + o->options.lease_ns / 3;
+    if (pending(o) > 0)
+        due = earlier(due, o->sent_ns[o->first_pending % OWNERSHIP_UNACKNOWLEDGED] +
+                               o->options.patience_ns);
+    return due;
+}
+
+/* ---- what has happened ------------------------------------------------------------------- */
+
+static void take(struct ownership *o, int64_t now_ns)
+{
+    o->state = OWNERSHIP_TAKING;
+    o->term = o->newest.end.term + 1;
+    o->tail = o->newest.end;
+    o->first_pending = o->last_token + 1;
+    struct ownership_action *action = &o->waiting;
+    *action = (struct ownership_action){.kind = OWNERSHIP_TAKE, .term = o->term, .from = o->newest};
+    action->token = send_append(o, now_ns, &action->expect);
+}
+
+static bool same_end(const struct log_end *a, const struct log_end *b)
+{
+    return a->sequence == b->sequence && a->term == b->term && a->owner == b->owner;
+}
+
+void ownership_read(struct ownership *o, int64_t now_ns, const struct log_mark *newest)
+{
+    const bool moved = !o->known || !same_end(&newest->end, &o->newest.end);
+    if (o->state != OWNERSHIP_FOLLOWING && o->state != OWNERSHIP_READING)
+        return;
+    o->newest = *newest;
+    o->known = true;
+    if (o->state == OWNERSHIP_FOLLOWING) {
+        heard(o, now_ns);
+    } else if (moved && newest->end.sequence != 0 && !newest->released) {
+        o->state = OWNERSHIP_FOLLOWING; /* somebody lives */
+        heard(o, now_ns);
+    } else if (!o->stands) {
+        o->state = OWNERSHIP_FOLLOWING;
+    } else {
+        take(o, now_ns);
+    }
+}
+
+void ownership_unread(struct ownership *o, int64_t now_ns)
+{
+    if (o->state == OWNERSHIP_READING || !o->known) /* again after one ask_ns */
+        o->reading_ns = now_ns - o->options.patience_ns + o->options.ask_ns;
+}
+
+void ownership_seen(struct ownership *o, int64_t now_ns, const struct log_mark *record)
+{
+    if (record->end.owner == o->options.identity)
+        return;
+    if (owns(o)) {
+        /* Another one's record in our term's place: our next append would be refused. */
+        if (record->end.sequence > o->tail.sequence - pending(o) && record->end.term > o->term)
+            stop(o, now_ns, "another worker has taken over");
+        return;
+    }
+    if (o->state == OWNERSHIP_TAKING || !o->known)
+        return;
+    o->newest = *record;
+    if (o->state == OWNERSHIP_READING && !record->released)
+        o->state = OWNERSHIP_FOLLOWING;
+    heard(o, now_ns);
+}
+
+void ownership_answered(struct ownership *o, int64_t now_ns, uint64_t term)
+{
+    if (o->state == OWNERSHIP_FOLLOWING && o->known && term == o->newest.end.term &&
+        !o->newest.released)
+        heard(o, now_ns);
+}
+
+void ownership_no_responders(struct ownership *o, int64_t now_ns, uint64_t term)
+{
+    (void)now_ns;
+    if (o->state == OWNERSHIP_FOLLOWING && o->known && term == o->newest.end.term)
+        o->silent++;
+}
+
+void ownership_resumed(struct ownership *o, int64_t now_ns)
+{
+    (void)now_ns;
+    if (o->state == OWNERSHIP_RESUMING)
+        o->state = OWNERSHIP_OWNING;
+}
+
+static bool is_pending(const struct ownership *o, uint64_t token)
+{
+    return token >= o->first_pending && token <= o->last_token &&
+           (owns(o) || o->state == OWNERSHIP_TAKING);
+}
+
+void ownership_appended(struct ownership *o, int64_t now_ns, uint64_t token, uint64_t sequence)
+{
+    if (!is_pending(o, token))
+        return;
+    /* Acknowledgements come in the order of the appends; one that is missing was overtaken. */
+    const uint64_t expected = o->tail.sequence - (o->last_token - token);
+    if (sequence != expected) {
+        stop(o, now_ns, "the log numbers its records otherwise");
+        return;
+    }
+    o->proven_ns = o->sent_ns[token % OWNERSHIP_UNACKNOWLEDGED];
+    o->first_pending = token + 1;
+    if (o->state == OWNERSHIP_TAKING) {
+        o->state = OWNERSHIP_RESUMING;
+        o->waiting =
+            (struct ownership_action){.kind = OWNERSHIP_RESUME, .term = o->term, .from = o->newest};
+    } else if (o->release_sent && o->first_pending > o->last_token) {
+        o->rest_until_ns = now_ns + o->options.patience_ns;
+        stop(o, now_ns, "released");
+    }
+}
+
+void ownership_refused(struct ownership *o, int64_t now_ns, uint64_t token)
+{
+    if (!is_pending(o, token))
+        return;
+    if (o->state == OWNERSHIP_TAKING)
+        follow(o, now_ns);
+    else
+        stop(o, now_ns, "another worker has taken over, or the log went back");
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+void ownership_stand(struct ownership *o, bool stands, uint32_t rank)
+{
+    o->stands = stands;
+    o->rank = rank;
+}
+
+void ownership_release(struct ownership *o)
+{
+    o->releases = owns(o);
+}
+
+void ownership_open(struct ownership *o, const struct ownership_options *options, int64_t now_ns)
+{
+    memset(o, 0, sizeof *o);
+    o->options = *options;
+    o->rest_until_ns = INT64_MIN;
+    o->proven_ns = INT64_MIN / 2;
+    follow(o, now_ns);
+}

@@ -1,0 +1,574 @@
+/*
+ * Ownership of a partition: rule by rule, and a simulated cluster: workers that stop, die and come
+ * back, a network that delays and drops, a log that goes back to an earlier state. Whatever
+ * happens, the log holds each frame once, in order, appended by whoever owned it.
+ *
+ * CONVOLVD_OWNERSHIP_SEED: the first seed; CONVOLVD_OWNERSHIP_STEPS: of all schedules together.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "core/random.h"
+#include "stream/ownership.h"
+
+static const int64_t ms = 1000000;
+
+/* ---- rule by rule ------------------------------------------------------------------------ */
+
+static struct ownership opened(void)
+{
+    struct ownership o;
+    const struct ownership_options options = ownership_usual(7);
+    ownership_open(&o, &options, 0);
+    ownership_stand(&o, true, 0);
+    return o;
+}
+
+static struct ownership_action asked_for(struct ownership *o, int64_t now_ns,
+                                         enum ownership_kind kind)
+{
+    struct ownership_action action = {0};
+    assert_true(ownership_next(o, now_ns, &action));
+    assert_int_equal(action.kind, kind);
+    return action;
+}
+
+static void asked_for_nothing(struct ownership *o, int64_t now_ns)
+{
+    struct ownership_action action;
+    assert_false(ownership_next(o, now_ns, &action));
+}
+
+static struct log_mark mark(uint64_t sequence, uint64_t term, uint64_t owner, uint64_t next)
+{
+    return (struct log_mark){.end = {sequence, term, owner}, .next = next};
+}
+
+/* Brings it to own the partition of an owner that died, at frame 500 behind record 40. */
+static struct ownership owning(void)
+{
+    struct ownership o = opened();
+    const struct log_mark end = mark(40, 3, 5, 500);
+    asked_for(&o, 0, OWNERSHIP_READ);
+    ownership_read(&o, 0, &end);
+    asked_for_nothing(&o, 50 * ms);
+    asked_for(&o, 100 * ms, OWNERSHIP_ASK);
+    ownership_no_responders(&o, 100 * ms, 3);
+    asked_for(&o, 200 * ms, OWNERSHIP_ASK);
+    ownership_no_responders(&o, 200 * ms, 3);
+    asked_for(&o, 200 * ms, OWNERSHIP_READ);
+    ownership_read(&o, 201 * ms, &end);
+    const struct ownership_action take = asked_for(&o, 201 * ms, OWNERSHIP_TAKE);
+    assert_int_equal(take.term, 4);
+    assert_memory_equal(&take.expect, &end.end, sizeof end.end);
+    ownership_appended(&o, 202 * ms, take.token, 41);
+    const struct ownership_action resume = asked_for(&o, 202 * ms, OWNERSHIP_RESUME);
+    assert_int_equal(resume.from.next, 500);
+    ownership_resumed(&o, 203 * ms);
+    return o;
+}
+
+static void test_a_dead_owner_is_replaced_after_two_questions(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    struct log_end expect;
+    uint64_t token;
+    assert_true(ownership_may_send(&o, 203 * ms));
+    assert_true(ownership_append(&o, 203 * ms, &expect, &token));
+    assert_true(expect.sequence == 41 && expect.term == 4 && expect.owner == 7);
+    assert_true(ownership_append(&o, 203 * ms, &expect, &token));
+    assert_true(expect.sequence == 42 && expect.term == 4 && expect.owner == 7);
+    assert_true(ownership_answers(&o, 4) && !ownership_answers(&o, 3));
+}
+
+static void test_an_owner_that_answers_or_appends_is_left_alone(void **state)
+{
+    (void)state;
+    struct ownership o = opened();
+    struct ownership_action action;
+    struct log_mark end = mark(40, 3, 5, 500);
+    asked_for(&o, 0, OWNERSHIP_READ);
+    ownership_read(&o, 0, &end);
+    for (int64_t now = 100 * ms; now < 5000 * ms; now += 100 * ms) {
+        while (ownership_next(&o, now, &action))
+            assert_int_equal(action.kind, OWNERSHIP_ASK);
+        if (now < 2500 * ms) {
+            ownership_answered(&o, now, 3);
+        } else if (now / ms % 900 == 0) {
+            end.end.sequence++;
+            ownership_seen(&o, now, &end);
+        }
+    }
+    /* Neither: after a lease it stands. */
+    while (ownership_next(&o, 6000 * ms, &action) && action.kind == OWNERSHIP_ASK)
+        continue;
+    assert_int_equal(action.kind, OWNERSHIP_READ);
+}
+
+static void test_candidates_stand_in_their_order(void **state)
+{
+    (void)state;
+    struct ownership o = opened();
+    struct log_mark end = mark(40, 3, 5, 500);
+    end.released = true;
+    ownership_stand(&o, true, 3);
+    asked_for(&o, 0, OWNERSHIP_READ);
+    ownership_read(&o, 0, &end);
+    asked_for_nothing(&o, 10 * ms);
+    asked_for(&o, 110 * ms, OWNERSHIP_ASK);
+    assert_int_equal(ownership_due(&o), 160 * ms);
+    asked_for(&o, 160 * ms, OWNERSHIP_READ);
+    /* The first in the order was faster. */
+    const struct log_mark taken = mark(41, 4, 9, 500);
+    ownership_read(&o, 161 * ms, &taken);
+    asked_for_nothing(&o, 162 * ms);
+    ownership_stand(&o, false, 0); /* it has no room: it takes nothing, whoever is dead */
+    for (int64_t now = 200 * ms; now < 9000 * ms; now += 100 * ms) {
+        struct ownership_action action;
+        while (ownership_next(&o, now, &action)) {
+            assert_int_equal(action.kind, OWNERSHIP_ASK);
+            ownership_no_responders(&o, now, 4);
+        }
+    }
+}
+
+static void test_a_refusal_ends_the_term(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    struct log_end expect;
+    uint64_t first, second;
+    assert_true(ownership_append(&o, 203 * ms, &expect, &first));
+    assert_true(ownership_append(&o, 203 * ms, &expect, &second));
+    ownership_refused(&o, 204 * ms, first);
+    assert_false(ownership_may_send(&o, 204 * ms));
+    assert_false(ownership_append(&o, 204 * ms, &expect, &first));
+    asked_for(&o, 204 * ms, OWNERSHIP_STOP);
+    ownership_refused(&o, 205 * ms, second); /* of the ended term: nothing */
+    asked_for(&o, 205 * ms, OWNERSHIP_READ);
+}
+
+static void test_a_log_that_numbers_otherwise_ends_the_term(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    struct log_end expect;
+    uint64_t token;
+    assert_true(ownership_append(&o, 203 * ms, &expect, &token));
+    ownership_appended(&o, 204 * ms, token, 43); /* 42 would be its place */
+    asked_for(&o, 204 * ms, OWNERSHIP_STOP);
+}
+
+static void test_an_owner_that_nobody_confirms_falls_silent(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    struct log_end expect;
+    uint64_t token, appends = 0;
+    while (ownership_append(&o, 300 * ms, &expect, &token))
+        appends++;
+    assert_int_equal(appends, OWNERSHIP_UNACKNOWLEDGED);
+    assert_true(ownership_may_send(&o, 1200 * ms));
+    assert_false(ownership_may_send(&o, 1201 * ms)); /* a lease after the take was sent */
+    asked_for_nothing(&o, 2299 * ms);
+    struct ownership_action action;
+    assert_false(ownership_next(&o, 2300 * ms, &action)); /* it ends the term … */
+    asked_for(&o, 2300 * ms, OWNERSHIP_STOP);             /* … and says so */
+}
+
+static void test_an_idle_owner_beats_and_a_released_one_ends(void **state)
+{
+    (void)state;
+    struct ownership o = owning();
+    asked_for_nothing(&o, 500 * ms);
+    const struct ownership_action beat = asked_for(&o, 535 * ms, OWNERSHIP_BEAT);
+    assert_int_equal(beat.expect.sequence, 41);
+    ownership_release(&o);
+    asked_for_nothing(&o, 536 * ms); /* the beat is still under way */
+    ownership_appended(&o, 540 * ms, beat.token, 42);
+    const struct ownership_action release = asked_for(&o, 540 * ms, OWNERSHIP_RELEASE);
+    struct log_end expect;
+    uint64_t token;
+    assert_false(ownership_append(&o, 541 * ms, &expect, &token));
+    ownership_appended(&o, 542 * ms, release.token, 43);
+    asked_for(&o, 542 * ms, OWNERSHIP_STOP);
+    struct log_mark end = mark(43, 4, 7, 500);
+    end.released = true;
+    asked_for(&o, 542 * ms, OWNERSHIP_READ);
+    ownership_read(&o, 542 * ms, &end);
+    asked_for(&o, 700 * ms, OWNERSHIP_ASK);
+    asked_for_nothing(&o, 790 * ms); /* others first, for a while */
+    struct ownership_action action;
+    while (ownership_next(&o, 2600 * ms, &action) && action.kind == OWNERSHIP_ASK)
+        continue;
+    assert_int_equal(action.kind, OWNERSHIP_READ);
+}
+
+/* ---- a cluster --------------------------------------------------------------------------- */
+
+enum { WORKERS = 3, LOG_MAX = 1 << 16, MESSAGES = 1024, FRAMES_MAX = 64 };
+
+struct record {
+    struct log_end end;
+    enum { RECORD_TAKE, RECORD_DATA, RECORD_BEAT, RECORD_RELEASE } kind;
+    uint64_t first, next;
+};
+
+enum message_kind {
+    M_APPEND,
+    M_APPENDED,
+    M_REFUSED,
+    M_READ,
+    M_IS,
+    M_ASK,
+    M_ALIVE,
+    M_NOBODY,
+    M_SEEN
+};
+
+struct message {
+    int64_t at_ns; /* 0: the place is free */
+    enum message_kind kind;
+    int worker;
+    uint64_t life, token, term;
+    struct log_end expect;
+    struct record record;
+};
+
+struct worker {
+    struct ownership o;
+    uint64_t life; /* identity of this run */
+    int64_t paused_until_ns;
+    bool cut_off;
+    uint64_t next;      /* first frame it appends next */
+    int64_t resumes_ns; /* 0: it does not */
+};
+
+struct cluster {
+    struct random_state random;
+    int64_t now_ns;
+    bool faults;
+    struct record log[LOG_MAX];
+    uint64_t length, lives;
+    struct message messages[MESSAGES];
+    struct worker workers[WORKERS];
+    uint64_t steps, appended, refused, takes, truncations;
+};
+
+static struct log_mark newest(const struct cluster *c)
+{
+    struct log_mark m = {0};
+    if (c->length > 0) {
+        const struct record *r = &c->log[c->length - 1];
+        m = (struct log_mark){
+            .end = r->end, .released = r->kind == RECORD_RELEASE, .next = r->next};
+    }
+    return m;
+}
+
+static void send_message(struct cluster *c, struct message m, bool may_drop)
+{
+    const uint32_t luck = random_below(&c->random, 1000);
+    if (c->faults && may_drop && luck < 30)
+        return;
+    int64_t delay = (int64_t)random_below(&c->random, 3000000) + 1;
+    if (c->faults && luck > 960)
+        delay += (int64_t)random_below(&c->random, 4000) * ms;
+    for (int i = 0; i < MESSAGES; i++)
+        if (c->messages[i].at_ns == 0) {
+            m.at_ns = c->now_ns + delay;
+            c->messages[i] = m;
+            return;
+        }
+}
+
+/* The contract, at each record that the log accepts. */
+static void hold_against_the_chain(const struct cluster *c, const struct record *r)
+{
+    const struct log_mark before = newest(c);
+    if (r->kind == RECORD_TAKE) {
+        assert_int_equal(r->end.term, before.end.term + 1);
+    } else {
+        assert_int_equal(r->end.term, before.end.term);
+        assert_int_equal(r->end.owner, before.end.owner);
+        assert_false(before.released);
+    }
+    assert_int_equal(r->first, before.next); /* no frame lost, none doubled */
+}
+
+static void server_takes(struct cluster *c, const struct message *m)
+{
+    const struct log_mark end = newest(c);
+    struct message answer = {.worker = m->worker, .life = m->life, .token = m->token};
+    if (memcmp(&m->expect, &end.end, sizeof end.end) != 0 || c->length == LOG_MAX) {
+        c->refused++;
+        answer.kind = M_REFUSED;
+        send_message(c, answer, true);
+        return;
+    }
+    struct record r = m->record;
+    r.end.sequence = c->length + 1;
+    hold_against_the_chain(c, &r);
+    c->log[c->length++] = r;
+    c->appended++;
+    c->takes += r.kind == RECORD_TAKE;
+    answer.kind = M_APPENDED;
+    answer.record = r;
+    send_message(c, answer, true);
+    for (int w = 0; w < WORKERS; w++)
+        send_message(
+            c,
+            (struct message){.kind = M_SEEN, .worker = w, .life = c->workers[w].life, .record = r},
+            true);
+}
+
+static void start(struct cluster *c, int w)
+{
+    struct worker *worker = &c->workers[w];
+    memset(worker, 0, sizeof *worker);
+    worker->life = ++c->lives;
+    const struct ownership_options options = ownership_usual(worker->life);
+    ownership_open(&worker->o, &options, c->now_ns);
+    ownership_stand(&worker->o, true, (uint32_t)w);
+}
+
+static void send_append(struct cluster *c, int w, enum ownership_kind kind, uint64_t token,
+                        struct log_end expect, uint64_t first, uint64_t next)
+{
+    const struct worker *worker = &c->workers[w];
+    struct message m = {
+        .kind = M_APPEND, .worker = w, .life = worker->life, .token = token, .expect = expect};
+    m.record = (struct record){.end = {0, worker->o.term, worker->life},
+                               .kind = kind == OWNERSHIP_TAKE      ? RECORD_TAKE
+                                       : kind == OWNERSHIP_BEAT    ? RECORD_BEAT
+                                       : kind == OWNERSHIP_RELEASE ? RECORD_RELEASE
+                                                                   : RECORD_DATA,
+                               .first = first,
+                               .next = next};
+    send_message(c, m, true);
+}
+
+static void act(struct cluster *c, int w)
+{
+    struct worker *worker = &c->workers[w];
+    struct ownership_action a;
+    if (worker->resumes_ns != 0 && c->now_ns >= worker->resumes_ns) {
+        worker->resumes_ns = 0;
+        ownership_resumed(&worker->o, c->now_ns);
+    }
+    for (int i = 0; i < 8 && ownership_next(&worker->o, c->now_ns, &a); i++)
+        switch (a.kind) {
+        case OWNERSHIP_READ:
+        case OWNERSHIP_ASK:
+            send_message(c,
+                         (struct message){.kind = a.kind == OWNERSHIP_READ ? M_READ : M_ASK,
+                                          .worker = w,
+                                          .life = worker->life,
+                                          .term = a.term},
+                         true);
+            break;
+        case OWNERSHIP_TAKE:
+            worker->next = a.from.next;
+            send_append(c, w, a.kind, a.token, a.expect, a.from.next, a.from.next);
+            break;
+        case OWNERSHIP_BEAT:
+        case OWNERSHIP_RELEASE:
+            send_append(c, w, a.kind, a.token, a.expect, worker->next, worker->next);
+            break;
+        case OWNERSHIP_RESUME:
+            assert_int_equal(worker->next, a.from.next);
+            worker->resumes_ns = c->now_ns + 1 + (int64_t)random_below(&c->random, 400) * ms;
+            break;
+        case OWNERSHIP_STOP:
+            worker->resumes_ns = 0;
+            break;
+        case OWNERSHIP_NONE:
+            fail();
+        }
+    struct log_end expect;
+    uint64_t token;
+    while (random_below(&c->random, 3) > 0 &&
+           ownership_append(&worker->o, c->now_ns, &expect, &token)) {
+        const uint64_t first = worker->next;
+        worker->next += 1 + random_below(&c->random, FRAMES_MAX);
+        send_append(c, w, OWNERSHIP_NONE, token, expect, first, worker->next);
+    }
+}
+
+static void worker_takes(struct cluster *c, const struct message *m)
+{
+    struct worker *worker = &c->workers[m->worker];
+    struct ownership *o = &worker->o;
+    if (m->life != worker->life)
+        return; /* for a run that is dead */
+    const struct log_mark mark_ = {
+        .end = m->record.end, .released = m->record.kind == RECORD_RELEASE, .next = m->record.next};
+    switch (m->kind) {
+    case M_APPENDED:
+        ownership_appended(o, c->now_ns, m->token, m->record.end.sequence);
+        break;
+    case M_REFUSED:
+        ownership_refused(o, c->now_ns, m->token);
+        break;
+    case M_IS:
+        ownership_read(o, c->now_ns, &mark_);
+        break;
+    case M_ALIVE:
+        ownership_answered(o, c->now_ns, m->term);
+        break;
+    case M_NOBODY:
+        ownership_no_responders(o, c->now_ns, m->term);
+        break;
+    case M_SEEN:
+        ownership_seen(o, c->now_ns, &mark_);
+        break;
+    case M_APPEND:
+    case M_READ:
+    case M_ASK:
+        fail();
+    }
+}
+
+static void deliver(struct cluster *c, const struct message *m)
+{
+    struct message answer = {.worker = m->worker, .life = m->life, .term = m->term};
+    if (m->kind == M_APPEND) {
+        server_takes(c, m);
+    } else if (m->kind == M_READ) {
+        answer.kind = M_IS;
+        if (c->length > 0)
+            answer.record = c->log[c->length - 1];
+        send_message(c, answer, true);
+    } else if (m->kind == M_ASK) {
+        answer.kind = M_NOBODY;
+        for (int w = 0; w < WORKERS; w++)
+            if (c->now_ns >= c->workers[w].paused_until_ns &&
+                ownership_answers(&c->workers[w].o, m->term))
+                answer.kind = M_ALIVE;
+        send_message(c, answer, true);
+    } else {
+        worker_takes(c, m);
+    }
+}
+
+/* The oldest message that may be delivered, -1: none. One for a worker that is stopped waits. */
+static int oldest(const struct cluster *c)
+{
+    int found = -1;
+    for (int i = 0; i < MESSAGES; i++) {
+        const struct message *m = &c->messages[i];
+        const bool to_worker = m->kind != M_APPEND && m->kind != M_READ && m->kind != M_ASK;
+        if (m->at_ns == 0 || m->at_ns > c->now_ns ||
+            (to_worker && c->now_ns < c->workers[m->worker].paused_until_ns))
+            continue;
+        if (found < 0 || m->at_ns < c->messages[found].at_ns)
+            found = i;
+    }
+    return found;
+}
+
+static void break_something(struct cluster *c)
+{
+    const int w = (int)random_below(&c->random, WORKERS);
+    switch (random_below(&c->random, 600)) {
+    case 0: /* kill -9, and another run */
+        start(c, w);
+        break;
+    case 1: /* SIGSTOP, up to 6 s */
+        c->workers[w].paused_until_ns = c->now_ns + (int64_t)random_below(&c->random, 6000) * ms;
+        break;
+    case 2: /* the server comes back with what it had before */
+        if (c->length > 0) {
+            c->length -= random_below(&c->random, c->length < 200 ? (uint32_t)c->length + 1 : 200);
+            c->truncations++;
+        }
+        break;
+    case 3:
+        ownership_release(&c->workers[w].o);
+        break;
+    default:
+        break;
+    }
+}
+
+static void step(struct cluster *c)
+{
+    c->now_ns += 1 + random_below(&c->random, 2000000);
+    if (c->faults)
+        break_something(c);
+    for (int i = oldest(c); i >= 0; i = oldest(c)) {
+        const struct message m = c->messages[i];
+        c->messages[i].at_ns = 0;
+        deliver(c, &m);
+        c->steps++;
+    }
+    for (int w = 0; w < WORKERS; w++)
+        if (c->now_ns >= c->workers[w].paused_until_ns)
+            act(c, w);
+    c->steps++;
+}
+
+static uint64_t setting(const char *name, uint64_t usual)
+{
+    const char *text = getenv(name);
+    return text != NULL ? strtoull(text, NULL, 10) : usual;
+}
+
+static void test_no_schedule_loses_or_doubles_a_frame(void **state)
+{
+    (void)state;
+    const uint64_t wanted = setting("CONVOLVD_OWNERSHIP_STEPS", 1200000);
+    uint64_t seed = setting("CONVOLVD_OWNERSHIP_SEED", 1), steps = 0, takes = 0, refused = 0,
+             truncations = 0;
+    struct cluster *c = malloc(sizeof *c);
+    assert_non_null(c);
+    for (; steps < wanted; seed++) {
+        memset(c, 0, sizeof *c);
+        c->random.state = seed;
+        c->now_ns = ms;
+        c->faults = true;
+        for (int w = 0; w < WORKERS; w++)
+            start(c, w);
+        for (int i = 0; i < 12000 && c->length < LOG_MAX - 4000; i++)
+            step(c);
+        /* Once the faults are over, somebody goes on. */
+        c->faults = false;
+        const int64_t over_ns = c->now_ns;
+        const uint64_t before = c->appended;
+        while (c->now_ns < over_ns + 16000 * ms)
+            step(c);
+        if (c->appended < before + 20)
+            fail_msg("seed %llu: nobody goes on", (unsigned long long)seed);
+        steps += c->steps;
+        takes += c->takes;
+        refused += c->refused;
+        truncations += c->truncations;
+    }
+    free(c);
+    printf("%llu steps, %llu takeovers, %llu appends refused, the log went back %llu times\n",
+           (unsigned long long)steps, (unsigned long long)takes, (unsigned long long)refused,
+           (unsigned long long)truncations);
+    assert_true(takes > 100 && refused > 100 && truncations > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_dead_owner_is_replaced_after_two_questions),
+        cmocka_unit_test(test_an_owner_that_answers_or_appends_is_left_alone),
+        cmocka_unit_test(test_candidates_stand_in_their_order),
+        cmocka_unit_test(test_a_refusal_ends_the_term),
+        cmocka_unit_test(test_a_log_that_numbers_otherwise_ends_the_term),
+        cmocka_unit_test(test_an_owner_that_nobody_confirms_falls_silent),
+        cmocka_unit_test(test_an_idle_owner_beats_and_a_released_one_ends),
+        cmocka_unit_test(test_no_schedule_loses_or_doubles_a_frame),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
