@@ -21,12 +21,12 @@ BUILD     := build/$(notdir $(firstword $(CC)))$(if $(SANITIZER),-$(subst $(comm
 # Everything a plain Debian 12 lacks; `make deps` installs it. The one list of packages.
 PACKAGES  := gcc libc6-dev pkgconf python3 \
              ocl-icd-opencl-dev opencl-c-headers pocl-opencl-icd \
-             libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev \
+             libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev libsqlite3-dev \
              libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev \
              libwebsockets-dev libwebsockets-evlib-uv libjs-dygraphs
 # What draws the live page in tests and in make demo.
 PACKAGES_BROWSER := chromium chromium-driver python3-selenium fonts-dejavu-core
-PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis \
+PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis python3-soundfile \
              liblo-tools python3-liblo python3-websockets puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
              $(PACKAGES_BROWSER) \
@@ -40,7 +40,7 @@ PACKAGES_LONG := prometheus
 # with when it is there (apt install gnuradio).
 PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib jconvolver jackd2
 
-LIBS      := OpenCL libuv inih sndfile jansson nettle libsystemd liblo samplerate portaudio-2.0 jack
+LIBS      := OpenCL libuv inih sndfile sqlite3 jansson nettle libsystemd liblo samplerate portaudio-2.0 jack
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
              -I. -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
 CFLAGS    := -std=c17 -O2 -g -fno-omit-frame-pointer -fno-math-errno -pthread \

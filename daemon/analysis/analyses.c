@@ -9,11 +9,7 @@
 
 /* Ends with NULL. */
 static const struct analysis_ops *const analyses[] = {
-    &analysis_hits,
-    &analysis_intervals,
-    &analysis_ascan,
-    &analysis_location,
-    NULL,
+    &analysis_hits, &analysis_intervals, &analysis_ascan, &analysis_location, NULL,
 };
 
 const struct analysis_ops *analysis_at(int index)

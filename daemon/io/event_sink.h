@@ -35,6 +35,10 @@ struct event_sink_ledger {
     uint64_t pending;        /* in the queue at this instant */
     uint64_t dropped[DROPS]; /* enum drop */
     uint64_t bytes, files;   /* written or sent */
+    uint64_t clipped;        /* samples that the format could not hold */
+    /* What `put` took and a later write lost: not delivered, but dropped as `disk`. The queue moves
+     * it from one to the other. */
+    uint64_t lost;
 };
 
 struct event_sink;
@@ -70,7 +74,7 @@ struct event_sink_ops {
     int64_t (*flush_ns)(const struct event_sink_options *options);
     /* Finishes files and frees the sink. `ledger` is not called after it. */
     void (*close)(struct event_sink *sink);
-    /* Any thread: adds bytes and files; the rest is the queue's. May be NULL. */
+    /* Any thread: adds bytes, files, clipped and lost; the rest is the queue's. May be NULL. */
     void (*ledger)(const struct event_sink *sink, struct event_sink_ledger *ledger);
 };
 

@@ -9,7 +9,7 @@
 
 /* Ends with NULL. */
 static const struct event_sink_ops *const event_sinks[] = {&event_sink_csv, &event_sink_jsonl,
-                                                           NULL};
+                                                           &event_sink_vallen, NULL};
 
 const struct event_sink_ops *event_sink_at(int index)
 {

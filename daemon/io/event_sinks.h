@@ -4,6 +4,6 @@
 
 #include "io/event_sink.h"
 
-extern const struct event_sink_ops event_sink_csv, event_sink_jsonl;
+extern const struct event_sink_ops event_sink_csv, event_sink_jsonl, event_sink_vallen;
 
 #endif

@@ -20,6 +20,7 @@ struct event_writer {
     int64_t flush_ns;
 
     struct event_sink *sink;       /* the writer's thread; WORKER before it begins */
+    uint64_t lost;                 /* the writer's thread: that the sink has told of */
     struct event_sink_ledger last; /* LOOP: what added up the last time */
     void (*closed)(void *context); /* LOOP */
     void *closed_context;
@@ -28,7 +29,7 @@ struct event_writer {
     struct sink_thread thread;
     struct count_lock lock;
     _Atomic uint64_t events, delivered, pending, dropped[DROPS];
-    _Atomic uint64_t bytes, files;
+    _Atomic uint64_t bytes, files, clipped;
 };
 
 /* ---- the writer's thread ----------------------------------------------------------------- */
@@ -65,6 +66,14 @@ static void publish(struct event_writer *w)
     w->ops->ledger(w->sink, &ledger);
     atomic_store(&w->bytes, ledger.bytes);
     atomic_store(&w->files, ledger.files);
+    atomic_store(&w->clipped, ledger.clipped);
+    if (ledger.lost == w->lost)
+        return;
+    count_lock_begin(&w->lock);
+    atomic_fetch_sub(&w->delivered, ledger.lost - w->lost);
+    atomic_fetch_add(&w->dropped[DROP_DISK], ledger.lost - w->lost);
+    count_lock_end(&w->lock);
+    w->lost = ledger.lost;
 }
 
 static void flush(struct event_writer *w)
@@ -243,4 +252,5 @@ void event_writer_ledger(struct event_writer *w, struct event_sink_ledger *ledge
     *ledger = w->last;
     ledger->bytes = atomic_load(&w->bytes);
     ledger->files = atomic_load(&w->files);
+    ledger->clipped = atomic_load(&w->clipped);
 }

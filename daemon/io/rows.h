@@ -33,8 +33,10 @@ extern const struct option_choice source_modes[], source_paces[];
 #define SINK_ROW_PATH(type_, member_)                                                              \
     {                                                                                              \
         .key = "path", .type = OPTION_PATH, .required = true, OPTION_FIELD(type_, member_),        \
-        .sentence = "The file to write; with `rotate` its name gets the time of its first frame "  \
-                    "and a running number."                                                        \
+        .sentence = "The file to write; one that exists is not overwritten, the new one gets a "   \
+                    "number. With `rotate` the name gets the time of its first frame; with type "  \
+                    "= vallen it is that of the .pridb, and the .tradb and the .trfdb get the "    \
+                    "same one."                                                                    \
     }
 
 #define SINK_ROW_FLUSH(type_, member_)                                                             \
@@ -44,6 +46,10 @@ extern const struct option_choice source_modes[], source_paces[];
         .sentence = "How often the file is made readable up to its last frame or event, should "   \
                     "the daemon be killed."                                                        \
     }
+
+#define SINK_SENTENCE_MIN_FREE                                                                     \
+    "Writing pauses while less than this is free on the disk, and resumes by itself; what comes "  \
+    "meanwhile is dropped and counted."
 
 /* Of every sink of events, whose fields are those of struct event_sink_options. */
 #define EVENT_SINK_ROW_QUEUE                                                                       \

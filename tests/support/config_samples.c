@@ -120,6 +120,7 @@ static const struct {
           {"stdout", {{"stream", "base"}}},
           {"csv", {{"analysis", "watch"}, {"path", "out.csv"}}},
           {"jsonl", {{"analysis", "watch"}, {"path", "out.jsonl"}}},
+          {"vallen", {{"analysis", "watch"}, {"path", "out.pridb"}}},
 },
   analyses[] = {
       {"hits", {{"stream", "base"}, {"threshold", "5"}}},
@@ -280,6 +281,7 @@ static const struct {
     {SECTION_SINK, "ssrc", "17"},
     {SECTION_SINK, "sdp", "x.sdp"},
     {SECTION_SINK, "path", "other.wav"},
+    {SECTION_SINK, "range", "2 V"},
     {SECTION_SINK, "rotate", "10 min"},
     {SECTION_SINK, "keep", "5"},
     {SECTION_SINK, "start", "command"},
@@ -396,9 +398,10 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
                        size_t bytes)
 {
     const struct schema_section *section = &schema_sections[key->section];
-    snprintf(text, bytes,
-             "[stream base]\nsource = generator\nrate = 500 kHz\nfilter = spare\n"
-             "[filter spare]\ntype = identity\n");
+    snprintf(
+        text, bytes,
+        "[stream base]\nsource = generator\nrate = 500 kHz\nfull scale = 10 V\nfilter = spare\n"
+        "[filter spare]\ntype = identity\n");
     if (key->section == SECTION_FILTER)
         append(text, bytes,
                "[stream user]\nsource = generator\nrate = 500 kHz\nchannels = 8\nfilter = sample\n"

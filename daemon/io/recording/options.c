@@ -82,8 +82,7 @@ const struct option_row recording_rows[RECORDING_ROWS] = {
      .fallback = "64 MiB",
      .running = true,
      OPTION_FIELD(struct recording_options, min_free_bytes),
-     .sentence = "Recording pauses while less than this is free on the disk, and resumes by "
-                 "itself."},
+     .sentence = SINK_SENTENCE_MIN_FREE},
     SINK_ROW_FLUSH(struct recording_options, flush_ns),
     {.key = "sync",
      .type = OPTION_OWN,
