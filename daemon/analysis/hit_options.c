@@ -216,7 +216,7 @@ const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
      .fallback_words = "no partial powers",
      FIELD(bands),
      .sentence = "Bands of the spectrum whose share of the power is given, at most 8."},
-    {.key = "queue",
+    {.key = "release queue",
      .type = OPTION_MEMORY,
      .minimum = 65536,
      .maximum = 17179869184.0,

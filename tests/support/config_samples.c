@@ -299,6 +299,7 @@ static const struct {
     {SECTION_ANALYSIS, "stream", "base"},
     {SECTION_ANALYSIS, "analysis", "watch"},
     {SECTION_ANALYSIS, "queue", "8 MiB"},
+    {SECTION_ANALYSIS, "release queue", "8 MiB"},
     {SECTION_ANALYSIS, "interval", "10 ms"},
     {SECTION_ANALYSIS, "threshold", "40 dB"},
     {SECTION_ANALYSIS, "hdt", "200 us"},
