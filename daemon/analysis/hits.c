@@ -503,9 +503,10 @@ static int hits_open(const struct analysis_options *options, struct analysis **o
 
 no_memory:
     hits_close(a);
-    return problem_set(problem, ERROR_MEMORY,
-                       "analysis %s: out of memory; write a smaller `release queue` or `max record`",
-                       options->name);
+    return problem_set(
+        problem, ERROR_MEMORY,
+        "analysis %s: out of memory; write a smaller `release queue` or `max record`",
+        options->name);
 }
 
 static uint64_t hits_memory(const struct analysis_options *options)
