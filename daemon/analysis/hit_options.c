@@ -329,10 +329,11 @@ static void size_memory(struct analysis_options *options, uint64_t max_record)
     if (record > 0 && record <= lead)
         record = lead + 1;
     rules->record_frames = (uint32_t)record;
-    /* While a hit is open each other channel ends so many, at most. */
+    /* While a hit is open each other channel begins so many, at most: they follow each other as
+     * HDT and lockout allow, or at once behind a timeout. */
     const double others = options->stream.channels - 1;
-    const double hits = 2 + floor((double)(rules->max_duration + rules->post_duration) /
-                                  (double)(rules->hdt + rules->hlt + 1));
+    const double apart = fmin((double)(rules->hdt + rules->hlt + 1), (double)rules->max_duration);
+    const double hits = 2 + floor((double)(rules->max_duration + rules->post_duration) / apart);
     const double most = fmax(1, others * hits * hit_queue_blocks(own->transient_frames));
     const double room = (double)(own->queue_bytes / HIT_QUEUE_BLOCK_BYTES);
     own->queue_blocks = (uint32_t)fmin(most, room);

@@ -74,9 +74,11 @@ event_of(const struct analysis *a, const struct detector_channel *detector, cons
     const double ns = 1e9 / a->options->stream.rate_hz;
     const int64_t capture_ns =
         seen->run_capture_ns + (int64_t)nearbyint((double)(seen->first - seen->run_frame) * ns);
-    uint32_t samples = seen->record_frames;
-    if (samples > a->own->transient_frames)
-        samples = a->own->transient_frames;
+    uint32_t samples = seen->record_frames, most = a->own->transient_frames;
+    if (most > 0)
+        most -= a->own->rules.pre_trigger - seen->lead; /* max record counts from `first` on */
+    if (samples > most)
+        samples = most;
     return (struct analysis_event){
         .kind = ANALYSIS_HIT,
         .number = a->number,
