@@ -5,7 +5,9 @@
 #include <stdio.h>
 
 #include "stream/epochs.h"
+#include "stream/gaps.h"
 #include "stream/input_ring.h"
+#include "stream/ports.h"
 #include "stream/presence.h"
 #include "stream/ring_size.h"
 #include "stream/state.h"
@@ -133,6 +135,9 @@ static void flag_reach(struct stream *s, struct epoch *e, uint64_t at, uint32_t 
  * new plan. Nothing is in flight. */
 static void forget(struct stream *s, struct epoch *e, uint64_t at)
 {
+    struct epoch *behind = ports_raw_behind(s);
+    if (behind != NULL) /* what is present of it is still to be handed on */
+        gaps_hand_on_now(s, behind, behind->head);
     uint64_t until = e->base + (s->next.how == CHANGE_CLEAR ? at : 0);
     uint64_t from = until - s->history - s->hop;
     if (s->cleared_until > s->ring->frames && from < s->cleared_until - s->ring->frames)

@@ -8,15 +8,8 @@
 
 /* ---- in the ring --------------------------------------------------------------------------- */
 
-/* What the next block of the epoch reads, and raw input that is not handed on yet. */
-static uint64_t lowest_read(const struct stream *s, const struct epoch *e)
-{
-    uint64_t low = e->base + block_start(s, e->submitted) - s->history;
-    uint64_t raw = e->base + e->raw_delivered;
-    return s->has_raw && !e->ended && raw < low ? raw : low;
-}
-
-uint64_t epochs_low(const struct stream *s)
+/* The lowest ring position that a block reads, in flight or next. */
+static uint64_t lowest_of_blocks(const struct stream *s)
 {
     if (s->flight_first != s->flight_next)
         return s->flights[s->flight_first % FLIGHTS_MAX].low;
@@ -25,10 +18,22 @@ uint64_t epochs_low(const struct stream *s)
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
         const struct epoch *e = epoch_at((struct stream *)s, i);
         if (!e->ended || e->submitted < e->output_end)
-            return lowest_read(s, e);
+            return e->base + block_start(s, e->submitted) - s->history;
     }
     const struct epoch *last = epoch_newest((struct stream *)s);
     return last->base + block_start(s, last->output_end) - s->history;
+}
+
+uint64_t epochs_low(const struct stream *s)
+{
+    const uint64_t low = lowest_of_blocks(s);
+    for (uint64_t i = s->epoch_first; s->has_raw && i < s->epoch_next; i++) {
+        const struct epoch *e = epoch_at((struct stream *)s, i);
+        const uint64_t raw = e->base + e->raw_delivered; /* not handed on yet */
+        if (!e->ended || e->raw_delivered < e->head)
+            return raw < low ? raw : low;
+    }
+    return low;
 }
 
 static uint64_t round_up(uint64_t value, uint64_t unit)
@@ -138,7 +143,8 @@ void epochs_retire(struct stream *s)
 {
     /* The newest stays: the base and the timeline of the next one follow from it. */
     while (s->epoch_next - s->epoch_first > 1) {
-        if (!epochs_through(s, epoch_at(s, s->epoch_first)))
+        const struct epoch *e = epoch_at(s, s->epoch_first);
+        if (!epochs_through(s, e) || (s->has_raw && e->raw_delivered < e->head))
             return;
         s->epoch_first++;
     }

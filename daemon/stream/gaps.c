@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "stream/epochs.h"
 #include "stream/ports.h"
 #include "stream/presence.h"
 #include "stream/state.h"
@@ -37,7 +38,7 @@ static void flag_raw(struct stream *s, struct epoch *e, uint64_t from, uint64_t 
     if (!s->has_raw)
         return;
     if (s->raw_invalid.count == RANGES_MAX)
-        ports_put_raw(s, e, from);
+        gaps_hand_on_now(s, e, from);
     ranges_add(&s->raw_invalid, from, until, cause);
 }
 
@@ -144,7 +145,8 @@ static void give_up_oldest(struct stream *s, struct epoch *e)
     uint64_t position = e->base + (hole->from > e->settled ? hole->from : e->settled);
     while ((position = presence_find(s, position, until, false)) < until) {
         uint64_t end = presence_find(s, position, until, true);
-        write_silence(s, position, end - position);
+        if (!e->ended) /* else when it is handed on */
+            write_silence(s, position, end - position);
         count_gap(s, e, position - e->base, end - e->base);
         if (end > e->absent_until)
             e->absent_until = end;
@@ -187,6 +189,49 @@ void gaps_give_up_due(struct stream *s, struct epoch *e, int64_t now_ns)
     }
 }
 
+/* ---- raw input of ended epochs --------------------------------------------------------------- */
+
+/* The epoch has ended and is the oldest that is behind. */
+static void hand_on(struct stream *s, struct epoch *e, uint64_t until)
+{
+    const uint64_t end = e->base + until;
+    uint64_t position = e->base + e->raw_delivered;
+    while ((position = presence_find(s, position, end, false)) < end) {
+        const uint64_t run_end = presence_find(s, position, end, true);
+        write_silence(s, position, run_end - position);
+        position = run_end;
+    }
+    ports_put_raw(s, e, until);
+}
+
+void gaps_hand_on_ended(struct stream *s)
+{
+    const uint64_t turn = GAPS_TURN_BYTES / s->ring->frame_bytes;
+    uint64_t left = turn > 0 ? turn : 1;
+    struct epoch *e;
+    while (left > 0 && (e = ports_raw_behind(s)) != NULL) {
+        const uint64_t behind = e->head - e->raw_delivered, frames = behind < left ? behind : left;
+        hand_on(s, e, e->raw_delivered + frames);
+        left -= frames;
+    }
+    if (ports_raw_behind(s) != NULL)
+        return;
+    if ((e = epoch_open(s)) != NULL)
+        ports_put_raw(s, e, e->settled);
+    epochs_retire(s);
+}
+
+void gaps_hand_on_now(struct stream *s, struct epoch *e, uint64_t until)
+{
+    struct epoch *behind;
+    while ((behind = ports_raw_behind(s)) != NULL && behind != e)
+        hand_on(s, behind, behind->head);
+    if (e->ended)
+        hand_on(s, e, until);
+    else
+        ports_put_raw(s, e, until);
+}
+
 /* ---- settling ------------------------------------------------------------------------------ */
 
 static void note_ready(struct stream *s, struct epoch *e, uint64_t from, uint64_t until,
@@ -215,7 +260,7 @@ void gaps_settle(struct stream *s, struct epoch *e)
         e->settled = settled;
         if (from / s->hop != settled / s->hop)
             note_ready(s, e, from, settled, clock_monotonic_ns());
-        if (s->has_raw && (settled - e->raw_delivered >= s->hop || e->ended))
+        if (s->has_raw && !e->ended && settled - e->raw_delivered >= s->hop)
             ports_put_raw(s, e, settled);
     }
 }

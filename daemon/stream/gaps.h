@@ -30,8 +30,16 @@ void gaps_open(struct stream *stream, struct epoch *e, uint64_t from, uint64_t u
  * GAPS_TURN_BYTES; the rest is due at once. */
 enum { GAPS_TURN_BYTES = 1 << 20 };
 void gaps_give_up_due(struct stream *stream, struct epoch *e, int64_t now_ns);
-/* Gives up every hole, and settles. */
+/* Gives up every hole, and settles. Raw input of an epoch that has ended is not handed on. */
 void gaps_give_up_all(struct stream *stream, struct epoch *e);
+
+/* Hands on raw input of epochs that have ended (ports_raw_behind), at most GAPS_TURN_BYTES, with
+ * silence where frames are missing; then what the newest epoch has. */
+void gaps_hand_on_ended(struct stream *stream);
+/* Hands on raw input of the epoch up to `until`, and all of those before it, however long that
+ * takes: there is no room for it any more. */
+void gaps_hand_on_now(struct stream *stream, struct epoch *e, uint64_t until);
+
 /* Gives up what is missing below `frame`, before the ring forgets that it is missing, and settles.
  */
 void gaps_give_up_until(struct stream *stream, struct epoch *e, uint64_t frame);

@@ -25,8 +25,8 @@ static void end_epoch(struct stream *s, struct epoch *e, int64_t now_ns)
 {
     e->ended = true;
     gaps_give_up_all(s, e);
-    if (s->has_raw)
-        ports_put_raw(s, e, e->head);
+    if (ports_raw_behind(s) == e) /* else after the one before it: stream_tick */
+        gaps_hand_on_ended(s);
     uint64_t tail = s->options.tail && e->head > 0 ? s->taps_longest - 1 : 0;
     e->output_end = e->head + tail;
     ranges_add(&e->invalid, e->head, e->head + s->taps_longest - 1, INVALID_TAIL);
@@ -70,6 +70,10 @@ static struct epoch *begin_epoch(struct stream *s, struct packet *packet)
     uint64_t base = epochs_next_base(s);
     if (!room_make(s, base + packet->frames))
         return NULL;
+    struct epoch *behind = ports_raw_behind(s);
+    if (behind != NULL && behind != epoch_newest(s))
+        gaps_hand_on_now(s, behind, behind->head);
+    s->raw_behind = s->raw_invalid;
     if (count_is_no_clock(s, packet))
         packet->flags |= PACKET_DISCONTINUITY;
     uint64_t timeline_base = epochs_next_timeline(s, packet);
@@ -189,7 +193,7 @@ static uint64_t write_frames(struct stream *s, struct epoch *e, const struct pac
 static void inherit_ranges(struct stream *s, struct epoch *e, const struct packet *packet)
 {
     if (s->has_raw && s->raw_invalid.count + packet->invalid_count > RANGES_MAX)
-        ports_put_raw(s, e, e->settled);
+        gaps_hand_on_now(s, e, e->settled);
     for (uint32_t i = 0; i < packet->invalid_count; i++) {
         const struct invalid_range *range = &packet->invalid[i];
         if (range->until <= e->source_origin)
@@ -407,6 +411,10 @@ void stream_lost(struct stream *s, uint64_t frames, enum invalid_cause cause)
 void stream_tick(struct stream *s, int64_t now_ns)
 {
     struct epoch *e = epoch_open(s);
+    if (ports_raw_behind(s) != NULL) {
+        gaps_hand_on_ended(s);
+        return;
+    }
     if (e == NULL)
         return;
     gaps_give_up_due(s, e, now_ns);
@@ -426,6 +434,8 @@ void stream_tick(struct stream *s, int64_t now_ns)
 int64_t stream_next_tick_ns(const struct stream *s)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
+    if (ports_raw_behind(s) != NULL)
+        return 1; /* at once */
     if (e == NULL)
         return INT64_MAX;
     const struct hole *hole = gaps_oldest(s);

@@ -11,6 +11,7 @@
 #include "core/clock.h"
 #include "stream/epochs.h"
 #include "stream/input_ring.h"
+#include "stream/ports.h"
 #include "stream/ring_size.h"
 #include "stream/state.h"
 
@@ -88,7 +89,7 @@ void stream_close(struct stream *s)
 
 bool stream_drained(const struct stream *s)
 {
-    return s->stats.waiting == 0 && s->stats.submitted == 0;
+    return s->stats.waiting == 0 && s->stats.submitted == 0 && ports_raw_behind(s) == NULL;
 }
 
 /* ---- numbers that outlive a stream --------------------------------------------------------- */

@@ -90,8 +90,23 @@ uint64_t ports_raw_room(const struct stream *s, uint64_t waiting)
 
 /* ---- raw input ----------------------------------------------------------------------------- */
 
+struct epoch *ports_raw_behind(const struct stream *stream)
+{
+    struct stream *s = (struct stream *)stream;
+    for (uint64_t i = s->epoch_first; s->has_raw && i < s->epoch_next; i++) {
+        struct epoch *e = epoch_at(s, i);
+        if (e->ended && e->raw_delivered < e->head)
+            return e;
+    }
+    return NULL;
+}
+
 void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
+    struct epoch *behind = ports_raw_behind(s);
+    struct ranges *invalid = e == epoch_newest(s) ? &s->raw_invalid : &s->raw_behind;
+    if (behind != NULL && behind != e)
+        return;
     while (e->raw_delivered < until) {
         uint64_t slot = (e->base + e->raw_delivered) & (s->ring->frames - 1);
         uint64_t frames = until - e->raw_delivered;
@@ -106,12 +121,12 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
             .frames = (uint32_t)frames,
             .channels = s->options.channels,
             .flags = RESULT_RAW | (e->raw_delivered == 0 ? RESULT_EPOCH_START : 0) |
-                     (e->ended && until == e->head ? RESULT_EPOCH_END : 0),
+                     (e->ended && e->raw_delivered + frames == e->head ? RESULT_EPOCH_END : 0),
             .raw = s->ring->bytes + slot * s->ring->frame_bytes,
             .rate_hz = s->options.rate_hz,
             .invalid = ranges,
-            .invalid_count = ranges_clip(&s->raw_invalid, e->raw_delivered,
-                                         e->raw_delivered + frames, ranges, RANGES_MAX),
+            .invalid_count = ranges_clip(invalid, e->raw_delivered, e->raw_delivered + frames,
+                                         ranges, RANGES_MAX),
             .first_receive_ns = s->last_receive_ns,
             .last_receive_ns = s->last_receive_ns,
             .delivered_ns = clock_monotonic_ns(),
@@ -121,7 +136,7 @@ void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
         ports_put(s, &result);
         e->raw_delivered += frames;
     }
-    ranges_drop_before(&s->raw_invalid, e->raw_delivered);
+    ranges_drop_before(invalid, e->raw_delivered);
 }
 
 /* ---- what was shed --------------------------------------------------------------------------- */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/clock.h"
+#include "stream/ports.h"
 #include "stream/presence.h"
 #include "stream/ring_size.h"
 #include "stream/state.h"
@@ -61,7 +62,7 @@ static bool same_plan(const struct plan_pin *a, const struct plan_pin *b)
 
 bool stream_quiet(const struct stream *s)
 {
-    if (s->flight_first != s->flight_next)
+    if (s->flight_first != s->flight_next || ports_raw_behind(s) != NULL)
         return false;
     for (uint64_t i = s->epoch_first; i < s->epoch_next; i++) {
         const struct epoch *e = epoch_at((struct stream *)s, i);
@@ -187,6 +188,7 @@ void stream_leave(struct stream *s)
     s->hole_first = s->hole_next;
     e->ended = e->end_told = true;
     e->output_end = e->submitted;
+    e->raw_delivered = e->head; /* the rest is the other stream's too */
 }
 
 /* ---- whether it fits ------------------------------------------------------------------------ */

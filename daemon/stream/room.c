@@ -36,6 +36,12 @@ bool room_make(struct stream *s, uint64_t until)
         return true;
     if (!s->options.live || until > s->cleared_until + s->ring->frames)
         return false;
+    struct epoch *behind = ports_raw_behind(s);
+    if (behind != NULL) { /* it may be all that takes the room */
+        gaps_hand_on_now(s, behind, behind->head);
+        if (epochs_low(s) + s->ring->frames >= until)
+            return true;
+    }
     /* Shed until half the ring is free of received frames, so that the latency recovers as well; a
      * gap that has to fit makes no more room than it needs. */
     uint64_t target = until - s->ring->frames;

@@ -72,15 +72,15 @@ struct epoch {
                                after that block's report was taken; 0: none */
 
     /* output, counted at the input's rate */
-    uint64_t output_end; /* ended: frames of output, tail included */
-    uint64_t submitted;  /* first frame not yet in a batch or shed */
-    uint64_t delivered;  /* first frame not yet handed to the ports */
-    uint64_t raw_delivered;
-    bool announced;        /* a result with RESULT_EPOCH_START went out */
-    bool end_told;         /* one with RESULT_EPOCH_END did, or there was nothing to tell */
-    uint64_t taps_from;    /* first frame of the filters in use */
-    uint64_t gains_from;   /* first frame of the gains in force */
-    struct ranges invalid; /* in output frames at the input's rate */
+    uint64_t output_end;    /* ended: frames of output, tail included */
+    uint64_t submitted;     /* first frame not yet in a batch or shed */
+    uint64_t delivered;     /* first frame not yet handed to the ports */
+    uint64_t raw_delivered; /* first frame of input not yet handed to the raw ports */
+    bool announced;         /* a result with RESULT_EPOCH_START went out */
+    bool end_told;          /* one with RESULT_EPOCH_END did, or there was nothing to tell */
+    uint64_t taps_from;     /* first frame of the filters in use */
+    uint64_t gains_from;    /* first frame of the gains in force */
+    struct ranges invalid;  /* in output frames at the input's rate */
 
     /* capture time; while unknown the stream's clock line tells it */
     bool capture_known;     /* the source gave it, or the line it came from was reset */
@@ -177,8 +177,9 @@ struct stream {
                                them */
 
     /* gaps.c and ingest.c add: what of the newest epoch's input is invalid and not yet handed to
-     * the raw ports; frames of input, not spread by the taps */
-    struct ranges raw_invalid;
+     * the raw ports; frames of input, not spread by the taps. raw_behind: the same of the epoch
+     * before it, which has ended and is not handed on whole (gaps_hand_on_ended) */
+    struct ranges raw_invalid, raw_behind;
 
     /* gaps.c: holes of the newest epoch, oldest first, and frames known to be lost but not yet
      * part of a gap */

@@ -435,7 +435,8 @@ static bool frames_hold(const struct stream_state *s)
 {
     const struct state_epoch *e = &s->epoch;
     if (!s->begun || e->ended)
-        return s->from == s->until && s->hole_count == 0 && s->stats.awaited == 0;
+        return s->from == s->until && s->hole_count == 0 && s->stats.awaited == 0 &&
+               e->raw_next == e->head;
     const uint64_t start = e->next / s->plan.hop * s->plan.hop;
     const uint64_t least = start > s->plan.history ? start - s->plan.history : 0;
     return s->until == e->head && s->from <= least && e->settled >= s->from &&

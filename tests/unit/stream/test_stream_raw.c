@@ -249,6 +249,120 @@ static void test_a_long_gap_takes_several_turns(void **state)
     world_close();
 }
 
+/* What a raw port was handed of each epoch, and in which order. */
+struct handed_epochs {
+    uint64_t until[3], missing[3], ends[3], now; /* frames; now: the epoch of the last */
+    uint64_t wrong;                              /* samples that are neither sent nor silence */
+};
+
+static void count_epochs(void *context, const struct result *result)
+{
+    struct handed_epochs *handed = context;
+    const uint64_t epoch = result->epoch;
+    assert_true(epoch < 3 && (epoch == handed->now || epoch == handed->now + 1));
+    assert_int_equal(result->first_frame, handed->until[epoch]);
+    assert_int_equal(handed->ends[epoch], 0);
+    handed->now = epoch;
+    handed->until[epoch] += result->frames;
+    handed->ends[epoch] += (result->flags & RESULT_EPOCH_END) != 0;
+    for (uint32_t i = 0; i < result->invalid_count; i++)
+        handed->missing[epoch] += result->invalid[i].until - result->invalid[i].from;
+    const int16_t(*raw)[CHANNELS] = (const void *)result->raw;
+    for (uint32_t n = 0; n < result->frames; n++) {
+        bool missing = false;
+        for (uint32_t i = 0; i < result->invalid_count; i++)
+            missing = missing || (result->first_frame + n >= result->invalid[i].from &&
+                                  result->first_frame + n < result->invalid[i].until);
+        handed->wrong += (raw[n][0] == 0 && raw[n][1] == 0) != missing;
+    }
+}
+
+static void count_results(void *context, const struct result *result)
+{
+    ((struct capture *)context)->delivered += result->frames;
+}
+
+/* All results that are due, in one turn of the loop. */
+static void compute(void)
+{
+    while (stream_ready_deadline_ns(world->stream) != INT64_MAX) {
+        struct batch *batch = engine_batch_take(&world->engine);
+        assert_non_null(batch);
+        assert_true(stream_fill(world->stream, batch, NS_PER_SECOND, true) > 0);
+        engine_submit(&world->engine, batch);
+        world->engine.completable = 1;
+        assert_ptr_equal(engine_completed(&world->engine), batch);
+        for (uint32_t i = 0; i < batch->count; i++)
+            if (batch->items[i].owner != NULL)
+                stream_complete(world->stream, batch, &batch->items[i]);
+        engine_batch_release(&world->engine, batch);
+    }
+}
+
+/* An epoch that ends while a long hole is still awaited: its input is handed on in turns of the
+ * loop, each bounded, while the next epoch begins and goes on; nothing is out of order. `forced`:
+ * the ring has no room for the next epoch meanwhile, and all of it is handed on at once. `again`:
+ * so it is when the next epoch ends in a hole as well, and a third one begins. */
+static void end_in_a_hole(bool forced, bool again)
+{
+    enum { RING = 1 << 20, TURN = GAPS_TURN_BYTES / (CHANNELS * sizeof(int16_t)) };
+    const uint64_t gap = forced ? RING - 8192 : RING * 3 / 4, packets = forced ? 900 : 5;
+    struct handed_epochs handed = {0};
+    const struct result_port raw = {.context = &handed, .put = count_epochs, .raw = true};
+    open_ports(37, RING, true, false);
+    stream_remove_port(world->stream, &world->got); /* a world holds fewer results */
+    const struct result_port results = {.context = &world->got, .put = count_results};
+    assert_int_equal(stream_add_port(world->stream, &results), 0);
+    assert_int_equal(stream_add_port(world->stream, &raw), 0);
+    put_far(0, 320);
+    put_far(320 + gap, 60);
+    const uint64_t first = 320 + gap + 60;
+    stream_end(world->stream);
+    assert_true(handed.until[0] <= 320 + TURN);
+    if (forced)
+        compute(); /* no block reads those slots any more */
+    for (uint64_t i = 0; i < packets; i++)
+        put_far(10 * first + 320 * i, 320);
+    if (again) {
+        put_far(10 * first + 320 * packets + 3000, 60);
+        stream_end(world->stream);
+        assert_true(handed.until[0] < first && handed.until[1] == 0);
+        put_far(20 * first, 320);
+    }
+    assert_int_equal(handed.until[0] == first, forced || again);
+    assert_true(!stream_drained(world->stream));
+    int turns = 0;
+    while (handed.until[0] < first && turns < 100) {
+        assert_int_equal(handed.until[1], 0);
+        assert_true(stream_next_tick_ns(world->stream) <= world->now_ns);
+        const uint64_t before = handed.until[0];
+        stream_tick(world->stream, world->now_ns);
+        assert_true(handed.until[0] > before && handed.until[0] - before <= TURN);
+        turns++;
+    }
+    assert_in_range(turns, forced || again ? 0 : gap / TURN - 1,
+                    forced || again ? 0 : gap / TURN + 1);
+    stream_end(world->stream);
+    while (stream_next_tick_ns(world->stream) <= world->now_ns)
+        stream_tick(world->stream, world->now_ns);
+    assert_int_equal(handed.missing[0], gap);
+    assert_int_equal(handed.ends[0], 1);
+    assert_int_equal(handed.until[1], 320 * packets + (again ? 3000 + 60 : 0));
+    assert_int_equal(handed.missing[1], again ? 3000 : 0);
+    assert_int_equal(handed.ends[1], again);
+    assert_int_equal(handed.until[2], again ? 320 : 0);
+    assert_int_equal(handed.wrong, 0);
+    world_close();
+}
+
+static void test_an_end_in_a_long_hole_takes_several_turns(void **state)
+{
+    (void)state;
+    end_in_a_hole(false, false);
+    end_in_a_hole(true, false);
+    end_in_a_hole(false, true);
+}
+
 /* Shed results are no fault of the raw input: what was received is recorded, and what was not is
  * flagged, also where the ring has no room. */
 static void random_world(uint64_t seed)
@@ -310,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_slots_are_kept_for_raw_input),
         cmocka_unit_test(test_a_gap_is_written_for_raw_ports_only),
         cmocka_unit_test(test_a_long_gap_takes_several_turns),
+        cmocka_unit_test(test_an_end_in_a_long_hole_takes_several_turns),
         cmocka_unit_test(test_random_worlds),
     };
     return cmocka_run_group_tests_name("stream_raw", tests, NULL, NULL);
