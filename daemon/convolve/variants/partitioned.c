@@ -137,6 +137,13 @@ static int partitioned_layout(const struct device *device, const struct plan_spe
 /* ---- memory ------------------------------------------------------------------------------------
  */
 
+/* Windows of the tail that come before an item: those that its planes and the plane before them
+ * are computed from. */
+static uint32_t windows_before(const struct layout *layout)
+{
+    return layout->tail.partitions + 1;
+}
+
 /* Sizes of the parts of STATE. */
 struct places {
     uint32_t head_blocks; /* blocks before a block that its head reads */
@@ -156,9 +163,11 @@ static struct places places_of(const struct build *build)
         (uint32_t)power_of_two_from(1, (uint64_t)places.head_blocks + plan->blocks_max);
     places.head_floats = (uint64_t)places.head_slots * layout->fft;
     if (layout->tail.span > 0) {
-        const uint32_t long_blocks = plan->blocks_max / layout->tail.span + 3;
-        places.tail_slots =
-            (uint32_t)power_of_two_from(1, (uint64_t)layout->tail.partitions + long_blocks);
+        const uint32_t span = layout->tail.span, long_blocks = plan->blocks_max / span + 3;
+        /* One launch transforms those before an item; the next one those of the item, which begins
+         * within a long block, while the first sums of the item still read the others. */
+        const uint32_t own = (plan->blocks_max - 1 + span - 1) / span;
+        places.tail_slots = (uint32_t)power_of_two_from(1, (uint64_t)windows_before(layout) + own);
         places.planes = (uint32_t)power_of_two_from(1, long_blocks);
         places.tail_floats = (uint64_t)places.tail_slots * layout->tail.fft;
         if (layout->tail.shared) {
@@ -290,6 +299,9 @@ static int tail_stages(struct build *build, const struct places *places,
         if (error == 0 && i != TAIL_FORWARD)
             stages[i]->keeps = KEEPS_PLANES;
     }
+    if (error == 0)
+        stages[TAIL_FORWARD]->keeps_blocks =
+            windows_before(&build->plan->layout) * build->plan->layout.tail.span;
     if (error == 0 && stages[TAIL_SUMS] != NULL)
         stages[TAIL_SUMS]->block_groups = places->tail_groups;
     return error;

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "convolve/check/prepare.h"
+#include "convolve/plan/plan.h"
 #include "tests/support/engine_group.h"
 
 /* Taps in uniform partitions of at least this many a partition would be fewer: there is a tail. */
@@ -188,6 +189,46 @@ static void jumps(void **state)
     signal_free(signal);
 }
 
+/* The delay line of a tail holds the windows that a block reads, and those that one launch
+ * transforms beside them: fewer would be overwritten before they are read. It does not double
+ * because a few too many are kept. */
+static void slots_of_the_tail(void **state)
+{
+    (void)state;
+    enum { HOP = 16, FIRST_TAPS = 9000 };
+    struct test_signal *signal = signal_noise("s16le", 1, 1000, 79);
+    uint32_t span = 0;
+    static const struct {
+        uint32_t partitions, blocks_max, slots;
+    } table[] = {{0, 4, 0}, {13, 4, 16}, {14, 4, 16}, {15, 4, 32}, {15, 1, 16}};
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct test_plan test;
+        const uint32_t taps = i == 0 ? FIRST_TAPS : (2 + table[i].partitions) * span * HOP;
+        test_plan_diagonal(&test, signal, HOP, taps, false, OUTPUT_REAL);
+        test.spec.variant = "partitioned";
+        test.spec.blocks_max = table[i].blocks_max;
+        test_plan_prepare(engine, &test, signal);
+        const struct plan *plan = test.plan;
+        const struct stage *forward = &plan->stages[0];
+        const uint64_t slots = forward->numbers[2];
+        assert_true(forward->span_blocks > 0 && forward->keeps == KEEPS_SPECTRA);
+        if (i == 0)
+            span = plan->layout.tail.span; /* the filters to come are about as long */
+        const struct plan_keeps keeps = plan_keeps(plan);
+        const uint32_t blocks =
+            forward->keeps_blocks != 0 ? forward->keeps_blocks : keeps.history + keeps.tail;
+        if (plan->layout.tail.span != span || blocks / span > slots)
+            fail_msg("%u taps: %u windows at once in %llu slots", taps, blocks / span,
+                     (unsigned long long)slots);
+        if (i > 0) {
+            assert_int_equal(plan->layout.tail.partitions, table[i].partitions);
+            assert_int_equal(slots, table[i].slots);
+        }
+        test_plan_free(&test);
+    }
+    signal_free(signal);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +236,7 @@ int main(void)
         cmocka_unit_test(short_and_long_filters),
         cmocka_unit_test(jumps),
         cmocka_unit_test(prepared_with_many_channels),
+        cmocka_unit_test(slots_of_the_tail),
     };
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
