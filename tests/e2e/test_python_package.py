@@ -161,22 +161,36 @@ class Package(unittest.TestCase):
                     for peak, want in zip(map(float, peaks.strip("[]").split()), (2.0, 1.0), strict=True):
                         self.assertAlmostEqual(peak, want, delta=0.05 * want)
 
+    def execute(self, notebook):
+        """As Jupyter does, in the test's folder: (what its cells print, how many pictures they draw)."""
+        nbformat.validate(notebook)
+        self.assertFalse([cell for cell in notebook.cells if cell.get("outputs")])
+        os.environ.update(HOME=self.folder, JUPYTER_RUNTIME_DIR=os.path.join(self.folder, "runtime"), PYTHONPATH=PACKAGE,
+                          IPYTHONDIR=os.path.join(self.folder, "ipython"), MPLCONFIGDIR=self.folder)
+        nbclient.NotebookClient(notebook, timeout=4 * c.PATIENCE_S, kernel_name="python3",
+                                resources={"metadata": {"path": self.folder}}).execute()
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+        return "".join(output.get("text", "") for output in outputs), sum("image/png" in output.get("data", {}) for output in outputs)
+
+    def test_the_notebook_of_hits(self):
+        """docs/hits.ipynb: from a recording to located sources, by the daemon, each held against the truth."""
+        notebook = nbformat.read(os.path.join(c.ROOT, "docs", "hits.ipynb"), as_version=4)
+        path = os.environ["PATH"]
+        os.environ["PATH"] = f"{c.BUILD}:{path}"
+        self.addCleanup(os.environ.update, PATH=path)
+        said, pictures = self.execute(notebook)
+        self.assertEqual(pictures, 2)
+        self.assertIn("sigma_mm", said)
+        self.assertIn("ticks a second", said)
+
     def test_the_notebook(self):
         """docs/python.ipynb as Jupyter executes it, every assertion in it included; it is kept without outputs."""
         example = Example(self.folder)
         with open(os.path.join(c.ROOT, "docs", "python.ipynb"), encoding="utf-8") as file:
             notebook = nbformat.reads(example.text(file.read()), as_version=4)
-        nbformat.validate(notebook)
-        self.assertFalse([cell for cell in notebook.cells if cell.get("outputs")])
-        os.environ.update(HOME=self.folder, JUPYTER_RUNTIME_DIR=os.path.join(self.folder, "runtime"), PYTHONPATH=PACKAGE,
-                          IPYTHONDIR=os.path.join(self.folder, "ipython"), MPLCONFIGDIR=self.folder)
-        client = nbclient.NotebookClient(notebook, timeout=4 * c.PATIENCE_S, kernel_name="python3",
-                                         resources={"metadata": {"path": self.folder}})
         with example.running(False):
-            client.execute()
-        said = "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
-        pictures = [output for cell in notebook.cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})]
-        self.assertEqual(len(pictures), 2)
+            said, pictures = self.execute(notebook)
+        self.assertEqual(pictures, 2)
         self.assertIn("epoch 0, ", said)
         self.assertIn("largest difference", said)
         self.assertIn("-6 dB holds from frame", said)
