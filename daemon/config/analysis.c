@@ -17,6 +17,22 @@ static uint32_t first_input(const struct config_stream *stream, uint32_t output)
     return 0;
 }
 
+/* Whether its epochs are records: those of the source at the head of its chain. */
+static bool in_records(const struct build *build, const struct config_stream *stream)
+{
+    while (stream->upstream >= 0)
+        stream = &build->streams[stream->upstream];
+    return stream->source.mode == MODE_RECORD;
+}
+
+static bool is_envelope(const struct config_stream *stream)
+{
+    bool envelope = stream->output_count > 0;
+    for (uint32_t output = 0; output < stream->output_count; output++)
+        envelope = envelope && stream->outputs[output] == OUTPUT_ENVELOPE;
+    return envelope;
+}
+
 /* What the configuration knows of it. The scale of a chain's input is that of no converter. */
 static int stream_of(struct build *build, const struct config_stream *stream,
                      struct analysis_stream *out)
@@ -33,12 +49,19 @@ static int stream_of(struct build *build, const struct config_stream *stream,
             full_scale[at] = stream->upstream < 0 ? channel_scale_factor(scale) : 0;
         }
     }
+    const struct excitation excitation =
+        excitation_decimated(stream->source.excitation, stream->decimate);
     *out = (struct analysis_stream){
         .name = stream->name,
         .rate_hz = stream->output_rate_hz,
         .channels = stream->output_floats,
         .units = stream->units,
         .aligned = stream->align,
+        .records = in_records(build, stream),
+        .envelope = is_envelope(stream),
+        .excited = excitation.known,
+        .excitation_frame = excitation.start_frame,
+        .excitation_period_frames = excitation.period_frames,
         .preamp_db = preamp_db,
         .full_scale = full_scale,
     };
