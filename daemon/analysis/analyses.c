@@ -9,7 +9,8 @@
 
 /* Ends with NULL. */
 static const struct analysis_ops *const analyses[] = {
-    &analysis_hits, &analysis_intervals, &analysis_ascan, &analysis_location, NULL,
+    &analysis_hits,     &analysis_intervals, &analysis_ascan,
+    &analysis_location, &analysis_vibration, NULL,
 };
 
 const struct analysis_ops *analysis_at(int index)

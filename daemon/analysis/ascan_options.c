@@ -128,7 +128,7 @@ const struct option_row ascan_option_rows[ASCAN_OPTION_ROWS] = {
                  "scale), after (start counts from that gate's echo), peak, flank or j-flank (what "
                  "is timed: the highest, the first crossing; j-flank also takes the height of the "
                  "first echo), gap (of a first echo), alarm present or absent."},
-    {.key = "velocity",
+    {.key = "sound velocity",
      .type = OPTION_VELOCITY,
      .minimum = 1,
      .maximum = 1e5,
@@ -167,6 +167,13 @@ uint64_t ascan_first(const struct analysis_options *options)
     const struct ascan_options *own = options->own;
     const double delay = options->stream.aligned ? 0 : options->stream.delay_frames;
     return (uint64_t)fmax(0, round(ascan_zero(own, delay) + (double)own->from_frames));
+}
+
+uint64_t ascan_unsettled(const struct analysis_options *options)
+{
+    const struct ascan_options *own = options->own;
+    const uint64_t first = ascan_first(options), taps = options->stream.taps_longest;
+    return own->period_frames == 0 && first + 1 < taps ? taps - 1 - first : 0;
 }
 
 double ascan_gain_at(const struct ascan_options *own, double time_s)
@@ -228,16 +235,6 @@ static void check_window(const struct option_check *check, struct analysis_optio
                      "the A-scan of %llu frames is longer than the period of %llu; write a shorter "
                      "`range`",
                      (unsigned long long)range, (unsigned long long)own->period_frames);
-    const uint64_t settled = stream->taps_longest > 0 ? stream->taps_longest - 1 : 0;
-    if (own->period_frames == 0 && ascan_first(options) < settled)
-        option_error(check, "from",
-                     "the A-scan begins with frame %llu of a record, but the filter of %u taps has "
-                     "settled with frame %llu only, so every record would be left out; write "
-                     "`from` %llu frames later, let the recorder keep more frames before the "
-                     "pulse, or take a shorter filter",
-                     (unsigned long long)ascan_first(options), stream->taps_longest,
-                     (unsigned long long)settled,
-                     (unsigned long long)(settled - ascan_first(options)));
 }
 
 static int gate_index(const struct ascan_options *own, uint32_t count, const char *name)
@@ -331,8 +328,8 @@ static void check_thickness(const struct option_check *check, struct ascan_optio
     const char *needs = count > 0 ? "thickness" : own->separation_m > 0 ? "probe separation" : NULL;
     if (needs != NULL && !(own->velocity > 0))
         option_error(check, needs,
-                     "`%s` needs the velocity of sound; write `velocity`, as in "
-                     "velocity = 5920 m/s",
+                     "`%s` needs the velocity of sound; write `sound velocity`, as in "
+                     "sound velocity = 5920 m/s",
                      needs);
 }
 
@@ -373,6 +370,12 @@ void ascan_options_report(const struct analysis_options *options, FILE *out)
     else
         fprintf(out, ", one result in %llu record%s\n", (unsigned long long)shots,
                 shots > 1 ? "s" : "");
+    if (ascan_unsettled(options) > 0)
+        fprintf(
+            out,
+            "%19sno A-scans: the filter of %u taps settles %llu frames behind the start of every "
+            "A-scan;\n%19swrite `from` so much later, or let records begin so much earlier\n",
+            "", options->stream.taps_longest, (unsigned long long)ascan_unsettled(options), "");
     if (own->averages > 1)
         fprintf(out, "%19saverages of %u shots%s: noise %.1f dB lower\n", "", own->averages,
                 own->golay ? " of each code" : "", 10 * log10(own->averages));

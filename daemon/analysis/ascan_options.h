@@ -66,6 +66,10 @@ static inline double ascan_zero(const struct ascan_options *own, double delay_fr
 /* The first frame of its trace. */
 uint64_t ascan_first(const struct analysis_options *options);
 
+/* How many frames later it would have to begin for the filter to have settled in a record; 0: it
+ * has. Known once the filters are. */
+uint64_t ascan_unsettled(const struct analysis_options *options);
+
 /* The gain at a time of flight, a factor: linear in dB between the points, constant outside. */
 double ascan_gain_at(const struct ascan_options *own, double time_s);
 

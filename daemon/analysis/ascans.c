@@ -362,6 +362,13 @@ static int ascans_open(const struct analysis_options *options, struct analysis *
     const struct ascan_options *own = options->own;
     const struct analysis_stream *stream = &options->stream;
     const size_t gates = own->gate_count, channels = stream->channels, range = own->range_frames;
+    if (ascan_unsettled(options) > 0)
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "analysis %s: the filter of %u taps settles %llu frames behind the start "
+            "of every A-scan, so that there would be none; write `from` so much "
+            "later, or let records begin so much earlier",
+            options->name, stream->taps_longest, (unsigned long long)ascan_unsettled(options));
     struct analysis *a = calloc(1, sizeof *a);
     if (a == NULL)
         goto no_memory;

@@ -125,6 +125,8 @@ static const struct {
   analyses[] = {
       {"hits", {{"stream", "base"}, {"threshold", "5"}}},
       {"intervals", {{"stream", "base"}}},
+      {"ascan", {{"stream", "base"}, {"period", "1 ms"}, {"range", "100 us"}}},
+      {"vibration", {{"stream", "base"}}},
 };
 
 /* Limits of alarms have the unit of their quantity. */
@@ -191,6 +193,27 @@ static const struct {
     {SECTION_ANALYSIS, "hlt", NULL, {"threshold", "5"}},
     {SECTION_ANALYSIS, "max duration", NULL, {"threshold", "5"}},
     {SECTION_ANALYSIS, "counts", NULL, {"threshold", "5"}},
+    {SECTION_ANALYSIS, "thickness", NULL, {"gate", "a: width 10 us, level 0.1"}},
+    {SECTION_ANALYSIS, "thickness", NULL, {"sound velocity", "5920 m/s"}},
+    {SECTION_ANALYSIS, "probe separation", NULL, {"sound velocity", "5920 m/s"}},
+    {SECTION_ANALYSIS, "envelope low", NULL, {"envelope high", "90 kHz"}},
+    {SECTION_ANALYSIS, "envelope high", NULL, {"envelope low", "10 kHz"}},
+    {SECTION_ANALYSIS, "pulses", NULL, {"tacho", "2"}},
+    {SECTION_ANALYSIS, "tacho level", NULL, {"tacho", "2"}},
+    {SECTION_ANALYSIS, "tacho hysteresis", NULL, {"tacho", "2"}},
+    {SECTION_ANALYSIS, "elements", NULL, {"element diameter", "8 mm"}},
+    {SECTION_ANALYSIS, "elements", NULL, {"pitch diameter", "39 mm"}},
+    {SECTION_ANALYSIS, "elements", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "element diameter", NULL, {"elements", "9"}},
+    {SECTION_ANALYSIS, "element diameter", NULL, {"pitch diameter", "39 mm"}},
+    {SECTION_ANALYSIS, "element diameter", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "pitch diameter", NULL, {"elements", "9"}},
+    {SECTION_ANALYSIS, "pitch diameter", NULL, {"element diameter", "8 mm"}},
+    {SECTION_ANALYSIS, "pitch diameter", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "ftf", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "bsf", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "bpfo", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "bpfi", NULL, {"speed", "25 Hz"}},
 };
 
 /* Values for keys without a default, or whose default is not good in every company. */
@@ -305,6 +328,31 @@ static const struct {
     {SECTION_ANALYSIS, "hdt", "200 us"},
     {SECTION_ANALYSIS, "hlt", "300 us"},
     {SECTION_ANALYSIS, "max duration", "50 ms"},
+    {SECTION_ANALYSIS, "period", "2 ms"},
+    {SECTION_ANALYSIS, "start", "2.5 frames"},
+    {SECTION_ANALYSIS, "from", "10 us"},
+    {SECTION_ANALYSIS, "range", "200 us"},
+    {SECTION_ANALYSIS, "tcg", "10 us 6 dB"},
+    {SECTION_ANALYSIS, "gate", "b: start 1 us, width 10 us, level 0.1, flank"},
+    {SECTION_ANALYSIS, "sound velocity", "3230 m/s"},
+    {SECTION_ANALYSIS, "probe separation", "60 mm"},
+    {SECTION_ANALYSIS, "thickness", "a"},
+    {SECTION_ANALYSIS, "segment", "0.1 s"},
+    {SECTION_ANALYSIS, "kurtosis segment", "256 frames"},
+    {SECTION_ANALYSIS, "highest", "10 kHz"},
+    {SECTION_ANALYSIS, "envelope low", "20 kHz"},
+    {SECTION_ANALYSIS, "envelope high", "80 kHz"},
+    {SECTION_ANALYSIS, "speed", "1500 rpm"},
+    {SECTION_ANALYSIS, "tacho", "2"},
+    {SECTION_ANALYSIS, "tacho level", "0.5"},
+    {SECTION_ANALYSIS, "tacho hysteresis", "0.1"},
+    {SECTION_ANALYSIS, "elements", "9"},
+    {SECTION_ANALYSIS, "element diameter", "7.94 mm"},
+    {SECTION_ANALYSIS, "pitch diameter", "39.04 mm"},
+    {SECTION_ANALYSIS, "ftf", "0.4"},
+    {SECTION_ANALYSIS, "bsf", "2.36"},
+    {SECTION_ANALYSIS, "bpfo", "3.58"},
+    {SECTION_ANALYSIS, "bpfi", "5.42"},
     {SECTION_ALARM, "stream", "base"},
     {SECTION_ALARM, "channel", "1"},
     {SECTION_ALARM, "above", "that of its quantity"},
@@ -401,8 +449,9 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
     const struct schema_section *section = &schema_sections[key->section];
     snprintf(
         text, bytes,
-        "[stream base]\nsource = generator\nrate = 500 kHz\nfull scale = 10 V\nfilter = spare\n"
-        "[filter spare]\ntype = identity\n");
+        "[stream base]\nsource = generator\nrate = 500 kHz\nfull scale = 10 V\n%sfilter = spare\n"
+        "[filter spare]\ntype = identity\n",
+        key->section == SECTION_ANALYSIS ? "channels = 2\n" : "");
     if (key->section == SECTION_FILTER)
         append(text, bytes,
                "[stream user]\nsource = generator\nrate = 500 kHz\nchannels = 8\nfilter = sample\n"

@@ -381,7 +381,7 @@ static void test_thickness_between_echoes(void **state)
         struct analysis_world world;
         open_good(&world, &stream,
                   (const char *const[]){"period = 1000 frames", "range = 900 frames",
-                                        "velocity = 5900 m/s", "thickness = surface, back",
+                                        "sound velocity = 5900 m/s", "thickness = surface, back",
                                         "gate = surface: start 30 us, width 20 us, level 0.3 V",
                                         "gate = back: after surface, start 3 us, width 10 us, "
                                         "level 0.2 V, alarm absent",
@@ -415,7 +415,7 @@ static void test_no_surface_no_thickness(void **state)
     struct analysis_world world;
     open_good(&world, &stream,
               (const char *const[]){"period = 100 frames", "range = 90 frames",
-                                    "velocity = 5900 m/s", "thickness = back",
+                                    "sound velocity = 5900 m/s", "thickness = back",
                                     "gate = surface: width 20 us, level 0.3 V",
                                     "gate = back: after surface, width 10 us, level 0.2 V, "
                                     "alarm absent",
@@ -446,7 +446,7 @@ static void test_depth_of_a_diffracting_tip(void **state)
         struct analysis_world world;
         open_good(&world, &stream,
                   (const char *const[]){"period = 4000 frames", "range = 40 us",
-                                        "velocity = 5900 m/s", "probe separation = 60 mm",
+                                        "sound velocity = 5900 m/s", "probe separation = 60 mm",
                                         "probe delay = 2 us", "thickness = tip",
                                         "gate = tip: width 40 us, level 0.3 V",
                                         "gate = early: width 1 us, level 0.3 V", NULL});
@@ -555,16 +555,30 @@ static void test_checks(void **state)
             fail_msg("case %zu: `%s`, not `%s`", i, world.errors, cases[i].says);
         analysis_world_close(&world);
     }
-    /* A long filter settles behind the start of every record. */
-    struct analysis_stream records = stream;
-    records.records = true;
-    records.taps_longest = 101;
+}
+
+/* A long filter settles behind the start of every record: the report says so, and it does not open.
+ */
+static void test_a_filter_that_settles_too_late(void **state)
+{
+    (void)state;
+    struct analysis_stream stream = analysis_world_stream(1, 1e6, "V");
+    stream.records = true;
     struct analysis_world world;
-    analysis_world_open(&world, &analysis_ascan, &records,
-                        (const char *const[]){"range = 20 us", "from = 99 us", NULL});
-    assert_non_null(strstr(world.errors, "write `from` 1 frames later"));
-    analysis_world_close(&world);
-    open_good(&world, &records, (const char *const[]){"range = 20 us", "from = 100 us", NULL});
+    open_good(&world, &stream, (const char *const[]){"range = 20 us", "from = 99 us", NULL});
+    world.options.stream.taps_longest = 101; /* known later than the rest */
+    struct analysis *none = NULL;
+    struct problem problem;
+    assert_int_equal(analysis_ascan.open(&world.options, &none, &problem), ERROR_CONFIG);
+    assert_non_null(strstr(problem.text, "settles 1 frames behind the start"));
+    char report[400] = {0};
+    FILE *out = fmemopen(report, sizeof report, "w");
+    world.ops->report(&world.options, out);
+    fclose(out);
+    assert_non_null(strstr(report, "no A-scans: the filter of 101 taps settles 1 frames behind"));
+    world.options.stream.taps_longest = 100;
+    assert_int_equal(analysis_ascan.open(&world.options, &none, &problem), 0);
+    analysis_ascan.close(none);
     analysis_world_close(&world);
 }
 
@@ -641,6 +655,7 @@ int main(void)
         cmocka_unit_test(test_depth_of_a_diffracting_tip),
         cmocka_unit_test(test_cuts_and_state_change_nothing),
         cmocka_unit_test(test_checks),
+        cmocka_unit_test(test_a_filter_that_settles_too_late),
         cmocka_unit_test(test_the_excitation_is_the_default),
         cmocka_unit_test(test_extremes),
     };

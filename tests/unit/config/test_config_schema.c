@@ -263,6 +263,9 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"route", "1 - spare - 1", "is not a route"},
         {"sync", "sometimes", "is not known; write"},
         {"threshold", "3 Hz", "is a frequency; write"},
+        {"tcg", "3 dB", "is no point of gain"},
+        {"gate", "3 us", "is no gate"},
+        {"speed", "3 mm", "is no speed"},
     };
     const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;
     for (size_t i = 0; key->row.type == OPTION_OWN && i < sizeof own / sizeof own[0]; i++)
