@@ -27,7 +27,7 @@ PACKAGES  := gcc libc6-dev pkgconf python3 \
 # What draws the live page in tests and in make demo.
 PACKAGES_BROWSER := chromium chromium-driver python3-selenium fonts-dejavu-core
 PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy python3-hypothesis python3-soundfile \
-             liblo-tools python3-liblo python3-websockets puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
+             liblo-tools python3-liblo python3-websockets python3-jsonschema puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
              $(PACKAGES_BROWSER) \
              debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-pandas python3-nbclient python3-ipykernel \

@@ -17,6 +17,7 @@ import unittest
 
 import numpy as np
 
+import api_schema
 import convolvd as c
 import jack_server as jack
 
@@ -201,7 +202,7 @@ class JackTest(unittest.TestCase):
             daemon.signal(signal.SIGHUP)
             daemon.wait_said("reloaded: 1 stream unchanged, 1 changed or new", 4 * c.PATIENCE_S)
         change("g.wav", "h.wav")
-        before = daemon.stream("x")
+        before = api_schema.check("stream", daemon.stream("x"))
         self.assertEqual((before["sound"]["sessions"], before["epochs"], sum(before["frames_in"]["gap"].values())), (1, 1, 0))
         change("latency = 4096", "latency = 8192")
         self.assertEqual(self.running(daemon)["sinks"][0]["sound"]["latency_frames"], 8192)
@@ -299,7 +300,7 @@ class JackTest(unittest.TestCase):
         subprocess.run(["jack_connect", "-s", server.name, "convolvd-x:out_0", "convolvd-x:in_0"], check=True)
         subprocess.run(["jack_connect", "-s", server.name, "convolvd-x:out_1", "convolvd-x:in_1"], check=True)
         time.sleep(1)
-        played = next(s for s in daemon.stream("g")["sinks"] if s["name"] == "y")
+        played = next(s for s in api_schema.check("stream", daemon.stream("g"))["sinks"] if s["name"] == "y")
         offset = played["sound"]["offset_frames"]
         status = {s["name"]: s for s in daemon.stop()["streams"]}
         self.assertEqual(sum(status["x"]["frames_in"]["gap"].values()), 0)

@@ -14,6 +14,7 @@ import unittest
 
 import numpy as np
 
+import api_schema
 import convolvd as c
 
 RATE = 20000
@@ -83,7 +84,7 @@ interface = mc0
         with c.temporary() as folder, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
             with c.Daemon(folder, self.config(folder, "mc0")) as daemon:
                 daemon.wait_said("stream a: waits for the network: this machine has no network interface 'mc0'")
-                network = daemon.stream("a")["network"]
+                network = api_schema.check("stream", daemon.stream("a"))["network"]
                 self.assertEqual(network["state"], "waiting")
                 self.assertIn("mc0", network["waiting_for"])
                 make("mc0", 1)
