@@ -26,10 +26,12 @@ struct options {
 
 static int fail(const struct problem *problem)
 {
+    char *text = words_of_shell(problem->text);
     fflush(stdout);
     fputs("convolvctl: ", stderr);
-    reply_text(problem->text, stderr);
+    reply_text(text != NULL ? text : problem->text, stderr);
     fputc('\n', stderr);
+    free(text);
     return EXIT_FAILURE;
 }
 

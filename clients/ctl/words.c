@@ -41,6 +41,38 @@ const char *words_option(const struct command_argument *argument, char text[32])
     return text;
 }
 
+/* ---- sentences --------------------------------------------------------------------------- */
+
+/* The row whose example the text begins with; NULL: there is none. */
+static const struct command_row *example_at(const char *text)
+{
+    for (int i = 0; i < CONTROL_WORDS; i++) {
+        const struct command_row *row = &command_table[i];
+        if (is_word(row) && strncmp(text, row->example, strlen(row->example)) == 0)
+            return row;
+    }
+    return NULL;
+}
+
+char *words_of_shell(const char *sentence)
+{
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    if (out == NULL)
+        return NULL;
+    while (*sentence != '\0') {
+        const struct command_row *row = example_at(sentence);
+        if (row != NULL)
+            fprintf(out, "`%s`", row->shell);
+        else
+            fputc(*sentence, out);
+        sentence += row != NULL ? strlen(row->example) : 1;
+    }
+    fclose(out);
+    return text;
+}
+
 /* ---- values ------------------------------------------------------------------------------ */
 
 /* How many of the argument's unit the suffix is; 0: it is none. */

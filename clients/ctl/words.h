@@ -32,6 +32,9 @@ const struct command_row *words_row(int count, char *const *words, int *used);
 
 /* "gain STREAM GAIN_DB [--output OUTPUT] [--frame FRAME]" */
 void words_synopsis(const struct command_row *row, FILE *out);
+/* A sentence of the daemon's as it is said in a shell: an example of the table, which is a request,
+ * becomes the words of convolvctl for it. The caller's; NULL: out of memory. */
+char *words_of_shell(const char *sentence);
 void words_help(FILE *out);
 void words_completion(FILE *out); /* for bash */
 void words_manual(FILE *out);     /* convolvctl(1) as roff */

@@ -152,6 +152,7 @@ static void end_measurement(struct alarms *alarms, struct noise_floor *noise)
     if (pipeline != NULL) {
         stream_stats(pipeline->stream, &stats);
         take_levels(noise, &stats);
+        noise->known = true;
         for (uint32_t c = 0; c < noise->channels; c++) {
             lowest = fmin(lowest, noise->levels[c]);
             highest = fmax(highest, noise->levels[c]);
@@ -163,6 +164,16 @@ static void end_measurement(struct alarms *alarms, struct noise_floor *noise)
     noise->measured(noise->context, noise->number, pipeline != NULL ? noise->levels : NULL,
                     noise->channels);
     alarms->config = NULL; /* the instances are made anew */
+}
+
+const double *alarms_measured_noise(const struct alarms *alarms, const char *stream,
+                                    uint32_t *channels)
+{
+    const struct noise_floor *noise = find_noise(alarms, stream);
+    if (noise == NULL || !noise->known)
+        return NULL;
+    *channels = noise->channels;
+    return noise->levels;
 }
 
 static void measure(struct alarms *alarms, int64_t now_ns)

@@ -48,6 +48,11 @@ struct noise_request {
     uint64_t number;
 };
 
+/* The noise floor that was measured, a level a channel, 0 where no frames came; NULL: it was not.
+ * Valid until it is measured again. */
+const double *alarms_measured_noise(const struct alarms *alarms, const char *stream,
+                                    uint32_t *channels);
+
 /* Measures the level of every channel over the next second and takes it as the noise floor, in
  * place of the configuration's, until the process ends. 0; ERROR_ARGUMENT: the stream is measured
  * already; ERROR_MEMORY. `who` asked, for the log. */

@@ -37,6 +37,7 @@ struct noise_floor {
     struct noise_floor *next;
     char stream[OPTION_NAME_BYTES];
     uint32_t channels;
+    bool known;     /* it was measured: the levels hold */
     bool measuring; /* since `since_ns`; the levels are those of before */
     int64_t since_ns;
     void (*measured)(void *context, uint64_t number, const double *levels, uint32_t channels);

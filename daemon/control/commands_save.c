@@ -1,15 +1,21 @@
 /*
  * The command `save`: what was changed while the daemon ran, as a fragment for conf.d. Filters and
  * gains become `filter` or `route` keys of their streams, with the factors in use to the last bit,
- * so that a restart with the fragment gives the same state. The daemon writes no file: whoever
- * asked does, with his own rights, once the fragment is proven (config_load_with).
+ * a noise floor that was measured becomes `noise floor`, and recordings that commands have started
+ * or stopped get a `start`: a restart with the fragment gives the same state. The daemon writes no
+ * file: whoever asked does, with his own rights, once the fragment is proven (config_load_with).
  */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "control/alarms.h"
 #include "control/commands_internal.h"
+
+enum { FLOORS_TEXT = 3800 }; /* a line of the configuration holds 4000 bytes */
+
+/* ---- filters and gains ------------------------------------------------------------------- */
 
 /* Whether the edges are those of the configuration. */
 static bool as_configured(const struct config_stream *stream, const struct config_edge *edges)
@@ -38,19 +44,17 @@ static bool has_array(const struct pipeline *pipeline, const struct config_edge 
     return false;
 }
 
-static void print_stream(const struct pipeline *pipeline, const struct config_edge *edges,
-                         FILE *out)
+static void print_edges(const struct pipeline *pipeline, const struct config_edge *edges, FILE *out)
 {
     const struct config_stream *stream = pipeline->stream_config;
     const struct config_filter *filters = pipeline->config->filters;
     if (has_array(pipeline, edges)) {
         fprintf(out,
-                "\n; stream %s: gains beside a filter of an array (fk) have no key, and are not "
+                "; stream %s: gains beside a filter of an array (fk) have no key, and are not "
                 "saved\n",
                 stream->name);
         return;
     }
-    fprintf(out, "\n[stream %s]\n", stream->name);
     if (is_one_filter(stream, edges)) {
         fprintf(out, "bank =\nroute =\nfilter = %s\n", filters[edges[0].filter].name);
         return;
@@ -59,6 +63,78 @@ static void print_stream(const struct pipeline *pipeline, const struct config_ed
     for (uint32_t e = 0; e < stream->edge_count; e++)
         fprintf(out, "route = %u -> %s %.9g -> %u\n", edges[e].input + 1u,
                 filters[edges[e].filter].name, (double)edges[e].gain, edges[e].output + 1u);
+}
+
+/* ---- noise floors ------------------------------------------------------------------------ */
+
+/* The value of `noise floor`: one number, where all channels have the same, or one for each. False:
+ * it does not fit into a line. */
+static bool floors_text(const double *levels, uint32_t channels, char text[FLOORS_TEXT])
+{
+    bool same = true;
+    for (uint32_t c = 1; c < channels; c++)
+        same = same && levels[c] == levels[0];
+    size_t used = 0;
+    for (uint32_t c = 0; c < (same ? 1 : channels); c++) {
+        used += (size_t)snprintf(text + used, FLOORS_TEXT - used, "%s%.6g", c > 0 ? ", " : "",
+                                 levels[c]);
+        if (used >= FLOORS_TEXT)
+            return false;
+    }
+    return true;
+}
+
+static void print_floors(const struct pipeline *pipeline, const double *levels, uint32_t channels,
+                         FILE *out)
+{
+    char text[FLOORS_TEXT];
+    if (channels != pipeline->stream_config->source.channels)
+        return; /* measured before a reload */
+    if (floors_text(levels, channels, text))
+        fprintf(out, "noise floor = %s\n", text);
+    else
+        fprintf(out,
+                "; stream %s: the noise floors of %u channels do not fit into a line, and are "
+                "not saved\n",
+                pipeline->stream_config->name, channels);
+}
+
+/* ---- all --------------------------------------------------------------------------------- */
+
+/* Sinks that commands have changed; how many. */
+static unsigned print_sinks(const struct pipeline *pipeline, FILE *out)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < pipeline->sink_count; i++) {
+        const struct pipeline_sink *sink = &pipeline->sinks[i];
+        const char *lines =
+            sink->sink != NULL && sink->ops->saved != NULL ? sink->ops->saved(sink->sink) : NULL;
+        if (lines == NULL)
+            continue;
+        fprintf(out, "\n[sink %s]\n%s", sink->config->name, lines);
+        count++;
+    }
+    return count;
+}
+
+/* True: something of it was changed. */
+static bool print_stream(const struct commands *commands, const struct pipeline *pipeline,
+                         FILE *out)
+{
+    const struct config_stream *stream = pipeline->stream_config;
+    const struct config_edge *edges = changes_edges(commands->changes, pipeline);
+    const bool changed = !as_configured(stream, edges);
+    uint32_t channels = 0;
+    const struct alarms *alarms = commands->process->alarms;
+    const double *floors =
+        alarms != NULL ? alarms_measured_noise(alarms, stream->name, &channels) : NULL;
+    if (changed || floors != NULL)
+        fprintf(out, "\n[stream %s]\n", stream->name);
+    if (changed)
+        print_edges(pipeline, edges, out);
+    if (floors != NULL)
+        print_floors(pipeline, floors, channels, out);
+    return print_sinks(pipeline, out) > 0 || changed || floors != NULL;
 }
 
 /* From the root on, without a look at the file system, which may hang. */
@@ -87,11 +163,8 @@ json_t *handle_save(struct call *call, const json_t *request)
     fprintf(out, "; What was changed while convolvd ran, beside %s.\n", process->config->path);
     for (uint32_t at = 0;
          (pipeline = pipelines_next(process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        const struct config_edge *edges = changes_edges(call->commands->changes, pipeline);
-        if (as_configured(pipeline->stream_config, edges))
-            continue;
-        print_stream(pipeline, edges, out);
-        json_array_append_new(streams, json_string(pipeline->stream_config->name));
+        if (print_stream(call->commands, pipeline, out))
+            json_array_append_new(streams, json_string(pipeline->stream_config->name));
     }
     fclose(out);
     json_t *answer = json_pack("{s:b, s:s, s:s, s:o}", "ok", 1, "fragment", text, "config",

@@ -186,6 +186,9 @@ struct sink_ops {
      * command. 0, or ERROR_FULL: there is no room now, and nothing has changed. NULL: it always
      * takes everything. */
     int (*record)(struct sink *sink, bool on, const char *who, struct sink_record_at *at);
+    /* Loop thread. Lines of its section with which it would begin as commands have set it; NULL: as
+     * configured. NULL in the row: commands change nothing. */
+    const char *(*saved)(const struct sink *sink);
     /* What was put is on its way until `pending` is 0: a run that ends by itself waits for it, as a
      * slow reader takes what it takes. */
     bool drains;

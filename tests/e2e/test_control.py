@@ -2,6 +2,7 @@
 # parallel: yes
 """The control sockets: roles, the table of commands, changes and who asked for them, events."""
 import getpass
+import glob
 import json
 import os
 import pty
@@ -347,6 +348,33 @@ class Tool(Case):
                 file.write("[stream broken]\n")
             self.assertIn("nothing was written", self.ctl("save", "--write", code=1))
             self.assertEqual(os.listdir(f"{self.folder}/conf.d"), [os.path.basename(path)])
+            daemon.stop()
+
+    def test_what_else_is_saved(self):
+        """A measured noise floor, and recordings that commands have stopped or started."""
+        text = config(self.port, c.free_port(), f"[sink now]\ntype = recording\nstream = s\npath = {self.folder}/now.wav\n"
+                      f"[sink later]\ntype = recording\nstream = s\npath = {self.folder}/later.wav\nstart = command\n")
+        with c.Daemon(self.folder, text) as daemon:
+            self.rig()
+            c.wait_for(lambda: daemon.stream()["frames_out"]["out"] > 0, "results")
+            levels = json.loads(self.ctl("noise-floor", "s", "--json"))["noise_floor"]
+            self.ctl("record", "stop", "s", "now")
+            self.ctl("record", "start", "s", "later")
+            self.ctl("save", "--write")
+            daemon.stop()
+        with c.Daemon(self.folder, text) as daemon:
+            recordings = {r["name"]: r for r in daemon.stream()["recordings"]}
+            self.assertEqual({name: r["state"] for name, r in recordings.items()}, {"now": "stopped", "later": "recording"})
+            c.wait_for(lambda: {r["name"]: r for r in daemon.stream()["recordings"]}["now"]["disk_free_bytes"], "the free space")
+            daemon.stop()
+        with open(glob.glob(f"{self.folder}/conf.d/*.conf")[0], encoding="utf-8") as file:
+            saved = re.search(r"^noise floor = (.*)$", file.read(), re.M).group(1)
+        self.assertEqual({f"{float(x):.6g}" for x in saved.split(", ")}, {f"{level:.6g}" for level in levels})
+
+    def test_refusals_in_the_words_of_a_shell(self):
+        with self.daemon() as daemon:
+            self.assertIn("there is no stream nobody; `convolvctl streams` names them", self.ctl("gain", "nobody", "3", code=1))
+            self.assertIn("for example `convolvctl gain vessel -6 --output 1`", self.ctl("gain", "s", code=1))
             daemon.stop()
 
     def test_which_daemon(self):

@@ -31,6 +31,11 @@ class Decimate(unittest.TestCase):
     def path(self, name):
         return os.path.join(self.folder, name)
 
+    def sdp(self, name):
+        """The SDP file of a sink, which is there as long as the sink."""
+        with open(self.path(f"{name}.sdp"), encoding="utf-8") as file:
+            return file.read()
+
     def stream(self, keys, name="a"):
         return f"[stream {name}]\nsource = rtp\naddress = 127.0.0.1:{self.rx}\nrate = {RATE} Hz\nformat = f32be\n" \
                f"filter = h\n{keys}\n"
@@ -52,6 +57,7 @@ class Decimate(unittest.TestCase):
                 sent = c.rig(self.folder, self.rx, *noise("--frames", 20000, "--packet", 200, "--loss", "3 %", "--clean", 2000,
                                                           "--seed", 8, "--write", self.path("x.npy")))
                 self.received(daemon, 20000 - sent["frames_dropped"])
+                sdp = self.sdp("out")
                 stream = daemon.stop()["streams"][0]
                 got = tap.finish(number=signal.SIGTERM)
             x = np.load(self.path("x.npy"))
@@ -85,8 +91,6 @@ class Decimate(unittest.TestCase):
             self.assertAlmostEqual(side["delay_s"], 75 / RATE)
             self.assertEqual(sum(r["until"] - r["from"] for r in side["invalid"] if r["cause"] == "settling"),
                              -(-149 // decimate))
-            with open(self.path("out.sdp"), encoding="utf-8") as file:
-                sdp = file.read()
             self.assertIn(f"/{rate}/1\r\n" if "\r\n" in sdp else f"/{rate}/1\n", sdp)
             self.assertIn(f"a=x-convolvd-decimation:{decimate}", sdp)
             os.remove(self.path("out.wav"))
@@ -165,6 +169,7 @@ class Decimate(unittest.TestCase):
                 c.Tap(self.folder, other, rate=1200, name="c") as tap_c:
             c.rig(self.folder, self.rx, *noise("--frames", 40000, "--write", self.path("x.npy")))
             self.received(daemon, 40000, "a")
+            self.assertIn("a=x-convolvd-decimation:40", self.sdp("c-out"))
             status = {stream["name"]: stream for stream in daemon.stop()["streams"]}
             got, got_c = tap.finish(number=signal.SIGTERM), tap_c.finish(number=signal.SIGTERM)
         x = np.load(self.path("x.npy"))
@@ -176,8 +181,6 @@ class Decimate(unittest.TestCase):
         self.assertEqual([status[s]["output_rate_hz"] for s in "abc"], [48000, 6000, 1200])
         # Delays add up along the chain, each at its own rate: exact to half a frame of the source.
         self.assertEqual([got["delay_frames"], got_c["delay_frames"]], [(64 + 80) / 8, ((64 + 80) / 8 + 20) / 5])
-        with open(self.path("c-out.sdp"), encoding="utf-8") as file:
-            self.assertIn("a=x-convolvd-decimation:40", file.read())
 
     def test_what_aliases_is_said_before_the_start(self):
         """`--check` against scipy: the largest gain outside the kept band over the largest inside."""

@@ -38,7 +38,7 @@
 #include "io/net/rtp_describe.h"
 #include "io/net/rtp_queue.h"
 #include "io/net/rtp_sink_options.h"
-#include "io/net/sdp.h"
+#include "io/net/sdp_file.h"
 #include "io/sinks.h"
 #include "io/net/socket.h"
 #include "io/net/way.h"
@@ -82,6 +82,7 @@ struct sink {
     struct gain_state gain; /* of the frame sent last */
     struct missing missing; /* not reported yet: the packet that said so found no slot */
     struct sink_ledger ledger;
+    struct sdp_file sdp;
 
     uv_poll_t writable;
     uv_timer_t deadline, heartbeat;
@@ -373,7 +374,7 @@ static void destroy(struct sink *s)
     free(s);
 }
 
-static int write_sdp(const struct sink *s, const struct address *to, struct problem *problem)
+static int write_sdp(struct sink *s, const struct address *to, struct problem *problem)
 {
     const struct sink_options *o = &s->options;
     struct sdp_media media = {
@@ -394,7 +395,7 @@ static int write_sdp(const struct sink *s, const struct address *to, struct prob
     socklen_t bytes = sizeof media.from;
     if (getsockname(s->fd, (struct sockaddr *)&media.from, &bytes) != 0)
         media.from = to->storage;
-    return sdp_write(&media, s->own->sdp_path, problem);
+    return sdp_file_write(&s->sdp, &media, s->own->sdp_path, problem);
 }
 
 static void way_tried(void *context, bool found);
@@ -523,6 +524,11 @@ static void handle_closed(uv_handle_t *handle)
     one_closed(handle->data);
 }
 
+static void sdp_removed(void *context)
+{
+    one_closed(context);
+}
+
 static void way_tried(void *context, bool found)
 {
     struct sink *s = context;
@@ -537,7 +543,8 @@ static void finish_closing(struct sink *s)
     if (uv_is_closing((uv_handle_t *)&s->deadline))
         return;
     rtp_queue_drop(&s->queue, DROP_STOPPED);
-    s->open_handles = 1 + s->polled + s->beats + s->way.busy;
+    s->open_handles =
+        1 + s->polled + s->beats + s->way.busy + sdp_file_remove(&s->sdp, s->loop, sdp_removed, s);
     if (s->beats)
         uv_close((uv_handle_t *)&s->heartbeat, handle_closed);
     uv_close((uv_handle_t *)&s->deadline, handle_closed);

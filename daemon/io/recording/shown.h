@@ -25,7 +25,7 @@ struct recording_shown {
     uint64_t frames, bytes;    /* of samples written to it */
     double seconds;            /* that these frames last */
     int64_t since_realtime_ns; /* when it began */
-    uint64_t free_bytes;       /* on the disk, while it records; UINT64_MAX: not known */
+    uint64_t free_bytes;       /* on the disk; UINT64_MAX: not known */
     char path[PATH_MAX];
 };
 

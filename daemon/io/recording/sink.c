@@ -215,13 +215,14 @@ static void write_results(void *context)
         }
         recording_writer_drain(s->writer);
         flush_at_ns = flush_when_due(s, flush_at_ns);
+        const int64_t look_at_ns = recording_writer_look(s->writer);
         publish(s);
         offer_room(s);
         if (atomic_load(&thread->stop) != SINK_THREAD_RUN && sink_thread_empty(thread))
             break;
         if (atomic_exchange(&s->untold, false))
             sink_thread_ring(thread);
-        sink_thread_wait(thread, flush_at_ns, &s->untold);
+        sink_thread_wait(thread, flush_at_ns < look_at_ns ? flush_at_ns : look_at_ns, &s->untold);
     }
     for (uint32_t i = 0; i < s->lost.count; i++) /* the loop puts nothing after close */
         recording_writer_lose(s->writer, &s->lost.ranges[i]);
@@ -320,9 +321,8 @@ static uint64_t aligned(uint64_t bytes)
 /* Bytes that the result's gains need in a message, when the writer does not have them yet. */
 static uint64_t gains_bytes(const struct sink *s, const struct result *result)
 {
-    if (result->gains == NULL || result->gains->changes == s->gain_changes)
-        return 0;
-    return recorded_gains_bytes(result->gains);
+    const bool known = result->gains == NULL || result->gains->changes == s->gain_changes;
+    return known ? 0 : recorded_gains_bytes(result->gains);
 }
 
 static uint64_t header_bytes(const struct sink *s, const struct result *result)
@@ -464,6 +464,12 @@ static int recording_sink_record(struct sink *s, bool on, const char *who,
     return 0;
 }
 
+static const char *recording_sink_saved(const struct sink *s)
+{
+    const char *start = s->stopped ? "start = command\n" : "start = now\n";
+    return s->stopped != s->own->start_by_command ? start : NULL;
+}
+
 static void rung(void *context)
 {
     struct sink *s = context;
@@ -584,6 +590,7 @@ const struct sink_ops sink_recording = {
     .put = recording_sink_put,
     .mark = recording_sink_mark,
     .record = recording_sink_record,
+    .saved = recording_sink_saved,
     .status = &recording_status,
     .read_status = recording_sink_status,
     .room = recording_sink_room,

@@ -10,6 +10,7 @@
 /* It looks this often, or after this many bytes. */
 static const int64_t look_interval_ns = 200 * NS_PER_MS;
 static const uint64_t look_bytes = 16 << 20;
+static const int64_t idle_interval_ns = NS_PER_SECOND;
 
 static uint64_t disk_free_bytes(const char *directory)
 {
@@ -44,6 +45,16 @@ bool space_falls_short(struct space *space)
                    (unsigned long long)space->paused_frames);
     }
     return !space->paused && space->unused < least;
+}
+
+int64_t space_look(struct space *space)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    if (now_ns >= space->next_idle_look_ns) {
+        space->next_idle_look_ns = now_ns + idle_interval_ns;
+        space->unused = space->free_bytes(space->directory);
+    }
+    return space->next_idle_look_ns;
 }
 
 void space_pause(struct space *space)

@@ -22,7 +22,8 @@ struct space {
     uint64_t paused_frames; /* dropped since the pause began; counted by the writer */
     uint64_t unused;        /* free at the last look [bytes]; UINT64_MAX: not known */
     int64_t next_look_ns;   /* [monotonic] */
-    uint64_t unseen_bytes;  /* written since the last look; counted by the writer */
+    int64_t next_idle_look_ns;
+    uint64_t unseen_bytes; /* written since the last look; counted by the writer */
 };
 
 /* Zeroed before; free_bytes NULL: that of the system. */
@@ -31,6 +32,9 @@ void space_begin(struct space *space, const char *sink, const char *directory, u
 /* Looks when it is time. True: less is free than it should be, and space_pause must follow. A pause
  * ends here, once there is some more than that. */
 bool space_falls_short(struct space *space);
+
+/* Looks about once a second, for a sink that writes nothing. Returns when it is time again. */
+int64_t space_look(struct space *space);
 
 /* The pause begins; the caller has ended its file. */
 void space_pause(struct space *space);

@@ -520,7 +520,7 @@ void recording_writer_show(const struct recording_writer *w, struct recording_sh
     shown->state = w->stopped        ? RECORDING_STOPPED
                    : w->space.paused ? RECORDING_PAUSED
                                      : RECORDING_RUNNING;
-    shown->free_bytes = w->stopped ? UINT64_MAX : w->space.unused;
+    shown->free_bytes = w->space.unused;
     shown->frames = is_open(w) ? w->file.frames : w->sidecar.frames;
     shown->bytes = shown->frames * w->frame_bytes;
     shown->seconds = (double)shown->frames / w->rate_hz;
@@ -529,6 +529,11 @@ void recording_writer_show(const struct recording_writer *w, struct recording_sh
     shown->file = w->counts.files;
     shown->since_realtime_ns = w->begun_ns;
     memcpy(shown->path, w->path, sizeof shown->path);
+}
+
+int64_t recording_writer_look(struct recording_writer *w)
+{
+    return w->stopped ? space_look(&w->space) : INT64_MAX;
 }
 
 bool recording_writer_dirty(const struct recording_writer *w)

@@ -91,6 +91,10 @@ const struct writer_counts *recording_writer_counts(const struct recording_write
  * zeroed. */
 void recording_writer_show(const struct recording_writer *writer, struct recording_shown *shown);
 
+/* While it is stopped it looks at the free space of the disk here, when it is time. Returns when to
+ * call again [monotonic]; INT64_MAX: it is not stopped. */
+int64_t recording_writer_look(struct recording_writer *writer);
+
 /* True when a flush would write something. */
 bool recording_writer_dirty(const struct recording_writer *writer);
 

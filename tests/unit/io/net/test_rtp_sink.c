@@ -477,7 +477,27 @@ static void test_sdp_of_a_sink(void **state)
     assert_non_null(strstr(text, "IN IP4 127.0.0.1"));
     close_sink(&f, 0);
     close_fixture(&f);
-    assert_int_equal(scratch_count(), 1); /* nothing else was left beside it */
+    assert_int_equal(scratch_count(), 0); /* nor was anything left beside it */
+}
+
+/* The file is there as long as the sink; that of a sink in its place stays. */
+static void test_sdp_of_another_stays(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const char *path = scratch_path("out.sdp"), *theirs = scratch_path("theirs");
+    open_receiver(&f);
+    struct sink_options options = options_of(&f, "L16", 2);
+    f.own.sdp_path = path;
+    open_sink(&f, &options);
+    FILE *file = fopen(theirs, "w");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(rename(theirs, path), 0);
+    close_sink(&f, 0);
+    close_fixture(&f);
+    assert_int_equal(scratch_count(), 1);
+    assert_int_equal(unlink(path), 0);
 }
 
 int main(void)
@@ -495,6 +515,7 @@ int main(void)
         cmocka_unit_test(test_close_waits_for_its_deadline),
         cmocka_unit_test(test_what_cannot_be_opened),
         cmocka_unit_test(test_sdp_of_a_sink),
+        cmocka_unit_test(test_sdp_of_another_stays),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

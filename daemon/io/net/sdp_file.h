@@ -1,0 +1,37 @@
+/*
+ * The SDP file of a sink, which is there as long as the sink is: whoever waits for the file finds a
+ * daemon that sends. A sink that takes the place of another writes its own file under the same
+ * name, and the other one leaves that alone.
+ *
+ * After a crash the file of that run stays until the next one replaces it.
+ */
+#ifndef CONVOLVD_IO_NET_SDP_FILE_H
+#define CONVOLVD_IO_NET_SDP_FILE_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <uv.h>
+
+#include "core/error.h"
+#include "io/net/sdp.h"
+
+/* Zeroed: there is none. */
+struct sdp_file {
+    const char *path; /* outlives it */
+    dev_t device;
+    ino_t inode;
+    uv_work_t work;
+    void (*removed)(void *context);
+    void *context;
+};
+
+/* WORKER. 0, or an error as sdp_write. */
+int sdp_file_write(struct sdp_file *file, const struct sdp_media *media, const char *path,
+                   struct problem *problem);
+
+/* LOOP. Removes it on a worker, unless another has taken its name, and calls `removed` then. False:
+ * there is none, and `removed` is not called. */
+bool sdp_file_remove(struct sdp_file *file, uv_loop_t *loop, void (*removed)(void *context),
+                     void *context);
+
+#endif
