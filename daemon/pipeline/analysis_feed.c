@@ -340,6 +340,10 @@ uint64_t analysis_feed_room(const struct analysis_feed *feed)
     const uint64_t unused = message_ring_unused(feed->options.messages);
     const double by_messages = (double)(unused / LONG_MESSAGE) * feed->frames_a_message / 2;
     const uint64_t room = frames > zeros ? frames - zeros : 0;
+    /* Without a message the frames alone bound it, or a block longer than by_messages would wait
+     * for ever. */
+    if (unused == feed->options.messages->capacity && !owes(feed))
+        return room;
     return owes(feed) ? 0 : by_messages < (double)room ? (uint64_t)by_messages : room;
 }
 

@@ -262,6 +262,21 @@ static void room_is_kept(void **state)
 }
 
 /* One that takes its place in the middle of an epoch begins there. */
+/* A stream submits whole blocks only: one that is longer than all messages so far must not wait for
+ * ever. */
+static void an_empty_feed_takes_a_block_of_any_length(void **state)
+{
+    (void)state;
+    enum { BYTES = 1 << 20, BLOCK = BYTES / (CHANNELS * sizeof(float)) - HISTORY };
+    struct world *w = world_open(BYTES, 1 << 16);
+    assert_true(analysis_feed_room(&w->feed) >= BLOCK);
+    put(w, 0, 0, 1, RESULT_EPOCH_START, NULL, 0);
+    while (take(w))
+        ;
+    assert_true(analysis_feed_room(&w->feed) >= BLOCK);
+    world_close(w);
+}
+
 static void it_may_come_in_the_middle(void **state)
 {
     (void)state;
@@ -297,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_frame_comes_once),
         cmocka_unit_test(room_is_kept),
+        cmocka_unit_test(an_empty_feed_takes_a_block_of_any_length),
         cmocka_unit_test(it_may_come_in_the_middle),
         cmocka_unit_test(marks_come_in_order),
     };
