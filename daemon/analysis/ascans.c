@@ -119,7 +119,7 @@ static void emit(struct analysis *a, uint32_t channel)
         .shots = (uint32_t)ascan_shots(own),
         .averages = a->averages[0] + a->averages[1],
         .dead = a->dead,
-        .start_us = -zero / rate * 1e6,
+        .start_us = (0 - zero) / rate * 1e6,
         .thickness_mm = NAN,
     };
     prepare_gains(a, zero);
