@@ -387,7 +387,7 @@ struct test_run run_plan(struct engine *engine, struct test_plan *plan,
         };
         assert_int_equal(engine_batch_add(engine, batch, &item), 0);
         struct problem problem = {0};
-        if (options->reset && turn++ % 2 == 1 && engine_reset(engine, &problem) < 0)
+        if (options->reset && turn++ % 16 == 1 && engine_reset(engine, &problem) < 0)
             fail_msg("%s", problem.text);
         run_batch(engine, batch, block, info, &run);
         block += blocks;

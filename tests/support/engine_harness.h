@@ -107,7 +107,7 @@ struct run_options {
     uint32_t blocks; /* per item; 0: random splits from seed */
     uint64_t seed;
     uint64_t ring_offset;        /* ring position of frame 0 */
-    bool reset;                  /* engine_reset before every second batch */
+    bool reset;                  /* engine_reset before the second batch and each 16th after it */
     struct test_plan *neighbour; /* its plan shares every batch, on a stream of its own */
     const struct test_signal *neighbour_signal;
 };

@@ -7,6 +7,7 @@
  *
  * timeout: 900
  * long: also, every shape of the table
+ * kernels: optimised, two programs round alike only where the compiler forms the same multiply-adds
  */
 #include <assert.h>
 #include <math.h>

@@ -342,7 +342,7 @@ static bool submit_one(struct run *run)
         done.shared += batch->count > 1;
     }
     struct problem problem = {0};
-    if (engine_in_flight(engine) == 0 && chance(run, 40)) {
+    if (engine_in_flight(engine) == 0 && chance(run, 150)) {
         if (engine_reset(engine, &problem) < 0)
             fail_msg("%s", problem.text);
         done.resets++;
