@@ -172,7 +172,8 @@ $(BUILD)/%.o: %.c
 
 # The host convolver's vectors, once for each instruction set; host/isa.c asks the CPU which to run.
 # -Wno-psabi: vectors are passed between inlined functions only.
-HOST_CFLAGS := -O3 -ffp-contract=fast -Wno-psabi
+# A sanitized build does without -O3 and three checks of each pointer, which would take GCC a minute.
+HOST_CFLAGS := $(if $(SANITIZER),-fno-sanitize=object-size$(comma)null$(comma)alignment,-O3) -ffp-contract=fast -Wno-psabi
 $(BUILD)/daemon/convolve/host/base.o: CFLAGS += $(HOST_CFLAGS)
 $(BUILD)/daemon/convolve/host/avx2.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX2)
 $(BUILD)/daemon/convolve/host/avx512.o: CFLAGS += $(HOST_CFLAGS) $(HOST_AVX512)
@@ -186,8 +187,8 @@ endif
 $(BUILD)/daemon/signal/reference.o: CFLAGS += -O3 $(if $(SANITIZER),-fno-sanitize=all)
 
 # Vectors, where loops are written for them.
-$(BUILD)/daemon/signal/extract.o: CFLAGS += -O3
-$(foreach name,ascans detector extremes hits minima_plane noise spectrum sums,$(BUILD)/daemon/analysis/$(name).o): CFLAGS += -O3
+VECTORISED := signal/extract $(addprefix analysis/,ascans detector extremes hits minima_plane noise spectrum sums)
+$(foreach name,$(VECTORISED),$(BUILD)/daemon/$(name).o): CFLAGS += $(if $(SANITIZER),,-O3)
 
 # Unit tests are compiled for less time than they run: without an optimiser in half of it. The code they
 # test, and what they share in tests/support, is compiled as shipped. TEST_CFLAGS=-O2 gives the warnings

@@ -2,6 +2,7 @@
  * Plans that decimate: what comes out is, to the bit, every D-th frame of the plan that keeps
  * all, whatever blocks, batches, phases, forms and variants; nothing else is written.
  *
+ * sanitizers: no, sums of kernels; test_stream_decimate plans and counts kept frames
  * long: also, every decimation by every order of lanes, and more sizes of kernels for GPUs
  * takes: 36 s CPU in 38 s
  */

@@ -8,6 +8,7 @@
  * compile. So one table goes through all of them at once, and the tests of gaps, full scale and
  * choosing share the programs of s16le at N = 128.
  *
+ * sanitizers: no, sums of kernels; test_engine_small plans lanes of every kind
  * long: also, every row of that table
  * takes: 37 s CPU in 54 s
  */

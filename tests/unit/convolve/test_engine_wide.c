@@ -6,6 +6,7 @@
  * held. All of this where host and device share memory, and on a device with memory of its own.
  *
  * timeout: 900
+ * sanitizers: no, sums of kernels; test_engine_small plans both programs
  * long: also, every shape of the table
  * kernels: optimised, two programs round alike only where the compiler forms the same multiply-adds
  */

@@ -3,7 +3,8 @@
  * every instruction set of this CPU, vectors full and not, every sample format with reports, gaps
  * and values that are not finite, banks, outputs of several forms, and to the bit for every J.
  *
- * takes: 14 s CPU in 16 s
+ * long: also, every transform length
+ * takes: 8 s CPU in 10 s
  */
 #include <math.h>
 #include <setjmp.h>
@@ -47,15 +48,17 @@ static void run_shape(const char *isa, const char *format, uint32_t channels, en
     signal_free(signal);
 }
 
-/* Every depth of the walk; blocks and taps at each end of what N allows. */
+/* Even and odd depths of the walk, with --long every one; blocks and taps at each end of what N
+ * allows. */
 static void transforms_and_taps(void **state)
 {
     (void)state;
     only_on_cpus();
     static const uint32_t channels[] = {16, 1, 17, 4, 8, 31, 2};
+    const uint32_t step = harness_every_shape() ? 2 : 8;
     uint64_t turn = 0;
     for (int i = 0; (engine_seams.host_isa = host_isa_name(i)) != NULL; i++)
-        for (uint32_t fft = 64; fft <= 16384; fft *= 2) {
+        for (uint32_t fft = 64; fft <= 16384; fft *= step) {
             const uint32_t hops[] = {fft / 2, fft / 4 + 3, fft - 1};
             for (size_t l = 0; l < sizeof hops / sizeof hops[0]; l++, turn++)
                 run_shape(engine_seams.host_isa, turn % 2 ? "s16be" : "f32le",
