@@ -116,7 +116,8 @@ class AscanView {
     }
 
     take(picture) {
-        if (this.picture && this.picture.epoch !== picture.epoch)
+        /* A record is an epoch of its own: between two of them nothing is missing. */
+        if (this.picture && this.picture.epoch !== picture.epoch && this.app.parameters.period !== null)
             this.image.push(null, null, {});
         this.picture = picture;
         this.pictureAt = performance.now();
@@ -162,7 +163,7 @@ class AscanView {
         this.plot.show(this.scene(now));
         this.panel.note(`${p.average > 1 ? `${this.picture.averages} of ${p.average} averages · ` : ""}frame ${count(this.picture.first)} · ${clockTime(this.picture.captureNs)}`);
         this.image.autoLimits(p.span);
-        this.stack.note(`envelope in dB re 1 ${this.unit()} · ${count(this.image.total)} scans · newest on top`);
+        this.stack.note(this.pickedText() ?? `envelope in dB re 1 ${this.unit()} · ${count(this.image.total)} scans · newest on top`);
         this.image.draw();
         return true;
     }
@@ -176,15 +177,20 @@ class AscanView {
         return [{ name: curve.name, colour: curve.colour, unit, plot: this.plot, curve: 0, format, extra: peak ? [format(peak.value), si(peak.seconds, "s", 6)] : ["–", "–"] }];
     }
 
-    /* A click into the B-scan: the cursor, and what that scan was. */
+    /* A click into the B-scan: the cursor, and what that scan was, as long as it is shown. */
     pick(x, row) {
-        this.cursors.place("a", x);
         const scan = this.image.rows[row];
-        if (scan?.values) {
-            const value = scan.values[Math.round(x * this.picture.rateHz)];
-            this.stack.alert("");
-            this.stack.note(`scan −${row}: frame ${count(scan.facts.first)}, ${clockTime(scan.facts.captureNs)}, ${signedFixed(value, 1)} dB at ${si(x, "s", 5)}`);
-        }
+        this.picked = scan?.values ? { scan, x } : null;
+        this.dirty = true;
+        this.cursors.place("a", x);
+    }
+
+    pickedText() {
+        const age = this.picked ? this.image.rows.indexOf(this.picked.scan) : -1;
+        if (age < 0)
+            return null;
+        const { scan, x } = this.picked, value = scan.values[Math.round(x * this.picture.rateHz)];
+        return `scan −${age}: frame ${count(scan.facts.first)}, ${clockTime(scan.facts.captureNs)}, ${signedFixed(value, 1)} dB at ${si(x, "s", 5)}`;
     }
 
     parametersChanged(names) {
