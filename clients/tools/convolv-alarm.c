@@ -6,7 +6,8 @@
  * A file is removed before PROGRAM runs, so no event is handled twice, whatever becomes of PROGRAM.
  * PROGRAM gets the event as data: the JSON on standard input and its values in the environment
  * (CONVOLVD_ALARM, …). No shell is involved. Whoever writes into DIRECTORY is not trusted: only
- * regular files that are no links and not larger than 64 KiB are read.
+ * regular files that are no links and not larger than 64 KiB are read, and what cannot be removed
+ * is left alone and keeps no event behind it from PROGRAM.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -69,8 +70,27 @@ static void set_environment(const json_t *event)
     setenv("CONVOLVD_TIME", text, 1);
 }
 
-/* Reads and removes the file; the bytes read, -1: it is no event. */
-static ssize_t take_file(int directory, const char *name, char *bytes)
+/* A line of the journal about an entry; its name is whoever's, so control characters do not go
+ * there. */
+static void tell(const char *name, const char *what)
+{
+    fputs("convolv-alarm: ", stderr);
+    for (const char *at = name; *at != '\0'; at++)
+        fputc((unsigned char)*at < 0x20 || *at == 0x7f ? '?' : *at, stderr);
+    fprintf(stderr, " %s\n", what);
+}
+
+/* Removes an entry, an empty folder too; false with errno: it stays. */
+static bool remove_entry(int directory, const char *name)
+{
+    return unlinkat(directory, name, 0) == 0 ||
+           (errno == EISDIR && unlinkat(directory, name, AT_REMOVEDIR) == 0);
+}
+
+enum taken { TAKEN_EVENT, TAKEN_OTHER, STAYS };
+
+/* Reads and removes the file. */
+static enum taken take_file(int directory, const char *name, char *bytes, ssize_t *size)
 {
     struct stat status;
     ssize_t count = -1;
@@ -80,11 +100,10 @@ static ssize_t take_file(int directory, const char *name, char *bytes)
         count = read(file, bytes, EVENT_BYTES);
     if (file >= 0)
         close(file);
-    if (unlinkat(directory, name, 0) != 0) {
-        fprintf(stderr, "convolv-alarm: %s cannot be removed: %s\n", name, strerror(errno));
-        exit(EXIT_FAILURE); /* it would be handled for ever */
-    }
-    return count;
+    *size = count;
+    if (!remove_entry(directory, name))
+        return STAYS; /* it would be handled for ever */
+    return count > 0 ? TAKEN_EVENT : TAKEN_OTHER;
 }
 
 /* A descriptor to read the bytes from. */
@@ -122,14 +141,25 @@ static bool run(char **program, int input)
     return false;
 }
 
-static bool handle(int directory, const char *name, char **program)
+/* False: the program failed, or it was no event. *removed is set unless it stays; then it says so,
+ * with `first`. */
+static bool handle(int directory, const char *name, char **program, bool first, bool *removed)
 {
     static char bytes[EVENT_BYTES];
-    const ssize_t count = take_file(directory, name, bytes);
-    json_t *event = count > 0 ? json_loadb(bytes, (size_t)count, 0, NULL) : NULL;
+    char why[128];
+    ssize_t count;
+    const enum taken taken = take_file(directory, name, bytes, &count);
+    if (taken == STAYS) {
+        snprintf(why, sizeof why, "cannot be removed: %s; it is left alone", strerror(errno));
+        if (first)
+            tell(name, why);
+        return false;
+    }
+    json_t *event = taken == TAKEN_EVENT ? json_loadb(bytes, (size_t)count, 0, NULL) : NULL;
     bool good = false;
+    *removed = true;
     if (!json_is_object(event)) {
-        fprintf(stderr, "convolv-alarm: %s was no event of convolvd; it is removed\n", name);
+        tell(name, "was no event of convolvd; it is removed");
     } else {
         const int input = input_of(bytes, (size_t)count);
         set_environment(event);
@@ -143,22 +173,22 @@ static bool handle(int directory, const char *name, char **program)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-static int is_event(const struct dirent *entry)
+/* Hidden ones are still being written, and do not start the path unit. */
+static int is_shown(const struct dirent *entry)
 {
-    const size_t length = strlen(entry->d_name);
-    return entry->d_name[0] != '.' && length > 5 &&
-           strcmp(entry->d_name + length - 5, ".json") == 0;
+    return entry->d_name[0] != '.';
 }
 
-/* Handles what lies there now; *found: whether anything did. False: some program failed. */
-static bool handle_all(const char *path, int directory, char **program, bool *found)
+/* Handles what lies there now; *removed: whether anything was. False: not everything was an event
+ * that its program has handled. */
+static bool handle_all(const char *path, int directory, char **program, bool first, bool *removed)
 {
     struct dirent **entries = NULL;
-    const int count = scandir(path, &entries, is_event, alphasort);
+    const int count = scandir(path, &entries, is_shown, alphasort);
     bool good = true;
-    *found = count > 0;
+    *removed = false;
     for (int i = 0; i < count; i++) {
-        good = handle(directory, entries[i]->d_name, program) && good;
+        good = handle(directory, entries[i]->d_name, program, first, removed) && good;
         free(entries[i]);
     }
     free(entries);
@@ -193,9 +223,11 @@ int main(int argc, char **argv)
         fprintf(stderr, "convolv-alarm: %s: %s\n", argv[1], strerror(errno));
         return EXIT_FAILURE;
     }
-    bool good = true, found = true;
-    for (int turn = 0; found && turn < TURNS_MAX; turn++)
-        good = handle_all(argv[1], directory, argv + 2, &found) && good;
+    bool good = true, removed = true;
+    for (int turn = 0; removed && turn < TURNS_MAX; turn++)
+        good = handle_all(argv[1], directory, argv + 2, turn == 0, &removed) && good;
+    if (!good)
+        sleep(1); /* what stays starts the path unit again at once, which gives up after too many */
     close(directory);
     return good ? EXIT_SUCCESS : EXIT_FAILURE;
 }

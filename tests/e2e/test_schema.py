@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
+# takes: 1 s CPU in 4 s
 """The JSON Schema of /api/v1 that convolv-web serves, held against real answers both ways: every answer of a
 running daemon fits it, and each member that it describes has been seen; the bodies that it describes are those
 of the daemon's table of commands.
