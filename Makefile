@@ -38,7 +38,7 @@ PACKAGES_LONG := prometheus
 
 # What `make bench` adds: the convolvers of others, and plots. GNU Radio, which is large, is compared
 # with when it is there (apt install gnuradio).
-PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib jconvolver jackd2
+PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib python3-numba jconvolver jackd2
 
 LIBS      := OpenCL libuv inih sndfile sqlite3 jansson nettle libsystemd liblo samplerate portaudio-2.0 jack
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \

@@ -7,36 +7,11 @@
 #include <string.h>
 
 #include "analysis/analysis.h"
+#include "analysis/column.h"
 
 static const uint64_t never = UINT64_MAX;
 
 /* ---- masks ------------------------------------------------------------------------------- */
-
-/* Frames [from, until) of a column. */
-static uint64_t mask(uint32_t from, uint32_t until)
-{
-    if (from >= until)
-        return 0;
-    return ~(uint64_t)0 << from & ~(uint64_t)0 >> (DETECTOR_FRAMES - until);
-}
-
-static uint32_t lowest(uint64_t bits, uint32_t none)
-{
-    return bits != 0 ? (uint32_t)__builtin_ctzll(bits) : none;
-}
-
-/* One bit of each of 64 bytes that are 0 or 1; byte k of a word becomes bit k. */
-static uint64_t gather(const uint8_t bytes[DETECTOR_FRAMES])
-{
-    uint64_t bits = 0;
-    for (uint32_t i = 0; i < DETECTOR_FRAMES; i += 8) {
-        uint64_t word = 0;
-        for (uint32_t k = 0; k < 8; k++)
-            word |= (uint64_t)bytes[i + k] << (8 * k);
-        bits |= (word * 0x0102040810204080u >> 56) << i;
-    }
-    return bits;
-}
 
 static void find_masks(struct detector_channel *channel)
 {
@@ -48,10 +23,10 @@ static void find_masks(struct detector_channel *channel)
         below_zero[i] = x[i] < 0;
     for (uint32_t i = 0; i < DETECTOR_FRAMES; i++)
         above_zero[i] = x[i] > 0;
-    const uint64_t all = mask(0, channel->frames);
-    channel->above = gather(above) & all;
-    channel->below_zero = gather(below_zero) & all;
-    channel->above_zero = gather(above_zero) & all;
+    const uint64_t all = column_mask(0, channel->frames);
+    channel->above = column_gather(above) & all;
+    channel->below_zero = column_gather(below_zero) & all;
+    channel->above_zero = column_gather(above_zero) & all;
 }
 
 /* ---- columns ----------------------------------------------------------------------------- */
@@ -94,7 +69,7 @@ void detector_load(struct detector_channel *channel, const struct detector_input
     channel->saturated = saturated;
     channel->saturated_before = saturated_before;
     if (channel->state == DETECTOR_OPEN && channel->saturated_first == never && saturated != 0)
-        channel->saturated_first = input->first_frame + lowest(saturated, 0);
+        channel->saturated_first = input->first_frame + column_lowest(saturated, 0);
     find_masks(channel);
 }
 
@@ -162,48 +137,87 @@ static void record_until(struct detector_channel *channel, const struct detector
     channel->record_at = until;
 }
 
-/* The arms over frames [arms_at, until). Counts and the peak go to `hit`; NULL: the frames belong
- * to none. */
-static void follow(struct detector_channel *channel, const struct detector_rules *rules,
-                   uint32_t until, struct detector_hit *hit)
+static void set_peak(struct detector_channel *channel, uint32_t i, uint64_t counts)
 {
-    uint32_t arms = *channel->arms, from = channel->arms_at;
-    for (uint64_t above = channel->above & mask(from, until); above != 0; above &= above - 1) {
-        const uint32_t i = lowest(above, 0);
-        const uint64_t between = mask(from, i), frame = channel->first_frame + i;
-        if (channel->below_zero & between)
-            arms |= DETECTOR_ARMED_POSITIVE;
-        if (channel->above_zero & between)
-            arms |= DETECTOR_ARMED_NEGATIVE;
-        const bool positive = channel->column[i] > 0;
-        const uint32_t spent = positive ? DETECTOR_ARMED_POSITIVE : DETECTOR_ARMED_NEGATIVE;
-        const bool counts = (arms & spent) != 0;
-        const bool crosses = positive && channel->above_positive + 1 != frame;
-        if (positive)
-            channel->above_positive = frame;
-        /* x > threshold is also x > 0, which sets the other arm. */
-        arms = (DETECTOR_ARMED_POSITIVE | DETECTOR_ARMED_NEGATIVE) & ~spent;
-        from = i + 1;
-        if (hit == NULL)
-            continue;
-        hit->positive += counts && positive;
-        hit->negative += counts && !positive;
-        hit->crossings += crosses;
-        const float magnitude = fabsf(channel->column[i]);
-        if (magnitude > hit->peak && (rules->pdt == 0 || frame - hit->peak_frame <= rules->pdt)) {
-            hit->peak = magnitude;
-            hit->peak_frame = frame;
-            hit->positive_to_peak = hit->positive;
+    struct detector_hit *hit = &channel->hit;
+    hit->peak = fabsf(channel->column[i]);
+    hit->peak_frame = channel->first_frame + i;
+    hit->positive_to_peak =
+        hit->positive + (uint64_t)__builtin_popcountll(counts & column_mask(0, i + 1));
+}
+
+/* The largest |x| of frames [from, until), which begin and end above the threshold. `counts`: the
+ * positive ones among them, not added to the hit yet. */
+static void find_peak(struct detector_channel *channel, const struct detector_rules *rules,
+                      uint32_t from, uint32_t until, uint64_t counts)
+{
+    struct detector_hit *hit = &channel->hit;
+    const float *x = channel->column;
+    if (rules->pdt > 0) {
+        for (uint64_t above = channel->above & column_mask(from, until); above != 0;
+             above &= above - 1) {
+            const uint32_t i = column_lowest(above, 0);
+            if (fabsf(x[i]) > hit->peak && channel->first_frame + i - hit->peak_frame <= rules->pdt)
+                set_peak(channel, i, counts);
         }
+        return;
     }
-    const uint64_t between = mask(from, until);
-    if (channel->below_zero & between)
-        arms |= DETECTOR_ARMED_POSITIVE;
-    if (channel->above_zero & between)
-        arms |= DETECTOR_ARMED_NEGATIVE;
-    if (until > channel->arms_at)
-        channel->arms_at = until;
-    *channel->arms = arms;
+    /* As integers: those of floats without sign are in the same order, and vectors have a largest
+     * one whatever the order of comparison. */
+    int32_t words[DETECTOR_FRAMES], largest = 0;
+    memcpy(words, x, sizeof words);
+    for (uint32_t i = from; i < until; i++) {
+        const int32_t word = words[i] & INT32_MAX;
+        largest = word > largest ? word : largest;
+    }
+    float peak;
+    memcpy(&peak, &largest, sizeof peak);
+    if (!(peak > hit->peak))
+        return;
+    uint32_t i = from;
+    while (fabsf(x[i]) != peak)
+        i++;
+    set_peak(channel, i, counts);
+}
+
+/* The arms over frames [arms_at, until). Counts and the peak go to the open hit if `in_hit`; else
+ * the frames belong to none. */
+static void follow(struct detector_channel *channel, const struct detector_rules *rules,
+                   uint32_t until, bool in_hit)
+{
+    const uint32_t from = channel->arms_at;
+    if (until <= from)
+        return;
+    const uint64_t all = column_mask(from, until), below_zero = channel->below_zero & all,
+                   above_zero = channel->above_zero & all;
+    /* x > threshold is also x > 0. */
+    const uint64_t every_positive = channel->above & channel->above_zero;
+    const uint64_t positive = every_positive & all, negative = channel->above & below_zero;
+    bool armed_positive = (*channel->arms & DETECTOR_ARMED_POSITIVE) != 0;
+    bool armed_negative = (*channel->arms & DETECTOR_ARMED_NEGATIVE) != 0;
+    const uint64_t counts = column_counts(positive, below_zero, all, &armed_positive);
+    const uint64_t opposite = column_counts(negative, above_zero, all, &armed_negative);
+    *channel->arms = (armed_positive ? DETECTOR_ARMED_POSITIVE : 0) |
+                     (armed_negative ? DETECTOR_ARMED_NEGATIVE : 0);
+    channel->arms_at = until;
+    if (in_hit) {
+        struct detector_hit *hit = &channel->hit;
+        const bool was_above = channel->above_positive + 1 == channel->first_frame;
+        const uint64_t crossings = positive & ~(every_positive << 1 | (was_above ? 1 : 0));
+        find_peak(channel, rules, from, until, counts);
+        hit->positive += (uint64_t)__builtin_popcountll(counts);
+        hit->negative += (uint64_t)__builtin_popcountll(opposite);
+        hit->crossings += (uint64_t)__builtin_popcountll(crossings);
+    }
+}
+
+/* The column is at its end: what the next one needs of it. */
+static void leave_column(struct detector_channel *channel, const struct detector_rules *rules)
+{
+    follow(channel, rules, channel->frames, false);
+    const uint64_t positive = channel->above & channel->above_zero;
+    if (positive != 0)
+        channel->above_positive = channel->first_frame + column_highest(positive);
 }
 
 /* ---- begin ------------------------------------------------------------------------------- */
@@ -261,17 +275,17 @@ static void begin(struct detector_channel *channel, const struct detector_rules 
     }
     if (frame == channel->after_timeout)
         hit->flags |= ANALYSIS_AFTER_TIMEOUT;
-    const uint64_t saturated = channel->saturated & mask(0, i);
+    const uint64_t saturated = channel->saturated & column_mask(0, i);
     channel->saturated_lead = saturated != 0 ? channel->first_frame + DETECTOR_FRAMES -
                                                    (uint64_t)__builtin_clzll(saturated)
                                              : channel->saturated_before;
-    const uint64_t later = channel->saturated & mask(i, channel->frames);
-    channel->saturated_first = later != 0 ? channel->first_frame + lowest(later, 0) : never;
+    const uint64_t later = channel->saturated & column_mask(i, channel->frames);
+    channel->saturated_first = later != 0 ? channel->first_frame + column_lowest(later, 0) : never;
     record_lead(channel, rules, input, i);
     channel->running = (struct detector_sums){.square = 0};
     channel->sums_at = i;
-    follow(channel, rules, i, NULL);
-    follow(channel, rules, i + 1, hit);
+    follow(channel, rules, i, false);
+    follow(channel, rules, i + 1, true);
     channel->at = i + 1;
     channel->state = DETECTOR_OPEN;
 }
@@ -334,24 +348,27 @@ static void end_hit(struct detector_channel *channel, const struct detector_rule
 static void scan_open(struct detector_channel *channel, const struct detector_rules *rules)
 {
     struct detector_hit *hit = &channel->hit;
-    const uint64_t limit = hit->first + rules->max_duration - 1;
+    const uint64_t first = channel->first_frame, limit = hit->first + rules->max_duration - 1;
+    const uint64_t starts = column_starts(channel->above, rules->hdt);
     for (;;) {
         const uint64_t quiet = hit->last + rules->hdt, end = quiet < limit ? quiet : limit;
-        const uint32_t i =
-            lowest(channel->above & mask(channel->at, channel->frames), channel->frames);
-        if (end < channel->first_frame + i) {
+        const uint32_t i = column_lowest(channel->above & column_mask(channel->at, channel->frames),
+                                         channel->frames);
+        if (end < first + i) {
             end_hit(channel, rules, end);
             return;
         }
         if (i == channel->frames)
             break;
-        /* Where no gap can be longer than HDT, all samples above of the column belong to the hit,
-         * up to its longest duration. */
-        uint32_t last = i;
-        if (rules->hdt >= DETECTOR_FRAMES && limit >= channel->first_frame + channel->frames)
-            last = DETECTOR_FRAMES - 1 - (uint32_t)__builtin_clzll(channel->above);
-        follow(channel, rules, last + 1, hit);
-        hit->last = channel->first_frame + last;
+        /* All up to the next gap that is longer than HDT, or up to the longest duration. */
+        uint32_t until =
+            column_lowest(starts & column_mask(i + 1, channel->frames), channel->frames);
+        if (limit < first + until)
+            until = (uint32_t)(limit - first) + 1;
+        const uint64_t group = channel->above & column_mask(i, until);
+        const uint32_t last = column_highest(group);
+        follow(channel, rules, last + 1, true);
+        hit->last = first + last;
         channel->at = last + 1;
     }
     keep_sums(channel);
@@ -368,7 +385,7 @@ static uint32_t next_begin(const struct detector_channel *channel)
     if (channel->open_from > first + from)
         from = channel->open_from < first + channel->frames ? (uint32_t)(channel->open_from - first)
                                                             : channel->frames;
-    return lowest(channel->above & mask(from, channel->frames), channel->frames);
+    return column_lowest(channel->above & column_mask(from, channel->frames), channel->frames);
 }
 
 /* Until the record is complete, or the next hit begins, which cuts it off. */
@@ -398,7 +415,7 @@ bool detector_scan(struct detector_channel *channel, const struct detector_rules
             return true;
         const uint32_t i = next_begin(channel);
         if (channel->state != DETECTOR_IDLE || i == channel->frames) {
-            follow(channel, rules, channel->frames, NULL);
+            leave_column(channel, rules);
             return false;
         }
         begin(channel, rules, input, i);
@@ -493,7 +510,9 @@ bool detector_walk(struct detector_channel *channel, const struct detector_rules
     uint32_t state = channel->state;
     walk_u32(codec, &state, DETECTOR_POST, &sound);
     channel->state = state;
-    walk_u32(codec, channel->arms, DETECTOR_ARMED_POSITIVE | DETECTOR_ARMED_NEGATIVE, &sound);
+    uint32_t arms = (uint32_t)*channel->arms;
+    walk_u32(codec, &arms, DETECTOR_ARMED_POSITIVE | DETECTOR_ARMED_NEGATIVE, &sound);
+    *channel->arms = (int32_t)arms;
     codec_u64(codec, &channel->open_from);
     codec_u64(codec, &channel->edge_frame);
     codec_u32(codec, &channel->edge_causes);

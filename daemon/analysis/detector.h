@@ -22,10 +22,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/column.h"
 #include "analysis/run.h"
 #include "core/codec.h"
 
-enum { DETECTOR_FRAMES = 64 };
+enum { DETECTOR_FRAMES = COLUMN_FRAMES };
 
 /* The counting arms: set by a sample below (above) 0, spent by a count at one above (below) the
  * threshold. */
@@ -85,7 +86,7 @@ struct detector_input {
 struct detector_channel {
     uint32_t channel; /* immutable */
     float *record;    /* [rules.record_frames], the caller's; NULL: none */
-    uint32_t *arms; /* enum detector_arms, the caller's, who sets them while the channel is idle */
+    int32_t *arms; /* enum detector_arms, the caller's, who sets them while the channel is idle */
 
     enum detector_state {
         DETECTOR_IDLE,

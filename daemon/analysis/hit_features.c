@@ -172,16 +172,21 @@ static double pick(const struct hit_features_options *options, const struct dete
     return index < 0 ? (double)NAN : (double)(index - (int64_t)seen->lead);
 }
 
+struct hit_scale hit_scale_of(const char *unit)
+{
+    return (struct hit_scale){.volts = hit_volts(unit), .reference = hit_level_amplitude(0, unit)};
+}
+
 void hit_features_measure(struct hit_features *features, const struct detector_hit *seen,
-                          const float *record, const char *unit, struct hit *hit)
+                          const float *record, const struct hit_scale *scale, struct hit *hit)
 {
     const struct hit_features_options *options = &features->options;
-    const double volts = hit_volts(unit);
+    const double volts = scale->volts;
     *hit = (struct hit){
         .last_frame = seen->last,
         .peak_frame = seen->peak_frame,
         .amplitude = seen->peak,
-        .peak_db = hit_level_db(seen->peak, unit),
+        .peak_db = seen->peak > 0 ? 20 * log10((double)seen->peak / scale->reference) : (double)NAN,
         .energy_eu = volts > 0 ? seen->window_square * volts * volts / options->rate_hz / 1e-14
                                : (double)NAN,
         .strength_nvs =

@@ -40,14 +40,20 @@ struct hit_features_options {
 
 struct hit_features;
 
+/* What a channel's unit is in volts (0: no voltage), and which amplitude of it is 0 dB. */
+struct hit_scale {
+    double volts, reference;
+};
+struct hit_scale hit_scale_of(const char *unit);
+
 /* 0 or ERROR_MEMORY. */
 int hit_features_open(const struct hit_features_options *options, struct hit_features **out);
 void hit_features_close(struct hit_features *features); /* NULL is fine */
 uint64_t hit_features_memory(const struct hit_features_options *options);
 
 /* `record` holds `frames` samples, from detector_hit.lead before the first frame on: those of the
- * record and those that the picker and the spectrum need. `unit` is the channel's. */
+ * record and those that the picker and the spectrum need. */
 void hit_features_measure(struct hit_features *features, const struct detector_hit *seen,
-                          const float *record, const char *unit, struct hit *hit);
+                          const float *record, const struct hit_scale *scale, struct hit *hit);
 
 #endif

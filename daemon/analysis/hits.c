@@ -43,12 +43,12 @@ struct analysis {
     struct hit_features *features;
 
     struct detector_channel *detectors; /* [channels] */
+    struct hit_scale *scales;           /* [channels] */
     float *records;                     /* [channels][rules.record_frames] */
     uint64_t *open_first; /* [channels], of the hit that is not released; UINT64_MAX: none */
     /* What decides whether a detector has to look at a column: [channels] each, for vectors. */
     float *limit, *smallest, *largest;
-    int32_t *busy, *loud; /* -1 or 0 */
-    uint32_t *arms;
+    int32_t *busy, *loud, *arms; /* busy, loud: -1 or 0 */
     struct saturation saturation;
     struct noise noise; /* channels 0: none is measured */
     struct frame_heap complete;
@@ -154,8 +154,7 @@ static void finish(struct analysis *a, uint32_t channel)
 {
     struct detector_channel *detector = &a->detectors[channel];
     struct hit hit;
-    hit_features_measure(a->features, &detector->hit, detector->record,
-                         a->options->stream.units[channel], &hit);
+    hit_features_measure(a->features, &detector->hit, detector->record, &a->scales[channel], &hit);
     a->number++;
     const struct analysis_event event = event_of(a, detector, &hit);
     a->options->emit(a->options->context, &event);
@@ -179,18 +178,21 @@ static void finish(struct analysis *a, uint32_t channel)
  */
 static bool find_loud(struct analysis *a)
 {
-    const float *limit = a->limit, *smallest = a->smallest, *largest = a->largest;
-    const int32_t *busy = a->busy;
-    int32_t *loud = a->loud, any = 0;
-    uint32_t *arms = a->arms;
-    for (uint32_t c = 0; c < a->channels; c++) {
-        loud[c] = -(int32_t)(largest[c] > limit[c]) | -(int32_t)(smallest[c] < -limit[c]) | busy[c];
-        any |= loud[c];
-    }
-    for (uint32_t c = 0; c < a->channels; c++) {
-        const uint32_t set = (smallest[c] < 0 ? DETECTOR_ARMED_POSITIVE : 0u) |
-                             (largest[c] > 0 ? DETECTOR_ARMED_NEGATIVE : 0u);
-        arms[c] |= set & ~(uint32_t)loud[c];
+    const float *restrict limit = a->limit, *restrict smallest = a->smallest;
+    const float *restrict largest = a->largest;
+    const int32_t *restrict busy = a->busy;
+    int32_t *restrict loud = a->loud, *restrict arms = a->arms;
+    const size_t channels = a->channels;
+    int32_t any = 0;
+    for (size_t c = 0; c < channels; c++) {
+        const int32_t above = largest[c] > limit[c] ? -1 : 0;
+        const int32_t below = -smallest[c] > limit[c] ? -1 : 0;
+        const int32_t look = above | below | busy[c];
+        const int32_t positive = smallest[c] < 0 ? DETECTOR_ARMED_POSITIVE : 0;
+        const int32_t negative = largest[c] > 0 ? DETECTOR_ARMED_NEGATIVE : 0;
+        loud[c] = look;
+        arms[c] |= (positive | negative) & ~look;
+        any |= look;
     }
     return any != 0;
 }
@@ -444,6 +446,7 @@ static void hits_close(struct analysis *a)
     saturation_close(&a->saturation);
     noise_close(&a->noise);
     free(a->detectors);
+    free(a->scales);
     free(a->records);
     free(a->open_first);
     free(a->limit);
@@ -460,6 +463,7 @@ static bool take_memory(struct analysis *a)
 {
     const size_t n = a->channels, record = a->own->rules.record_frames;
     a->detectors = calloc(n, sizeof *a->detectors);
+    a->scales = calloc(n, sizeof *a->scales);
     a->records = calloc(n * (record > 0 ? record : 1), sizeof *a->records);
     a->open_first = malloc(n * sizeof *a->open_first);
     a->limit = calloc(n, sizeof *a->limit);
@@ -470,9 +474,9 @@ static bool take_memory(struct analysis *a)
     a->arms = calloc(n, sizeof *a->arms);
     a->complete.items = calloc(n, sizeof *a->complete.items);
     a->complete.capacity = a->channels;
-    return a->detectors != NULL && a->records != NULL && a->open_first != NULL &&
-           a->limit != NULL && a->smallest != NULL && a->largest != NULL && a->busy != NULL &&
-           a->loud != NULL && a->arms != NULL && a->complete.items != NULL &&
+    return a->detectors != NULL && a->scales != NULL && a->records != NULL &&
+           a->open_first != NULL && a->limit != NULL && a->smallest != NULL && a->largest != NULL &&
+           a->busy != NULL && a->loud != NULL && a->arms != NULL && a->complete.items != NULL &&
            saturation_open(&a->saturation, a->channels) == 0 &&
            noise_open(&a->noise, a->channels, a->own->noise_frames) == 0 &&
            hit_features_open(&a->own->features, &a->features) == 0 &&
@@ -494,6 +498,7 @@ static int hits_open(const struct analysis_options *options, struct analysis **o
     for (uint32_t c = 0; c < a->channels; c++) {
         struct detector_channel *detector = &a->detectors[c];
         detector->channel = c;
+        a->scales[c] = hit_scale_of(options->stream.units[c]);
         detector->arms = &a->arms[c];
         detector->record = record > 0 ? a->records + (size_t)c * record : NULL;
         detector->noise_rms = NAN;

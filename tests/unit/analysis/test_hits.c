@@ -450,11 +450,11 @@ static const char *const rich[] = {"threshold = 100 mV, 110 mV, 90 mV, 105 mV, 0
                                    "energy over = hit",
                                    "counts = both",
                                    NULL};
-static const char *const dense[] = {"threshold = 10 mV",  "hdt = 0",
-                                    "max duration = 64",  "pre-trigger = 3",
-                                    "max record = 300",   "post-duration = 7",
-                                    "picker = threshold", "interpolate = yes",
-                                    "queue = 64 KiB",     NULL};
+static const char *const dense[] = {"threshold = 10 mV",      "hdt = 0",
+                                    "max duration = 64",      "pre-trigger = 3",
+                                    "max record = 300",       "post-duration = 7",
+                                    "picker = threshold",     "interpolate = yes",
+                                    "release queue = 64 KiB", NULL};
 
 static const char *const *settings_of(uint64_t seed, uint32_t *channels)
 {
@@ -531,6 +531,221 @@ static void test_order(void **state)
     free(scene);
 }
 
+/* ---- saturation, noise ------------------------------------------------------------------- */
+
+/* A hit at 500 … 509; S = 33. */
+static void test_saturation_spreads_over_the_filter(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t from, until;
+        bool flagged;
+    } cases[] = {{467, 468, false}, {468, 469, true},  {400, 469, true}, {500, 501, true},
+                 {509, 510, true},  {510, 600, false}, {509, 900, true}};
+    float samples[1000] = {0};
+    for (int i = 500; i < 510; i++)
+        samples[i] = 1;
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        struct analysis_stream stream = analysis_world_stream(1, RATE, "V");
+        stream.taps_longest = 33;
+        const struct analysis_saturation range = {
+            .from = cases[k].from, .until = cases[k].until, .channel = 0};
+        const struct analysis_signal signal = {.channels = 1,
+                                               .frames = 1000,
+                                               .samples = samples,
+                                               .rate_hz = RATE,
+                                               .saturated = &range,
+                                               .saturated_count = 1};
+        struct analysis_world world;
+        analysis_world_open(&world, &analysis_hits, &stream,
+                            (const char *[]){"threshold = 0.5", "hdt = 20", NULL});
+        analysis_world_put(&world, &signal, 0, 1000);
+        assert_int_equal(world.count, 2);
+        assert_int_equal(world.events[0].event.flags, cases[k].flagged ? ANALYSIS_SATURATED : 0);
+        analysis_world_close(&world);
+    }
+}
+
+/* Intervals of 100 frames: noise of 1, of 2 with a hit in it, of 3; hits at 150, 250 and 350. */
+static void test_noise_comes_from_quiet_intervals(void **state)
+{
+    (void)state;
+    float samples[500];
+    for (int i = 0; i < 500; i++)
+        samples[i] = (float)((i % 2 == 0 ? 1 : -1) * (i / 100 + 1));
+    samples[150] = samples[350] = samples[460] = 30;
+    const struct analysis_signal signal = {
+        .channels = 1, .frames = 500, .samples = samples, .rate_hz = RATE};
+    struct analysis_world world;
+    open_hits(&world, 1,
+              (const char *[]){"threshold = 10", "hdt = 10", "noise interval = 100",
+                               "floating threshold = 8", NULL});
+    analysis_world_put(&world, &signal, 0, 500);
+    assert_int_equal(world.count, 6);
+    static const double noise[] = {1, 3, 3}, threshold[] = {10, 24, 24};
+    for (size_t k = 0, at = 0; k < 3; k++, at++) {
+        at = next_event(&world, at, true);
+        near(body(&world, at)->noise_rms, noise[k], 1e-15);
+        near(body(&world, at)->threshold, threshold[k], 1e-15);
+        near(body(&world, at)->margin_db, 20 * log10(threshold[k] / noise[k]), 1e-14);
+    }
+    analysis_world_close(&world);
+}
+
+/* ---- bounds ------------------------------------------------------------------------------ */
+
+/* Channel 1 is above for good, the other one hits every few frames: what waits is bounded, and what
+ * finds no room is counted. */
+static void test_queue_is_bounded(void **state)
+{
+    (void)state;
+    enum { LONG = 20000 };
+    float *samples = calloc(2 * LONG, sizeof *samples);
+    for (int i = 0; i < LONG; i++) {
+        samples[2 * i] = 5;
+        samples[2 * i + 1] = i % 4 == 0 ? 5 : 0;
+    }
+    const struct analysis_signal signal = {
+        .channels = 2, .frames = LONG, .samples = samples, .rate_hz = RATE};
+    static const struct {
+        const char *settings[6];
+        bool fits;
+    } cases[] = {
+        {{"threshold = 1", "hdt = 1", "max duration = 900"}, true},
+        {{"threshold = 1", "hdt = 100", "max duration = 3"}, true},
+        {{"threshold = 1", "hdt = 1", "max duration = 9000", "release queue = 64 KiB"}, false},
+        {{"threshold = 1", "hdt = 1", "max duration = 9000", "release queue = 64 KiB",
+          "max record = 500", "pre-trigger = 500"},
+         false},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const char *settings[7] = {NULL};
+        memcpy(settings, cases[k].settings, sizeof cases[k].settings);
+        struct analysis_world world;
+        open_hits(&world, 2, settings);
+        analysis_world_put(&world, &signal, 0, LONG);
+        size_t at_once = 0, ordered = 0;
+        for (size_t i = 0; i < world.count; i++)
+            *(world.events[i].event.ordered ? &ordered : &at_once) += 1;
+        struct analysis_ledger ledger;
+        world.ops->ledger(world.analysis, &ledger);
+        assert_int_equal(at_once, ordered + ledger.unordered);
+        assert_int_equal(ledger.unordered == 0, cases[k].fits);
+        assert_int_equal(ledger.untraced > 0, !cases[k].fits && settings[4] != NULL);
+        assert_int_equal(ledger.at_once, 0);
+        analysis_world_close(&world);
+    }
+    free(samples);
+}
+
+static void test_hostile(void **state)
+{
+    (void)state;
+    enum { LONG = 3000 };
+    static const double rates[] = {1.0 / 3, 2e8};
+    static const uint32_t widths[] = {1, 1024};
+    static const float values[] = {FLT_MAX, FLT_MIN / 8, INFINITY, 0};
+    float *samples = malloc(1024 * LONG * sizeof *samples);
+    for (size_t k = 0; k < 16; k++) {
+        const uint32_t channels = widths[k / 2 % 2];
+        const float value = values[k / 4];
+        for (size_t i = 0; i < (size_t)channels * LONG; i++)
+            samples[i] = i % 7 < 3 ? value : -value;
+        const struct analysis_stream stream = analysis_world_stream(channels, rates[k % 2], "V");
+        const struct analysis_signal signal = {
+            .channels = channels, .frames = LONG, .samples = samples, .rate_hz = rates[k % 2]};
+        struct analysis_world world;
+        analysis_world_open(&world, &analysis_hits, &stream,
+                            (const char *[]){"threshold = 0", "hdt = 40 frames",
+                                             "max duration = 700 frames", "spectrum = 64 frames",
+                                             "picker = hinkley", "max record = 20 frames", NULL});
+        if (world.analysis == NULL)
+            fail_msg("%s", world.errors);
+        struct random_state random = {k};
+        analysis_world_put_cut(&world, &signal, &random, false);
+        assert_int_equal(world.count, value == 0 ? 0 : 2 * 5 * channels);
+        for (size_t i = 0; i < world.count; i++) {
+            const uint32_t flags = world.events[i].event.flags;
+            assert_int_equal((flags & ANALYSIS_TIMEOUT) != 0, (flags & ANALYSIS_CUT) == 0);
+        }
+        analysis_world_close(&world);
+    }
+    free(samples);
+}
+
+/* A record that is shorter than HDT, and one that is shorter than the pre-trigger. */
+static void test_short_records(void **state)
+{
+    (void)state;
+    const float samples[3] = {0, 3, 0};
+    struct analysis_world world;
+    open_hits(&world, 1,
+              (const char *[]){"threshold = 1", "pre-trigger = 50", "max record = 9", NULL});
+    for (uint64_t record = 1; record <= 3; record++) {
+        const struct analysis_signal signal = {.channels = 1,
+                                               .frames = 3,
+                                               .samples = samples,
+                                               .rate_hz = RATE,
+                                               .epoch = record,
+                                               .record = record};
+        analysis_world_put(&world, &signal, 0, 3);
+        const struct analysis_event *event = &world.events[world.count - 1].event;
+        assert_int_equal(world.count, 2 * record);
+        assert_int_equal(event->record, record);
+        assert_int_equal(event->flags, ANALYSIS_CUT);
+        assert_int_equal(event->first_sample, -1);
+        assert_int_equal(event->sample_count, 2);
+    }
+    analysis_world_close(&world);
+}
+
+static void test_dead_time(void **state)
+{
+    (void)state;
+    float samples[100] = {0};
+    const struct invalid_range invalid[] = {{10, 20, INVALID_NETWORK}, {15, 40, INVALID_LATE}};
+    const struct analysis_signal signal = {.channels = 1,
+                                           .frames = 100,
+                                           .samples = samples,
+                                           .rate_hz = RATE,
+                                           .invalid = invalid,
+                                           .invalid_count = 2};
+    struct analysis_world world;
+    open_hits(&world, 1, (const char *[]){"threshold = 1", NULL});
+    analysis_world_put(&world, &signal, 0, 100);
+    struct analysis_ledger ledger;
+    world.ops->ledger(world.analysis, &ledger);
+    assert_int_equal(ledger.frames, 100);
+    assert_int_equal(ledger.dead, 30);
+    analysis_world_close(&world);
+}
+
+static void test_check(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *settings[4];
+        const char *says;
+    } cases[] = {
+        {{"threshold = 1 Pa"}, "is in Pa, but the unit here is V"},
+        {{"threshold = 1", "spectrum = 100"}, "power of two"},
+        {{"threshold = 1", "bands = 50-150 kHz"}, "needs a spectrum"},
+        {{"threshold = 1", "spectrum = 64", "bands = 400-600 kHz"}, "half the rate"},
+        {{"threshold = 1", "floating threshold = 5"}, "needs the noise"},
+        {{"threshold = 1", "hdt = 1 ms", "max duration = 1 ms"}, "every hit ends by timeout"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
+        const struct analysis_stream stream = analysis_world_stream(1, RATE, "V");
+        struct analysis_world world;
+        const char *settings[5] = {NULL};
+        memcpy(settings, cases[k].settings, sizeof cases[k].settings);
+        analysis_world_open(&world, &analysis_hits, &stream, settings);
+        if (strstr(world.errors, cases[k].says) == NULL)
+            fail_msg("\"%s\" does not say \"%s\"", world.errors, cases[k].says);
+        analysis_world_close(&world);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -539,6 +754,13 @@ int main(void)
         cmocka_unit_test(test_features_are_their_sums),
         cmocka_unit_test(test_cuts_change_nothing),
         cmocka_unit_test(test_order),
+        cmocka_unit_test(test_saturation_spreads_over_the_filter),
+        cmocka_unit_test(test_noise_comes_from_quiet_intervals),
+        cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_short_records),
+        cmocka_unit_test(test_dead_time),
+        cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
