@@ -12,6 +12,7 @@
 
 #include "cli/cli.h"
 #include "cli/commands.h"
+#include "clients/ctl/hits.h"
 #include "clients/ctl/reply.h"
 #include "clients/ctl/save.h"
 #include "clients/ctl/snapshot.h"
@@ -170,8 +171,9 @@ static int ask(struct options *options, int count, char **words)
     if (row == NULL)
         return usage(words[0], "no such command");
     const bool events = row == &command_table[CONTROL_EVENTS];
-    const bool follow =
-        events && (take_word(&count, words, "-f") || take_word(&count, words, "--follow"));
+    const bool hits = row == &command_table[CONTROL_HITS];
+    const bool follow = (events || hits) &&
+                        (take_word(&count, words, "-f") || take_word(&count, words, "--follow"));
     const bool names =
         row == &command_table[CONTROL_STREAMS] && take_word(&count, words, "--names");
     const bool write = row == &command_table[CONTROL_SAVE] && take_word(&count, words, "--write");
@@ -187,6 +189,11 @@ static int ask(struct options *options, int count, char **words)
         json_decref(request);
         client_close(client);
         return status;
+    }
+    if (error == 0 && hits) {
+        error = hits_show(client, request, follow, options->json, &problem);
+        client_close(client);
+        return error == 0 ? EXIT_SUCCESS : fail(&problem);
     }
     if (error != 0) {
         json_decref(request);

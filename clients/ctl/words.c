@@ -260,6 +260,8 @@ const struct own_word own_words[] = {
      "it."},
     {"events -f", "[--since N]",
      "Goes on with what happens; without -f it prints the events that are kept."},
+    {"hits -f", "[--analysis NAME] [--kind KIND] [--since N]",
+     "Goes on with the events of analyses as they come; without -f it prints those that are kept."},
     {"snapshot", "STREAM --frames N [--channels 1,2] [--outputs 1,2] [--out NAME.npy|NAME.wav]",
      "Writes N consecutive frames of a stream's input and of its results as float32 in the "
      "stream's units: NAME-input and NAME-output, and NAME.json, which says what they hold. At "

@@ -160,6 +160,7 @@ struct analysis_ledger {
     uint64_t unused;    /* events taken that became part of nothing: second hits, echoes */
 };
 
+struct json_t;
 struct analysis; /* the type's own */
 
 struct analysis_ops {
@@ -177,6 +178,9 @@ struct analysis_ops {
     /* The lines of `--check` behind the analysis' name; the first says what it does, the others
      * begin with 19 spaces. */
     void (*report)(const struct analysis_options *options, FILE *out);
+    /* What viewers want to know of the settings, as a JSON object, the caller's: thresholds in the
+     * channel's unit, sensors, gates, lines. May be NULL. */
+    struct json_t *(*describe)(const struct analysis_options *options);
     /* Any thread: the most memory that it holds [bytes]. */
     uint64_t (*memory)(const struct analysis_options *options);
     /* Any thread: the frames before a run that it reads. NULL: none. */

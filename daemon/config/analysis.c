@@ -197,7 +197,7 @@ static int build_analysis(struct build *build, uint32_t index)
         driver_fill(build, section, type->options, type->option_count, type->options_bytes, options,
                     &options->own) != 0)
         return ERROR_MEMORY;
-    const struct option_value *queue = value_of(section, KEY_ANALYSIS_QUEUE);
+    const struct option_value *queue = value_of(section, KEY_ANALYSIS_BUFFER);
     analysis->queue_bytes = queue != NULL ? (uint64_t)queue->integer : 0;
     section->broken = type->of_events ? !find_upstream(build, section, analysis)
                                       : !find_stream(build, section, analysis);

@@ -114,6 +114,35 @@ static struct schema_key *add(enum section_kind section, const struct option_row
     return key;
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Whether both are parsed and described alike. */
+static bool is_same(const struct option_row *a, const struct option_row *b)
+{
+    return a->type == b->type && a->list == b->list && a->minimum == b->minimum &&
+           a->maximum == b->maximum && a->above_minimum == b->above_minimum &&
+           a->choices == b->choices && a->parse == b->parse &&
+           same_text(a->fallback, b->fallback) && same_text(a->fallback_words, b->fallback_words) &&
+           same_text(a->sentence, b->sentence);
+}
+
+/* The key as an analysis means it that is not the first to have it. */
+static struct schema_key *add_meaning(struct schema_key *key, const struct option_row *row)
+{
+    while (!is_same(&key->row, row) && key->other != NULL)
+        key = (struct schema_key *)key->other;
+    if (is_same(&key->row, row))
+        return key;
+    assert(schema.count < KEYS_MAX);
+    struct schema_key *other = &schema.keys[schema.count++];
+    *other = (struct schema_key){.row = *row, .section = key->section, .slot = key->slot};
+    key->other = other;
+    return other;
+}
+
 /* The rows of one driver; what another driver of the section has too gets one more type. */
 static void add_driver(enum section_kind section, unsigned type, const struct option_row *rows,
                        unsigned count)
@@ -127,6 +156,8 @@ static void add_driver(enum section_kind section, unsigned type, const struct op
         if (key == NULL) {
             assert(schema.count < KEYS_MAX);
             key = add(section, &rows[i], &schema.keys[schema.count++]);
+        } else if (section == SECTION_ANALYSIS) {
+            key = add_meaning(key, &rows[i]);
         }
         key->applies |= 1u << type;
         key->required |= rows[i].required ? 1u << type : 0;
@@ -269,7 +300,7 @@ static void make(void)
                            source_at((int)i)->option_count);
         if (id == KEY_SINK_FULL_SCALE)
             add_sinks();
-        if (id == KEY_ANALYSIS_QUEUE)
+        if (id == KEY_ANALYSIS_BUFFER)
             for (unsigned i = 0; i < analysis_count(); i++)
                 add_driver(SECTION_ANALYSIS, i, analysis_at((int)i)->options,
                            analysis_at((int)i)->option_count);
@@ -291,6 +322,22 @@ const struct schema_key *schema_key(enum schema_id id)
 {
     open_schema();
     return &schema.keys[id];
+}
+
+const struct schema_key *schema_for(const struct schema_key *key, int type)
+{
+    for (const struct schema_key *at = key; at != NULL; at = at->other)
+        if (type >= 0 && at->applies >> type & 1)
+            return at;
+    return key;
+}
+
+uint32_t schema_applies(const struct schema_key *key)
+{
+    uint32_t applies = 0;
+    for (; key != NULL; key = key->other)
+        applies |= key->applies;
+    return applies;
 }
 
 const struct schema_key *schema_at(enum section_kind section, unsigned slot)

@@ -29,10 +29,17 @@ const char *schema_type_name(enum section_kind section, int index);
 struct schema_key {
     struct option_row row;
     enum section_kind section;
-    unsigned slot;     /* its number within the section */
-    uint32_t applies;  /* bits of the section's types; 0: all */
-    uint32_t required; /* bits of the types that need it */
+    unsigned slot;                  /* its number within the section */
+    uint32_t applies;               /* bits of the section's types; 0: all */
+    uint32_t required;              /* bits of the types that need it */
+    const struct schema_key *other; /* the same key as other types mean it, of the same slot; NULL:
+                                       there is none. Analyses alone have such */
 };
+
+/* The key as this type means it; where none of them applies, `key`. */
+const struct schema_key *schema_for(const struct schema_key *key, int type);
+/* Bits of all types that it applies to, in whatever meaning; 0: all. */
+uint32_t schema_applies(const struct schema_key *key);
 
 /* A row of the configuration itself. */
 const struct schema_key *schema_key(enum schema_id id);

@@ -320,7 +320,7 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "The stream whose results it analyses."}},
     [KEY_ANALYSIS_ANALYSIS] = {SECTION_ANALYSIS, .scope = SCOPE_EVENTS, .needed = SCOPE_EVENTS, .row = {"analysis", OPTION_NAME,
         .sentence = "The analysis whose events it takes."}},
-    [KEY_ANALYSIS_QUEUE] = {SECTION_ANALYSIS, .row = {"queue", OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0, .fallback_words = "one second of frames, from 1 MiB to 64 MiB; for events 4 MiB",
+    [KEY_ANALYSIS_BUFFER] = {SECTION_ANALYSIS, .row = {"buffer", OPTION_MEMORY, .minimum = 65536, .maximum = 17179869184.0, .fallback_words = "one second of frames, from 1 MiB to 64 MiB; for events 4 MiB",
         .sentence = "Memory between the stream, or the other analysis, and this one. While it is full, a source that can wait does; of a live one whole blocks are dropped, counted, and are dead time."}},
 };
 /* clang-format on */

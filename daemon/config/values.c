@@ -129,15 +129,15 @@ static void check_applies(struct raw *raw, struct raw_section *section)
     const struct schema_section *row = &schema_sections[section->kind];
     const char *type = schema_type_name(section->kind, section->type);
     for (unsigned i = 0; i < schema_count(section->kind); i++) {
-        const struct schema_key *key = schema_at(section->kind, i);
+        const struct schema_key *key = schema_for(schema_at(section->kind, i), section->type);
         struct raw_setting *setting = &section->settings[i];
-        uint32_t bit = 1u << section->type;
+        uint32_t bit = 1u << section->type, applies = schema_applies(schema_at(section->kind, i));
         char types[160];
-        if (setting->given != GIVEN_NOT && key->applies != 0 && (key->applies & bit) == 0) {
+        if (setting->given != GIVEN_NOT && applies != 0 && (applies & bit) == 0) {
             config_error(raw->errors, setting->place,
                          "`%s` has no meaning with `%s = %s`, it belongs to %s; remove it",
                          key->row.key, row->type_key, type,
-                         types_text(section->kind, key->applies, types, sizeof types));
+                         types_text(section->kind, applies, types, sizeof types));
             setting->given = GIVEN_BAD;
         }
         if (setting->given == GIVEN_NOT && (key->required & bit) != 0) {
@@ -150,25 +150,36 @@ static void check_applies(struct raw *raw, struct raw_section *section)
     }
 }
 
+static int parse_key(struct raw *raw, const struct schema_key *key, struct raw_setting *setting)
+{
+    if (key->row.fallback != NULL) {
+        struct problem problem;
+        int status = option_parse(&key->row, key->row.fallback, &setting->fallback, &problem);
+        assert(status == 0); /* a test walks the table */
+        setting->has_fallback = status == 0;
+    }
+    return setting->count > 0 ? parse_setting(raw, &key->row, setting) : 0;
+}
+
 static int parse_section(struct raw *raw, struct raw_section *section)
 {
+    enum schema_id type_key = type_keys[section->kind];
+    struct raw_setting *type = NULL;
+    if (type_key != KEYS) {
+        type = raw_setting_of(section, type_key);
+        if (parse_key(raw, schema_key(type_key), type) != 0)
+            return ERROR_MEMORY;
+        if (type->given == GIVEN_SET)
+            section->type = (int)type->values[0].integer;
+    }
+    /* What a key means may depend on the type. */
     for (unsigned i = 0; i < schema_count(section->kind); i++) {
-        const struct schema_key *key = schema_at(section->kind, i);
-        struct raw_setting *setting = &section->settings[i];
-        if (key->row.fallback != NULL) {
-            struct problem problem;
-            int status = option_parse(&key->row, key->row.fallback, &setting->fallback, &problem);
-            assert(status == 0); /* a test walks the table */
-            setting->has_fallback = status == 0;
-        }
-        if (setting->count > 0 && parse_setting(raw, &key->row, setting) != 0)
+        const struct schema_key *key = schema_for(schema_at(section->kind, i), section->type);
+        if (&section->settings[i] != type && parse_key(raw, key, &section->settings[i]) != 0)
             return ERROR_MEMORY;
     }
-
-    enum schema_id type_key = type_keys[section->kind];
-    if (type_key == KEYS)
+    if (type == NULL)
         return 0;
-    struct raw_setting *type = raw_setting_of(section, type_key);
     if (type->given == GIVEN_NOT)
         config_error(raw->errors, section->place, "[%s %s] needs `%s`: %s",
                      schema_sections[section->kind].word, section->name,
@@ -177,7 +188,6 @@ static int parse_section(struct raw *raw, struct raw_section *section)
         section->broken = true;
         return 0;
     }
-    section->type = (int)type->values[0].integer;
     check_applies(raw, section);
     return 0;
 }

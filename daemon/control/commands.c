@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "control/commands_internal.h"
+#include "control/event_follow.h"
 #include "control/status.h"
 #include "core/clock.h"
 #include "core/log.h"
@@ -397,6 +398,9 @@ static command_handler *const handlers[CONTROL_WORDS] = {
     [CONTROL_RESET_COUNTERS] = handle_reset,
     [CONTROL_WATCH] = handle_watch,
     [CONTROL_RESPONSE] = handle_response,
+    [CONTROL_ANALYSES] = handle_analyses,
+    [CONTROL_HITS] = handle_hits,
+    [CONTROL_TRANSIENT] = handle_transient,
     [CONTROL_ACKNOWLEDGE] = handle_acknowledge,
     [CONTROL_NOISE_FLOOR] = handle_noise_floor,
 };
@@ -488,6 +492,14 @@ int commands_open(const struct process *process, struct status_queue *status,
     }
     *out = commands;
     return 0;
+}
+
+struct event_follow *commands_follow(const struct commands *commands, const json_t *request)
+{
+    struct problem problem;
+    const bool good = commands->process->connected &&
+                      command_check(&command_table[CONTROL_HITS], request, &problem) == 0;
+    return good ? event_follow_open(commands->process, request) : NULL;
 }
 
 void commands_on_repeat(struct commands *commands,

@@ -24,6 +24,7 @@
 #include "control/status_queue.h"
 
 struct commands;
+struct event_follow;
 
 /* `process` and `status` outlive it. 0 or ERROR_MEMORY. */
 int commands_open(const struct process *process, struct status_queue *status,
@@ -37,6 +38,9 @@ void commands_close(struct commands *commands);
  * of the call. */
 uint64_t commands_run(struct commands *commands, const json_t *request, const struct caller *caller,
                       command_answered *answered, void *context);
+/* For a session whose request is `hits`: what it is to get once the request is answered; the
+ * session's. NULL: nothing, or no memory. */
+struct event_follow *commands_follow(const struct commands *commands, const json_t *request);
 /* `answered` is not called any more for this context. */
 void commands_cancel(struct commands *commands, const void *context);
 

@@ -77,6 +77,9 @@ void on_change_answered(void *context, const struct change_answer *answer);
 /* commands_record.c */
 command_handler handle_record_start, handle_record_stop;
 
+/* commands_analysis.c */
+command_handler handle_analyses, handle_hits, handle_transient;
+
 /* commands_alarm.c */
 command_handler handle_acknowledge, handle_noise_floor;
 

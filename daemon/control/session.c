@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "control/event_follow.h"
 #include "core/log.h"
 
 enum {
@@ -37,8 +38,9 @@ struct session {
     bool writing_answer;
     struct command_reply answer; /* waits for the write in flight; text NULL: none */
     bool asked_events, following;
-    uint64_t asked_after, after; /* events up to this number are told */
-    uint64_t since_ms;           /* uv_now when it asked, was answered or came */
+    uint64_t asked_after, after;                    /* events up to this number are told */
+    struct event_follow *asked_analyses, *analyses; /* of analyses; NULL: none */
+    uint64_t since_ms;                              /* uv_now when it asked, was answered or came */
     int open_handles;
     bool closing;
 };
@@ -86,6 +88,8 @@ static void release_session(struct session *session)
     if (--session->open_handles == 0) {
         free(session->writing);
         drop_reply(&session->answer);
+        event_follow_close(session->asked_analyses);
+        event_follow_close(session->analyses);
         memset(session, 0, sizeof *session);
         if (sessions->waiting && !sessions->closing) {
             sessions->waiting = false;
@@ -210,6 +214,11 @@ static void write_answer(struct session *session)
         session->following = true;
         session->after = session->asked_after;
     }
+    if (session->asked_analyses != NULL) {
+        event_follow_close(session->analyses);
+        session->analyses = session->asked_analyses;
+        session->asked_analyses = NULL;
+    }
     write_text(session, reply.text, reply.bytes, (size_t)sent);
 }
 
@@ -271,6 +280,8 @@ static void pump(struct session *session)
     }
     size_t bytes = 0;
     char *text = session->following ? event_lines(session, &bytes) : NULL;
+    if (text == NULL && session->analyses != NULL)
+        text = event_follow_lines(session->analyses, &bytes);
     if (text != NULL)
         write_text(session, text, bytes, 0);
 }
@@ -282,8 +293,9 @@ static void on_follow(uv_timer_t *timer)
     bool followers = false;
     for (int i = 0; i < SESSIONS_MAX; i++) {
         struct session *session = &sessions->all[i];
-        followers = followers || session->following;
-        if (session->following && session->after < last)
+        followers = followers || session->following || session->analyses != NULL ||
+                    session->asked_analyses != NULL;
+        if ((session->following && session->after < last) || session->analyses != NULL)
             pump(session);
     }
     if (!followers)
@@ -296,8 +308,11 @@ static void on_answered(void *context, const struct command_reply *reply)
 {
     struct session *session = context;
     session->answer = *reply;
-    if (!json_is_true(json_object_get(reply->object, "ok")))
+    if (!json_is_true(json_object_get(reply->object, "ok"))) {
         session->asked_events = false;
+        event_follow_close(session->asked_analyses);
+        session->asked_analyses = NULL;
+    }
     if (!make_text(&session->answer)) {
         drop_reply(&session->answer);
         close_session(session);
@@ -347,6 +362,10 @@ static void note_request(struct session *session, const json_t *request)
     const int row = command != NULL ? command_find(command) : -1;
     session->costly = row >= 0 && command_table[row].costly;
     session->asked_events = row == CONTROL_EVENTS;
+    if (row == CONTROL_HITS) {
+        session->asked_analyses = commands_follow(session->sessions->commands, request);
+        uv_timer_start(&session->sessions->follow, on_follow, FOLLOW_MS, FOLLOW_MS);
+    }
     if (!session->asked_events)
         return;
     const json_t *since = json_object_get(request, "since");
@@ -440,7 +459,7 @@ static void on_looked_up(uv_work_t *work, int status)
  * follower, else the one that has waited longest for its answer, which it may never read. */
 static int worth(const struct session *session)
 {
-    return session->asked ? 2 : session->following ? 1 : 0;
+    return session->asked ? 2 : session->following || session->analyses != NULL ? 1 : 0;
 }
 
 static void make_room(struct sessions *sessions)

@@ -1,22 +1,16 @@
 /* Analysis stage: see analysis_stage.h. */
 #include "pipeline/analysis_stage.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "io/count_lock.h"
-#include "io/event_message.h"
-#include "io/event_writer.h"
 #include "io/sink_thread.h"
 #include "pipeline/analysis_feed.h"
+#include "pipeline/event_inlet.h"
 
 static const uint64_t queue_least = 1 << 20, queue_most = 64 << 20, queue_of_events = 4 << 20;
-
-/* How long a thread that may wait sleeps before it tries a full queue again. */
-static const long retry_ns = 500 * 1000;
 
 /* Of the messages beside the frame ring: results as short as 16 frames fill both alike. */
 enum {
@@ -26,27 +20,18 @@ enum {
     MESSAGES_MOST = 8 << 20
 };
 
-struct stage_sink {
-    struct event_writer *writer;     /* NULL once closed */
-    struct event_sink_ledger ledger; /* the last one, when closed */
-    struct analysis_stage *stage;
-};
-
 struct analysis_stage {
     /* immutable once it has begun */
     struct analysis_stage_options options;
     const struct analysis_ops *ops;
     struct analysis_options own; /* of the analysis: emit and advance are the stage's */
-    struct stage_sink sinks[ANALYSIS_SINKS_MAX];
-    uint32_t sink_count;
-    struct analysis_stage *readers[ANALYSIS_READERS_MAX];
-    uint32_t reader_count;
+    struct analysis_outlets outlets;
+    struct analysis_stage *readers[ANALYSIS_READERS_MAX]; /* outlets.reader_count */
     bool begun;
 
     struct analysis *analysis; /* the thread's */
 
     /* loop */
-    bool thread_closed;
     uint64_t frames; /* put */
     struct analysis_stage_ledger last;
     int64_t deadline_ns;
@@ -56,10 +41,10 @@ struct analysis_stage {
 
     /* shared */
     struct sink_thread thread;
-    struct analysis_feed feed; /* of one that takes frames */
+    struct analysis_feed feed; /* of one that takes frames … */
+    struct event_inlet inlet;  /* … and of one that takes events */
     struct count_lock lock;
-    _Atomic uint64_t pending, live, dead, stopped;                           /* frames */
-    _Atomic uint64_t taken, taken_pending, taken_queue_drops, taken_stopped; /* events */
+    _Atomic uint64_t pending, live, dead, stopped; /* frames */
     _Atomic uint64_t events[ANALYSIS_EVENT_KINDS], at_once, limited, unlocated, unused;
     _Atomic int wakes_owed; /* to a stream that waits for room: 2 after `room`, 1, 0 */
 };
@@ -105,97 +90,25 @@ uint64_t analysis_stage_memory(const struct analysis_ops *ops,
                                const struct analysis_options *options, uint64_t queue_bytes)
 {
     const uint64_t queue = queue_bytes > 0 ? queue_bytes : analysis_stage_queue_bytes(ops, options);
-    const uint64_t own = ops->memory != NULL ? ops->memory(options) : 0;
+    const uint64_t own = analysis_store_bytes() + (ops->memory != NULL ? ops->memory(options) : 0);
     if (ops->of_events)
         return own + queue;
     const uint64_t ring = ring_bytes_of(ops, options, queue);
     return own + ring + message_bytes(ring, frame_bytes_of(options));
 }
 
-/* ---- thread: events that leave ----------------------------------------------------------- */
-
-static bool must_stop(const struct analysis_stage *s)
-{
-    return sink_thread_must_end(&s->thread);
-}
-
-/* Sleeps before another try to put an event into a full queue; false: not again. */
-static bool may_retry(const struct analysis_stage *s)
-{
-    if (!s->options.waits || must_stop(s))
-        return false;
-    nanosleep(&(struct timespec){.tv_nsec = retry_ns}, NULL);
-    return true;
-}
-
-static void put_into_sink(struct analysis_stage *s, struct event_writer *writer,
-                          const struct analysis_event *event)
-{
-    while (!event_writer_put(writer, event))
-        if (!event_writer_can_hold(writer, event) || !may_retry(s)) {
-            event_writer_drop(writer);
-            return;
-        }
-}
-
-/* On the thread of the stage that it reads. */
-static bool take_event(struct analysis_stage *s, const struct analysis_event *event)
-{
-    count_lock_begin(&s->lock);
-    atomic_fetch_add(&s->taken, 1);
-    atomic_fetch_add(&s->taken_pending, 1);
-    const bool put = event_message_put(&s->thread.ring, event, true);
-    if (!put) {
-        atomic_fetch_sub(&s->taken, 1);
-        atomic_fetch_sub(&s->taken_pending, 1);
-    }
-    count_lock_end(&s->lock);
-    if (put)
-        sink_thread_wake(&s->thread);
-    return put;
-}
-
-static void drop_event(struct analysis_stage *s)
-{
-    count_lock_begin(&s->lock);
-    atomic_fetch_add(&s->taken, 1);
-    atomic_fetch_add(&s->taken_queue_drops, 1);
-    count_lock_end(&s->lock);
-}
-
-static void put_into_reader(struct analysis_stage *s, struct analysis_stage *reader,
-                            const struct analysis_event *event)
-{
-    const uint64_t bytes = event_message_bytes(event, true);
-    while (!take_event(reader, event))
-        if (bytes > message_ring_longest(&reader->thread.ring) || !may_retry(s)) {
-            drop_event(reader);
-            return;
-        }
-}
+/* ---- thread: what leaves ----------------------------------------------------------------- */
 
 static void emit(void *context, const struct analysis_event *event)
 {
     struct analysis_stage *s = context;
-    for (uint32_t i = 0; i < s->sink_count; i++)
-        put_into_sink(s, s->sinks[i].writer, event);
-    for (uint32_t i = 0; i < s->reader_count && event->ordered; i++)
-        put_into_reader(s, s->readers[i], event);
+    analysis_outlets_emit(&s->outlets, event);
 }
 
-/* What a full queue cannot take comes again with the next run. */
 static void advance(void *context, uint64_t epoch, uint64_t frame)
 {
     struct analysis_stage *s = context;
-    for (uint32_t i = 0; i < s->reader_count; i++) {
-        struct analysis_stage *reader = s->readers[i];
-        while (!event_message_put_advance(&reader->thread.ring, epoch, frame))
-            if (frame != UINT64_MAX || must_stop(s))
-                break;
-            else
-                nanosleep(&(struct timespec){.tv_nsec = retry_ns}, NULL);
-        sink_thread_wake(&reader->thread);
-    }
+    analysis_outlets_advance(&s->outlets, epoch, frame);
 }
 
 /* ---- thread: what it takes --------------------------------------------------------------- */
@@ -218,12 +131,6 @@ static void publish(struct analysis_stage *s, uint64_t frames, uint64_t stopped)
     atomic_store(&s->unlocated, ledger.unlocated);
     atomic_store(&s->unused, ledger.unused);
     count_lock_end(&s->lock);
-}
-
-static void mark_sinks(struct analysis_stage *s, const struct sink_mark *mark)
-{
-    for (uint32_t i = 0; i < s->sink_count; i++)
-        event_writer_mark(s->sinks[i].writer, mark);
 }
 
 /* Wakes a stream that waits for room twice: when three quarters of the ring are free, and when all
@@ -255,8 +162,8 @@ static bool take_frames(struct analysis_stage *s)
                                                            : 0;
     bool unseen = message->kind == FEED_LUMPED;
     if (message->kind == FEED_MARK)
-        mark_sinks(s, message->mark);
-    else if (message->kind == FEED_RUN && must_stop(s))
+        analysis_outlets_mark(&s->outlets, message->mark);
+    else if (message->kind == FEED_RUN && sink_thread_must_end(&s->thread))
         unseen = true;
     else if (message->kind == FEED_RUN)
         s->ops->put(s->analysis, &message->run);
@@ -272,21 +179,18 @@ static bool take_events(struct analysis_stage *s)
     const struct event_message *message = event_message_peek(&s->thread.ring);
     if (message == NULL)
         return false;
-    const bool is_event = message->kind == EVENT_MESSAGE_EVENT, stop = must_stop(s);
+    const bool is_event = message->kind == EVENT_MESSAGE_EVENT,
+               stop = sink_thread_must_end(&s->thread);
     if (message->kind == EVENT_MESSAGE_MARK)
-        mark_sinks(s, &message->mark);
+        analysis_outlets_mark(&s->outlets, &message->mark);
     else if (!stop && is_event)
         s->ops->put_event(s->analysis, &message->event);
     else if (!stop && s->ops->advance != NULL)
         s->ops->advance(s->analysis, message->advance.epoch, message->advance.frame);
     message_ring_release(&s->thread.ring);
     publish(s, 0, 0);
-    if (is_event) {
-        count_lock_begin(&s->lock);
-        atomic_fetch_sub(&s->taken_pending, 1);
-        atomic_fetch_add(&s->taken_stopped, stop ? 1 : 0);
-        count_lock_end(&s->lock);
-    }
+    if (is_event)
+        event_inlet_done(&s->inlet, !stop);
     offer_room(s);
     return true;
 }
@@ -370,6 +274,10 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
     s->own.emit = emit;
     s->own.advance = advance;
     s->own.context = s;
+    s->outlets.thread = &s->thread;
+    s->outlets.waits = options->waits;
+    s->inlet.thread = &s->thread;
+    s->inlet.lock = &s->lock;
     const uint64_t queue = options->queue_bytes > 0 ? options->queue_bytes
                                                     : analysis_stage_queue_bytes(s->ops, &s->own);
     const uint64_t ring = ring_bytes_of(s->ops, &s->own, queue);
@@ -378,14 +286,16 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
     int error =
         sink_thread_open(&s->thread, &thread,
                          s->ops->of_events ? queue : message_bytes(ring, frame_bytes_of(&s->own)));
+    if (error == 0)
+        error = analysis_store_open(&s->outlets.store);
     if (error == 0 && !s->ops->of_events)
         error = open_feed(s, queue, block_frames);
     if (error != 0) {
         analysis_stage_free(s);
-        return problem_set(
-            problem, ERROR_MEMORY,
-            "analysis %s: no memory for a queue of %llu MiB; write a smaller `queue`", name,
-            (unsigned long long)(queue >> 20));
+        return problem_set(problem, ERROR_MEMORY,
+                           "analysis %s: no memory for a buffer of %llu MiB; write a smaller "
+                           "`buffer`",
+                           name, (unsigned long long)(queue >> 20));
     }
     int status = s->ops->open(&s->own, &s->analysis, problem);
     if (status != 0) {
@@ -400,26 +310,28 @@ int analysis_stage_add_sink(struct analysis_stage *s, const struct event_sink_op
                             const struct event_sink_options *options,
                             const struct io_environment *environment, struct problem *problem)
 {
-    if (s->sink_count == ANALYSIS_SINKS_MAX)
+    if (s->outlets.sink_count == ANALYSIS_SINKS_MAX)
         return problem_set(problem, ERROR_LIMIT,
                            "analysis %s has more than %d sinks; remove some, or write another "
                            "analysis with the same options",
                            s->own.name, ANALYSIS_SINKS_MAX);
-    struct stage_sink *sink = &s->sinks[s->sink_count];
-    sink->stage = s;
-    int status = event_writer_open(ops, options, environment, &sink->writer, problem);
-    s->sink_count += status == 0;
+    struct event_writer **writer = &s->outlets.sinks[s->outlets.sink_count].writer;
+    int status = event_writer_open(ops, options, environment, writer, problem);
+    s->outlets.sink_count += status == 0;
     return status;
 }
 
 int analysis_stage_add_reader(struct analysis_stage *s, struct analysis_stage *reader,
                               struct problem *problem)
 {
-    if (s->reader_count == ANALYSIS_READERS_MAX)
+    const uint32_t at = s->outlets.reader_count;
+    if (at == ANALYSIS_READERS_MAX)
         return problem_set(problem, ERROR_LIMIT,
                            "more than %d analyses take the events of analysis %s; remove some",
                            ANALYSIS_READERS_MAX, s->own.name);
-    s->readers[s->reader_count++] = reader;
+    s->readers[at] = reader;
+    s->outlets.readers[at] = &reader->inlet;
+    s->outlets.reader_count++;
     return 0;
 }
 
@@ -438,6 +350,7 @@ void analysis_stage_free(struct analysis_stage *s)
     if (s == NULL)
         return;
     s->ops->close(s->analysis);
+    analysis_store_close(s->outlets.store);
     analysis_feed_close(&s->feed);
     sink_thread_free(&s->thread);
     free(s);
@@ -474,36 +387,21 @@ bool analysis_stage_mark(struct analysis_stage *s, const struct sink_mark *mark)
 
 /* ---- loop: close ------------------------------------------------------------------------- */
 
-static void part_closed(struct analysis_stage *s)
+static void part_closed(void *context)
 {
+    struct analysis_stage *s = context;
     if (--s->closing == 0)
         s->closed(s->closed_context);
-}
-
-static void sink_closed(void *context)
-{
-    struct stage_sink *sink = context;
-    event_writer_ledger(sink->writer, &sink->ledger);
-    sink->writer = NULL;
-    part_closed(sink->stage);
-}
-
-static void reader_closed(void *context)
-{
-    part_closed(context);
 }
 
 /* The thread has ended: nothing more comes for those behind it. */
 static void thread_closed(void *context)
 {
     struct analysis_stage *s = context;
-    s->thread_closed = true;
-    s->closing = 1 + s->sink_count + s->reader_count;
-    for (uint32_t i = 0; i < s->sink_count; i++)
-        event_writer_close(s->sinks[i].writer, s->deadline_ns, sink_closed, &s->sinks[i]);
-    for (uint32_t i = 0; i < s->reader_count; i++)
-        analysis_stage_close(s->readers[i], s->deadline_ns, reader_closed, s);
-    part_closed(s);
+    s->closing = 1 + s->outlets.reader_count;
+    analysis_outlets_close(&s->outlets, s->deadline_ns, part_closed, s);
+    for (uint32_t i = 0; i < s->outlets.reader_count; i++)
+        analysis_stage_close(s->readers[i], s->deadline_ns, part_closed, s);
 }
 
 void analysis_stage_close(struct analysis_stage *s, int64_t deadline_ns,
@@ -528,8 +426,8 @@ static void read_ledger(const struct analysis_stage *s, struct analysis_stage_le
         .pending = atomic_load(&s->pending),
         .live = atomic_load(&s->live),
         .dead = atomic_load(&s->dead) + stopped,
-        .taken = atomic_load(&s->taken),
-        .taken_pending = atomic_load(&s->taken_pending),
+        .taken = atomic_load(&s->inlet.taken),
+        .taken_pending = atomic_load(&s->inlet.pending),
         .analysis = {.at_once = atomic_load(&s->at_once),
                      .limited = atomic_load(&s->limited),
                      .unlocated = atomic_load(&s->unlocated),
@@ -537,8 +435,8 @@ static void read_ledger(const struct analysis_stage *s, struct analysis_stage_le
     };
     out->dropped[DROP_QUEUE] = s->feed.dropped;
     out->dropped[DROP_STOPPED] = stopped;
-    out->taken_dropped[DROP_QUEUE] = atomic_load(&s->taken_queue_drops);
-    out->taken_dropped[DROP_STOPPED] = atomic_load(&s->taken_stopped);
+    out->taken_dropped[DROP_QUEUE] = atomic_load(&s->inlet.queue_drops);
+    out->taken_dropped[DROP_STOPPED] = atomic_load(&s->inlet.stopped);
     out->analysis.frames = out->live + out->dead;
     out->analysis.live = out->live;
     out->analysis.dead = out->dead;
@@ -562,25 +460,27 @@ void analysis_stage_ledger(struct analysis_stage *s, struct analysis_stage_ledge
 
 uint32_t analysis_stage_sinks(const struct analysis_stage *s)
 {
-    return s->sink_count;
+    return s->outlets.sink_count;
 }
 
 void analysis_stage_sink_ledger(struct analysis_stage *s, uint32_t sink,
                                 struct event_sink_ledger *ledger)
 {
-    if (s->sinks[sink].writer != NULL)
-        event_writer_ledger(s->sinks[sink].writer, ledger);
-    else
-        *ledger = s->sinks[sink].ledger;
+    analysis_outlets_sink_ledger(&s->outlets, sink, ledger);
+}
+
+const struct analysis_store *analysis_stage_store(const struct analysis_stage *s)
+{
+    return s->outlets.store;
 }
 
 bool analysis_stage_idle(struct analysis_stage *s)
 {
     atomic_store(&s->wakes_owed, 2);
     atomic_thread_fence(memory_order_seq_cst); /* before the counts below */
-    if (atomic_load(&s->pending) > 0 || atomic_load(&s->taken_pending) > 0)
+    if (atomic_load(&s->pending) > 0 || atomic_load(&s->inlet.pending) > 0)
         return false;
-    for (uint32_t i = 0; i < s->reader_count; i++)
+    for (uint32_t i = 0; i < s->outlets.reader_count; i++)
         if (!analysis_stage_idle(s->readers[i]))
             return false;
     return true;

@@ -4,7 +4,8 @@
  * on to its sinks and to the analyses that read it.
  *
  *     stream ─► analysis_feed ─► thread: put ─► emit ─┬─► event_writer (a sink, thread of its own)
- *                                                     └─► queue ─► another stage's thread
+ *                                                     ├─► event_inlet ─► another stage's thread
+ *                                                     └─► analysis_store, for those who look
  *
  * Nothing here blocks the loop: what a live stream delivers and the ring cannot take is dropped as
  * whole results and becomes dead time; what a queue cannot take is dropped there by name. Of a
@@ -24,9 +25,8 @@
 
 #include "analysis/analysis.h"
 #include "io/event_sink.h"
+#include "pipeline/analysis_outlets.h"
 #include "stream/result.h"
-
-enum { ANALYSIS_SINKS_MAX = 16, ANALYSIS_READERS_MAX = 8 };
 
 struct analysis_stage_options {
     uv_loop_t *loop;
@@ -84,6 +84,9 @@ void analysis_stage_close(struct analysis_stage *stage, int64_t deadline_ns,
                           void (*closed)(void *context), void *context);
 /* Closed, or never begun; frees no reader. NULL is fine. */
 void analysis_stage_free(struct analysis_stage *stage);
+
+/* Any thread: its last events. */
+const struct analysis_store *analysis_stage_store(const struct analysis_stage *stage);
 
 /* LOOP. */
 void analysis_stage_ledger(struct analysis_stage *stage, struct analysis_stage_ledger *ledger);

@@ -122,7 +122,9 @@ void schema_print_help(FILE *out)
         int column = fprintf(out, "\n[%s%s]  ", section->word, section->named ? " NAME" : "");
         print_wrapped(out, section->sentence, column - 1);
         for (unsigned slot = 0; slot < schema_count((enum section_kind)kind); slot++)
-            print_key(schema_at((enum section_kind)kind, slot), out);
+            for (const struct schema_key *key = schema_at((enum section_kind)kind, slot);
+                 key != NULL; key = key->other)
+                print_key(key, out);
     }
 }
 /* ---- roff -------------------------------------------------------------------------------- */
@@ -270,7 +272,9 @@ static void print_config_page(FILE *out)
         roff(out, section->sentence);
         fputc('\n', out);
         for (unsigned slot = 0; slot < schema_count((enum section_kind)kind); slot++)
-            roff_key(schema_at((enum section_kind)kind, slot), out);
+            for (const struct schema_key *key = schema_at((enum section_kind)kind, slot);
+                 key != NULL; key = key->other)
+                roff_key(key, out);
     }
     fputs(".SH FILES\n", out);
     roff_item(out, "/etc/convolvd/convolvd.conf", "Read when no other file is named.");

@@ -127,6 +127,10 @@ static const struct {
       {"intervals", {{"stream", "base"}}},
       {"ascan", {{"stream", "base"}, {"period", "1 ms"}, {"range", "100 us"}}},
       {"vibration", {{"stream", "base"}}},
+      {"location",
+       {{"analysis", "watch"},
+        {"sensors", "0 m 0 m, 1 m 0 m, 1 m 1 m, 0 m 1 m"},
+        {"velocity", "3 km/s"}}},
 };
 
 /* Limits of alarms have the unit of their quantity. */
@@ -214,6 +218,9 @@ static const struct {
     {SECTION_ANALYSIS, "bsf", NULL, {"speed", "25 Hz"}},
     {SECTION_ANALYSIS, "bpfo", NULL, {"speed", "25 Hz"}},
     {SECTION_ANALYSIS, "bpfi", NULL, {"speed", "25 Hz"}},
+    {SECTION_ANALYSIS, "load drop", NULL, {"kaiser", "yes"}},
+    {SECTION_ANALYSIS, "floating threshold", NULL, {"noise interval", "10 ms"}},
+    {SECTION_ANALYSIS, "bands", NULL, {"spectrum", "1024 frames"}},
 };
 
 /* Values for keys without a default, or whose default is not good in every company. */
@@ -321,21 +328,30 @@ static const struct {
     {SECTION_ANALYSIS, "type", "hits"},
     {SECTION_ANALYSIS, "stream", "base"},
     {SECTION_ANALYSIS, "analysis", "watch"},
-    {SECTION_ANALYSIS, "queue", "8 MiB"},
     {SECTION_ANALYSIS, "release queue", "8 MiB"},
+    {SECTION_ANALYSIS, "buffer", "8 MiB"},
+    {SECTION_ANALYSIS, "bands", "50-100 kHz"},
+    {SECTION_ANALYSIS, "period", "2 ms"},
+    {SECTION_ANALYSIS, "start", "3 frames"},
+    {SECTION_ANALYSIS, "from", "4 us"},
+    {SECTION_ANALYSIS, "range", "40 us"},
+    {SECTION_ANALYSIS, "tcg", "0 us 0 dB, 20 us 12 dB"},
+    {SECTION_ANALYSIS, "gate", "backwall: start 2 us, width 10 us, level 0.1"},
+    {SECTION_ANALYSIS, "probe separation", "20 mm"},
+    {SECTION_ANALYSIS, "sensors", "0 m 0 m, 2 m 0 m, 2 m 1 m, 0 m 1 m"},
+    {SECTION_ANALYSIS, "extent", "0 m 0 m, 2 m 1 m"},
+    {SECTION_ANALYSIS, "max dt", "1 ms"},
+    {SECTION_ANALYSIS, "first hit discrimination", "2 ms"},
+    {SECTION_ANALYSIS, "timing error", "1 us"},
+    {SECTION_ANALYSIS, "velocity", "5 km/s"},
+    {SECTION_ANALYSIS, "least hits", "3"},
+    {SECTION_ANALYSIS, "cluster radius", "10 mm"},
     {SECTION_ANALYSIS, "interval", "10 ms"},
     {SECTION_ANALYSIS, "threshold", "40 dB"},
     {SECTION_ANALYSIS, "hdt", "200 us"},
     {SECTION_ANALYSIS, "hlt", "300 us"},
     {SECTION_ANALYSIS, "max duration", "50 ms"},
-    {SECTION_ANALYSIS, "period", "2 ms"},
-    {SECTION_ANALYSIS, "start", "2.5 frames"},
-    {SECTION_ANALYSIS, "from", "10 us"},
-    {SECTION_ANALYSIS, "range", "200 us"},
-    {SECTION_ANALYSIS, "tcg", "10 us 6 dB"},
-    {SECTION_ANALYSIS, "gate", "b: start 1 us, width 10 us, level 0.1, flank"},
     {SECTION_ANALYSIS, "sound velocity", "3230 m/s"},
-    {SECTION_ANALYSIS, "probe separation", "60 mm"},
     {SECTION_ANALYSIS, "thickness", "a"},
     {SECTION_ANALYSIS, "segment", "0.1 s"},
     {SECTION_ANALYSIS, "kurtosis segment", "256 frames"},
@@ -451,7 +467,7 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
         text, bytes,
         "[stream base]\nsource = generator\nrate = 500 kHz\nfull scale = 10 V\n%sfilter = spare\n"
         "[filter spare]\ntype = identity\n",
-        key->section == SECTION_ANALYSIS ? "channels = 2\n" : "");
+        key->section == SECTION_ANALYSIS ? "channels = 4\n" : "");
     if (key->section == SECTION_FILTER)
         append(text, bytes,
                "[stream user]\nsource = generator\nrate = 500 kHz\nchannels = 8\nfilter = sample\n"
@@ -484,7 +500,8 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
         const struct schema_key *partner = company[i].partner.key != NULL
                                                ? schema_find(key->section, company[i].partner.key)
                                                : NULL;
-        bool applies = partner != NULL && (partner->applies == 0 || (partner->applies >> type) & 1);
+        bool applies =
+            partner != NULL && (partner->applies == 0 || (schema_applies(partner) >> type) & 1);
         for (int k = 0; needs != NULL && k < LINES_MAX && needs[k].key != NULL; k++)
             applies = applies && strcmp(needs[k].key, company[i].partner.key) != 0;
         if (applies)

@@ -74,9 +74,10 @@ static void each_key(void (*check)(const struct schema_key *key, int type))
     for (unsigned n = 0; (key = nth_key(n)) != NULL; n++) {
         if (schema_sections[key->section].type_key == NULL)
             check(key, 0);
-        for (int type = 0; schema_type_name(key->section, type) != NULL; type++)
-            if (key->applies == 0 || (key->applies >> type) & 1)
-                check(key, type);
+        for (const struct schema_key *at = key; at != NULL; at = at->other)
+            for (int type = 0; schema_type_name(key->section, type) != NULL; type++)
+                if (at->applies == 0 || (at->applies >> type) & 1)
+                    check(at, type);
     }
 }
 
@@ -146,9 +147,26 @@ static void drivers_agree_on_the_keys_they_share(void **state)
     for (int i = 0; event_sink_at(i) != NULL; i++)
         expect_shared(SECTION_SINK, event_sink_at(i)->name, event_sink_at(i)->options,
                       event_sink_at(i)->option_count);
-    for (int i = 0; analysis_at(i) != NULL; i++)
-        expect_shared(SECTION_ANALYSIS, analysis_at(i)->name, analysis_at(i)->options,
-                      analysis_at(i)->option_count);
+}
+
+/* Analyses may each mean something of their own by a key: every row is found by its type. */
+static void each_analysis_has_its_own_keys(void **state)
+{
+    (void)state;
+    for (int type = 0; analysis_at(type) != NULL; type++)
+        for (unsigned i = 0; i < analysis_at(type)->option_count; i++) {
+            const struct option_row *row = &analysis_at(type)->options[i];
+            const struct schema_key *head = schema_find(SECTION_ANALYSIS, row->key);
+            assert_non_null(head);
+            const struct schema_key *key = schema_for(head, type);
+            assert_int_equal(key->slot, head->slot);
+            assert_true(key->applies >> type & 1);
+            assert_true((key->required >> type & 1) == row->required);
+            assert_string_equal(key->row.sentence, row->sentence);
+            assert_true(same_text(key->row.fallback, row->fallback));
+            if (row->field == FIELD_NONE)
+                fail_msg("`%s` of %s fills no field", row->key, analysis_at(type)->name);
+        }
 }
 
 /* ---- each key ---------------------------------------------------------------------------------
@@ -266,6 +284,9 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"tcg", "3 dB", "is no point of gain"},
         {"gate", "3 us", "is no gate"},
         {"speed", "3 mm", "is no speed"},
+        {"bands", "3 Hz", "`bands"},
+        {"sensors", "3 Hz", "`sensors"},
+        {"extent", "3 Hz", "`extent"},
     };
     const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;
     for (size_t i = 0; key->row.type == OPTION_OWN && i < sizeof own / sizeof own[0]; i++)
@@ -321,7 +342,7 @@ static void keys_do_not_apply_to_other_types(void **state)
     const struct schema_key *key = NULL;
     for (unsigned n = 0; (key = nth_key(n)) != NULL; n++) {
         for (int type = 0; schema_type_name(key->section, type) != NULL; type++)
-            if (key->applies != 0 && ((key->applies >> type) & 1) == 0)
+            if (key->applies != 0 && ((schema_applies(key) >> type) & 1) == 0)
                 expect_error(key, type, sample_good(key), "has no meaning with");
     }
 }
@@ -389,6 +410,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_complete_and_in_order),
         cmocka_unit_test(drivers_agree_on_the_keys_they_share),
+        cmocka_unit_test(each_analysis_has_its_own_keys),
         cmocka_unit_test(good_values_are_taken),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(values_of_another_kind_are_refused),

@@ -276,6 +276,20 @@ static void every_example_passes(void **state)
 /* ---- the manual
  * ----------------------------------------------------------------------------------- */
 
+/* As roff writes it: a hyphen is escaped. */
+static const char *roff_key(const char *key)
+{
+    static char text[128];
+    size_t at = 0;
+    for (; *key != '\0' && at + 2 < sizeof text; key++) {
+        if (*key == '-')
+            text[at++] = '\\';
+        text[at++] = *key;
+    }
+    text[at] = '\0';
+    return text;
+}
+
 static void the_manual_names_every_key(void **state)
 {
     (void)state;
@@ -295,7 +309,7 @@ static void the_manual_names_every_key(void **state)
             const char *key = schema_at((enum section_kind)section, slot)->row.key;
             char in_help[128], in_man[128];
             snprintf(in_help, sizeof in_help, "\n  %s = ", key);
-            snprintf(in_man, sizeof in_man, "\n\\fB%s\\fR = ", key);
+            snprintf(in_man, sizeof in_man, "\n\\fB%s\\fR = ", roff_key(key));
             /* In the order of the table. */
             at_help = strstr(at_help, in_help);
             at_man = strstr(at_man, in_man);

@@ -1,0 +1,111 @@
+/* Analysis outlets: see analysis_outlets.h. */
+#include "pipeline/analysis_outlets.h"
+
+#include <time.h>
+
+/* How long a thread that may wait sleeps before it tries a full queue again. */
+static const long retry_ns = 500 * 1000;
+
+/* ---- thread ------------------------------------------------------------------------------ */
+
+static void sleep_a_little(void)
+{
+    nanosleep(&(struct timespec){.tv_nsec = retry_ns}, NULL);
+}
+
+/* Sleeps before another try to put an event into a full queue; false: not again. */
+static bool may_retry(const struct analysis_outlets *o)
+{
+    if (!o->waits || sink_thread_must_end(o->thread))
+        return false;
+    sleep_a_little();
+    return true;
+}
+
+static void put_into_sink(const struct analysis_outlets *o, struct event_writer *writer,
+                          const struct analysis_event *event)
+{
+    while (!event_writer_put(writer, event))
+        if (!event_writer_can_hold(writer, event) || !may_retry(o)) {
+            event_writer_drop(writer);
+            return;
+        }
+}
+
+static void put_into_reader(const struct analysis_outlets *o, struct event_inlet *reader,
+                            const struct analysis_event *event)
+{
+    while (!event_inlet_put(reader, event))
+        if (!event_inlet_can_hold(reader, event) || !may_retry(o)) {
+            event_inlet_drop(reader);
+            return;
+        }
+}
+
+void analysis_outlets_emit(struct analysis_outlets *o, const struct analysis_event *event)
+{
+    /* A hit comes twice, at once and in order: the store has the first, the others the second. */
+    if (!event->ordered || event->kind != ANALYSIS_HIT)
+        analysis_store_put(o->store, event);
+    if (!event->ordered)
+        return;
+    for (uint32_t i = 0; i < o->sink_count; i++)
+        put_into_sink(o, o->sinks[i].writer, event);
+    for (uint32_t i = 0; i < o->reader_count; i++)
+        put_into_reader(o, o->readers[i], event);
+}
+
+/* Where a queue is full, the next run says it again; but an epoch ends only once. */
+void analysis_outlets_advance(struct analysis_outlets *o, uint64_t epoch, uint64_t frame)
+{
+    for (uint32_t i = 0; i < o->reader_count; i++)
+        while (!event_inlet_advance(o->readers[i], epoch, frame) && frame == UINT64_MAX &&
+               !sink_thread_must_end(o->thread))
+            sleep_a_little();
+}
+
+void analysis_outlets_mark(struct analysis_outlets *o, const struct sink_mark *mark)
+{
+    for (uint32_t i = 0; i < o->sink_count; i++)
+        event_writer_mark(o->sinks[i].writer, mark);
+    for (uint32_t i = 0; i < o->reader_count; i++)
+        event_inlet_mark(o->readers[i], mark);
+}
+
+/* ---- loop -------------------------------------------------------------------------------- */
+
+static void part_closed(struct analysis_outlets *o)
+{
+    if (--o->closing == 0)
+        o->closed(o->context);
+}
+
+static void sink_closed(void *context)
+{
+    struct outlet_sink *sink = context;
+    event_writer_ledger(sink->writer, &sink->ledger);
+    sink->writer = NULL;
+    part_closed(sink->outlets);
+}
+
+void analysis_outlets_close(struct analysis_outlets *o, int64_t deadline_ns,
+                            void (*closed)(void *context), void *context)
+{
+    o->closed = closed;
+    o->context = context;
+    o->closing = 1 + o->sink_count;
+    for (uint32_t i = 0; i < o->sink_count; i++) {
+        o->sinks[i].outlets = o;
+        event_writer_close(o->sinks[i].writer, deadline_ns, sink_closed, &o->sinks[i]);
+    }
+    part_closed(o);
+}
+
+void analysis_outlets_sink_ledger(struct analysis_outlets *o, uint32_t sink,
+                                  struct event_sink_ledger *ledger)
+{
+    if (o->sinks[sink].writer != NULL)
+        event_writer_ledger(o->sinks[sink].writer, ledger);
+    else
+        *ledger = o->sinks[sink].ledger;
+}

@@ -1,0 +1,52 @@
+/*
+ * Analysis outlets: where the events of one analysis go from its thread: into the store for those
+ * who look at them live, to its sinks, and to the analyses that take them. What a queue cannot take
+ * is dropped there by name; of a stream that can wait the thread waits instead.
+ *
+ * Each declaration names its thread: WORKER (before anything runs), THREAD or LOOP.
+ */
+#ifndef CONVOLVD_PIPELINE_ANALYSIS_OUTLETS_H
+#define CONVOLVD_PIPELINE_ANALYSIS_OUTLETS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "io/event_writer.h"
+#include "io/sink_thread.h"
+#include "pipeline/analysis_store.h"
+#include "pipeline/event_inlet.h"
+
+enum { ANALYSIS_SINKS_MAX = 16, ANALYSIS_READERS_MAX = 8 };
+
+struct analysis_outlets {
+    /* immutable once the thread runs */
+    const struct sink_thread *thread; /* the one whose events leave */
+    bool waits;
+    struct analysis_store *store;
+    struct event_inlet *readers[ANALYSIS_READERS_MAX];
+    uint32_t reader_count, sink_count;
+    struct outlet_sink {
+        struct event_writer *writer;     /* LOOP: NULL once closed */
+        struct event_sink_ledger ledger; /* LOOP: the last one, when closed */
+        struct analysis_outlets *outlets;
+    } sinks[ANALYSIS_SINKS_MAX];
+
+    /* loop */
+    uint32_t closing;
+    void (*closed)(void *context);
+    void *context;
+};
+
+/* THREAD. As analysis_options.emit and advance. */
+void analysis_outlets_emit(struct analysis_outlets *outlets, const struct analysis_event *event);
+void analysis_outlets_advance(struct analysis_outlets *outlets, uint64_t epoch, uint64_t frame);
+void analysis_outlets_mark(struct analysis_outlets *outlets, const struct sink_mark *mark);
+
+/* LOOP, the thread has ended. Closes the sinks by the deadline [monotonic], then calls `closed`. */
+void analysis_outlets_close(struct analysis_outlets *outlets, int64_t deadline_ns,
+                            void (*closed)(void *context), void *context);
+/* LOOP. */
+void analysis_outlets_sink_ledger(struct analysis_outlets *outlets, uint32_t sink,
+                                  struct event_sink_ledger *ledger);
+
+#endif
