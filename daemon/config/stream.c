@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "signal/decimation.h"
@@ -142,6 +143,30 @@ static bool build_format(struct build *build, struct config_stream *stream,
 
 /* ---- sources ----------------------------------------------------------------------------- */
 
+/* Scales that the source brings, which are freed; false: none of the keys for them has a meaning,
+ * and that was said, or there is no memory. */
+static bool take_scales(struct build *build, struct config_stream *stream,
+                        const struct raw_section *section, struct channel_scale *brought)
+{
+    static const enum schema_id keys[] = {KEY_FULL_SCALE, KEY_SENSITIVITY, KEY_OFFSET, KEY_PREAMP,
+                                          KEY_UNIT};
+    const uint32_t channels = stream->source.channels;
+    struct channel_scale *scales = config_alloc(build->memory, channels, sizeof *scales);
+    if (scales != NULL)
+        memcpy(scales, brought, channels * sizeof *scales);
+    free(brought);
+    stream->scales = scales;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!value_given(section, keys[i]))
+            continue;
+        config_error(build->errors, place_of(section, keys[i]),
+                     "the file says what its samples are worth; remove `%s`",
+                     schema_key(keys[i])->row.key);
+        return false;
+    }
+    return scales != NULL;
+}
+
 /* Rate, channels and format of a source that brings its own, such as a recording. What is wrong
  * with it stands at the first of its driver's keys, which names it. */
 static int build_brought(struct build *build, struct config_stream *stream,
@@ -160,6 +185,8 @@ static int build_brought(struct build *build, struct config_stream *stream,
     source->format = facts.format;
     if (!value_given(section, KEY_RATE))
         source->rate_hz = facts.rate_hz;
+    if (facts.scales != NULL && !take_scales(build, stream, section, facts.scales))
+        return ERROR_CONFIG;
     if (source->channels > CONFIG_CHANNELS_MAX) {
         option_error(check, key, "`%s` has %u channels, more than %d; split the recording", name,
                      source->channels, CONFIG_CHANNELS_MAX);
@@ -227,7 +254,7 @@ static int build_source(struct build *build, struct config_stream *stream,
             return ERROR_CONFIG;
     }
     source->frame_bytes = source->channels * source->format.bytes;
-    int status = build_scales(build, stream, check, section);
+    int status = stream->scales == NULL ? build_scales(build, stream, check, section) : 0;
     source->scales = stream->scales;
     if (status != 0 || driver->check == NULL)
         return status;

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -32,7 +33,8 @@ static const int64_t tick_ns = 1 * NS_PER_MS;
 struct chunk {
     uint8_t *payload;
     uint32_t frames;
-    bool last; /* nothing follows */
+    bool last;                 /* nothing follows */
+    struct replay_place place; /* with spec.place */
 };
 
 struct source {
@@ -92,6 +94,8 @@ static void *produce(void *argument)
         assert(chunk != NULL);
         chunk->frames = s->spec.fill(s->spec.context, chunk->payload, s->spec.chunk_frames);
         chunk->last = last = chunk->frames < (s->spec.short_chunks ? 1 : s->spec.chunk_frames);
+        if (s->spec.place != NULL && chunk->frames > 0)
+            s->spec.place(s->spec.context, &chunk->place);
         bool pushed = spsc_push(&s->ready_ring, chunk);
         assert(pushed); /* the ring holds every chunk there is */
         (void)pushed;
@@ -105,10 +109,36 @@ static void *produce(void *argument)
 
 /* ---- delivering -------------------------------------------------------------------------- */
 
+/* What the driver's `place` says of `frames` frames from chunk frame s->used on. */
+static void place_packet(const struct source *s, struct packet *packet, struct invalid_range *lost)
+{
+    const struct replay_place *place = &s->current->place;
+    const uint64_t end = packet->first_frame + packet->frames;
+    const long double used_ns = (long double)s->used * 1e9L / (long double)s->spec.rate_hz;
+    packet->capture_ns = place->capture_ns + (int64_t)roundl(used_ns);
+    packet->clock = place->clock;
+    packet->clock_error_ns = place->clock_error_ns;
+    if (place->begins && s->used == 0)
+        packet->flags |= PACKET_RECORD;
+    if (place->ends && s->used + packet->frames == s->current->frames)
+        packet->flags |= PACKET_LAST;
+    *lost = (struct invalid_range){
+        .from =
+            place->invalid_from > packet->first_frame ? place->invalid_from : packet->first_frame,
+        .until = place->invalid_until < end ? place->invalid_until : end,
+        .cause = INVALID_CAPTURE,
+    };
+    if (lost->from < lost->until) {
+        packet->invalid = lost;
+        packet->invalid_count = 1;
+    }
+}
+
 /* Puts frames of the current chunk; false when the stream is stopping. */
 static bool put(struct source *s, uint32_t frames)
 {
     long double elapsed_ns = (long double)s->next_frame * 1e9L / (long double)s->spec.rate_hz;
+    struct invalid_range lost;
     struct packet packet = {
         .first_frame = s->next_frame,
         .frames = frames,
@@ -118,6 +148,8 @@ static bool put(struct source *s, uint32_t frames)
         .capture_ns = s->start_realtime_ns + (int64_t)elapsed_ns,
         .clock = CLOCK_SOURCE_DECLARED,
     };
+    if (s->spec.place != NULL)
+        place_packet(s, &packet, &lost);
     packet.receive_realtime_ns = clock_realtime_ns();
     s->ledger.datagrams++;
     enum verdict verdict = s->host.put(s->host.context, &packet);
@@ -127,12 +159,10 @@ static bool put(struct source *s, uint32_t frames)
     return verdict != VERDICT_REFUSED;
 }
 
-/* Frames that may be put now: those due by the clock, or the share of one wake-up. */
-static uint64_t allowance(const struct source *s)
+/* Frames from the next one on that are due at this time. */
+static uint64_t due_frames(const struct source *s, int64_t now_ns)
 {
-    if (!s->spec.paced)
-        return (uint64_t)CHUNKS_PER_WAKE * s->spec.chunk_frames;
-    long double elapsed_ns = (long double)(clock_monotonic_ns() - s->start_ns);
+    long double elapsed_ns = (long double)(now_ns - s->start_ns);
     uint64_t due = (uint64_t)(elapsed_ns * (long double)s->spec.rate_hz / 1e9L);
     return due > s->next_frame ? due - s->next_frame : 0;
 }
@@ -151,6 +181,8 @@ static struct chunk *current_chunk(struct source *s)
     if (s->current == NULL) {
         s->current = spsc_pop(&s->ready_ring);
         s->used = 0;
+        if (s->spec.place != NULL && s->current != NULL && s->current->frames > 0)
+            s->next_frame = s->current->place.first_frame;
     }
     return s->current;
 }
@@ -165,9 +197,10 @@ static void pump(struct source *s)
     if (!s->running || s->pumping)
         return;
     s->pumping = true;
-    uint64_t allowed = allowance(s);
-    bool at_end = false, waiting = false;
-    while (s->running && allowed > 0 && !waiting && !at_end) {
+    uint64_t allowed = (uint64_t)CHUNKS_PER_WAKE * s->spec.chunk_frames; /* unpaced */
+    const int64_t now_ns = clock_monotonic_ns();
+    bool at_end = false, waiting = false, early = false;
+    while (s->running && allowed > 0 && !waiting && !at_end && !early) {
         const struct chunk *chunk = current_chunk(s);
         if (chunk == NULL) {
             waiting = true;
@@ -175,12 +208,14 @@ static void pump(struct source *s)
             at_end = true;
         } else {
             uint64_t frames = chunk->frames - s->used, room = s->host.room(s->host.context);
-            frames = frames < allowed ? frames : allowed;
+            uint64_t due = s->spec.paced ? due_frames(s, now_ns) : allowed;
+            frames = frames < due ? frames : due;
             frames = frames < room ? frames : room;
-            waiting = frames == 0;
+            early = due == 0;
+            waiting = !early && frames == 0;
             if (frames > 0 && !put(s, (uint32_t)frames))
                 replay_stop(s);
-            allowed -= frames;
+            allowed -= s->spec.paced ? 0 : frames;
         }
     }
     s->pumping = false;

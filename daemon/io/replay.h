@@ -1,9 +1,9 @@
 /*
  * Replay: the common part of sources whose frames are made or read by a thread of their own
- * (`file`, `generator`). The producer thread fills chunks ahead of time; the loop puts them into
- * the stream, either in real time (by a timerfd, never more frames than the clock says are due) or
- * as fast as the stream has room. Frames are contiguous from 0 and none is dropped: without room
- * the replay waits.
+ * (`file`, `generator`, `tradb`). The producer thread fills chunks ahead of time; the loop puts
+ * them into the stream, either in real time (by a timerfd, never more frames than the clock says
+ * are due) or as fast as the stream has room. Frames are contiguous from 0, or lie where the
+ * driver's `place` says, and none is dropped: without room the replay waits.
  *
  *     producer: free ──► fill ──► ready        loop: ready ──► host->put ──► free
  *
@@ -23,6 +23,17 @@
 /* source_ops.loss of a source that waits. */
 #define REPLAY_LOSS "none: the source waits, nothing can be lost before the ring"
 
+/* Where the frames of a chunk lie, for sources whose frames are not one endless signal. */
+struct replay_place {
+    uint64_t first_frame; /* grows with time, also over gaps: pacing follows it */
+    bool begins, ends;    /* a record, with the chunk's first or last frame */
+    int64_t capture_ns;   /* realtime of the first frame */
+    enum clock_source clock;
+    int64_t clock_error_ns;
+    /* Frames that the source knows to be lost, flagged as INVALID_CAPTURE; equal: none. */
+    uint64_t invalid_from, invalid_until;
+};
+
 struct replay_spec {
     const char *stream; /* for messages */
     double rate_hz;     /* of the frames, for pacing and capture times */
@@ -32,6 +43,9 @@ struct replay_spec {
     /* Producer thread: writes up to `frames` frames and returns how many; fewer means the end. */
     uint32_t (*fill)(void *context, uint8_t *payload, uint32_t frames);
     bool short_chunks; /* `fill` returns what there is, and 0 at the end */
+    /* Producer thread: where the frames lie that `fill` has just returned, all of one record. NULL:
+     * they follow each other, and the first is frame 0. */
+    void (*place)(void *context, struct replay_place *place);
     /* Loop thread: `fill` may be waiting for its input and must return. NULL: it never waits. */
     void (*interrupt)(void *context);
     /* The context is no longer used; loop thread, or the thread of a failed replay_open. */

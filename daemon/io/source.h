@@ -127,6 +127,9 @@ struct source_facts {
     uint32_t channels;
     struct sample_format format;
     uint64_t frames; /* UINT64_MAX: not known */
+    /* [channels] of malloc, the caller's: what the samples are worth, where the file says it.
+     * NULL: the configuration does. */
+    struct channel_scale *scales;
 };
 
 struct source_ops {
@@ -159,6 +162,9 @@ struct source_ops {
     const char *(*describe)(const struct source_options *options, char *text, size_t bytes);
     /* Further lines of `--check`; NULL: none. */
     void (*report)(const struct source_options *options, FILE *out);
+    /* Lines of `--check` on what the first `settling` output frames of each epoch or record cost,
+     * which no filter can fill (S-1); NULL: none. */
+    void (*report_settling)(const struct source_options *options, uint64_t settling, FILE *out);
     /* Any thread: the most that it holds in buffers [bytes]; NULL: next to nothing. */
     uint64_t (*memory)(const struct source_options *options);
 

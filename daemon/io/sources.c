@@ -14,8 +14,8 @@ const struct option_choice source_modes[] = {
 const struct option_choice source_paces[] = {{"realtime", true}, {"fast", false}, {NULL, 0}};
 
 static const struct source_ops *const sources[] = {
-    &source_rtp,       &source_udp, &source_udp_sequence, &source_file,
-    &source_generator, &source_osc, &source_portaudio,    &source_stdin,
+    &source_rtp, &source_udp,       &source_udp_sequence, &source_file,  &source_generator,
+    &source_osc, &source_portaudio, &source_stdin,        &source_tradb,
 };
 
 enum { SOURCES = sizeof sources / sizeof sources[0] };

@@ -244,6 +244,8 @@ static void print_outputs(const struct config *config, const struct config_strea
     fprintf(out, "; longest %u taps\n  outputs          %u channel%s (%u edge%s) in %s\n",
             plan->taps_longest, stream->output_floats, stream->output_floats == 1 ? "" : "s",
             stream->edge_count, stream->edge_count == 1 ? "" : "s", stream->units[0]);
+    if (stream->driver != NULL && stream->driver->report_settling != NULL && plan->taps_longest > 0)
+        stream->driver->report_settling(&stream->source, plan->taps_longest - 1, out);
 }
 
 /* What plane waves see of one filter of an array. */

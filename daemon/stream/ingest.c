@@ -346,6 +346,8 @@ uint64_t stream_room(const struct stream *s)
 {
     const struct epoch *e = epoch_open((struct stream *)s);
     /* Without an open epoch the next packet begins one, behind its history of zeros. */
+    if (e == NULL && s->epoch_next - s->epoch_first == EPOCHS_MAX)
+        return 0;
     uint64_t next = e != NULL ? e->base + e->head : epochs_next_base(s);
     uint64_t limit = epochs_low(s) + s->ring->frames;
     uint64_t room = limit > next ? limit - next : 0;

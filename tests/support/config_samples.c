@@ -12,7 +12,7 @@
 static int sample_probe(const struct source_ops *driver, const struct source_options *options,
                         struct source_facts *facts, struct problem *problem)
 {
-    const struct file_options *own = options->own;
+    const struct file_options *own = options->own; /* every such driver's begins with its path */
     (void)driver;
     if (strstr(own->path, "missing") != NULL)
         return problem_set(problem, ERROR_NO_FILE, "recording %s cannot be read", own->path);
@@ -109,6 +109,7 @@ static const struct {
         {"osc", {{"rate", "500 kHz"}, {"filter", "spare"}}},
         {"portaudio", {{"card", "system"}, {"rate", "48 kHz"}, {"filter", "spare"}}},
         {"stdin", {{"rate", "500 kHz"}, {"filter", "spare"}}},
+        {"tradb", {{"path", "some.tradb"}, {"filter", "spare"}}},
         {"stream", {{"filter", "spare"}}},
 },
   sinks[] =
@@ -243,6 +244,7 @@ static const struct {
     {SECTION_STREAM, "packet limit", "100000"},
     {SECTION_STREAM, "byte limit", "100 GiB"},
     {SECTION_STREAM, "path", "some.wav"},
+    {SECTION_STREAM, "file channel", "2"},
     {SECTION_STREAM, "rate", "500 kHz"},
     {SECTION_STREAM, "card", "hw:1,0"},
     {SECTION_STREAM, "channel map", "3"},

@@ -253,11 +253,7 @@ static int recording_open(const struct source_options *options,
 /* ---- options ----------------------------------------------------------------------------- */
 
 static const struct option_row rows[] = {
-    {.key = "path",
-     .type = OPTION_PATH,
-     .required = true,
-     OPTION_FIELD(struct file_options, path),
-     .sentence = "The recording to read: WAV, W64, RF64 or FLAC."},
+    SOURCE_ROW_PATH(struct file_options, path),
     SOURCE_ROW_PACE,
     {.key = "loop",
      .type = OPTION_BOOLEAN,

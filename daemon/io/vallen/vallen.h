@@ -29,4 +29,10 @@ struct vallen_options {
     uint64_t min_free_bytes;
 };
 
+/* Of the source `tradb`. */
+struct tradb_options {
+    const char *path;
+    uint32_t channel; /* the only one to play; 0: all */
+};
+
 #endif
