@@ -44,8 +44,8 @@ struct plan_rebuild plan_cache_missing(const struct plan_keeps *keeps,
     struct plan_rebuild missing = {{first, first}, {first, first}};
     const bool same = is_stateful(keeps) && is_of(cache, place);
     if (!is_stateful(keeps) ||
-        (same && first <= cache->until && cache->until - first <= keeps->again &&
-         cache->spectra_from <= reach.line && cache->planes_from <= reach.planes))
+        (same && first <= cache->until && cache->spectra_from <= reach.line &&
+         cache->planes_from <= reach.planes))
         return missing;
     const bool follows = same && first > cache->until && cache->until > reach.spectra &&
                          cache->spectra_from <= reach.spectra;

@@ -23,7 +23,6 @@ struct plan_keeps {
     uint32_t history;       /* spectra that a block reads, */
     uint32_t tail;          /* planes, and further spectra that these are computed from */
     uint32_t slots, planes; /* what there is room for */
-    uint32_t again; /* a block is computed again while at most so many were computed from it on */
 };
 
 /* Zeroed: nothing is there. */

@@ -70,7 +70,7 @@ struct plan_keeps plan_keeps(const struct plan *plan)
     if (!plan->stateful)
         return (struct plan_keeps){.slots = 0};
     return (struct plan_keeps){plan->layout.history_blocks, plan->layout.tail_blocks, plan->slots,
-                               plan->plane_slots, plan->blocks_max};
+                               plan->plane_slots};
 }
 
 uint32_t plan_clip_rows(uint32_t outputs)

@@ -12,7 +12,7 @@
 
 enum { HISTORY = 10, TAIL = 4, AGAIN = 2, COMPUTED = 100 };
 
-static const struct plan_keeps keeps = {HISTORY, TAIL, HISTORY + TAIL + AGAIN, TAIL + AGAIN, AGAIN};
+static const struct plan_keeps keeps = {HISTORY, TAIL, HISTORY + TAIL + AGAIN, TAIL + AGAIN};
 
 static const struct {
     const char *what;
