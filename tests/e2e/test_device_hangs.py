@@ -16,6 +16,7 @@ import numpy as np
 import convolvd as c
 
 SANITIZED = os.environ.get("CONVOLVD_SANITIZED") == "1"
+STANDBY = signal.SIGRTMIN + 7 # tests/seams/wedge.c
 # In takeover.c: a thread that prepares plans is left behind after so long.
 PREPARATION_S = 60
 
@@ -76,15 +77,13 @@ class DeviceHangs(unittest.TestCase):
         """A driver that hangs while plans are prepared for what stands by: after a minute the thread is left behind,
         that device counts as lost, and the log says so. The stream never notices, and a stop is not held up."""
         source = "source = generator\nrate = 48 kHz\nchannels = 2\nwaveform = noise\namplitude = 0.1"
-        gate = f"{self.folder}/gate"
-        with c.Daemon(self.folder, self.config(source),
-                      environment=self.faults("late", gate=gate, contexts=99, device="others", ms=600000)) as daemon:
+        with c.Daemon(self.folder, self.config(source), program="convolvd-test",
+                      environment={"POCL_DEVICES": "pthread pthread"}) as daemon:
             c.wait_for(lambda: daemon.stream()["standby"] is not None, "a device that stands by")
-            with open(gate, "w", encoding="ascii"):
-                pass
+            daemon.signal(STANDBY)
             np.save(f"{self.folder}/f.npy", c.random_taps(6, 301)) # another plan, there too
             daemon.signal(signal.SIGHUP)
-            c.wait_for(lambda: not os.path.exists(gate), "the call that does not return", 2 * c.PATIENCE_S)
+            daemon.wait_said("reloaded: ")
             began = time.monotonic()
             daemon.wait_said("preparing plans there does not come back; its thread is left behind",
                              PREPARATION_S + 2 * c.PATIENCE_S)

@@ -11,6 +11,7 @@
  *     SIGRTMIN + 4   the reader thread of a generator, at its next chunk
  *     SIGRTMIN + 5   the worker that prepares streams, at its next stream
  *     SIGRTMIN + 6   the closing of the devices at the end
+ *     SIGRTMIN + 7   the thread that prepares what stands by, at its next plan
  *
  * A signal may also be blocked and pending when the program starts.
  *
@@ -24,7 +25,9 @@
 struct devices;
 struct engine;
 struct pipeline;
+struct plan;
 struct problem;
+struct recipe;
 struct recording_writer;
 struct result;
 struct slot;
@@ -37,6 +40,7 @@ enum stage {
     STAGE_READER,
     STAGE_PREPARE,
     STAGE_CLOSE,
+    STAGE_STANDBY,
     STAGES_END
 };
 
@@ -114,4 +118,15 @@ void __wrap_devices_free(struct devices *devices)
 {
     pass(STAGE_CLOSE);
     __real_devices_free(devices);
+}
+
+int __real_recipe_plan(const struct recipe *recipe, struct engine *engine, struct plan **out,
+                       struct problem *problem);
+int __wrap_recipe_plan(const struct recipe *recipe, struct engine *engine, struct plan **out,
+                       struct problem *problem);
+int __wrap_recipe_plan(const struct recipe *recipe, struct engine *engine, struct plan **out,
+                       struct problem *problem)
+{
+    pass(STAGE_STANDBY);
+    return __real_recipe_plan(recipe, engine, out, problem);
 }
