@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 #include "stream/packet.h"
 
@@ -78,7 +79,7 @@ static void append(struct gather_side *side, const struct watch_record *record, 
     const uint32_t channels = side->channels;
     float *values = side->values + side->frames * channels;
     if (side->frames == 0 && head->capture_ns != 0)
-        side->capture_ns = head->capture_ns + (int64_t)llround((double)from / head->rate_hz * 1e9);
+        side->capture_ns = head->capture_ns + clock_round_ns((double)from / head->rate_hz * 1e9);
     memcpy(values, record->values + (size_t)from * channels,
            (size_t)frames * channels * sizeof *values);
     for (uint32_t i = 0; i < head->range_count; i++) {

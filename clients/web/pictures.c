@@ -297,7 +297,7 @@ void view_points(struct view *view, const struct watch_record *record)
                 p - record->ranges[i].from < record->ranges[i].points)
                 causes |= record->ranges[i].causes;
         const int64_t after_ns =
-            (int64_t)((double)(frame - head->first_frame) / head->rate_hz * 1e9);
+            clock_round_ns((double)(frame - head->first_frame) / head->rate_hz * 1e9);
         envelope_put(&view->envelope, head->epoch, frame,
                      head->capture_ns != 0 ? head->capture_ns + after_ns : 0, (uint16_t)causes,
                      record->values + 2 * (size_t)p * head->channels, head->first_channel,
@@ -326,7 +326,7 @@ static void send_envelope(struct view *view, int64_t now_ns)
         const double span_ns =
             (double)(envelope->points - 1) * picture.frames_per_point / picture.rate_hz * 1e9;
         if (envelope->capture_ns != 0)
-            picture.capture_ns = envelope->capture_ns - (int64_t)span_ns;
+            picture.capture_ns = envelope->capture_ns - clock_round_ns(span_ns);
         struct message *message = begin(&picture, causes, &out);
         if (message != NULL) {
             memcpy(out, values, count * sizeof *values);

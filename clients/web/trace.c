@@ -1,10 +1,10 @@
 /* Traces: see trace.h. */
 #include "trace.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
 #include "core/error.h"
 
 int trace_open(struct trace *trace, uint32_t channels, uint32_t frames, double rate_hz)
@@ -89,5 +89,5 @@ int64_t trace_capture_ns(const struct trace *trace, uint64_t frame)
         return 0;
     const double frames = frame >= trace->capture_frame ? (double)(frame - trace->capture_frame)
                                                         : -(double)(trace->capture_frame - frame);
-    return trace->capture_ns + (int64_t)llround(frames / trace->rate_hz * 1e9);
+    return trace->capture_ns + clock_round_ns(frames / trace->rate_hz * 1e9);
 }

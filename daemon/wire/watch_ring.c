@@ -108,14 +108,22 @@ bool watch_reader_open(struct watch_reader *reader, const void *memory, size_t b
     return true;
 }
 
+/* No stream is slower, 1 Hz with the largest decimation, and none has so many frames or was
+ * captured so far from 1970 that sums of a few such times overflow. */
+static const double rate_least_hz = 1.0 / 65536;
+static const uint64_t frame_most = UINT64_C(1) << 62;
+static const int64_t capture_most_ns = INT64_C(1) << 62;
+
 static bool good(const struct watch_record *record)
 {
     const struct watch_head *head = &record->head;
     if (watch_record_floats(head) == 0 || head->range_count > WATCH_RANGES_MAX ||
         head->frames_per_point == 0 || head->channels > WATCH_CHANNELS_MAX ||
         head->first_channel > WATCH_CHANNELS_MAX - head->channels ||
-        memchr(head->stream, '\0', sizeof head->stream) == NULL || !(head->rate_hz > 0) ||
-        !(head->rate_hz < 1e12))
+        memchr(head->stream, '\0', sizeof head->stream) == NULL ||
+        !(head->rate_hz >= rate_least_hz) || !(head->rate_hz < 1e12) ||
+        head->first_frame > frame_most || head->capture_ns > capture_most_ns ||
+        head->capture_ns < -capture_most_ns)
         return false;
     for (uint32_t i = 0; i < head->range_count; i++) {
         const struct watch_range *range = &record->ranges[i];

@@ -74,6 +74,8 @@ static void capture_times(void **state)
     assert_int_equal(trace_capture_ns(&trace, 50), INT64_C(1000000000));
     assert_int_equal(trace_capture_ns(&trace, 51), INT64_C(1001000000));
     assert_int_equal(trace_capture_ns(&trace, 49), INT64_C(999000000));
+    assert_true(trace_capture_ns(&trace, UINT64_C(1) << 62) > INT64_C(1)
+                                                                  << 59); /* far, no overflow */
     trace_close(&trace);
 }
 

@@ -152,6 +152,10 @@ static void nonsense(void **state)
         {offsetof(struct watch_head, range_count), UINT32_MAX},
         {offsetof(struct watch_head, rate_hz) + 4, 0xFFF80000}, /* NaN */
         {offsetof(struct watch_head, rate_hz) + 4, 0},
+        {offsetof(struct watch_head, rate_hz) + 4, 0x00100000}, /* 2e-308 */
+        {offsetof(struct watch_head, capture_ns) + 4, 0x80000000},
+        {offsetof(struct watch_head, capture_ns) + 4, 0x7FFFFFFF},
+        {offsetof(struct watch_head, first_frame) + 4, 0xFFFFFFFF},
         {sizeof(struct watch_head) + offsetof(struct watch_range, from), 3},
         {sizeof(struct watch_head) + offsetof(struct watch_range, points), UINT32_MAX},
     };
