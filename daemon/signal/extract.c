@@ -6,6 +6,9 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+#ifdef __x86_64__
+#include <smmintrin.h>
+#endif
 
 enum {
     VECTOR = 16, /* bytes: one SSE or NEON register */
@@ -223,9 +226,105 @@ ALWAYS_INLINE minmax_words(const struct extract *from, size_t frames, const int 
     }
 }
 
-static void minmax_integer(const struct extract *from, size_t frames, float *low, float *high)
+#ifdef __x86_64__
+#define SSE41 __attribute__((target("sse4.1")))
+
+/* Four codes of 3 or 4 bytes, from byte `skip` of a register on, as the upper bits of four words.
+ */
+SSE41 static __m128i spread_of(unsigned bytes, bool big_endian, unsigned skip)
 {
+    uint8_t from[VECTOR];
+    for (unsigned i = 0; i < VECTOR; i++) {
+        const unsigned code = i / 4, rank = i % 4; /* of the word, least first */
+        const unsigned byte = rank + bytes - 4;    /* of the code, least first; wraps: none */
+        const unsigned at = big_endian ? bytes - 1 - byte : byte;
+        from[i] = byte < bytes ? (uint8_t)(skip + code * bytes + at) : 0x80;
+    }
+    __m128i spread;
+    memcpy(&spread, from, sizeof spread);
+    return spread;
+}
+
+/* `vectors` of four channels side by side, each at its place of the frame; at least one frame. */
+SSE41 __attribute__((always_inline)) static inline void
+minmax_spread(const struct extract *from, size_t frames, const size_t *places,
+              const __m128i *spreads, const int vectors, float *low, float *high)
+{
+    const __m128i sign =
+        _mm_set1_epi32(from->format.kind == SAMPLE_UNSIGNED ? (int32_t)0x80000000u : 0);
+    const uint8_t *at = from->bytes;
+    __m128i least[LINE], greatest[LINE];
+    for (int v = 0; v < vectors; v++) {
+        least[v] = _mm_set1_epi32(INT32_MAX);
+        greatest[v] = _mm_set1_epi32(INT32_MIN);
+    }
+    for (size_t n = 0; n < frames; n++, at += from->stride) {
+        for (int v = 0; v < vectors; v++) {
+            const __m128i raw = _mm_loadu_si128((const __m128i *)(const void *)(at + places[v]));
+            const __m128i value = _mm_xor_si128(_mm_shuffle_epi8(raw, spreads[v]), sign);
+            least[v] = _mm_min_epi32(value, least[v]);
+            greatest[v] = _mm_max_epi32(value, greatest[v]);
+        }
+    }
+    for (int v = 0; v < vectors; v++) {
+        int32_t leasts[FLOATS], greatests[FLOATS];
+        memcpy(leasts, &least[v], sizeof leasts);
+        memcpy(greatests, &greatest[v], sizeof greatests);
+        for (int i = 0; i < FLOATS; i++, low++, high++) {
+            *low = fminf(*low, (float)leasts[i] * 0x1p-31f);
+            *high = fmaxf(*high, (float)greatests[i] * 0x1p-31f);
+        }
+    }
+}
+
+/* As many of the channels as fill registers; returns how many. No byte behind a frame is read: the
+ * last register of a frame begins earlier and skips what it has before its channels. */
+SSE41 static uint32_t minmax_registers(const struct extract *from, size_t frames, float *low,
+                                       float *high)
+{
+    const unsigned bytes = from->format.bytes;
+    const size_t frame_bytes = (size_t)bytes * from->channels;
+    const uint32_t channels = frame_bytes >= VECTOR ? from->channels / FLOATS * FLOATS : 0;
+    for (uint32_t c = 0; c < channels;) {
+        const int vectors = channels - c >= LINE * FLOATS ? LINE : 1;
+        size_t places[LINE];
+        __m128i spreads[LINE];
+        for (int v = 0; v < vectors; v++) {
+            const size_t place = (size_t)bytes * (c + (uint32_t)(FLOATS * v));
+            places[v] = place + VECTOR <= frame_bytes ? place : frame_bytes - VECTOR;
+            spreads[v] = spread_of(bytes, from->format.big_endian, (unsigned)(place - places[v]));
+        }
+        if (vectors == LINE)
+            minmax_spread(from, frames, places, spreads, LINE, low + c, high + c);
+        else
+            minmax_spread(from, frames, places, spreads, 1, low + c, high + c);
+        c += (uint32_t)(FLOATS * vectors);
+    }
+    return channels;
+}
+#endif
+
+/* The channels that registers hold, where the processor has the instructions for it. */
+static uint32_t minmax_wide(const struct extract *from, size_t frames, float *low, float *high)
+{
+#ifdef __x86_64__
+    if (from->format.bytes >= 3 && __builtin_cpu_supports("sse4.1"))
+        return minmax_registers(from, frames, low, high);
+#endif
+    (void)from, (void)frames, (void)low, (void)high;
+    return 0;
+}
+
+static void minmax_integer(const struct extract *all, size_t frames, float *low, float *high)
+{
+    const uint32_t done = minmax_wide(all, frames, low, high);
+    struct extract rest = *all;
+    const struct extract *from = &rest;
     const bool big_endian = from->format.big_endian;
+    rest.bytes += (size_t)done * from->format.bytes;
+    rest.channels -= done;
+    low += done;
+    high += done;
     switch (from->format.bytes) {
     case 1:
         minmax_words(from, frames, 1, false, low, high);

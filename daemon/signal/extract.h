@@ -1,7 +1,8 @@
 /*
  * Extracts of interleaved samples in any sample format: the minimum and maximum of every channel,
- * and single channels as they are. Formats of the highest rates (16-bit integers, floats of this
- * machine) take a few instructions for eight samples; the others go through sample_decode_block.
+ * and single channels as they are. Integers that fill their bytes and floats are compared a
+ * register at a time (of 24 and 32 bits where the processor has SSE 4.1); the others go through
+ * sample_decode_block.
  *
  * Values are normalised codes (wire/format.h) as floats; what is no number counts as 0. Pure
  * functions, any thread.

@@ -554,5 +554,28 @@ class Restarts(unittest.TestCase):
                 daemon.kill()
 
 
+class Plugin(unittest.TestCase):
+    """libwebsockets loads its plugin for libuv by name, when convolv-web starts."""
+
+    def start(self, hidden):
+        """convolv-web in a mount namespace where something lies over the plugin, or nothing does."""
+        listed = subprocess.run(["dpkg", "-L", "libwebsockets-evlib-uv"], capture_output=True, text=True, check=False).stdout
+        plugin = next((line for line in listed.splitlines() if line.endswith(".so")), None)
+        if plugin is None:
+            self.skipTest("the plugin is not Debian's")
+        over = f"mount --bind /dev/null {plugin} && " if hidden else ""
+        with convolvd.temporary() as folder:
+            return subprocess.run(["unshare", "--map-root-user", "--mount", "sh", "-c", f"{over}exec timeout -s TERM 2 \"$0\" \"$@\"",
+                                   os.path.join(convolvd.BUILD, "convolv-web"), "--directory", folder, "--listen", "127.0.0.1:0"],
+                                  capture_output=True, text=True, timeout=60, check=False)
+
+    def test_a_missing_plugin_is_one_clear_message(self):
+        if self.start(hidden=False).stderr.startswith("unshare:"):
+            self.skipTest("no mount namespace here")
+        done = self.start(hidden=True)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(done.stderr, "convolv-web: libwebsockets finds no plugin for libuv: install libwebsockets-evlib-uv\n")
+
+
 if __name__ == "__main__":
     unittest.main()

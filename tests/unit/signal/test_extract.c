@@ -11,6 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "core/random.h"
 #include "signal/extract.h"
@@ -77,6 +78,31 @@ static void minmax_of_every_format(void **state)
     }
 }
 
+/* Frames that end where memory ends: nothing behind them is read. */
+static void nothing_behind_the_last_frame(void **state)
+{
+    enum { ROOM = 1 << 16 };
+    (void)state;
+    uint8_t *room =
+        mmap(NULL, 2 * ROOM, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(room != MAP_FAILED);
+    assert_int_equal(mprotect(room + ROOM, ROOM, PROT_NONE), 0);
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+        for (uint32_t channels = 1; channels <= 40; channels++) {
+            float low[40], high[40];
+            struct extract from = {.channels = channels};
+            assert_int_equal(sample_format_parse(formats[f], &from.format), 0);
+            from.stride = (size_t)channels * from.format.bytes;
+            from.bytes = room + ROOM - 3 * from.stride;
+            for (uint32_t c = 0; c < channels; c++)
+                low[c] = INFINITY, high[c] = -INFINITY;
+            extract_minmax(&from, 3, low, high);
+            assert_true(low[channels - 1] == high[channels - 1]);
+        }
+    }
+    munmap(room, 2 * ROOM);
+}
+
 static void channels_of_every_format(void **state)
 {
     static const uint16_t list[] = {8, 0, 3, 3};
@@ -120,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(minmax_of_every_format),
+        cmocka_unit_test(nothing_behind_the_last_frame),
         cmocka_unit_test(channels_of_every_format),
         cmocka_unit_test(no_numbers),
     };
