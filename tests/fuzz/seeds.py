@@ -7,8 +7,10 @@ row here starts from a few bytes.
 import glob
 import io
 import os
+import sqlite3
 import struct
 import sys
+import tempfile
 import wave
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -147,6 +149,54 @@ def control():
     yield b'{"command": "mark", "text": "\\u0007", "stream": ""}\n'
 
 
+def tradb():
+    """Small files of transients: raw and FLAC records, overlapping channels, a scale that changes."""
+    def file(records, params=((2, 1, 0.003), (3, 2, 0.003)), page=512):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "x.tradb")
+            db = sqlite3.connect(path)
+            db.executescript(
+                f"PRAGMA page_size={page};"
+                "CREATE TABLE tr_data (SetID INTEGER PRIMARY KEY, Time INT, TRAI INT, Status INT, ParamID INT, Chan INT,"
+                " Pretrigger INT, Thr INT, SampleRate INT, Samples INT, DataFormat INT, Data BLOB);"
+                "CREATE TABLE tr_params (ID INTEGER PRIMARY KEY, SetupID INT, Chan INT, ADC_uV REAL, TR_mV REAL);"
+                "CREATE TABLE tr_globalinfo (Key UNIQUE, Value);"
+                "INSERT INTO tr_globalinfo VALUES ('TimeBase', '10000000');")
+            db.executemany("INSERT INTO tr_params VALUES (?, 1, ?, 0.0015, ?)", params)
+            db.executemany("INSERT INTO tr_data VALUES (?, ?, ?, 32768, ?, ?, ?, 1, 500000, ?, ?, ?)", records)
+            db.commit()
+            db.close()
+            with open(path, "rb") as done:
+                return done.read()
+
+    def raw(count):
+        return bytes(range(2 * count % 251)) + bytes(2 * count - 2 * count % 251)
+
+    def flac(count):
+        """Verbatim: one frame of `count` < 4096 samples, as the specification of FLAC has it."""
+        # A block of zeros, subframe type constant; CRCs are computed.
+        def crc(data, bits, polynomial):
+            value = 0
+            for byte in data:
+                value ^= byte << (bits - 8)
+                for _ in range(8):
+                    value = (value << 1) ^ (polynomial if value >> (bits - 1) & 1 else 0)
+                value &= (1 << bits) - 1
+            return value
+        info = struct.pack(">HH", count, count) + bytes(6) + struct.pack(">Q", 44100 << 44 | 15 << 36 | count) + bytes(16)
+        head = b"\xff\xf8\x79\x08\0" + struct.pack(">H", count - 1)
+        head += bytes([crc(head, 8, 0x07)])
+        frame = head + b"\0\0\5"
+        return b"fLaC\x80" + struct.pack(">I", len(info))[1:] + info + frame + struct.pack(">H", crc(frame, 16, 0x8005))
+
+    yield file([(1, 1000, 1, 2, 1, 10, 100, 0, raw(100))])
+    yield file([(1, 1000, 1, 2, 1, 10, 100, 2, flac(100)), (2, 3000, 2, 2, 1, 10, 100, 2, flac(100))])
+    yield file([(1, 1000, 1, 2, 1, 0, 50, 0, raw(50)), (2, 1500, 2, 3, 2, 0, 60, 0, raw(60)),
+                (3, 2000, 3, 2, 1, 0, 20, 2, flac(20)), (4, 90000, 4, 3, 2, 5, 30, 0, raw(30))])
+    yield file([(1, 0, 1, 2, 1, 0, 20, 0, raw(20)), (2, 900, 2, 4, 1, 0, 20, 0, raw(20))],
+               ((2, 1, 0.003), (4, 1, 0.006)), 1024)
+
+
 def stream():
     """Calls to a stream, a byte each: the kind in the lower three bits, how much in the upper five."""
     def call(kind, amount):
@@ -206,7 +256,7 @@ def web():
         yield b"\2" + struct.pack("<II", place, 0xFFFFFFFF) + struct.pack("<II", place + 4096, 7)
 
 
-SEEDS = {"web": web, "handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+SEEDS = {"web": web, "tradb": tradb, "handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 

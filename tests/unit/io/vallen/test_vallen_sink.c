@@ -406,6 +406,41 @@ static void test_read_while_written(void **state)
         vallen_text(path, "SELECT Value FROM ae_globalinfo WHERE Key = 'FileStatus'"), "0");
 }
 
+static char commits[16];
+
+static int note_commit(void *context)
+{
+    const char *name = sqlite3_db_filename(context, NULL), *dot = strrchr(name, '.');
+    const size_t used = strlen(commits);
+    if (used + 1 < sizeof commits)
+        commits[used] = dot[1] == 'p' ? 'p' : dot[3] == 'a' ? 'a' : 'f';
+    return 0;
+}
+
+static int watch_commits(sqlite3 *db, char **message, const void *routines)
+{
+    (void)message;
+    (void)routines;
+    sqlite3_commit_hook(db, note_commit, db);
+    return SQLITE_OK;
+}
+
+/* The .tradb, the .trfdb, and then the .pridb that refers to them. */
+static void test_commit_order(void **state)
+{
+    (void)state;
+    struct vallen_world world;
+    vallen_world(&world, scratch_path("order.pridb"));
+    sqlite3_auto_extension((void (*)(void))watch_commits);
+    struct event_sink *sink = vallen_world_open(&world);
+    memset(commits, 0, sizeof commits);
+    put(sink, 0, 0, 0);
+    ops->flush(sink);
+    assert_string_equal(commits, "afp");
+    sqlite3_cancel_auto_extension((void (*)(void))watch_commits);
+    ops->close(sink);
+}
+
 /* A reader that does not go away keeps the log, and nothing else. */
 static void test_closed_while_read(void **state)
 {
@@ -559,6 +594,7 @@ int main(void)
         cmocka_unit_test(test_time_never_falls),
         cmocka_unit_test(test_marks_stand_in_order),
         cmocka_unit_test(test_read_while_written),
+        cmocka_unit_test(test_commit_order),
         cmocka_unit_test(test_closed_while_read),
         cmocka_unit_test(test_killed),
         cmocka_unit_test(test_nothing_is_overwritten),
