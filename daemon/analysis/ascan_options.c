@@ -1,6 +1,7 @@
 /* The options of A-scans: see ascan_options.h. Pure functions, any thread. */
 #include "analysis/ascan_options.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -347,6 +348,11 @@ void ascan_options_check(const struct option_check *check, struct analysis_optio
                      "stream %s has %u channels, which are no pairs; let each input go through the "
                      "filters of both codes",
                      options->stream.name, options->stream.channels);
+    if (options->stream.envelope && own->averages > 1)
+        option_warning(check, "averages",
+                       "stream %s gives an envelope, whose noise has a mean that no average takes "
+                       "away; average a stream with `output = real`",
+                       options->stream.name);
     own->field_count = ascan_fields(own->fields, own->gate_count);
 }
 
@@ -392,4 +398,41 @@ void ascan_options_report(const struct analysis_options *options, FILE *out)
                     quantity_print(DIMENSION_LENGTH, own->velocity / rate / 2, each, sizeof each));
         fputc('\n', out);
     }
+}
+
+static json_t *describe_gate(const struct analysis_options *options, const struct gate_line *line,
+                             const struct gate *gate)
+{
+    static const char *const measures[] = {"peak", "flank", "j-flank"};
+    json_t *object = json_object(), *levels = json_array();
+    json_object_set_new(object, "name", json_string(line->name));
+    json_object_set_new(object, "start_us", json_real(line->start_s * 1e6));
+    json_object_set_new(object, "width_us", json_real(line->width_s * 1e6));
+    /* The gate, from 1, from whose echo the start counts. */
+    json_object_set_new(object, "after",
+                        gate->after < 0 ? json_null() : json_integer(gate->after + 1));
+    json_object_set_new(object, "measure", json_string(measures[line->measure]));
+    json_object_set_new(object, "alarm", json_string(line->alarm_absent ? "absent" : "present"));
+    for (uint32_t c = 0; c < options->stream.channels; c++) {
+        double level;
+        const bool known =
+            gate_level(NULL, line, options->stream.units[c], options->stream.full_scale[c], &level);
+        json_array_append_new(levels, known ? json_real(level) : json_null());
+    }
+    json_object_set_new(object, "levels", levels);
+    return object;
+}
+
+struct json_t *ascan_options_describe(const struct analysis_options *options)
+{
+    const struct ascan_options *own = options->own;
+    json_t *object = json_object(), *gates = json_array();
+    for (uint32_t g = 0; g < own->gate_count; g++)
+        json_array_append_new(gates, describe_gate(options, &own->lines[g], &own->gates[g]));
+    json_object_set_new(object, "gates", gates);
+    json_object_set_new(object, "averages", json_integer(own->averages));
+    json_object_set_new(object, "golay", json_boolean(own->golay));
+    json_object_set_new(object, "velocity_m_s",
+                        own->velocity > 0 ? json_real(own->velocity) : json_null());
+    return object;
 }

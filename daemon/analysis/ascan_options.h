@@ -49,6 +49,8 @@ extern const struct option_row ascan_option_rows[ASCAN_OPTION_ROWS];
 /* As analysis_ops.check and .report. */
 void ascan_options_check(const struct option_check *check, struct analysis_options *options);
 void ascan_options_report(const struct analysis_options *options, FILE *out);
+/* As analysis_ops.describe: gates, their levels for each channel. */
+struct json_t *ascan_options_describe(const struct analysis_options *options);
 
 /* Shots of one result: K, or 2 K of a pair of codes. */
 static inline uint64_t ascan_shots(const struct ascan_options *own)

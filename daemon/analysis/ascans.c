@@ -431,6 +431,7 @@ const struct analysis_ops analysis_ascan = {
     .options_bytes = sizeof(struct ascan_options),
     .check = ascan_options_check,
     .report = ascan_options_report,
+    .describe = ascan_options_describe,
     .memory = ascans_memory,
     .history = ascans_history,
     .fields = ascans_fields,

@@ -539,6 +539,7 @@ const struct analysis_ops analysis_vibration = {
     .options_bytes = sizeof(struct vibration_options),
     .check = vibration_options_check,
     .report = vibration_options_report,
+    .describe = vibration_options_describe,
     .memory = vibration_memory,
     .history = vibration_history,
     .fields = vibration_fields,

@@ -1,6 +1,7 @@
 /* The options of vibration: see vibration_options.h. Pure functions, any thread. */
 #include "analysis/vibration_options.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -490,4 +491,35 @@ void vibration_options_report(const struct analysis_options *options, FILE *out)
     }
     if (!first)
         fprintf(out, ", slip %.3g %%, %u harmonics\n", 100 * own->slip, own->harmonics);
+}
+
+struct json_t *vibration_options_describe(const struct analysis_options *options)
+{
+    static const char *const names[] = {
+#define X(name, what) #name,
+        CONDITION_DEFECT_TABLE(X)
+#undef X
+    };
+    static const char *const traces_words[] = {"spectrum", "kurtosis", "none"};
+    const struct vibration_options *own = options->own;
+    const double bin_hz = options->stream.rate_hz / own->points;
+    json_t *object = json_object(), *orders = json_object();
+    json_object_set_new(object, "trace", json_string(traces_words[own->trace]));
+    json_object_set_new(object, "envelope",
+                        json_boolean(own->envelope_high > 0 || options->stream.envelope));
+    if (own->envelope_high > 0)
+        json_object_set_new(
+            object, "envelope_hz",
+            json_pack("[f,f]", own->envelope_low * bin_hz, own->envelope_high * bin_hz));
+    if (own->velocity_high > 0)
+        json_object_set_new(
+            object, "velocity_hz",
+            json_pack("[f,f]", own->velocity_low * bin_hz, own->velocity_high * bin_hz));
+    for (int d = 0; d < CONDITION_DEFECTS; d++)
+        if (own->orders[d] > 0)
+            json_object_set_new(orders, names[d], json_real(own->orders[d]));
+    json_object_set_new(object, "orders", orders);
+    json_object_set_new(object, "slip", json_real(own->slip));
+    json_object_set_new(object, "harmonics", json_integer(own->harmonics));
+    return object;
 }

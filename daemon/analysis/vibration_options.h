@@ -47,6 +47,8 @@ extern const struct option_row vibration_option_rows[VIBRATION_OPTION_ROWS];
 /* As analysis_ops.check and .report. */
 void vibration_options_check(const struct option_check *check, struct analysis_options *options);
 void vibration_options_report(const struct analysis_options *options, FILE *out);
+/* As analysis_ops.describe: bands, and the bearing's lines in multiples of the speed. */
+struct json_t *vibration_options_describe(const struct analysis_options *options);
 
 /* Frames that one result rests on: K segments, each a hop after the one before. */
 static inline uint64_t vibration_frames(const struct vibration_options *own)

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <cmocka.h>
 
+#include <jansson.h>
+
 #include "analysis/analyses.h"
 #include "analysis/ascan.h"
 #include "tests/support/analysis_world.h"
@@ -555,6 +557,14 @@ static void test_checks(void **state)
             fail_msg("case %zu: `%s`, not `%s`", i, world.errors, cases[i].says);
         analysis_world_close(&world);
     }
+    struct analysis_stream envelope = stream;
+    struct analysis_world world;
+    envelope.envelope = true;
+    analysis_world_open(
+        &world, &analysis_ascan, &envelope,
+        (const char *const[]){"range = 20 us", "period = 1 ms", "averages = 2", NULL});
+    assert_non_null(strstr(world.errors, "warning: averages: stream vessel gives an envelope"));
+    analysis_world_close(&world);
 }
 
 /* A long filter settles behind the start of every record: the report says so, and it does not open.
@@ -614,6 +624,33 @@ static void test_the_excitation_is_the_default(void **state)
     analysis_world_close(&world);
 }
 
+/* What the page draws: gates with the level of each channel. */
+static void test_the_description(void **state)
+{
+    (void)state;
+    struct analysis_stream stream = analysis_world_stream(2, 1e6, "V");
+    const double full_scale[] = {1, 5};
+    stream.full_scale = full_scale;
+    struct analysis_world world;
+    open_good(&world, &stream,
+              (const char *const[]){"period = 100 frames", "range = 90 frames",
+                                    "gate = a: start 5 us, width 20 us, level 30 %",
+                                    "gate = b: after a, width 10 us, level 20 mV, flank, "
+                                    "alarm absent",
+                                    NULL});
+    json_t *object = world.ops->describe(&world.options);
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    assert_string_equal(text, "{\"gates\":[{\"name\":\"a\",\"start_us\":5.0,\"width_us\":20.0,"
+                              "\"after\":null,\"measure\":\"peak\",\"alarm\":\"present\","
+                              "\"levels\":[0.3,1.5]},{\"name\":\"b\",\"start_us\":0.0,"
+                              "\"width_us\":10.0,\"after\":1,\"measure\":\"flank\","
+                              "\"alarm\":\"absent\",\"levels\":[0.02,0.02]}],\"averages\":1,"
+                              "\"golay\":false,\"velocity_m_s\":null}");
+    free(text);
+    json_decref(object);
+    analysis_world_close(&world);
+}
+
 /* 1024 channels, rates from 1/3 Hz to 200 MHz, samples as large as they come. */
 static void test_extremes(void **state)
 {
@@ -657,6 +694,7 @@ int main(void)
         cmocka_unit_test(test_checks),
         cmocka_unit_test(test_a_filter_that_settles_too_late),
         cmocka_unit_test(test_the_excitation_is_the_default),
+        cmocka_unit_test(test_the_description),
         cmocka_unit_test(test_extremes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <cmocka.h>
 
+#include <jansson.h>
+
 #include "analysis/analyses.h"
 #include "analysis/condition.h"
 #include "tests/support/analysis_world.h"
@@ -466,6 +468,13 @@ static void test_reports(void **state)
                         "                   RMS velocity of 10 … 1000 Hz\n"
                         "                   spectral kurtosis of 256 points, bins of 64 Hz\n"
                         "                   bpfi 137.5 Hz, bpfo 87.5 Hz, slip 2 %, 3 harmonics\n");
+    json_t *object = world.ops->describe(&world.options);
+    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6));
+    assert_string_equal(text, "{\"trace\":\"spectrum\",\"envelope\":true,\"envelope_hz\":[2000.0,"
+                              "4000.0],\"velocity_hz\":[10.0,1000.0],\"orders\":{\"bpfo\":3.5,"
+                              "\"bpfi\":5.5},\"slip\":0.02,\"harmonics\":3}");
+    free(text);
+    json_decref(object);
     assert_true(world.ops->history(&world.options) >= 16384);
     assert_true(world.ops->memory(&world.options) > 16384 * 8 * sizeof(double));
     uint32_t count;

@@ -174,9 +174,12 @@ class TraceView {
 function gateMarks(event, settings, answer) {
     const marks = [], under = [];
     (settings.gates ?? []).forEach((gate, i) => {
-        const name = gate.name ?? `${i + 1}`, found = event.values?.[`peak_us_${i + 1}`] ?? event.values?.[`time_us_${i + 1}`];
-        const start = gate.start_us * 1e-6, end = start + gate.width_us * 1e-6;
-        under.push({ name: `gate ${name}`, xs: [start, end], ys: [gate.level, gate.level], colour: theme().warn, width: 3, scale: null });
+        const name = gate.name ?? `${i + 1}`, found = event.values?.[`time_us_${i + 1}`];
+        const after = gate.after ? event.values?.[`time_us_${gate.after}`] : 0, level = gate.levels?.[event.channel - 1];
+        if (!Number.isFinite(after) || !Number.isFinite(level))
+            return; // it starts from an echo that is not there
+        const start = (after + gate.start_us) * 1e-6, end = start + gate.width_us * 1e-6;
+        under.push({ name: `gate ${name}`, xs: [start, end], ys: [level, level], colour: theme().warn, width: 3, scale: null });
         if (Number.isFinite(found))
             marks.push({ x: found * 1e-6, text: name });
     });
@@ -196,9 +199,9 @@ function lineMarks(event) {
 }
 
 const GATES = { kind: "ascan", title: "A-scan with gates", xUnit: "s", none: "no analysis of type ascan is configured",
-    axis: (answer) => ({ x0: (answer.first_sample ?? 0) / answer.rate_hz, dx: 1 / answer.rate_hz }), marks: gateMarks };
+    axis: (answer, event) => ({ x0: (event.values?.start_us ?? 0) * 1e-6, dx: 1 / answer.rate_hz }), marks: gateMarks };
 const VIBRATION = { kind: "condition", title: "Envelope spectrum", xUnit: "Hz", none: "no analysis of type vibration is configured",
-    axis: (answer, event) => ({ x0: 0, dx: answer.step_hz ?? event.values?.step_hz ?? 1 }), marks: lineMarks };
+    axis: (answer, event) => ({ x0: 0, dx: event.values?.bin_hz ?? 1 }), marks: lineMarks };
 
 export const gates = { id: "gates", title: "Gates", kind: "ascan", parameters: PARAMETERS, create: (app, host) => new TraceView(app, host, GATES) };
 export const vibration = { id: "vibration", title: "Vibration", kind: "condition", parameters: PARAMETERS, create: (app, host) => new TraceView(app, host, VIBRATION) };
