@@ -85,9 +85,9 @@ static void print_event(const struct analysis_world *world, const struct analysi
 int main(void)
 {
     char line[LINE_BYTES], unit[32];
-    unsigned channels, taps;
-    unsigned long long frames, seed, from, until;
-    double rate_hz;
+    unsigned channels = 0, taps = 0;
+    unsigned long long frames = 0, seed = 0, from, until;
+    double rate_hz = 0;
     if (fgets(line, sizeof line, stdin) == NULL ||
         sscanf(line, "%u %lf %31s %u %llu %llu", &channels, &rate_hz, unit, &taps, &frames,
                &seed) != 6)
