@@ -201,8 +201,9 @@ static void get_transient(struct http_exchange *exchange, const struct holder *h
 {
     const struct http_request *request = &exchange->request;
     ask(exchange, holder,
-        json_pack("{s:s, s:s, s:I}", "command", "transient", "analysis", request->analysis,
-                  "number", (json_int_t)strtoll(request->number, NULL, 10)));
+        json_pack("{s:s, s:s, s:I, s:I}", "command", "transient", "analysis", request->analysis,
+                  "number", (json_int_t)strtoll(request->number, NULL, 10), "from",
+                  (json_int_t)strtoll(request->from, NULL, 10)));
 }
 
 static const struct {

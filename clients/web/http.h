@@ -33,7 +33,7 @@ struct http_request {
     enum http_method method;
     char path[HTTP_PATH_MAX + 1];
     char stream[HTTP_ARGUMENT_MAX + 1], filter[HTTP_ARGUMENT_MAX + 1], since[24]; /* arguments */
-    char analysis[HTTP_ARGUMENT_MAX + 1], number[24];
+    char analysis[HTTP_ARGUMENT_MAX + 1], number[24], from[24];
     char if_none_match[80];
     char authorization[128], cookie[TOKEN_TEXT];
     bool has_origin; /* and it is that of our page: others have been refused */

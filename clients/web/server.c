@@ -134,6 +134,7 @@ static bool read_request(struct lws *wsi, const struct web *web, struct http_req
     read_argument(wsi, "filter", request->filter, sizeof request->filter);
     read_argument(wsi, "analysis", request->analysis, sizeof request->analysis);
     read_argument(wsi, "number", request->number, sizeof request->number);
+    read_argument(wsi, "from", request->from, sizeof request->from);
     read_argument(wsi, "since", request->since, sizeof request->since);
     request->local = is_local(wsi);
     return fits;

@@ -335,8 +335,8 @@ static void size_memory(struct analysis_options *options, uint64_t max_record)
     const double apart = fmin((double)(rules->hdt + rules->hlt + 1), (double)rules->max_duration);
     const double hits = 2 + floor((double)(rules->max_duration + rules->post_duration) / apart);
     const double most = fmax(1, others * hits * hit_queue_blocks(own->transient_frames));
-    const double room = (double)(own->queue_bytes / HIT_QUEUE_BLOCK_BYTES);
-    own->queue_blocks = (uint32_t)fmin(most, room);
+    const uint64_t room = own->queue_bytes / HIT_QUEUE_BLOCK_BYTES;
+    own->queue_blocks = (uint32_t)fmin(most, (double)room);
 }
 
 void hit_options_check(const struct option_check *check, struct analysis_options *options)

@@ -311,7 +311,7 @@ static void check_envelope(const struct option_check *check, struct analysis_opt
         return;
     }
     const double low = fmax(1, ceil(own->envelope_low_hz / bin_hz));
-    const double high = fmin(own->points / 2 - 1, floor(own->envelope_high_hz / bin_hz));
+    const double high = fmin(0.5 * own->points - 1, floor(own->envelope_high_hz / bin_hz));
     if (!(own->envelope_low_hz > 0 && own->envelope_high_hz > 0 && low < high)) {
         option_error(check, key,
                      "the band of the envelope needs two ends with at least two bins of %.4g Hz "
@@ -347,7 +347,7 @@ static void check_velocity(const struct option_check *check, struct analysis_opt
         return;
     }
     const double low = ceil(own->velocity_low_hz / bin_hz - 1e-9);
-    const double high = fmin(own->points / 2 - 1, floor(own->velocity_high_hz / bin_hz + 1e-9));
+    const double high = fmin(0.5 * own->points - 1, floor(own->velocity_high_hz / bin_hz + 1e-9));
     if (low >= 4 && low <= high) {
         own->velocity_low = (uint32_t)low;
         own->velocity_high = (uint32_t)high;

@@ -601,5 +601,68 @@ class Python(unittest.TestCase):
                 call()
 
 
+class Hits(unittest.TestCase):
+    """Events of analyses from the daemon, as records and from its file."""
+
+    CONFIG = """
+[stream vessel]
+source = generator
+waveform = ae
+rate = 200 kHz
+channels = 2
+full scale = 1 V
+format = L16
+block = 512 frames
+filter = none
+
+[filter none]
+type = identity
+
+[analysis bursts]
+type = hits
+stream = vessel
+threshold = 60 dB
+pre-trigger = 100 us
+max record = 5 ms
+
+[sink list]
+type = jsonl
+analysis = bursts
+path = {folder}/hits.jsonl
+"""
+
+    def test_hits_as_they_happen_and_from_the_file(self):
+        with c.temporary() as folder:
+            daemon = c.Daemon(folder, self.CONFIG.format(folder=folder))
+            try:
+                with convolv.Hits("bursts", path=f"{folder}/observe.sock", since=0, timeout=c.PATIENCE_S) as hits:
+                    got = [hit for _, hit in zip(range(6), hits)]
+                    self.assertEqual(hits.missed, 0)
+                    wave = hits.transient(got[-1])
+                with self.assertRaisesRegex(convolv.Error, "no analysis nobody"):
+                    convolv.Hits("nobody", path=f"{folder}/observe.sock")
+                last = got[-1]
+                self.assertEqual([hit.number for hit in got], list(range(got[0].number, got[0].number + 6)))
+                self.assertEqual((wave.rate_hz, wave.unit, wave.samples.dtype), (200e3, "V", np.float32))
+                self.assertEqual(abs(wave.samples[round(last.rise_us * 0.2) - wave.first]), np.float32(last.amplitude))
+                with self.assertRaisesRegex(AttributeError, "no value loudness; it has amplitude"):
+                    last.loudness
+                table = convolv.records(got)
+                self.assertEqual(list(table["channel"]), [hit.channel for hit in got])
+                self.assertTrue(np.array_equal(table["peak_db"], [hit.peak_db for hit in got]))
+                self.assertTrue(np.isnan(table["noise_rms"]).all())  # null in the daemon's words
+            finally:
+                daemon.stop()
+            filed = {hit.number: hit for hit in convolv.read_hits(f"{folder}/hits.jsonl")}
+            for hit in got:
+                same = filed[hit.number]
+                self.assertEqual((same.frame, same.channel, same.epoch, same.flags), (hit.frame, hit.channel, hit.epoch, hit.flags))
+                self.assertEqual(same.peak_db, hit.peak_db)
+            with open(f"{folder}/cut.jsonl", "w", encoding="utf-8") as file:
+                with open(f"{folder}/hits.jsonl", encoding="utf-8") as whole:
+                    file.write(whole.read()[:-20])
+            self.assertEqual(len(list(convolv.read_hits(f"{folder}/cut.jsonl"))), len(filed) - 1)
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

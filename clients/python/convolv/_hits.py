@@ -162,19 +162,24 @@ class Hits:
         """The samples of an event, while the daemon keeps them; Error where it keeps them no more."""
         link, _ = connect(self.path, "observe", None, 10.0)
         lines = Lines(link)
+        parts: list[npt.NDArray[np.float32]] = []
         try:
-            lines.send(request_line("transient", {"analysis": hit.analysis, "number": hit.number}))
-            line = lines.next(10.0)
-            if line is None:
-                raise Error("the daemon does not answer", "timeout")
-            answer = read_answer(line)
-        finally:
-            lines.close()
-        try:
-            samples = np.frombuffer(base64.b64decode(answer["samples"], validate=True), dtype="<f4").astype(np.float32)
-            return Transient(samples, int(answer["first_sample"]), float(answer["rate_hz"]), str(answer.get("unit", "")))
+            while True:  # a long one comes in parts
+                at = sum(len(part) for part in parts)
+                lines.send(request_line("transient", {"analysis": hit.analysis, "number": hit.number, "from": at}))
+                line = lines.next(10.0)
+                if line is None:
+                    raise Error("the daemon does not answer", "timeout")
+                answer = read_answer(line)
+                parts.append(np.frombuffer(base64.b64decode(answer["samples"], validate=True), dtype="<f4"))
+                if len(parts[-1]) == 0 or at + len(parts[-1]) >= int(answer["sample_count"]):
+                    break
+            return Transient(np.concatenate(parts).astype(np.float32), int(answer["first_sample"]),
+                             float(answer["rate_hz"]), str(answer.get("unit", "")))
         except (KeyError, TypeError, ValueError):
             raise Error("the daemon's answer holds no samples", "format") from None
+        finally:
+            lines.close()
 
     def close(self) -> None:
         self._lines.close()

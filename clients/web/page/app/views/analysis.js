@@ -3,6 +3,7 @@
  * choice of one. A view is shown in the tabs only where the configuration has an analysis for it.
  */
 import { ask } from "../wire/commands.js";
+import { decodeSamples } from "../model/analysis.js";
 
 export class AnalysisSource {
     /* kinds: those of the view, such as ["hit"]; changed(): analyses or events are new. */
@@ -36,8 +37,21 @@ export class AnalysisSource {
         return analysis ? this.app.analysisEvents.of(analysis.name, channels) : [];
     }
 
+    /* The samples of an event: {ok, values, first_sample, rate_hz, unit, event}; long ones come in parts. */
     async samples(event) {
-        return ask("transient", { analysis: event.analysis, number: event.number });
+        const parts = [];
+        for (let from = 0; ;) {
+            const answer = await ask("transient", { analysis: event.analysis, number: event.number, from });
+            if (!answer.ok)
+                return answer;
+            parts.push(decodeSamples(answer.samples));
+            from += parts.at(-1).length;
+            if (from >= (answer.sample_count ?? from) || parts.at(-1).length === 0) {
+                const values = new Float32Array(from);
+                parts.reduce((at, part) => (values.set(part, at), at + part.length), 0);
+                return { ...answer, values };
+            }
+        }
     }
 
     close() {

@@ -9,7 +9,7 @@ import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
 import { PointPlot } from "../draw/points.js";
 import { channelColour, theme } from "../draw/palette.js";
-import { decodeSamples, distributionOf, fieldLabel, hitMarks, historyOf, valueOf } from "../model/analysis.js";
+import { distributionOf, fieldLabel, hitMarks, historyOf, valueOf } from "../model/analysis.js";
 import { ceil125, extremes } from "../model/scale.js";
 import { clockTime, count, plain } from "../model/units.js";
 import { AnalysisSource, analysisControl } from "./analysis.js";
@@ -80,7 +80,7 @@ class HitsView {
         const answer = await this.source.samples(event);
         if (this.chosenEvent !== event)
             return;
-        this.wave = answer.ok ? { event, rateHz: answer.rate_hz, first: answer.first_sample, unit: answer.unit, values: decodeSamples(answer.samples) } : null;
+        this.wave = answer.ok ? { event, rateHz: answer.rate_hz, first: answer.first_sample, unit: answer.unit, values: answer.values } : null;
         this.transientPanel.alert(answer.ok ? "" : answer.error);
         this.dirty = true;
     }

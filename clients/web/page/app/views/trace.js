@@ -9,7 +9,7 @@ import { CURSOR_PARAMETERS, Cursors } from "../ui/cursors.js";
 import { plotPanel } from "../ui/panel.js";
 import { LinePlot } from "../draw/plot.js";
 import { channelColour, theme } from "../draw/palette.js";
-import { decodeSamples, fieldLabel, valueOf } from "../model/analysis.js";
+import { fieldLabel, valueOf } from "../model/analysis.js";
 import { extremes, StickyRange } from "../model/scale.js";
 import { clockTime, count, plain } from "../model/units.js";
 import { AnalysisSource, analysisControl } from "./analysis.js";
@@ -71,7 +71,7 @@ class TraceView {
             return;
         this.refusal = answer.ok ? "" : answer.error;
         if (answer.ok)
-            this.trace = { event, answer, values: decodeSamples(answer.samples) };
+            this.trace = { event, answer, values: answer.values };
         this.dirty = true;
     }
 
@@ -183,7 +183,7 @@ function gateMarks(event, settings, answer) {
         if (Number.isFinite(found))
             marks.push({ x: found * 1e-6, text: name });
     });
-    const [low, high] = extremes([decodeSamples(answer.samples)], null), size = Math.max(Math.abs(low), Math.abs(high));
+    const [low, high] = extremes([answer.values], null), size = Math.max(Math.abs(low), Math.abs(high));
     return { marks, levels: [], under: under.map((line) => ({ ...line, scale: [-size, size] })) };
 }
 
