@@ -153,7 +153,7 @@ struct analysis_ledger {
     uint64_t frames, live, dead;
     uint64_t events[ANALYSIS_EVENT_KINDS]; /* emitted, ordered ones only */
     uint64_t at_once;                      /* emitted at once and not ordered yet */
-    uint64_t limited;                      /* not emitted: outside the limits of `keep` */
+    uint64_t limited;                      /* the stage's: outside the limits of `keep` */
     uint64_t unordered; /* hits emitted at once only: no room behind an open one */
     uint64_t untraced;  /* hits emitted in order without their transient: likewise */
     uint64_t unlocated; /* sources with enough hits and no place within the extent */

@@ -178,6 +178,27 @@ static bool find_upstream(struct build *build, const struct raw_section *section
     return true;
 }
 
+/* `keep`, once the type's options are proven: they decide which fields there are. */
+static int build_limits(struct build *build, const struct raw_section *section,
+                        struct config_analysis *analysis)
+{
+    const struct raw_setting *setting = raw_setting_of(section, KEY_ANALYSIS_KEEP);
+    const unsigned count = setting->given == GIVEN_SET ? setting->value_count : 0;
+    struct analysis_limit *limits = config_alloc(build->memory, count, sizeof *limits);
+    uint32_t field_count;
+    if (limits == NULL)
+        return ERROR_MEMORY;
+    const struct analysis_field *fields = analysis->type->fields(&analysis->options, &field_count);
+    for (unsigned i = 0; i < count; i++) {
+        struct problem problem;
+        if (limit_find(setting->values[i].text, fields, field_count, &limits[i], &problem) != 0)
+            config_error(build->errors, setting->place, "%s", problem.text);
+    }
+    analysis->limits = limits;
+    analysis->limit_count = count;
+    return 0;
+}
+
 static int build_analysis(struct build *build, uint32_t index)
 {
     struct raw_section *section = build->analysis_sections[index];
@@ -208,6 +229,8 @@ static int build_analysis(struct build *build, uint32_t index)
         return ERROR_MEMORY;
     if (type->check != NULL)
         type->check(&check, options);
+    if (build->errors->errors == errors && build_limits(build, section, analysis) != 0)
+        return ERROR_MEMORY;
     section->broken = build->errors->errors > errors;
     return 0;
 }

@@ -19,6 +19,7 @@
 
 #include "alarm/alarm.h"
 #include "analysis/analysis.h"
+#include "analysis/limits.h"
 #include "config/errors.h"
 #include "convolve/engine.h"
 #include "core/digest.h"
@@ -151,7 +152,9 @@ struct config_analysis {
     const struct analysis_ops *type;
     uint32_t stream; /* index into config.streams: the one that it analyses in the end */
     int upstream;    /* index into config.analyses of the one whose events it takes; -1: none */
-    uint64_t queue_bytes; /* 0: by rule */
+    uint64_t queue_bytes;                /* 0: by rule */
+    const struct analysis_limit *limits; /* [limit_count]: events that hold all of them leave it */
+    uint32_t limit_count;
     struct analysis_options
         options; /* without emit, and with those of .stream that are configured */
 };

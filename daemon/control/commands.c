@@ -305,6 +305,14 @@ static void mark_sinks(const struct pipeline *pipeline, struct sink_mark *mark, 
         if (!sink->ops->mark(sink->sink, mark))
             log_warning("sink %s: its queue is full: a mark is missing in it", sink->config->name);
     }
+    for (uint32_t i = 0; i < pipeline->analysis_count; i++) {
+        const struct pipeline_analysis *analysis = &pipeline->analyses[i];
+        mark->frame = frame;
+        if (!analysis->config->type->of_events && !pipeline->sinks_closing &&
+            !analysis_stage_mark(analysis->stage, mark))
+            log_warning("analysis %s: its buffer is full: a mark is missing in its sinks",
+                        analysis->config->name);
+    }
 }
 
 static json_t *mark_stream(const struct call *call, const struct pipeline *pipeline,

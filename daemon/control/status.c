@@ -306,6 +306,7 @@ static void print_ledgers(const struct pipeline *pipeline, const struct stream_s
         if ((driver = pipeline_sink_status(sink, &status)) != NULL)
             driver->print(status, pipeline->stream_config->source.rate_hz, out);
     }
+    status_print_analyses(pipeline, out);
 }
 
 /* "; lost: stalled 1, returned 1", unless it was never lost. */

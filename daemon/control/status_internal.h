@@ -1,8 +1,10 @@
-/* Shared by status.c (table) and status_json.c (JSON); nobody else includes this. */
+/* Shared by status.c and status_analyses.c (table) and status_json.c (JSON); nobody else includes
+ * this. */
 #ifndef CONVOLVD_CONTROL_STATUS_INTERNAL_H
 #define CONVOLVD_CONTROL_STATUS_INTERNAL_H
 
 #include <stdint.h>
+#include <stdio.h>
 
 struct status_quantile {
     const char *name;
@@ -21,5 +23,8 @@ extern const int64_t status_bounds_ns[STATUS_BOUNDS];
 
 /* The filters in use, each once, with commas between them; cut with "…" where there are many. */
 const char *status_filter_names(const struct pipeline *pipeline, char text[STATUS_FILTER_NAMES]);
+
+/* The lines of the table about its analyses and their sinks. */
+void status_print_analyses(const struct pipeline *pipeline, FILE *out);
 
 #endif

@@ -10,6 +10,7 @@
 #include "core/clock.h"
 #include "control/alarms.h"
 #include "control/osc_counters.h"
+#include "control/analysis_json.h"
 #include "control/status.h"
 #include "control/status_internal.h"
 
@@ -366,6 +367,7 @@ static json_t *stream_json(const struct pipeline *pipeline)
         json_array_append_new(sinks, sink_json(&pipeline->sinks[i]));
     json_object_set_new(object, "sinks", sinks);
     json_object_set_new(object, "recordings", recordings_json(pipeline));
+    json_object_set_new(object, "analyses", analyses_status_json(pipeline));
     return object;
 }
 

@@ -86,6 +86,8 @@ static int prepare_analysis(struct pipeline_analysis *analysis, struct problem *
         .ops = config->type,
         .options = &analysis->options,
         .queue_bytes = config->queue_bytes,
+        .limits = config->limits,
+        .limit_count = config->limit_count,
         .waits = !pipeline->stream_config->live,
         .room_again = room_again,
         .context = analysis,

@@ -44,6 +44,10 @@ static void put_into_reader(const struct analysis_outlets *o, struct event_inlet
 
 void analysis_outlets_emit(struct analysis_outlets *o, const struct analysis_event *event)
 {
+    if (!limits_hold(o->limits, o->limit_count, event)) {
+        atomic_fetch_add(&o->limited, event->ordered ? 1 : 0);
+        return;
+    }
     /* A hit comes twice, at once and in order: the store has the first, the others the second. */
     if (!event->ordered || event->kind != ANALYSIS_HIT)
         analysis_store_put(o->store, event);

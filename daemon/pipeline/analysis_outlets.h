@@ -8,9 +8,11 @@
 #ifndef CONVOLVD_PIPELINE_ANALYSIS_OUTLETS_H
 #define CONVOLVD_PIPELINE_ANALYSIS_OUTLETS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "analysis/limits.h"
 #include "io/event_writer.h"
 #include "io/sink_thread.h"
 #include "pipeline/analysis_store.h"
@@ -23,6 +25,8 @@ struct analysis_outlets {
     const struct sink_thread *thread; /* the one whose events leave */
     bool waits;
     struct analysis_store *store;
+    const struct analysis_limit *limits; /* [limit_count]: others do not leave */
+    uint32_t limit_count;
     struct event_inlet *readers[ANALYSIS_READERS_MAX];
     uint32_t reader_count, sink_count;
     struct outlet_sink {
@@ -30,6 +34,9 @@ struct analysis_outlets {
         struct event_sink_ledger ledger; /* LOOP: the last one, when closed */
         struct analysis_outlets *outlets;
     } sinks[ANALYSIS_SINKS_MAX];
+
+    /* shared */
+    _Atomic uint64_t limited; /* events that did not hold the limits; hits once */
 
     /* loop */
     uint32_t closing;

@@ -45,7 +45,7 @@ struct analysis_stage {
     struct event_inlet inlet;  /* … and of one that takes events */
     struct count_lock lock;
     _Atomic uint64_t pending, live, dead, stopped; /* frames */
-    _Atomic uint64_t events[ANALYSIS_EVENT_KINDS], at_once, limited, unlocated, unused;
+    _Atomic uint64_t events[ANALYSIS_EVENT_KINDS], at_once, unlocated, unused;
     _Atomic int wakes_owed; /* to a stream that waits for room: 2 after `room`, 1, 0 */
 };
 
@@ -127,7 +127,6 @@ static void publish(struct analysis_stage *s, uint64_t frames, uint64_t stopped)
     for (int kind = 0; kind < ANALYSIS_EVENT_KINDS; kind++)
         atomic_store(&s->events[kind], ledger.events[kind]);
     atomic_store(&s->at_once, ledger.at_once);
-    atomic_store(&s->limited, ledger.limited);
     atomic_store(&s->unlocated, ledger.unlocated);
     atomic_store(&s->unused, ledger.unused);
     count_lock_end(&s->lock);
@@ -276,6 +275,8 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
     s->own.context = s;
     s->outlets.thread = &s->thread;
     s->outlets.waits = options->waits;
+    s->outlets.limits = options->limits;
+    s->outlets.limit_count = options->limit_count;
     s->inlet.thread = &s->thread;
     s->inlet.lock = &s->lock;
     const uint64_t queue = options->queue_bytes > 0 ? options->queue_bytes
@@ -429,7 +430,7 @@ static void read_ledger(const struct analysis_stage *s, struct analysis_stage_le
         .taken = atomic_load(&s->inlet.taken),
         .taken_pending = atomic_load(&s->inlet.pending),
         .analysis = {.at_once = atomic_load(&s->at_once),
-                     .limited = atomic_load(&s->limited),
+                     .limited = atomic_load(&s->outlets.limited),
                      .unlocated = atomic_load(&s->unlocated),
                      .unused = atomic_load(&s->unused)},
     };

@@ -33,6 +33,8 @@ struct analysis_stage_options {
     const struct analysis_ops *ops;
     const struct analysis_options *options; /* copied; `emit` is the stage's */
     uint64_t queue_bytes;                   /* of frames, or of events */
+    const struct analysis_limit *limits; /* [limit_count], see analysis/limits.h; they outlive it */
+    uint32_t limit_count;
     bool waits; /* the stream can wait: nothing is dropped but at a deadline */
     /* LOOP: there is room again after analysis_stage_room had said 0. May be NULL. */
     void (*room_again)(void *context);

@@ -332,6 +332,7 @@ static const struct {
     {SECTION_ANALYSIS, "analysis", "watch"},
     {SECTION_ANALYSIS, "release queue", "8 MiB"},
     {SECTION_ANALYSIS, "buffer", "8 MiB"},
+    {SECTION_ANALYSIS, "keep", "that of its type"},
     {SECTION_ANALYSIS, "bands", "50-100 kHz"},
     {SECTION_ANALYSIS, "period", "2 ms"},
     {SECTION_ANALYSIS, "start", "3 frames"},
@@ -461,6 +462,19 @@ static void append_analysis(char *text, size_t bytes)
         append_setting(text, bytes, needs[i].key, needs[i].value);
 }
 
+/* A limit of the events that a type of analysis gives. */
+static const char *kept_by(int type)
+{
+    static const char *const limits[ANALYSIS_EVENT_KINDS] = {
+        [ANALYSIS_HIT] = "peak_db > 45, duration_us >= 50",
+        [ANALYSIS_INTERVAL] = "rms > 0.1",
+        [ANALYSIS_SOURCE] = "x_mm > 0",
+        [ANALYSIS_ASCAN] = "averages > 0",
+        [ANALYSIS_CONDITION] = "rms > 0.1",
+    };
+    return limits[analysis_at(type)->emits];
+}
+
 unsigned sample_around(const struct schema_key *key, int type, const char *value, char *text,
                        size_t bytes)
 {
@@ -512,6 +526,9 @@ unsigned sample_around(const struct schema_key *key, int type, const char *value
     for (int i = 0; needs != NULL && i < LINES_MAX && needs[i].key != NULL; i++)
         if (strcmp(needs[i].key, key->row.key) != 0 && strcmp(needs[i].key, instead_of) != 0)
             append_setting(text, bytes, needs[i].key, needs[i].value);
+    if (key->section == SECTION_ANALYSIS && strcmp(key->row.key, "keep") == 0 && value != NULL &&
+        strcmp(value, sample_good(key)) == 0)
+        value = kept_by(type);
     const bool limit = key->section == SECTION_ALARM && type != ALARM_DEVICE &&
                        (strcmp(key->row.key, "above") == 0 || strcmp(key->row.key, "below") == 0);
     return finish(key, limit && value != NULL ? alarms[type][1].value : value, text, bytes);

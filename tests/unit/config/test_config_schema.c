@@ -281,6 +281,7 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"route", "1 - spare - 1", "is not a route"},
         {"sync", "sometimes", "is not known; write"},
         {"threshold", "3 Hz", "is a frequency; write"},
+        {"keep", "peak_db", "is no limit; write"},
         {"tcg", "3 dB", "is no point of gain"},
         {"gate", "3 us", "is no gate"},
         {"speed", "3 mm", "is no speed"},

@@ -1,0 +1,173 @@
+#!/usr/bin/python3
+# parallel: yes
+# takes: 6 s CPU in 20 s
+"""Analyses of a running daemon: samples in over UDP, events out as JSON lines and as a table. The events
+are those of a reference by frame number, the same to the last bit whatever the packets and batches
+are; the ledgers add up at every look, also while frames and events are dropped."""
+import json
+import os
+import socket
+import subprocess
+import time
+import unittest
+
+import numpy as np
+
+import convolvd as c
+
+RATE = 100000
+CHANNELS = 2
+INTERVAL = 1000
+FRAMES = 40000
+
+
+def config(folder, port, batch=4, more="", buffer=""):
+    return (f"[device]\ndevice = {c.DEVICE}\n"
+            f"[stream s]\nsource = udp\naddress = 127.0.0.1:{port}\nrate = {RATE} Hz\nchannels = {CHANNELS}\n"
+            f"format = f32le\nunit = V\nblock = 256 frames\nbatch blocks = {batch}\nidle flush = 20 ms\nfilter = f\n"
+            f"[filter f]\ntype = identity\n"
+            f"[analysis level]\ntype = intervals\nstream = s\ninterval = {INTERVAL} frames\nthreshold = 0.5 V\n{buffer}"
+            f"[sink lines]\ntype = jsonl\nanalysis = level\npath = {folder}/out.jsonl\n"
+            f"[sink table]\ntype = csv\nanalysis = level\npath = {folder}/out.csv\n" + more)
+
+
+def signal(frames=FRAMES):
+    random = np.random.default_rng(13)
+    return (random.standard_normal((frames, CHANNELS)) * 0.2).astype("<f4")
+
+
+def read_lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def without_times(events):
+    """What depends on samples and configuration alone."""
+    drop = ("arrival_ns", "capture_ns", "clock", "clock_error_ns")
+    return [{key: value for key, value in event.items() if key not in drop} for event in events if "frame" in event]
+
+
+class Analysis(unittest.TestCase):
+    def setUp(self):
+        folder = c.temporary()
+        self.root = folder.name
+        self.addCleanup(folder.cleanup)
+        self.runs = 0
+
+    def folder(self):
+        self.runs += 1
+        path = os.path.join(self.root, str(self.runs))
+        os.mkdir(path)
+        return path
+
+    @staticmethod
+    def send(port, x, packet):
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with sock:
+            for at in range(0, len(x), packet):
+                sock.sendto(x[at:at + packet].tobytes(), ("127.0.0.1", port))
+                if at // packet % 16 == 15:
+                    time.sleep(0.002)
+
+    @staticmethod
+    def ctl(daemon, *words):
+        done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--json", "--socket", Analysis.socket(daemon), *words],
+                              capture_output=True, text=True, timeout=c.PATIENCE_S, check=True)
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    @staticmethod
+    def socket(daemon):
+        return daemon.output().split("control: ")[1].split(" may")[0]
+
+    def check_ledgers(self, analysis):
+        ledger = analysis["ledger"]
+        self.assertEqual(ledger["frames"], ledger["live"] + ledger["dead"] + ledger["pending"])
+        self.assertLessEqual(sum(ledger["dropped"].values()), ledger["dead"] + ledger["pending"])
+        for sink in analysis["sinks"]:
+            self.assertEqual(sink["events"], sink["delivered"] + sink["pending"] + sum(sink["dropped"].values()))
+
+    def run_daemon(self, packet, batch):
+        """Events of one run, those of the table, and what followers saw."""
+        folder, port, x = self.folder(), c.free_port(), signal()
+        with c.Daemon(folder, config(folder, port, batch)) as daemon:
+            self.send(port, x, packet)
+            path = os.path.join(folder, "out.jsonl")
+            c.wait_for(lambda: len(read_lines(path)) > CHANNELS * FRAMES // INTERVAL, "the events of all intervals")
+            analysis = self.ctl(daemon, "analyses")[0]["analyses"][0]
+            self.check_ledgers(analysis)
+            kept = [line["analysis_event"] for line in self.ctl(daemon, "hits") if "analysis_event" in line]
+            daemon.stop()
+        lines = read_lines(path)
+        with open(os.path.join(folder, "out.csv"), encoding="utf-8") as file:
+            table = file.read().splitlines()
+        return lines, table, kept
+
+    def test_events_are_those_of_the_samples(self):
+        lines, table, kept = self.run_daemon(packet=100, batch=1)
+        x = signal().astype(float)
+        self.assertEqual(lines[0]["type"], "intervals")
+        self.assertEqual(lines[0]["units"], ["V", "V"])
+        events = [line for line in lines[1:] if line["frame"] < FRAMES]
+        self.assertEqual([(e["frame"], e["channel"]) for e in events],
+                         [(f, ch) for f in range(0, FRAMES, INTERVAL) for ch in (1, 2)])
+        for number, event in enumerate(events):
+            part = x[event["frame"]:event["frame"] + INTERVAL, event["channel"] - 1]
+            self.assertEqual(event["number"], number + 1)
+            self.assertEqual(event["values"]["live"], INTERVAL)
+            # The identity filter of a float32 transform is exact to the error bound.
+            self.assertAlmostEqual(event["values"]["rms"], np.sqrt(np.mean(part * part)), delta=1e-6)
+            self.assertAlmostEqual(event["values"]["peak"], np.max(np.abs(part)), delta=5e-6)
+        columns = table[1].split(",")
+        rows = [dict(zip(columns, row.split(","))) for row in table[2:]]
+        self.assertEqual([float(row["rms"]) for row in rows[:len(events)]], [e["values"]["rms"] for e in events])
+        self.assertEqual(without_times(kept)[:len(events)], without_times(events))
+
+    def test_packets_and_batches_change_no_bit(self):
+        first = without_times(self.run_daemon(packet=256, batch=1)[0])[:CHANNELS * FRAMES // INTERVAL]
+        for packet, batch in ((37, 8), (350, 3)):
+            again = without_times(self.run_daemon(packet, batch)[0])[:CHANNELS * FRAMES // INTERVAL]
+            self.assertEqual(first, again, f"packets of {packet}, batches of {batch}")
+
+    def test_limits_and_marks(self):
+        folder, port = self.folder(), c.free_port()
+        text = config(folder, port).replace("threshold = 0.5 V\n", "threshold = 0.5 V\nkeep = peak > 0.72\n")
+        with c.Daemon(folder, text) as daemon:
+            self.send(port, signal(), 200)
+            c.wait_for(lambda: self.ctl(daemon, "analyses")[0]["analyses"][0]["ledger"]["live"] >= FRAMES - 256, "the frames")
+            control = self.socket(daemon).replace("observe", "control")
+            subprocess.run([os.path.join(c.BUILD, "convolvctl"), "--socket", control, "mark", "tap", "--stream", "s"],
+                           check=True, capture_output=True)
+            analysis = self.ctl(daemon, "analyses")[0]["analyses"][0]
+            self.check_ledgers(analysis)
+            all_events = analysis["ledger"]["events"]["interval"]
+            self.assertGreater(analysis["ledger"]["limited"], 0)
+            daemon.stop()
+        lines = read_lines(os.path.join(folder, "out.jsonl"))
+        marks = [line["mark"] for line in lines if "mark" in line]
+        self.assertEqual([mark["text"] for mark in marks], ["tap"])
+        kept = [line for line in lines[1:] if "frame" in line]
+        self.assertTrue(kept and all(line["values"]["peak"] > 0.72 for line in kept))
+        self.assertLess(len(kept), all_events)
+
+    def test_ledgers_add_up_under_overload(self):
+        folder, port = self.folder(), c.free_port()
+        more = f"[sink slow]\ntype = jsonl\nanalysis = level\npath = {folder}/slow.jsonl\nqueue = 64 KiB\n"
+        text = config(folder, port, more=more, buffer="buffer = 64 KiB\n").replace(f"interval = {INTERVAL} frames", "interval = 4 frames")
+        with c.Daemon(folder, text) as daemon:
+            x = signal(200000)
+            for at in range(0, len(x), 20000):
+                self.send(port, x[at:at + 20000], 350)
+                self.check_ledgers(self.ctl(daemon, "analyses")[0]["analyses"][0])
+            status = daemon.stop()
+        analysis = status["streams"][0]["analyses"][0]
+        self.assertEqual(analysis["pending"], 0)
+        self.check_ledgers({"ledger": analysis, "sinks": analysis["sinks"]})
+        slow = next(sink for sink in analysis["sinks"] if sink["name"] == "slow")
+        self.assertEqual(slow["events"], analysis["events"]["interval"])
+        numbers = [line["number"] for line in read_lines(os.path.join(folder, "slow.jsonl"))[1:]]
+        self.assertEqual(numbers, sorted(set(numbers)), "events out of order, or twice")
+        self.assertEqual(len(numbers), slow["delivered"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
