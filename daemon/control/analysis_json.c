@@ -31,10 +31,11 @@ static json_t *sink_json(const struct pipeline_analysis *analysis, uint32_t inde
 {
     struct event_sink_ledger ledger;
     analysis_stage_sink_ledger(analysis->stage, index, &ledger);
-    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I}", "name", analysis->sinks[index].name,
-                     "events", (json_int_t)ledger.events, "delivered", (json_int_t)ledger.delivered,
-                     "pending", (json_int_t)ledger.pending, "dropped", drops(ledger.dropped),
-                     "bytes", (json_int_t)ledger.bytes, "files", (json_int_t)ledger.files);
+    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "name",
+                     analysis->sinks[index].name, "events", (json_int_t)ledger.events, "delivered",
+                     (json_int_t)ledger.delivered, "pending", (json_int_t)ledger.pending, "dropped",
+                     drops(ledger.dropped), "bytes", (json_int_t)ledger.bytes, "files",
+                     (json_int_t)ledger.files, "clipped", (json_int_t)ledger.clipped);
 }
 
 static json_t *ledger_json(const struct pipeline_analysis *analysis)
