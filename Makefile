@@ -468,7 +468,7 @@ tidy: deps
 
 .PHONY: tidy-files
 tidy-files: $(TIDY)
-build/tidy/%.ok: %.c .clang-tidy $(ALL_HEADERS)
+build/tidy/%.ok: %.c $(wildcard .clang-tidy */.clang-tidy) $(ALL_HEADERS)
 	@mkdir -p $(@D)
 	$(Q)clang-tidy --quiet $< -- $(CPPFLAGS) $(PKG_CFLAGS) $(CAIRO_CFLAGS) $(FFTW_CFLAGS) -std=c17 2>$@.log || { cat $@.log >&2; exit 1; }
 	@touch $@

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # long: yes, it builds the packages twice and makes a minimal system
 # timeout: 3000
+# parallel: yes
 """The Debian packages: built twice and equal, without a word from lintian, and in a minimal system under a booted
 systemd installed, used, upgraded in the middle of a stream, and purged (tests/systemd/packages.sh). What the packages
 depend on comes from the mirror that this machine uses; building needs none."""

@@ -2,7 +2,7 @@
 # timeout: 300
 # parallel: yes
 # takes: 11 s CPU in 10 s
-# long: also, each property is explored for 60 s instead of 6
+# long: also, each property is explored for 25 s instead of 6
 """Hypothesis drives the real daemon: random formats, channels, blocks, filters, packet sizes, loss,
 doubling and reordering, decimation. For each example the definition is held against every frame that came, by
 frame number, and the ledgers against the rig's and the tap's own counts.
@@ -11,7 +11,7 @@ Loss on the way into the daemon is accounted for, never assumed away: only where
 paced by the results (--credit) must nothing at all be missing.
 
 The seed is fixed and printed; CONVOLVD_PROPERTY_SEED changes it, CONVOLVD_PROPERTY_SECONDS the time
-each property may take (default 12, in `make check-long` 60), CONVOLVD_PROPERTY_SHRINK=1 looks for a smaller failing example,
+each property may take (default 6, in `make check-long` 25), CONVOLVD_PROPERTY_SHRINK=1 looks for a smaller failing example,
 which takes minutes.
 """
 import os
@@ -28,7 +28,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import convolvd as c  # noqa: E402  (found by the line above)
 
 SEED = int(os.environ.get("CONVOLVD_PROPERTY_SEED", "20261121"))
-SECONDS = float(os.environ.get("CONVOLVD_PROPERTY_SECONDS", "60" if os.environ.get("CONVOLVD_TEST_LONG") else "6"))
+SECONDS = float(os.environ.get("CONVOLVD_PROPERTY_SECONDS", "25" if os.environ.get("CONVOLVD_TEST_LONG") else "6"))
 RATE = 100000
 FORMAT_BYTES = {"L16": 2, "L24": 3, "s32be": 4, "f32be": 4, "u8": 1, "s16le": 2, "u16be": 2, "s24le": 3, "f32le": 4}
 
