@@ -14,7 +14,7 @@
 
 #include "analysis/analyses.h"
 
-enum { RUN_FRAMES = 1024, VALUES_MAX = 64 };
+enum { RUN_FRAMES = 1024, VALUES_MAX = 64, LINE_BYTES = 64 };
 
 static uint64_t hits;
 
@@ -79,7 +79,11 @@ static float *read_signal(const char *path, uint64_t *floats)
     long bytes = -1;
     if (file != NULL && fseek(file, 0, SEEK_END) == 0)
         bytes = ftell(file);
-    float *samples = bytes > 0 ? malloc((size_t)bytes) : NULL;
+    /* Aligned as the ring of the daemon's analyses, which is mapped. */
+    float *samples =
+        bytes > 0
+            ? aligned_alloc(LINE_BYTES, ((size_t)bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES)
+            : NULL;
     if (samples == NULL || fseek(file, 0, SEEK_SET) != 0 ||
         fread(samples, 1, (size_t)bytes, file) != (size_t)bytes)
         report(NULL, path, false, "cannot be read");

@@ -50,6 +50,15 @@ def make_signal(rate, per_second, frames):
     return x
 
 
+def aligned(x):
+    """The same array at a multiple of a cache line, as the daemon has it."""
+    memory = np.empty(x.size + 16, np.float32)
+    skip = -memory.ctypes.data % 64 // 4
+    copy = memory[skip:skip + x.size].reshape(x.shape)
+    copy[:] = x
+    return copy
+
+
 class Ours:
     """The C program, one measurement a line."""
 
@@ -101,7 +110,7 @@ def median(values):
 
 
 def measure(rate, per_second, frames, repetitions, path, command):
-    x = make_signal(rate, per_second, frames)
+    x = aligned(make_signal(rate, per_second, frames))
     x.tofile(path)
     ours, spectra = Ours(path, rate, SETTINGS), Ours(path, rate, SPECTRA)
     beside = peers(x, rate)

@@ -673,6 +673,29 @@ static void test_hostile(void **state)
     free(samples);
 }
 
+/* One count spends the arm; a sample below 0, long before the next hit, sets it again. */
+static void test_arms_run_while_nothing_happens(void **state)
+{
+    (void)state;
+    for (int below = 0; below < 2; below++) {
+        float samples[600];
+        for (int i = 0; i < 600; i++)
+            samples[i] = 1;
+        samples[10] = samples[500] = 11;
+        samples[0] = -1;
+        samples[250] = below ? -1 : 1;
+        const struct analysis_signal signal = {
+            .channels = 1, .frames = 600, .samples = samples, .rate_hz = RATE};
+        struct analysis_world world;
+        open_hits(&world, 1, (const char *[]){"threshold = 10", "hdt = 5", NULL});
+        analysis_world_put(&world, &signal, 0, 600);
+        assert_int_equal(world.count, 4);
+        assert_int_equal(body(&world, 1)->counts, 1);
+        assert_int_equal(body(&world, 3)->counts, below);
+        analysis_world_close(&world);
+    }
+}
+
 /* A record that is shorter than HDT, and one that is shorter than the pre-trigger. */
 static void test_short_records(void **state)
 {
@@ -758,6 +781,7 @@ int main(void)
         cmocka_unit_test(test_noise_comes_from_quiet_intervals),
         cmocka_unit_test(test_queue_is_bounded),
         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_arms_run_while_nothing_happens),
         cmocka_unit_test(test_short_records),
         cmocka_unit_test(test_dead_time),
         cmocka_unit_test(test_check),
