@@ -63,7 +63,7 @@ static struct arguments {
     struct tool_list restart, skip, forge;
     const char *credit;
     uint64_t in_flight;
-    const char *ledger, *write;
+    const char *ledger, *write, *emissions;
 } arguments = {
     .rigs = 1,
     .port_step = 2,
@@ -157,6 +157,12 @@ static const struct tool_option rows[] = {
     QUANTITY("arrivals", FREQUENCY, "HZ", wave.arrivals, 0, 1e9, NULL, "acoustic emission: mean rate"),
     QUANTITY("rise", TIME, "S", wave.rise, 0, 1e6, NULL, "acoustic emission: rise of an arrival"),
     QUANTITY("decay", TIME, "S", wave.decay, 0, 1e6, NULL, "acoustic emission: its time constant"),
+    TEXT("sensors", "POINTS", wave.sensors, NULL, "acoustic emission on a plate: where each channel's sensor is,\n"
+         "                                \"0 0, 1 m 0, none, 0 800 mm\"; arrivals follow from the way"),
+    TEXT("sources", "POINTS", wave.sources, "anywhere in the extent", "where emissions come from, one of these at random"),
+    TEXT("extent", "POINTS", wave.extent, "the sensors' box", "two opposite corners of where emissions come from"),
+    QUANTITY("velocity", VELOCITY, "M/S", wave.velocity, 0, 1e6, NULL, "of waves on the plate"),
+    ROW("spreading", FLAG, NUMBER, NULL, wave.spreading, 0, 0, NULL, "amplitudes fall with the root of the way, from 100 mm on"),
     COUNT("seed", "N", seed, 0, 1.8e19, "1", "of signal and faults"),
     GROUP("Pace"),
     ROW("flat-out", FLAG, NUMBER, NULL, flat_out, 0, 0, NULL, "as fast as it goes, not at the rate"),
@@ -188,6 +194,7 @@ static const struct tool_option rows[] = {
     GROUP("Reports"),
     TEXT("ledger", "PATH", ledger, NULL, "write what was sent, exactly, as JSON"),
     TEXT("write", "PATH.npy", write, NULL, "write what was acquired, as the wire carries it"),
+    TEXT("emissions", "PATH", emissions, NULL, "write where and when the first rig's emissions came from, as CSV"),
     FLAG(quiet, "no progress line, no summary"),
 };
 /* clang-format on */
@@ -230,9 +237,10 @@ static int open_signal(unsigned index, struct rig_signal **out, struct problem *
     const struct arguments *a = &arguments;
     if (a->file != NULL)
         return rig_signal_load(a->file, a->full_scale, a->repeat, out, problem);
+    static struct rig_plate plate;
     struct waveform_spec spec;
     int status = rig_waveform_spec(&a->wave, a->rate > 0 ? a->rate : RATE_DEFAULT_HZ,
-                                   (uint32_t)a->channels, a->seed + index, &spec, problem);
+                                   (uint32_t)a->channels, a->seed + index, &spec, &plate, problem);
     if (status != 0)
         return status;
     return rig_signal_generate(&spec, a->full_scale, out, problem);
@@ -345,6 +353,13 @@ static int open_rig(struct rig_options options, unsigned index, double *rate_hz,
         else
             snprintf(path, sizeof path, "%s.%u", a->write, index);
         options.write_path = path;
+    }
+    if (a->emissions != NULL && index == 0) {
+        status = rig_signal_write_emissions(signal, a->emissions, options.frames, problem);
+        if (status != 0) {
+            rig_signal_close(signal);
+            return status;
+        }
     }
     return rig_open(&options, signal, out, problem);
 }

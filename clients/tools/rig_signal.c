@@ -1,8 +1,11 @@
 /* What a rig sends: see rig_signal.h. */
 #include "rig_signal.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <sndfile.h>
 
@@ -19,6 +22,7 @@ struct rig_signal {
     uint64_t next_frame; /* waveform */
     uint64_t repeat;     /* file: passes left, 0: without end */
     bool endless;
+    bool plate;
 };
 
 static int create(struct rig_signal **out, double full_scale, struct problem *problem)
@@ -38,6 +42,7 @@ int rig_signal_generate(const struct waveform_spec *spec, double full_scale,
         return status;
     (*out)->channels = spec->channels;
     (*out)->rate_hz = spec->rate_hz;
+    (*out)->plate = spec->kind == WAVEFORM_AE && spec->plate != NULL;
     status = waveform_create(spec, &(*out)->waveform, problem);
     if (status != 0) {
         rig_signal_close(*out);
@@ -132,4 +137,43 @@ uint64_t rig_signal_read(struct rig_signal *signal, uint64_t frames, double *val
         for (uint64_t i = 0; i < frames * signal->channels; i++)
             values[i] /= signal->full_scale;
     return frames;
+}
+
+/* ---- emissions --------------------------------------------------------------------------- */
+
+static int by_frame(const void *a, const void *b)
+{
+    const struct waveform_emission *x = a, *y = b;
+    return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+int rig_signal_write_emissions(const struct rig_signal *signal, const char *path, uint64_t frames,
+                               struct problem *problem)
+{
+    enum { EMISSIONS_MAX = PIECE_FRAMES };
+    if (!signal->plate)
+        return problem_set(problem, ERROR_ARGUMENT,
+                           "--emissions: only --signal ae with --sensors has places");
+    struct waveform_emission *emissions = calloc(EMISSIONS_MAX, sizeof *emissions);
+    FILE *file = emissions != NULL ? fopen(path, "w") : NULL;
+    if (file == NULL) {
+        free(emissions);
+        return problem_set(problem, ERROR_NO_FILE, "%s: %s", path, strerror(errno));
+    }
+    fprintf(file, "frame,x_mm,y_mm,amplitude\n");
+    for (uint64_t first = 0; first < frames; first += PIECE_FRAMES) {
+        const uint32_t piece =
+            frames - first < PIECE_FRAMES ? (uint32_t)(frames - first) : PIECE_FRAMES;
+        const uint32_t count =
+            waveform_emissions(signal->waveform, first, piece, emissions, EMISSIONS_MAX);
+        qsort(emissions, count, sizeof *emissions, by_frame);
+        for (uint32_t i = 0; i < count; i++)
+            fprintf(file, "%.6f,%.6f,%.6f,%.9g\n", emissions[i].frame, emissions[i].place.x_m * 1e3,
+                    emissions[i].place.y_m * 1e3, emissions[i].amplitude);
+    }
+    free(emissions);
+    const bool failed = ferror(file) != 0;
+    if (fclose(file) != 0 || failed)
+        return problem_set(problem, ERROR_SYSTEM, "%s: could not be written", path);
+    return 0;
 }

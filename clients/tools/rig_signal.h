@@ -29,4 +29,10 @@ double rig_signal_rate_hz(const struct rig_signal *signal);
 /* The next `frames` frames, interleaved; fewer only at the end of a recording. */
 uint64_t rig_signal_read(struct rig_signal *signal, uint64_t frames, double *values);
 
+/* Writes where and when the acoustic emissions of the first `frames` frames come from, in order, as
+ * lines of CSV: frame (at the source, with its fraction), x_mm, y_mm, amplitude. ERROR_ARGUMENT
+ * when the signal has no plate. */
+int rig_signal_write_emissions(const struct rig_signal *signal, const char *path, uint64_t frames,
+                               struct problem *problem);
+
 #endif

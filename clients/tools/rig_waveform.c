@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define RADIANS (3.14159265358979323846 / 180)
@@ -27,6 +28,7 @@ void rig_waveform_defaults(struct rig_waveform *waveform)
         .rise = NAN,
         .decay = NAN,
         .taper = NAN,
+        .velocity = NAN,
     };
 }
 
@@ -36,8 +38,58 @@ static void set_if_given(double *field, double value)
         *field = value;
 }
 
+/* "0 0, 1 m 0" into at most `capacity` points. */
+static int read_points(const char *name, const char *text, struct point *points, uint32_t capacity,
+                       uint32_t *count, struct problem *problem)
+{
+    *count = 0;
+    for (const char *at = text; at != NULL && *count < capacity;) {
+        const char *comma = strchr(at, ',');
+        const size_t bytes = comma != NULL ? (size_t)(comma - at) : strlen(at);
+        char item[80];
+        snprintf(item, sizeof item, "%.*s", (int)bytes, at);
+        struct problem detail;
+        struct point *point = &points[(*count)++];
+        *point = (struct point){0};
+        if (strcmp(item + strspn(item, " "), "none") != 0 && point_parse(item, point, &detail) != 0)
+            return problem_set(problem, ERROR_ARGUMENT, "--%s: %s", name, detail.text);
+        at = comma != NULL ? comma + 1 : NULL;
+    }
+    return 0;
+}
+
+static int read_plate(const struct rig_waveform *waveform, struct waveform_spec *spec,
+                      struct rig_plate *plate, struct problem *problem)
+{
+    if (waveform->sensors == NULL) {
+        if (waveform->sources != NULL || waveform->extent != NULL || !isnan(waveform->velocity))
+            return problem_set(problem, ERROR_ARGUMENT,
+                               "--sources, --extent and --velocity need --sensors");
+        return 0;
+    }
+    uint32_t corners;
+    plate->spec = (struct plate_spec){.sensors = plate->sensors,
+                                      .sources = plate->sources,
+                                      .extent = waveform->extent != NULL ? plate->extent : NULL,
+                                      .spreading = waveform->spreading};
+    set_if_given(&plate->spec.velocity_m_s, waveform->velocity);
+    int status = read_points("sensors", waveform->sensors, plate->sensors, RIG_POINTS_MAX,
+                             &plate->spec.sensor_count, problem);
+    if (status == 0)
+        status = read_points("sources", waveform->sources, plate->sources, RIG_POINTS_MAX,
+                             &plate->spec.source_count, problem);
+    if (status == 0)
+        status = read_points("extent", waveform->extent, plate->extent, 2, &corners, problem);
+    if (status == 0 && waveform->extent != NULL && corners != 2)
+        status = problem_set(problem, ERROR_ARGUMENT, "--extent %s: write two opposite corners",
+                             waveform->extent);
+    spec->plate = &plate->spec;
+    return status;
+}
+
 int rig_waveform_spec(const struct rig_waveform *waveform, double rate_hz, uint32_t channels,
-                      uint64_t seed, struct waveform_spec *spec, struct problem *problem)
+                      uint64_t seed, struct waveform_spec *spec, struct rig_plate *plate,
+                      struct problem *problem)
 {
     enum waveform_kind kind;
     if (waveform_kind_parse(waveform->kind, &kind) != 0)
@@ -63,6 +115,9 @@ int rig_waveform_spec(const struct rig_waveform *waveform, double rate_hz, uint3
     set_if_given(&spec->rise_s, waveform->rise);
     set_if_given(&spec->decay_s, waveform->decay);
     set_if_given(&spec->taper, waveform->taper);
+    const int status = read_plate(waveform, spec, plate, problem);
+    if (status != 0)
+        return status;
     if (waveform->window == NULL)
         return 0;
     for (int window = 0; pulse_window_name(window) != NULL; window++)

@@ -63,7 +63,7 @@ void crossings_add(struct crossings *crossings, const struct crossing_rules *rul
         }
         w->plain += above && !w->was_above;
         w->was_above = above;
-        if (rules->hits && (above || below))
+        if (above || below)
             put_above(w, rules, first + i);
     }
 }

@@ -19,8 +19,8 @@
 
 /* Immutable, of one channel. */
 struct crossing_rules {
-    double threshold;           /* U ≥ 0: above is |x| > U */
-    bool hits;                  /* count hits too */
+    double threshold; /* U ≥ 0: above is |x| > U */
+
     uint64_t hdt, hlt, longest; /* hit definition, lockout, max duration [frames] */
 };
 

@@ -7,12 +7,13 @@
 
 #include "analysis/hit_queue.h"
 #include "analysis/level.h"
+#include "analysis/rows.h"
 #include "core/quantity.h"
 
-static const struct option_choice counts_choices[] = {{"positive", HIT_COUNTS_POSITIVE},
-                                                      {"both", HIT_COUNTS_BOTH},
-                                                      {"plain", HIT_COUNTS_PLAIN},
-                                                      {NULL, 0}};
+const struct option_choice analysis_counts[] = {{"positive", HIT_COUNTS_POSITIVE},
+                                                {"both", HIT_COUNTS_BOTH},
+                                                {"plain", HIT_COUNTS_PLAIN},
+                                                {NULL, 0}};
 static const struct option_choice picker_choices[] = {{"threshold", HIT_PICKER_THRESHOLD},
                                                       {"aic", HIT_PICKER_AIC},
                                                       {"hinkley", HIT_PICKER_HINKLEY},
@@ -79,19 +80,8 @@ enum {
 #define RECORD_MAX 16777216.0
 
 const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
-    [ROW_HDT] = {.key = "hdt",
-                 .type = OPTION_SPAN,
-                 .maximum = FRAMES_MAX,
-                 .fallback = "200 us",
-                 FIELD(hdt),
-                 .sentence = "Hit definition time (duration discrimination time): so long without "
-                             "a sample above the threshold ends a hit."},
-    [ROW_HLT] = {.key = "hlt",
-                 .type = OPTION_SPAN,
-                 .maximum = FRAMES_MAX,
-                 .fallback = "0 frames",
-                 FIELD(hlt),
-                 .sentence = "Hit lockout time: so long after a hit none begins."},
+    [ROW_HDT] = {ANALYSIS_ROW_HDT, FIELD(hdt)},
+    [ROW_HLT] = {ANALYSIS_ROW_HLT, FIELD(hlt)},
     [ROW_PDT] = {.key = "pdt",
                  .type = OPTION_SPAN,
                  .maximum = FRAMES_MAX,
@@ -99,15 +89,7 @@ const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
                  FIELD(pdt),
                  .sentence = "Peak definition time: a larger sample replaces the peak only so long "
                              "after it; 0: the peak is the hit's maximum."},
-    [ROW_MAX_DURATION] = {.key = "max duration",
-                          .type = OPTION_SPAN,
-                          .minimum = 1,
-                          .maximum = FRAMES_MAX,
-                          .fallback_words = "100 ms, at least a frame",
-                          FIELD(max_duration),
-                          .sentence = "Longest hit; it ends there with the flag timeout, and what "
-                                      "goes on is the next. Files get a hit at most this much, and "
-                                      "hdt, late."},
+    [ROW_MAX_DURATION] = {ANALYSIS_ROW_MAX_DURATION, FIELD(max_duration)},
     [ROW_PRE_TRIGGER] = {.key = "pre-trigger",
                          .type = OPTION_SPAN,
                          .maximum = RECORD_MAX,
@@ -157,15 +139,7 @@ const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
                       FIELD(spectrum),
                       .sentence = "Points of each hit's spectrum, a power of two, from the "
                                   "pre-trigger on, zeros behind the record; 0: none."},
-    {.key = "threshold",
-     .type = OPTION_OWN,
-     .list = LIST_CHANNEL,
-     .parse = level_parse,
-     .words = LEVEL_WORDS,
-     .required = true,
-     FIELD(thresholds),
-     .sentence = "A sample lies above when |x| is greater; one for all channels or one each. dB "
-                 "are dB(AE), re 1 uV."},
+    {ANALYSIS_ROW_THRESHOLD, FIELD(thresholds)},
     {.key = "floating threshold",
      .type = OPTION_NUMBER,
      .maximum = 1e6,
@@ -173,13 +147,7 @@ const struct option_row hit_option_rows[HIT_OPTION_ROWS] = {
      FIELD(floating),
      .sentence = "The threshold is at least so many times the RMS of the last noise interval "
                  "without a hit; 0: it is fixed."},
-    {.key = "counts",
-     .type = OPTION_CHOICE,
-     .choices = counts_choices,
-     .fallback = "positive",
-     FIELD(counts),
-     .sentence = "What a count is: a positive excursion after a sample below 0 (Vallen), positive "
-                 "and negative ones halved (MISTRAS), or each upward crossing (vallenae)."},
+    {ANALYSIS_ROW_COUNTS, FIELD(counts)},
     {.key = "energy over",
      .type = OPTION_CHOICE,
      .choices = window_choices,
@@ -348,6 +316,8 @@ void hit_options_check(const struct option_check *check, struct analysis_options
         frames_of(check, ROW_MAX_RECORD, own->max_record, options->stream.rate_hz);
     size_memory(options, max_record);
     own->field_count = hit_fields(own->fields, own->features.band_count);
+    if (own->thresholds.count == 0)
+        option_error(check, NULL, "hits need a threshold: write `threshold = 40 dB`");
     for (uint32_t channel = 0; own->thresholds.count > 0 && channel < options->stream.channels;
          channel++) {
         bool fits;

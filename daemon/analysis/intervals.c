@@ -13,20 +13,21 @@
 #include "analysis/analyses.h"
 #include "analysis/crossings.h"
 #include "analysis/hit.h"
+#include "analysis/hit_features.h"
 #include "analysis/interval.h"
 #include "analysis/level.h"
 #include "analysis/pieces.h"
+#include "analysis/rows.h"
 #include "analysis/sums.h"
 
 enum asl { ASL_MEAN, ASL_LOGARITHM };
-enum counting { COUNTS_POSITIVE, COUNTS_BOTH, COUNTS_PLAIN };
 
 struct intervals_options {
     /* as written */
     const struct option_value *interval, *hdt, *hlt, *longest;
     struct option_values thresholds; /* none: no counts */
     enum asl asl;
-    enum counting counts;
+    enum hit_counts counts;
     bool kurtosis;
     /* set by the check, and all that open reads */
     uint64_t interval_frames, hdt_frames, hlt_frames, longest_frames;
@@ -60,9 +61,9 @@ struct analysis {
 static uint64_t counts_of(const struct analysis *a, const struct crossings *crossings)
 {
     switch (a->own->counts) {
-    case COUNTS_BOTH:
+    case HIT_COUNTS_BOTH:
         return (crossings->up + crossings->down + 1) / 2;
-    case COUNTS_PLAIN:
+    case HIT_COUNTS_PLAIN:
         return crossings->plain;
     default:
         return crossings->up;
@@ -101,7 +102,7 @@ static struct interval values_of(const struct analysis *a, uint32_t channel)
         interval.threshold = rules->threshold;
         if (sums->frames > 0) {
             interval.counts = (double)counts_of(a, &a->crossings[channel]);
-            interval.hits = rules->hits ? (double)a->crossings[channel].begun : NAN;
+            interval.hits = (double)a->crossings[channel].begun;
         }
     }
     return interval;
@@ -322,10 +323,8 @@ static int open_rules(struct analysis *a)
     if (a->rules == NULL || a->crossings == NULL)
         return ERROR_MEMORY;
     for (uint32_t c = 0; c < a->channels; c++) {
-        a->rules[c] = (struct crossing_rules){.hits = own->hdt != NULL,
-                                              .hdt = own->hdt_frames,
-                                              .hlt = own->hlt_frames,
-                                              .longest = own->longest_frames};
+        a->rules[c] = (struct crossing_rules){
+            .hdt = own->hdt_frames, .hlt = own->hlt_frames, .longest = own->longest_frames};
         level_amplitude(NULL, "threshold", threshold_of(own, c), a->options->stream.units[c],
                         &a->rules[c].threshold);
     }
@@ -360,9 +359,6 @@ no_memory:
 static const struct option_choice asl_choices[] = {
     {"mean", ASL_MEAN}, {"log", ASL_LOGARITHM}, {NULL, 0}};
 
-static const struct option_choice count_choices[] = {
-    {"positive", COUNTS_POSITIVE}, {"both", COUNTS_BOTH}, {"plain", COUNTS_PLAIN}, {NULL, 0}};
-
 #define FIELD(member) OPTION_FIELD(struct intervals_options, member)
 
 enum { ROW_INTERVAL, ROW_HDT, ROW_HLT, ROW_LONGEST, ROWS = 8 };
@@ -376,43 +372,11 @@ static const struct option_row rows[ROWS] = {
                       FIELD(interval),
                       .sentence = "Time that each event sums up; intervals begin at multiples of "
                                   "it in each epoch."},
-    [ROW_HDT] = {.key = "hdt",
-                 .type = OPTION_SPAN,
-                 .minimum = 1,
-                 .maximum = 1e12,
-                 .fallback_words = "hits are not counted",
-                 FIELD(hdt),
-                 .sentence = "Hit definition time: so long without a sample above the threshold "
-                             "ends a hit. Counts the hits that begin in each interval."},
-    [ROW_HLT] = {.key = "hlt",
-                 .type = OPTION_SPAN,
-                 .maximum = 1e12,
-                 .fallback_words = "0",
-                 FIELD(hlt),
-                 .sentence = "Hit lockout time: so long after a hit none begins."},
-    [ROW_LONGEST] = {.key = "max duration",
-                     .type = OPTION_SPAN,
-                     .minimum = 1,
-                     .maximum = 1e12,
-                     .fallback_words = "100 ms, at least a frame",
-                     FIELD(longest),
-                     .sentence = "Longest hit; what goes on counts as the next."},
-    {.key = "threshold",
-     .type = OPTION_OWN,
-     .list = LIST_CHANNEL,
-     .parse = level_parse,
-     .words = LEVEL_WORDS,
-     .fallback_words = "crossings are not counted",
-     FIELD(thresholds),
-     .sentence = "Threshold of counts and hits, one for all channels or one each; dB are dB(AE), "
-                 "re 1 uV."},
-    {.key = "counts",
-     .type = OPTION_CHOICE,
-     .choices = count_choices,
-     .fallback = "positive",
-     FIELD(counts),
-     .sentence = "What a count is: a positive excursion after a negative one, positive and "
-                 "negative ones halved, or each upward crossing."},
+    [ROW_HDT] = {ANALYSIS_ROW_HDT, FIELD(hdt)},
+    [ROW_HLT] = {ANALYSIS_ROW_HLT, FIELD(hlt)},
+    [ROW_LONGEST] = {ANALYSIS_ROW_MAX_DURATION, FIELD(longest)},
+    {ANALYSIS_ROW_THRESHOLD, FIELD(thresholds)},
+    {ANALYSIS_ROW_COUNTS, FIELD(counts)},
     {.key = "asl",
      .type = OPTION_CHOICE,
      .choices = asl_choices,
@@ -472,8 +436,8 @@ static void intervals_report(const struct analysis_options *options, FILE *out)
         return;
     double threshold = 0;
     level_amplitude(NULL, "threshold", threshold_of(own, 0), options->stream.units[0], &threshold);
-    fprintf(out, "%19scounts%s above %.4g %s%s\n", "", own->hdt != NULL ? " and hits" : "",
-            threshold, options->stream.units[0], own->thresholds.count > 1 ? " (channel 1)" : "");
+    fprintf(out, "%19scounts and hits above %.4g %s%s\n", "", threshold, options->stream.units[0],
+            own->thresholds.count > 1 ? " (channel 1)" : "");
 }
 
 static uint64_t intervals_memory(const struct analysis_options *options)

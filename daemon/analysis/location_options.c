@@ -17,7 +17,7 @@ const struct option_row location_rows[LOCATION_ROWS] = {
                      .list = LIST_COMMA,
                      .parse = point_option,
                      .keyword = "none",
-                     .words = "point, such as 120 mm 400 mm",
+                     .words = POINT_WORDS,
                      .required = true,
                      FIELD(sensors),
                      .sentence = "Where the sensor of each channel sits: x and y on a plate, x "
@@ -26,7 +26,7 @@ const struct option_row location_rows[LOCATION_ROWS] = {
                     .type = OPTION_OWN,
                     .list = LIST_COMMA,
                     .parse = point_option,
-                    .words = "point, such as 120 mm 400 mm",
+                    .words = POINT_WORDS,
                     .fallback_words = "the sensors' box and a tenth more on every side",
                     FIELD(extent),
                     .sentence = "Two opposite corners, or two ends, of where sources are looked "

@@ -37,7 +37,7 @@ static int length_parse(const char *text, double *metres, struct problem *proble
         return problem_set(problem, ERROR_CONFIG, "%s", detail.text);
     const bool bare_zero = quantity.dimension == DIMENSION_NUMBER && quantity.digits == 0;
     if (quantity.dimension != DIMENSION_LENGTH && !bare_zero)
-        return problem_set(problem, ERROR_CONFIG, "`%s` is no length: write %s mm", text, text);
+        return problem_set(problem, ERROR_CONFIG, "`%s` is no length: write such as 120 mm", text);
     *metres = quantity_value(&quantity);
     if (!(fabs(*metres) <= POINT_MOST_M))
         return problem_set(problem, ERROR_CONFIG, "`%s` is out of range: write at most %g km", text,

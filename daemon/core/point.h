@@ -12,6 +12,8 @@
 #include "core/error.h"
 #include "core/option.h"
 
+#define POINT_WORDS "point, such as 120 mm 400 mm"
+
 struct point {
     double x_m, y_m;      /* y is 0 on a line */
     uint32_t coordinates; /* 1 or 2 that were written; 0: `none` */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/log.h"
+#include "core/point.h"
 #include "io/generator.h"
 #include "io/replay.h"
 #include "io/rows.h"
@@ -62,6 +63,49 @@ static uint32_t generator_fill(void *context, uint8_t *payload, uint32_t frames)
     return frames;
 }
 
+/* ---- plate -------------------------------------------------------------------------------- */
+
+static struct point *points_of(const struct option_values *values)
+{
+    struct point *points = calloc(values->count + 1, sizeof *points);
+    for (unsigned i = 0; points != NULL && i < values->count; i++)
+        points[i] = point_of(&values->values[i]);
+    return points;
+}
+
+/* The waveform with the plate of the options, if they have one. */
+static int create_waveform(const struct generator_options *own, const struct waveform_spec *spec,
+                           struct waveform **out, struct problem *problem)
+{
+    if (own->sensors.count == 0)
+        return waveform_create(spec, out, problem);
+    struct point *sensors = points_of(&own->sensors), *sources = points_of(&own->sources);
+    struct point *extent = points_of(&own->extent);
+    int status = ERROR_MEMORY;
+    if (sensors == NULL || sources == NULL || extent == NULL) {
+        problem_set(problem, ERROR_MEMORY, "out of memory for a plate");
+    } else {
+        const struct plate_spec plate = {
+            .sensors = sensors,
+            .sensor_count = own->sensors.count,
+            .sources = sources,
+            .source_count = own->sources.count,
+            .extent = own->extent.count > 0 ? extent : NULL,
+            .velocity_m_s = own->velocity != NULL ? own->velocity->number : 0,
+            .spreading = own->spreading,
+        };
+        struct waveform_spec with = *spec;
+        with.plate = &plate;
+        status = waveform_create(&with, out, problem);
+    }
+    free(sensors);
+    free(sources);
+    free(extent);
+    return status;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
 static int generator_open(const struct source_options *options,
                           const struct io_environment *environment, const struct source_host *host,
                           struct source **out, struct problem *problem)
@@ -93,7 +137,7 @@ static int generator_open(const struct source_options *options,
     struct waveform_spec spec = own->waveform;
     spec.rate_hz = options->rate_hz;
     spec.channels = options->channels;
-    int status = waveform_create(&spec, &g->waveform, problem);
+    int status = create_waveform(own, &spec, &g->waveform, problem);
     if (status != 0) {
         generator_release(g);
         return problem_prefix(problem, status, "stream %s", options->stream);
@@ -143,7 +187,7 @@ static const char by_waveform[] = "a rule of the waveform";
 
 #define FIELD(member) OPTION_FIELD(struct generator_options, member)
 
-enum { ROW_DURATION = 18, ROWS = 20 };
+enum { ROW_DURATION = 23, ROWS = 25 };
 
 static const struct option_row rows[ROWS] = {
     {.key = "waveform",
@@ -269,6 +313,44 @@ static const struct option_row rows[ROWS] = {
      .fallback_words = by_waveform,
      FIELD(decay),
      .sentence = "Time constant with which an acoustic emission's envelope decays."},
+    {.key = "sensors",
+     .type = OPTION_OWN,
+     .list = LIST_COMMA,
+     .parse = point_option,
+     .keyword = "none",
+     .words = POINT_WORDS,
+     .fallback_words = "a line of sensors, `channel delay` apart",
+     FIELD(sensors),
+     .sentence = "Where the sensor of each channel sits on a plate (x y) or a line (x): acoustic "
+                 "emissions reach it after way / velocity, with fractions of a frame."},
+    {.key = "sources",
+     .type = OPTION_OWN,
+     .list = LIST_COMMA,
+     .parse = point_option,
+     .words = POINT_WORDS,
+     .fallback_words = "anywhere in the extent",
+     FIELD(sources),
+     .sentence = "Where acoustic emissions come from, one of these at random."},
+    {.key = "extent",
+     .type = OPTION_OWN,
+     .list = LIST_COMMA,
+     .parse = point_option,
+     .words = POINT_WORDS,
+     .fallback_words = "the sensors' box",
+     FIELD(extent),
+     .sentence = "Two opposite corners of where acoustic emissions come from."},
+    {.key = "velocity",
+     .type = OPTION_VELOCITY,
+     .above_minimum = true,
+     .maximum = 1e6,
+     .fallback_words = "none: sensors need one",
+     FIELD(velocity),
+     .sentence = "Velocity of the waves from a source to the sensors."},
+    {.key = "spreading",
+     .type = OPTION_BOOLEAN,
+     .fallback = "no",
+     FIELD(spreading),
+     .sentence = "Amplitudes fall with the root of the way, from `amplitude` at 100 mm."},
     [ROW_DURATION] = {.key = "duration",
                       .type = OPTION_SPAN,
                       .minimum = 1,
@@ -294,12 +376,13 @@ static void set_number(const struct option_value *value, double factor, double *
         *out = factor * value->number;
 }
 
-/* A problem of waveform_create begins with the key it is about. */
+/* A problem of create_waveform begins with the key it is about. */
 static const char *key_of(const struct problem *problem)
 {
     for (int i = 0; i < ROWS; i++) {
         size_t length = strlen(rows[i].key);
-        if (strncmp(problem->text, rows[i].key, length) == 0 && problem->text[length] == ' ')
+        if (strncmp(problem->text, rows[i].key, length) == 0 &&
+            (problem->text[length] == ' ' || problem->text[length] == ':'))
             return rows[i].key;
     }
     return rows[0].key;
@@ -322,6 +405,28 @@ static void check_pulse(const struct option_check *check, const struct generator
         option_error(check, "taper",
                      "`taper` belongs to `window = tukey`; write that, or remove it");
 }
+
+static void check_plate(const struct option_check *check, const struct generator_options *own)
+{
+    static const char *const keys[] = {"sensors", "sources", "extent", "velocity", "spreading"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!option_given(check, keys[i]))
+            continue;
+        if (own->kind != WAVEFORM_AE)
+            option_error(check, keys[i],
+                         "`%s` belongs to `waveform = ae`; write that, or remove it", keys[i]);
+        else if (own->sensors.count == 0)
+            option_error(check, keys[i],
+                         "`%s` needs the sensors' places: write `sensors`, or "
+                         "remove it",
+                         keys[i]);
+    }
+    if (own->extent.count != 0 && own->extent.count != 2)
+        option_error(check, "extent", "`extent` has %u point%s; write two opposite corners",
+                     own->extent.count, own->extent.count == 1 ? "" : "s");
+}
+
+/* ---- checks ------------------------------------------------------------------------------- */
 
 /* Channel 1 begins with the pulse. Frees the waveform. */
 static void set_excitation(struct source_options *options, struct waveform *waveform)
@@ -374,11 +479,14 @@ static int generator_check(const struct option_check *check, const struct daemon
     set_number(own->decay, 1, &waveform->decay_s);
     waveform->seed = own->seed;
     check_pulse(check, own);
+    check_plate(check, own);
     option_frames(check, &rows[ROW_DURATION], own->duration, options->rate_hz, &own->length_frames);
 
     struct waveform *made;
     struct problem problem;
-    if (waveform_create(waveform, &made, &problem) != 0)
+    if (own->extent.count != 0 && own->extent.count != 2)
+        return 0; /* reported */
+    if (create_waveform(own, waveform, &made, &problem) != 0)
         option_error(check, key_of(&problem), "the generator of stream %s: %s", options->stream,
                      problem.text);
     else

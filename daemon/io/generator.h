@@ -10,7 +10,9 @@ struct generator_options {
     enum waveform_kind kind;
     const struct option_value *amplitude, *frequency, *frequency_end, *length, *period, *phase,
         *channel_phase, *channel_delay, *dc, *noise, *arrivals, *rise, *decay, *duration, *cycles,
-        *window;
+        *window, *velocity;
+    struct option_values sensors, sources, extent; /* points; none: no plate */
+    bool spreading;
     double taper;
     uint64_t seed;
     /* set by the check, and all that open reads */

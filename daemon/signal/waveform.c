@@ -70,11 +70,12 @@ struct waveform {
     uint64_t period_whole; /* the same when it is a whole number of frames, else 0 */
     double delay;          /* frames per channel number */
     bool delay_whole;
-    uint64_t turn;      /* sine: phase step per frame, 2^-64 turns */
-    double rise, decay; /* frames */
-    uint64_t slot;      /* AE: frames of a slot */
-    double slot_none;   /* AE: exp(-mean arrivals of a slot) */
-    double reach;       /* AE: frames from an arrival's instant to the end of its last channel */
+    uint64_t turn;       /* sine: phase step per frame, 2^-64 turns */
+    double rise, decay;  /* frames */
+    uint64_t slot;       /* AE: frames of a slot */
+    double slot_none;    /* AE: exp(-mean arrivals of a slot) */
+    double reach;        /* AE: frames from an arrival's instant to the end of its last channel */
+    struct plate *plate; /* AE: NULL without one */
 };
 
 void waveform_defaults(struct waveform_spec *spec, enum waveform_kind kind)
@@ -204,6 +205,10 @@ static int spec_check(const struct waveform_spec *spec, struct problem *problem)
                                spec->rise_s, spec->decay_s);
         double reach_s =
             spec->rise_s + AE_DECAYS * spec->decay_s + spec->channel_delay_s * (spec->channels - 1);
+        if (spec->plate != NULL && spec->channel_delay_s > 0)
+            return problem_set(problem, ERROR_ARGUMENT,
+                               "channel delay: the sensors' places and the velocity give the "
+                               "delays; leave it out");
         if (spec->arrivals_per_s * reach_s > 1e4)
             return problem_set(problem, ERROR_ARGUMENT,
                                "%g arrivals per second with bursts of %g s: more than 10000 would "
@@ -257,12 +262,23 @@ int waveform_create(const struct waveform_spec *spec, struct waveform **out,
         w->slot_none = exp(-spec->arrivals_per_s * (double)w->slot / spec->rate_hz);
         w->reach = w->rise + AE_DECAYS * w->decay + w->delay * (spec->channels - 1);
     }
+    w->spec.plate = NULL;
+    if (row->arrivals && spec->plate != NULL) {
+        status = plate_create(spec->plate, spec->channels, &w->plate, problem);
+        if (status != 0) {
+            waveform_free(w);
+            return status;
+        }
+        w->reach += plate_reach_s(w->plate) * spec->rate_hz;
+    }
     *out = w;
     return 0;
 }
 
 void waveform_free(struct waveform *waveform)
 {
+    if (waveform != NULL)
+        plate_free(waveform->plate);
     free(waveform);
 }
 
@@ -356,9 +372,10 @@ static double repeated_value(const struct waveform *w, uint64_t frame, uint32_t 
 /* ---- acoustic emission ------------------------------------------------------------------- */
 
 struct arrival {
-    double instant;   /* frames after the slot's start, at the source's position */
-    double position;  /* of the source on the line of sensors, in sensor spacings */
-    double amplitude; /* peak */
+    double instant;     /* frames after the slot's start, at the source's position */
+    double position;    /* of the source on the line of sensors, in sensor spacings */
+    double amplitude;   /* peak */
+    struct point place; /* of the source on a plate */
 };
 
 /* Poisson by counting exponential gaps (Knuth), then each arrival's place and size. */
@@ -372,9 +389,51 @@ static unsigned slot_arrivals(const struct waveform *w, uint64_t slot,
         count++;
     for (unsigned i = 0; i < count; i++) {
         arrivals[i].instant = random_unit(&r) * (double)w->slot;
-        arrivals[i].position = random_unit(&r) * (w->spec.channels - 1);
+        const double along = random_unit(&r);
+        arrivals[i].position = along * (w->spec.channels - 1);
         /* Uniform in decibels over 20 dB below the amplitude. */
         arrivals[i].amplitude = w->spec.amplitude * pow(10.0, -random_unit(&r));
+        if (w->plate != NULL)
+            arrivals[i].place = plate_source(w->plate, along, random_unit(&r));
+    }
+    return count;
+}
+
+/* Frames from the source to the sensor. */
+static double travel_to(const struct waveform *w, const struct arrival *arrival, uint32_t channel)
+{
+    if (w->plate != NULL)
+        return plate_travel_s(w->plate, channel, arrival->place) * w->spec.rate_hz;
+    return w->delay * fabs((double)channel - arrival->position);
+}
+
+static double amplitude_at(const struct waveform *w, const struct arrival *arrival,
+                           uint32_t channel)
+{
+    if (w->plate == NULL)
+        return arrival->amplitude;
+    return arrival->amplitude * plate_gain(w->plate, channel, arrival->place);
+}
+
+uint32_t waveform_emissions(const struct waveform *waveform, uint64_t first, uint32_t frames,
+                            struct waveform_emission *out, uint32_t capacity)
+{
+    const struct waveform *w = waveform;
+    uint32_t count = 0;
+    if (w->plate == NULL || frames == 0)
+        return 0;
+    for (uint64_t slot = first / w->slot; slot <= (first + frames - 1) / w->slot; slot++) {
+        struct arrival arrivals[AE_ARRIVALS_MAX];
+        const unsigned arrived = slot_arrivals(w, slot, arrivals);
+        for (unsigned i = 0; i < arrived; i++) {
+            const double frame = (double)(slot * w->slot) + arrivals[i].instant;
+            if (frame < (double)first || frame >= (double)(first + frames))
+                continue;
+            if (count < capacity)
+                out[count] =
+                    (struct waveform_emission){frame, arrivals[i].place, arrivals[i].amplitude};
+            count++;
+        }
     }
     return count;
 }
@@ -410,11 +469,9 @@ static void add_arrivals(const struct waveform *w, uint64_t first, uint32_t fram
         unsigned count = slot_arrivals(w, slot, arrivals);
         int64_t offset = (int64_t)(first - slot * w->slot);
         for (unsigned a = 0; a < count; a++) {
-            for (uint32_t c = 0; c < w->spec.channels; c++) {
-                double travel = w->delay * fabs((double)c - arrivals[a].position);
-                add_burst(w, offset, arrivals[a].instant + travel, arrivals[a].amplitude, frames,
-                          values + c);
-            }
+            for (uint32_t c = 0; c < w->spec.channels; c++)
+                add_burst(w, offset, arrivals[a].instant + travel_to(w, &arrivals[a], c),
+                          amplitude_at(w, &arrivals[a], c), frames, values + c);
         }
     }
 }

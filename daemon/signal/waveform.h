@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/error.h"
+#include "signal/plate.h"
 #include "signal/pulse_window.h"
 
 enum waveform_kind {
@@ -52,6 +53,9 @@ struct waveform_spec {
     /* AE model */
     double arrivals_per_s;  /* Poisson; AE */
     double rise_s, decay_s; /* burst envelope */
+    /* Sensors and sources with their places; read by waveform_create only. NULL: sources lie on a
+     * line of sensors, channel_delay_s apart. */
+    const struct plate_spec *plate;
 };
 
 struct waveform;
@@ -77,6 +81,17 @@ struct waveform_excitation {
 };
 /* False when it does not repeat a pulse that begins at frame 0 (sine, noise …). */
 bool waveform_excitation(const struct waveform *waveform, struct waveform_excitation *excitation);
+
+/* One acoustic emission on a plate: what the samples were made of. */
+struct waveform_emission {
+    double frame; /* at the source, with its fraction */
+    struct point place;
+    double amplitude; /* peak */
+};
+/* Writes the emissions in frames [first, first + frames) in no order, at most `capacity`; returns
+ * how many there are. 0 without a plate. */
+uint32_t waveform_emissions(const struct waveform *waveform, uint64_t first, uint32_t frames,
+                            struct waveform_emission *out, uint32_t capacity);
 
 /* values[frames][channels], frames [first, first + frames). Never allocates. */
 void waveform_fill(const struct waveform *waveform, uint64_t first, uint32_t frames,
