@@ -373,8 +373,9 @@ static uint64_t location_memory(const struct analysis_options *options)
 static const struct analysis_field *location_fields(const struct analysis_options *options,
                                                     uint32_t *count)
 {
-    (void)options;
-    return source_fields(count);
+    const struct location_options *own = options->own;
+    *count = own->field_count;
+    return own->fields;
 }
 
 const struct analysis_ops analysis_location = {

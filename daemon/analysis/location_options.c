@@ -244,6 +244,8 @@ static void check_hits(const struct option_check *check, struct analysis_options
     uint32_t present = 0;
     for (uint32_t c = 0; c < options->stream.channels; c++)
         present += sensors[c].coordinates > 0;
+    own->field_count =
+        source_fields(own->fields, present < SOURCE_HITS_MAX ? present : SOURCE_HITS_MAX);
     if (own->least_hits < least)
         option_error(check, "least hits", "a place on a plate needs 3 hits; write at least 3");
     else if (own->least_hits > present)

@@ -7,6 +7,7 @@
 
 #include "analysis/analysis.h"
 #include "analysis/locator.h"
+#include "analysis/source.h"
 
 struct location_options {
     /* as written */
@@ -22,6 +23,8 @@ struct location_options {
     double sigma_t_s;
     uint64_t max_dt_frames, silence_frames;
     uint32_t least_hits;
+    struct analysis_field fields[SOURCE_FIELDS_MAX];
+    uint32_t field_count;
 };
 
 enum { LOCATION_ROWS = 12 };

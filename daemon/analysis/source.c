@@ -3,6 +3,8 @@
  */
 #include "analysis/source.h"
 
+#include <string.h>
+
 /* name, unit, type, member, repeat, sentence */
 #define SOURCE_FIELD_TABLE(X)                                                                      \
     X("x_mm", "mm", DOUBLE, x_mm, 0, "first coordinate of the source")                             \
@@ -29,7 +31,7 @@
     X("residuals_us", "us", DOUBLE, residuals_us, SOURCE_HITS_MAX, "measured less computed")       \
     X("numbers", "", UINT64, numbers, SOURCE_HITS_MAX, "their hits' numbers")
 
-static const struct analysis_field fields[] = {
+static const struct analysis_field rows[] = {
 #define X(name_, unit_, type_, member, repeat_, sentence_)                                         \
     {.name = (name_),                                                                              \
      .unit = (unit_),                                                                              \
@@ -41,8 +43,14 @@ static const struct analysis_field fields[] = {
 #undef X
 };
 
-const struct analysis_field *source_fields(uint32_t *count)
+enum { ROWS = sizeof rows / sizeof rows[0] };
+_Static_assert((int)ROWS <= (int)SOURCE_FIELDS_MAX, "the caller's table holds all rows");
+
+uint32_t source_fields(struct analysis_field fields[SOURCE_FIELDS_MAX], uint32_t hits)
 {
-    *count = sizeof fields / sizeof fields[0];
-    return fields;
+    memcpy(fields, rows, sizeof rows);
+    for (int i = 0; i < ROWS; i++)
+        if (fields[i].repeat > 0)
+            fields[i].repeat = hits;
+    return ROWS;
 }

@@ -37,7 +37,9 @@ struct source_event {
     uint64_t numbers[SOURCE_HITS_MAX];    /* analysis_event.number of each hit */
 };
 
-/* The rows of struct source_event; constant. */
-const struct analysis_field *source_fields(uint32_t *count);
+/* The rows of struct source_event whose lists hold `hits` values, 1 … SOURCE_HITS_MAX. The table is
+ * the caller's; returns how many rows were written. */
+enum { SOURCE_FIELDS_MAX = 24 };
+uint32_t source_fields(struct analysis_field fields[SOURCE_FIELDS_MAX], uint32_t hits);
 
 #endif
