@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """make demo: a simulated four-sensor rig → UDP → convolvd → UDP → tap, checked and timed; then a
-JACK client → convolvd → the same client (demo_jack.py). With DEMO_WEB=1 the live page follows
-(demo_web.py).
+JACK client → convolvd → the same client (demo_jack.py); then acoustic emissions located on a plate
+(demo_location.py). With DEMO_WEB=1 the live page follows (demo_web.py).
 
     clients/demo.py BUILD_FOLDER [SECONDS]
 
@@ -21,6 +21,7 @@ import time
 import numpy
 
 import demo_jack
+import demo_location
 import demo_web
 
 RATE_HZ = 500_000
@@ -168,17 +169,22 @@ class Demo:
         finally:
             trip.close()
 
+    def location(self):
+        say("7  location: config/ae-location.conf, four sensors on a plate; hits, their sources, and how far off they are")
+        return demo_location.Location(self.build, self.folder, os.path.join(os.path.dirname(CONFIG), "ae-location.conf"),
+                                      say).run()
+
     def live_page(self):
         if os.environ.get("DEMO_WEB", "") in ("", "0"):
             return True
         return demo_web.WebDemo(self, say, RIG, os.path.join(self.build, "demo-web")).run()
 
-    def summary(self, daemon_status, tap_status, card):
+    def summary(self, daemon_status, tap_status, card, located):
         rig = json.loads(self.read("rig.json"))
-        good = daemon_status == 0 and tap_status == 0 and card
+        good = daemon_status == 0 and tap_status == 0 and card and located is not None
         say("")
         say("demo: " + ("passed" if good else "FAILED") + f", {self.frames} frames × {SENSORS} sensors sent, "
-            f"{3 * SENSORS} filtered channels received and compared with the reference by frame number, a JACK round trip exact to the frame"
+            f"{3 * SENSORS} filtered channels received and compared with the reference by frame number, a JACK round trip exact to the frame, {located or 'no sources located'}"
             + ("" if good else f" (daemon {daemon_status}, tap {tap_status}, sound card {'good' if card else 'bad'}, rig {json.dumps(rig)[:300]})"))
         return 0 if good else 1
 
@@ -190,7 +196,7 @@ def main():
     try:
         demo.prepare()
         results = demo.run()
-        status = demo.summary(*results, demo.sound_card())
+        status = demo.summary(*results, demo.sound_card(), demo.location())
         return status if demo.live_page() else 1
     finally:
         demo.close()

@@ -29,7 +29,7 @@ class WebDemo:
 
     def run(self):
         """True: the daemon ran until the end."""
-        self.say("7  live page: the rig sends on, convolv-web shows it")
+        self.say("8  live page: the rig sends on, convolv-web shows it")
         with open(self.demo.path("web-daemon.log"), "w", encoding="utf-8") as log:
             daemon = self.demo.start([self.demo.program("convolvd"), "--config", self.demo.config], stdout=subprocess.DEVNULL,
                                      stderr=log, env={**os.environ, "RUNTIME_DIRECTORY": self.demo.folder})
