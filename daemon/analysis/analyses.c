@@ -9,8 +9,13 @@
 
 /* Ends with NULL. */
 static const struct analysis_ops *const analyses[] = {
-    &analysis_hits,     &analysis_intervals, &analysis_ascan,
-    &analysis_location, &analysis_vibration, NULL,
+    &analysis_hits,
+    &analysis_intervals,
+    &analysis_ascan,
+    &analysis_location,
+    &analysis_sensor_test,
+    &analysis_vibration,
+    NULL,
 };
 
 const struct analysis_ops *analysis_at(int index)

@@ -10,6 +10,7 @@ extern const struct analysis_ops analysis_hits;
 extern const struct analysis_ops analysis_intervals;
 extern const struct analysis_ops analysis_ascan;
 extern const struct analysis_ops analysis_location;
+extern const struct analysis_ops analysis_sensor_test;
 extern const struct analysis_ops analysis_vibration;
 
 #endif

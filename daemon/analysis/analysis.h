@@ -34,7 +34,8 @@
     X(INTERVAL, "interval", "what one channel did in frames [kI, (k+1)I)")                         \
     X(SOURCE, "source", "where the hits of several channels came from")                            \
     X(ASCAN, "ascan", "an averaged A-scan with the echoes in its gates")                           \
-    X(CONDITION, "condition", "vibration values and bearing indicators")
+    X(CONDITION, "condition", "vibration values and bearing indicators")                           \
+    X(COUPLING, "coupling", "how loud one sensor hears the pulse of another")
 
 enum analysis_event_kind {
 #define X(name, word, sentence) ANALYSIS_##name,

@@ -383,7 +383,7 @@ static const struct option_row rows[ROWS] = {
      .fallback = "mean",
      FIELD(asl),
      .sentence = "Average signal level: the mean of |x| in dB, or the mean of lg |x|, which reads "
-                 "1.5 dB lower for a sine and 3.6 dB lower for noise."},
+                 "2.1 dB lower for a sine and 3.6 dB lower for noise."},
     {.key = "kurtosis",
      .type = OPTION_BOOLEAN,
      .fallback = "yes",

@@ -19,6 +19,7 @@
 
 #include "analysis/analyses.h"
 #include "analysis/clusters.h"
+#include "analysis/event_head.h"
 #include "analysis/hit.h"
 #include "analysis/load_history.h"
 #include "analysis/location_options.h"
@@ -189,12 +190,7 @@ static void add_member(struct analysis *a, const struct analysis_event *event,
 static void open_group(struct analysis *a, const struct analysis_event *event,
                        const struct hit *hit)
 {
-    a->group = (struct group){.open = true, .first = *event, .peak_db = hit->peak_db};
-    a->group.first.body = NULL;
-    a->group.first.body_bytes = 0;
-    a->group.first.samples = NULL;
-    a->group.first.sample_count = 0;
-    a->group.first.first_sample = 0;
+    a->group = (struct group){.open = true, .first = event_head(event), .peak_db = hit->peak_db};
     add_member(a, event, hit);
 }
 
@@ -241,34 +237,11 @@ static void location_advance(struct analysis *a, uint64_t epoch, uint64_t frame)
 
 enum { STATE_VERSION = 1 };
 
-static bool walk_event(struct analysis_event *event, struct codec *codec)
-{
-    uint32_t clock = event->clock;
-    codec_u32(codec, &event->channel);
-    codec_u64(codec, &event->epoch);
-    codec_u64(codec, &event->record);
-    codec_u64(codec, &event->frame);
-    codec_i64(codec, &event->capture_ns);
-    codec_u32(codec, &clock);
-    codec_i64(codec, &event->clock_error_ns);
-    codec_f64(codec, &event->delay_frames);
-    codec_i64(codec, &event->arrival_ns);
-    codec_u32(codec, &event->flags);
-    codec_u32(codec, &event->causes);
-    codec_u32(codec, &event->parameter_count);
-    if (clock >= CLOCK_SOURCES || event->parameter_count > ANALYSIS_PARAMETERS_MAX)
-        return false;
-    event->clock = (enum clock_source)clock;
-    for (uint32_t i = 0; i < event->parameter_count; i++)
-        codec_f64(codec, &event->parameters[i]);
-    return true;
-}
-
 static bool walk_group(struct analysis *a, struct codec *codec)
 {
     struct group *group = &a->group;
     codec_bool(codec, &group->open);
-    if (!walk_event(&group->first, codec))
+    if (!event_head_walk(&group->first, codec))
         return false;
     codec_f64(codec, &group->peak_db);
     codec_u32(codec, &group->flags);

@@ -288,6 +288,7 @@ static void wrong_kind(const struct schema_key *key, int type)
         {"bands", "3 Hz", "`bands"},
         {"sensors", "3 Hz", "`sensors"},
         {"extent", "3 Hz", "`extent"},
+        {"pulse above", "3 Hz", "is a frequency; write"},
         {"sources", "1 mm 2 mm 3 mm", "is no point: write"},
     };
     const char *value = wrong[key->row.type].value, *says = wrong[key->row.type].words;

@@ -1,0 +1,312 @@
+/*
+ * Analysis `sensor-test`: the pulse-through check of sensors (ASTM E2374). Sensors pulse in turn; a
+ * hit that is as loud as only a sensor hears its own pulse is a pulse, and what the other channels
+ * hear within `answers within` are its answers. Each pulse gives one event for every other channel:
+ * a table of amplitudes per pair, whose changes tell of a sensor that comes off.
+ *
+ * The events of a pulse come when no answer can follow, in the order of channels.
+ */
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analysis/analyses.h"
+#include "analysis/coupling.h"
+#include "analysis/event_head.h"
+#include "analysis/hit.h"
+#include "analysis/level.h"
+#include "core/quantity.h"
+
+enum { CHANNELS_MAX = 256 };
+
+struct sensor_test_options {
+    struct option_values levels; /* one for all channels, or one each */
+    const struct option_value *max_dt;
+    uint64_t max_dt_frames; /* set by the check */
+};
+
+/* One pulser's pulses as one receiver heard them. */
+struct pair {
+    uint64_t pulses, answers;
+    double sum_db, least_db, most_db;
+};
+
+struct answer {
+    bool heard;
+    double peak_db, arrival_frames; /* after the pulse's first frame */
+};
+
+struct analysis {
+    const struct analysis_options *options;
+    const struct sensor_test_options *own;
+    uint32_t channels;
+    double *levels;         /* [channels], in the channel's unit */
+    struct pair *pairs;     /* [pulsers][receivers] */
+    struct answer *answers; /* [channels], of the open pulse */
+    bool open;
+    struct analysis_event pulse; /* points to nothing */
+    struct analysis_ledger ledger;
+};
+
+/* ---- events ------------------------------------------------------------------------------ */
+
+static void emit(struct analysis *a, uint32_t receiver)
+{
+    struct pair *pair = &a->pairs[(size_t)a->pulse.channel * a->channels + receiver];
+    const struct answer *answer = &a->answers[receiver];
+    const double before = pair->answers > 0 ? pair->sum_db / (double)pair->answers : NAN;
+    pair->pulses++;
+    if (answer->heard) {
+        pair->least_db =
+            pair->answers > 0 ? fmin(pair->least_db, answer->peak_db) : answer->peak_db;
+        pair->most_db = pair->answers > 0 ? fmax(pair->most_db, answer->peak_db) : answer->peak_db;
+        pair->sum_db += answer->peak_db;
+        pair->answers++;
+    }
+    const bool any = pair->answers > 0;
+    const double us = 1e6 / a->options->stream.rate_hz;
+    const double pulse_arrival = a->answers[a->pulse.channel].arrival_frames;
+    const struct coupling coupling = {
+        .pulser = a->pulse.channel + 1,
+        .peak_db = answer->heard ? answer->peak_db : NAN,
+        .delay_us = answer->heard ? (answer->arrival_frames - pulse_arrival) * us : NAN,
+        .mean_db = any ? pair->sum_db / (double)pair->answers : NAN,
+        .least_db = any ? pair->least_db : NAN,
+        .most_db = any ? pair->most_db : NAN,
+        .change_db = answer->heard ? answer->peak_db - before : NAN,
+        .pulses = pair->pulses,
+        .answers = pair->answers,
+    };
+    struct analysis_event event = a->pulse;
+    event.kind = ANALYSIS_COUPLING;
+    event.ordered = true;
+    event.number = ++a->ledger.events[ANALYSIS_COUPLING];
+    event.channel = receiver;
+    event.flags |= ANALYSIS_PULSE;
+    event.body = &coupling;
+    event.body_bytes = sizeof coupling;
+    a->options->emit(a->options->context, &event);
+}
+
+static void close_pulse(struct analysis *a)
+{
+    for (uint32_t c = 0; a->open && c < a->channels; c++)
+        if (c != a->pulse.channel)
+            emit(a, c);
+    a->open = false;
+}
+
+/* ---- hits -------------------------------------------------------------------------------- */
+
+static void hear(struct analysis *a, const struct analysis_event *event, const struct hit *hit)
+{
+    a->answers[event->channel] = (struct answer){
+        .heard = true,
+        .peak_db = hit->peak_db,
+        .arrival_frames = (double)(event->frame - a->pulse.frame) +
+                          (isnan(hit->pick_frames) ? 0 : hit->pick_frames),
+    };
+}
+
+static void open_pulse(struct analysis *a, const struct analysis_event *event,
+                       const struct hit *hit)
+{
+    a->open = true;
+    a->pulse = event_head(event);
+    for (uint32_t c = 0; c < a->channels; c++)
+        a->answers[c] = (struct answer){0};
+    hear(a, event, hit);
+}
+
+static void sensor_test_put_event(struct analysis *a, const struct analysis_event *event)
+{
+    assert(event->kind == ANALYSIS_HIT && event->body_bytes >= sizeof(struct hit));
+    const struct hit *hit = event->body;
+    if (a->open &&
+        (event->epoch != a->pulse.epoch || event->frame - a->pulse.frame > a->own->max_dt_frames))
+        close_pulse(a);
+    if (a->open && !a->answers[event->channel].heard)
+        hear(a, event, hit);
+    else if (!a->open && hit->amplitude >= a->levels[event->channel])
+        open_pulse(a, event, hit);
+    else
+        a->ledger.unused++;
+}
+
+static void sensor_test_advance(struct analysis *a, uint64_t epoch, uint64_t frame)
+{
+    if (a->open && (epoch != a->pulse.epoch || frame == UINT64_MAX ||
+                    frame > a->pulse.frame + a->own->max_dt_frames))
+        close_pulse(a);
+    if (a->options->advance != NULL)
+        a->options->advance(a->options->context, epoch,
+                            a->open && a->pulse.frame < frame ? a->pulse.frame : frame);
+}
+
+/* ---- state and life ---------------------------------------------------------------------- */
+
+enum { STATE_VERSION = 1 };
+
+static bool sensor_test_walk(struct analysis *a, struct codec *codec)
+{
+    uint32_t version = STATE_VERSION, channels = a->channels;
+    codec_u32(codec, &version);
+    codec_u32(codec, &channels);
+    if (version != STATE_VERSION || channels != a->channels)
+        return false;
+    codec_bool(codec, &a->open);
+    if (!event_head_walk(&a->pulse, codec) || a->pulse.channel >= a->channels)
+        return false;
+    for (uint32_t c = 0; c < a->channels; c++) {
+        codec_bool(codec, &a->answers[c].heard);
+        codec_f64(codec, &a->answers[c].peak_db);
+        codec_f64(codec, &a->answers[c].arrival_frames);
+    }
+    for (size_t i = 0; i < (size_t)a->channels * a->channels; i++) {
+        codec_u64(codec, &a->pairs[i].pulses);
+        codec_u64(codec, &a->pairs[i].answers);
+        codec_f64(codec, &a->pairs[i].sum_db);
+        codec_f64(codec, &a->pairs[i].least_db);
+        codec_f64(codec, &a->pairs[i].most_db);
+    }
+    codec_u64(codec, &a->ledger.events[ANALYSIS_COUPLING]);
+    codec_u64(codec, &a->ledger.unused);
+    return !codec->failed;
+}
+
+static void sensor_test_ledger(const struct analysis *a, struct analysis_ledger *ledger)
+{
+    *ledger = a->ledger;
+}
+
+static void sensor_test_close(struct analysis *a)
+{
+    if (a == NULL)
+        return;
+    free(a->levels);
+    free(a->pairs);
+    free(a->answers);
+    free(a);
+}
+
+static const struct option_value *level_of(const struct sensor_test_options *own, uint32_t channel)
+{
+    return &own->levels.values[own->levels.count > 1 ? channel : 0];
+}
+
+static int sensor_test_open(const struct analysis_options *options, struct analysis **out,
+                            struct problem *problem)
+{
+    const uint32_t channels = options->stream.channels;
+    struct analysis *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        goto no_memory;
+    a->options = options;
+    a->own = options->own;
+    a->channels = channels;
+    a->levels = calloc(channels, sizeof *a->levels);
+    a->pairs = calloc((size_t)channels * channels, sizeof *a->pairs);
+    a->answers = calloc(channels, sizeof *a->answers);
+    if (a->levels == NULL || a->pairs == NULL || a->answers == NULL)
+        goto no_memory;
+    for (uint32_t c = 0; c < channels; c++)
+        level_amplitude(NULL, "pulse above", level_of(a->own, c), options->stream.units[c],
+                        &a->levels[c]);
+    *out = a;
+    return 0;
+
+no_memory:
+    sensor_test_close(a);
+    return problem_set(problem, ERROR_MEMORY, "analysis %s: out of memory", options->name);
+}
+
+static uint64_t sensor_test_memory(const struct analysis_options *options)
+{
+    const uint64_t channels = options->stream.channels;
+    return sizeof(struct analysis) + channels * (sizeof(double) + sizeof(struct answer)) +
+           channels * channels * sizeof(struct pair);
+}
+
+/* ---- options ----------------------------------------------------------------------------- */
+
+#define FIELD(member) OPTION_FIELD(struct sensor_test_options, member)
+
+enum { ROW_ANSWERS, ROWS = 2 };
+
+static const struct option_row rows[ROWS] = {
+    [ROW_ANSWERS] = {.key = "answers within",
+                     .type = OPTION_SPAN,
+                     .minimum = 1,
+                     .maximum = 1e12,
+                     .fallback_words = "10 ms, at least a frame",
+                     FIELD(max_dt),
+                     .sentence = "Time after a pulse in which other channels answer it; the next "
+                                 "pulse comes later."},
+    {.key = "pulse above",
+     .type = OPTION_OWN,
+     .list = LIST_CHANNEL,
+     .parse = level_parse,
+     .words = LEVEL_WORDS,
+     .required = true,
+     FIELD(levels),
+     .sentence = "A hit so loud is a pulse of the channel's own sensor; one for all channels or "
+                 "one each."},
+};
+
+static void sensor_test_check(const struct option_check *check, struct analysis_options *options)
+{
+    struct sensor_test_options *own = options->own;
+    const struct analysis_stream *stream = &options->stream;
+    own->max_dt_frames = (uint64_t)fmax(1, nearbyint(10e-3 * stream->rate_hz));
+    if (own->max_dt != NULL)
+        option_frames(check, &rows[ROW_ANSWERS], own->max_dt, stream->rate_hz, &own->max_dt_frames);
+    if (stream->channels < 2 || stream->channels > CHANNELS_MAX)
+        option_error(check, NULL, "stream %s has %u channel%s; a pulse-through check needs 2 to %d",
+                     stream->name, stream->channels, stream->channels == 1 ? "" : "s",
+                     CHANNELS_MAX);
+    for (uint32_t c = 0; own->levels.count > 0 && c < stream->channels; c++) {
+        double level;
+        if (!level_amplitude(check, "pulse above", level_of(own, c), stream->units[c], &level))
+            break;
+    }
+}
+
+static void sensor_test_report(const struct analysis_options *options, FILE *out)
+{
+    const struct sensor_test_options *own = options->own;
+    const double seconds = (double)own->max_dt_frames / options->stream.rate_hz;
+    double level = 0;
+    char text[40];
+    level_amplitude(NULL, "pulse above", level_of(own, 0), options->stream.units[0], &level);
+    fprintf(out, "pulses from %.4g %s, answers within %s, %u pairs of channels\n", level,
+            options->stream.units[0], quantity_print(DIMENSION_TIME, seconds, text, sizeof text),
+            options->stream.channels * (options->stream.channels - 1));
+}
+
+static const struct analysis_field *sensor_test_fields(const struct analysis_options *options,
+                                                       uint32_t *count)
+{
+    (void)options;
+    return coupling_fields(count);
+}
+
+const struct analysis_ops analysis_sensor_test = {
+    .name = "sensor-test",
+    .sentence = "pulse-through check: how loud each sensor hears the pulses of the others",
+    .of_events = true,
+    .takes = ANALYSIS_HIT,
+    .emits = ANALYSIS_COUPLING,
+    .options = rows,
+    .option_count = ROWS,
+    .options_bytes = sizeof(struct sensor_test_options),
+    .check = sensor_test_check,
+    .report = sensor_test_report,
+    .memory = sensor_test_memory,
+    .fields = sensor_test_fields,
+    .open = sensor_test_open,
+    .put_event = sensor_test_put_event,
+    .advance = sensor_test_advance,
+    .ledger = sensor_test_ledger,
+    .walk = sensor_test_walk,
+    .close = sensor_test_close,
+};
