@@ -362,6 +362,7 @@ const struct analysis_ops analysis_location = {
     .options_bytes = sizeof(struct location_options),
     .check = location_check,
     .report = location_report,
+    .describe = location_describe,
     .memory = location_memory,
     .fields = location_fields,
     .open = location_open,

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "core/quantity.h"
 
 #define FIELD(member) OPTION_FIELD(struct location_options, member)
@@ -272,6 +274,20 @@ void location_check(const struct option_check *check, struct analysis_options *o
         check_hits(check, options, sensors);
     }
     free(sensors);
+}
+
+struct json_t *location_describe(const struct analysis_options *options)
+{
+    const struct location_options *own = options->own;
+    json_t *sensors = json_array();
+    for (unsigned c = 0; c < own->sensors.count; c++) {
+        const struct point point = point_of(&own->sensors.values[c]);
+        json_array_append_new(
+            sensors, point.coordinates > 0 ? json_pack("[ff]", point.x_m, point.y_m) : json_null());
+    }
+    return json_pack("{s:o, s:[ffff], s:f, s:b, s:I}", "sensors", sensors, "extent", own->low.x_m,
+                     own->low.y_m, own->high.x_m, own->high.y_m, "velocity", own->velocity_m_s,
+                     "plane", own->plane, "max_dt_frames", (json_int_t)own->max_dt_frames);
 }
 
 void location_report(const struct analysis_options *options, FILE *out)

@@ -31,6 +31,8 @@ enum { LOCATION_ROWS = 12 };
 extern const struct option_row location_rows[LOCATION_ROWS];
 
 void location_check(const struct option_check *check, struct analysis_options *options);
+/* Places in metres, [x, y] for each channel, null without a sensor; extent [x0, y0, x1, y1]. */
+struct json_t *location_describe(const struct analysis_options *options);
 void location_report(const struct analysis_options *options, FILE *out);
 
 /* The sensors of proven options; a channel that has none has no coordinates. */

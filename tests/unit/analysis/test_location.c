@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
+
 #include "analysis/analyses.h"
 #include "analysis/clusters.h"
 #include "analysis/hit.h"
@@ -499,6 +501,24 @@ static void test_check(void **state)
     }
 }
 
+/* What the live page draws under the sources. */
+static void test_describe(void **state)
+{
+    (void)state;
+    struct analysis_world world;
+    open_location(&world, 4,
+                  (const char *[]){"sensors = 0 0, 1 m 0, none, 0 800 mm", "velocity = 5000 m/s",
+                                   "extent = 2 m 1 m, -1 m 0", NULL});
+    json_t *told = analysis_location.describe(&world.options);
+    json_t *expected = json_pack("{s:[[ff][ff]n[ff]], s:[ffff], s:f, s:b, s:i}", "sensors", 0.0,
+                                 0.0, 1.0, 0.0, 0.0, 0.8, "extent", -1.0, 0.0, 2.0, 1.0, "velocity",
+                                 5000.0, "plane", 1, "max_dt_frames", 269);
+    assert_true(json_equal(told, expected));
+    json_decref(told);
+    json_decref(expected);
+    analysis_world_close(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,6 +533,7 @@ int main(void)
         cmocka_unit_test(test_load_history),
         cmocka_unit_test(test_marks_of_a_source),
         cmocka_unit_test(test_check),
+        cmocka_unit_test(test_describe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
