@@ -432,6 +432,30 @@ static void test_epochs_do_not_touch(void **state)
     analysis_world_close(&world);
 }
 
+/* An epoch that goes on in the middle (a restart, a takeover) has its intervals where they were. */
+static void test_intervals_lie_on_the_grid(void **state)
+{
+    (void)state;
+    static float samples[1700];
+    struct analysis_world world;
+    open_intervals(&world, 1, "V", (const char *[]){"interval = 1000", NULL});
+    const struct analysis_run run = {.epoch = 4,
+                                     .first_frame = 2501,
+                                     .frames = 1699,
+                                     .channels = 1,
+                                     .samples = samples,
+                                     .begins = true,
+                                     .ends = true};
+    analysis_intervals.put(world.analysis, &run);
+    static const uint64_t frames[] = {2501, 3000, 4000}, live[] = {499, 1000, 200};
+    assert_int_equal(world.count, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(world.events[i].event.frame, frames[i]);
+        assert_int_equal(body(&world, i)->live, live[i]);
+    }
+    analysis_world_close(&world);
+}
+
 /* The filter spreads a saturated input over the S - 1 frames behind it. */
 static void test_saturation_reaches_as_far_as_the_filter(void **state)
 {
@@ -512,6 +536,7 @@ int main(void)
         cmocka_unit_test(test_dead_intervals),
         cmocka_unit_test(test_edge_is_no_count),
         cmocka_unit_test(test_epochs_do_not_touch),
+        cmocka_unit_test(test_intervals_lie_on_the_grid),
         cmocka_unit_test(test_saturation_reaches_as_far_as_the_filter),
         cmocka_unit_test(test_check),
     };
