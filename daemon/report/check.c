@@ -357,7 +357,7 @@ static void print_alarms(const struct config *config, uint32_t index, FILE *out)
         fprintf(out, "  alarm %-10s equal codes for %s\n", ALARM_NAME_FLAT,
                 duration_text(stream->flat_ns, text));
     for (uint32_t c = 0; stream->noise_floor != NULL && c < stream->source.channels; c++)
-        floors += stream->noise_floor[c] > 0;
+        floors += stream->noise_floor[c] > 0 && !(stream->unused != NULL && stream->unused[c]);
     if (floors > 0)
         fprintf(out, "  alarm %-10s level below half of `noise floor` on %u channel%s\n",
                 ALARM_NAME_NOISE, floors, floors == 1 ? "" : "s");

@@ -4,9 +4,11 @@
 """Alarms of the running daemon: what a rig does wrong raises each, once, and its end is told; a live channel, a gap
 and a channel marked unused raise none. Real sockets; a rig of three channels that this test plays."""
 import os
+import re
 import signal
 import socket
 import struct
+import subprocess
 import threading
 import time
 import unittest
@@ -302,6 +304,33 @@ class Alarms(unittest.TestCase):
         time.sleep(3)
         self.assertEqual([a for a in self.listed() if a[0] == "flat-line"], [], self.daemon.output())
         self.daemon.stop()
+
+
+class Page(unittest.TestCase):
+    def test_every_section_and_command_line(self):
+        """Of docs/alarms.md; those of systemd run in test_systemd."""
+        with open(os.path.join(c.ROOT, "docs", "alarms.md"), encoding="utf-8") as file:
+            page = file.read()
+        sections = re.findall(r"^    (\[.*\]\n(?:    .+\n)+)", page, re.M)
+        commands = re.findall(r"^    (convolvctl .*)$", page, re.M) + re.findall(r"`(convolvctl [^`]+|convolv-alarm --help)`", page)
+        self.assertEqual((len(sections), len(commands)), (3, 4))
+        with c.temporary() as folder:
+            os.mkdir(os.path.join(folder, "conf.d"))
+            with open(os.path.join(folder, "conf.d", "page.conf"), "w", encoding="utf-8") as file:
+                file.write("\n".join(section.replace("\n    ", "\n") for section in sections))
+            base = (f"[stream vessel]\nsource = generator\nrate = {RATE} Hz\nwaveform = noise\namplitude = 100 mV\n"
+                    "full scale = 10 V\nblock = 200 frames\nfilter = f\n[filter f]\ntype = lowpass\ncutoff = 5 kHz\n")
+            with c.Daemon(folder, base) as daemon:
+                checked = subprocess.run([os.path.join(c.BUILD, "convolvd"), "--check", daemon.path], capture_output=True, text=True, check=False)
+                self.assertEqual(checked.returncode, 0, checked.stderr)
+                for alarm in ("clipping", "silent", "noise-floor"):
+                    self.assertIn(alarm, checked.stdout)
+                self.assertRegex(checked.stdout, r"noise-floor .* on 14 channels")  # 15 and 16 are unused
+                for command in commands:
+                    done = subprocess.run(["bash", "-c", command], env={**os.environ, "RUNTIME_DIRECTORY": folder, "PATH": f"{c.BUILD}:{os.environ['PATH']}"},
+                                          capture_output=True, text=True, timeout=c.PATIENCE_S, check=False)
+                    self.assertEqual(done.returncode, 0, f"{command}\n{done.stderr}")
+                daemon.stop()
 
 
 if __name__ == "__main__":

@@ -88,23 +88,35 @@ class Metrics(unittest.TestCase):
 
         def served():
             try:
-                return "convolvd_up 1" in get(self.metrics_url)
+                return "convolvd_stream_latency_seconds_bucket" in get(self.metrics_url)
             except (urllib.error.URLError, ConnectionError):
                 return False
-        c.wait_for(served, "convolv-web with the daemon's status")
+        c.wait_for(served, "convolv-web with the daemon's streams")
 
     def query(self, expression):
         """The samples that answer it."""
         reply = json.loads(get(f"http://127.0.0.1:{self.port}/api/v1/query?" + urllib.parse.urlencode({"query": expression})))
         return [s for s in reply["data"]["result"] if not math.isnan(float(s["value"][1]))]
 
+    def of_the_page(self):
+        """The scrape configuration of docs/monitoring.md, for this convolv-web and in a hurry."""
+        with open(os.path.join(c.ROOT, "docs", "monitoring.md"), encoding="utf-8") as file:
+            page = file.read()
+        self.assertEqual(re.findall(r"`(promtool [^`]+)`", page), ["promtool test rules rules-test.yml"])  # rules() runs it
+        shown = re.search(r"^    # prometheus.yml\n(?:    .+\n)+", page, re.M).group(0).replace("\n    ", "\n")[4:]
+        for written, here in (("scrape_interval: 5s", "scrape_interval: 1s"), ("localhost:8470", f"127.0.0.1:{self.web}")):
+            self.assertIn(written, shown)
+            shown = shown.replace(written, here)
+        return shown
+
     def test_a_real_prometheus(self):
         text = get(self.metrics_url)
         self.assertEqual(promtool("check", "metrics", text=text), (0, ""))
         self.bounded(text)
         with open(os.path.join(self.folder, "prometheus.yml"), "w", encoding="utf-8") as file:
-            file.write(f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [{MONITORING}/rules.yml]\n"
-                       f"scrape_configs:\n  - job_name: convolvd\n    static_configs: [{{targets: ['127.0.0.1:{self.web}']}}]\n")
+            file.write(f"global: {{evaluation_interval: 1s}}\nrule_files: [{MONITORING}/rules.yml]\n{self.of_the_page()}")
+        code, said = promtool("check", "config", os.path.join(self.folder, "prometheus.yml"))
+        self.assertEqual(code, 0, said)
         self.start("prometheus", f"--config.file={self.folder}/prometheus.yml", f"--storage.tsdb.path={self.folder}/data",
                    f"--web.listen-address=127.0.0.1:{self.port}")
 
