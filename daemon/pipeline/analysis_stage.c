@@ -359,16 +359,27 @@ void analysis_stage_free(struct analysis_stage *s)
 
 /* ---- loop: what goes in ------------------------------------------------------------------ */
 
+/* What the threads ring belongs to the loop, and open runs on a worker. Those that take this one's
+ * events have theirs before the first event can come. */
+static void open_handles(struct analysis_stage *s)
+{
+    if (s->thread.handles_open)
+        return;
+    sink_thread_handles(&s->thread);
+    for (uint32_t i = 0; i < s->outlets.reader_count; i++)
+        open_handles(s->readers[i]);
+}
+
 void analysis_stage_put(struct analysis_stage *s, const struct result *result)
 {
-    sink_thread_handles(&s->thread); /* open runs on a worker */
+    open_handles(s);
     analysis_feed_put(&s->feed, result);
     sink_thread_wake(&s->thread);
 }
 
 uint64_t analysis_stage_room(struct analysis_stage *s)
 {
-    sink_thread_handles(&s->thread);
+    open_handles(s);
     if (!sink_thread_empty(&s->thread)) {
         atomic_store(&s->wakes_owed, 2);
         /* Before the loads below: the thread may just have emptied the ring. */
@@ -379,7 +390,7 @@ uint64_t analysis_stage_room(struct analysis_stage *s)
 
 bool analysis_stage_mark(struct analysis_stage *s, const struct sink_mark *mark)
 {
-    sink_thread_handles(&s->thread);
+    open_handles(s);
     if (!analysis_feed_mark(&s->feed, mark))
         return false;
     sink_thread_wake(&s->thread);
@@ -477,6 +488,7 @@ const struct analysis_store *analysis_stage_store(const struct analysis_stage *s
 
 bool analysis_stage_idle(struct analysis_stage *s)
 {
+    open_handles(s);
     atomic_store(&s->wakes_owed, 2);
     atomic_thread_fence(memory_order_seq_cst); /* before the counts below */
     if (atomic_load(&s->pending) > 0 || atomic_load(&s->inlet.pending) > 0)

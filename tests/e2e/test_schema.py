@@ -20,7 +20,8 @@ RATE = 20000
 ELSEWHERE = ("sound.", "resampler.", "network.", "answer.transient.", "analysis_event.")
 # Seen when a transaction fails half way, a filter cannot be made, or an analysis takes the events of another.
 RARE = {"error.changes", "error.id", "answer.transaction.changes[].ok",
-        "answer.response.filters[].error", "analysis.analysis", "analysis_ledger.taken"}
+        "answer.response.filters[].error", "analysis.analysis", "analysis_ledger.taken",
+        "analysis_status.taken"}
 
 CONFIG = """
 [daemon]
