@@ -7,16 +7,18 @@
 #ifndef CONVOLVD_ANALYSIS_COLUMN_H
 #define CONVOLVD_ANALYSIS_COLUMN_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 enum { COLUMN_FRAMES = 64 };
 
-/* Frames [from, until) of a column. */
+/* Frames [from, until) of a column, until ≤ COLUMN_FRAMES. */
 static inline uint64_t column_mask(uint32_t from, uint32_t until)
 {
     if (from >= until)
         return 0;
+    assert(until <= COLUMN_FRAMES);
     return ~(uint64_t)0 << from & ~(uint64_t)0 >> (COLUMN_FRAMES - until);
 }
 
