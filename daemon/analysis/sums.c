@@ -42,8 +42,8 @@ int sums_open(struct sums *sums, uint32_t channels, bool moments, bool logarithm
                                       &sums->product,  &sums->logarithm};
     for (int i = 0; i < DOUBLES; i++, next += channels)
         *arrays[i] = next;
-    sums->nonzero = (uint64_t *)next;
-    sums->low = (float *)(sums->nonzero + channels);
+    sums->nonzero = (uint64_t *)(void *)next;
+    sums->low = (float *)(void *)(sums->nonzero + channels);
     sums->high = sums->low + channels;
     sums->added_low = sums->high + channels;
     sums->added_high = sums->added_low + channels;

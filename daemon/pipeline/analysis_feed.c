@@ -338,7 +338,8 @@ uint64_t analysis_feed_room(const struct analysis_feed *feed)
     const uint64_t frames = frame_ring_room(&feed->ring) / feed->frame_bytes;
     const uint64_t zeros = zeros_before(feed);
     const uint64_t unused = message_ring_unused(feed->options.messages);
-    const double by_messages = (double)(unused / LONG_MESSAGE) * feed->frames_a_message / 2;
+    const uint64_t messages = unused / LONG_MESSAGE;
+    const double by_messages = (double)messages * feed->frames_a_message / 2;
     const uint64_t room = frames > zeros ? frames - zeros : 0;
     /* Without a message the frames alone bound it, or a block longer than by_messages would wait
      * for ever. */

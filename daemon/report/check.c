@@ -406,7 +406,7 @@ static void check_descriptors(const struct config *config, struct config_errors 
 
 static void print_networks(const char *const *networks, uint32_t count, FILE *out)
 {
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; networks != NULL && i < count; i++)
         fprintf(out, ", %s", networks[i]);
 }
 

@@ -103,6 +103,7 @@ struct epoch *ports_raw_behind(const struct stream *stream)
 
 void ports_put_raw(struct stream *s, struct epoch *e, uint64_t until)
 {
+    assert(e != NULL);
     struct epoch *behind = ports_raw_behind(s);
     struct ranges *invalid = e == epoch_newest(s) ? &s->raw_invalid : &s->raw_behind;
     if (behind != NULL && behind != e)

@@ -416,12 +416,10 @@ static void test_no_surface_no_thickness(void **state)
     const struct analysis_stream stream = analysis_world_stream(1, 1e6, "V");
     struct analysis_world world;
     open_good(&world, &stream,
-              (const char *const[]){"period = 100 frames", "range = 90 frames",
-                                    "sound velocity = 5900 m/s", "thickness = back",
-                                    "gate = surface: width 20 us, level 0.3 V",
-                                    "gate = back: after surface, width 10 us, level 0.2 V, "
-                                    "alarm absent",
-                                    NULL});
+              (const char *const[]){
+                  "period = 100 frames", "range = 90 frames", "sound velocity = 5900 m/s",
+                  "thickness = back", "gate = surface: width 20 us, level 0.3 V",
+                  "gate = back: after surface, width 10 us, level 0.2 V, alarm absent", NULL});
     const struct analysis_signal signal = {
         .channels = 1, .frames = 100, .samples = x, .rate_hz = 1e6};
     analysis_world_put(&world, &signal, 0, 100);
@@ -633,11 +631,10 @@ static void test_the_description(void **state)
     stream.full_scale = full_scale;
     struct analysis_world world;
     open_good(&world, &stream,
-              (const char *const[]){"period = 100 frames", "range = 90 frames",
-                                    "gate = a: start 5 us, width 20 us, level 30 %",
-                                    "gate = b: after a, width 10 us, level 20 mV, flank, "
-                                    "alarm absent",
-                                    NULL});
+              (const char *const[]){
+                  "period = 100 frames", "range = 90 frames",
+                  "gate = a: start 5 us, width 20 us, level 30 %",
+                  "gate = b: after a, width 10 us, level 20 mV, flank, alarm absent", NULL});
     json_t *object = world.ops->describe(&world.options);
     char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6));
     assert_string_equal(text, "{\"gates\":[{\"name\":\"a\",\"start_us\":5.0,\"width_us\":20.0,"

@@ -571,8 +571,10 @@ static void test_noise_comes_from_quiet_intervals(void **state)
 {
     (void)state;
     float samples[500];
-    for (int i = 0; i < 500; i++)
-        samples[i] = (float)((i % 2 == 0 ? 1 : -1) * (i / 100 + 1));
+    for (int i = 0; i < 500; i++) {
+        const int size = i / 100 + 1;
+        samples[i] = (float)(i % 2 == 0 ? size : -size);
+    }
     samples[150] = samples[350] = samples[460] = 30;
     const struct analysis_signal signal = {
         .channels = 1, .frames = 500, .samples = samples, .rate_hz = RATE};

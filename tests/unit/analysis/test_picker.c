@@ -125,7 +125,8 @@ static void test_columns(void **state)
         const uint32_t from = random_below(&random, 64),
                        until = from + random_below(&random, 65 - from);
         const uint64_t all = column_mask(from, until);
-        uint64_t above = random_u64(&random) & random_u64(&random);
+        const uint64_t first = random_u64(&random), second = random_u64(&random);
+        uint64_t above = first & second;
         const uint64_t side = random_u64(&random);
         const uint32_t thin = random_below(&random, 3);
         for (uint32_t i = 0; i < thin; i++)

@@ -231,7 +231,7 @@ static void test_spectral_kurtosis_of_noise_and_of_a_tone(void **state)
      * spread of the estimate is √(4/K), 0.054. */
     for (uint32_t k = 2; k < POINTS / 2 - 1; k++) {
         const bool tone = k >= 15 && k <= 17;
-        if (!(fabs(event->samples[k] - (tone ? -1 : 0)) <= (tone ? 0.01 : 5 * 0.054)))
+        if (!(fabs((double)event->samples[k] - (tone ? -1 : 0)) <= (tone ? 0.01 : 5 * 0.054)))
             fail_msg("bin %u: %g", k, event->samples[k]);
     }
     analysis_world_close(&world);
@@ -321,7 +321,7 @@ static void test_segments_with_invalid_frames_are_left_out(void **state)
         assert_int_equal(event->causes, want[e].causes);
         assert_int_equal(event->sample_count, want[e].segments > 0 ? M / 2 + 1 : 0);
         if (want[e].segments > 0) /* the mean over those that are left */
-            assert_true(fabs(event->samples[8] - 1) <= 1e-6);
+            assert_true(fabs((double)event->samples[8] - 1) <= 1e-6);
     }
     analysis_world_close(&world);
     free(x);
