@@ -1,5 +1,5 @@
 /*
- * hits_of: the hits of a signal, for tests/e2e/test_hits.py. Standard input is one case:
+ * hits_of: the hits of a signal, for tests/e2e/test_hits_reference.py. Standard input is one case:
  *
  *     CHANNELS RATE UNIT S FRAMES SEED
  *     invalid FROM UNTIL CAUSE        any number of lines, sorted by FROM

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The layout: the top folder holds exactly what design gave it, every folder of daemon/ has a README.md
-of 10 to 30 lines, and tests/unit mirrors daemon/."""
+of 10 to 30 lines, tests/unit mirrors daemon/, and each test has a name of its own."""
 import os
 
 from common import ROOT, files, finish, read, rule
@@ -34,6 +34,14 @@ def main():
     rule("tests/unit mirrors daemon/",
          [f"tests/unit/{folder}: there is no daemon/{folder}" for folder in units
           if folder not in UNIT_FOLDERS and not os.path.isdir(os.path.join(ROOT, "daemon", folder))])
+
+    names = {}
+    for path in files("tests"):
+        stem, ending = os.path.splitext(os.path.basename(path))
+        if stem.startswith("test_") and ending in (".c", ".py", ".sh"):
+            names.setdefault(stem, []).append(path)
+    rule("no two tests have one name: mutants and the runner go by it",
+         [f"{', '.join(paths)}: one name" for stem, paths in sorted(names.items()) if len(paths) > 1])
     finish()
 
 
