@@ -640,6 +640,30 @@ static void test_queue_is_bounded(void **state)
     free(samples);
 }
 
+/* Channel 1 hits once and waits for its post-duration; the other one is above for good, and each of
+ * its hits of three frames waits behind it. */
+static void test_queue_holds_short_hits_behind_a_long_wait(void **state)
+{
+    (void)state;
+    enum { LONG = 1200 };
+    float samples[2 * LONG] = {0};
+    samples[0] = samples[2] = 5;
+    for (int i = 0; i < LONG; i++)
+        samples[2 * i + 1] = i < 2 ? 0 : 5;
+    const struct analysis_signal signal = {
+        .channels = 2, .frames = LONG, .samples = samples, .rate_hz = RATE};
+    struct analysis_world world;
+    open_hits(&world, 2,
+              (const char *[]){"threshold = 1", "hdt = 100", "max duration = 3",
+                               "post-duration = 1000", "max record = 1000", NULL});
+    analysis_world_put(&world, &signal, 0, LONG);
+    struct analysis_ledger ledger;
+    world.ops->ledger(world.analysis, &ledger);
+    assert_true(ledger.events[ANALYSIS_HIT] > 390);
+    assert_int_equal(ledger.unordered, 0);
+    analysis_world_close(&world);
+}
+
 static void test_hostile(void **state)
 {
     (void)state;
@@ -782,6 +806,7 @@ int main(void)
         cmocka_unit_test(test_saturation_spreads_over_the_filter),
         cmocka_unit_test(test_noise_comes_from_quiet_intervals),
         cmocka_unit_test(test_queue_is_bounded),
+        cmocka_unit_test(test_queue_holds_short_hits_behind_a_long_wait),
         cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_arms_run_while_nothing_happens),
         cmocka_unit_test(test_short_records),
