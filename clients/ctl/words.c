@@ -311,8 +311,8 @@ void words_synopsis(const struct command_row *row, FILE *out)
 void words_help(FILE *out)
 {
     fputs("usage: convolvctl [--socket PATH | --instance NAME] [--json] COMMAND [ARGUMENT]...\n\n"
-          "Asks and steers a running convolvd. It finds the daemon of your session or of the\n"
-          "system by itself.\n\n",
+          "Asks and steers a running convolvd. It finds your own daemon, or the system's, by\n"
+          "itself.\n\n",
           out);
     for (int i = 0; i < CONTROL_WORDS; i++) {
         if (!is_word(&command_table[i]))
