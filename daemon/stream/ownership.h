@@ -1,6 +1,6 @@
 /*
  * Ownership: which of several workers computes a partition, decided by one log that all of them
- * append to on condition of its last record (../docs/cluster.md). This is the protocol of one
+ * append to on condition of its last record. This is the protocol of one
  * worker as a state machine without a socket, a thread or a clock of its own: it is told what has
  * happened and when, and says what to do next.
  *
@@ -14,6 +14,8 @@
  * of candidates decide how soon somebody takes over, never whether a frame is lost or doubled.
  *
  * The caller performs each action and reports its outcome; an outcome may be late, or never come.
+ * The daemon does not use it yet: what connects it to a log is still to come.
+ *
  * Times are monotonic nanoseconds of this process. One thread; never allocates.
  */
 #ifndef CONVOLVD_STREAM_OWNERSHIP_H
