@@ -273,8 +273,7 @@ static void every_example_passes(void **state)
     globfree(&files);
 }
 
-/* ---- the manual
- * ----------------------------------------------------------------------------------- */
+/* ---- the manual ----------------------------------------------------------------------------- */
 
 /* As roff writes it: a hyphen is escaped. */
 static const char *roff_key(const char *key)
@@ -307,7 +306,7 @@ static void the_manual_names_every_key(void **state)
     for (int section = 0; section < SECTIONS; section++)
         for (unsigned slot = 0; slot < schema_count((enum section_kind)section); slot++) {
             const char *key = schema_at((enum section_kind)section, slot)->row.key;
-            char in_help[128], in_man[128];
+            char in_help[160], in_man[160];
             snprintf(in_help, sizeof in_help, "\n  %s = ", key);
             snprintf(in_man, sizeof in_man, "\n\\fB%s\\fR = ", roff_key(key));
             /* In the order of the table. */
