@@ -10,10 +10,10 @@
 #include <unistd.h>
 
 #include "core/codec.h"
-#include "core/crc32c.h"
 #include "core/descriptor.h"
 #include "core/log.h"
 #include "pipeline/pipelines.h"
+#include "wire/crc32c.h"
 
 enum { FILE_VERSION = 1, HEADER_BYTES = 12, CHECKSUM_BYTES = 4 };
 

@@ -12,9 +12,9 @@
 
 #include "core/clock.h"
 #include "core/codec.h"
-#include "core/crc32c.h"
 #include "stream/packet.h"
 #include "stream/resume.h"
+#include "wire/crc32c.h"
 
 static const uint32_t magic = 0x54535643; /* "CVST" */
 

@@ -14,10 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/crc32c.h"
 #include "io/net/handover.h"
 #include "service/state_file.h"
 #include "tests/fuzz/fuzz_ingest.h"
+#include "wire/crc32c.h"
 
 enum { CHECKSUM_BYTES = 4, RECORDS_MAX = 16, NAME_MAX_BYTES = 40, SOCKETS = 8 };
 

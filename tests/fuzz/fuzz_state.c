@@ -8,9 +8,9 @@
 #include "tests/support/stream_world.h"
 
 #include "core/codec.h"
-#include "core/crc32c.h"
 #include "stream/resume.h"
 #include "tests/fuzz/require.h"
+#include "wire/crc32c.h"
 
 enum { EDIT_BYTES = 3, CHECKSUM_BYTES = 4, TURNS = 200 };
 

@@ -256,7 +256,23 @@ def web():
         yield b"\2" + struct.pack("<II", place, 0xFFFFFFFF) + struct.pack("<II", place + 4096, 7)
 
 
-SEEDS = {"web": web, "tradb": tradb, "handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
+def log():
+    """Records of a log (wire/record.h); the harness makes their checksum right."""
+    def record(kind, first=0, frames=0, flags=0, channels=2, ranges=(), texts=(b"", b"", b"", b""), state=b"", before=0):
+        head = struct.pack("<4sBBHII", b"CVCL", 1, kind, channels, flags, 0)
+        head += struct.pack("<10Q", 1, 7, 3, 0, first - before, first, first + frames, first, first + frames, 0)
+        head += struct.pack("<2d3q", 1e6, 0, 10**18, 0, 10**18) + bytes([0, 2, 16, 1]) + bytes(20)
+        head += struct.pack("<IIIIHBBI4HII", 0, 0, 5, 6, 7, 0, 0, frames, *map(len, texts), len(state), len(ranges))
+        body = b"".join(struct.pack("<QQBB6x", *entry) for entry in ranges) + b"".join(texts) + state
+        return head + body + bytes(frames * channels * 2)
+    yield record(1)
+    yield record(2, 100, 40, 1)
+    yield record(2, 100, 40, 33, ranges=((90, 104, 2, 1), (95, 300, 7, 0)), before=10)
+    yield record(5, 140, flags=4, texts=(b"plan", b"f" * 64, b"c", b"host/a"), state=b"state")
+    yield record(6, 140, channels=0)
+
+
+SEEDS = {"fuzz_log": log, "web": web, "tradb": tradb, "handover": handover, "fuzz_state": state, "stream": stream, "receiver": receiver, "recording": recording, "control": control, "osc": osc, "convolv": convolv, "config": config, "taps": taps, "rtp": rtp, "udp": headerless, "headerless": headerless,
          "sequence": rtp}
 
 

@@ -9,8 +9,8 @@
 #include "tests/support/stream_world.h"
 
 #include "core/codec.h"
-#include "core/crc32c.h"
 #include "stream/resume.h"
+#include "wire/crc32c.h"
 
 enum { STEPS = 150, SCRIPTS = 6 };
 

@@ -1,6 +1,6 @@
 /* CRC-32C: see crc32c.h. Eight tables, so that one step takes eight bytes (Intel's slicing-by-8).
  */
-#include "core/crc32c.h"
+#include "wire/crc32c.h"
 
 #include <pthread.h>
 

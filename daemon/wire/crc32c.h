@@ -4,8 +4,8 @@
  *
  * Pure function, any thread.
  */
-#ifndef CONVOLVD_CORE_CRC32C_H
-#define CONVOLVD_CORE_CRC32C_H
+#ifndef CONVOLVD_WIRE_CRC32C_H
+#define CONVOLVD_WIRE_CRC32C_H
 
 #include <stddef.h>
 #include <stdint.h>
