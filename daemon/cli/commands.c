@@ -98,6 +98,17 @@ static int check(const struct arguments *arguments)
     return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+/* Where it sits, of a device whose driver tells it. */
+static void print_place(const struct device_info *device)
+{
+    if (device->pci[0] == '\0')
+        return;
+    printf("   PCI %s", device->pci);
+    if (device->memory_node >= 0)
+        printf(", memory node %d", device->memory_node);
+    putchar('\n');
+}
+
 static int list_devices(const struct arguments *arguments)
 {
     (void)arguments;
@@ -116,6 +127,7 @@ static int list_devices(const struct arguments *arguments)
                i, device->name, device->gpu ? "GPU" : "CPU", device->compute_units,
                (double)device->memory_bytes / (1 << 30), device->local_bytes / 1024,
                device->platform, device->version, device->driver);
+        print_place(device);
     }
     free(devices);
     if (sound_devices_print() != 0)

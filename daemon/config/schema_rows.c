@@ -114,7 +114,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_DRAIN_TIMEOUT] = {SECTION_DAEMON, .row = {"drain timeout", OPTION_TIME, .minimum = 0.1, .maximum = 3600, .fallback = "5 s",
         .sentence = "The longest time SIGTERM waits for tails to be computed, sent and written before the daemon leaves."}},
     [KEY_DEVICE] = {SECTION_DEVICE, .row = {"device", OPTION_TEXT, .fallback = "auto",
-        .sentence = "A list, best first, such as `gpu, cpu`: the first that opens computes, the others stand by in case it is lost. A device is cpu, gpu, a number of `convolvd --list-devices` or a part of a device's name; named twice it stands by for itself. Or one word: auto (the best GPU on which the engine opens, with the CPU standing by; else the CPU), or all (every device, each stream on the one with the least load)."}},
+        .sentence = "A list, best first, such as `gpu, cpu`: the first that opens computes, the others stand by in case it is lost. A device is cpu, gpu, a number or a PCI address of `convolvd --list-devices`, or a part of a device's name; named twice it stands by for itself. Or one word: auto (the best GPU on which the engine opens, with the CPU standing by; else the CPU), or all (every device, each stream on the one with the least load)."}},
     [KEY_THREADS] = {SECTION_DEVICE, .row = {"threads", OPTION_COUNT, .minimum = 0, .maximum = 1024, .fallback = "0",
         .sentence = "Threads of a CPU device; 0 takes all cores but one while a source is live, else all."}},
     [KEY_KERNELS] = {SECTION_DEVICE, .row = {"kernels", OPTION_PATH, .fallback_words = "the kernels inside the program",

@@ -61,8 +61,8 @@ const char *engine_variant_name(int index);
 enum { ENGINE_BATCHES = 6, ENGINE_BATCH_FLOATS = 4 << 20, ENGINE_INPUT_BYTES = 512 << 20 };
 
 struct engine_options {
-    const char *device; /* "auto" (best GPU, else CPU), "cpu", "gpu", an index of device_list, or a
-                           part of a name */
+    const char *device; /* "auto" (best GPU, else CPU), "cpu", "gpu", an index of device_list, a
+                           PCI address, or a part of a name */
     int cpu_threads;    /* 0: all cores; for CPU devices */
     const char *kernels_dir; /* NULL: the embedded kernels; files there win by name */
     const char *cache_dir;   /* NULL: no binary cache */

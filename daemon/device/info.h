@@ -12,6 +12,8 @@ struct device_info {
     char platform[64]; /* CL_PLATFORM_NAME */
     char driver[64];   /* CL_DRIVER_VERSION */
     char version[64];  /* CL_DEVICE_VERSION */
+    char pci[24];      /* "0000:3b:00.0"; empty: its driver tells none */
+    int memory_node;   /* NUMA node that its bus hangs on; -1: not known */
     bool gpu;
     bool doubles; /* kernels can compute in double */
     uint32_t compute_units;

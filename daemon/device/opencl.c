@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/pci.h"
 #include "device/pocl_cache.h"
 
 static void trim(char *text)
@@ -57,6 +58,7 @@ static void describe(cl_platform_id platform, cl_device_id device, struct device
     info->local_bytes = local;
     info->vector_floats = floats;
     info->allocation_max_bytes = allocation;
+    pci_describe(device, info);
 }
 
 int devices_find(struct device_found *found, int capacity, int cpu_threads, struct problem *problem)
@@ -103,13 +105,16 @@ static bool better(const struct device_info *a, const struct device_info *b)
     return a->gpu != b->gpu ? a->gpu : a->gpu && a->compute_units > b->compute_units;
 }
 
-/* The index that a number or a part of a name means; -1: none. */
+/* The index that a number, a PCI address or a part of a name means; -1: none. */
 static int index_of(const char *name, const struct device_found *found, int count)
 {
     char *end;
     const long index = strtol(name, &end, 10);
     if (*name != '\0' && *end == '\0' && index >= 0 && index < count)
         return (int)index;
+    for (int i = 0; i < count; i++)
+        if (pci_is(name, found[i].info.pci))
+            return i;
     for (int i = 0; *name != '\0' && i < count; i++)
         if (contains(found[i].info.name, name) || contains(found[i].info.platform, name))
             return i;

@@ -27,8 +27,8 @@ int devices_find(struct device_found *found, int capacity, int cpu_threads,
                  struct problem *problem);
 
 /* `name`: "auto" (the GPU with most compute units, else the first CPU), "cpu", "gpu", an index of
- * the list, or a part of a name, letter case ignored. Returns 0 or ERROR_NO_DEVICE listing those
- * present. */
+ * the list, a PCI address (pci.h), or a part of a name, letter case ignored. Returns 0 or
+ * ERROR_NO_DEVICE listing those present. */
 int device_select(const char *name, int cpu_threads, struct device_found *out,
                   struct problem *problem);
 

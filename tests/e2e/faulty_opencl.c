@@ -22,7 +22,10 @@
  *   FAULTY_CONTEXTS how many contexts, in the order of their creation, misbehave; 1
  *   FAULTY_DEVICE   first: only contexts of the device that is used first are counted; others: only
  *                   those of other devices
- *   FAULTY_COUNT    a file that gets the number of calls counted, at exit
+ *   FAULTY_PCI      khr, nv: every device has a PCI address, told by cl_khr_pci_bus_info or by
+ *                   cl_nv_device_attribute_query; FAULTY_PCI_AT: the addresses in the order in
+ * which devices ask for them, such as "0000:00:03.0 0001:3b:1f.2"; the last one is also of those
+ * that follow FAULTY_COUNT    a file that gets the number of calls counted, at exit
  *
  * Calls count only on the first FAULTY_CONTEXTS contexts, so that a second engine is sound.
  */
@@ -37,6 +40,7 @@
 #include <unistd.h>
 
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
 
 enum { MOST = 256 };
 enum mode {
@@ -348,4 +352,62 @@ cl_mem clCreateBuffer(cl_context context, cl_mem_flags flags, size_t bytes, void
         return REAL(clCreateBuffer)(context, flags, bytes, host, code);
     *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     return NULL;
+}
+
+/* ---- PCI addresses ----------------------------------------------------------------------- */
+
+/* The address of the k-th device that asks. */
+static cl_device_pci_bus_info_khr address_of(cl_device_id device)
+{
+    static cl_device_id asked[8];
+    static int count;
+    pthread_mutex_lock(&mutex);
+    int at = 0;
+    while (at < count && asked[at] != device)
+        at++;
+    if (at == count && count < 8)
+        asked[count++] = device;
+    pthread_mutex_unlock(&mutex);
+    const char *text = getenv("FAULTY_PCI_AT");
+    cl_device_pci_bus_info_khr address = {0};
+    for (int used = 0; text != NULL && at >= 0; at--, text += used)
+        if (sscanf(text, " %x:%x:%x.%x%n", &address.pci_domain, &address.pci_bus,
+                   &address.pci_device, &address.pci_function, &used) != 4)
+            break;
+    return address;
+}
+
+static cl_int answer(const void *value, size_t bytes, void *to, size_t room, size_t *needs)
+{
+    if (needs != NULL)
+        *needs = bytes;
+    if (to != NULL && room < bytes)
+        return CL_INVALID_VALUE;
+    if (to != NULL)
+        memcpy(to, value, bytes);
+    return CL_SUCCESS;
+}
+
+cl_int clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t room, void *to,
+                       size_t *needs)
+{
+    const char *way = getenv("FAULTY_PCI");
+    const bool khronos = way != NULL && strcmp(way, "khr") == 0;
+    const cl_int code = REAL(clGetDeviceInfo)(device, what, room, to, needs);
+    if (way == NULL)
+        return code;
+    if (what == CL_DEVICE_EXTENSIONS && code == CL_SUCCESS && to != NULL)
+        strncat(to, khronos ? " cl_khr_pci_bus_info" : " cl_nv_device_attribute_query",
+                room - strlen(to) - 1);
+    const cl_device_pci_bus_info_khr address = address_of(device);
+    const cl_uint slot = address.pci_device * 8 + address.pci_function;
+    if (khronos && what == CL_DEVICE_PCI_BUS_INFO_KHR)
+        return answer(&address, sizeof address, to, room, needs);
+    if (!khronos && what == 0x4008)
+        return answer(&address.pci_bus, sizeof address.pci_bus, to, room, needs);
+    if (!khronos && what == 0x4009)
+        return answer(&slot, sizeof slot, to, room, needs);
+    if (!khronos && what == 0x400A)
+        return answer(&address.pci_domain, sizeof address.pci_domain, to, room, needs);
+    return code;
 }

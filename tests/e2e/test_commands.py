@@ -90,6 +90,31 @@ class Commands(unittest.TestCase):
         self.assertIn('"no such device"', log)
         self.assertIn(name, log)
 
+    def test_devices_by_their_pci_address(self):
+        """What the driver tells by either extension; the memory node is the kernel's."""
+        library = os.path.abspath(f"{c.BUILD}/tests/faulty_opencl.so")
+        here = sorted(os.listdir("/sys/bus/pci/devices")) if os.path.isdir("/sys/bus/pci/devices") else []
+        first = next((name for name in here if os.path.exists(f"/sys/bus/pci/devices/{name}/numa_node")), "0000:fe:1d.3")
+        node = -1
+        if here and first in here:
+            with open(f"/sys/bus/pci/devices/{first}/numa_node", encoding="ascii") as file:
+                node = int(file.read())
+        for way in ("khr", "nv"):
+            system = {"LD_PRELOAD": library, "FAULTY_PCI": way, "FAULTY_PCI_AT": f"{first} 00ab:3b:1f.2",
+                      "POCL_DEVICES": "pthread pthread"}
+            code, out, log = run("--list-devices", **system)
+            self.assertEqual(code, 0, log)
+            line = f"   PCI {first}" + (f", memory node {node}" if node >= 0 else "")
+            self.assertIn(line, out.splitlines(), way)
+            self.assertIn("   PCI 00ab:3b:1f.2", out.splitlines(), way)
+            names = [first, "00AB:3b:1F.2"] + ([first[5:]] if first.startswith("0000:") else [])
+            for name in names:
+                self.assertEqual(run(self.write(CONFIG.format(device=name)), **system)[0], 0, (way, name))
+            code, _, log = run(self.write(CONFIG.format(device="3b:1f.2")), **system)  # of domain 0: not there
+            self.assertEqual(code, 1)
+            self.assertIn('"3b:1f.2"', log)
+        self.assertNotIn("PCI", run("--list-devices")[1])  # a CPU has none
+
     def test_no_opencl_names_the_package(self):
         for arguments in (["--list-devices"], [self.write(CONFIG.format(device="auto"))]):
             code, _, log = run(*arguments, OCL_ICD_VENDORS=os.path.join(self.folder, "none"))
