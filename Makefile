@@ -115,6 +115,8 @@ FAULTY_CL  := $(BUILD)/tests/faulty_opencl.so
 DEVICE_HOG := $(BUILD)/tests/device_hog
 # The hits of a signal, for the script that holds them against a detector of its own.
 HITS_OF    := $(BUILD)/tests/hits_of
+# What Vallen's files go through on a disk, for the script that cuts them off.
+VALLEN_CUTS := $(BUILD)/tests/vallen_cuts
 # What convolvd-test has and the shipped daemon has not.
 SEAM_SRC   := $(wildcard tests/seams/*.c)
 FUZZ_SRC   := $(wildcard tests/fuzz/fuzz_*.c)
@@ -126,7 +128,7 @@ ALL_SRC    := $(DAEMON_SRC) daemon/main.c $(CLIENT_SRC) $(TOOL_SRC) $(TOOL_COMMO
               $(DESIGN_SRC) clients/design/convolv-design.c $(WEB_SRC) clients/web/convolv-web.c $(CTL_SRC) \
               $(UNIT_SRC) $(UNIT_COMMON_SRC) $(BENCH_SRC) $(BENCH_COMMON_SRC) $(PUBLISHED_SRC) $(FUZZ_SRC) \
               $(SEAM_SRC) tests/e2e/jack_client.c tests/e2e/metrics_text.c tests/e2e/faulty_opencl.c tests/e2e/device_hog.c \
-              tests/e2e/hits_of.c
+              tests/e2e/hits_of.c tests/e2e/vallen_cuts.c
 ALL_HEADERS := $(wildcard daemon/*/*.h daemon/*/*/*.h clients/*/*.h kernels/*.h tests/support/*.h tests/fuzz/*.h \
               bench/*.h bench/*/*.h)
 LIBDAEMON  := $(BUILD)/libconvolv.a $(BUILD)/libdaemon.a
@@ -291,7 +293,7 @@ $(DEVICE_HOG): $(BUILD)/tests/e2e/device_hog.o
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ -lOpenCL -o $@
 
-$(HITS_OF): $(BUILD)/tests/e2e/hits_of.o $(BUILD)/libunit.a $(LIBDAEMON)
+$(HITS_OF) $(VALLEN_CUTS): $(BUILD)/tests/%: $(BUILD)/tests/e2e/%.o $(BUILD)/libunit.a $(LIBDAEMON)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(LDFLAGS) $^ $(PKG_LIBS) -lcmocka -o $@
 
@@ -305,7 +307,7 @@ $(BUILD)/convolvd-test: $(BUILD)/daemon/main.o $(SEAM_SRC:%.c=$(BUILD)/%.o) $(BU
 .PHONY: testables testables-check testables-scripts
 testables: testables-scripts $(UNIT)
 testables-check: testables-scripts $(UNIT_CHECK)
-testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(HITS_OF) $(JACK_CLIENT) $(METRICS_TEXT) $(REPLAY) $(BUILD)/convolvd-test
+testables-scripts: all $(FAULTY_CL) $(DEVICE_HOG) $(HITS_OF) $(VALLEN_CUTS) $(JACK_CLIENT) $(METRICS_TEXT) $(REPLAY) $(BUILD)/convolvd-test
 
 # Without SANITIZER, two builds: as shipped, and with memory and undefined behaviour watched.
 CHECK_BUILDS := $(if $(SANITIZER),$(BUILD),$(BUILD) $(BUILD)-address-undefined)

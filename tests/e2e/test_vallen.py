@@ -177,8 +177,14 @@ class Vallen(unittest.TestCase):
             trais = {record["trai"] for record in tra.records()}
             self.assertLessEqual({hit["trai"] for hit in pri.hits()}, trais)
         self.assert_in_order(self.path("killed.pridb"))
-        # The next run begins files of its own, and can replay what is left of these.
+        # The next run repairs these, begins files of its own, and can replay what is left.
         self.run_all(config(source_tradb("killed.tradb"), "killed.pridb"), "b.conf")
+        with open(self.path("b.conf.log"), encoding="utf-8") as log:
+            self.assertIn("killed.pridb was not finished by an earlier run and is repaired", log.read())
+        self.assertFalse([name for name in os.listdir(self.folder) if name.endswith(("-wal", "-shm"))])
+        with v.Pridb(self.path("killed.pridb")) as pri:
+            self.assertEqual(pri.info()["FileStatus"], "0")
+            self.assertEqual(pri.sets()[-1]["text"], "Suspend (repaired)")
         with v.Pridb(self.path("killed-0002.pridb")) as pri:
             self.assertGreater(len(pri.hits()), 300)
 

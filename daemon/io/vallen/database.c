@@ -55,8 +55,10 @@ void database_bind_real(sqlite3_stmt *statement, int index, double value)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
+/* Before WAL, no journal: nobody has to roll back a file that holds nothing yet. */
 static const char *const write_pragmas = "PRAGMA page_size=8192;"
                                          "PRAGMA encoding='UTF-8';"
+                                         "PRAGMA journal_mode=OFF;"
                                          "PRAGMA journal_mode=WAL;"
                                          "PRAGMA synchronous=NORMAL;"
                                          "PRAGMA journal_size_limit=16777216;"
@@ -117,6 +119,7 @@ static bool has_log(const char *path)
     return false;
 }
 
+/* Nothing in the file's schema can do anything. */
 static void distrust(sqlite3 *db)
 {
     static const struct {
@@ -143,7 +146,7 @@ static void distrust(sqlite3 *db)
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_VIEW, 0, NULL);
     sqlite3_db_config(db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     /* An mmap of a file that is cut off meanwhile would be a SIGBUS. */
-    database_run(db, "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON; PRAGMA query_only=ON;");
+    database_run(db, "PRAGMA mmap_size=0; PRAGMA cell_size_check=ON;");
 }
 
 int database_open_untrusted(const char *path, sqlite3 **out, struct problem *problem)
@@ -160,6 +163,7 @@ int database_open_untrusted(const char *path, sqlite3 **out, struct problem *pro
     if (status == SQLITE_OK) {
         sqlite3_busy_timeout(*out, BUSY_MS);
         distrust(*out);
+        database_run(*out, "PRAGMA query_only=ON");
         return 0;
     }
     problem_set(problem, ERROR_NO_FILE, "%s cannot be read: %s", path,
@@ -167,4 +171,56 @@ int database_open_untrusted(const char *path, sqlite3 **out, struct problem *pro
     sqlite3_close(*out);
     *out = NULL;
     return ERROR_NO_FILE;
+}
+
+int database_open_own(const char *path, sqlite3 **out)
+{
+    const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE;
+    const int status = sqlite3_open_v2(path, out, flags, NULL);
+    if (status != SQLITE_OK)
+        return status;
+    distrust(*out);
+    return database_run(*out, "PRAGMA locking_mode=EXCLUSIVE");
+}
+
+int database_leave_log(sqlite3 *db)
+{
+    /* From WAL to DELETE, SQLite would put a journal beside the file until a byte of its header is
+     * changed, and who may not write could not read the file of a writer killed in between. */
+    return database_run(db, "PRAGMA journal_mode=MEMORY");
+}
+
+/* ---- tables of keys ---------------------------------------------------------------------- */
+
+bool database_is_table(sqlite3 *db, const char *name)
+{
+    sqlite3_stmt *s = NULL;
+    bool plain = false;
+    const char *const text = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+                             " AND name = ? COLLATE NOCASE";
+    if (sqlite3_prepare_v2(db, text, -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
+        plain = sqlite3_step(s) == SQLITE_ROW;
+    }
+    sqlite3_finalize(s);
+    return plain;
+}
+
+bool database_key(sqlite3 *db, const char *table, const char *key, char *text, size_t bytes)
+{
+    char sql[100];
+    sqlite3_stmt *s = NULL;
+    bool found = false;
+    if (!database_is_table(db, table))
+        return false;
+    snprintf(sql, sizeof sql, "SELECT Value FROM %.40s WHERE Key = ?", table);
+    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK) {
+        sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
+        found = sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_BLOB &&
+                sqlite3_column_text(s, 0) != NULL;
+        if (found)
+            snprintf(text, bytes, "%s", (const char *)sqlite3_column_text(s, 0));
+    }
+    sqlite3_finalize(s);
+    return found;
 }

@@ -9,6 +9,7 @@
 
 #include <sqlite3.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -25,6 +26,22 @@ int database_create(const char *path, sqlite3 **out, struct problem *problem);
  * Returns 0, ERROR_NO_FILE or ERROR_FORMAT.
  */
 int database_open_untrusted(const char *path, sqlite3 **out, struct problem *problem);
+
+/* Opens a file that this program has written, to finish it. From the first statement on nobody else
+ * may have it open: SQLITE_BUSY where somebody has, at once. Its schema is trusted no more than
+ * somebody else's. Returns SQLite's result code; close *out in any case. */
+int database_open_own(const char *path, sqlite3 **out);
+
+/* Brings the log into the file, which is then a single one: the last statement before it is closed.
+ * Killed at any point, it leaves a file that can be read without writing to it. SQLITE_BUSY:
+ * somebody else has it open. */
+int database_leave_log(sqlite3 *db);
+
+/* Whether it is a plain table: neither a view nor anything that code of the file computes. */
+bool database_is_table(sqlite3 *db, const char *name);
+
+/* A value of a table of keys as text; false: there is none. `table` has at most 40 bytes. */
+bool database_key(sqlite3 *db, const char *table, const char *key, char *text, size_t bytes);
 
 /* Runs statements without results. */
 int database_run(sqlite3 *db, const char *text);

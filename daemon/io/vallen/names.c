@@ -120,6 +120,33 @@ int vallen_names_create(const char *path, const bool wanted[VALLEN_FILES],
     return problem_set(problem, ERROR_NO_FILE, "no free name is left beside %.200s", path);
 }
 
+/* "" or "-0002", a number as name_files writes them. */
+static bool is_number(const char *suffix, size_t bytes)
+{
+    enum { LEAST_DIGITS = 4 };
+    if (bytes == 0)
+        return true;
+    if (bytes < 1 + LEAST_DIGITS || suffix[0] != '-')
+        return false;
+    return strspn(suffix + 1, "0123456789") >= bytes - 1;
+}
+
+bool vallen_names_match(const char *path, const char *name, enum vallen_file *file)
+{
+    const char *slash = strrchr(path, '/'), *own = slash != NULL ? slash + 1 : path;
+    const size_t stem = stem_length(path) - (size_t)(own - path), length = strlen(name);
+    const char *dot = strrchr(name, '.');
+    if (stem_length(path) == 0 || dot == NULL || length < stem || (size_t)(dot - name) < stem ||
+        memcmp(name, own, stem) != 0 || !is_number(name + stem, (size_t)(dot - name) - stem))
+        return false;
+    for (int i = 0; i < VALLEN_FILES; i++) {
+        *file = (enum vallen_file)i;
+        if (strcmp(dot, endings[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
 void vallen_names_remove(const struct vallen_names *names, const bool wanted[VALLEN_FILES])
 {
     char name[PATH_MAX + 16];

@@ -37,6 +37,10 @@ int vallen_names_check(const char *path, struct problem *problem);
 int vallen_names_create(const char *path, const bool wanted[VALLEN_FILES],
                         struct vallen_names *names, struct problem *problem);
 
+/* Whether a file of the folder of `path` may be one that vallen_names_create has made for it, and
+ * which. */
+bool vallen_names_match(const char *path, const char *name, enum vallen_file *file);
+
 /* Deletes the files that vallen_names_create has made, and their logs. */
 void vallen_names_remove(const struct vallen_names *names, const bool wanted[VALLEN_FILES]);
 

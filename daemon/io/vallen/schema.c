@@ -189,6 +189,16 @@ static int create_ae_params(sqlite3 *db, const struct vallen_scale *scales, uint
 
 /* ---- files ------------------------------------------------------------------------------- */
 
+const char *vallen_prefix(enum vallen_file file)
+{
+    static const char *const prefixes[VALLEN_FILES] = {
+        [VALLEN_PRIDB] = "ae",
+        [VALLEN_TRADB] = "tr",
+        [VALLEN_TRFDB] = "trf",
+    };
+    return prefixes[file];
+}
+
 int vallen_schema_info(sqlite3 *db, const char *table, const char *key, const char *value)
 {
     char text[96];

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "analysis/analysis.h"
+#include "io/vallen/names.h"
 
 /* The column SetType. */
 enum vallen_set {
@@ -55,6 +56,9 @@ int vallen_schema_pridb(sqlite3 *db, const struct vallen_scale *scales, uint32_t
                         uint32_t parameters);
 int vallen_schema_tradb(sqlite3 *db, const struct vallen_scale *scales, uint32_t channels);
 int vallen_schema_trfdb(sqlite3 *db, const struct analysis_field *fields, uint32_t count);
+
+/* With which the tables of each file begin: "ae", "tr", "trf". */
+const char *vallen_prefix(enum vallen_file file);
 
 /* A row of *_globalinfo; `table` is "ae", "tr" or "trf". The value is stored as text. */
 int vallen_schema_info(sqlite3 *db, const char *table, const char *key, const char *value);

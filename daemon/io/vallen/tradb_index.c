@@ -24,21 +24,6 @@ enum {
 
 /* ---- statements -------------------------------------------------------------------------- */
 
-/* Whether it is a plain table: neither a view nor anything that code of the file computes. */
-static bool is_table(sqlite3 *db, const char *name)
-{
-    sqlite3_stmt *s = NULL;
-    bool plain = false;
-    const char *const text = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
-                             " AND name = ? COLLATE NOCASE";
-    if (sqlite3_prepare_v2(db, text, -1, &s, NULL) == SQLITE_OK) {
-        sqlite3_bind_text(s, 1, name, -1, SQLITE_STATIC);
-        plain = sqlite3_step(s) == SQLITE_ROW;
-    }
-    sqlite3_finalize(s);
-    return plain;
-}
-
 /* An integer column, also as text; false: it is none, or out of its range. */
 static bool column_integer(sqlite3_stmt *s, int column, int64_t least, int64_t most, int64_t *value)
 {
@@ -52,26 +37,6 @@ static bool column_integer(sqlite3_stmt *s, int column, int64_t least, int64_t m
     }
     *value = sqlite3_column_int64(s, column);
     return *value >= least && *value <= most;
-}
-
-/* A value of a table of keys as text; false: there is none. */
-static bool key_text(sqlite3 *db, const char *table, const char *key, char *text, size_t bytes)
-{
-    char sql[100];
-    sqlite3_stmt *s = NULL;
-    bool found = false;
-    if (!is_table(db, table))
-        return false;
-    snprintf(sql, sizeof sql, "SELECT Value FROM %.40s WHERE Key = ?", table);
-    if (sqlite3_prepare_v2(db, sql, -1, &s, NULL) == SQLITE_OK) {
-        sqlite3_bind_text(s, 1, key, -1, SQLITE_STATIC);
-        found = sqlite3_step(s) == SQLITE_ROW && sqlite3_column_type(s, 0) != SQLITE_BLOB &&
-                sqlite3_column_text(s, 0) != NULL;
-        if (found)
-            snprintf(text, bytes, "%s", (const char *)sqlite3_column_text(s, 0));
-    }
-    sqlite3_finalize(s);
-    return found;
 }
 
 /* ---- scales ------------------------------------------------------------------------------ */
@@ -212,7 +177,7 @@ static int read_records(struct tradb_index *index, uint32_t channel, struct prob
     char text[40] = "";
     int64_t last_ticks = INT64_MIN;
     char *end;
-    const bool known = key_text(index->db, "tr_globalinfo", "TimeBase", text, sizeof text);
+    const bool known = database_key(index->db, "tr_globalinfo", "TimeBase", text, sizeof text);
     const double time_base = strtod(text, &end);
     if (!known || *end != '\0' || !(time_base >= 1 && time_base <= (double)TIME_BASE_MAX) ||
         time_base != rint(time_base))
@@ -313,7 +278,7 @@ static bool read_date(sqlite3 *db, int64_t time_base, int64_t *origin_ns)
     int64_t seconds = 0, ticks = 0;
     int zone = 0;
     bool dated = false;
-    if (!is_table(db, "ae_data") || !is_table(db, "ae_markers") ||
+    if (!database_is_table(db, "ae_data") || !database_is_table(db, "ae_markers") ||
         sqlite3_prepare_v2(db, text, -1, &s, NULL) != SQLITE_OK)
         return false;
     while (sqlite3_step(s) == SQLITE_ROW) {
@@ -343,8 +308,8 @@ static void read_origin(struct tradb_index *index, const char *path)
     snprintf(name, sizeof name, "%.*s.pridb", (int)(length - 6), path);
     if (database_open_untrusted(name, &db, &problem) != 0)
         return;
-    key_text(index->db, "tr_globalinfo", "ReferenceID", wanted, sizeof wanted);
-    key_text(db, "ae_globalinfo", "FileID", has, sizeof has);
+    database_key(index->db, "tr_globalinfo", "ReferenceID", wanted, sizeof wanted);
+    database_key(db, "ae_globalinfo", "FileID", has, sizeof has);
     if (strcmp(wanted, has) == 0)
         index->dated = read_date(db, index->timeline.time_base, &index->origin_ns);
     if (!index->dated)
@@ -360,7 +325,7 @@ int tradb_index_open(struct tradb_index *index, const char *path, uint32_t chann
     int status = database_open_untrusted(path, &index->db, problem);
     if (status != 0)
         return status;
-    if (!is_table(index->db, "tr_data") || !is_table(index->db, "tr_params"))
+    if (!database_is_table(index->db, "tr_data") || !database_is_table(index->db, "tr_params"))
         return problem_set(problem, ERROR_FORMAT,
                            "is no .tradb: %s; give a file of transients by Vallen's software, or "
                            "by a sink of type vallen",

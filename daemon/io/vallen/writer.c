@@ -15,18 +15,12 @@
 #include "core/clock.h"
 #include "core/log.h"
 #include "io/vallen/database.h"
+#include "io/vallen/repair.h"
 #include "io/vallen/rows.h"
 #include "io/vallen/settings.h"
 #include "io/vallen/vallen.h"
 
 static const int64_t complaint_ns = 10 * NS_PER_SECOND, look_ns = NS_PER_SECOND;
-
-/* The prefix of the tables of each file. */
-static const char *const prefixes[VALLEN_FILES] = {
-    [VALLEN_PRIDB] = "ae",
-    [VALLEN_TRADB] = "tr",
-    [VALLEN_TRFDB] = "trf",
-};
 
 /* The order of commits: what a row refers to is there before the row. */
 static const enum vallen_file commit_order[VALLEN_FILES] = {VALLEN_TRADB, VALLEN_TRFDB,
@@ -272,7 +266,7 @@ int vallen_writer_put(struct vallen_writer *w, const struct analysis_event *even
 static int write_keys(struct vallen_writer *w, enum vallen_file file, const char *guid,
                       const char *reference)
 {
-    const char *const prefix = prefixes[file];
+    const char *const prefix = vallen_prefix(file);
     const bool ticks = file != VALLEN_TRFDB;
     const struct {
         const char *key, *value;
@@ -366,6 +360,8 @@ int vallen_writer_open(const struct event_sink_options *options, struct vallen_w
     w->files.wanted[VALLEN_TRFDB] = hits;
     int status = vallen_rows_open(&w->rows, &w->files, options, problem);
     if (status == 0)
+        vallen_repair(options->name, w->own->path);
+    if (status == 0)
         status = vallen_names_create(w->own->path, w->files.wanted, &w->names, problem);
     const bool made = status == 0;
     if (status == 0)
@@ -400,7 +396,7 @@ static int write_end(struct vallen_writer *w)
         status = vallen_rows_label(&w->rows, ticks, suspend);
     for (int file = 0; file < VALLEN_FILES && status == SQLITE_OK; file++)
         if (w->files.db[file] != NULL)
-            status = vallen_schema_info(w->files.db[file], prefixes[file], "FileStatus", "0");
+            status = vallen_schema_info(w->files.db[file], vallen_prefix(file), "FileStatus", "0");
     return status;
 }
 
@@ -416,8 +412,7 @@ void vallen_writer_close(struct vallen_writer *w)
         give_up(w, status);
     vallen_rows_close(&w->rows);
     for (int file = 0; file < VALLEN_FILES; file++)
-        if (w->files.db[file] != NULL &&
-            database_run(w->files.db[file], "PRAGMA journal_mode=DELETE") != SQLITE_OK)
+        if (w->files.db[file] != NULL && database_leave_log(w->files.db[file]) != SQLITE_OK)
             log_info("sink %s: somebody reads %s; its log stays until they are done",
                      w->options->name, w->names.path[file]);
     close_files(w);

@@ -6,8 +6,8 @@
  * What it guarantees:
  * - Time never falls with SetID, nor with TRAI in the .tradb (times.h).
  * - Others may read while it writes, and see what was committed: a hit's transient and features
- *   before the hit itself. A writer that is killed leaves files with all that was committed;
- *   FileStatus stays 2.
+ *   before the hit itself. A writer that is killed leaves files with all that was committed,
+ *   which the next one repairs (repair.h).
  * - Where a write or a commit fails, everything since the last commit is lost, counted in `lost`
  *   and left out of the numbering: the numbers go on, so a gap in SetID or TRAI tells of it. The
  *   next event is tried again.
