@@ -152,7 +152,8 @@ struct config_analysis {
     const struct analysis_ops *type;
     uint32_t stream; /* index into config.streams: the one that it analyses in the end */
     int upstream;    /* index into config.analyses of the one whose events it takes; -1: none */
-    uint64_t queue_bytes;                /* 0: by rule */
+    char hash[CONFIG_HASH_TEXT]; /* of its section, and of the analysis whose events it takes */
+    uint64_t queue_bytes;        /* 0: by rule */
     const struct analysis_limit *limits; /* [limit_count]: events that hold all of them leave it */
     uint32_t limit_count;
     struct analysis_options

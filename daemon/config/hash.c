@@ -109,17 +109,27 @@ static void hash_sinks(struct sha256_ctx *sha, const struct build *build, uint32
     }
 }
 
+/* One of events stands behind the one it takes them of, so that one's hash is there. */
+static void hash_analysis(const struct build *build, uint32_t index)
+{
+    struct config_analysis *analysis = &build->analyses[index];
+    struct sha256_ctx sha;
+    sha256_init(&sha);
+    hash_section(&sha, raw_find(build->raw, SECTION_ANALYSIS, analysis->name));
+    hash_paths(&sha, analysis->type->options, analysis->type->option_count, analysis->options.own);
+    if (analysis->upstream >= 0)
+        digest_text(&sha, build->analyses[analysis->upstream].hash);
+    digest_finish(&sha, analysis->hash);
+}
+
 /* Analyses of the stream and where their events go: a change of them makes the stream anew, whose
  * epoch goes on all the same where it can (pipeline/succession.h). */
 static void hash_analyses(struct sha256_ctx *sha, const struct build *build, uint32_t stream)
 {
     for (uint32_t i = 0; i < build->config->analysis_count; i++) {
         const struct config_analysis *analysis = &build->analyses[i];
-        if (analysis->stream != stream)
-            continue;
-        hash_section(sha, raw_find(build->raw, SECTION_ANALYSIS, analysis->name));
-        hash_paths(sha, analysis->type->options, analysis->type->option_count,
-                   analysis->options.own);
+        if (analysis->stream == stream)
+            digest_text(sha, analysis->hash);
     }
     for (uint32_t i = 0; i < build->config->event_sink_count; i++) {
         const struct config_event_sink *sink = &build->event_sinks[i];
@@ -192,6 +202,8 @@ void config_hashes(struct build *build)
 {
     struct raw *raw = build->raw;
     struct sha256_ctx sha;
+    for (uint32_t i = 0; i < build->config->analysis_count; i++)
+        hash_analysis(build, i);
     for (uint32_t i = 0; i < build->config->stream_count; i++)
         hash_stream(build, i);
     hash_fixed(build);

@@ -237,17 +237,16 @@ static void offer(struct analysis_feed *feed, struct item *item)
     lose(feed, item);
 }
 
-/* The epoch of what was put last has ended without a word. */
-static void end_epoch(struct analysis_feed *feed, const struct result *result)
+void analysis_feed_end(struct analysis_feed *feed)
 {
+    if (!feed->open)
+        return;
     struct item item = {
         .epoch = feed->epoch,
         .record = feed->record,
         .from = feed->next,
         .until = feed->next,
         .ends = true,
-        .delay_frames = result->delay_frames,
-        .aligned = result->aligned,
     };
     feed->open = false;
     offer(feed, &item);
@@ -285,8 +284,8 @@ static void offer_gap(struct analysis_feed *feed, const struct result *result)
 void analysis_feed_put(struct analysis_feed *feed, const struct result *result)
 {
     assert(result->samples != NULL || result->frames == 0);
-    if (feed->started && feed->open && result->epoch != feed->epoch)
-        end_epoch(feed, result);
+    if (result->epoch != feed->epoch) /* it has ended without a word */
+        analysis_feed_end(feed);
     if (!feed->open) {
         /* One that comes in the middle of an epoch begins with what it gets. */
         const bool from_start = feed->started || (result->flags & RESULT_EPOCH_START);
@@ -346,6 +345,56 @@ uint64_t analysis_feed_room(const struct analysis_feed *feed)
     if (unused == feed->options.messages->capacity && !owes(feed))
         return room;
     return owes(feed) ? 0 : by_messages < (double)room ? (uint64_t)by_messages : room;
+}
+
+/* ---- state ------------------------------------------------------------------------------- */
+
+/* The frames in the ring that later runs have as their history. */
+static void walk_history(struct analysis_feed *feed, struct codec *codec)
+{
+    struct frame_ring *ring = &feed->ring;
+    const uint64_t bytes = feed->history * feed->frame_bytes;
+    const uint8_t *span =
+        codec_reads(codec) || bytes == 0 ? NULL : frame_ring_at(ring, ring->written - bytes);
+    codec_span(codec, &span, (size_t)bytes);
+    if (!codec_reads(codec) || codec->failed || bytes == 0)
+        return;
+    memcpy(frame_ring_at(ring, 0), span, bytes);
+    ring->written = bytes;
+}
+
+void analysis_feed_forget(struct analysis_feed *feed)
+{
+    feed->started = feed->open = feed->told_open = false;
+    feed->epoch = feed->record = feed->next = feed->told_epoch = 0;
+    feed->history = feed->missing = feed->dropped = 0;
+    feed->ring.written = 0;
+}
+
+bool analysis_feed_walk(struct analysis_feed *feed, struct codec *codec)
+{
+    uint32_t channels = feed->options.channels;
+    codec_u32(codec, &channels);
+    codec_bool(codec, &feed->started);
+    codec_bool(codec, &feed->open);
+    codec_u64(codec, &feed->epoch);
+    codec_u64(codec, &feed->record);
+    codec_u64(codec, &feed->next);
+    codec_bool(codec, &feed->told_open);
+    codec_u64(codec, &feed->told_epoch);
+    codec_u64(codec, &feed->history);
+    codec_u64(codec, &feed->missing);
+    codec_u64(codec, &feed->dropped);
+    if (codec->failed || channels != feed->options.channels ||
+        feed->history > feed->options.history ||
+        feed->history * feed->frame_bytes > feed->ring.capacity || feed->missing > feed->next) {
+        analysis_feed_forget(feed);
+        return false;
+    }
+    walk_history(feed, codec);
+    if (codec->failed)
+        analysis_feed_forget(feed);
+    return !codec->failed;
 }
 
 /* ---- thread ------------------------------------------------------------------------------ */

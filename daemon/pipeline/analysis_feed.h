@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "analysis/run.h"
+#include "core/codec.h"
 #include "core/message_ring.h"
 #include "io/sink.h"
 #include "pipeline/frame_ring.h"
@@ -93,6 +94,15 @@ void analysis_feed_close(struct analysis_feed *feed); /* a zeroed one is fine */
 /* LOOP. The caller wakes the thread. */
 void analysis_feed_put(struct analysis_feed *feed, const struct result *result);
 bool analysis_feed_mark(struct analysis_feed *feed, const struct sink_mark *mark);
+/* LOOP. The epoch of what was put last ends here, if it has not ended yet: nobody goes on with it.
+ * The caller wakes the thread. */
+void analysis_feed_end(struct analysis_feed *feed);
+/* LOOP, while every message is taken and nothing is untold: the place in the epoch, and the frames
+ * that later runs have as their history, to write, to count, or to read into a feed just opened
+ * with equal options (codec.h). False: what was read is of another one. */
+bool analysis_feed_walk(struct analysis_feed *feed, struct codec *codec);
+/* LOOP. Nothing was put since it was opened or read: it is as it was opened. */
+void analysis_feed_forget(struct analysis_feed *feed);
 /* LOOP; THREAD once the loop puts nothing more. Passes on what was dropped; false: something is
  * still untold. */
 bool analysis_feed_tell(struct analysis_feed *feed);

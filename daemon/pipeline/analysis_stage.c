@@ -29,7 +29,9 @@ struct analysis_stage {
     struct analysis_stage *readers[ANALYSIS_READERS_MAX]; /* outlets.reader_count */
     bool begun;
 
-    struct analysis *analysis; /* the thread's */
+    /* the thread's; the loop's while it is idle */
+    struct analysis *analysis;
+    uint64_t told_epoch, told_frame; /* advance: events before it have been told */
 
     /* loop */
     uint64_t frames; /* put */
@@ -108,6 +110,8 @@ static void emit(void *context, const struct analysis_event *event)
 static void advance(void *context, uint64_t epoch, uint64_t frame)
 {
     struct analysis_stage *s = context;
+    s->told_epoch = epoch;
+    s->told_frame = frame;
     analysis_outlets_advance(&s->outlets, epoch, frame);
 }
 
@@ -491,10 +495,101 @@ bool analysis_stage_idle(struct analysis_stage *s)
     open_handles(s);
     atomic_store(&s->wakes_owed, 2);
     atomic_thread_fence(memory_order_seq_cst); /* before the counts below */
-    if (atomic_load(&s->pending) > 0 || atomic_load(&s->inlet.pending) > 0)
+    if (atomic_load(&s->pending) > 0 || atomic_load(&s->inlet.pending) > 0 ||
+        !sink_thread_empty(&s->thread))
         return false;
     for (uint32_t i = 0; i < s->outlets.reader_count; i++)
         if (!analysis_stage_idle(s->readers[i]))
             return false;
     return true;
+}
+
+/* ---- state: loop, the thread waits ------------------------------------------------------- */
+
+enum { STATE_VERSION = 1 };
+
+static void walk_counts(struct analysis_stage *s, struct codec *codec)
+{
+    _Atomic uint64_t *const shared[] = {
+        &s->stopped,    &s->outlets.limited,   &s->inlet.taken,
+        &s->inlet.seen, &s->inlet.queue_drops, &s->inlet.stopped,
+    };
+    codec_u64(codec, &s->frames);
+    for (size_t i = 0; i < sizeof shared / sizeof shared[0]; i++) {
+        uint64_t count = atomic_load(shared[i]);
+        codec_u64(codec, &count);
+        if (codec_reads(codec))
+            atomic_store(shared[i], count);
+    }
+}
+
+/* As it was opened, but for what it analyses. */
+static void forget(struct analysis_stage *s)
+{
+    static const uint8_t zeros[256];
+    struct codec codec = codec_reader(zeros, sizeof zeros);
+    walk_counts(s, &codec);
+    if (!s->ops->of_events)
+        analysis_feed_forget(&s->feed);
+}
+
+/* Into an analysis of its own, so that one that refuses what it reads leaves nothing behind. */
+static bool read_analysis(struct analysis_stage *s, struct codec *codec)
+{
+    struct analysis *made;
+    struct problem problem;
+    if (s->ops->open(&s->own, &made, &problem) != 0)
+        return false;
+    if (!s->ops->walk(made, codec) || codec->failed) {
+        s->ops->close(made);
+        return false;
+    }
+    s->ops->close(s->analysis);
+    s->analysis = made;
+    return true;
+}
+
+bool analysis_stage_walk(struct analysis_stage *s, struct codec *codec)
+{
+    const bool reads = codec_reads(codec);
+    uint32_t version = STATE_VERSION;
+    codec_u32(codec, &version);
+    bool held = !codec->failed && version == STATE_VERSION &&
+                (s->ops->of_events || analysis_feed_walk(&s->feed, codec));
+    if (held)
+        walk_counts(s, codec);
+    held = held && (reads ? read_analysis(s, codec) : s->ops->walk(s->analysis, codec)) &&
+           !codec->failed;
+    if (reads && !held)
+        forget(s);
+    if (reads)
+        publish(s, 0, 0);
+    return held;
+}
+
+uint64_t analysis_stage_held(const struct analysis_stage *s)
+{
+    const struct analysis_feed *feed = &s->feed;
+    return feed->open && s->told_epoch == feed->epoch && s->told_frame < feed->next
+               ? feed->next - s->told_frame
+               : 0;
+}
+
+void analysis_stage_lose(struct analysis_stage *s, uint64_t frames)
+{
+    count_lock_begin(&s->lock);
+    s->frames += frames;
+    atomic_fetch_add(&s->stopped, frames);
+    count_lock_end(&s->lock);
+}
+
+void analysis_stage_end(struct analysis_stage *s)
+{
+    open_handles(s);
+    if (s->ops->of_events) {
+        event_inlet_advance(&s->inlet, s->told_epoch, UINT64_MAX);
+        return;
+    }
+    analysis_feed_end(&s->feed);
+    sink_thread_wake(&s->thread);
 }

@@ -76,9 +76,23 @@ void analysis_stage_put(struct analysis_stage *stage, const struct result *resul
 uint64_t analysis_stage_room(struct analysis_stage *stage);
 /* LOOP. Passes a mark on to its sinks, in its place among the events. False: no room. */
 bool analysis_stage_mark(struct analysis_stage *stage, const struct sink_mark *mark);
-/* LOOP. All that was put has been analysed, here and by its readers; if not, room_again says when
- * it may be. */
+/* LOOP. All that was put has been analysed, here and by its readers, and the threads wait; if not,
+ * room_again says when that may be. */
 bool analysis_stage_idle(struct analysis_stage *stage);
+
+/* LOOP, while it is idle: all of its state, to write, to count, or to read into a stage with equal
+ * options into which nothing was put (codec.h): what the analysis holds, the frames before the next
+ * run, and what is counted. False: what was read is no state of it, and it is as new. */
+bool analysis_stage_walk(struct analysis_stage *stage, struct codec *codec);
+/* LOOP, while it is idle: frames of the epoch that events still to come rest on, up to the newest
+ * one. 0 for one that takes events. */
+uint64_t analysis_stage_held(const struct analysis_stage *stage);
+/* LOOP. So many frames that another one held before it are part of no event: they are dead, dropped
+ * by a stop. */
+void analysis_stage_lose(struct analysis_stage *stage, uint64_t frames);
+/* LOOP, for one that takes events while it is idle: nobody goes on from it, so the epoch ends for
+ * it: what is open is cut, and told. */
+void analysis_stage_end(struct analysis_stage *stage);
 
 /* LOOP. Analyses what it holds, closes its sinks and readers, then calls `closed`; at the deadline
  * [monotonic] it drops the rest. */

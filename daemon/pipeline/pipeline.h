@@ -95,6 +95,8 @@ struct pipeline_analysis {
     struct analysis_options options; /* as configured, with what only the running stream knows */
     struct analysis_stage *stage;
     struct event_sink_options sinks[ANALYSIS_SINKS_MAX]; /* in the order of the stage's */
+    bool resumed;   /* goes on from one before it (analysis_states.h) */
+    bool handed_on; /* its state was written */
     struct pipeline *pipeline;
 };
 

@@ -7,14 +7,15 @@
 
 #include "core/codec.h"
 #include "core/log.h"
+#include "pipeline/analysis_states.h"
 #include "pipeline/heritage.h"
 #include "pipeline/losses.h"
 
-enum { RECORD_VERSION = 2 };
+enum { RECORD_VERSION = 3 };
 
 static const uint32_t magic = 0x53505643; /* "CVPS" */
 
-/* What a record begins with, all but the source's part and the stream's state. */
+/* What a record begins with, all but the stream's state, the analyses' and the source's part. */
 struct record {
     char stream[HERITAGE_NAME], source[HERITAGE_NAME]; /* source: the driver's name, "": a chain */
     bool chain_begun;
@@ -75,10 +76,15 @@ bool succession_possible(const struct pipeline *pipeline)
            pipeline->stream != NULL && pipeline->direct == NULL;
 }
 
-bool succession_ready(const struct pipeline *pipeline)
+bool succession_writable(const struct pipeline *pipeline)
 {
     return stream_quiet(pipeline->stream) &&
            stream_ready_deadline_ns(pipeline->stream) == INT64_MAX;
+}
+
+bool succession_ready(const struct pipeline *pipeline)
+{
+    return succession_writable(pipeline) && pipeline_analyses_idle(pipeline);
 }
 
 static void note_sinks(const struct pipeline *pipeline, struct record *record)
@@ -96,9 +102,15 @@ static void note_sinks(const struct pipeline *pipeline, struct record *record)
     }
 }
 
+/* The states of all analyses. */
+struct analyses {
+    const uint8_t *bytes;
+    size_t count;
+};
+
 /* The whole record, to count or to write. */
 static void put_record(struct codec *c, struct pipeline *pipeline, struct record *record,
-                       const struct stream_state *state)
+                       const struct stream_state *state, const struct analyses *analyses)
 {
     uint64_t state_bytes = stream_state_bytes(state);
     walk_record(c, record);
@@ -106,6 +118,10 @@ static void put_record(struct codec *c, struct pipeline *pipeline, struct record
     if (c->to != NULL && !c->failed && state_bytes <= c->bytes - c->at)
         stream_state_write(state, c->to + c->at);
     c->at += state_bytes;
+    const uint8_t *span = analyses->bytes;
+    uint64_t analyses_bytes = analyses->count;
+    codec_u64(c, &analyses_bytes);
+    codec_span(c, &span, analyses->count);
     if (pipeline->source != NULL)
         pipeline->source_ops->walk(pipeline->source, c);
 }
@@ -114,7 +130,7 @@ uint8_t *succession_write(struct pipeline *pipeline, size_t *count)
 {
     struct record *record = calloc(1, sizeof *record);
     struct stream_state *state = malloc(sizeof *state);
-    uint8_t *bytes = NULL;
+    uint8_t *bytes = NULL, *states = NULL;
     if (record != NULL && state != NULL) {
         snprintf(record->stream, sizeof record->stream, "%s", pipeline->stream_config->name);
         if (pipeline->upstream == NULL)
@@ -123,23 +139,27 @@ uint8_t *succession_write(struct pipeline *pipeline, size_t *count)
         record->chain_epoch = pipeline->chain.epoch;
         note_sinks(pipeline, record);
         stream_state_take(pipeline->stream, state);
+        struct analyses analyses = {0};
         struct codec counter = codec_counter();
-        put_record(&counter, pipeline, record, state);
+        analyses.bytes = states = analysis_states_write(pipeline, &analyses.count);
+        put_record(&counter, pipeline, record, state, &analyses);
         bytes = stream_state_bytes(state) > 0 ? malloc(counter.at) : NULL;
         if (bytes != NULL) {
             struct codec writer = codec_writer(bytes, counter.at);
-            put_record(&writer, pipeline, record, state);
+            put_record(&writer, pipeline, record, state, &analyses);
             *count = counter.at;
         }
     }
+    free(states);
     free(record);
     free(state);
     return bytes;
 }
 
-void succession_leave(struct pipeline *pipeline)
+void succession_leave(struct pipeline *pipeline, const struct pipeline *successor)
 {
     stream_leave(pipeline->stream);
+    analysis_states_leave(pipeline, successor);
     pipeline->ended = true;
 }
 
@@ -148,9 +168,9 @@ void succession_leave(struct pipeline *pipeline)
 /* Reads all but the source's part, at which the codec then stands. `state` points into the bytes.
  */
 static int get_record(struct codec *c, struct record *record, struct stream_state *state,
-                      struct problem *problem)
+                      struct analyses *analyses, struct problem *problem)
 {
-    uint64_t state_bytes;
+    uint64_t state_bytes, analyses_bytes;
     memset(record, 0, sizeof *record);
     walk_record(c, record);
     codec_u64(c, &state_bytes);
@@ -159,6 +179,11 @@ static int get_record(struct codec *c, struct record *record, struct stream_stat
                            "its record is damaged, or of another version of the daemon");
     const uint8_t *span;
     codec_span(c, &span, (size_t)state_bytes);
+    codec_u64(c, &analyses_bytes);
+    codec_span(c, &analyses->bytes, (size_t)analyses_bytes);
+    analyses->count = (size_t)analyses_bytes;
+    if (c->failed)
+        return problem_set(problem, ERROR_FORMAT, "its record is damaged");
     return stream_state_read(span, (size_t)state_bytes, state, problem);
 }
 
@@ -171,7 +196,8 @@ int succession_peek(const uint8_t *bytes, size_t count, char name[HERITAGE_NAME]
     int error = ERROR_MEMORY;
     problem_set(problem, ERROR_MEMORY, "out of memory");
     if (record != NULL && state != NULL) {
-        error = get_record(&c, record, state, problem);
+        struct analyses analyses;
+        error = get_record(&c, record, state, &analyses, problem);
         memcpy(name, record->stream, HERITAGE_NAME);
         *pin = state->plan;
     }
@@ -217,7 +243,7 @@ static int resume(struct pipeline *pipeline, const struct record *record,
     return 0;
 }
 
-int succession_read(struct pipeline *pipeline, const uint8_t *bytes, size_t count,
+int succession_read(struct pipeline *pipeline, const uint8_t *bytes, size_t count, bool told,
                     struct problem *problem)
 {
     struct record *record = malloc(sizeof *record);
@@ -226,9 +252,12 @@ int succession_read(struct pipeline *pipeline, const uint8_t *bytes, size_t coun
     int error = ERROR_MEMORY;
     problem_set(problem, ERROR_MEMORY, "out of memory");
     if (record != NULL && state != NULL) {
-        error = get_record(&c, record, state, problem);
-        if (error == 0)
+        struct analyses analyses;
+        error = get_record(&c, record, state, &analyses, problem);
+        if (error == 0) {
             error = resume(pipeline, record, state, &c, problem);
+            analysis_states_read(pipeline, analyses.bytes, analyses.count, told);
+        }
     }
     free(record);
     free(state);

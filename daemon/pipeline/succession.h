@@ -28,13 +28,17 @@
 /* Whether another pipeline can go on from this one at all. */
 bool succession_possible(const struct pipeline *pipeline);
 /* Paused, and every block that it has received whole has been handed to the sinks. */
+bool succession_writable(const struct pipeline *pipeline);
+/* Its analyses, too, have taken all of them: worth waiting for, since one that has not begins anew.
+ */
 bool succession_ready(const struct pipeline *pipeline);
 
-/* The record of a pipeline that is ready, in memory of its own. NULL: no memory, or a state too
+/* The record of a pipeline that is writable, in memory of its own. NULL: no memory, or a state too
  * large to carry. */
 uint8_t *succession_write(struct pipeline *pipeline, size_t *count);
-/* The pipeline whose record was written hands out nothing more: another one does. */
-void succession_leave(struct pipeline *pipeline);
+/* The pipeline whose record was written hands out nothing more: `successor` does; NULL: one of the
+ * next daemon. */
+void succession_leave(struct pipeline *pipeline, const struct pipeline *successor);
 
 /* What a record is of: the stream's name, and the plan that its successor is to prepare. WORKER.
  * 0 or ERROR_FORMAT, ERROR_UNSUPPORTED with the reason. */
@@ -42,8 +46,8 @@ int succession_peek(const uint8_t *record, size_t count, char name[HERITAGE_NAME
                     struct plan_pin *pin, struct problem *problem);
 
 /* A prepared pipeline into which nothing was put goes on from the record; the one that it reads has
- * done so before. 0, or why it cannot: it is as before then. */
-int succession_read(struct pipeline *pipeline, const uint8_t *record, size_t count,
+ * done so before. `told`: see analysis_states_read. 0, or why it cannot: it is as before then. */
+int succession_read(struct pipeline *pipeline, const uint8_t *record, size_t count, bool told,
                     struct problem *problem);
 
 #endif

@@ -393,14 +393,14 @@ static void go_on(struct pair *pair)
 {
     struct problem problem;
     size_t count = 0;
-    uint8_t *record = succession_ready(pair->old) ? succession_write(pair->old, &count) : NULL;
+    uint8_t *record = succession_writable(pair->old) ? succession_write(pair->old, &count) : NULL;
     int error = problem_set(&problem, ERROR_MEMORY, "its state cannot be carried over");
     if (record != NULL)
-        error = succession_read(pair->made, record, count, &problem);
+        error = succession_read(pair->made, record, count, true, &problem);
     free(record);
     pair->paused = false;
     if (error == 0) {
-        succession_leave(pair->old);
+        succession_leave(pair->old, pair->made);
         return;
     }
     log_notice("stream %s begins a new epoch: %s", pair->made->stream_config->name, problem.text);

@@ -146,7 +146,7 @@ void store_give(struct store *store, struct pipelines *pipelines)
         struct problem problem;
         if (record == NULL)
             continue;
-        if (succession_read(pipeline, record->bytes, record->count, &problem) < 0) {
+        if (succession_read(pipeline, record->bytes, record->count, false, &problem) < 0) {
             log_notice("stream %s begins a new epoch: %s", name, problem.text);
             continue;
         }
@@ -196,7 +196,7 @@ static uint32_t take_records(struct pipelines *pipelines, struct state_bytes *re
         if (!succession_possible(pipeline))
             continue;
         struct state_bytes record = {0};
-        if (succession_ready(pipeline))
+        if (succession_writable(pipeline))
             record.bytes = succession_write(pipeline, &record.count);
         if (record.bytes != NULL) {
             owners[count] = pipeline;
@@ -240,7 +240,7 @@ static bool keep_state(struct pipelines *pipelines)
     }
     for (uint32_t i = 0; i < count; i++) {
         if (verdict == NOTIFY_TAKEN)
-            succession_leave(owners[i]);
+            succession_leave(owners[i], NULL);
         free(records[i].bytes);
     }
     free(records);

@@ -96,6 +96,20 @@ class Manager:
         return next((fd for name, fd in self.store if name == "convolvd-state"), None)
 
 
+def start(folder, config, manager):
+    """A daemon with what the manager's store holds, if anything."""
+    environment, kept = {"NOTIFY_SOCKET": manager.path}, list(manager.store)
+    if not kept:
+        return c.Daemon(folder, config, environment=environment)
+    program = f"{folder}/start.py"
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(START.format(kept=kept, program=f"{c.BUILD}/convolvd"))
+    os.chmod(program, 0o755)
+    daemon = c.Daemon(folder, config, program=program, environment=environment, descriptors=[fd for _, fd in kept])
+    c.wait_for(lambda: not manager.store, "an empty store")
+    return daemon
+
+
 class HandOver(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp()
@@ -127,18 +141,7 @@ class HandOver(unittest.TestCase):
             self.sent += 1
 
     def daemon(self, config):
-        """With what the store holds, if anything."""
-        environment, kept = {"NOTIFY_SOCKET": self.manager.path}, list(self.manager.store)
-        if not kept:
-            return c.Daemon(self.folder, config, environment=environment)
-        program = f"{self.folder}/start.py"
-        with open(program, "w", encoding="utf-8") as file:
-            file.write(START.format(kept=kept, program=f"{c.BUILD}/convolvd"))
-        os.chmod(program, 0o755)
-        daemon = c.Daemon(self.folder, config, program=program, environment=environment,
-                          descriptors=[fd for _, fd in kept])
-        c.wait_for(lambda: not self.manager.store, "an empty store")
-        return daemon
+        return start(self.folder, config, self.manager)
 
     def taken(self, daemon):
         c.wait_for(lambda: daemon.stream("a")["frames_in"]["received"] >= self.sent * PACKET, "the packets")

@@ -170,12 +170,37 @@ static void drain(struct world *w)
     assert_int_equal(w->pending, 0);
 }
 
+/* Another feed goes on, from what the first one has written; whatever is cut off is refused, and
+ * leaves a feed as it was opened. */
+static void hand_on(struct world *w, uint64_t ring_bytes, struct random_state *random)
+{
+    struct codec counter = codec_counter();
+    assert_true(analysis_feed_walk(&w->feed, &counter));
+    uint8_t *bytes = malloc(counter.at);
+    assert_non_null(bytes);
+    struct codec writer = codec_writer(bytes, counter.at);
+    assert_true(analysis_feed_walk(&w->feed, &writer));
+    assert_int_equal(writer.at, counter.at);
+    const struct analysis_feed_options options = w->feed.options;
+    analysis_feed_close(&w->feed);
+    assert_int_equal(analysis_feed_open(&w->feed, &options, ring_bytes), 0);
+    struct codec cut = codec_reader(bytes, random_below(random, counter.at));
+    assert_false(analysis_feed_walk(&w->feed, &cut));
+    assert_false(w->feed.started || w->feed.open || w->feed.told_open);
+    assert_int_equal(w->feed.history + w->feed.missing + w->feed.next + w->feed.ring.written, 0);
+    struct codec reader = codec_reader(bytes, counter.at);
+    assert_true(analysis_feed_walk(&w->feed, &reader));
+    assert_int_equal(reader.at, counter.at);
+    free(bytes);
+}
+
 /* ---- tests ------------------------------------------------------------------------------- */
 
 struct chances {
     uint64_t seed, ring_bytes, message_bytes;
     unsigned take_percent; /* how often the thread takes a message after a result */
     unsigned shed_percent, end_percent, silent_percent;
+    unsigned hand_on_percent; /* how often another feed goes on behind a result */
 };
 
 /* Epochs of random length, with what the chances say; returns the frames that were put. */
@@ -207,6 +232,10 @@ static void run_world(const struct chances *chances)
             while (random_below(&random, 100) < chances->take_percent && take(w)) {
             }
             assert_true(w->feed.dropped <= put_frames);
+            if (random_below(&random, 100) < chances->hand_on_percent) {
+                drain(w);
+                hand_on(w, chances->ring_bytes, &random);
+            }
         }
         all += frame;
     }
@@ -227,11 +256,12 @@ static void run_world(const struct chances *chances)
 static void every_frame_comes_once(void **state)
 {
     static const struct chances table[] = {
-        {1, 1 << 20, 1 << 20, 100, 0, 0, 0}, {2, 1 << 20, 1 << 20, 100, 20, 50, 20},
-        {3, 16384, 1 << 16, 60, 10, 20, 20}, {4, 16384, 1 << 16, 20, 10, 20, 20},
-        {5, 16384, 8192, 10, 30, 50, 50},    {6, 12288, 4096, 5, 30, 10, 50},
-        {7, 1 << 20, 4096, 20, 0, 0, 100},   {8, 12288, 1 << 20, 2, 50, 50, 50},
-        {9, 16384, 1 << 16, 50, 50, 100, 0},
+        {1, 1 << 20, 1 << 20, 100, 0, 0, 0, 0},   {2, 1 << 20, 1 << 20, 100, 20, 50, 20, 0},
+        {3, 16384, 1 << 16, 60, 10, 20, 20, 0},   {4, 16384, 1 << 16, 20, 10, 20, 20, 0},
+        {5, 16384, 8192, 10, 30, 50, 50, 0},      {6, 12288, 4096, 5, 30, 10, 50, 0},
+        {7, 1 << 20, 4096, 20, 0, 0, 100, 0},     {8, 12288, 1 << 20, 2, 50, 50, 50, 0},
+        {9, 16384, 1 << 16, 50, 50, 100, 0, 0},   {10, 1 << 16, 1 << 16, 100, 10, 20, 20, 30},
+        {11, 16384, 1 << 16, 30, 30, 20, 50, 20},
     };
     (void)state;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
@@ -261,7 +291,6 @@ static void room_is_kept(void **state)
     world_close(w);
 }
 
-/* One that takes its place in the middle of an epoch begins there. */
 /* A stream submits whole blocks only: one that is longer than all messages so far must not wait for
  * ever. */
 static void an_empty_feed_takes_a_block_of_any_length(void **state)
@@ -277,6 +306,7 @@ static void an_empty_feed_takes_a_block_of_any_length(void **state)
     world_close(w);
 }
 
+/* One that takes its place in the middle of an epoch begins there. */
 static void it_may_come_in_the_middle(void **state)
 {
     (void)state;
@@ -285,6 +315,24 @@ static void it_may_come_in_the_middle(void **state)
     drain(w);
     assert_int_equal(w->next, 5100);
     assert_int_equal(w->taken, 100);
+    world_close(w);
+}
+
+/* Nobody goes on from it: the epoch that is open ends, once. */
+static void an_end_is_told_once(void **state)
+{
+    (void)state;
+    struct world *w = world_open(1 << 16, 1 << 16);
+    analysis_feed_end(&w->feed);
+    assert_false(take(w));
+    put(w, 3, 0, 100, RESULT_EPOCH_START, NULL, 0);
+    analysis_feed_end(&w->feed);
+    analysis_feed_end(&w->feed);
+    assert_true(take(w));
+    assert_true(w->open);
+    assert_true(take(w));
+    assert_false(w->open);
+    assert_false(take(w));
     world_close(w);
 }
 
@@ -314,6 +362,7 @@ int main(void)
         cmocka_unit_test(room_is_kept),
         cmocka_unit_test(an_empty_feed_takes_a_block_of_any_length),
         cmocka_unit_test(it_may_come_in_the_middle),
+        cmocka_unit_test(an_end_is_told_once),
         cmocka_unit_test(marks_come_in_order),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
