@@ -286,7 +286,7 @@ const struct schema_row schema_rows[KEYS] = {
     [KEY_OSC_TRUST] = {SECTION_OSC, .row = {"trust", OPTION_TEXT, LIST_COMMA, .fallback_words = "only this machine",
         .sentence = "Addresses and networks that are listened to and answered without a challenge: patches that cannot return one."}},
     [KEY_OSC_CONTROL] = {SECTION_OSC, .row = {"control", OPTION_TEXT, LIST_COMMA, .fallback_words = "this machine and those of `trust`",
-        .sentence = "Addresses and networks, of those listened to, that may change gains, mutes and filters, such as 192.0.2.7, or none; the others may ask, subscribe and send blocks."}},
+        .sentence = "Addresses and networks, of those listened to, that may change something (filters, gains, marks, recordings, a reload), such as 192.0.2.7, or none; the others may ask, subscribe and send blocks."}},
     [KEY_OSC_LEASE] = {SECTION_OSC, .row = {"lease", OPTION_TIME, .minimum = 1, .maximum = 3600, .fallback = "60 s",
         .sentence = "How long a subscription lasts unless it is renewed, and an address stays proven after its last word."}},
     [KEY_OSC_TCP_TIMEOUT] = {SECTION_OSC, .row = {"tcp timeout", OPTION_TIME, .minimum = 0.1, .maximum = 3600, .fallback = "10 s",

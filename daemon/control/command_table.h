@@ -57,7 +57,6 @@ enum command_word {
     CONTROL_DEVICES,
     CONTROL_RESPONSE,
     CONTROL_SAVE,
-    CONTROL_SNAPSHOT,
     CONTROL_FILTER,
     CONTROL_GAIN,
     CONTROL_MUTE,
@@ -86,6 +85,8 @@ struct command_row {
     const char *answer;  /* what the reply holds besides `ok` and `id` */
     const char *example; /* a request */
     const char *shell;   /* the same for convolvctl; NULL: it has none */
+    const char *osc; /* an OSC message, as oscsend writes it; NULL: not over OSC, where its answer
+                        would have no end or carry a descriptor */
 };
 
 extern const struct command_row command_table[CONTROL_WORDS];

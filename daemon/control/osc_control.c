@@ -1,7 +1,7 @@
 /*
  * OSC control: see osc_control.h. The table of addresses (osc_table.c) says which messages there
- * are, the table of handlers below what each does. A message that changes something becomes a
- * request by the table of commands (command_table.h).
+ * are, the table of handlers below what each does. A message with the name of a command
+ * (command_table.h) becomes that command (osc_commands.h).
  */
 #include "control/osc_control.h"
 
@@ -12,28 +12,14 @@
 
 #include "core/log.h"
 #include "io/osc/server.h"
+#include "control/osc_commands.h"
 #include "control/osc_table.h"
-#include "control/commands.h"
-#include "io/net/address.h"
-
-enum { REQUESTERS = 64 };
-
-/* Who sent a command, to be answered later. */
-struct requester {
-    struct osc_peer *peer;
-    int32_t token; /* the entry of the peer may belong to another one by then */
-    uint64_t call;
-    enum osc_word word;
-    char stream[64];
-};
 
 struct osc_control {
     const struct process *process;
     struct osc_networks control; /* who has the role of that name */
     struct osc *osc;
-    struct commands *commands;
-    struct requester requesters[REQUESTERS]; /* a ring */
-    uint64_t next_requester;
+    struct osc_commands *commands;
 };
 
 /* One message on its way to its handler. */
@@ -42,8 +28,8 @@ struct request {
     struct osc_peer *peer;
     const struct osc_message *message;
     struct osc_reader reader;
-    struct pipeline *pipeline; /* rows of a stream */
-    bool takes_port;           /* its last argument may say where answers go */
+    const struct pipeline *pipeline; /* rows of a stream */
+    bool takes_port;                 /* its last argument may say where answers go */
 };
 
 /* ---- answers ----------------------------------------------------------------------------- */
@@ -68,16 +54,7 @@ static struct osc_peer *answered_peer(const struct request *request)
 
 static void refuse(const struct request *request, const char *text)
 {
-    lo_message message = lo_message_new();
-    lo_message_add_string(message, request->message->address);
-    lo_message_add_string(message, text);
-    osc_answer(answered_peer(request), "/convolvd/error", message);
-}
-
-static const char *address_of(char text[128], const char *stream, enum osc_word word)
-{
-    snprintf(text, 128, "/convolvd/%s/%s", stream, osc_table[word].word);
-    return text;
+    osc_answer_error(answered_peer(request), request->message->address, text);
 }
 
 /* The last argument, if it is a number, names another port of the same host for the answers. False:
@@ -127,6 +104,7 @@ static void on_info(struct request *request)
     struct stream_stats stats;
     struct source_ledger ledger;
     char format[24], address[128];
+    snprintf(address, sizeof address, "/convolvd/%s/%s", config->name, osc_table[OSC_INFO].word);
     if (!read_port(request))
         return;
     stream_stats(pipeline->stream, &stats);
@@ -148,7 +126,7 @@ static void on_info(struct request *request)
     osc_add_wide(request->peer, message, stats.invalid_frames);
     lo_message_add_string(message, detectable ? "detectable" : "undetectable");
     lo_message_add_float(message, (float)config->output_rate_hz);
-    osc_answer(request->peer, address_of(address, config->name, OSC_INFO), message);
+    osc_answer(request->peer, address, message);
 }
 
 static const struct {
@@ -217,193 +195,12 @@ static void on_narrow(struct request *request)
         refuse(request, "write i 1 or i 0");
 }
 
-/* ---- commands ---------------------------------------------------------------------------- */
-
-static enum osc_word word_of(const char *command)
-{
-    static const enum osc_word words[] = {OSC_GAIN, OSC_MUTE, OSC_FILTER};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(command, osc_table[words[i]].word) == 0)
-            return words[i];
-    return OSC_ERROR;
-}
-
-static void send_changed(const struct requester *requester, const char *stream, enum osc_word word,
-                         uint64_t frame)
-{
-    char address[128];
-    lo_message message = lo_message_new();
-    lo_message_add_string(message, osc_table[word].word);
-    osc_add_wide(requester->peer, message, frame);
-    osc_answer(requester->peer, address_of(address, stream, OSC_CHANGED), message);
-}
-
-static void send_error(const struct requester *requester, const char *text)
-{
-    char address[128];
-    lo_message message = lo_message_new();
-    lo_message_add_string(message, address_of(address, requester->stream, requester->word));
-    lo_message_add_string(message, text);
-    osc_answer(requester->peer, "/convolvd/error", message);
-}
-
-/* Whether the entry of the peer is still that of whoever asked. */
-static bool is_there(const struct requester *requester)
-{
-    return requester->peer != NULL && requester->peer->used &&
-           requester->peer->token == requester->token;
-}
-
-static void on_answered(void *context, const struct command_reply *reply)
-{
-    const struct requester *requester = context;
-    const json_t *frame = json_object_get(reply->object, "frame");
-    if (is_there(requester) && frame != NULL)
-        send_changed(requester, requester->stream, requester->word,
-                     (uint64_t)json_integer_value(frame));
-    else if (is_there(requester) && reply->object != NULL)
-        send_error(requester, json_string_value(json_object_get(reply->object, "error")));
-    json_decref(reply->object);
-}
-
-static void on_repeated(void *context, uint64_t call, const struct change_answer *answer)
-{
-    static const enum osc_word words[] = {
-        [CHANGE_GAIN] = OSC_GAIN, [CHANGE_MUTE] = OSC_MUTE, [CHANGE_FILTER] = OSC_FILTER};
-    const struct osc_control *control = context;
-    for (int i = 0; i < REQUESTERS; i++) {
-        const struct requester *requester = &control->requesters[i];
-        if (requester->call != call || !is_there(requester))
-            continue;
-        if (answer->error == 0)
-            send_changed(requester, answer->stream, words[answer->kind], answer->frame);
-        else
-            send_error(requester, answer->text);
-    }
-}
-
-/* Nobody can have forged the address: it is proven before any message but blocks counts. */
-static enum command_role role_of(const struct osc_control *control, const struct osc_peer *peer)
-{
-    return osc_networks_hold(&control->control, &peer->to) ? ROLE_CONTROL : ROLE_OBSERVE;
-}
-
-/* Runs the command of this message; takes the arguments over. */
-static void run_command(struct request *request, json_t *arguments)
-{
-    struct osc_control *control = request->control;
-    struct requester *requester = &control->requesters[control->next_requester++ % REQUESTERS];
-    const char *command = json_string_value(json_object_get(arguments, "command"));
-    const char *stream = request->pipeline->stream_config->name;
-    char address[ADDRESS_TEXT];
-    struct caller caller = {.role = role_of(control, request->peer),
-                            .role_help = "list the address under `control` in [osc]"};
-    snprintf(caller.name, sizeof caller.name, "OSC %s", address_text(&request->peer->to, address));
-    commands_cancel(control->commands, requester); /* one that 64 requests have overtaken */
-    *requester = (struct requester){
-        .peer = request->peer, .token = request->peer->token, .word = word_of(command)};
-    snprintf(requester->stream, sizeof requester->stream, "%s", stream);
-    json_object_set_new(arguments, "stream", json_string(stream));
-    requester->call = commands_run(control->commands, arguments, &caller, on_answered, requester);
-    json_decref(arguments);
-}
-
-/* The output, where the message names one. */
-static bool read_output(struct request *request, json_t *arguments)
-{
-    double number = 0;
-    if (osc_peek(&request->reader) == '\0')
-        return true;
-    if (!osc_read_number(&request->reader, &number) || !isfinite(number)) {
-        refuse(request, "outputs are counted from 1; write i 1, or leave it out for all");
-        return false;
-    }
-    if (number != 0) /* 0 stands for all, too */
-        json_object_set_new(arguments, "output", json_real(number));
-    return true;
-}
-
-static void on_gain(struct request *request)
-{
-    double gain_db;
-    if (!osc_read_number(&request->reader, &gain_db) || !isfinite(gain_db)) {
-        refuse(request, "write the gain in dB, -200 to 200, as f -6");
-        return;
-    }
-    json_t *arguments = json_pack("{s:s, s:f}", "command", "gain", "gain_db", gain_db);
-    if (read_output(request, arguments))
-        run_command(request, arguments);
-    else
-        json_decref(arguments);
-}
-
-static void on_mute(struct request *request)
-{
-    double muted;
-    if (!osc_read_number(&request->reader, &muted)) {
-        refuse(request, "write i 1 to mute, i 0 to let it be heard");
-        return;
-    }
-    json_t *arguments = json_pack("{s:s, s:b}", "command", "mute", "mute", muted != 0);
-    if (read_output(request, arguments))
-        run_command(request, arguments);
-    else
-        json_decref(arguments);
-}
-
-/* Frame, way and fade, as far as the message has them. NULL: it is complete; else what to write. */
-static const char *read_filter(struct request *request, json_t *arguments)
-{
-    const char *how;
-    uint64_t frame;
-    double fade_ms;
-    if (osc_peek(&request->reader) != '\0' && osc_peek(&request->reader) != 's') {
-        if (!osc_read_wide(&request->reader, &frame))
-            return "write the frame as h, as two i (high, low), or leave it out";
-        json_object_set_new(arguments, "frame", json_integer((json_int_t)(frame & INT64_MAX)));
-    }
-    if (osc_peek(&request->reader) != '\0') {
-        if (!osc_read_string(&request->reader, &how))
-            return "write s fade, s hard or s clear after the filter and the frame, or leave it "
-                   "out to fade";
-        json_object_set_new(arguments, "how", json_string(how));
-    }
-    if (osc_peek(&request->reader) != '\0') {
-        if (!osc_read_number(&request->reader, &fade_ms) || !isfinite(fade_ms))
-            return "a fade lasts more than 0 and at most 10000 ms; write f 10, or leave it out";
-        json_object_set_new(arguments, "fade_ms", json_real(fade_ms));
-    }
-    return NULL;
-}
-
-static void on_filter(struct request *request)
-{
-    const char *filter;
-    if (!osc_read_string(&request->reader, &filter)) {
-        refuse(request, "write the name of a filter, as s band2");
-        return;
-    }
-    json_t *arguments = json_pack("{s:s, s:s}", "command", "filter", "filter", filter);
-    if (arguments == NULL) { /* not UTF-8 */
-        refuse(request, "write the name of a filter, as s band2");
-        return;
-    }
-    const char *wrong = read_filter(request, arguments);
-    if (wrong == NULL) {
-        run_command(request, arguments);
-        return;
-    }
-    refuse(request, wrong);
-    json_decref(arguments);
-}
-
 /* ---- dispatch ---------------------------------------------------------------------------- */
 
 static void (*const handlers[OSC_WORDS])(struct request *request) = {
     [OSC_LIST] = on_list,           [OSC_INFO] = on_info,
     [OSC_SUBSCRIBE] = on_subscribe, [OSC_UNSUBSCRIBE] = on_unsubscribe,
-    [OSC_GAIN] = on_gain,           [OSC_MUTE] = on_mute,
-    [OSC_FILTER] = on_filter,       [OSC_NARROW] = on_narrow,
+    [OSC_NARROW] = on_narrow,
 };
 
 /* The row whose word matches, -1: none. The number of parts decides between rows of streams and
@@ -419,26 +216,64 @@ static int find_row(const struct osc_part *parts, int count)
     return -1;
 }
 
+/* The next running stream whose name matches, NULL: none. Start with *at 0. */
+static const struct pipeline *next_stream(const struct osc_control *control,
+                                          const struct osc_part *pattern, uint32_t *at)
+{
+    const struct pipelines *pipelines = control->process->pipelines;
+    const struct pipeline *pipeline;
+    while ((pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, at)) != NULL) {
+        const char *name = pipeline->stream_config->name;
+        if (osc_part_matches(pattern->text, pattern->length, name, strlen(name)))
+            return pipeline;
+    }
+    return NULL;
+}
+
+static const char no_stream[] = "there is no such stream; /convolvd/list names them";
+
 /* Handles the message once for every stream whose name matches its pattern. */
 static void to_streams(struct request *request, int row, const struct osc_part *stream)
 {
-    const struct pipelines *pipelines = request->control->process->pipelines;
     struct osc_peer *sender = request->peer;
-    struct pipeline *pipeline;
     unsigned found = 0;
-    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
-        const char *name = pipeline->stream_config->name;
-        if (!osc_part_matches(stream->text, stream->length, name, strlen(name)))
-            continue;
-        request->pipeline = pipeline;
+    for (uint32_t at = 0; (request->pipeline = next_stream(request->control, stream, &at)) != NULL;
+         found++) {
         request->peer = sender;
         request->reader =
             (struct osc_reader){.message = request->message, .at = request->message->arguments};
         handlers[row](request);
-        found++;
     }
     if (found == 0)
-        refuse(request, "there is no such stream; /convolvd/list names them");
+        refuse(request, no_stream);
+}
+
+/* Runs the command of this row, for every stream that matches or, with stream NULL, without any. */
+static void to_command(const struct request *request, int row, const struct osc_part *stream)
+{
+    struct osc_commands *commands = request->control->commands;
+    const struct pipeline *pipeline;
+    struct osc_command command;
+    unsigned found = 0;
+    if (!osc_command_read(&command, row, request->peer, request->message))
+        return;
+    if (stream == NULL)
+        osc_command_run(commands, &command, NULL);
+    for (uint32_t at = 0;
+         stream != NULL && (pipeline = next_stream(request->control, stream, &at)) != NULL; found++)
+        osc_command_run(commands, &command, pipeline->stream_config->name);
+    if (stream != NULL && found == 0)
+        osc_answer_error(command.answered, request->message->address, no_stream);
+    osc_command_end(&command);
+}
+
+/* A message by neither table, or a block whose stream is a pattern. */
+static void refuse_address(const struct request *request, const struct osc_part *parts, int count)
+{
+    if (count > 0 && count <= 2 && find_row(parts, count) >= 0)
+        refuse(request, "blocks need the stream's whole name, without wildcards");
+    else
+        refuse(request, "no such address; see convolvd --help-osc");
 }
 
 static void on_message(void *context, struct osc_peer *peer, const struct osc_message *message)
@@ -451,6 +286,7 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
     if (control->process->phase != PROCESS_RUNNING)
         return;
     int row = count > 0 ? find_row(parts, count) : -1;
+    int command = row < 0 && count > 0 ? osc_commands_find(&parts[count - 1], count == 2) : -1;
     double token;
     request.takes_port = row >= 0 && osc_table[row].port;
     if (row == OSC_PROVE) {
@@ -459,12 +295,13 @@ static void on_message(void *context, struct osc_peer *peer, const struct osc_me
         return;
     }
     /* Whoever has not proven the address gets no answer but the challenge. */
-    if (row < 0 ? !peer->proven : !osc_peer_prove(peer))
+    const bool known = row >= 0 || command >= 0;
+    if (known ? !osc_peer_prove(peer) : !peer->proven)
         return;
-    if (row < 0)
-        refuse(&request, "no such address; see convolvd --help-osc");
-    else if (handlers[row] == NULL)
-        refuse(&request, "blocks need the stream's whole name, without wildcards");
+    if (command >= 0)
+        to_command(&request, command, count == 2 ? &parts[0] : NULL);
+    else if (row < 0 || handlers[row] == NULL)
+        refuse_address(&request, parts, count);
     else if (count == 2)
         to_streams(&request, row, &parts[0]);
     else
@@ -528,15 +365,17 @@ int osc_control_open(const struct process *process, struct commands *commands,
         .measure = measure,
     };
     control->process = process;
-    control->commands = commands;
-    int error = read_control(control, config, problem);
+    control->commands = osc_commands_open(commands, &control->control);
+    int error = control->commands != NULL
+                    ? read_control(control, config, problem)
+                    : problem_set(problem, ERROR_MEMORY, "osc: out of memory");
     if (error == 0)
         error = osc_open(process->environment, &options, &control->osc, problem);
     if (error != 0) {
+        osc_commands_close(control->commands);
         osc_control_free(control);
         return error;
     }
-    commands_on_repeat(commands, on_repeated, control);
     *out = control;
     return 0;
 }
@@ -545,8 +384,8 @@ void osc_control_close(struct osc_control *control)
 {
     if (control == NULL)
         return;
-    for (int i = 0; i < REQUESTERS; i++)
-        commands_cancel(control->commands, &control->requesters[i]);
+    osc_commands_close(control->commands);
+    control->commands = NULL;
     osc_close(control->osc);
     control->osc = NULL;
 }

@@ -1,9 +1,8 @@
 /* The table of OSC addresses: see osc_table.h. */
 #include "control/osc_table.h"
 
-#include <string.h>
-
 #include "control/command_table.h"
+#include "control/osc_arguments.h"
 #include "control/osc_counters.h"
 
 /* One row per message; clang-format would break its sentences into pieces. */
@@ -29,18 +28,6 @@ const struct osc_row osc_table[OSC_WORDS] = {
         "[i port]",
         "Ends the subscriptions to a stream.",
         "/convolvd/rig/unsubscribe i 9001"},
-    [OSC_GAIN] = {"gain", true, true, false,
-        "f gain in dB [i output]",
-        "Gain on an output (counted from 1) or, without one, on all; beside the gains of the configuration. Answered by `changed`.",
-        "/convolvd/rig/gain fi -6 1"},
-    [OSC_MUTE] = {"mute", true, true, false,
-        "i 1 or 0 [i output]",
-        "Mutes an output (counted from 1) or all, or lets it be heard again. Answered by `changed`.",
-        "/convolvd/rig/mute i 1"},
-    [OSC_FILTER] = {"filter", true, true, false,
-        "s filter [h first output frame] [s fade, hard or clear] [f ms of the fade]",
-        "All channels pass this filter of the configuration from the given output frame of the epoch on, else from the next block on: cross-faded over 10 ms, or as many as given, unless `hard` (none of the old one from that frame on) or `clear` (the new one begins in silence, as at an epoch's start) is asked for. Answered by `changed`.",
-        "/convolvd/rig/filter s band2"},
     [OSC_NARROW] = {"narrow", false, true, false,
         "i 1 or 0",
         "Whether 64-bit numbers are sent here as two i (high, low), for patches without h.",
@@ -73,6 +60,10 @@ const struct osc_row osc_table[OSC_WORDS] = {
         "s what, h frame",
         "A change of gain, mute or filter takes effect at this output frame of the epoch; it is flagged invalid with cause filter change.",
         "/convolvd/rig/changed sh filter 48000"},
+    [OSC_REPLY] = {"COMMAND", true, false, false,
+        "i piece, counted from 1, i pieces, s text",
+        "The answer to a command that is no change, at the address of the command: the reply of the control socket (control.md), a text of JSON, in pieces that fit an Ethernet frame over UDP, up to 16 KB over TCP.",
+        "/convolvd/rig/reset-counters iis 1 1 \"{\"ok\":true}\""},
     [OSC_ERROR] = {"error", false, false, false,
         "s address, s sentence",
         "The daemon cannot do what was asked; the sentence says why.",
@@ -93,32 +84,53 @@ const char *osc_row_address(const struct osc_row *row, char text[64])
     return text;
 }
 
-const char *osc_row_role(const struct osc_row *row)
-{
-    const int command = command_find(row->word);
-    return command_role_word(command >= 0 ? command_table[command].role : ROLE_OBSERVE);
-}
-
 static void print_row(const struct osc_row *row, FILE *out)
 {
     char address[64];
-    fprintf(out, "| `%s` | %s | ", osc_row_address(row, address), row->arguments);
-    if (row->inward)
-        fprintf(out, "%s | ", osc_row_role(row));
-    fprintf(out, "%s | `%s` |\n", row->sentence, row->example);
+    fprintf(out, "| `%s` | %s | %s | `%s` |\n", osc_row_address(row, address), row->arguments,
+            row->sentence, row->example);
+}
+
+static void print_rows(bool inward, FILE *out)
+{
+    fputs("| address | arguments | meaning | example |\n|---|---|---|---|\n", out);
+    for (int i = 0; i < OSC_WORDS; i++)
+        if (osc_table[i].inward == inward)
+            print_row(&osc_table[i], out);
+    fputs("\n", out);
+}
+
+static void print_command(const struct command_row *row, FILE *out)
+{
+    const bool of_stream = osc_arguments_suit(row, true), alone = osc_arguments_suit(row, false);
+    fputs("| ", out);
+    if (of_stream)
+        fprintf(out, "`/convolvd/STREAM/%s`", row->name);
+    if (of_stream && alone)
+        fputs(", ", out);
+    if (alone)
+        fprintf(out, "`/convolvd/%s`", row->name);
+    fputs(" | ", out);
+    osc_arguments_print(row, out);
+    fprintf(out, " | %s | %s | `%s` |\n", command_role_word(row->role), row->summary, row->osc);
+}
+
+static void print_commands(FILE *out)
+{
+    fputs("| address | arguments | role | meaning | example |\n|---|---|---|---|---|\n", out);
+    for (int i = 0; i < CONTROL_WORDS; i++)
+        if (command_table[i].osc != NULL)
+            print_command(&command_table[i], out);
+    fputs("\n", out);
 }
 
 void osc_table_print(FILE *out)
 {
-    for (int inward = 1; inward >= 0; inward--) {
-        fprintf(out, "### %s\n\n", inward ? "What the daemon takes" : "What the daemon sends");
-        fputs(inward ? "| address | arguments | role | meaning | example |\n|---|---|---|---|---|\n"
-                     : "| address | arguments | meaning | example |\n|---|---|---|---|\n",
-              out);
-        for (int i = 0; i < OSC_WORDS; i++)
-            if (osc_table[i].inward == (bool)inward)
-                print_row(&osc_table[i], out);
-        fprintf(out, "\n");
-    }
+    fputs("### What the daemon takes\n\n", out);
+    print_rows(true, out);
+    fputs("### Commands\n\n", out);
+    print_commands(out);
+    fputs("### What the daemon sends\n\n", out);
+    print_rows(false, out);
     osc_counters_help(out);
 }

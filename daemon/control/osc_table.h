@@ -1,7 +1,7 @@
 /*
  * The table of OSC addresses: one row for every message that comes in or goes out. Dispatch
- * (osc_control.c), `convolvd --help-osc`, the page docs/osc.md and the tests read it. A message
- * with the name of a command (command_table.h) becomes that command and needs its role.
+ * (osc_control.c), `convolvd --help-osc`, the page docs/osc.md and the tests read it. Commands have
+ * a table of their own (command_table.h), which is printed between the two halves of this one.
  *
  * Constant data; any thread.
  */
@@ -17,9 +17,6 @@ enum osc_word {
     OSC_INFO,
     OSC_SUBSCRIBE,
     OSC_UNSUBSCRIBE,
-    OSC_GAIN,
-    OSC_MUTE,
-    OSC_FILTER,
     OSC_NARROW,
     OSC_PROVE,
     /* going out only */
@@ -29,6 +26,7 @@ enum osc_word {
     OSC_LATENCY,
     OSC_ALARM,
     OSC_CHANGED,
+    OSC_REPLY,
     OSC_ERROR,
     OSC_CHALLENGE,
     OSC_WORDS,
@@ -48,9 +46,6 @@ extern const struct osc_row osc_table[OSC_WORDS];
 
 /* The address with STREAM in its place. */
 const char *osc_row_address(const struct osc_row *row, char text[64]);
-
-/* The role that a message to the daemon needs: that of its command, or observe. */
-const char *osc_row_role(const struct osc_row *row);
 
 /* The tables of docs/osc.md. */
 void osc_table_print(FILE *out);

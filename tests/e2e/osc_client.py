@@ -20,8 +20,9 @@ def blob(data):
 
 
 def message(address, types="", *arguments):
+    """T, F and N among the types have no argument."""
     out = text(address) + text("," + types)
-    for kind, value in zip(types, arguments):
+    for kind, value in zip((t for t in types if t not in "TFN"), arguments):
         out += {"s": text, "b": blob}.get(kind, lambda v, k=kind: struct.pack({"i": ">i", "h": ">q", "f": ">f"}[k], v))(value)
     return out
 

@@ -585,15 +585,20 @@ class Page(unittest.TestCase):
                 time.sleep(0.5)
                 for command in commands[1:]:
                     subprocess.run(command.split(), check=True)
-                lines = [dump.stdout.readline() for _ in range(3)]
+                said = ""
+                for wanted in ('/convolvd/list s "rig"', "/convolvd/rig/info sfiiisffffhhs", '/convolvd/streams iis 1 1 "{"ok":true',
+                               "/convolvd/status iis 1 ", '/convolvd/rig/changed sh "gain"', "/convolvd/rig/reset-counters iis 1 1",
+                               "/convolvd/rig/levels hiffiffi"):
+                    while wanted not in said:
+                        line = dump.stdout.readline()
+                        self.assertTrue(line, said)
+                        said += line
                 # The stream stands still: a fade goes on when there is something to fade.
-                c.wait_for(lambda: daemon.output().count("(asked by OSC 127.0.0.1:") == 2, "two changes")
+                c.wait_for(lambda: daemon.output().count("(asked by OSC 127.0.0.1:") >= 3, "the changes")
             finally:
                 dump.kill()
                 dump.wait()
                 dump.stdout.close()
-            for line, wanted in zip(lines, ('/convolvd/list s "rig"', "/convolvd/rig/info sfiiisffffhhs", "/convolvd/rig/levels hiffiffi")):
-                self.assertIn(wanted, line)
             daemon.stop()
 
 

@@ -1,6 +1,7 @@
 /*
- * Fuzzes OSC: the walker alone, its readers on what passed, every framing of TCP; and liblo on what
- * passed: it must read the same message and write back the same bytes.
+ * Fuzzes OSC: the walker alone, its readers on what passed, also as the arguments of every command,
+ * every framing of TCP; and liblo on what passed: it must read the same message and write back the
+ * same bytes.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -8,6 +9,7 @@
 
 #include <lo/lo.h>
 
+#include "control/osc_arguments.h"
 #include "io/osc/frames.h"
 #include "wire/osc.h"
 #include "tests/fuzz/require.h"
@@ -36,6 +38,24 @@ static void read_all(const struct osc_message *message)
         (void)osc_part_matches(parts[i].text, parts[i].length, "stream", 6);
 }
 
+static void as_commands(const struct osc_message *message)
+{
+    for (int i = 0; i < CONTROL_WORDS; i++) {
+        struct problem problem;
+        json_t *request;
+        uint16_t port;
+        if (command_table[i].osc == NULL)
+            continue;
+        if (osc_arguments_read(&command_table[i], message, &request, &port, &problem) == 0) {
+            REQUIRE(json_is_object(request));
+            (void)command_check(&command_table[i], request, &problem);
+        } else {
+            REQUIRE(request == NULL && strlen(problem.text) > 0);
+        }
+        json_decref(request);
+    }
+}
+
 static void against_liblo(const struct osc_message *message)
 {
     /* liblo reads and swaps in place. */
@@ -58,6 +78,7 @@ static void visit(void *context, const struct osc_message *message)
 {
     (void)context;
     read_all(message);
+    as_commands(message);
     against_liblo(message);
 }
 

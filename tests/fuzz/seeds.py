@@ -115,6 +115,8 @@ def osc():
     nested = b"#bundle\0" + struct.pack(">Q", 0xFD8C1F00 << 32) + struct.pack(">I", len(bundle)) + bundle
     yield message
     yield control
+    yield osc_string("/convolvd/rig/gain") + osc_string(",fihi") + struct.pack(">fiqi", -6, 1, 480000, 9001)
+    yield osc_string("/convolvd/transaction") + osc_string(",sNi") + osc_string('[{"command": "mute"}]') + struct.pack(">i", 9001)
     yield bundle
     yield nested
     yield struct.pack(">I", len(message)) + message + struct.pack(">I", len(control)) + control

@@ -60,6 +60,14 @@ void osc_answer(struct osc_peer *peer, const char *address, lo_message message)
     lo_message_free(message);
 }
 
+void osc_answer_error(struct osc_peer *peer, const char *address, const char *text)
+{
+    lo_message message = lo_message_new();
+    lo_message_add_string(message, address);
+    lo_message_add_string(message, text);
+    osc_answer(peer, "/convolvd/error", message);
+}
+
 void osc_add_wide(const struct osc_peer *peer, lo_message message, uint64_t value)
 {
     if (!peer->narrow) {

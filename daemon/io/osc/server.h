@@ -62,6 +62,8 @@ struct osc_subscriptions *osc_subscriptions(struct osc *osc);
 
 /* Serialises with liblo, sends, and frees the message. */
 void osc_answer(struct osc_peer *peer, const char *address, lo_message message);
+/* Sends /convolvd/error: the address that was asked, and a sentence. */
+void osc_answer_error(struct osc_peer *peer, const char *address, const char *text);
 /* Adds h, or two i for a narrow peer. */
 void osc_add_wide(const struct osc_peer *peer, lo_message message, uint64_t value);
 
