@@ -7,6 +7,7 @@
 # timeout: 600
 # sanitizers: no, Oclgrind must be loaded before all others, and watches memory itself
 # parallel: yes
+# takes: 12 s CPU in 13 s
 # long: also, all variants take the simulator half a minute
 set -eu
 ulimit -v 8000000 # the simulator shadows every byte of device memory

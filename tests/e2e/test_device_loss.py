@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 12 s CPU in 91 s
+# takes: 21 s CPU in 140 s
 # timeout: 900
 # sanitizers: no, LD_PRELOAD comes before the sanitizer's own library
 # long: also, a fault at every call of a short run instead of a few

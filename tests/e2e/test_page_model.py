@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # timeout: 120
 # parallel: yes
-# takes: 6 s CPU in 8 s
+# takes: 2 s CPU in 3 s
 """The page's pure functions in Chromium, held against numpy and the definitions: pictures decoded, units, axes,
 spectra, envelopes, files. Each table is {given: expected}; no daemon runs."""
 import base64

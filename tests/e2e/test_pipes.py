@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# kernels: plain, pipes are tested
 # parallel: yes
 # takes: 12 s CPU in 25 s
 """Shell pipelines through the daemon: ffmpeg, arecord, cat and sox before and behind it, a slow

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# kernels: plain, files are tested, and many formats compiled
 # parallel: yes
 # takes: 14 s CPU in 17 s
 """Recordings in and out of the daemon: every container as a source, once and looped, without a

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
+# kernels: plain, files are tested
 # parallel: yes
-# takes: 20 s CPU in 40 s
+# takes: 8 s CPU in 11 s
 """Vallen's files end to end: an independent reader (vallen_reader.py) follows them while the daemon writes,
 finds them whole after a kill, and reads the same hits again from a replay of their transients. The recording
 of a bearing, where it lies beside the tree, is replayed and compared with its instrument's own values."""

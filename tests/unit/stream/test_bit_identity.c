@@ -14,7 +14,7 @@
  *
  * long: also, every shape by every variant instead of one by each
  * sanitizers: no, a search over schedules of the code that test_stream_exchange runs
- * takes: 41 s CPU in 58 s
+ * takes: 18 s CPU in 19 s
  */
 #include <setjmp.h>
 #include <stdarg.h>
