@@ -82,7 +82,7 @@ CTL_OBJ    := $(filter-out %/convolvctl.o,$(CTL_SRC:%.c=$(BUILD)/%.o))
 WEB_SRC    := $(filter-out clients/web/convolv-web.c,$(wildcard clients/web/*.c))
 WEB_OBJ    := $(WEB_SRC:%.c=$(BUILD)/%.o)
 # What convolv-web says to Prometheus; a function of its own, so that tests need no web server.
-METRICS_SRC := clients/web/metrics.c
+METRICS_SRC := clients/web/metrics.c clients/web/metrics_table.c
 METRICS_TEXT := $(BUILD)/tests/metrics_text
 # tests/unit mirrors daemon/; the programs lie in one folder, so no two tests may have one name.
 UNIT_SRC   := $(wildcard tests/unit/*/test_*.c tests/unit/*/*/test_*.c)

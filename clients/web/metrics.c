@@ -6,141 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "clients/web/metrics_table.h"
+
 enum { LABELS_BYTES = 512, BUCKETS_MAX = 19, KEY_BYTES = 64 };
-
-#define NS 1e-9
-
-/* ---- the table --------------------------------------------------------------------------- */
-
-enum type { GAUGE, COUNTER, HISTOGRAM };
-
-/* What one sample speaks of, and so its first labels. */
-enum scope { PROCESS, DEVICE, STREAM, SINK, CHANNEL, ALARM, SCOPES };
-
-static const char *const scope_labels[SCOPES] = {
-    [PROCESS] = "",
-    [DEVICE] = "device",
-    [STREAM] = "stream",
-    [SINK] = "stream, sink",
-    [CHANNEL] = "stream, channel, unit",
-    [ALARM] = "alarm, stream, channel, quantity",
-};
-
-/* How the JSON below `path` becomes samples. */
-enum form {
-    NUMBER,  /* a number or a boolean; of a list, its length */
-    MEMBERS, /* an object: one sample a member, whose name is the value of label `label` */
-    SUM,     /* an object: all its members together */
-    STATES,  /* a word: one sample for each word of `label`, 1 where it is this one */
-    FACTS,   /* an object: one sample of 1 that has the members of `label` as labels */
-};
-
-struct metric {
-    const char *name; /* without convolvd_ */
-    enum type type;
-    enum scope scope;
-    const char *path; /* dots separate members; "": the whole object */
-    enum form form;
-    const char *label; /* MEMBERS: its name; STATES, FACTS: a list, one separated by | */
-    double scale;      /* 0: 1 */
-    const char *help;
-};
-
-/* One row a metric reads best as written. */
-/* clang-format off */
-static const struct metric metrics[] = {
-    {"build_info", GAUGE, PROCESS, "", FACTS, "version", 0, "Version of the daemon; always 1."},
-    {"state", GAUGE, PROCESS, "state", STATES, "preparing|running|stopping|stopped", 0, "1 for the phase the daemon is in."},
-    {"uptime_seconds", GAUGE, PROCESS, "up_ns", NUMBER, NULL, NS, "Time since the daemon started."},
-    {"devices_abandoned", GAUGE, PROCESS, "devices_abandoned", NUMBER, NULL, 0, "Lost devices whose driver never returned."},
-    {"osc_packets_total", COUNTER, PROCESS, "osc.packets", NUMBER, NULL, 0, "Datagrams and TCP packets that the OSC server has seen."},
-    {"osc_refused_total", COUNTER, PROCESS, "osc.refused", NUMBER, NULL, 0, "Datagrams and connections from addresses that are neither allowed nor trusted."},
-    {"osc_socket_drops_total", COUNTER, PROCESS, "osc.socket_drops", NUMBER, NULL, 0, "Datagrams that the kernel dropped because the OSC socket was full."},
-    {"osc_sent_total", COUNTER, PROCESS, "osc.sent", NUMBER, NULL, 0, "OSC messages sent."},
-    {"osc_dropped_total", COUNTER, PROCESS, "osc.dropped", NUMBER, NULL, 0, "OSC messages for which a socket or connection had no room."},
-    {"osc_subscriptions", GAUGE, PROCESS, "osc.subscriptions", NUMBER, NULL, 0, "OSC subscriptions that run now."},
-
-    {"device_info", GAUGE, DEVICE, "", FACTS, "name|platform|driver", 0, "The OpenCL device; always 1."},
-    {"device_state", GAUGE, DEVICE, "state", STATES, "works|lost|given up", 0, "1 for the state the device is in."},
-    {"device_losses_total", COUNTER, DEVICE, "losses", MEMBERS, "cause", 0, "How often the device was lost."},
-    {"device_attempts_total", COUNTER, DEVICE, "attempts", NUMBER, NULL, 0, "Attempts to rebuild a lost device."},
-    {"device_returns_total", COUNTER, DEVICE, "returns", NUMBER, NULL, 0, "How often a lost device was taken back."},
-    {"device_input_bytes_total", COUNTER, DEVICE, "ring_bytes_in", NUMBER, NULL, 0, "Bytes of input copied to the device."},
-    {"device_result_bytes_total", COUNTER, DEVICE, "result_bytes_out", NUMBER, NULL, 0, "Bytes of results copied from the device."},
-
-    {"stream_info", GAUGE, STREAM, "plan", FACTS, "variant|block_frames|fft|partitions|taps", 0, "The plan that computes the stream; always 1."},
-    {"stream_device", GAUGE, STREAM, "device", NUMBER, NULL, 0, "Number of the device that computes the stream."},
-    {"stream_channels", GAUGE, STREAM, "channels", NUMBER, NULL, 0, "Channels of the stream, those without series too."},
-    {"stream_rate_hertz", GAUGE, STREAM, "rate_hz", NUMBER, NULL, 0, "Declared frames a second."},
-    {"stream_measured_rate_hertz", GAUGE, STREAM, "measured_rate_hz", NUMBER, NULL, 0, "Frames a second as measured by receive times."},
-    {"stream_rate_deviation_ratio", GAUGE, STREAM, "rate_ppm", NUMBER, NULL, 1e-6, "Measured over declared rate, less 1; 1e-6 is 1 ppm."},
-    {"stream_receive_jitter_seconds", GAUGE, STREAM, "jitter_ns", NUMBER, NULL, NS, "Deviation of receive times from the line through them."},
-    {"stream_last_frame_age_seconds", GAUGE, STREAM, "last_frame_age_ns", NUMBER, NULL, NS, "Time since the newest frame was received; absent before the first."},
-    {"stream_epochs_total", COUNTER, STREAM, "epochs", NUMBER, NULL, 0, "Epochs begun: runs of frames with one numbering and history."},
-    {"stream_records_total", COUNTER, STREAM, "records", NUMBER, NULL, 0, "Records begun, in record mode."},
-    {"stream_timeline_frames_total", COUNTER, STREAM, "frames_in.timeline", NUMBER, NULL, 0, "Frames of the timeline: received, awaited or lost."},
-    {"stream_received_frames_total", COUNTER, STREAM, "frames_in.received", NUMBER, NULL, 0, "Frames received."},
-    {"stream_awaited_frames", GAUGE, STREAM, "frames_in.awaited", NUMBER, NULL, 0, "Missing frames that may still come within the reorder window."},
-    {"stream_lost_frames_total", COUNTER, STREAM, "frames_in.gap", SUM, NULL, 0, "Frames lost, of all causes."},
-    {"stream_lost_frames", GAUGE, STREAM, "frames_in.gap", MEMBERS, "cause", 0, "Frames lost, by cause. A gauge: frames lost on the network that come late move to that cause."},
-    {"stream_overlapping_frames_total", COUNTER, STREAM, "frames_in.in_packets.overlap", NUMBER, NULL, 0, "Frames dropped because they were there already: packets overlap."},
-    {"stream_result_frames_total", COUNTER, STREAM, "frames_out.out", NUMBER, NULL, 0, "Frames handed out as results, counted at the input's rate."},
-    {"stream_waiting_frames", GAUGE, STREAM, "frames_out.waiting", NUMBER, NULL, 0, "Queue: frames that wait for a batch."},
-    {"stream_submitted_frames", GAUGE, STREAM, "frames_out.submitted", NUMBER, NULL, 0, "Queue: frames on the device."},
-    {"stream_shed_frames_total", COUNTER, STREAM, "frames_out.shed", MEMBERS, "cause", 0, "Frames not processed; aligned and decimated are so by configuration."},
-    {"stream_invalid_frames_total", COUNTER, STREAM, "invalid", MEMBERS, "cause", 0, "Result frames flagged as invalid, by cause; one frame may have several."},
-    {"stream_load_ratio", GAUGE, STREAM, "load", NUMBER, NULL, 0, "Share of the device's time that the stream takes."},
-    {"stream_load_worst_ratio", GAUGE, STREAM, "load_worst", NUMBER, NULL, 0, "The highest load so far."},
-    {"stream_buffer_fill_ratio", GAUGE, STREAM, "buffer_fill", NUMBER, NULL, 0, "Queue: how full the input ring is."},
-    {"stream_blocks_total", COUNTER, STREAM, "blocks", NUMBER, NULL, 0, "Blocks processed."},
-    {"stream_batches_total", COUNTER, STREAM, "batches", NUMBER, NULL, 0, "Batches computed."},
-    {"stream_batches_failed_total", COUNTER, STREAM, "batches_failed", NUMBER, NULL, 0, "Batches failed by the device or lost with it."},
-    {"stream_deadline_misses_total", COUNTER, STREAM, "deadline_misses", NUMBER, NULL, 0, "Blocks handed out after the stream's deadline."},
-    {"stream_latency_seconds", HISTOGRAM, STREAM, "latency_ns", MEMBERS, "stage", NS, "Latency of blocks by stage; total: last frame received to result handed over."},
-    {"stream_self_test_error_ratio", GAUGE, STREAM, "plan.self_test_error", NUMBER, NULL, 0, "Error of the plan's self-test."},
-    {"stream_self_checks_total", COUNTER, STREAM, "self_check.checks", NUMBER, NULL, 0, "Blocks computed again in double precision."},
-    {"stream_self_check_failures_total", COUNTER, STREAM, "self_check.failures", NUMBER, NULL, 0, "Those beyond the error bound."},
-    {"stream_self_check_error_ratio", GAUGE, STREAM, "self_check.last_error", NUMBER, NULL, 0, "Error of the last one over the error bound; above 1 the result is wrong."},
-    {"stream_self_check_worst_error_ratio", GAUGE, STREAM, "self_check.worst_error", NUMBER, NULL, 0, "The largest so far."},
-    {"stream_self_check_age_seconds", GAUGE, STREAM, "self_check.last_age_ns", NUMBER, NULL, NS, "Time since the last self-check."},
-    {"stream_filter_delay_frames", GAUGE, STREAM, "delay_frames", NUMBER, NULL, 0, "Declared delay of the filters, in frames of the output."},
-    {"stream_gain_changes_total", COUNTER, STREAM, "gains.changes", NUMBER, NULL, 0, "Changes of gain or mute while running."},
-    {"stream_datagrams_total", COUNTER, STREAM, "datagrams.read", NUMBER, NULL, 0, "Datagrams read from the socket."},
-    {"stream_datagrams_accepted_total", COUNTER, STREAM, "datagrams.accepted", NUMBER, NULL, 0, "Datagrams whose frames were taken."},
-    {"stream_datagrams_rejected_total", COUNTER, STREAM, "datagrams.rejected", MEMBERS, "cause", 0, "Datagrams rejected; empty ones are heartbeats and no loss."},
-    {"stream_kernel_drops_total", COUNTER, STREAM, "datagrams.kernel_drops", NUMBER, NULL, 0, "Datagrams that the kernel dropped because the socket's buffer was full."},
-    {"stream_receive_buffer_bytes", GAUGE, STREAM, "datagrams.receive_buffer_bytes", NUMBER, NULL, 0, "Size of the socket's buffer."},
-    {"stream_senders_total", COUNTER, STREAM, "datagrams.senders", NUMBER, NULL, 0, "Senders followed so far."},
-    {"stream_clock_steps_total", COUNTER, STREAM, "datagrams.clock_steps", NUMBER, NULL, 0, "Steps of the wall clock seen."},
-
-    {"sink_frames_total", COUNTER, SINK, "frames", NUMBER, NULL, 0, "Frames handed to the sink."},
-    {"sink_delivered_frames_total", COUNTER, SINK, "delivered", NUMBER, NULL, 0, "Frames that it delivered."},
-    {"sink_pending_frames", GAUGE, SINK, "pending", NUMBER, NULL, 0, "Queue: frames that it has not delivered yet."},
-    {"sink_dropped_frames_total", COUNTER, SINK, "dropped", MEMBERS, "cause", 0, "Frames that it dropped."},
-    {"sink_packets_total", COUNTER, SINK, "packets", NUMBER, NULL, 0, "Packets, messages or writes."},
-    {"sink_bytes_total", COUNTER, SINK, "bytes", NUMBER, NULL, 0, "Bytes delivered."},
-    {"sink_saturated_samples_total", COUNTER, SINK, "saturated", NUMBER, NULL, 0, "Samples beyond the sink's full scale."},
-
-    {"channel_rms", GAUGE, CHANNEL, "rms_1s", NUMBER, NULL, 0, "Root mean square of the input over the last second, in the label's unit."},
-    {"channel_peak", GAUGE, CHANNEL, "peak_1s", NUMBER, NULL, 0, "Peak of the input over the last second."},
-    {"channel_peak_held", GAUGE, CHANNEL, "peak_held", NUMBER, NULL, 0, "Held peak of the input."},
-    {"channel_rms_since_start", GAUGE, CHANNEL, "rms", NUMBER, NULL, 0, "Root mean square of the input since the start."},
-    {"channel_peak_since_start", GAUGE, CHANNEL, "peak", NUMBER, NULL, 0, "Peak of the input since the start."},
-    {"channel_dc", GAUGE, CHANNEL, "dc", NUMBER, NULL, 0, "Mean of the input since the start."},
-    {"channel_overloads_total", COUNTER, CHANNEL, "overloads", NUMBER, NULL, 0, "Clips: samples at the full-scale code."},
-    {"channel_non_finite_samples_total", COUNTER, CHANNEL, "non_finite", NUMBER, NULL, 0, "Samples that were NaN or infinite."},
-
-    {"alarm_active", GAUGE, ALARM, "state", STATES, "active", 0, "1 while the alarm is active, 0 from its end until it is acknowledged."},
-    {"alarm_acknowledged", GAUGE, ALARM, "acknowledged", NUMBER, NULL, 0, "1 when somebody has acknowledged it."},
-    {"alarm_raised_total", COUNTER, ALARM, "raised", NUMBER, NULL, 0, "How often it was raised."},
-};
-/* clang-format on */
-
-enum { METRICS = sizeof metrics / sizeof *metrics };
 
 static const char up_help[] = "1 while the daemon answers on its control socket.";
 
-static const char *type_name(enum type type)
+static const char *type_name(enum metric_type type)
 {
     return type == GAUGE ? "gauge" : type == COUNTER ? "counter" : "histogram";
 }
@@ -169,7 +41,7 @@ static void write_escaped(FILE *out, const char *text)
     }
 }
 
-static void write_header(FILE *out, const char *name, const char *help, enum type type)
+static void write_header(FILE *out, const char *name, const char *help, enum metric_type type)
 {
     fprintf(out, "# HELP convolvd_%s %s\n# TYPE convolvd_%s %s\n", name, help, name,
             type_name(type));
@@ -421,14 +293,47 @@ static void write_channels(struct writer *writer, const json_t *stream, const st
     }
 }
 
-static void write_sinks(struct writer *writer, const json_t *stream, const struct labels *labels)
+/* Of a stream, or of an analysis. */
+static void write_sinks(struct writer *writer, const json_t *owner, const struct labels *labels)
 {
-    const json_t *sinks = json_object_get(stream, "sinks");
+    const json_t *sinks = json_object_get(owner, "sinks");
     for (size_t i = 0; i < json_array_size(sinks); i++) {
         const json_t *sink = json_array_get(sinks, i);
         struct labels own = *labels;
         add_label(&own, "sink", json_object_get(sink, "name"));
         write_samples(writer, sink, own.text);
+    }
+}
+
+static void write_totals(struct writer *writer, const json_t *analysis, const struct labels *labels)
+{
+    const json_t *kind = json_object_get(analysis, "kind");
+    const json_t *totals = json_object_get(analysis, "totals");
+    const char *word = json_string_value(kind);
+    const bool whole = word != NULL && strcmp(word, "source") == 0;
+    for (size_t c = 0; c < json_array_size(totals) && c < writer->options->channels_max; c++) {
+        struct labels own = *labels;
+        json_t *number = json_integer(whole ? 0 : (json_int_t)c + 1);
+        add_label(&own, "kind", kind);
+        add_label(&own, "channel", number);
+        json_decref(number);
+        write_samples(writer, json_array_get(totals, c), own.text);
+    }
+}
+
+static void write_analyses(struct writer *writer, const json_t *stream, const struct labels *labels)
+{
+    const json_t *analyses = json_object_get(stream, "analyses");
+    for (size_t i = 0; i < json_array_size(analyses); i++) {
+        const json_t *analysis = json_array_get(analyses, i);
+        struct labels own = *labels;
+        add_label(&own, "analysis", json_object_get(analysis, "name"));
+        if (writer->metric->scope == ANALYSIS_CHANNEL)
+            write_totals(writer, analysis, &own);
+        else if (writer->metric->scope == ANALYSIS_SINK)
+            write_sinks(writer, analysis, &own);
+        else
+            write_samples(writer, analysis, own.text);
     }
 }
 
@@ -443,6 +348,8 @@ static void write_streams(struct writer *writer)
             write_channels(writer, stream, &labels);
         else if (writer->metric->scope == SINK)
             write_sinks(writer, stream, &labels);
+        else if (writer->metric->scope >= ANALYSIS && writer->metric->scope <= ANALYSIS_CHANNEL)
+            write_analyses(writer, stream, &labels);
         else
             write_samples(writer, stream, labels.text);
     }
@@ -492,7 +399,7 @@ char *metrics_text(const json_t *status, const struct metrics_options *options, 
         return NULL;
     write_header(out, "up", up_help, GAUGE);
     fprintf(out, "convolvd_up %d\n", status != NULL);
-    for (int i = 0; i < METRICS && status != NULL; i++) {
+    for (size_t i = 0; i < metrics_count && status != NULL; i++) {
         struct writer writer = {
             .out = out, .status = status, .options = options, .metric = &metrics[i]};
         write_metric(&writer);
@@ -508,7 +415,7 @@ char *metrics_text(const json_t *status, const struct metrics_options *options, 
 
 static void document_labels(FILE *out, const struct metric *metric)
 {
-    const char *first = scope_labels[metric->scope], *list = metric->label;
+    const char *first = metric_labels(metric->scope), *list = metric->label;
     const char *separator = first[0] != '\0' ? ", " : "";
     char word[KEY_BYTES];
     fputs(first, out);
@@ -526,7 +433,7 @@ void metrics_document(FILE *out)
 {
     fprintf(out, "| metric | type | labels | what |\n|---|---|---|---|\n");
     fprintf(out, "| `convolvd_up` | gauge | | %s |\n", up_help);
-    for (int i = 0; i < METRICS; i++) {
+    for (size_t i = 0; i < metrics_count; i++) {
         fprintf(out, "| `convolvd_%s` | %s | ", metrics[i].name, type_name(metrics[i].type));
         document_labels(out, &metrics[i]);
         fprintf(out, " | %s |\n", metrics[i].help);

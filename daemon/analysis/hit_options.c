@@ -2,6 +2,7 @@
 #include "analysis/hit_options.h"
 
 #include <float.h>
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
@@ -382,4 +383,29 @@ void hit_options_report(const struct analysis_options *options, FILE *out)
                 "%19sthe filter rings for up to %s before its centre, and an onset with it: for "
                 "arrivals prefer a wide band\n",
                 "", time_text(options, (uint64_t)options->stream.delay_frames, text));
+}
+
+/* ---- settings ---------------------------------------------------------------------------- */
+
+struct json_t *hit_options_describe(const struct analysis_options *options)
+{
+    const struct hit_options *own = options->own;
+    const struct detector_rules *rules = &own->rules;
+    const struct hit_features_options *features = &own->features;
+    json_t *thresholds = json_array(), *bands = json_array();
+    for (uint32_t c = 0; c < options->stream.channels; c++)
+        json_array_append_new(thresholds, json_real(hit_options_threshold(options, c)));
+    for (uint32_t b = 0; b < features->band_count; b++)
+        json_array_append_new(
+            bands, json_pack("[f, f]", features->bands[b].from_hz, features->bands[b].until_hz));
+    return json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:s, s:I, s:o}",
+                     "thresholds", thresholds, "counts", analysis_counts[own->counts].word,
+                     "hdt_frames", (json_int_t)rules->hdt, "hlt_frames", (json_int_t)rules->hlt,
+                     "pdt_frames", (json_int_t)rules->pdt, "max_duration_frames",
+                     (json_int_t)rules->max_duration, "post_duration_frames",
+                     (json_int_t)rules->post_duration, "noise_interval_frames",
+                     (json_int_t)own->noise_frames, "floating_threshold", own->floating,
+                     "pre_trigger_frames", (json_int_t)rules->pre_trigger, "transient_frames",
+                     (json_int_t)own->transient_frames, "picker", picker_choices[own->picker].word,
+                     "spectrum_frames", (json_int_t)features->spectrum_points, "bands_hz", bands);
 }

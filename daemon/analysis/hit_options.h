@@ -45,6 +45,8 @@ extern const struct option_row hit_option_rows[HIT_OPTION_ROWS];
 
 void hit_options_check(const struct option_check *check, struct analysis_options *options);
 void hit_options_report(const struct analysis_options *options, FILE *out);
+/* As analysis_ops.describe. */
+struct json_t *hit_options_describe(const struct analysis_options *options);
 
 /* The fixed threshold of a channel, in its unit. */
 double hit_options_threshold(const struct analysis_options *options, uint32_t channel);

@@ -553,6 +553,7 @@ const struct analysis_ops analysis_hits = {
     .options_bytes = sizeof(struct hit_options),
     .check = hit_options_check,
     .report = hit_options_report,
+    .describe = hit_options_describe,
     .memory = hits_memory,
     .history = hits_history,
     .fields = hits_fields,

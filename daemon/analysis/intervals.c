@@ -6,6 +6,7 @@
  * The last one of an epoch ends with it.
  */
 #include <assert.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -440,6 +441,30 @@ static void intervals_report(const struct analysis_options *options, FILE *out)
             own->thresholds.count > 1 ? " (channel 1)" : "");
 }
 
+static struct json_t *intervals_describe(const struct analysis_options *options)
+{
+    const struct intervals_options *own = options->own;
+    json_t *object =
+        json_pack("{s:I, s:s, s:b}", "interval_frames", (json_int_t)own->interval_frames, "asl",
+                  asl_choices[own->asl].word, "kurtosis", own->kurtosis);
+    if (own->thresholds.count == 0)
+        return object;
+    json_t *thresholds = json_array();
+    for (uint32_t c = 0; c < options->stream.channels; c++) {
+        double threshold = 0; /* proven by the check */
+        level_amplitude(NULL, "threshold", threshold_of(own, c), options->stream.units[c],
+                        &threshold);
+        json_array_append_new(thresholds, json_real(threshold));
+    }
+    json_object_set_new(object, "thresholds", thresholds);
+    json_object_set_new(object, "counts", json_string(analysis_counts[own->counts].word));
+    json_object_set_new(object, "hdt_frames", json_integer((json_int_t)own->hdt_frames));
+    json_object_set_new(object, "hlt_frames", json_integer((json_int_t)own->hlt_frames));
+    json_object_set_new(object, "max_duration_frames",
+                        json_integer((json_int_t)own->longest_frames));
+    return object;
+}
+
 static uint64_t intervals_memory(const struct analysis_options *options)
 {
     return sizeof(struct analysis) + sums_memory(options->stream.channels) +
@@ -463,6 +488,7 @@ const struct analysis_ops analysis_intervals = {
     .options_bytes = sizeof(struct intervals_options),
     .check = intervals_check,
     .report = intervals_report,
+    .describe = intervals_describe,
     .memory = intervals_memory,
     .fields = intervals_fields,
     .open = intervals_open,

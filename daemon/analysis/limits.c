@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/fields.h"
+
 enum { NAME_BYTES = 64 };
 
 struct parts {
@@ -66,78 +68,37 @@ int limit_option(const struct option_row *row, const char *text, struct option_v
                        row->key, OPTION_QUOTE, text);
 }
 
-/* "partial_3" is the third of a repeated field, any other name the field itself. */
-static bool is_named(const struct analysis_field *field, const char *name, uint32_t *index)
-{
-    const size_t length = strlen(field->name);
-    *index = 0;
-    if (field->repeat == 0)
-        return strcmp(field->name, name) == 0;
-    if (strncmp(field->name, name, length) != 0 || name[length] != '_')
-        return false;
-    const unsigned long number = strtoul(name + length + 1, NULL, 10);
-    *index = (uint32_t)(number - 1);
-    return number >= 1 && number <= field->repeat;
-}
-
 int limit_find(const char *text, const struct analysis_field *fields, uint32_t field_count,
                struct analysis_limit *out, struct problem *problem)
 {
     struct parts parts;
-    const char *nearest = NULL;
-    unsigned best = UINT32_MAX;
+    uint32_t index;
     if (!split(text, &parts))
         return problem_set(problem, ERROR_CONFIG, "`keep = %s` is no limit", text);
-    for (uint32_t f = 0; f < field_count; f++) {
-        const struct analysis_field *field = &fields[f];
-        const unsigned distance = option_distance(parts.field, field->name);
-        uint32_t index;
-        if (distance < best) {
-            best = distance;
-            nearest = field->name;
-        }
-        if (!is_named(field, parts.field, &index))
-            continue;
-        if (parts.unit[0] != '\0' && field->unit != NULL && strcmp(parts.unit, field->unit) != 0)
-            return problem_set(problem, ERROR_CONFIG,
-                               "`keep = %s`: the unit of %s is %s; write the number in it", text,
-                               field->name, field->unit[0] != '\0' ? field->unit : "none");
-        out->field = field;
-        out->index = index;
-        out->relation = parts.relation;
-        out->value = parts.value;
-        return 0;
+    const struct analysis_field *field = field_find(fields, field_count, parts.field, &index);
+    if (field == NULL) {
+        const struct analysis_field *nearest = field_nearest(fields, field_count, parts.field);
+        return problem_set(
+            problem, ERROR_CONFIG,
+            "`keep = %s`: these events have no field %s; write %s, or see the fields in "
+            "docs/analysis.md",
+            text, parts.field, nearest != NULL ? nearest->name : "another");
     }
-    return problem_set(problem, ERROR_CONFIG,
-                       "`keep = %s`: these events have no field %s; write %s, or see the fields in "
-                       "docs/analysis.md",
-                       text, parts.field, nearest != NULL ? nearest : "another");
-}
-
-static double value_of(const struct analysis_limit *limit, const struct analysis_event *event)
-{
-    const uint8_t *body = (const uint8_t *)event->body + limit->field->offset;
-    uint32_t u32;
-    uint64_t u64;
-    double number;
-    switch (limit->field->type) {
-    case ANALYSIS_UINT32:
-        memcpy(&u32, body + limit->index * sizeof u32, sizeof u32);
-        return u32;
-    case ANALYSIS_UINT64:
-        memcpy(&u64, body + limit->index * sizeof u64, sizeof u64);
-        return (double)u64;
-    default:
-        memcpy(&number, body + limit->index * sizeof number, sizeof number);
-        return number;
-    }
+    if (parts.unit[0] != '\0' && field->unit != NULL && strcmp(parts.unit, field->unit) != 0)
+        return problem_set(problem, ERROR_CONFIG,
+                           "`keep = %s`: the unit of %s is %s; write the number in it", text,
+                           field->name, field->unit[0] != '\0' ? field->unit : "none");
+    *out = (struct analysis_limit){
+        .field = field, .index = index, .relation = parts.relation, .value = parts.value};
+    return 0;
 }
 
 bool limits_hold(const struct analysis_limit *limits, uint32_t count,
                  const struct analysis_event *event)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const double value = value_of(&limits[i], event), limit = limits[i].value;
+        const double value = field_value(limits[i].field, limits[i].index, event);
+        const double limit = limits[i].value;
         const bool holds = limits[i].relation == LIMIT_ABOVE      ? value > limit
                            : limits[i].relation == LIMIT_AT_LEAST ? value >= limit
                            : limits[i].relation == LIMIT_BELOW    ? value < limit

@@ -7,6 +7,7 @@
  * The events of a pulse come when no answer can follow, in the order of channels.
  */
 #include <assert.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -283,6 +284,19 @@ static void sensor_test_report(const struct analysis_options *options, FILE *out
             options->stream.channels * (options->stream.channels - 1));
 }
 
+static struct json_t *sensor_test_describe(const struct analysis_options *options)
+{
+    const struct sensor_test_options *own = options->own;
+    json_t *levels = json_array();
+    for (uint32_t c = 0; c < options->stream.channels; c++) {
+        double level = 0; /* proven by the check */
+        level_amplitude(NULL, "pulse above", level_of(own, c), options->stream.units[c], &level);
+        json_array_append_new(levels, json_real(level));
+    }
+    return json_pack("{s:o, s:I}", "pulse_above", levels, "answers_within_frames",
+                     (json_int_t)own->max_dt_frames);
+}
+
 static const struct analysis_field *sensor_test_fields(const struct analysis_options *options,
                                                        uint32_t *count)
 {
@@ -301,6 +315,7 @@ const struct analysis_ops analysis_sensor_test = {
     .options_bytes = sizeof(struct sensor_test_options),
     .check = sensor_test_check,
     .report = sensor_test_report,
+    .describe = sensor_test_describe,
     .memory = sensor_test_memory,
     .fields = sensor_test_fields,
     .open = sensor_test_open,

@@ -1,17 +1,26 @@
 /* Analyses as JSON: see analysis_json.h. */
 #include "control/analysis_json.h"
 
+#include <math.h>
 #include <stdio.h>
 
+#include "core/clock.h"
 #include "io/event_text.h"
 
 /* ---- ledgers ----------------------------------------------------------------------------- */
 
-static json_t *drops(const uint64_t dropped[DROPS])
+/* Of an analysis, and of a sink of events: these are there at 0 too, so that a series begins
+ * before its first drop. */
+enum {
+    DROPS_OF_ANALYSIS = 1 << DROP_QUEUE | 1 << DROP_STOPPED,
+    DROPS_OF_SINK = DROPS_OF_ANALYSIS | 1 << DROP_DISK,
+};
+
+static json_t *drops(const uint64_t dropped[DROPS], unsigned always)
 {
     json_t *object = json_object();
     for (int drop = 0; drop < DROPS; drop++)
-        if (dropped[drop] > 0)
+        if (dropped[drop] > 0 || always >> drop & 1)
             json_object_set_new(object, drop_name((enum drop)drop),
                                 json_integer((json_int_t)dropped[drop]));
     return object;
@@ -34,28 +43,69 @@ static json_t *sink_json(const struct pipeline_analysis *analysis, uint32_t inde
     return json_pack("{s:s, s:I, s:I, s:I, s:o, s:I, s:I, s:I}", "name",
                      analysis->sinks[index].name, "events", (json_int_t)ledger.events, "delivered",
                      (json_int_t)ledger.delivered, "pending", (json_int_t)ledger.pending, "dropped",
-                     drops(ledger.dropped), "bytes", (json_int_t)ledger.bytes, "files",
-                     (json_int_t)ledger.files, "clipped", (json_int_t)ledger.clipped);
+                     drops(ledger.dropped, DROPS_OF_SINK), "bytes", (json_int_t)ledger.bytes,
+                     "files", (json_int_t)ledger.files, "clipped", (json_int_t)ledger.clipped);
 }
 
 static json_t *ledger_json(const struct pipeline_analysis *analysis)
 {
     struct analysis_stage_ledger ledger;
     analysis_stage_ledger(analysis->stage, &ledger);
-    json_t *object = json_pack("{s:o, s:I, s:I, s:I}", "events", events(&ledger.analysis),
-                               "limited", (json_int_t)ledger.analysis.limited, "unlocated",
-                               (json_int_t)ledger.analysis.unlocated, "unused",
-                               (json_int_t)ledger.analysis.unused);
+    const struct analysis_ledger *own = &ledger.analysis;
+    json_t *object =
+        json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "events", events(own), "limited",
+                  (json_int_t)own->limited, "unlocated", (json_int_t)own->unlocated, "unused",
+                  (json_int_t)own->unused, "waiting", (json_int_t)own->at_once, "unordered",
+                  (json_int_t)own->unordered, "untraced", (json_int_t)own->untraced);
     json_t *input =
         analysis->config->type->of_events
             ? json_pack("{s:I, s:I, s:o}", "taken", (json_int_t)ledger.taken, "pending",
-                        (json_int_t)ledger.taken_pending, "dropped", drops(ledger.taken_dropped))
+                        (json_int_t)ledger.taken_pending, "dropped",
+                        drops(ledger.taken_dropped, DROPS_OF_ANALYSIS))
             : json_pack("{s:I, s:I, s:I, s:I, s:o}", "frames", (json_int_t)ledger.frames, "live",
                         (json_int_t)ledger.live, "dead", (json_int_t)ledger.dead, "pending",
-                        (json_int_t)ledger.pending, "dropped", drops(ledger.dropped));
+                        (json_int_t)ledger.pending, "dropped",
+                        drops(ledger.dropped, DROPS_OF_ANALYSIS));
     json_object_update(object, input);
     json_decref(input);
     return object;
+}
+
+/* ---- totals ------------------------------------------------------------------------------ */
+
+static json_t *real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+/* One member for each total that the events of this kind can have: "counts", "energy_eu". */
+static json_t *sums_json(const struct event_totals *totals, uint32_t row, int64_t now_ns)
+{
+    struct event_sums all, recent;
+    char name[48];
+    event_totals_read(totals, row, &all);
+    event_totals_recent(totals, row, now_ns, &recent);
+    json_t *object = json_pack("{s:I, s:f}", "events", (json_int_t)all.events, "events_per_s",
+                               (double)recent.events / TOTALS_SECONDS);
+    for (int t = 0; t < EVENT_TOTALS; t++) {
+        const char *field = event_total_field((enum event_total)t);
+        if (!event_totals_has(totals, (enum event_total)t))
+            continue;
+        snprintf(name, sizeof name, "%s_per_s", field);
+        json_object_set_new(object, field, real(all.sums[t]));
+        json_object_set_new(object, name, real(recent.sums[t] / TOTALS_SECONDS));
+    }
+    return object;
+}
+
+static json_t *totals_json(const struct pipeline_analysis *analysis)
+{
+    const struct event_totals *totals = analysis_stage_totals(analysis->stage);
+    const int64_t now_ns = clock_monotonic_ns();
+    json_t *list = json_array();
+    for (uint32_t row = 0; row < event_totals_rows(totals); row++)
+        json_array_append_new(list, sums_json(totals, row, now_ns));
+    return list;
 }
 
 /* ---- settings ---------------------------------------------------------------------------- */
@@ -143,6 +193,9 @@ json_t *analyses_status_json(const struct pipeline *pipeline)
         json_object_set_new(object, "name", json_string(analysis->config->name));
         json_object_set_new(object, "type", json_string(analysis->config->type->name));
         json_object_set_new(object, "sinks", sinks_json(analysis));
+        json_object_set_new(object, "kind",
+                            json_string(analysis_event_word(analysis->config->type->emits)));
+        json_object_set_new(object, "totals", totals_json(analysis));
         json_array_append_new(list, object);
     }
     return list;

@@ -14,7 +14,7 @@
 /* A list of all analyses that run, with settings and fields; the caller's. */
 json_t *analyses_json(const struct pipelines *pipelines);
 
-/* The analyses of one pipeline with their ledgers alone. */
+/* The analyses of one pipeline: their ledgers, and what their events add up to. */
 json_t *analyses_status_json(const struct pipeline *pipeline);
 
 /* One event as event_text_json writes it; NULL: no memory. */

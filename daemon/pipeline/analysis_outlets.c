@@ -3,8 +3,30 @@
 
 #include <time.h>
 
+#include "core/clock.h"
+
 /* How long a thread that may wait sleeps before it tries a full queue again. */
 static const long retry_ns = 500 * 1000;
+
+/* ---- what is kept ------------------------------------------------------------------------ */
+
+int analysis_outlets_open(struct analysis_outlets *o, const struct analysis_ops *ops,
+                          const struct analysis_options *own)
+{
+    const int error = analysis_store_open(&o->store);
+    return error == 0 ? event_totals_open(ops, own, &o->totals) : error;
+}
+
+void analysis_outlets_free(struct analysis_outlets *o)
+{
+    analysis_store_close(o->store);
+    event_totals_close(o->totals);
+}
+
+uint64_t analysis_outlets_bytes(const struct analysis_ops *ops, const struct analysis_options *own)
+{
+    return analysis_store_bytes() + event_totals_bytes(ops, own);
+}
 
 /* ---- thread ------------------------------------------------------------------------------ */
 
@@ -48,9 +70,12 @@ void analysis_outlets_emit(struct analysis_outlets *o, const struct analysis_eve
         atomic_fetch_add(&o->limited, event->ordered ? 1 : 0);
         return;
     }
-    /* A hit comes twice, at once and in order: the store has the first, the others the second. */
-    if (!event->ordered || event->kind != ANALYSIS_HIT)
+    /* A hit comes twice, at once and in order: store and totals have the first, the others the
+     * second. */
+    if (!event->ordered || event->kind != ANALYSIS_HIT) {
+        event_totals_add(o->totals, event, clock_monotonic_ns());
         analysis_store_put(o->store, event);
+    }
     if (!event->ordered)
         return;
     for (uint32_t i = 0; i < o->sink_count; i++)

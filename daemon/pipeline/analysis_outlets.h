@@ -17,6 +17,7 @@
 #include "io/sink_thread.h"
 #include "pipeline/analysis_store.h"
 #include "pipeline/event_inlet.h"
+#include "pipeline/event_totals.h"
 
 enum { ANALYSIS_SINKS_MAX = 16, ANALYSIS_READERS_MAX = 8 };
 
@@ -25,6 +26,7 @@ struct analysis_outlets {
     const struct sink_thread *thread; /* the one whose events leave */
     bool waits;
     struct analysis_store *store;
+    struct event_totals *totals;
     const struct analysis_limit *limits; /* [limit_count]: others do not leave */
     uint32_t limit_count;
     struct event_inlet *readers[ANALYSIS_READERS_MAX];
@@ -43,6 +45,14 @@ struct analysis_outlets {
     void (*closed)(void *context);
     void *context;
 };
+
+/* WORKER. Opens store and totals; `own` outlives them. 0 or ERROR_MEMORY. */
+int analysis_outlets_open(struct analysis_outlets *outlets, const struct analysis_ops *ops,
+                          const struct analysis_options *own);
+/* Store and totals, opened or not; nobody reads them any more. */
+void analysis_outlets_free(struct analysis_outlets *outlets);
+/* Any thread. Of store and totals. */
+uint64_t analysis_outlets_bytes(const struct analysis_ops *ops, const struct analysis_options *own);
 
 /* THREAD. As analysis_options.emit and advance. */
 void analysis_outlets_emit(struct analysis_outlets *outlets, const struct analysis_event *event);

@@ -20,6 +20,13 @@ enum {
     MESSAGES_MOST = 8 << 20
 };
 
+/* What the analysis has counted, as the thread passes it to the loop. */
+enum { COUNTERS = sizeof(struct analysis_ledger) / sizeof(uint64_t) };
+union ledger_counters {
+    struct analysis_ledger ledger;
+    uint64_t counters[COUNTERS];
+};
+
 struct analysis_stage {
     /* immutable once it has begun */
     struct analysis_stage_options options;
@@ -46,9 +53,9 @@ struct analysis_stage {
     struct analysis_feed feed; /* of one that takes frames … */
     struct event_inlet inlet;  /* … and of one that takes events */
     struct count_lock lock;
-    _Atomic uint64_t pending, live, dead, stopped; /* frames */
-    _Atomic uint64_t events[ANALYSIS_EVENT_KINDS], at_once, unlocated, unused;
-    _Atomic int wakes_owed; /* to a stream that waits for room: 2 after `room`, 1, 0 */
+    _Atomic uint64_t pending, stopped;  /* frames */
+    _Atomic uint64_t counted[COUNTERS]; /* union ledger_counters */
+    _Atomic int wakes_owed;             /* to a stream that waits for room: 2 after `room`, 1, 0 */
 };
 
 /* ---- sizes ------------------------------------------------------------------------------- */
@@ -92,7 +99,8 @@ uint64_t analysis_stage_memory(const struct analysis_ops *ops,
                                const struct analysis_options *options, uint64_t queue_bytes)
 {
     const uint64_t queue = queue_bytes > 0 ? queue_bytes : analysis_stage_queue_bytes(ops, options);
-    const uint64_t own = analysis_store_bytes() + (ops->memory != NULL ? ops->memory(options) : 0);
+    const uint64_t own =
+        analysis_outlets_bytes(ops, options) + (ops->memory != NULL ? ops->memory(options) : 0);
     if (ops->of_events)
         return own + queue;
     const uint64_t ring = ring_bytes_of(ops, options, queue);
@@ -121,18 +129,13 @@ static void advance(void *context, uint64_t epoch, uint64_t frame)
  */
 static void publish(struct analysis_stage *s, uint64_t frames, uint64_t stopped)
 {
-    struct analysis_ledger ledger = {0};
-    s->ops->ledger(s->analysis, &ledger);
+    union ledger_counters ledger = {.counters = {0}};
+    s->ops->ledger(s->analysis, &ledger.ledger);
     count_lock_begin(&s->lock);
     atomic_fetch_add(&s->stopped, stopped);
     atomic_fetch_sub(&s->pending, frames);
-    atomic_store(&s->live, ledger.live);
-    atomic_store(&s->dead, ledger.dead);
-    for (int kind = 0; kind < ANALYSIS_EVENT_KINDS; kind++)
-        atomic_store(&s->events[kind], ledger.events[kind]);
-    atomic_store(&s->at_once, ledger.at_once);
-    atomic_store(&s->unlocated, ledger.unlocated);
-    atomic_store(&s->unused, ledger.unused);
+    for (int i = 0; i < COUNTERS; i++)
+        atomic_store(&s->counted[i], ledger.counters[i]);
     count_lock_end(&s->lock);
 }
 
@@ -292,7 +295,7 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
         sink_thread_open(&s->thread, &thread,
                          s->ops->of_events ? queue : message_bytes(ring, frame_bytes_of(&s->own)));
     if (error == 0)
-        error = analysis_store_open(&s->outlets.store);
+        error = analysis_outlets_open(&s->outlets, s->ops, options->options);
     if (error == 0 && !s->ops->of_events)
         error = open_feed(s, queue, block_frames);
     if (error != 0) {
@@ -355,7 +358,7 @@ void analysis_stage_free(struct analysis_stage *s)
     if (s == NULL)
         return;
     s->ops->close(s->analysis);
-    analysis_store_close(s->outlets.store);
+    analysis_outlets_free(&s->outlets);
     analysis_feed_close(&s->feed);
     sink_thread_free(&s->thread);
     free(s);
@@ -437,27 +440,23 @@ void analysis_stage_close(struct analysis_stage *s, int64_t deadline_ns,
 static void read_ledger(const struct analysis_stage *s, struct analysis_stage_ledger *out)
 {
     const uint64_t stopped = atomic_load(&s->stopped);
+    union ledger_counters counted;
+    for (int i = 0; i < COUNTERS; i++)
+        counted.counters[i] = atomic_load(&s->counted[i]);
     *out = (struct analysis_stage_ledger){
         .frames = s->frames,
         .pending = atomic_load(&s->pending),
-        .live = atomic_load(&s->live),
-        .dead = atomic_load(&s->dead) + stopped,
+        .live = counted.ledger.live,
+        .dead = counted.ledger.dead + stopped,
         .taken = atomic_load(&s->inlet.taken),
         .taken_pending = atomic_load(&s->inlet.pending),
-        .analysis = {.at_once = atomic_load(&s->at_once),
-                     .limited = atomic_load(&s->outlets.limited),
-                     .unlocated = atomic_load(&s->unlocated),
-                     .unused = atomic_load(&s->unused)},
+        .analysis = counted.ledger,
     };
     out->dropped[DROP_QUEUE] = s->feed.dropped;
     out->dropped[DROP_STOPPED] = stopped;
     out->taken_dropped[DROP_QUEUE] = atomic_load(&s->inlet.queue_drops);
     out->taken_dropped[DROP_STOPPED] = atomic_load(&s->inlet.stopped);
-    out->analysis.frames = out->live + out->dead;
-    out->analysis.live = out->live;
-    out->analysis.dead = out->dead;
-    for (int kind = 0; kind < ANALYSIS_EVENT_KINDS; kind++)
-        out->analysis.events[kind] = atomic_load(&s->events[kind]);
+    out->analysis.limited = atomic_load(&s->outlets.limited);
 }
 
 void analysis_stage_ledger(struct analysis_stage *s, struct analysis_stage_ledger *ledger)
@@ -488,6 +487,11 @@ void analysis_stage_sink_ledger(struct analysis_stage *s, uint32_t sink,
 const struct analysis_store *analysis_stage_store(const struct analysis_stage *s)
 {
     return s->outlets.store;
+}
+
+const struct event_totals *analysis_stage_totals(const struct analysis_stage *s)
+{
+    return s->outlets.totals;
 }
 
 bool analysis_stage_idle(struct analysis_stage *s)

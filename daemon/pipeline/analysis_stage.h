@@ -5,7 +5,8 @@
  *
  *     stream ─► analysis_feed ─► thread: put ─► emit ─┬─► event_writer (a sink, thread of its own)
  *                                                     ├─► event_inlet ─► another stage's thread
- *                                                     └─► analysis_store, for those who look
+ *                                                     └─► analysis_store, event_totals, for those
+ *                                                         who look
  *
  * Nothing here blocks the loop: what a live stream delivers and the ring cannot take is dropped as
  * whole results and becomes dead time; what a queue cannot take is dropped there by name. Of a
@@ -103,6 +104,8 @@ void analysis_stage_free(struct analysis_stage *stage);
 
 /* Any thread: its last events. */
 const struct analysis_store *analysis_stage_store(const struct analysis_stage *stage);
+/* Any thread: what they add up to on each channel. */
+const struct event_totals *analysis_stage_totals(const struct analysis_stage *stage);
 
 /* LOOP. */
 void analysis_stage_ledger(struct analysis_stage *stage, struct analysis_stage_ledger *ledger);

@@ -86,6 +86,18 @@ class Analysis(unittest.TestCase):
         for sink in analysis["sinks"]:
             self.assertEqual(sink["events"], sink["delivered"] + sink["pending"] + sum(sink["dropped"].values()))
 
+    def check_totals(self, totals, events):
+        """What the status says of each channel is what its events add up to, to the last bit."""
+        self.assertEqual(len(totals), CHANNELS)
+        for channel, said in enumerate(totals, 1):
+            mine = [event["values"] for event in events if event["channel"] == channel][:said["events"]]
+            self.assertEqual(len(mine), said["events"])
+            for field in ("counts", "energy_eu"):
+                total = 0.0
+                for values in mine:
+                    total += values[field] or 0
+                self.assertEqual(said[field], total)
+
     def run_daemon(self, packet, batch):
         """Events of one run, those of the table, and what followers saw."""
         folder, port, x = self.folder(), c.free_port(), signal()
@@ -95,7 +107,9 @@ class Analysis(unittest.TestCase):
             c.wait_for(lambda: len(read_lines(path)) > CHANNELS * FRAMES // INTERVAL, "the events of all intervals")
             analysis = self.ctl(daemon, "analyses")[0]["analyses"][0]
             self.check_ledgers(analysis)
+            totals = daemon.stream()["analyses"][0]["totals"]
             kept = [line["analysis_event"] for line in self.ctl(daemon, "hits") if "analysis_event" in line]
+            self.check_totals(totals, kept)
             daemon.stop()
         lines = read_lines(path)
         with open(os.path.join(folder, "out.csv"), encoding="utf-8") as file:

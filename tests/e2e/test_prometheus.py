@@ -41,6 +41,14 @@ cutoff = 5 kHz
 type = rtp
 stream = a
 address = 127.0.0.1:{sink}
+[analysis every]
+type = intervals
+stream = a
+interval = 100 ms
+[sink table]
+type = csv
+analysis = every
+path = {folder}/every.csv
 [alarm always]
 stream = a
 quantity = level
@@ -76,7 +84,7 @@ class Metrics(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = folder.name
         source, sink, self.web, self.port = (c.free_port() for _ in range(4))
-        config = CONFIG.format(source=source, sink=sink, rate=RATE, channels=CHANNELS)
+        config = CONFIG.format(source=source, sink=sink, rate=RATE, channels=CHANNELS, folder=self.folder)
         self.daemon = c.Daemon(self.folder, config)
         self.addCleanup(self.daemon.kill)
         self.rig = Rig(source)
@@ -147,6 +155,7 @@ class Metrics(unittest.TestCase):
         self.assertEqual(len(buckets), 6)  # five stages and the total
         self.assertLessEqual(max(buckets.values()), 20)
         self.assertEqual(set(re.findall(r'^convolvd_channel_dc\{.*channel="(\d+)"', text, re.M)), {"1", "2"})
+        self.assertEqual(set(re.findall(r'^convolvd_analysis_channel_events_total\{.*channel="(\d+)"', text, re.M)), {"1", "2"})
         self.assertIn(f'convolvd_stream_channels{{stream="a"}} {CHANNELS}\n', text)
 
     def dashboard(self):

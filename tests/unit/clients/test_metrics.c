@@ -76,6 +76,22 @@ static void each_form(void **state)
          "convolvd_sink_pending_frames{stream=\"s\",sink=\"out\"} 12"},
         {"{\"streams\": [{\"name\": \"s\", \"channels\": [{\"unit\": \"mV\", \"rms_1s\": 0.25}]}]}",
          "convolvd_channel_rms{stream=\"s\",channel=\"1\",unit=\"mV\"} 0.25"},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"bursts\", \"dead\": 7}]}]}",
+         "convolvd_analysis_dead_frames_total{stream=\"s\",analysis=\"bursts\"} 7"},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"b\", \"sinks\": [{\"name\": "
+         "\"table\", \"dropped\": {\"disk\": 3}}]}]}]}",
+         "convolvd_analysis_sink_dropped_events_total{stream=\"s\",analysis=\"b\",sink=\"table\","
+         "cause=\"disk\"} 3"},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"b\", \"kind\": \"hit\", "
+         "\"totals\": [{}, {\"events\": 5}]}]}]}",
+         "convolvd_analysis_channel_events_total{stream=\"s\",analysis=\"b\",kind=\"hit\","
+         "channel=\"2\"} 5"},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"where\", \"kind\": "
+         "\"source\", "
+         "\"totals\": [{\"energy_eu\": 2.5}]}]}]}",
+         "convolvd_analysis_channel_energy_eu_total{stream=\"s\",analysis=\"where\",kind="
+         "\"source\","
+         "channel=\"0\"} 2.5"},
         {"{\"alarms\": [{\"name\": \"quiet\", \"stream\": \"s\", \"channel\": null, \"quantity\": "
          "\"level\", \"state\": \"active\"}]}",
          "convolvd_alarm_active{alarm=\"quiet\",stream=\"s\",channel=\"\",quantity=\"level\"} 1"},
@@ -136,6 +152,12 @@ static void what_is_left_out(void **state)
         {"{\"streams\": [{\"name\": \"s\", \"channels\": [{\"dc\": 1}, {\"dc\": 1}, {\"dc\": "
          "1}]}]}",
          "channel=\"3\""},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"b\", \"totals\": [{}, {}, "
+         "{\"events\": 5}]}]}]}",
+         "channel=\"3\""},
+        {"{\"streams\": [{\"name\": \"s\", \"analyses\": [{\"name\": \"b\", \"totals\": "
+         "[{\"energy_eu\": null}]}]}]}",
+         "energy"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char *text = text_of(rows[i].status, 2);

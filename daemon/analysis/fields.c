@@ -1,0 +1,64 @@
+/* Values of events by their fields: see fields.h. */
+#include "analysis/fields.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/option.h"
+
+static bool is_named(const struct analysis_field *field, const char *name, uint32_t *index)
+{
+    const size_t length = strlen(field->name);
+    *index = 0;
+    if (field->repeat == 0)
+        return strcmp(field->name, name) == 0;
+    if (strncmp(field->name, name, length) != 0 || name[length] != '_')
+        return false;
+    const unsigned long number = strtoul(name + length + 1, NULL, 10);
+    *index = (uint32_t)(number - 1);
+    return number >= 1 && number <= field->repeat;
+}
+
+const struct analysis_field *field_find(const struct analysis_field *fields, uint32_t count,
+                                        const char *name, uint32_t *index)
+{
+    for (uint32_t f = 0; f < count; f++)
+        if (is_named(&fields[f], name, index))
+            return &fields[f];
+    return NULL;
+}
+
+const struct analysis_field *field_nearest(const struct analysis_field *fields, uint32_t count,
+                                           const char *name)
+{
+    const struct analysis_field *nearest = NULL;
+    unsigned best = UINT32_MAX;
+    for (uint32_t f = 0; f < count; f++) {
+        const unsigned distance = option_distance(name, fields[f].name);
+        if (distance < best) {
+            best = distance;
+            nearest = &fields[f];
+        }
+    }
+    return nearest;
+}
+
+double field_value(const struct analysis_field *field, uint32_t index,
+                   const struct analysis_event *event)
+{
+    const uint8_t *body = (const uint8_t *)event->body + field->offset;
+    uint32_t u32;
+    uint64_t u64;
+    double number;
+    switch (field->type) {
+    case ANALYSIS_UINT32:
+        memcpy(&u32, body + index * sizeof u32, sizeof u32);
+        return u32;
+    case ANALYSIS_UINT64:
+        memcpy(&u64, body + index * sizeof u64, sizeof u64);
+        return (double)u64;
+    default:
+        memcpy(&number, body + index * sizeof number, sizeof number);
+        return number;
+    }
+}
