@@ -69,6 +69,13 @@ struct config_osc {
     uint64_t receive_buffer_bytes;
 };
 
+struct config_cluster {
+    const char *servers, *name;
+    const char *identity;         /* NULL: host and instance */
+    const char *credentials, *ca; /* files; NULL: none */
+    int64_t lease_ns;
+};
+
 struct config_filter {
     const char *name;
     struct config_place place;
@@ -189,6 +196,7 @@ struct config {
     struct config_daemon daemon;
     struct config_device device;
     struct config_osc osc;
+    struct config_cluster cluster;
     const struct config_stream *streams; /* a chain's stream stands after the one it reads */
     uint32_t stream_count;
     const struct config_filter *filters;

@@ -191,6 +191,7 @@ static void hash_fixed(const struct build *build)
     sha256_init(&sha);
     hash_section(&sha, raw_find(build->raw, SECTION_DEVICE, ""));
     hash_section(&sha, raw_find(build->raw, SECTION_OSC, ""));
+    hash_section(&sha, raw_find(build->raw, SECTION_CLUSTER, ""));
     hash_optional(&sha, config->osc.used ? "used" : NULL);
     hash_optional(&sha, config->device.kernels_dir);
     hash_optional(&sha, config->device.cache_dir);

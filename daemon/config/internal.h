@@ -23,6 +23,7 @@
 enum {
     CONFIG_TEXT_MAX = 16 << 20,            /* bytes of one file: 4 KiB a stream */
     CONFIG_LINE_MAX = 4000,                /* bytes of one line, continuation lines joined */
+    SECTIONS_ADDED = 4,                    /* those that need not be written */
     CONFIG_SECTIONS_MAX = 4 * STREAMS_MAX, /* a stream with a filter and two sinks of its own */
     CONFIG_ITEMS_MAX = 16384,              /* values of one key */
     CONFIG_EDGES_MAX = 1 << 18,            /* over all streams */
@@ -68,7 +69,7 @@ struct raw_section {
 struct raw {
     struct config_memory *memory;
     struct config_errors *errors;
-    struct raw_section **sections; /* [CONFIG_SECTIONS_MAX + 3] */
+    struct raw_section **sections; /* [CONFIG_SECTIONS_MAX + SECTIONS_ADDED] */
     uint32_t *keys; /* of kind and name of each, so that a search reads memory in a row */
     unsigned count;
     bool full; /* said so already */
@@ -131,6 +132,7 @@ int build_process(struct build *build);
 void check_devices(struct build *build, struct config_place place,
                    const char *list); /* [daemon], [device] */
 int build_osc(struct build *build);   /* after streams and sinks */
+int build_cluster(struct build *build);
 /* Whether there is an OSC server: [osc] is written, or a driver needs it. */
 bool concerns_osc(const struct build *build);
 int build_filters(struct build *build);

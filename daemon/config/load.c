@@ -171,11 +171,12 @@ int build_process(struct build *build)
 
 /* ---- from raw sections to the value ------------------------------------------------------ */
 
-/* [daemon], [device] and [osc] need not be written. */
+/* [daemon], [device], [osc] and [cluster] need not be written. */
 static int add_missing(struct raw *raw, const char *name)
 {
-    static const enum section_kind kinds[] = {SECTION_DAEMON, SECTION_DEVICE, SECTION_OSC};
-    for (int i = 0; i < 3; i++) {
+    static const enum section_kind kinds[SECTIONS_ADDED] = {SECTION_DAEMON, SECTION_DEVICE,
+                                                            SECTION_OSC, SECTION_CLUSTER};
+    for (int i = 0; i < SECTIONS_ADDED; i++) {
         if (raw_find(raw, kinds[i], "") != NULL)
             continue;
         struct raw_section *section = config_alloc(raw->memory, 1, sizeof *section);
@@ -278,6 +279,8 @@ static int build_config(struct build *build)
     if (status == 0)
         status = build_osc(build);
     if (status == 0)
+        status = build_cluster(build);
+    if (status == 0)
         status = build_alarms(build);
     if (status == 0 && config->stream_count == 0)
         config_error(build->errors, (struct config_place){config->path, 0},
@@ -328,8 +331,9 @@ static int raw_open(struct raw *raw, struct config_errors *errors)
     if (raw->memory == NULL)
         return ERROR_MEMORY;
     /* Three more than may be written: add_missing. */
-    raw->sections = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 3, sizeof *raw->sections);
-    raw->keys = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + 3, sizeof *raw->keys);
+    raw->sections =
+        config_alloc(raw->memory, CONFIG_SECTIONS_MAX + SECTIONS_ADDED, sizeof *raw->sections);
+    raw->keys = config_alloc(raw->memory, CONFIG_SECTIONS_MAX + SECTIONS_ADDED, sizeof *raw->keys);
     if (raw->sections != NULL && raw->keys != NULL)
         return 0;
     config_memory_close(raw->memory);

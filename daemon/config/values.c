@@ -12,10 +12,15 @@
 #include "filter/filter.h"
 
 static const enum schema_id type_keys[SECTIONS] = {
-    [SECTION_DAEMON] = KEYS,        [SECTION_DEVICE] = KEYS,
-    [SECTION_STREAM] = KEY_SOURCE,  [SECTION_FILTER] = KEY_TYPE,
-    [SECTION_SINK] = KEY_SINK_TYPE, [SECTION_OSC] = KEYS,
-    [SECTION_ALARM] = KEY_QUANTITY, [SECTION_ANALYSIS] = KEY_ANALYSIS_TYPE,
+    [SECTION_DAEMON] = KEYS,
+    [SECTION_DEVICE] = KEYS,
+    [SECTION_STREAM] = KEY_SOURCE,
+    [SECTION_FILTER] = KEY_TYPE,
+    [SECTION_SINK] = KEY_SINK_TYPE,
+    [SECTION_OSC] = KEYS,
+    [SECTION_CLUSTER] = KEYS,
+    [SECTION_ALARM] = KEY_QUANTITY,
+    [SECTION_ANALYSIS] = KEY_ANALYSIS_TYPE,
 };
 
 const struct option_value *setting_value(const struct raw_setting *setting)

@@ -11,6 +11,7 @@
 
 #include <uv.h>
 
+struct cluster;
 struct handover;
 struct osc_hub;
 struct sound_cards;
@@ -19,7 +20,8 @@ struct io_environment {
     uv_loop_t *loop;           /* runs start, put, stop and close of every driver */
     struct handover *handover; /* io/net: sockets bound before; NULL: every source binds its own */
     struct osc_hub *osc; /* io/osc: the OSC server; NULL: none, neither blocks nor subscribers */
-    struct sound_cards *cards; /* io/sound: the open cards; NULL: source and sink share none */
+    struct sound_cards *cards;     /* io/sound: the open cards; NULL: source and sink share none */
+    const struct cluster *cluster; /* who this daemon is in its cluster */
 };
 
 #endif

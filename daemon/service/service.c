@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 #include <uv.h>
 
@@ -24,6 +23,7 @@
 #include "pipeline/devices.h"
 #include "pipeline/pipelines.h"
 #include "service/hung.h"
+#include "service/membership.h"
 #include "service/numbers.h"
 #include "service/reload.h"
 #include "service/signals.h"
@@ -56,6 +56,7 @@ struct service {
     uv_loop_t loop;
     struct io_environment environment; /* of every source and sink; with osc_hub */
     struct osc_hub osc_hub;
+    struct cluster cluster;
     struct signals signals;
     uv_async_t changed; /* something ended or closed: advance */
     uv_timer_t tick;
@@ -515,17 +516,6 @@ static void free_parts(struct service *service)
     numbers_close(service->numbers);
 }
 
-/* Every stream and sink has a descriptor or two; the default of 1024 is for programs that use
- * select(2). */
-static void raise_descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
-        limit.rlim_cur = limit.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int service_run(const struct service_options *options, struct problem *problem)
 {
     if (options->config->stream_count == 0)
@@ -535,21 +525,22 @@ int service_run(const struct service_options *options, struct problem *problem)
     struct service *service = calloc(1, sizeof *service);
     if (service == NULL)
         return problem_set(problem, ERROR_MEMORY, "out of memory");
-    raise_descriptors();
+    watch_raise_descriptors();
     service->options = options;
     service->deadline_ns = INT64_MAX;
-    service->environment =
-        (struct io_environment){.loop = &service->loop, .osc = &service->osc_hub};
+    service->environment = (struct io_environment){
+        .loop = &service->loop, .osc = &service->osc_hub, .cluster = &service->cluster};
     service->process = (struct process){.environment = &service->environment,
                                         .config = options->config,
                                         .started_ns = clock_monotonic_ns()};
-    int error = handover_open(&service->environment.handover, problem);
+    int error = membership_of(options->config, &service->cluster, problem);
+    if (error == 0)
+        error = handover_open(&service->environment.handover, problem);
     if (error < 0)
         goto free_service;
     error = store_open(service->environment.handover, &service->store, problem);
-    if (error < 0)
-        goto close_handover;
-    error = sound_cards_open(&service->environment.cards, problem);
+    if (error == 0)
+        error = sound_cards_open(&service->environment.cards, problem);
     if (error < 0)
         goto close_handover;
     error = signals_open(&service->signals, signal_table, SIGNALS, service, problem);

@@ -330,3 +330,12 @@ void watch_stopping(struct watch *watch)
     watch->stopping = true;
     notify_send("STOPPING=1\nSTATUS=stopping: the last frames are on their way");
 }
+
+void watch_raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}

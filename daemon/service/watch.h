@@ -36,4 +36,8 @@ void watch_ready(struct watch *watch);
 void watch_reloading(struct watch *watch);
 void watch_stopping(struct watch *watch);
 
+/* Lifts the limit of open files as far as the system lets it. Every stream and sink has a
+ * descriptor or two; the default of 1024 is for programs that use select(2). */
+void watch_raise_descriptors(void);
+
 #endif
