@@ -84,13 +84,13 @@ static void on_status(void *context)
 {
     struct web *web = context;
     views_status(web->views);
-    live_status(web->live);
+    live_status(web);
 }
 
 static void on_event(void *context, const json_t *event)
 {
     struct web *web = context;
-    live_event(web->live, event);
+    live_event(web, event);
 }
 
 static void on_changed(void *context)
@@ -100,7 +100,7 @@ static void on_changed(void *context)
         log_info("the daemon answers");
     else
         log_warning("%s", daemon_reason(web->daemon));
-    live_daemon(web->live);
+    live_daemon(web);
 }
 
 static void on_watched(void *context, json_t *answer, int fd)
@@ -186,9 +186,9 @@ static int open_parts(struct web *web, struct problem *problem)
         error = page_files_open(web->page, web->dygraphs, &web->files, problem);
     if (error == 0)
         error = server_open(web, arguments.listen, &web->server, problem);
-    if (error == 0 && (live_open(web, &web->live) < 0 || views_open(web, &web->views) < 0 ||
-                       daemon_open(&options, &web->daemon) < 0 ||
-                       hits_open(web, arguments.directory, &web->hits) < 0))
+    if (error == 0 &&
+        (views_open(web, &web->views) < 0 || daemon_open(&options, &web->daemon) < 0 ||
+         hits_open(web, arguments.directory, &web->hits) < 0))
         error = problem_set(problem, ERROR_MEMORY, "out of memory");
     return error;
 }
@@ -234,7 +234,6 @@ static int serve(struct problem *problem)
     /* What could not be opened whole is left to the end of the process. */
     if (error == 0) {
         uv_run(&web.loop, UV_RUN_DEFAULT);
-        live_close(web.live);
         views_free(web.views);
         server_free(web.server);
         uv_loop_close(&web.loop);

@@ -115,7 +115,7 @@ static void send_to(struct hits *hits, struct viewer *viewer)
     viewer->missed += hits->missed;
     if (viewer->fresh ? hits->count == 0 : events == 0 && viewer->missed == 0)
         return;
-    if (live_waiting(viewer->session) > QUEUE_ROOM) {
+    if (session_waiting(viewer->session) > QUEUE_ROOM) {
         viewer->missed += events;
         return;
     }
@@ -124,7 +124,7 @@ static void send_to(struct hits *hits, struct viewer *viewer)
                                 "events", list, "missed", (json_int_t)viewer->missed);
     if (message == NULL)
         return;
-    live_send(hits->web->live, viewer->session, 0, message);
+    session_send(viewer->session, 0, message);
     viewer->missed = 0;
     viewer->fresh = false;
 }
@@ -134,7 +134,7 @@ static void on_timer(uv_timer_t *timer)
     struct hits *hits = timer->data;
     for (struct viewer *viewer = hits->viewers; viewer != NULL; viewer = viewer->next)
         send_to(hits, viewer);
-    /* Messages share the list until they are written as text, in live_send. */
+    /* Messages share the list until they are written as text, in session_send. */
     json_array_clear(hits->gathered);
     hits->missed = 0;
 }

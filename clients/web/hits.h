@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <stdint.h>
 
-#include "live.h"
+#include "session.h"
 #include "web.h"
 
 enum { HITS_A_MESSAGE = 500, HITS_EVERY_MS = 100 };

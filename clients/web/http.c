@@ -8,7 +8,6 @@
 
 #include "core/clock.h"
 #include "core/log.h"
-#include "live.h"
 #include "metrics.h"
 
 static const char type_json[] = "application/json";

@@ -132,7 +132,7 @@ static void send_frames(struct view *view, uint64_t first, int32_t trigger, uint
     for (uint32_t c = 0; c < view->channels; c++)
         for (uint32_t n = 0; n < frames; n++)
             *values++ = trace_frame(trace, first + n)[view->list[c]];
-    live_send_picture(view->session, view->want.id, message);
+    session_send_picture(view->session, view->want.id, message);
     view->sent_ns = now_ns;
 }
 
@@ -230,7 +230,7 @@ static void look_at_ascan(struct view *view, int64_t now_ns)
         struct message *message = begin(&picture, ascan->causes, &values);
         if (message != NULL) {
             ascan_read(ascan, values);
-            live_send_picture(view->session, view->want.id, message);
+            session_send_picture(view->session, view->want.id, message);
         }
         view->sent_ns = now_ns;
         ascan_clear(ascan);
@@ -263,7 +263,7 @@ static void look_at_spectrum(struct view *view, int64_t now_ns)
     struct message *message = begin(&picture, NULL, &values);
     if (message != NULL) {
         spectrum_read(spectrum, values);
-        live_send_picture(view->session, view->want.id, message);
+        session_send_picture(view->session, view->want.id, message);
     }
     view->sent_ns = now_ns;
     if (complete)
@@ -330,7 +330,7 @@ static void send_envelope(struct view *view, int64_t now_ns)
         struct message *message = begin(&picture, causes, &out);
         if (message != NULL) {
             memcpy(out, values, count * sizeof *values);
-            live_send_picture(view->session, view->want.id, message);
+            session_send_picture(view->session, view->want.id, message);
         }
     }
     free(causes);
@@ -342,7 +342,7 @@ static void send_envelope(struct view *view, int64_t now_ns)
 void view_tick(struct view *view, int64_t now_ns)
 {
     if (view->ready && view->fresh && now_ns - view->sent_ns >= envelope_pause_ns &&
-        !live_picture_waits(view->session, view->want.id))
+        !session_picture_waits(view->session, view->want.id))
         send_envelope(view, now_ns);
     else if (view->ready && view->want.view == VIEW_SCOPE && view->source->trace.begun)
         look_at_scope(view, now_ns);

@@ -371,7 +371,7 @@ static int establish(struct lws *wsi, struct connection *connection)
     memset(connection, 0, sizeof *connection);
     connection->wsi = wsi;
     if (holder != NULL)
-        connection->session = live_join(server_of(wsi)->web->live, wsi, holder);
+        connection->session = live_join(server_of(wsi)->web, wsi, holder);
     lws_set_opaque_user_data(wsi, NULL);
     free(holder);
     return connection->session != NULL ? 0 : -1;
@@ -381,7 +381,8 @@ static int receive(struct lws *wsi, struct connection *connection, const char *t
 {
     enum lws_close_status status = LWS_CLOSE_STATUS_UNACCEPTABLE_OPCODE;
     const bool last = lws_remaining_packet_payload(wsi) == 0 && lws_is_final_fragment(wsi);
-    if (!lws_frame_is_binary(wsi) && live_receive(connection->session, text, bytes, last, &status))
+    if (!lws_frame_is_binary(wsi) &&
+        live_receive(server_of(wsi)->web, connection->session, text, bytes, last, &status))
         return 0;
     lws_close_reason(wsi, status, NULL, 0);
     return -1;
@@ -401,12 +402,12 @@ static int on_live(struct lws *wsi, enum lws_callback_reasons reason, void *user
     case LWS_CALLBACK_RECEIVE:
         return receive(wsi, connection, in, bytes);
     case LWS_CALLBACK_SERVER_WRITEABLE:
-        if (live_write(connection->session))
+        if (session_write(connection->session))
             return 0;
         lws_close_reason(wsi, LWS_CLOSE_STATUS_POLICY_VIOLATION, NULL, 0);
         return -1;
     case LWS_CALLBACK_CLOSED:
-        live_leave(connection->session);
+        live_leave(server_of(wsi)->web, connection->session);
         connection->session = NULL;
         return 0;
     default:
@@ -481,7 +482,7 @@ static int open_context(struct server *server, struct problem *problem)
         {.name = live_protocol,
          .callback = on_live,
          .per_session_data_size = sizeof(struct connection),
-         .rx_buffer_size = LIVE_MESSAGE_MAX},
+         .rx_buffer_size = SESSION_TEXT_MAX},
         {0},
     };
     static const lws_retry_bo_t alive = {.secs_since_valid_ping = PING_S,

@@ -138,7 +138,7 @@ static void map_ring(struct views *views, int fd)
     views->memory_bytes = bytes;
 }
 
-static void tell_wanted(const struct views *views, const struct view *view)
+static void tell_wanted(const struct view *view)
 {
     const struct source *source = view->source;
     json_t *channels = json_array(), *units = json_array();
@@ -148,8 +148,8 @@ static void tell_wanted(const struct views *views, const struct view *view)
         json_array_append_new(channels, json_integer(channel + 1));
         json_array_append_new(units, json_string(source->units[channel]));
     }
-    live_send(
-        views->web->live, view->session, 0,
+    session_send(
+        view->session, 0,
         json_pack(
             "{s:s, s:i, s:s, s:s, s:s, s:o, s:f, s:o, s:I}", "type", "wanted", "id",
             (int)view->want.id, "stream", source->stream, "view", view_name(view->want.view),
@@ -158,15 +158,15 @@ static void tell_wanted(const struct views *views, const struct view *view)
             (json_int_t)(view->want.view == VIEW_ENVELOPE ? view->envelope.frames_per_point : 1)));
 }
 
-static void tell_error(const struct views *views, const struct view *view, const char *sentence)
+static void tell_error(const struct view *view, const char *sentence)
 {
-    live_send(
-        views->web->live, view->session, 0,
+    session_send(
+        view->session, 0,
         json_pack("{s:s, s:i, s:s}", "type", "error", "id", (int)view->want.id, "error", sentence));
 }
 
 /* The source's channels are known: the view can be made; or not, as it asks for others. */
-static void start_view(struct views *views, struct view *view)
+static void start_view(struct view *view)
 {
     const struct source *source = view->source;
     const struct want *want = &view->want;
@@ -176,11 +176,11 @@ static void start_view(struct views *views, struct view *view)
     if (view->ready)
         return;
     if (beyond > 0)
-        tell_error(views, view, "the stream has fewer channels than this");
+        tell_error(view, "the stream has fewer channels than this");
     else if (!view_open(view))
-        tell_error(views, view, "out of memory");
+        tell_error(view, "out of memory");
     else
-        tell_wanted(views, view);
+        tell_wanted(view);
 }
 
 /* What the daemon says of one source. */
@@ -269,7 +269,7 @@ void views_watched(struct views *views, json_t *answer, int fd)
     }
     for (struct view *view = views->all; view != NULL; view = view->next)
         if (view->source->known)
-            start_view(views, view);
+            start_view(view);
 }
 
 /* A stream that was not there may be there now. */
@@ -311,11 +311,11 @@ static void take_levels(struct views *views, const struct watch_record *record)
     uint32_t key = 0;
     for (const char *at = head->stream; *at != '\0'; at++)
         key = key * 31 + (uint8_t)*at;
-    key = LIVE_KEY_LEVELS + (key % 0x3FFF) * 8 + head->first_channel / 190 % 8;
-    live_send(views->web->live, NULL, key,
-              json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "type", "levels", "stream",
-                        head->stream, "first_channel", (int)head->first_channel + 1, "rms", rms,
-                        "peak", peak, "held", held, "overloads", overloads));
+    key = KEY_LEVELS + (key % 0x3FFF) * 8 + head->first_channel / 190 % 8;
+    sessions_send(&views->web->sessions, key,
+                  json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o}", "type", "levels", "stream",
+                            head->stream, "first_channel", (int)head->first_channel + 1, "rms", rms,
+                            "peak", peak, "held", held, "overloads", overloads));
 }
 
 static void take_frames(struct views *views, struct source *source,

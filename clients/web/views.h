@@ -10,7 +10,7 @@
 
 #include <jansson.h>
 
-#include "live.h"
+#include "session.h"
 #include "want.h"
 #include "web.h"
 

@@ -1,6 +1,6 @@
 /*
  * Wants: what a browser asks to see, read from its messages. A message is JSON of at most
- * LIVE_MESSAGE_MAX bytes from anybody; what want_parse returns is whole and within its ranges.
+ * SESSION_TEXT_MAX bytes from anybody; what want_parse returns is whole and within its ranges.
  *
  * Pure functions, any thread.
  */

@@ -2,10 +2,11 @@
  * convolv-web: what its parts share. One process, one loop (libuv), one thread.
  *
  *     browser ── server.c (libwebsockets) ──┬── http.c   files, API, metrics
- *                                           └── live.c   one session a WebSocket
- *                                                 │ wants        ▲ pictures
- *     daemon  ── daemon.c (control sockets) ── watch.c (ring) ── views.c
- *                └─ hits.c (events of analyses)
+ *                                           └── live.c   what a WebSocket tells and asks
+ *                                                 │ wants
+ *     daemon  ──┬── daemon.c (control sockets)    ▼
+ *               ├── ring of watched frames ── views.c ──┐ pictures
+ *               └── events of analyses ────── hits.c ───┴──► session.c (queues) ──► browser
  */
 #ifndef CONVOLV_WEB_WEB_H
 #define CONVOLV_WEB_WEB_H
@@ -17,10 +18,10 @@
 #include "daemon.h"
 #include "guard.h"
 #include "page_files.h"
+#include "session.h"
 #include "tokens.h"
 
 struct hits;
-struct live;
 struct server;
 struct views;
 
@@ -39,8 +40,8 @@ struct web {
     struct tokens *tokens;
     struct page_files *files;
     struct daemon *daemon;
-    struct hits *hits; /* NULL: it is closing */
-    struct live *live;
+    struct hits *hits;        /* NULL: it is closing */
+    struct sessions sessions; /* of browsers */
     struct server *server;
     struct views *views;
     int64_t login_ns; /* when the last login was refused, to limit them */
