@@ -2,13 +2,13 @@
 """What four viewers of the live page cost, watched and not watched in alternating pairs: the latency of the blocks,
 CPU time of the daemon's loop and of convolv-web, and whether what was skipped is flagged.
 
-    bench/bench_web.py [--build build/gcc] [--channels 64] [--rate 1e6] [--format s16le] [--pairs 8] [--seconds 5]
+    bench/bench_web.py [--build build/gcc] [--channels 64] [--rate 1e6] [--format s16le] [--pairs 8] [--seconds 5] [--csv FILE]
 
 A generator feeds one stream. A viewer wants what the page shows at most: the envelope of all channels of both
 sides, a scope of four channels before and after the filter, and a spectrum. Prints a line a pair, and then medians
-over the pairs with the bars of issue 12: p99.9 of the blocks' latency (last frame received to result handed over;
+over the pairs with their bars: p99.9 of the blocks' latency (last frame received to result handed over;
 histograms resolve 1/32) at most 5 % up, the loop at most 5 % of a core up, nothing skipped unflagged. Ends with 1
-when a bar is not met.
+when a bar is not met. --csv appends the medians for bench/check.py, unless the rate was not reached.
 
 Skips: the daemon does not show what its budget has no time for, and flags it `unseen`. The generator's sine obeys
 x[n+1] = 2 cos(w) x[n] - x[n-1]; three valid frames of a scope of the input that do not, hide a skip.
@@ -30,9 +30,12 @@ import time
 import numpy as np
 import websockets
 
+from rows import append
+
 PERIOD = 50  # frames of the sine
 HEAD = struct.Struct("<IHHIIQQddqIIiI")
 LATENCY_BAR, LOOP_BAR = 1.05, 5.0
+REACHED = 0.99  # of the rate; below it, or when frames are shed, no figure holds
 ENVELOPES, SCOPE_INPUT = (1, 2), 3
 
 CONFIG = """[device]
@@ -135,7 +138,11 @@ def main():
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--warm-up", type=float, default=5, help="seconds from the first frame to the first pair")
+    parser.add_argument("--quick", action="store_true", help="8 channels, 2 pairs of 2 s")
+    parser.add_argument("--csv", help="file to append rows to")
     arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.channels, arguments.pairs, arguments.seconds, arguments.warm_up = 8, 2, 2, 1
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "wide.conf")
         with open(path, "w", encoding="ascii") as file:
@@ -204,14 +211,43 @@ def measure(arguments, folder, daemon, web, port):
             time.sleep(0.5)
         alone, seen = got[False], got[True]
         rows.append({"ratio": seen["p999_us"] / alone["p999_us"], "p50": seen["p50_us"] / alone["p50_us"],
-                     "loop": seen["loop"] - alone["loop"], "web": seen["web"], "unseen": seen["unseen"] / max(1, seen["points"]),
+                     "p999_us": seen["p999_us"], "p999_alone_us": alone["p999_us"], "loop": seen["loop"] - alone["loop"],
+                     "web": seen["web"], "unseen": seen["unseen"] / max(1, seen["points"]),
                      "unflagged": seen["unflagged"], "frames": seen["frames"], "reached": min(alone["reached"], seen["reached"]),
                      "shed": alone["shed_frames"] + seen["shed_frames"]})
         row = rows[-1]
         print(f"{pair:4}  {alone['p999_us']:11.0f}  {seen['p999_us']:12.0f}  {row['ratio']:5.3f}  {row['p50']:9.3f} | "
               f"{alone['loop']:10.2f}  {seen['loop']:7.2f}  {row['loop']:+10.2f}  {row['web']:11.2f}                 | "
               f"{seen['pictures']:8}  {100 * row['unseen']:5.1f}%  {row['unflagged']:9}", flush=True)
-    return report(rows)
+    held = report(rows)
+    if arguments.csv:
+        keep(arguments, rows)
+    return held
+
+
+def keep(arguments, rows):
+    """Appends the medians to the file, with the quartiles of the pairs."""
+    def row(what, unit, ours, peer, ratios):
+        low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        return {"what": f"web {what}", "shape": f"{arguments.channels} ch {arguments.rate / 1e6:g} MHz 4 viewers", "ours": f"{ours:.6g}",
+                "peer": f"{peer:.6g}", "ratio": f"{statistics.median(ratios):.4f}", "bar": "", "unit": unit, "median": f"{ours:.6g}",
+                "spread": f"{low:.4f}…{high:.4f}", "error": "0", "command": " ".join(["bench/bench_web.py", *sys.argv[1:]])}
+
+    if not reached(rows):
+        print("nothing was appended: the rate was not reached")
+        return
+    middle = {name: statistics.median(r[name] for r in rows) for name in rows[0]}
+    unflagged = sum(r["unflagged"] for r in rows) if sum(r["frames"] for r in rows) > 0 else math.inf
+    append(arguments.csv, [
+        row("p99.9 watched", "us", middle["p999_us"], middle["p999_alone_us"], [r["ratio"] for r in rows]),
+        row("daemon's loop", "cores", middle["loop"] / 100, 1, [r["loop"] / 100 for r in rows]),
+        row("convolv-web", "cores", middle["web"] / 100, 1, [r["web"] / 100 for r in rows]),
+        row("skips not flagged", "frames", unflagged, 1, [unflagged]),
+    ])
+
+
+def reached(rows):
+    return statistics.median(row["reached"] for row in rows) >= REACHED and statistics.median(row["shed"] for row in rows) == 0
 
 
 def report(rows):
@@ -225,7 +261,7 @@ def report(rows):
     print("medians:")
     for good, text in verdicts:
         print(f"  {'ok  ' if good else 'NOT '} {text}")
-    if middle["reached"] < 0.99 or middle["shed"] > 0:
+    if not reached(rows):
         print(f"  note: {100 * middle['reached']:.0f} % of the rate was reached and {middle['shed']:.0f} frames were shed a pair: "
               "this machine is too busy, or too slow, for figures of that rate")
     return 0 if all(good for good, _ in verdicts) else 1
