@@ -21,7 +21,7 @@ BUILD     := build/$(notdir $(firstword $(CC)))$(if $(SANITIZER),-$(subst $(comm
 # Everything a plain Debian 12 lacks; `make deps` installs it. The one list of packages.
 PACKAGES  := gcc libc6-dev pkgconf python3 \
              ocl-icd-opencl-dev opencl-c-headers pocl-opencl-icd \
-             libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev libsqlite3-dev \
+             libuv1-dev libinih-dev libsndfile1-dev libliquid-dev libjansson-dev nettle-dev libcairo2-dev libsqlite3-dev libnats-dev \
              libsystemd-dev liblo-dev libsamplerate0-dev portaudio19-dev libjack-jackd2-dev \
              libwebsockets-dev libwebsockets-evlib-uv libjs-dygraphs
 # What draws the live page in tests and in make demo.
@@ -30,6 +30,7 @@ PACKAGES_TEST := libcmocka-dev libfftw3-dev oclgrind python3-numpy python3-scipy
              liblo-tools python3-liblo python3-websockets python3-jsonschema puredata-core ffmpeg sox alsa-utils gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good \
              jackd2 libasound2-plugins jconvolver python3-matplotlib \
              $(PACKAGES_BROWSER) \
+             nats-server \
              debootstrap lintian debhelper dh-python python3-pip mypy pyflakes3 python3-venv python3-setuptools python3-wheel python3-pandas python3-nbclient python3-ipykernel \
              clang libclang-rt-14-dev llvm clang-tidy clang-format cppcheck systemd iproute2
 
@@ -40,7 +41,7 @@ PACKAGES_LONG := prometheus
 # with when it is there (apt install gnuradio).
 PACKAGES_BENCH := g++ libfftw3-dev libzita-convolver-dev libvkfft-dev python3-scipy python3-matplotlib python3-numba jconvolver jackd2
 
-LIBS      := OpenCL libuv inih sndfile sqlite3 jansson nettle libsystemd liblo samplerate portaudio-2.0 jack
+LIBS      := OpenCL libuv inih sndfile sqlite3 jansson nettle libsystemd liblo samplerate portaudio-2.0 jack libnats
 CPPFLAGS  := -D_GNU_SOURCE -DCL_TARGET_OPENCL_VERSION=120 -DCONVOLVD_VERSION='"$(VERSION)"' \
              -I. -Idaemon -Iclients/lib $(EXTRA_CPPFLAGS)
 CFLAGS    := -std=c17 -O2 -g -fno-omit-frame-pointer -fno-math-errno -pthread \

@@ -1,0 +1,286 @@
+/*
+ * Following a log: an ephemeral push consumer without acknowledgements, with flow control and
+ * heartbeats, opened again where it is silent, where a delivery is missing, and whenever the
+ * connection comes back. Before it goes on, it asks what the log has, and whether the record before
+ * the next one is still the one that was delivered: a log that went back is told, not read on.
+ *
+ * Defines the functions of link.h that follow. Loop thread.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "io/nats/link_state.h"
+
+enum { REQUEST_BYTES = 1024, CHECKSUM_AT = 12, CHECKSUM_BYTES = 4 };
+
+static const int64_t silent_ns = 1500 * NS_PER_MS;
+static const int64_t retry_ns = 100 * NS_PER_MS; /* what a server could not do yet */
+static const int64_t heartbeat_ns = 500 * NS_PER_MS;
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static void consumer_name(const struct nats_link *link, uint32_t generation,
+                          char name[NATS_INBOX_BYTES + 16])
+{
+    const char *unique = strrchr(link->connection.inbox, '.');
+    snprintf(name, NATS_INBOX_BYTES + 16, "%s-%u",
+             unique != NULL ? unique + 1 : link->connection.inbox, generation);
+}
+
+/* $JS.API.VERB.STREAM[.CONSUMER] */
+static void ask_api(struct nats_link *link, const char *verb, const char *consumer,
+                    enum answer_kind reply, const char *request)
+{
+    char subject[2 * NATS_SUBJECT_BYTES];
+    snprintf(subject, sizeof subject, "$JS.API.%s.%.200s%s%s", verb, link->options.log.stream,
+             consumer != NULL ? "." : "", consumer != NULL ? consumer : "");
+    link_publish(link, subject, reply, link->follow.generation, request);
+}
+
+static void delete_consumer(struct nats_link *link, uint32_t generation)
+{
+    char name[NATS_INBOX_BYTES + 16];
+    consumer_name(link, generation, name);
+    ask_api(link, "CONSUMER.DELETE", name, ANSWER_NOBODY, "");
+}
+
+static void heard(struct follow *f)
+{
+    f->heard_ns = clock_monotonic_ns();
+}
+
+static void ask_log(struct nats_link *link)
+{
+    struct follow *f = &link->follow;
+    if (f->state == FOLLOW_OPEN || f->state == FOLLOW_OPENING) {
+        delete_consumer(link, f->generation);
+        f->reopened++;
+    }
+    f->generation++;
+    f->state = FOLLOW_ASKING;
+    heard(f);
+    ask_api(link, "STREAM.INFO", NULL, ANSWER_INFO, "");
+}
+
+/* Soon, as if it had been silent since long. */
+static void retry(struct follow *f)
+{
+    f->heard_ns = clock_monotonic_ns() - silent_ns + retry_ns;
+}
+
+static void open_consumer(struct nats_link *link)
+{
+    struct follow *f = &link->follow;
+    char name[NATS_INBOX_BYTES + 16], subject[NATS_INBOX_BYTES + 16], request[REQUEST_BYTES];
+    consumer_name(link, f->generation, name);
+    snprintf(subject, sizeof subject, "%s%c.%u", link->connection.inbox, ANSWER_DELIVERY,
+             f->generation);
+    snprintf(request, sizeof request,
+             "{\"stream_name\":\"%s\",\"config\":{\"name\":\"%s\",\"deliver_subject\":\"%s\","
+             "\"deliver_policy\":\"by_start_sequence\",\"opt_start_seq\":%" PRIu64
+             ",\"ack_policy\":\"none\",\"replay_policy\":\"instant\",\"flow_control\":true,"
+             "\"idle_heartbeat\":%" PRId64 ",\"mem_storage\":true,\"num_replicas\":1}}",
+             link->options.log.stream, name, subject, f->next, heartbeat_ns);
+    f->state = FOLLOW_OPENING;
+    f->delivered = 0;
+    heard(f);
+    link_subscribe(link, NATS_DELIVERIES, subject);
+    ask_api(link, "CONSUMER.CREATE", name, ANSWER_OPEN, request);
+}
+
+void nats_link_follow(struct nats_link *link, uint64_t sequence)
+{
+    struct follow *f = &link->follow;
+    if (f->state == FOLLOW_OPEN || f->state == FOLLOW_OPENING)
+        delete_consumer(link, f->generation);
+    f->generation++;
+    f->state = FOLLOW_NOTHING;
+    f->next = sequence;
+    f->checksum_known = false;
+    if (sequence > 0)
+        ask_log(link);
+    else
+        link_subscribe(link, NATS_DELIVERIES, "");
+}
+
+void follow_again(struct nats_link *link)
+{
+    if (link->follow.state != FOLLOW_NOTHING)
+        ask_log(link);
+}
+
+int64_t nats_link_due(const struct nats_link *link)
+{
+    return link->follow.state == FOLLOW_NOTHING ? INT64_MAX : link->follow.heard_ns + silent_ns;
+}
+
+void nats_link_tick(struct nats_link *link, int64_t now_ns)
+{
+    if (now_ns >= nats_link_due(link))
+        ask_log(link);
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+static bool lapsed(struct follow *f, uint64_t first, uint64_t last, struct nats_event *event)
+{
+    f->state = FOLLOW_NOTHING;
+    f->generation++;
+    event->kind = LINK_LAPSED;
+    event->sequence = f->next;
+    event->first = first;
+    event->last = last;
+    return true;
+}
+
+static bool read_answer(natsMsg *message, struct nats_answer *answer)
+{
+    const int bytes = natsMsg_GetDataLength(message);
+    *answer = (struct nats_answer){0};
+    return bytes > 0 && nats_answer_read(natsMsg_GetData(message), (size_t)bytes, answer);
+}
+
+static bool take_info(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    struct follow *f = &link->follow;
+    struct nats_answer answer;
+    char request[64];
+    if (f->state != FOLLOW_ASKING)
+        return false;
+    if (!read_answer(message, &answer) || answer.failed) {
+        retry(f);
+        return false;
+    }
+    if (answer.last + 1 < f->next)
+        return lapsed(f, answer.first, answer.last, event);
+    if (!f->checksum_known || f->next <= answer.first) {
+        open_consumer(link);
+        return false;
+    }
+    f->state = FOLLOW_VERIFYING;
+    heard(f);
+    snprintf(request, sizeof request, "{\"seq\":%" PRIu64 "}", f->next - 1);
+    ask_api(link, "STREAM.MSG.GET", NULL, ANSWER_VERIFY, request);
+    return false;
+}
+
+/* The sum over the whole record, as it stands in its header. */
+static bool checksum_of(const uint8_t *data, size_t bytes, uint32_t *checksum)
+{
+    if (bytes < CHECKSUM_AT + CHECKSUM_BYTES)
+        return false;
+    memcpy(checksum, data + CHECKSUM_AT, CHECKSUM_BYTES);
+    return true;
+}
+
+static bool take_verified(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    struct follow *f = &link->follow;
+    struct nats_answer answer;
+    uint32_t checksum;
+    if (f->state != FOLLOW_VERIFYING)
+        return false;
+    if (!read_answer(message, &answer)) {
+        retry(f);
+        return false;
+    }
+    const bool other = answer.data == NULL || !checksum_of(answer.data, answer.bytes, &checksum) ||
+                       checksum != f->checksum;
+    free(answer.data);
+    if (!other) {
+        open_consumer(link);
+        return false;
+    }
+    if (answer.failed && answer.code != NATS_CODE_NO_MESSAGE) {
+        retry(f);
+        return false;
+    }
+    return lapsed(f, 0, 0, event);
+}
+
+static bool take_opened(struct nats_link *link, natsMsg *message)
+{
+    struct follow *f = &link->follow;
+    struct nats_answer answer;
+    if (f->state != FOLLOW_OPENING)
+        return false;
+    if (!read_answer(message, &answer) || answer.failed) {
+        f->state = FOLLOW_ASKING; /* there is no consumer to delete */
+        retry(f);
+        return false;
+    }
+    f->state = FOLLOW_OPEN;
+    heard(f);
+    return false;
+}
+
+/* A message without a payload: flow control, or a heartbeat. */
+static bool take_status(struct nats_link *link, natsMsg *message)
+{
+    struct follow *f = &link->follow;
+    const char *reply = natsMsg_GetReply(message), *header = NULL;
+    if (reply != NULL) {
+        link_publish(link, reply, 0, 0, ""); /* what came before has been fetched */
+        return false;
+    }
+    if (natsMsgHeader_Get(message, "Nats-Consumer-Stalled", &header) == NATS_OK)
+        link_publish(link, header, 0, 0, "");
+    if (f->state == FOLLOW_OPEN &&
+        natsMsgHeader_Get(message, "Nats-Last-Consumer", &header) == NATS_OK &&
+        strtoull(header, NULL, 10) != f->delivered)
+        ask_log(link); /* something has not come */
+    return false;
+}
+
+static bool take_delivery(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    struct follow *f = &link->follow;
+    struct nats_place place;
+    const int bytes = natsMsg_GetDataLength(message);
+    const uint8_t *data = (const uint8_t *)natsMsg_GetData(message);
+    if (f->state == FOLLOW_OPENING)
+        f->state = FOLLOW_OPEN; /* the answer comes behind */
+    if (f->state != FOLLOW_OPEN)
+        return false;
+    heard(f);
+    if (bytes == 0)
+        return take_status(link, message);
+    if (!nats_place_read(natsMsg_GetReply(message), &place))
+        return false;
+    if (place.delivered != f->delivered + 1 || place.sequence < f->next) {
+        ask_log(link);
+        return false;
+    }
+    f->delivered = place.delivered;
+    f->next = place.sequence + 1;
+    f->checksum_known = checksum_of(data, (size_t)bytes, &f->checksum);
+    link->received++;
+    link->bytes_received += (uint64_t)bytes;
+    event->sequence = place.sequence;
+    const enum record_fault fault = record_read(data, (size_t)bytes, &event->record);
+    event->kind = fault == RECORD_FAULT_NONE ? LINK_RECORD : LINK_DAMAGED;
+    snprintf(event->text, sizeof event->text, "%s", record_fault_sentence(fault));
+    return true;
+}
+
+bool follow_take(struct nats_link *link, enum answer_kind kind, uint32_t generation,
+                 natsMsg *message, struct nats_event *event)
+{
+    if (generation != link->follow.generation)
+        return false;
+    switch (kind) {
+    case ANSWER_INFO:
+        return take_info(link, message, event);
+    case ANSWER_VERIFY:
+        return take_verified(link, message, event);
+    case ANSWER_OPEN:
+        return take_opened(link, message);
+    case ANSWER_DELIVERY:
+        return take_delivery(link, message, event);
+    default:
+        return false;
+    }
+}

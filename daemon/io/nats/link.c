@@ -1,0 +1,566 @@
+/*
+ * Link: see link.h. The loop puts what is to be sent into a message ring; the publishing thread
+ * sends it. libnats' delivery thread puts what arrives into a ring of pointers; the loop looks at
+ * it there, and gives the messages to the publishing thread to be destroyed.
+ */
+#include "io/nats/link_state.h"
+
+#include <assert.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/log.h"
+
+enum {
+    ARRIVALS = 1 << 16, /* messages; what does not fit is delivered again, or has no outcome */
+    SPENT = 1 << 12,
+    UNSENT = 1 << 12,
+    REPLY_BYTES = 40,
+    API_BYTES = 1024,
+};
+
+/* A server that restarts reads identities no older than this (its duplicate window, which
+ * nats_link_create sets); half of it leaves room for clocks that differ. */
+static const int64_t duplicate_window_ns = 120 * NS_PER_SECOND;
+static const int64_t identity_kept_ns = 60 * NS_PER_SECOND;
+
+/* In the ring. */
+struct outgoing {
+    enum outgoing_kind {
+        OUT_MESSAGE,
+        OUT_APPEND,
+        OUT_SUBSCRIBE, /* to `subject`; empty: to none */
+    } kind;
+    enum nats_interest interest; /* SUBSCRIBE */
+    uint64_t token;
+    struct log_end expect; /* APPEND */
+    bool with_identity;    /* of `expect` */
+    uint64_t term, owner;  /* of the record */
+    char subject[NATS_SUBJECT_BYTES];
+    char reply[REPLY_BYTES]; /* behind the inbox; empty: none */
+    uint64_t bytes;
+    uint8_t payload[];
+};
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+bool nats_name_valid(const char *name)
+{
+    size_t length = 0;
+    for (; name[length] != '\0'; length++)
+        if (!isalnum((unsigned char)name[length]) && name[length] != '_' && name[length] != '-')
+            return false;
+    return length > 0 && length < NATS_NAME_BYTES;
+}
+
+void nats_log_name(const char *cluster, const char *partition, const char *kind,
+                   struct nats_log_name *name)
+{
+    snprintf(name->stream, sizeof name->stream, "%s:%s:%s", cluster, partition, kind);
+    snprintf(name->subject, sizeof name->subject, "convolvd.%s.%s.%s", cluster, partition, kind);
+}
+
+static void owner_subject(const struct nats_link *link, uint64_t term,
+                          char subject[NATS_SUBJECT_BYTES])
+{
+    snprintf(subject, NATS_SUBJECT_BYTES, "%.200s.owner.%" PRIu64, link->options.log.subject, term);
+}
+
+/* ---- libnats' threads -------------------------------------------------------------------- */
+
+static void message_arrived(void *context, natsMsg *message)
+{
+    struct nats_link *link = context;
+    if (!spsc_push(&link->arrivals, message))
+        natsMsg_Destroy(message);
+    sink_thread_ring(&link->thread);
+}
+
+static void connection_changed(void *context)
+{
+    struct nats_link *link = context;
+    sink_thread_ring(&link->thread);
+}
+
+/* ---- the publishing thread --------------------------------------------------------------- */
+
+static natsStatus set_number(natsMsg *message, const char *header, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    return natsMsgHeader_Set(message, header, text);
+}
+
+static natsStatus set_condition(natsMsg *message, const struct outgoing *o)
+{
+    char id[NATS_ID_BYTES];
+    nats_id(id, o->expect.sequence + 1, o->term, o->owner);
+    natsStatus s = natsMsgHeader_Set(message, "Nats-Msg-Id", id);
+    s = s != NATS_OK ? s : set_number(message, "Nats-Expected-Last-Sequence", o->expect.sequence);
+    if (s != NATS_OK || !o->with_identity)
+        return s;
+    nats_id(id, o->expect.sequence, o->expect.term, o->expect.owner);
+    return natsMsgHeader_Set(message, "Nats-Expected-Last-Msg-Id", id);
+}
+
+static bool send_now(struct nats_link *link, const struct outgoing *o)
+{
+    char reply[NATS_INBOX_BYTES + REPLY_BYTES];
+    natsMsg *message = NULL;
+    snprintf(reply, sizeof reply, "%s%s", link->connection.inbox, o->reply);
+    if (natsMsg_Create(&message, o->subject, o->reply[0] != '\0' ? reply : NULL,
+                       (const char *)o->payload, (int)o->bytes) != NATS_OK)
+        return false;
+    if (o->kind == OUT_APPEND && set_condition(message, o) != NATS_OK) {
+        natsMsg_Destroy(message);
+        return false;
+    }
+    if (!nats_connection_send(&link->connection, message))
+        return false;
+    atomic_fetch_add(&link->published, 1);
+    atomic_fetch_add(&link->bytes_published, o->bytes);
+    return true;
+}
+
+static void take_outgoing(struct nats_link *link, const struct outgoing *o)
+{
+    if (o->kind == OUT_SUBSCRIBE) {
+        nats_connection_subscribe(&link->connection, o->interest,
+                                  o->subject[0] != '\0' ? o->subject : NULL);
+    } else if (!send_now(link, o) && o->kind == OUT_APPEND) {
+        spsc_push(&link->unsent, (void *)(uintptr_t)o->token); /* full: it has no outcome */
+        sink_thread_ring(&link->thread);
+    }
+}
+
+static void destroy_spent(struct nats_link *link)
+{
+    natsMsg *message;
+    while ((message = spsc_pop(&link->spent)) != NULL)
+        natsMsg_Destroy(message);
+}
+
+static void publish(void *context)
+{
+    struct nats_link *link = context;
+    struct sink_thread *thread = &link->thread;
+    struct problem problem = {0};
+    if (!nats_connection_begin(&link->connection, &problem))
+        log_error("%s: NATS' library does not connect: %s", link->options.name, problem.text);
+    while (!sink_thread_ends(thread) ||
+           (!sink_thread_empty(thread) && !sink_thread_must_end(thread))) {
+        uint64_t bytes;
+        const struct outgoing *o;
+        while (!sink_thread_must_end(thread) &&
+               (o = message_ring_peek(&thread->ring, &bytes)) != NULL) {
+            take_outgoing(link, o);
+            message_ring_release(&thread->ring);
+        }
+        destroy_spent(link);
+        sink_thread_wait(thread, INT64_MAX, NULL);
+    }
+    link->abandoned = !nats_connection_close(&link->connection);
+    destroy_spent(link);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+static void destroy(struct nats_link *link)
+{
+    natsMsg *message;
+    while (link->arrivals.slots != NULL && (message = spsc_pop(&link->arrivals)) != NULL)
+        natsMsg_Destroy(message);
+    if (link->current != NULL)
+        natsMsg_Destroy(link->current);
+    free(link->current_data);
+    spsc_close(&link->arrivals);
+    spsc_close(&link->spent);
+    spsc_close(&link->unsent);
+    sink_thread_free(&link->thread);
+    free(link);
+}
+
+static void rung(void *context)
+{
+    struct nats_link *link = context;
+    link->options.rung(link->options.context);
+}
+
+static void hung(void *context)
+{
+    const struct nats_link *link = context;
+    log_error("%s: the connection to NATS does not end; it is abandoned", link->options.name);
+}
+
+static void freed(void *context)
+{
+    struct nats_link *link = context;
+    if (!link->abandoned)
+        destroy(link);
+}
+
+int nats_link_open(const struct nats_link_options *options, struct nats_link **out,
+                   struct problem *problem)
+{
+    struct nats_link *link = calloc(1, sizeof *link);
+    if (link == NULL)
+        return problem_set(problem, ERROR_MEMORY, "%s: out of memory", options->name);
+    link->options = *options;
+    link->connection.context = link;
+    link->connection.message = message_arrived;
+    link->connection.changed = connection_changed;
+    const struct sink_thread_options thread = {
+        .loop = options->loop,
+        .context = link,
+        .run = publish,
+        .rung = rung,
+        .hung = hung,
+        .freed = freed,
+    };
+    int error = sink_thread_open(&link->thread, &thread, options->queue_bytes);
+    if (error != 0 || spsc_open(&link->arrivals, ARRIVALS) != 0 ||
+        spsc_open(&link->spent, SPENT) != 0 || spsc_open(&link->unsent, UNSENT) != 0)
+        error = problem_set(problem, ERROR_MEMORY, "%s: out of memory", options->name);
+    else
+        error = nats_connection_open(&link->connection, &options->servers, options->name, problem);
+    if (error != 0) {
+        nats_connection_close(&link->connection);
+        destroy(link);
+        return error;
+    }
+    *out = link;
+    return 0;
+}
+
+void nats_link_start(struct nats_link *link)
+{
+    sink_thread_handles(&link->thread);
+    link->started = true;
+    const int error = sink_thread_begin(&link->thread);
+    if (error == 0)
+        return;
+    log_error("%s: no thread to publish with: %s", link->options.name, strerror(error));
+    atomic_store(&link->thread.done, true);
+}
+
+void nats_link_close(struct nats_link *link, int64_t deadline_ns, void (*closed)(void *context),
+                     void *context)
+{
+    if (link->started) {
+        sink_thread_close(&link->thread, deadline_ns, closed, context);
+        return;
+    }
+    nats_connection_close(&link->connection);
+    destroy(link);
+    closed(context);
+}
+
+/* ---- sending: loop ----------------------------------------------------------------------- */
+
+static struct outgoing *reserve(struct nats_link *link, enum outgoing_kind kind,
+                                const char *subject, uint64_t bytes)
+{
+    struct outgoing *o = message_ring_reserve(&link->thread.ring, sizeof *o + bytes);
+    if (o == NULL)
+        return NULL;
+    *o = (struct outgoing){.kind = kind, .bytes = bytes};
+    snprintf(o->subject, sizeof o->subject, "%s", subject);
+    return o;
+}
+
+static void commit(struct nats_link *link, struct outgoing *o, enum answer_kind reply,
+                   uint64_t number)
+{
+    if (reply != 0)
+        snprintf(o->reply, sizeof o->reply, ".%c.%" PRIu64, (char)reply, number);
+    message_ring_commit(&link->thread.ring);
+    sink_thread_wake(&link->thread);
+}
+
+bool link_publish(struct nats_link *link, const char *subject, enum answer_kind reply,
+                  uint64_t number, const char *payload)
+{
+    const size_t bytes = strlen(payload);
+    struct outgoing *o = reserve(link, OUT_MESSAGE, subject, bytes);
+    if (o == NULL)
+        return false;
+    memcpy(o->payload, payload, bytes);
+    commit(link, o, reply, number);
+    return true;
+}
+
+bool link_subscribe(struct nats_link *link, enum nats_interest interest, const char *subject)
+{
+    struct outgoing *o = reserve(link, OUT_SUBSCRIBE, subject, 0);
+    if (o == NULL)
+        return false;
+    o->interest = interest;
+    commit(link, o, 0, 0);
+    return true;
+}
+
+uint64_t nats_link_room(const struct nats_link *link)
+{
+    const uint64_t unused = message_ring_unused(&link->thread.ring),
+                   longest = message_ring_longest(&link->thread.ring),
+                   overhead = sizeof(struct outgoing) + 2 * (uint64_t)MESSAGE_OVERHEAD;
+    const uint64_t room = unused < longest ? unused : longest;
+    return room > overhead ? room - overhead : 0;
+}
+
+bool nats_link_append(struct nats_link *link, const struct log_end *expect, uint64_t token,
+                      const struct record *record)
+{
+    const size_t bytes = record_bytes(record);
+    struct outgoing *o = reserve(link, OUT_APPEND, link->options.log.subject, bytes);
+    if (bytes == 0 || o == NULL)
+        return false;
+    o->token = token;
+    o->expect = *expect;
+    o->term = record->term;
+    o->owner = record->owner;
+    o->with_identity = expect->sequence > 0 && !link->id_unknown &&
+                       clock_realtime_ns() - link->newest_ns < identity_kept_ns;
+    record_write(record, o->payload);
+    commit(link, o, ANSWER_APPEND, token);
+    return true;
+}
+
+bool nats_link_read(struct nats_link *link, uint64_t sequence, uint32_t tag)
+{
+    char subject[2 * NATS_SUBJECT_BYTES], request[2 * NATS_SUBJECT_BYTES];
+    snprintf(subject, sizeof subject, "$JS.API.STREAM.MSG.GET.%.200s", link->options.log.stream);
+    if (sequence > 0)
+        snprintf(request, sizeof request, "{\"seq\":%" PRIu64 "}", sequence);
+    else
+        snprintf(request, sizeof request, "{\"last_by_subj\":\"%s\"}", link->options.log.subject);
+    return link_publish(link, subject, ANSWER_READ, tag, request);
+}
+
+bool nats_link_ask(struct nats_link *link, uint64_t term)
+{
+    char subject[NATS_SUBJECT_BYTES];
+    owner_subject(link, term, subject);
+    return link_publish(link, subject, ANSWER_OWNER, term, "");
+}
+
+bool nats_link_own(struct nats_link *link, uint64_t term)
+{
+    char subject[NATS_SUBJECT_BYTES] = "";
+    if (term > 0)
+        owner_subject(link, term, subject);
+    return link_subscribe(link, NATS_QUESTIONS, subject);
+}
+
+void nats_link_answer(struct nats_link *link)
+{
+    if (link->question[0] != '\0')
+        link_publish(link, link->question, 0, 0, "");
+    link->question[0] = '\0';
+}
+
+bool nats_link_create(struct nats_link *link, const struct nats_log_options *log)
+{
+    char subject[2 * NATS_SUBJECT_BYTES], request[API_BYTES];
+    snprintf(subject, sizeof subject, "$JS.API.STREAM.CREATE.%.200s", link->options.log.stream);
+    snprintf(request, sizeof request,
+             "{\"name\":\"%s\",\"subjects\":[\"%s\"],\"storage\":\"%s\",\"num_replicas\":%u,"
+             "\"retention\":\"limits\",\"discard\":\"old\",\"max_bytes\":%" PRId64
+             ",\"max_age\":%" PRId64 ",\"max_msgs\":-1,\"max_consumers\":-1,\"max_msg_size\":-1,"
+             "\"duplicate_window\":%" PRId64 "}",
+             link->options.log.stream, link->options.log.subject, log->file ? "file" : "memory",
+             log->replicas, log->bytes > 0 ? (int64_t)log->bytes : -1, log->age_ns,
+             log->age_ns > 0 && log->age_ns < duplicate_window_ns ? log->age_ns
+                                                                  : duplicate_window_ns);
+    return link_publish(link, subject, ANSWER_CREATE, 0, request);
+}
+
+/* ---- events: loop ------------------------------------------------------------------------ */
+
+static void spend(struct nats_link *link)
+{
+    if (link->current != NULL && !spsc_push(&link->spent, link->current))
+        natsMsg_Destroy(link->current);
+    link->current = NULL;
+    free(link->current_data);
+    link->current_data = NULL;
+}
+
+static void newest_at(struct nats_link *link, int64_t realtime_ns)
+{
+    if (realtime_ns > link->newest_ns)
+        link->newest_ns = realtime_ns;
+}
+
+static bool take_ack(struct nats_link *link, uint64_t token, natsMsg *message,
+                     struct nats_event *event)
+{
+    struct nats_ack ack = {.text = "nobody takes records of this log"};
+    const int bytes = natsMsg_GetDataLength(message);
+    if (bytes > 0 && !nats_ack_read(natsMsg_GetData(message), (size_t)bytes, &ack))
+        return false;
+    event->token = token;
+    event->kind = ack.sequence > 0 ? LINK_APPENDED : LINK_REFUSED;
+    event->sequence = ack.sequence;
+    snprintf(event->text, sizeof event->text, "%s", ack.text);
+    if (ack.sequence > 0)
+        newest_at(link, clock_realtime_ns());
+    if (ack.sequence > 0 || ack.id_unknown)
+        link->id_unknown = ack.id_unknown;
+    return true;
+}
+
+static void take_read(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    struct nats_answer answer = {.failed = true, .text = "no server keeps this log now"};
+    const int bytes = natsMsg_GetDataLength(message);
+    event->kind = LINK_ABSENT;
+    if (bytes > 0 && !nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer))
+        snprintf(answer.text, sizeof answer.text, "the answer cannot be read");
+    snprintf(event->text, sizeof event->text, "%s", answer.text);
+    if (answer.failed || answer.data == NULL) {
+        if (answer.code == NATS_CODE_NO_MESSAGE)
+            event->kind = LINK_EMPTY;
+        return;
+    }
+    link->current_data = answer.data;
+    event->sequence = answer.sequence;
+    event->appended_ns = answer.appended_ns;
+    const enum record_fault fault = record_read(answer.data, answer.bytes, &event->record);
+    event->kind = fault == RECORD_FAULT_NONE ? LINK_READ : LINK_DAMAGED;
+    if (fault != RECORD_FAULT_NONE)
+        snprintf(event->text, sizeof event->text, "%s", record_fault_sentence(fault));
+    newest_at(link, answer.appended_ns);
+}
+
+static void take_created(natsMsg *message, struct nats_event *event)
+{
+    struct nats_answer answer = {.failed = true, .text = "no server makes logs now"};
+    const int bytes = natsMsg_GetDataLength(message);
+    if (bytes > 0)
+        nats_answer_read(natsMsg_GetData(message), (size_t)bytes, &answer);
+    const bool there = !answer.failed || answer.code == NATS_CODE_STREAM_EXISTS;
+    event->kind = there ? LINK_CREATED : LINK_FAILED;
+    snprintf(event->text, sizeof event->text, "%s", answer.text);
+}
+
+/* A question for the owner of a term, whose subject ends in the term. */
+static bool take_question(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    const char *subject = natsMsg_GetSubject(message), *reply = natsMsg_GetReply(message);
+    const char *term = strrchr(subject, '.');
+    if (reply == NULL || term == NULL)
+        return false;
+    snprintf(link->question, sizeof link->question, "%s", reply);
+    event->kind = LINK_QUESTION;
+    event->term = strtoull(term + 1, NULL, 10);
+    return true;
+}
+
+/* False: it was consumed, or of no interest. */
+static bool take_message(struct nats_link *link, natsMsg *message, struct nats_event *event)
+{
+    const char *subject = natsMsg_GetSubject(message);
+    const size_t inbox = strlen(link->connection.inbox);
+    struct nats_place place;
+    if (nats_place_read(natsMsg_GetReply(message), &place)) /* under the log's own subject */
+        return follow_take(link, ANSWER_DELIVERY, place.consumer, message, event);
+    if (strncmp(subject, link->connection.inbox, inbox) != 0)
+        return take_question(link, message, event);
+    const char *answer = subject + inbox + (subject[inbox] == '.'); /* not: a heartbeat */
+    if (strlen(answer) < sizeof "a.1" - 1)
+        return false;
+    const enum answer_kind kind = (enum answer_kind)answer[0];
+    const uint64_t number = strtoull(answer + 2, NULL, 10);
+    switch (kind) {
+    case ANSWER_APPEND:
+        return take_ack(link, number, message, event);
+    case ANSWER_READ:
+        event->tag = (uint32_t)number;
+        take_read(link, message, event);
+        return true;
+    case ANSWER_OWNER:
+        event->term = number;
+        event->kind = natsMsg_IsNoResponders(message) ? LINK_NO_RESPONDERS : LINK_ANSWERED;
+        return true;
+    case ANSWER_CREATE:
+        take_created(message, event);
+        return true;
+    default:
+        return follow_take(link, kind, (uint32_t)number, message, event);
+    }
+}
+
+/* True with an event when the connection has gone or come since it was last told. */
+static bool take_connection(struct nats_link *link, struct nats_event *event)
+{
+    const uint64_t connections = atomic_load(&link->connection.connections);
+    const bool connected = atomic_load(&link->connection.connected);
+    if (link->connected && (!connected || connections != link->connections)) {
+        link->connected = false;
+        event->kind = LINK_DISCONNECTED;
+        return true;
+    }
+    if (!link->connected && connected) {
+        link->connected = true;
+        link->connections = connections;
+        event->kind = LINK_CONNECTED;
+        follow_again(link);
+        return true;
+    }
+    return false;
+}
+
+bool nats_link_next(struct nats_link *link, struct nats_event *event)
+{
+    natsMsg *message;
+    const void *token;
+    spend(link);
+    *event = (struct nats_event){0};
+    if (take_connection(link, event))
+        return true;
+    if ((token = spsc_pop(&link->unsent)) != NULL) {
+        event->kind = LINK_UNSENT;
+        event->token = (uint64_t)(uintptr_t)token;
+        return true;
+    }
+    while ((message = spsc_pop(&link->arrivals)) != NULL) {
+        link->current = message;
+        if (take_message(link, message, event))
+            return true;
+        spend(link);
+        *event = (struct nats_event){0};
+    }
+    if (!spsc_empty(&link->spent))
+        sink_thread_wake(&link->thread);
+    return false;
+}
+
+void nats_link_figures(const struct nats_link *link, struct nats_link_figures *figures)
+{
+    *figures = (struct nats_link_figures){
+        .connected = link->connected,
+        .connections = link->connections,
+        .published = atomic_load(&link->published),
+        .bytes = atomic_load(&link->bytes_published),
+        .reopened = link->follow.reopened,
+        .received = link->received,
+        .bytes_received = link->bytes_received,
+    };
+}
+
+void nats_mark_of(const struct nats_event *read, struct log_mark *mark)
+{
+    const struct record *r = &read->record;
+    *mark = (struct log_mark){
+        .end = {read->sequence, r->term, r->owner},
+        .released = r->kind == RECORD_RELEASE,
+        .epoch = r->epoch,
+        .next = r->next,
+    };
+}

@@ -1,0 +1,83 @@
+/* What link.c and follow.c share of a link; nobody else includes it. */
+#ifndef CONVOLVD_IO_NATS_LINK_STATE_H
+#define CONVOLVD_IO_NATS_LINK_STATE_H
+
+#include "core/spsc.h"
+#include "io/nats/link.h"
+#include "io/sink_thread.h"
+
+/* What stands behind the inbox in the subject that an answer comes to: a letter and a number. */
+enum answer_kind {
+    ANSWER_APPEND = 'a', /* token */
+    ANSWER_READ = 'r',   /* tag */
+    ANSWER_OWNER = 'q',  /* term */
+    ANSWER_CREATE = 'n',
+    ANSWER_INFO = 'i', /* the others: generation of what is followed */
+    ANSWER_VERIFY = 'v',
+    ANSWER_OPEN = 'c',
+    ANSWER_DELIVERY = 'd',
+    ANSWER_NOBODY = 'x', /* of no interest */
+};
+
+enum follow_state {
+    FOLLOW_NOTHING,
+    FOLLOW_ASKING,    /* what the log has */
+    FOLLOW_VERIFYING, /* whether the record before is the one that was delivered */
+    FOLLOW_OPENING,
+    FOLLOW_OPEN,
+};
+
+struct follow {
+    enum follow_state state;
+    uint32_t generation; /* of the consumer */
+    uint64_t next;       /* sequence number */
+    uint64_t delivered;  /* by this consumer */
+    int64_t heard_ns;    /* the server's last sign of life, for the state */
+    bool checksum_known; /* of the record before `next` */
+    uint32_t checksum;
+    uint64_t reopened;
+};
+
+struct nats_link {
+    /* immutable after open */
+    struct nats_link_options options;
+    struct sink_thread_options thread_options;
+
+    /* loop thread */
+    bool started;
+    natsMsg *current;      /* what the event last fetched points into */
+    uint8_t *current_data; /* likewise */
+    bool connected;        /* as told */
+    uint64_t connections;
+    bool id_unknown;   /* the server does not know the newest record's identity */
+    int64_t newest_ns; /* realtime of the newest record that we know of */
+    uint64_t received, bytes_received;
+    char question[NATS_SUBJECT_BYTES]; /* where the answer to the newest question goes */
+    struct follow follow;
+    void (*closed)(void *context);
+    void *closed_context;
+
+    /* shared */
+    struct sink_thread thread;         /* the publishing thread */
+    struct nats_connection connection; /* its functions are the publishing thread's */
+    struct spsc arrivals;              /* natsMsg: libnats' delivery thread → loop */
+    struct spsc spent;                 /* natsMsg: loop → publishing thread, to be destroyed */
+    struct spsc unsent;                /* tokens: publishing thread → loop */
+    bool abandoned;                    /* libnats does not end */
+    _Atomic uint64_t published, bytes_published;
+};
+
+/* Queues a message; `reply` 0: nobody is to answer. False: no room. */
+bool link_publish(struct nats_link *link, const char *subject, enum answer_kind reply,
+                  uint64_t number, const char *payload);
+
+/* Queues that the messages of `subject` are taken from now on; empty: none. False: no room. */
+bool link_subscribe(struct nats_link *link, enum nats_interest interest, const char *subject);
+
+/* One that belongs to what is followed: true with an event, false when it was consumed. */
+bool follow_take(struct nats_link *link, enum answer_kind kind, uint32_t generation,
+                 natsMsg *message, struct nats_event *event);
+/* The connection is there again. */
+void follow_again(struct nats_link *link);
+
+#endif

@@ -1,0 +1,230 @@
+"""NATS servers for tests: one, or three that form a cluster, on loopback ports of their own, and a client that
+speaks the protocol itself, so that what a test asserts does not rest on what it tests."""
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+SERVER = shutil.which("nats-server") or "/usr/sbin/nats-server"
+
+
+def free_ports(count):
+    """Ports that nobody has now; a server that finds one taken ends, and start says so."""
+    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports = [holder.getsockname()[1] for holder in holders]
+    for holder in holders:
+        holder.close()
+    return ports
+
+
+class Server:
+    """One nats-server with JetStream and a folder of its own."""
+
+    def __init__(self, folder, port, name="one", extra=""):
+        self.folder, self.port, self.name = folder, port, name
+        self.config = os.path.join(folder, f"{name}.conf")
+        self.process = None
+        with open(self.config, "w", encoding="utf-8") as file:
+            file.write(f'server_name: "{name}"\nlisten: "127.0.0.1:{port}"\n'
+                       f'jetstream {{ store_dir: "{folder}/{name}", max_mem: 1G, max_file: 4G }}\n{extra}\n')
+
+    @property
+    def url(self):
+        return f"nats://127.0.0.1:{self.port}"
+
+    def start(self, wait=True):
+        self.process = subprocess.Popen([SERVER, "-c", self.config, "-l", os.path.join(self.folder, f"{self.name}.log")],
+                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if wait:
+            self.wait()
+        return self
+
+    def wait(self, seconds=10):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if self.process.poll() is not None:
+                with open(os.path.join(self.folder, f"{self.name}.log"), encoding="utf-8") as log:
+                    raise AssertionError("nats-server ended:\n" + log.read()[-2000:])
+            try:
+                Client(self.port).close()
+                return
+            except OSError:
+                time.sleep(0.02)
+        raise AssertionError(f"nats-server {self.name} does not answer on port {self.port}")
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+        if number != signal.SIGSTOP and number != signal.SIGCONT:
+            self.process.wait(10)
+
+    def stop(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+
+class Servers:
+    """One server, or three that replicate to each other; a context manager."""
+
+    def __init__(self, count=1, extra=""):
+        self.folder = tempfile.mkdtemp(prefix="nats-")
+        ports = free_ports(2 * count)
+        routes = ", ".join(f'"nats://127.0.0.1:{port}"' for port in ports[count:])
+        self.all = []
+        for i in range(count):
+            cluster = "" if count == 1 else \
+                f'cluster {{ name: "test", listen: "127.0.0.1:{ports[count + i]}", routes: [{routes}] }}\n'
+            self.all.append(Server(self.folder, ports[i], f"s{i}", cluster + extra))
+
+    def __enter__(self):
+        for server in self.all:
+            server.start(wait=False)
+        for server in self.all:
+            server.wait()
+        return self
+
+    def __exit__(self, *unused):
+        for server in self.all:
+            server.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __getitem__(self, index):
+        return self.all[index]
+
+    @property
+    def urls(self):
+        return ", ".join(server.url for server in self.all)
+
+    def ready(self, seconds=30):
+        """Waits until a leader of JetStream's own state is elected."""
+        until = time.monotonic() + seconds
+        with Client(self[0].port) as client:
+            while time.monotonic() < until:
+                if "error" not in client.api("INFO", {}, timeout=1):
+                    return self
+                time.sleep(0.1)
+        raise AssertionError("the servers elect no leader")
+
+
+class Client:
+    """As much of the protocol as tests need; blocking."""
+
+    def __init__(self, port, **connect):
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.buffer = b""
+        if not self.line().startswith(b"INFO"):
+            raise OSError("no greeting")
+        self.inbox = f"_INBOX.test{os.getpid()}x{id(self):x}x{time.monotonic_ns():x}"
+        self.count = 0
+        options = {"verbose": False, "headers": True, "no_responders": True, "lang": "test", **connect}
+        self.send(f"CONNECT {json.dumps(options)}\r\nPING\r\n".encode())
+        while True:
+            line = self.line()
+            if line.startswith(b"PONG"):
+                break
+            if line.startswith(b"-ERR"):
+                raise OSError(line.decode())
+        self.subscribe(self.inbox + ".*", 1)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def close(self):
+        self.socket.close()
+
+    def more(self):
+        data = self.socket.recv(1 << 18)
+        if not data:
+            raise OSError("closed")
+        self.buffer += data
+
+    def line(self):
+        while b"\r\n" not in self.buffer:
+            self.more()
+        line, self.buffer = self.buffer.split(b"\r\n", 1)
+        return line
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def subscribe(self, subject, number):
+        self.send(f"SUB {subject} {number}\r\n".encode())
+
+    def publish(self, subject, payload=b"", reply="", headers=None):
+        if headers is None:
+            self.send(f"PUB {subject} {reply} {len(payload)}\r\n".encode() + payload + b"\r\n")
+            return
+        head = ("NATS/1.0\r\n" + "".join(f"{key}: {value}\r\n" for key, value in headers.items()) + "\r\n").encode()
+        self.send(f"HPUB {subject} {reply} {len(head)} {len(head) + len(payload)}\r\n".encode() + head + payload + b"\r\n")
+
+    def next(self, timeout=5):
+        """(subject, reply, head, payload) of the next message; None when none comes."""
+        self.socket.settimeout(timeout)
+        try:
+            while True:
+                line = self.line()
+                if line.startswith(b"PING"):
+                    self.send(b"PONG\r\n")
+                words = line.decode().split()
+                if words[:1] not in (["MSG"], ["HMSG"]):
+                    continue
+                head = int(words[-2]) if words[0] == "HMSG" else 0
+                size = int(words[-1])
+                while len(self.buffer) < size + 2:
+                    self.more()
+                data, self.buffer = self.buffer[:size], self.buffer[size + 2:]
+                reply = words[3] if len(words) == (6 if words[0] == "HMSG" else 5) else ""
+                return words[1], reply, data[:head], data[head:]
+        except TimeoutError:
+            return None
+
+    def request(self, subject, payload=b"", headers=None, timeout=5):
+        self.count += 1
+        reply = f"{self.inbox}.{self.count}"
+        self.publish(subject, payload, reply, headers)
+        until = time.monotonic() + timeout
+        while time.monotonic() < until:
+            message = self.next(max(0.01, until - time.monotonic()))
+            if message is None:
+                return None
+            if message[0] == reply:
+                return message
+        return None
+
+    def api(self, verb, body, timeout=5):
+        """An answer of JetStream's API; {"error": …} also where there is none."""
+        message = self.request(f"$JS.API.{verb}", json.dumps(body).encode(), timeout=timeout)
+        if message is None or not message[3]:
+            return {"error": {"description": "no answer"}}
+        return json.loads(message[3])
+
+    def create(self, name, subject, storage="memory", replicas=1, **more):
+        answer = self.api(f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject], "storage": storage,
+                                                    "num_replicas": replicas, "retention": "limits", "discard": "old",
+                                                    "max_msgs": -1, "max_bytes": -1, "max_age": 0, **more}, timeout=15)
+        assert "error" not in answer, answer
+        return answer
+
+    def append(self, subject, payload=b"", **headers):
+        """The answer to an append; keys of `headers` with _ for -."""
+        message = self.request(subject, payload, {key.replace("_", "-"): value for key, value in headers.items()})
+        return json.loads(message[3]) if message and message[3] else None
+
+    def message(self, stream, sequence):
+        """The bytes of a stream's message."""
+        answer = self.api(f"STREAM.MSG.GET.{stream}", {"seq": sequence})
+        return base64.b64decode(answer["message"].get("data", "")) if "message" in answer else None
+
+    def state(self, stream):
+        return self.api(f"STREAM.INFO.{stream}", {}).get("state")
