@@ -43,6 +43,7 @@ struct config_daemon {
     bool status_on_exit;           /* print the table when stopping */
     const char *status_json;       /* file for the table as JSON; NULL: none */
     int64_t drain_ns;              /* SIGTERM: longest time to flush tails and files */
+    int64_t prepare_ns;            /* longest time of one step of preparing a stream */
 };
 
 struct config_device {

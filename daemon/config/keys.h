@@ -39,6 +39,7 @@ enum schema_id {
     KEY_STATUS_ON_EXIT,
     KEY_STATUS_FILE,
     KEY_DRAIN_TIMEOUT,
+    KEY_PREPARE_TIMEOUT,
     /* [device] */
     KEY_DEVICE,
     KEY_THREADS,

@@ -126,6 +126,7 @@ int build_process(struct build *build)
     daemon->log_level = (enum log_level)value_of(section, KEY_LOG_LEVEL)->integer;
     daemon->status_on_exit = value_of(section, KEY_STATUS_ON_EXIT)->integer != 0;
     daemon->drain_ns = value_of(section, KEY_DRAIN_TIMEOUT)->integer;
+    daemon->prepare_ns = value_of(section, KEY_PREPARE_TIMEOUT)->integer;
     if (path_or_environment(build, section, KEY_RUNTIME_DIRECTORY, "RUNTIME_DIRECTORY",
                             &daemon->runtime_directory) != 0 ||
         path_or_environment(build, section, KEY_STATE_DIRECTORY, "STATE_DIRECTORY",

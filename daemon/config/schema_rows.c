@@ -115,6 +115,8 @@ const struct schema_row schema_rows[KEYS] = {
         .sentence = "A file that gets the same table as JSON, on exit and on SIGUSR1."}},
     [KEY_DRAIN_TIMEOUT] = {SECTION_DAEMON, .row = {"drain timeout", OPTION_TIME, .minimum = 0.1, .maximum = 3600, .fallback = "5 s",
         .sentence = "The longest time SIGTERM waits for tails to be computed, sent and written before the daemon leaves."}},
+    [KEY_PREPARE_TIMEOUT] = {SECTION_DAEMON, .row = {"prepare timeout", OPTION_TIME, .minimum = 1, .maximum = 3600, .fallback = "2 min",
+        .sentence = "The longest time that one step of preparing a stream may take (reading or designing its filters, compiling and testing its plan, opening its files and sockets), at the start, at a reload and for a change while it runs. What takes longer hangs: a start ends, a reload or change is refused and its thread left behind."}},
     [KEY_DEVICE] = {SECTION_DEVICE, .row = {"device", OPTION_TEXT, .fallback = "auto",
         .sentence = "A list, best first, such as `gpu, cpu`: the first that opens computes, the others stand by in case it is lost. A device is cpu, gpu, a number or a PCI address of `convolvd --list-devices`, or a part of a device's name; named twice it stands by for itself. Or one word: auto (the best GPU on which the engine opens, with the CPU standing by; else the CPU), or all (every device, each stream on the one with the least load)."}},
     [KEY_THREADS] = {SECTION_DEVICE, .row = {"threads", OPTION_COUNT, .minimum = 0, .maximum = 1024, .fallback = "0",

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "pipeline/direct.h"
+
 /* Plans and a ring that are out of use, on their way to be closed. */
 struct retirement {
     uv_work_t work;
@@ -47,19 +49,22 @@ void change_setting_close(struct change_setting *setting)
 static int describe_mixed(struct change_plans *plans, const struct config_edge *edges_in_use)
 {
     const struct config_stream *stream = &plans->stream;
+    const size_t edges_bytes = stream->edge_count * sizeof *plans->edges_in_use;
     uint32_t envelopes = 0;
     for (uint32_t o = 0; o < stream->output_count; o++)
         envelopes += stream->outputs[o] == OUTPUT_ENVELOPE;
     if (!plans->fade || (envelopes == 0 && result_format_native(&stream->results)))
         return 0;
     plans->mixed_forms = calloc(stream->output_count, sizeof *plans->mixed_forms);
-    if (plans->mixed_forms == NULL)
+    plans->edges_in_use = malloc(edges_bytes);
+    if (plans->mixed_forms == NULL || plans->edges_in_use == NULL)
         return ERROR_MEMORY;
+    memcpy(plans->edges_in_use, edges_in_use, edges_bytes);
     for (uint32_t o = 0; o < stream->output_count; o++)
         plans->mixed_forms[o] =
             stream->outputs[o] == OUTPUT_ENVELOPE ? OUTPUT_COMPLEX : stream->outputs[o];
     plans->mixed_old = *stream;
-    plans->mixed_old.edges = edges_in_use;
+    plans->mixed_old.edges = plans->edges_in_use;
     plans->mixed_old.outputs = plans->mixed_forms;
     plans->mixed_old.results = (struct result_format){0};
     plans->mixed_old.output_floats += envelopes;
@@ -68,12 +73,10 @@ static int describe_mixed(struct change_plans *plans, const struct config_edge *
     return 0;
 }
 
-int change_plans_describe(struct change_plans *plans, const struct pipeline *pipeline,
-                          const struct config_edge *edges, const struct change_setting *setting,
-                          bool fade)
+static int describe(struct change_plans *plans, const struct pipeline *pipeline,
+                    const struct config_edge *edges, const struct change_setting *setting)
 {
     const struct config_stream *stream = pipeline->stream_config;
-    *plans = (struct change_plans){.pipeline = pipeline, .fade = fade, .direct_filters = -1};
     plans->edges = calloc(stream->edge_count, sizeof *plans->edges);
     if (plans->edges == NULL)
         return ERROR_MEMORY;
@@ -86,56 +89,71 @@ int change_plans_describe(struct change_plans *plans, const struct pipeline *pip
     }
     plans->stream = *stream;
     plans->stream.edges = plans->edges;
-    plans->stream.hop_frames = plan_info(pipeline->plan)->hop;
+    plans->stream.hop_frames = plans->terms.hop;
     return describe_mixed(plans, edges != NULL ? edges : stream->edges);
 }
 
-/* ---- prepare: worker --------------------------------------------------------------------- */
+static void prepare(struct job *job);
+static void discard(struct job *job);
 
-static int make_mixed_plan(const struct pipeline *pipeline, const struct config_stream *stream,
+struct change_plans *change_plans_describe(const struct pipeline *pipeline,
+                                           const struct config_edge *edges,
+                                           const struct change_setting *setting, bool fade)
+{
+    struct change_plans *plans = calloc(1, sizeof *plans);
+    if (plans == NULL)
+        return NULL;
+    job_open(&plans->job, JOB_OF_CHANGE, prepare, discard);
+    plans->config = config_hold(pipeline->config);
+    plans->terms = pipeline_plan_terms(pipeline, &plans->job);
+    plans->ring_now = stream_ring_now(pipeline->stream);
+    plans->ring_now.options.name = pipeline->stream_config->name;
+    plans->fade = fade;
+    plans->direct = pipeline->direct != NULL;
+    plans->direct_only = pipeline_direct_only(pipeline);
+    plans->direct_filters = -1;
+    if (describe(plans, pipeline, edges, setting) == 0)
+        return plans;
+    discard(&plans->job);
+    return NULL;
+}
+
+/* ---- prepare: the job's thread ----------------------------------------------------------- */
+
+static int make_mixed_plan(const struct plan_terms *terms, const struct config_stream *stream,
                            struct plan **plan, struct problem *problem)
 {
     double delay_frames;
     char *hash = NULL;
-    int error = pipeline_make_plan(pipeline, stream, plan, &delay_frames, &hash, NULL, problem);
+    int error = pipeline_make_plan(terms, stream, plan, &delay_frames, &hash, NULL, problem);
     free(hash);
     return error;
 }
 
-static int prepare_fade(struct change_plans *plans, struct problem *problem)
+static int prepare_mixed(struct change_plans *plans, struct problem *problem)
 {
-    const struct pipeline *pipeline = plans->pipeline;
-    int error = 0;
-    if (plans->mixed_forms != NULL) {
-        error = make_mixed_plan(pipeline, &plans->mixed_old, &plans->mixed_old_plan, problem);
-        if (error == 0)
-            error = make_mixed_plan(pipeline, &plans->mixed_new, &plans->mixed_new_plan, problem);
-    }
-    const struct plan *old = plans->mixed_old_plan, *new = plans->mixed_new_plan;
-    if (error == 0 && !engine_batch_holds(pipeline->engine, old != NULL ? old : pipeline->plan,
-                                          new != NULL ? new : plans->plan))
-        error = problem_set(
-            problem, ERROR_LIMIT,
-            "the blocks of stream %s are too large to compute two at once for a cross-fade; "
-            "write s hard, or set a shorter `block`",
-            pipeline->stream_config->name);
-    return error;
+    int error = make_mixed_plan(&plans->terms, &plans->mixed_old, &plans->mixed_old_plan, problem);
+    return error < 0
+               ? error
+               : make_mixed_plan(&plans->terms, &plans->mixed_new, &plans->mixed_new_plan, problem);
 }
 
-int change_plans_prepare(struct change_plans *plans, struct problem *problem)
+static int prepare_all(struct change_plans *plans, struct problem *problem)
 {
-    const struct pipeline *pipeline = plans->pipeline;
-    int error =
-        pipeline_make_direct_filters(pipeline, &plans->stream, &plans->direct_filters, problem);
-    if (error != 0 || pipeline_direct_only(pipeline))
+    int error = 0;
+    job_step(&plans->job, plans->stream.name, "its filters are read or designed", NULL);
+    if (plans->direct)
+        error = direct_filters(plans->config, &plans->stream, &plans->direct_filters, problem);
+    if (error != 0 || plans->direct_only)
         return error;
-    error = pipeline_make_plan(pipeline, &plans->stream, &plans->plan, &plans->delay_frames,
+    error = pipeline_make_plan(&plans->terms, &plans->stream, &plans->plan, &plans->delay_frames,
                                &plans->taps_hash, &plans->recipe, problem);
-    if (error == 0 && plans->fade)
-        error = prepare_fade(plans, problem);
+    if (error == 0 && plans->mixed_forms != NULL)
+        error = prepare_mixed(plans, problem);
     if (error != 0)
         return error;
-    error = stream_ring_prepare(pipeline->stream, plans->plan, &plans->ring, problem);
+    error = stream_ring_prepare(plans->terms.engine, &plans->ring_now, plans->plan, &plans->ring,
+                                problem);
     if (error != 0)
         problem_prefix(
             problem, error,
@@ -143,6 +161,53 @@ int change_plans_prepare(struct change_plans *plans, struct problem *problem)
             "memory (`input memory` in [device])",
             plan_info(plans->plan)->history_frames);
     return error;
+}
+
+static void prepare(struct job *job)
+{
+    struct change_plans *plans = (struct change_plans *)job;
+    plans->error = prepare_all(plans, &plans->problem);
+}
+
+/* What is no plan and no ring. */
+static void free_rest(struct change_plans *plans)
+{
+    if (plans->direct_filters >= 0)
+        close(plans->direct_filters);
+    free(plans->edges);
+    free(plans->edges_in_use);
+    free(plans->mixed_forms);
+    free(plans->taps_hash);
+    recipe_drop(plans->recipe);
+    config_free(plans->config);
+    job_close(&plans->job);
+    free(plans);
+}
+
+static void discard(struct job *job)
+{
+    struct change_plans *plans = (struct change_plans *)job;
+    plan_close(plans->plan);
+    plan_close(plans->mixed_old_plan);
+    plan_close(plans->mixed_new_plan);
+    stream_ring_free(plans->ring);
+    free_rest(plans);
+}
+
+/* ---- take: loop -------------------------------------------------------------------------- */
+
+int change_plans_check_fade(const struct change_plans *plans, const struct pipeline *pipeline,
+                            struct problem *problem)
+{
+    const struct plan *old = plans->mixed_old_plan, *new = plans->mixed_new_plan;
+    if (!plans->fade || engine_batch_holds(pipeline->engine, old != NULL ? old : pipeline->plan,
+                                           new != NULL ? new : plans->plan))
+        return 0;
+    return problem_set(
+        problem, ERROR_LIMIT,
+        "the blocks of stream %s are too large to compute two at once for a cross-fade; "
+        "write s hard, or set a shorter `block`",
+        pipeline->stream_config->name);
 }
 
 /* ---- close: loop ------------------------------------------------------------------------- */
@@ -174,14 +239,10 @@ bool change_plans_retire(uv_loop_t *loop, struct plan *const plans[3], struct st
 
 void change_plans_drop(struct change_plans *plans, uv_loop_t *loop)
 {
+    if (plans == NULL)
+        return;
     struct plan *const left[] = {plans->plan, plans->mixed_old_plan, plans->mixed_new_plan};
     if (plans->plan != NULL || plans->ring != NULL)
         change_plans_retire(loop, left, plans->ring);
-    if (plans->direct_filters >= 0)
-        close(plans->direct_filters);
-    free(plans->edges);
-    free(plans->mixed_forms);
-    free(plans->taps_hash);
-    recipe_drop(plans->recipe);
-    *plans = (struct change_plans){.direct_filters = -1};
+    free_rest(plans);
 }

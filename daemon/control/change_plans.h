@@ -4,9 +4,8 @@
  * cannot be mixed as they are (envelopes, integers) two more plans whose outputs can. A sound card
  * that filters by itself gets its filters along with it.
  *
- * change_plans_describe runs on the loop, change_plans_prepare on a worker, and the loop then
- * either hands the plans to the stream or drops them with change_plans_retire, which closes them on
- * a worker.
+ * change_plans_describe runs on the loop, a job then makes the plans, and the loop either hands
+ * them to the stream or drops them, which closes them on a worker.
  */
 #ifndef CONVOLVD_CONTROL_CHANGE_PLANS_H
 #define CONVOLVD_CONTROL_CHANGE_PLANS_H
@@ -17,6 +16,7 @@
 
 #include "config/config.h"
 #include "core/error.h"
+#include "pipeline/job.h"
 #include "pipeline/pipeline.h"
 
 /* What the edges of a stream are made of, besides its configuration. */
@@ -32,14 +32,25 @@ void change_setting_copy(struct change_setting *to, const struct change_setting 
                          uint32_t outputs);
 void change_setting_close(struct change_setting *setting); /* a zeroed one is fine */
 
-/* Zeroed, then described. */
+/* One change's plans on their way: a job (job.h), which holds all that it uses. */
 struct change_plans {
-    const struct pipeline *pipeline;
+    struct job job;
+
+    /* described on LOOP, then the job's */
+    struct config *config; /* held */
+    struct plan_terms terms;
+    struct ring_like ring_now;
     bool fade;
+    bool direct, direct_only;                  /* a sound card filters by itself; and nobody else */
     struct config_stream stream;               /* with the new edges */
     struct config_stream mixed_new, mixed_old; /* both, with outputs that can be mixed … */
     enum output_form *mixed_forms;             /* … and their forms; NULL: not needed */
     struct config_edge *edges;                 /* of the setting */
+    struct config_edge *edges_in_use;          /* of the mixed old plan; NULL: not needed */
+
+    /* the job's, then LOOP's */
+    int error;
+    struct problem problem;
     struct plan *plan, *mixed_new_plan, *mixed_old_plan;
     struct stream_ring *ring; /* a larger one; NULL: the stream's is large enough */
     double delay_frames;
@@ -48,16 +59,19 @@ struct change_plans {
     int direct_filters;    /* a descriptor for pipeline_set_direct_filters; -1: none */
 };
 
-/* LOOP. `edges`: those in use; NULL: as configured. 0 or ERROR_MEMORY. */
-int change_plans_describe(struct change_plans *plans, const struct pipeline *pipeline,
-                          const struct config_edge *edges, const struct change_setting *setting,
-                          bool fade);
+/* LOOP. `edges`: those in use; NULL: as configured. The job, which reads files, designs filters and
+ * makes the plans, is to be started; NULL: out of memory. */
+struct change_plans *change_plans_describe(const struct pipeline *pipeline,
+                                           const struct config_edge *edges,
+                                           const struct change_setting *setting, bool fade);
 
-/* WORKER. Reads files, designs filters and makes the plans. */
-int change_plans_prepare(struct change_plans *plans, struct problem *problem);
+/* LOOP. Whether one batch holds a block of the old and the new plan, as a cross-fade needs; else
+ * ERROR_LIMIT. */
+int change_plans_check_fade(const struct change_plans *plans, const struct pipeline *pipeline,
+                            struct problem *problem);
 
-/* LOOP. Closes the plans that have not been taken out of the struct, on a worker, and frees the
- * rest. */
+/* LOOP. Of a job never started, or through: closes the plans that have not been taken out of the
+ * struct, on a worker, and frees the rest. NULL is fine. */
 void change_plans_drop(struct change_plans *plans, uv_loop_t *loop);
 
 /* LOOP. Closes plans and a ring that nothing uses any more on a worker; NULLs are fine. False: out

@@ -68,20 +68,22 @@ struct changes {
     struct hash_text *hashes; /* each text once, as long as there are sinks */
     bool stopped, held;
 
-    /* the change under way; a worker prepares it while busy */
+    /* the change under way, and the job that prepares it */
     bool busy;
-    uv_work_t work;
+    struct job_watch watch;
     uv_idle_t copying; /* into a larger ring, before the exchange; its data NULL: not open */
     struct changed_stream *of;
     struct change_request request;
     struct change_request merged[WAITING_MAX]; /* take effect with it */
     uint32_t merged_count;
-    struct change_plans plans;
+    struct change_plans *plans; /* through; NULL: none */
     int error;
     struct problem problem;
 };
 
 static void begin_next(struct changes *changes);
+static void on_prepared(void *context, struct job *job);
+static void on_late(void *context, const char *stream, const char *step, struct engine *engine);
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -95,7 +97,10 @@ int changes_open(const struct process *process,
     changes->process = process;
     changes->context = context;
     changes->answered = answered;
-    changes->work.data = changes;
+    changes->watch.done = on_prepared;
+    changes->watch.late = on_late;
+    changes->watch.context = changes;
+    job_watch_open(&changes->watch, process->environment->loop);
     *out = changes;
     return 0;
 }
@@ -103,6 +108,8 @@ int changes_open(const struct process *process,
 void changes_stop(struct changes *changes)
 {
     changes->stopped = true;
+    change_plans_drop((struct change_plans *)job_watch_close(&changes->watch),
+                      changes->process->environment->loop);
     if (changes->copying.data != NULL)
         uv_close((uv_handle_t *)&changes->copying, NULL);
 }
@@ -346,7 +353,7 @@ static int exchange(struct changes *changes, uint64_t *frame)
 {
     struct changed_stream *s = changes->of;
     struct pipeline *pipeline = s->pipeline;
-    struct change_plans *plans = &changes->plans;
+    struct change_plans *plans = changes->plans;
     const struct change_request *request = &changes->request;
     if (!engine_owns(pipeline->engine, plans->plan) || stream_halted(pipeline->stream))
         return problem_set(&changes->problem, ERROR_DEVICE,
@@ -420,7 +427,7 @@ static void keep_filter(struct changes *changes, uint64_t frame)
     change_who_take(&s->filter_who, s->wanted.filter != s->before.filter);
     if (s->wanted.filter < 0 || s->wanted.filter == s->before.filter)
         return;
-    const char *hash = changes->plans.taps_hash;
+    const char *hash = changes->plans->taps_hash;
     pipeline->filter =
         (struct pipeline_filter){.name = pipeline->config->filters[s->wanted.filter].name,
                                  .hash = hash != NULL ? keep_hash(changes, hash) : NULL,
@@ -435,7 +442,7 @@ static void keep_filter(struct changes *changes, uint64_t frame)
 static void keep_setting(struct changes *changes, uint64_t frame)
 {
     struct changed_stream *s = changes->of;
-    struct change_plans *plans = &changes->plans;
+    struct change_plans *plans = changes->plans;
     uint32_t outputs = s->pipeline->stream_config->output_count;
     change_gains_take(&s->gains, s->pipeline, new_gains(changes), frame);
     change_setting_copy(&s->before, &s->now, outputs);
@@ -482,10 +489,12 @@ static int take_into_use(struct changes *changes, uint64_t *frame)
         return problem_set(&changes->problem, ERROR_CLOSED, "the stream is ending");
     int error = 0;
     if (!pipeline_direct_only(pipeline)) {
-        error = change_check_delay(pipeline, changes->plans.delay_frames, &changes->problem);
+        error = change_check_delay(pipeline, changes->plans->delay_frames, &changes->problem);
         if (error == 0)
-            error = change_check_load(changes->process, pipeline, changes->plans.plan,
+            error = change_check_load(changes->process, pipeline, changes->plans->plan,
                                       &changes->problem);
+        if (error == 0)
+            error = change_plans_check_fade(changes->plans, pipeline, &changes->problem);
         if (error == 0)
             error = exchange(changes, frame);
         if (error == 0)
@@ -507,7 +516,8 @@ static void finish_change(struct changes *changes)
         for (uint32_t i = 0; i < changes->merged_count; i++)
             answer(changes, &changes->merged[i], frame);
     }
-    change_plans_drop(&changes->plans, changes->process->environment->loop);
+    change_plans_drop(changes->plans, changes->process->environment->loop);
+    changes->plans = NULL;
     changes->busy = false;
     pipeline->closing--;
     pipeline->changed(pipeline->context);
@@ -520,17 +530,19 @@ static void copy_more(uv_idle_t *idle)
     struct changes *changes = idle->data;
     const struct pipeline *pipeline = changes->of->pipeline;
     if (!pipeline->retired && !pipeline->ended &&
-        !stream_ring_copy(pipeline->stream, changes->plans.ring, TURN_BYTES))
+        !stream_ring_copy(pipeline->stream, changes->plans->ring, TURN_BYTES))
         return;
     uv_idle_stop(idle);
     finish_change(changes);
 }
 
-static void on_prepared(uv_work_t *work, int status)
+static void on_prepared(void *context, struct job *job)
 {
-    struct changes *changes = work->data;
-    (void)status; /* nobody cancels it */
-    if (changes->error != 0 || changes->plans.ring == NULL || changes->stopped) {
+    struct changes *changes = context;
+    changes->plans = (struct change_plans *)job;
+    changes->error = changes->plans->error;
+    changes->problem = changes->plans->problem;
+    if (changes->error != 0 || changes->plans->ring == NULL || changes->stopped) {
         finish_change(changes);
         return;
     }
@@ -540,10 +552,22 @@ static void on_prepared(uv_work_t *work, int status)
     uv_idle_start(&changes->copying, copy_more);
 }
 
-static void prepare(uv_work_t *work)
+/* The job was left behind, with its plans. */
+static void on_late(void *context, const char *stream, const char *step, struct engine *engine)
 {
-    struct changes *changes = work->data;
-    changes->error = change_plans_prepare(&changes->plans, &changes->problem);
+    struct changes *changes = context;
+    (void)stream; /* the change's */
+    changes->error = problem_set(
+        &changes->problem, engine != NULL ? ERROR_DEVICE : ERROR_SYSTEM,
+        "the change hangs: %s, for longer than `prepare timeout`; it is cut off, and the stream "
+        "runs on as before",
+        step != NULL ? step : "it does not begin");
+    log_error("stream %s: %s; its thread is left behind (%u of at most %d)",
+              changes->of->pipeline->stream_config->name, changes->problem.text,
+              jobs_left_behind(JOB_OF_CHANGE), JOBS_LEFT_MAX);
+    if (engine != NULL)
+        takeover_note_hung(changes->process->takeover, engine);
+    finish_change(changes);
 }
 
 /* ---- queue ------------------------------------------------------------------------------- */
@@ -644,6 +668,32 @@ static bool overtake(struct changes *changes, struct changed_stream *s)
     return true;
 }
 
+static void begin_job(struct changes *changes)
+{
+    struct changed_stream *s = changes->of;
+    changes->error = 0;
+    if (jobs_left_behind(JOB_OF_CHANGE) >= JOBS_LEFT_MAX) {
+        changes->error = problem_set(&changes->problem, ERROR_LIMIT,
+                                     "%d changes hang already and were left behind; restart the "
+                                     "daemon",
+                                     JOBS_LEFT_MAX);
+        finish_change(changes);
+        return;
+    }
+    struct change_plans *plans = change_plans_describe(s->pipeline, s->edges, &s->wanted,
+                                                       changes->request.how == CHANGE_FADE);
+    if (plans == NULL)
+        changes->error = problem_set(&changes->problem, ERROR_MEMORY, "out of memory");
+    else if (job_watch_start(&changes->watch, &plans->job,
+                             changes->process->config->daemon.prepare_ns) == 0)
+        return;
+    else
+        changes->error =
+            problem_set(&changes->problem, ERROR_SYSTEM, "no thread can be started for it");
+    changes->plans = plans;
+    finish_change(changes);
+}
+
 static void begin_next(struct changes *changes)
 {
     struct changed_stream *s = changes->streams;
@@ -660,11 +710,5 @@ static void begin_next(struct changes *changes)
     changes->busy = true;
     s->pipeline->closing++; /* keeps the pipeline from being freed meanwhile */
     take_requests(changes, s);
-    if (change_plans_describe(&changes->plans, s->pipeline, s->edges, &s->wanted,
-                              changes->request.how == CHANGE_FADE) != 0) {
-        changes->error = problem_set(&changes->problem, ERROR_MEMORY, "out of memory");
-        finish_change(changes);
-        return;
-    }
-    uv_queue_work(changes->process->environment->loop, &changes->work, prepare, on_prepared);
+    begin_job(changes);
 }

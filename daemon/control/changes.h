@@ -11,7 +11,10 @@
  * more before it goes first, and the change is then prepared once more and answered again.
  * A request that is refused leaves everything as it was.
  *
- * Loop thread; preparation runs on a worker.
+ * Preparation is a job (pipeline/job.h): one that hangs for `prepare timeout` is left behind, its
+ * request is answered so, and the next one begins.
+ *
+ * Loop thread.
  */
 #ifndef CONVOLVD_CONTROL_CHANGES_H
 #define CONVOLVD_CONTROL_CHANGES_H

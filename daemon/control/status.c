@@ -11,6 +11,7 @@
 #include "control/alarms.h"
 #include "control/osc_counters.h"
 #include "control/status_internal.h"
+#include "pipeline/job.h"
 #include "stream/move.h"
 
 const struct status_quantile status_quantiles[STATUS_QUANTILES] = {
@@ -337,6 +338,9 @@ void status_print_head(const struct process *process, FILE *out)
     if (takeover_abandoned() > 0)
         fprintf(out, "; %u of at most %d lost devices left behind", takeover_abandoned(),
                 ABANDONED_MAX);
+    if (jobs_left_behind(JOB_OF_CHANGE) > 0)
+        fprintf(out, "; %u of at most %d changes that hang left behind",
+                jobs_left_behind(JOB_OF_CHANGE), JOBS_LEFT_MAX);
     fputc('\n', out);
 }
 

@@ -13,6 +13,7 @@
 #include "control/analysis_json.h"
 #include "control/status.h"
 #include "control/status_internal.h"
+#include "pipeline/job.h"
 
 static json_t *integer(uint64_t value)
 {
@@ -422,6 +423,7 @@ json_t *status_json_head(const struct process *process)
         json_object_set(object, "device", json_array_get(devices, 0));
     json_object_set_new(object, "devices", devices);
     json_object_set_new(object, "devices_abandoned", integer(takeover_abandoned()));
+    json_object_set_new(object, "changes_abandoned", integer(jobs_left_behind(JOB_OF_CHANGE)));
     json_object_set_new(object, "streams", streams);
     return object;
 }

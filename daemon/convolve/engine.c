@@ -346,8 +346,11 @@ void engine_make_resident(struct engine *engine, const struct plan *plan)
 int engine_ring_open(struct engine *engine, uint64_t frames_min, uint32_t frame_bytes,
                      struct ring **out, struct problem *problem)
 {
-    pthread_mutex_lock(&engine->planner.workers);
     int error = engine_check_works(engine, problem);
+    if (error < 0)
+        return error; /* a worker that hangs in the driver may hold the mutex */
+    pthread_mutex_lock(&engine->planner.workers);
+    error = engine_check_works(engine, problem);
     if (error == 0)
         error = rings_take(&engine->rings, frames_min, frame_bytes, out, problem);
     if (error == 0)

@@ -91,12 +91,22 @@ uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns)
     return (uint64_t)engine->flight_first + 1;
 }
 
+void engine_note_hung(struct engine *engine, bool hung)
+{
+    atomic_fetch_add(&engine->planner.hung, hung ? 1 : -1);
+}
+
 int engine_check_works(const struct engine *engine, struct problem *problem)
 {
     const enum engine_loss loss = engine_lost(engine);
-    return loss == ENGINE_WORKS ? 0
-                                : problem_set(problem, ERROR_DEVICE, "the device is lost (%s)",
-                                              engine_loss_name(loss));
+    if (loss != ENGINE_WORKS)
+        return problem_set(problem, ERROR_DEVICE, "the device is lost (%s)",
+                           engine_loss_name(loss));
+    if (atomic_load(&engine->planner.hung) > 0)
+        return problem_set(problem, ERROR_DEVICE,
+                           "an earlier call of the device's driver does not come back; restart the "
+                           "daemon to prepare anything on this device");
+    return 0;
 }
 
 /* ---- what is left behind ----------------------------------------------------------------- */

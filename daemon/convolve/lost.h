@@ -6,6 +6,7 @@
 #ifndef CONVOLVD_CONVOLVE_LOST_H
 #define CONVOLVD_CONVOLVE_LOST_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -38,6 +39,11 @@ void engine_declare_lost(struct engine *engine, enum engine_loss cause, const ch
 /* ENGINE_WORKS, or why the device is lost; the detail once it is. ANY. */
 enum engine_loss engine_lost(const struct engine *engine);
 const char *engine_loss_detail(const struct engine *engine);
+
+/* A worker was left behind in a call of the driver, or is back from it. Meanwhile no plan and no
+ * ring is made on the device (ERROR_DEVICE): that worker may hold the lock which they need. Batches
+ * go on. ANY. */
+void engine_note_hung(struct engine *engine, bool hung);
 
 /* What the device answered to the first batch that failed, logged once; "": none did. LOOP, after
  * engine_completed gave a failed batch. */
@@ -82,7 +88,7 @@ void engines_forget(void);
 /* ANY but LOOP. Wakes LOOP, unless it has abandoned the engine. */
 void engine_wake(struct engine *engine);
 
-/* Holds planner.workers: the engine can still be used, or ERROR_DEVICE. */
+/* ANY: the engine can still be used, or ERROR_DEVICE. */
 int engine_check_works(const struct engine *engine, struct problem *problem);
 
 /* Keeps a ring of a lost engine, which its owner has closed. ANY. */

@@ -1,6 +1,10 @@
 /* Measuring round trips: see loopback.h. */
 #include "pipeline/loopback.h"
 
+#include <inttypes.h>
+
+#include "core/log.h"
+
 int loopback_measure(const struct config *config, FILE *out, struct problem *problem)
 {
     uint32_t measured = 0;
@@ -24,4 +28,17 @@ int loopback_measure(const struct config *config, FILE *out, struct problem *pro
         "%s has no stream with `source = portaudio` and duplex = yes whose card a sink "
         "plays on: a round trip needs both directions of one card",
         config->path);
+}
+
+uint64_t loopback_declared(const struct config_stream *stream, const char *cache_dir)
+{
+    const struct driver_loopback *loopback = stream->driver->loopback;
+    char note[128];
+    if (loopback == NULL)
+        return 0;
+    const uint64_t frames = loopback->declared(&stream->source, cache_dir, note, sizeof note);
+    if (frames > 0 && note[0] != '\0')
+        log_info("stream %s: round trip of %" PRIu64 " frames declared, %s", stream->name, frames,
+                 note);
+    return frames;
 }

@@ -11,6 +11,8 @@
 #include "core/log.h"
 #include "pipeline/direct.h"
 #include "pipeline/heritage.h"
+#include "pipeline/job.h"
+#include "pipeline/loopback.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 #include "stream/ring_size.h"
@@ -309,31 +311,25 @@ static int prepare_source(struct pipeline *pipeline, struct problem *problem)
     return error;
 }
 
-/* The stream counts the delay from an excitation to its capture like the delay of a filter. */
-static void declare_round_trip(struct pipeline *pipeline)
+/* Begins a step of the job that prepares it. ERROR_CLOSED: the job was left behind, and touches
+ * nothing any more that others have. */
+static int step(const struct pipeline *pipeline, const char *what, struct problem *problem)
 {
-    const struct config_stream *config = pipeline->stream_config;
-    const struct driver_loopback *loopback = config->driver->loopback;
-    char note[128];
-    if (loopback == NULL)
-        return;
-    uint64_t frames =
-        loopback->declared(&config->source, pipeline->config->device.cache_dir, note, sizeof note);
-    pipeline->round_trip_frames = frames;
-    pipeline->upstream_delay_frames = (double)frames;
-    if (frames > 0 && note[0] != '\0')
-        log_info("stream %s: round trip of %" PRIu64 " frames declared, %s", config->name, frames,
-                 note);
+    return job_step(pipeline->job, pipeline->stream_config->name, what, NULL)
+               ? 0
+               : problem_set(problem, ERROR_CLOSED, "it was left behind");
 }
 
 /* The plan, unless `plan` has one already, and the stream with its ring, on the device in use. */
 static int prepare_here(struct pipeline *pipeline, struct plan *plan, struct problem *problem)
 {
-    int error =
-        pipeline_make_plan(pipeline, pipeline->stream_config, &plan, &pipeline->delay_frames,
-                           &pipeline->taps_hash, &pipeline->recipe, problem);
+    const struct plan_terms terms = pipeline_plan_terms(pipeline, pipeline->job);
+    int error = pipeline_make_plan(&terms, pipeline->stream_config, &plan, &pipeline->delay_frames,
+                                   &pipeline->taps_hash, &pipeline->recipe, problem);
     pipeline->plan = plan;
-    return error < 0 ? error : prepare_stream(pipeline, problem);
+    if (error < 0 || (error = step(pipeline, "its input ring is made", problem)) < 0)
+        return error;
+    return prepare_stream(pipeline, problem);
 }
 
 /* On the device it was placed on, or on one that stands by if that one fails. A device that fails
@@ -379,20 +375,26 @@ int pipeline_prepare(struct pipeline *pipeline, struct problem *problem)
             decimation_inherited_frames(upstream->stream_config->decimate,
                                         upstream->delay_frames + upstream->upstream_delay_frames,
                                         upstream->stream_config->align);
-    if (upstream == NULL)
-        declare_round_trip(pipeline);
+    if (upstream == NULL) {
+        pipeline->round_trip_frames =
+            loopback_declared(pipeline->stream_config, pipeline->config->device.cache_dir);
+        pipeline->upstream_delay_frames = (double)pipeline->round_trip_frames;
+    }
     if ((error = prepare_somewhere(pipeline, problem)) < 0 ||
-        (error = prepare_self_check(pipeline, problem)) < 0)
-        return error;
-    if ((error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,
+        (error = prepare_self_check(pipeline, problem)) < 0 ||
+        (error = step(pipeline, "its filters are read or designed", problem)) < 0 ||
+        (error = direct_prepare(pipeline->config, pipeline->stream_config, &pipeline->direct,
                                 problem)) < 0)
         return error;
     pipeline->direct_only =
         pipeline->direct != NULL && direct_only(pipeline->config, pipeline->stream_config);
-    if ((error = prepare_sinks(pipeline, problem)) < 0 ||
-        (error = pipeline_prepare_analyses(pipeline, problem)) < 0)
+    if ((error = step(pipeline, "its sinks are opened", problem)) < 0 ||
+        (error = prepare_sinks(pipeline, problem)) < 0 ||
+        (error = pipeline_prepare_analyses(pipeline, problem)) < 0 ||
+        (error = step(pipeline, "its source is opened", problem)) < 0 ||
+        (error = prepare_source(pipeline, problem)) < 0)
         return error;
-    return prepare_source(pipeline, problem);
+    return step(pipeline, NULL, problem);
 }
 
 /* ---- run: loop thread -------------------------------------------------------------------- */

@@ -34,6 +34,7 @@
 #include "stream/stream.h"
 
 struct heritage;
+struct job;
 struct pipeline;
 struct plan_pin;
 
@@ -142,6 +143,7 @@ struct pipeline {
     struct self_checks *checks;  /* NULL: no self checks */
     struct plan_pin *pin;        /* the plan to prepare, where the configuration leaves it open; its
                                     own; NULL: any */
+    struct job *job;             /* WORKER in pipeline_prepare: told of each step; NULL: none */
     /* LOOP: something of this pipeline closed or ended. */
     void (*changed)(void *context);
     void *context;
@@ -195,22 +197,33 @@ struct pipeline {
 /* WORKER; the upstream is prepared. 0 or an error with its sentence. */
 int pipeline_prepare(struct pipeline *pipeline, struct problem *problem);
 
-/* WORKER. A plan for this pipeline's stream as `stream` describes it: its own configuration, or one
- * with other edges. *plan is NULL, or one already made of that, to be kept when it suits; closed on
- * error. *hash and *recipe are the caller's; `recipe` may be NULL. */
-int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *stream,
+/* How plans for a stream are made, besides its configuration. A copy, so that a thread that hangs
+ * may outlive the pipeline; what it points to outlives both. */
+struct plan_terms {
+    const struct config *config;
+    struct engine *engine;
+    const char *variant; /* overrides the configuration's; NULL: not */
+    double upstream_delay_frames;
+    uint32_t hop;               /* a running stream keeps its block size; 0: it does not run yet */
+    const struct plan_pin *pin; /* the plan to prepare, where the configuration leaves it open;
+                                   NULL: any */
+    struct job *job;            /* is told of each step; NULL: none */
+};
+
+/* LOOP, or WORKER before it is connected. */
+struct plan_terms pipeline_plan_terms(const struct pipeline *pipeline, struct job *job);
+
+/* WORKER. A plan for a stream on these terms as `stream` describes it: its own configuration, or
+ * one with other edges. *plan is NULL, or one already made of that, to be kept when it suits;
+ * closed on error. *hash and *recipe are the caller's; `recipe` may be NULL. */
+int pipeline_make_plan(const struct plan_terms *terms, const struct config_stream *stream,
                        struct plan **plan, double *delay_frames, char **hash,
                        struct recipe **recipe, struct problem *problem);
 /* LOOP. `recipe`, of the plan that the stream takes into use, becomes the pipeline's. */
 void pipeline_take_recipe(struct pipeline *pipeline, struct recipe *recipe);
 
-/* WORKER. The filters of `stream`, this pipeline's with other edges, for a sound card that filters
- * by itself: *filters is a descriptor for pipeline_set_direct_filters; -1: there is no such card.
- */
-int pipeline_make_direct_filters(const struct pipeline *pipeline,
-                                 const struct config_stream *stream, int *filters,
-                                 struct problem *problem);
-/* LOOP. The card uses these filters from its next callback on; takes the descriptor over. */
+/* LOOP. The sound card that filters by itself uses these filters (direct.h) from its next callback
+ * on; takes the descriptor over. */
 void pipeline_set_direct_filters(struct pipeline *pipeline, int filters);
 /* Any thread. Only the card's own filtering is wanted: the stream computes no results. */
 bool pipeline_direct_only(const struct pipeline *pipeline);

@@ -9,7 +9,7 @@
 #include "convolve/check/tune.h"
 #include "core/clock.h"
 #include "core/log.h"
-#include "pipeline/direct.h"
+#include "pipeline/job.h"
 #include "pipeline/stream_filters.h"
 #include "signal/decimation.h"
 #include "stream/resume.h"
@@ -18,9 +18,8 @@
 
 /* There is a plan to be prepared again, for filters of the same length, and the specification does
  * not ask for another one. */
-static bool leaves_open(const struct plan_spec *spec, const struct pipeline *pipeline)
+static bool leaves_open(const struct plan_spec *spec, const struct plan_pin *pin)
 {
-    const struct plan_pin *pin = pipeline->plan == NULL ? pipeline->pin : NULL;
     uint32_t longest = 0;
     for (uint32_t e = 0; e < spec->edge_count; e++) {
         const uint32_t count = spec->taps[spec->edges[e].taps]->count;
@@ -31,42 +30,55 @@ static bool leaves_open(const struct plan_spec *spec, const struct pipeline *pip
            (spec->fft == 0 || spec->fft == pin->fft) && (spec->hop_free || spec->hop == pin->hop);
 }
 
-static int prepare_pinned(const struct pipeline *pipeline, const struct plan_spec *spec,
+static int prepare_pinned(const struct plan_terms *terms, const struct plan_spec *spec,
                           struct plan **plan, struct problem *problem)
 {
     struct plan_spec pinned = *spec;
     struct problem why;
-    plan_pin_apply(pipeline->pin, &pinned);
-    if (plan_prepare(pipeline->engine, &pinned, plan, &why) == 0)
+    plan_pin_apply(terms->pin, &pinned);
+    if (plan_prepare(terms->engine, &pinned, plan, &why) == 0)
         return 0;
     log_info("the plan that the daemon before used cannot be prepared: %s", why.text);
-    return plan_prepare(pipeline->engine, spec, plan, problem);
+    return plan_prepare(terms->engine, spec, plan, problem);
 }
 
-int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stream *config,
+struct plan_terms pipeline_plan_terms(const struct pipeline *pipeline, struct job *job)
+{
+    const bool runs = pipeline->plan != NULL;
+    return (struct plan_terms){.config = pipeline->config,
+                               .engine = pipeline->engine,
+                               .variant = pipeline->variant,
+                               .upstream_delay_frames = pipeline->upstream_delay_frames,
+                               .hop = runs ? plan_info(pipeline->plan)->hop : 0,
+                               .pin = runs ? NULL : pipeline->pin,
+                               .job = job};
+}
+
+int pipeline_make_plan(const struct plan_terms *terms, const struct config_stream *config,
                        struct plan **plan, double *delay_frames, char **hash,
                        struct recipe **recipe, struct problem *problem)
 {
     struct stream_filters filters;
-    int error = stream_filters_make(pipeline->config, config, &filters, problem);
+    job_step(terms->job, config->name, "its filters are read or designed", NULL);
+    int error = stream_filters_make(terms->config, config, &filters, problem);
     if (error < 0)
         return error;
     /* The frame numbers of the results decide which frames decimation keeps. */
     const struct decimation kept = decimation_aligned(
-        config->decimate,
-        config->align ? filters.delay_frames + pipeline->upstream_delay_frames : 0);
-    struct plan_spec spec = stream_plan_spec(config, &filters, pipeline->variant);
+        config->decimate, config->align ? filters.delay_frames + terms->upstream_delay_frames : 0);
+    struct plan_spec spec = stream_plan_spec(config, &filters, terms->variant);
     spec.decimate_phase = kept.phase;
-    if (pipeline->plan != NULL) { /* a running stream keeps its block size */
-        spec.hop = plan_info(pipeline->plan)->hop;
+    if (terms->hop > 0) {
+        spec.hop = terms->hop;
         spec.hop_free = false;
     }
-    const bool pinned = leaves_open(&spec, pipeline);
+    const bool pinned = leaves_open(&spec, terms->pin);
     if (*plan == NULL || pinned || spec.decimate_phase != plan_info(*plan)->decimate_phase) {
         plan_close(*plan);
         *plan = NULL;
-        error = pinned ? prepare_pinned(pipeline, &spec, plan, problem)
-                       : plan_prepare(pipeline->engine, &spec, plan, problem);
+        job_step(terms->job, NULL, "its plan is built and tested on the device", terms->engine);
+        error = pinned ? prepare_pinned(terms, &spec, plan, problem)
+                       : plan_prepare(terms->engine, &spec, plan, problem);
     }
     if (error < 0) {
         problem_prefix(problem, error, "%s:%u: stream %s", config->place.file, config->place.line,
@@ -79,7 +91,7 @@ int pipeline_make_plan(const struct pipeline *pipeline, const struct config_stre
         char format[24], way[PLAN_WAY];
         const bool native = result_format_native(&info->results);
         /* A change request prepares a plan too, and faders send many. */
-        log_line(pipeline->plan == NULL ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
+        log_line(terms->hop == 0 ? LOG_LEVEL_INFO : LOG_LEVEL_DEBUG,
                  "stream %s: variant %s, blocks of %u frames, N = %u, %u partition%s, results in "
                  "%s, chosen %s",
                  config->name, plan_way(way, info->variant, 0, info->vector), info->hop, info->fft,
@@ -105,15 +117,6 @@ void pipeline_take_recipe(struct pipeline *pipeline, struct recipe *recipe)
 }
 
 /* ---- direct mode ------------------------------------------------------------------------- */
-
-int pipeline_make_direct_filters(const struct pipeline *pipeline,
-                                 const struct config_stream *stream, int *filters,
-                                 struct problem *problem)
-{
-    *filters = -1;
-    return pipeline->direct == NULL ? 0
-                                    : direct_filters(pipeline->config, stream, filters, problem);
-}
 
 void pipeline_set_direct_filters(struct pipeline *pipeline, int filters)
 {

@@ -1,7 +1,7 @@
 /*
- * A preparation: plans and rings for some streams on one device, made by a thread of its own, with
- * the engine first if the device is to be opened again. The thread touches no pipeline, only
- * recipes, so it can be left behind when a call of the driver does not return.
+ * A preparation: plans and rings for some streams on one device, made by a job (job.h), with the
+ * engine first if the device is to be opened again. It touches no pipeline, only recipes, so it can
+ * be left behind when a call of the driver does not return.
  *
  * The loop's, except the thread inside.
  */
@@ -14,6 +14,7 @@
 
 #include "config/config.h"
 #include "pipeline/devices.h"
+#include "pipeline/job.h"
 #include "pipeline/pipeline.h"
 #include "pipeline/recipe.h"
 #include "stream/move.h"
@@ -28,15 +29,17 @@ struct prepared {
 };
 
 struct preparation {
+    struct job job;
     struct placement *placement;
     const struct config *config; /* of [device] */
     struct engine *engine;       /* NULL at the start: it is to be opened */
     bool opens;
     int64_t begun_ns;
     struct prepared *prepared; /* [count] */
-    uint32_t count;
+    uint32_t count, capacity;
     int error; /* the engine did not open */
     struct problem problem;
+    uv_work_t work; /* closes it */
 };
 
 /* `engine` NULL: opens the device again. NULL: out of memory. */
@@ -46,17 +49,10 @@ struct preparation *preparation_new(struct placement *placement, struct engine *
 void preparation_add(struct preparation *preparation, const struct pipeline *pipeline);
 /* Begins; `done` is called by the thread when it is through. On error the preparation is freed. */
 int preparation_start(struct preparation *preparation, void (*done)(void *context), void *context);
-bool preparation_done(const struct preparation *preparation);
 /* Why nothing can be used of it: the first error. */
 const char *preparation_why(const struct preparation *preparation);
 
-/* Leaves the thread and all it has behind; `done` is not called any more. If it comes back later it
- * closes what it has. False: it is through. */
-bool preparation_leave(struct preparation *preparation);
 /* Closes on a worker what has not been taken out of it. */
 void preparation_close_later(uv_loop_t *loop, struct preparation *preparation);
-
-/* How many are left behind now. */
-uint32_t preparations_left_behind(void);
 
 #endif

@@ -9,6 +9,7 @@
 #include "core/clock.h"
 #include "core/event.h"
 #include "core/log.h"
+#include "pipeline/job.h"
 #include "pipeline/leftover.h"
 #include "pipeline/preparation.h"
 #include "pipeline/takeover_log.h"
@@ -49,7 +50,7 @@ struct takeover {
 
 uint32_t takeover_abandoned(void)
 {
-    return engines_abandoned() + preparations_left_behind();
+    return engines_abandoned() + jobs_left_behind(JOB_ON_DEVICE);
 }
 
 /* Set at the close, for good: a thread that comes back later must not find its devices freed. */
@@ -57,13 +58,14 @@ static _Atomic bool uses_devices;
 
 void takeover_free_devices(struct devices *devices)
 {
-    if (!atomic_load(&uses_devices))
+    if (!atomic_load(&uses_devices) && jobs_left_behind(JOB_OF_CHANGE) == 0)
         devices_free(devices);
 }
 
 bool takeover_left_behind(void)
 {
-    return atomic_load(&uses_devices) || takeover_abandoned() > 0;
+    return atomic_load(&uses_devices) || takeover_abandoned() > 0 ||
+           jobs_left_behind(JOB_OF_CHANGE) > 0;
 }
 
 static double load_of(const struct pipeline *pipeline, const struct plan *plan)
@@ -306,6 +308,18 @@ static void on_lost(void *context, struct placement *placement)
     back_off(placement);
 }
 
+void takeover_note_hung(struct takeover *takeover, struct engine *engine)
+{
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0;
+         (pipeline = pipelines_next(takeover->pipelines, PIPELINES_RUNNING, &at)) != NULL;)
+        if (pipeline->engine == engine && takes_part(pipeline) && !stands_by(pipeline)) {
+            takeover_log_tied(pipeline);
+            return;
+        }
+    engine_declare_lost(engine, ENGINE_LOSS_STALLED, "preparing a plan does not come back");
+}
+
 /* ---- preparing in the background --------------------------------------------------------- */
 
 static bool is_prepared_by(const struct preparation *job, const struct pipeline *pipeline)
@@ -456,7 +470,7 @@ static void finish_jobs(struct takeover *takeover)
 {
     for (int k = 0; k < JOBS; k++) {
         struct preparation *job = takeover->jobs[k];
-        if (job == NULL || !preparation_done(job))
+        if (job == NULL || !job_through(&job->job))
             continue;
         takeover->jobs[k] = NULL;
         if (k == JOB_REBUILD)
@@ -476,7 +490,7 @@ static void leave_hung_jobs(struct takeover *takeover, int64_t now_ns)
         if (job == NULL || now_ns - job->begun_ns < preparation_most_ns)
             continue;
         struct placement *placement = job->placement;
-        if (!preparation_leave(job))
+        if (!job_leave(&job->job))
             continue; /* through just now */
         takeover->jobs[k] = NULL;
         log_warning("device %d (%s): preparing plans there does not come back; its thread is left "
@@ -567,7 +581,7 @@ void takeover_close(struct takeover *takeover)
         return;
     takeover->closing = true;
     for (int k = 0; k < JOBS; k++) {
-        if (takeover->jobs[k] != NULL && preparation_leave(takeover->jobs[k]))
+        if (takeover->jobs[k] != NULL && job_leave(&takeover->jobs[k]->job))
             atomic_store(&uses_devices, true);
         else if (takeover->jobs[k] != NULL)
             preparation_close_later(takeover->loop, takeover->jobs[k]);

@@ -42,6 +42,10 @@ void takeover_close(struct takeover *takeover);
 /* The device that the stream goes on on if its own is lost; NULL: none. */
 const struct placement *takeover_standby(const struct pipeline *pipeline);
 
+/* A job was left behind in a call of this engine's driver. When all its streams have another device
+ * that stands by, the device is lost; else it goes on computing them, and makes no new plans. */
+void takeover_note_hung(struct takeover *takeover, struct engine *engine);
+
 /* Whether a thread or an engine was left behind, so that the process can end only by _exit. ANY. */
 bool takeover_left_behind(void);
 /* The loop has ended: devices_free, unless a thread was still at work at takeover_close. */

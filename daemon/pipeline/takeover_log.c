@@ -55,3 +55,11 @@ void takeover_log_dead(const struct pipelines *pipelines)
                         "(systemd's watchdog does)");
     }
 }
+
+void takeover_log_tied(const struct pipeline *pipeline)
+{
+    log_warning("device %d (%s) goes on computing, since nothing stands by for stream %s; it takes "
+                "no changes until its driver answers",
+                pipeline->placement->index, name_of(pipeline->placement),
+                pipeline->stream_config->name);
+}

@@ -15,5 +15,7 @@ void takeover_log_loss(const struct pipelines *pipelines, const struct placement
                        enum engine_loss cause);
 /* A device was given up: names the streams that have no other. */
 void takeover_log_dead(const struct pipelines *pipelines);
+/* A driver hangs while it prepares a plan, but its device is kept for this stream. */
+void takeover_log_tied(const struct pipeline *pipeline);
 
 #endif

@@ -27,6 +27,7 @@
 #include "service/numbers.h"
 #include "service/reload.h"
 #include "service/signals.h"
+#include "service/start.h"
 #include "service/status_output.h"
 #include "service/store.h"
 #include "service/watch.h"
@@ -46,13 +47,12 @@ static const int64_t source_grace_ns = 5 * NS_PER_SECOND;
 
 struct service {
     const struct service_options *options;
-    struct process process; /* loop thread; config and pipelines: the worker's while preparing */
-
-    /* worker thread while preparing, then the loop's */
-    int error; /* why the run fails */
-    struct problem problem;
+    struct process
+        process; /* loop thread; config and pipelines: the start's job's while it prepares */
 
     /* loop thread */
+    int error; /* why the run fails */
+    struct problem problem;
     uv_loop_t loop;
     struct io_environment environment; /* of every source and sink; with osc_hub */
     struct osc_hub osc_hub;
@@ -60,9 +60,9 @@ struct service {
     struct signals signals;
     uv_async_t changed; /* something ended or closed: advance */
     uv_timer_t tick;
-    uv_work_t work;
     bool abandoned;      /* the drain did not end in time */
     int64_t deadline_ns; /* of the drain; INT64_MAX: none */
+    struct start *start;
     struct reload *reload;
     struct watch *watch;
     struct numbers *numbers;
@@ -91,33 +91,6 @@ static void print_last_status(const struct service *service)
     if (process->connected && service->error == 0)
         status_output_write(service->output, process, process->config->daemon.status_on_exit,
                             status_path(service));
-}
-
-/* ---- prepare: worker thread -------------------------------------------------------------- */
-
-/* The pipeline that could not be prepared is in the registry too, to be closed like the others. */
-static void prepare(uv_work_t *work)
-{
-    struct service *service = work->data;
-    struct process *process = &service->process;
-    const struct config *config = process->config;
-    struct pipeline *made[PIPELINES_MAX];
-    service->error = devices_prepare(process->devices, config, &service->problem);
-    for (uint32_t i = 0; i < config->stream_count && service->error == 0; i++) {
-        int upstream = config->streams[i].upstream;
-        assert(upstream < (int)i); /* a stream stands behind the one it reads */
-        service->error =
-            pipelines_make(process->pipelines, config, i, upstream >= 0 ? made[upstream] : NULL,
-                           &made[i], &service->problem);
-        if (service->error < 0)
-            break;
-        pipelines_add(process->pipelines, made[i]);
-        numbers_introduce(service->numbers, made[i]);
-        store_introduce(service->store, made[i]);
-        service->error = pipeline_prepare(made[i], &service->problem);
-        if (service->error == 0 && made[i]->heritage != NULL)
-            pipeline_inherit(made[i], made[i]->heritage);
-    }
 }
 
 /* ---- phases: loop thread ----------------------------------------------------------------- */
@@ -189,6 +162,7 @@ static void close_handles(struct service *service)
     alarms_close(service->process.alarms);
     osc_control_close(service->osc);
     signals_unwatch(&service->signals);
+    start_stop(service->start);
     uv_close((uv_handle_t *)&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
 }
@@ -336,11 +310,12 @@ static int connect_all(struct service *service)
     return error;
 }
 
-static void on_prepared(uv_work_t *work, int status)
+static void on_prepared(void *context, int error, const struct problem *problem)
 {
-    struct service *service = work->data;
+    struct service *service = context;
     struct process *process = &service->process;
-    (void)status; /* nobody cancels it */
+    service->error = error;
+    service->problem = *problem;
     if (service->error == 0 && !process->stopping)
         service->error = connect_all(service);
     if (service->error == 0 && !process->stopping && process->config->osc.used)
@@ -362,6 +337,14 @@ static void on_prepared(uv_work_t *work, int status)
     numbers_start(service->numbers);
     watch_ready(service->watch);
     uv_async_send(&service->changed); /* a short file may have ended already */
+}
+
+/* Nothing runs that could be saved, and the next process may fare better. */
+static void on_start_hangs(void *context, const struct problem *problem)
+{
+    struct service *service = context;
+    log_error("%s; the daemon ends", problem->text);
+    exit_now(service, EXIT_FAILURE, flush_ns);
 }
 
 /* ---- reload: loop thread ----------------------------------------------------------------- */
@@ -460,7 +443,7 @@ static void open_handles(struct service *service)
     signals_watch(&service->signals, &service->loop);
     uv_async_init(&service->loop, &service->changed, on_changed);
     uv_timer_init(&service->loop, &service->tick);
-    service->changed.data = service->tick.data = service->work.data = service;
+    service->changed.data = service->tick.data = service;
 }
 
 static int open_pipelines(struct service *service, struct problem *problem)
@@ -478,6 +461,8 @@ static int open_pipelines(struct service *service, struct problem *problem)
 /* Opens what has handles of its own; on failure close_handles closes those that were opened. */
 static int open_watchers(struct service *service, struct problem *problem)
 {
+    if (numbers_open(&service->process, &service->numbers) < 0)
+        return problem_set(problem, ERROR_MEMORY, "out of memory");
     const struct reload_host host = {
         .process = &service->process,
         .keep_log_level = service->options->keep_log_level,
@@ -486,9 +471,16 @@ static int open_watchers(struct service *service, struct problem *problem)
         .finished = on_reload_finished,
         .changed = on_reload_changed,
     };
+    const struct start_host start_host = {
+        .process = &service->process,
+        .numbers = service->numbers,
+        .store = service->store,
+        .context = service,
+        .prepared = on_prepared,
+        .hangs = on_start_hangs,
+    };
     const struct commands_host commands_host = {.context = service, .reload = start_reload};
-    if (numbers_open(&service->process, &service->numbers) < 0 ||
-        reload_open(&host, &service->reload) < 0 ||
+    if (start_open(&start_host, &service->start) < 0 || reload_open(&host, &service->reload) < 0 ||
         watch_open(&service->process, &service->watch) < 0 ||
         status_output_open(&service->output) < 0 ||
         takeover_open(&service->loop, service->options->config, service->process.devices,
@@ -513,6 +505,7 @@ static void free_parts(struct service *service)
     commands_close(service->commands);
     takeover_free_devices(service->process.devices);
     reload_close(service->reload);
+    start_close(service->start);
     numbers_close(service->numbers);
 }
 
@@ -560,11 +553,12 @@ int service_run(const struct service_options *options, struct problem *problem)
         goto free_parts;
     open_handles(service);
     error = open_watchers(service, problem);
+    if (error == 0 && (error = start_begin(service->start)) < 0)
+        problem_set(problem, error, "no thread can be started (ulimit -u)");
     if (error < 0) {
         close_handles(service);
         uv_run(&service->loop, UV_RUN_DEFAULT);
     } else {
-        uv_queue_work(&service->loop, &service->work, prepare, on_prepared);
         uv_run(&service->loop, UV_RUN_DEFAULT);
         assert(service->process.phase == PROCESS_STOPPED);
         signals_close(&service->signals);

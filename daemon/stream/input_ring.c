@@ -47,20 +47,20 @@ void input_ring_close(struct stream_ring *ring)
     free(ring->times);
 }
 
-int stream_ring_prepare(const struct stream *s, const struct plan *plan, struct stream_ring **out,
-                        struct problem *problem)
+int stream_ring_prepare(struct engine *engine, const struct ring_like *now, const struct plan *plan,
+                        struct stream_ring **out, struct problem *problem)
 {
     const struct plan_info *info = plan_info(plan);
-    const struct ring_need need = ring_need_of(&s->options, info);
+    const struct ring_need need = ring_need_of(&now->options, info);
     *out = NULL;
-    if (need.history <= s->history)
+    if (need.history <= now->history)
         return 0;
-    const uint64_t least = s->options.ring_frames_min;
-    const uint64_t frames = least > 0 ? ring_size_grown(&need, least, s->history) : 0;
+    const uint64_t least = now->options.ring_frames_min;
+    const uint64_t frames = least > 0 ? ring_size_grown(&need, least, now->history) : 0;
     struct stream_ring *made = malloc(sizeof *made);
     if (made == NULL)
-        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", s->name);
-    int error = input_ring_make(s->engine, &s->options, info, frames, made, problem);
+        return problem_set(problem, ERROR_MEMORY, "stream %s: out of memory", now->options.name);
+    int error = input_ring_make(engine, &now->options, info, frames, made, problem);
     if (error != 0) {
         free(made);
         return error;
@@ -78,6 +78,13 @@ void stream_ring_free(struct stream_ring *ring)
 }
 
 /* ---- loop thread --------------------------------------------------------------------------- */
+
+struct ring_like stream_ring_now(const struct stream *s)
+{
+    struct ring_like like = {s->options, s->ring->frames, s->history};
+    like.options.name = "";
+    return like;
+}
 
 /* Copies bytes and presence bits of positions [from, until); `from` begins a word of bits. */
 static void copy_positions(const struct ring *old, struct ring *new, uint64_t from, uint64_t until)

@@ -3,8 +3,8 @@
  * ring_size.h, and replaced by a larger one while the stream runs when a new plan needs more
  * history.
  *
- * stream_ring_prepare, stream_ring_copy, stream_ring_free and stream_ring_replaced (stream.h) are
- * defined here.
+ * stream_ring_now, stream_ring_prepare, stream_ring_copy, stream_ring_free and stream_ring_replaced
+ * (stream.h) are defined here.
  */
 #ifndef CONVOLVD_STREAM_INPUT_RING_H
 #define CONVOLVD_STREAM_INPUT_RING_H

@@ -37,13 +37,6 @@ int stream_ring_like(struct engine *engine, const struct ring_like *like, const 
 
 /* ---- loop thread --------------------------------------------------------------------------- */
 
-struct ring_like stream_ring_now(const struct stream *s)
-{
-    struct ring_like like = {s->options, s->ring->frames, s->history};
-    like.options.name = "";
-    return like;
-}
-
 static bool change_under_way(const struct stream *s)
 {
     bool under_way = s->next.plan != NULL;

@@ -20,13 +20,6 @@
 
 #include "stream/stream.h"
 
-/* What a ring on another device has to be. */
-struct ring_like {
-    struct stream_options options; /* without a name */
-    uint32_t frames, history;
-};
-
-struct ring_like stream_ring_now(const struct stream *stream);
 /* WORKER. A ring there for `plan`, which holds what the stream's own holds. 0, ERROR_MEMORY or
  * ERROR_LIMIT. */
 int stream_ring_like(struct engine *engine, const struct ring_like *like, const struct plan *plan,

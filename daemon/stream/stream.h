@@ -147,10 +147,18 @@ int stream_change(struct stream *stream, const struct stream_change *exchange);
  * ERROR_ARGUMENT: there is none. */
 int stream_change_cancel(struct stream *stream);
 
+/* What the ring in use is like: all that making another one needs to know of the stream. */
+struct ring_like {
+    struct stream_options options; /* without a name */
+    uint32_t frames, history;
+};
+
+/* LOOP. */
+struct ring_like stream_ring_now(const struct stream *stream);
 /* The larger ring that `plan` needs for its history; *out NULL: the one in use holds it. 0,
  * ERROR_MEMORY or ERROR_LIMIT. WORKER. */
 struct stream_ring;
-int stream_ring_prepare(const struct stream *stream, const struct plan *plan,
+int stream_ring_prepare(struct engine *engine, const struct ring_like *now, const struct plan *plan,
                         struct stream_ring **out, struct problem *problem);
 /* The ring that a change replaced, now the caller's; NULL: none. LOOP, after the change retired. */
 struct stream_ring *stream_ring_replaced(struct stream *stream);

@@ -12,6 +12,9 @@
  *     SIGRTMIN + 5   the worker that prepares streams, at its next stream
  *     SIGRTMIN + 6   the closing of the devices at the end
  *     SIGRTMIN + 7   the thread that prepares what stands by, at its next plan
+ *     SIGRTMIN + 8   one thread, the next that prepares a plan
+ *     SIGRTMIN + 10  one thread, the next that reads or designs the filters of a stream
+ *     SIGRTMIN + 11  nothing: those of 8 and 10 go on
  *
  * A signal may also be blocked and pending when the program starts.
  *
@@ -22,15 +25,19 @@
 #include <stdint.h>
 #include <unistd.h>
 
+struct config;
+struct config_stream;
 struct devices;
 struct engine;
 struct pipeline;
 struct plan;
+struct plan_spec;
 struct problem;
 struct recipe;
 struct recording_writer;
 struct result;
 struct slot;
+struct stream_filters;
 struct waveform;
 
 enum stage {
@@ -41,6 +48,10 @@ enum stage {
     STAGE_PREPARE,
     STAGE_CLOSE,
     STAGE_STANDBY,
+    STAGE_PLAN,
+    STAGE_THREADS, /* threads.c */
+    STAGE_FILTERS,
+    STAGE_RELEASE,
     STAGES_END
 };
 
@@ -57,6 +68,8 @@ __attribute__((constructor)) static void install(void)
     sigset_t set;
     sigemptyset(&set);
     for (int stage = STAGE_LOOP; stage < STAGES_END; stage++) {
+        if (stage == STAGE_THREADS)
+            continue;
         sigaction(SIGRTMIN + stage, &action, NULL);
         sigaddset(&set, SIGRTMIN + stage);
     }
@@ -67,6 +80,17 @@ static void pass(enum stage stage)
 {
     while (atomic_load(&wedged) & 1u << stage)
         pause();
+}
+
+/* Stops the next thread that comes here, and no other. */
+static void pass_once(enum stage stage)
+{
+    const unsigned bit = 1u << stage, release = 1u << STAGE_RELEASE;
+    if (!(atomic_fetch_and(&wedged, ~bit) & bit))
+        return;
+    atomic_fetch_and(&wedged, ~release);
+    while (!(atomic_load(&wedged) & release))
+        usleep(10000);
 }
 
 void __real_losses_tell(struct pipeline *pipeline, int64_t now_ns);
@@ -129,4 +153,26 @@ int __wrap_recipe_plan(const struct recipe *recipe, struct engine *engine, struc
 {
     pass(STAGE_STANDBY);
     return __real_recipe_plan(recipe, engine, out, problem);
+}
+
+int __real_plan_prepare(struct engine *engine, const struct plan_spec *spec, struct plan **out,
+                        struct problem *problem);
+int __wrap_plan_prepare(struct engine *engine, const struct plan_spec *spec, struct plan **out,
+                        struct problem *problem);
+int __wrap_plan_prepare(struct engine *engine, const struct plan_spec *spec, struct plan **out,
+                        struct problem *problem)
+{
+    pass_once(STAGE_PLAN);
+    return __real_plan_prepare(engine, spec, out, problem);
+}
+
+int __real_stream_filters_make(const struct config *config, const struct config_stream *stream,
+                               struct stream_filters *out, struct problem *problem);
+int __wrap_stream_filters_make(const struct config *config, const struct config_stream *stream,
+                               struct stream_filters *out, struct problem *problem);
+int __wrap_stream_filters_make(const struct config *config, const struct config_stream *stream,
+                               struct stream_filters *out, struct problem *problem)
+{
+    pass_once(STAGE_FILTERS);
+    return __real_stream_filters_make(config, stream, out, problem);
 }

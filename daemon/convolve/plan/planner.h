@@ -29,6 +29,7 @@ struct planner {
     _Atomic bool abandoned; /* the device is lost: what is closed is kept for now, see lost.h */
     _Atomic uint32_t held;  /* plans and rings that somebody has and has not closed */
     _Atomic int preparing;  /* workers that build and test plans */
+    _Atomic int hung;       /* workers left behind in a call of the driver */
     pthread_mutex_t workers;
     /* under `workers`; the device thread while a worker waits for it */
     struct fft_cache fft_plans;

@@ -31,6 +31,13 @@ static double weight(uint64_t n, uint64_t at, uint32_t fade)
     return n < at ? 0 : n >= at + fade ? 1 : 0.5 * (1 - cos(pi * ((double)(n - at) + 0.5) / fade));
 }
 
+static int prepare_ring(struct stream_change *exchange)
+{
+    struct problem problem;
+    const struct ring_like now = stream_ring_now(world->stream);
+    return stream_ring_prepare(&world->engine, &now, &world->other, &exchange->ring, &problem);
+}
+
 static void put_all(uint64_t n, uint32_t frames)
 {
     assert_int_equal(put(0, n, frames, n, 0), VERDICT_ACCEPTED);
@@ -238,9 +245,7 @@ static void test_longer_filter(void **state)
                                          .retired = on_retired};
         put(0, 0, 320, 0, 0);
         assert_int_equal(stream_change(world->stream, &exchange), ERROR_ARGUMENT);
-        struct problem problem;
-        assert_int_equal(
-            stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+        assert_int_equal(prepare_ring(&exchange), 0);
         assert_non_null(exchange.ring);
         retired = 0;
         uint32_t piece = i < 3 ? 60 : 200;
@@ -292,9 +297,7 @@ static void test_longer_filter_at_once(void **state)
         assert_int_equal(stream_next_frame(world->stream), 1024);
         struct stream_change exchange = {
             .plan = &world->other, .frame = 1024, .retired = on_retired};
-        struct problem problem;
-        assert_int_equal(
-            stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem), 0);
+        assert_int_equal(prepare_ring(&exchange), 0);
         assert_non_null(exchange.ring);
         retired = 0;
         assert_int_equal(stream_change(world->stream, &exchange), 0);
@@ -328,9 +331,7 @@ static void test_history_that_is_gone(void **state)
         world->other.taps[k] = random_normal(&random);
     struct stream_change exchange = {
         .plan = &world->other, .how = CHANGE_HARD, .retired = on_retired};
-    struct problem problem;
-    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
-                     0);
+    assert_int_equal(prepare_ring(&exchange), 0);
     retired = 0;
     for (uint64_t n = 0; n < FRAMES; n += 40) {
         put_all(n, 40);
@@ -371,9 +372,7 @@ static void test_the_ring_is_copied_in_parts(void **state)
         world->other.taps[k] = random_normal(&random);
     struct stream_change exchange = {
         .plan = &world->other, .how = CHANGE_HARD, .retired = on_retired};
-    struct problem problem;
-    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
-                     0);
+    assert_int_equal(prepare_ring(&exchange), 0);
     retired = 0;
     uint32_t parts = 0;
     uint64_t n = 0;
@@ -417,9 +416,7 @@ static void test_reach_of_a_longer_filter(void **state)
     world_open(&options);
     world->other.info.taps_longest = world->other.info.history_frames = LONG;
     struct stream_change exchange = {.plan = &world->other, .frame = 640, .retired = on_retired};
-    struct problem problem;
-    assert_int_equal(stream_ring_prepare(world->stream, &world->other, &exchange.ring, &problem),
-                     0);
+    assert_int_equal(prepare_ring(&exchange), 0);
     retired = 0;
     for (uint64_t n = 0; n < FRAMES; n += 50) {
         if (n == 300 || n == 400) /* lost */
