@@ -22,6 +22,7 @@ struct event_writer {
     struct event_sink *sink;       /* the writer's thread; WORKER before it begins */
     uint64_t lost;                 /* the writer's thread: that the sink has told of */
     struct event_sink_ledger last; /* LOOP: what added up the last time */
+    bool abandoned;                /* LOOP: the thread hangs, and writes nothing any more */
     void (*closed)(void *context); /* LOOP */
     void *closed_context;
 
@@ -124,8 +125,11 @@ static void rung(void *context)
 /* The disk may never answer: thread, ring and file are abandoned on purpose. */
 static void hung(void *context)
 {
-    const struct event_writer *w = context;
-    log_error("sink %s: the disk does not answer; its file is not finished", w->options->name);
+    struct event_writer *w = context;
+    w->abandoned = true;
+    log_error("sink %s: what it writes to does not answer; its file is not finished, and %llu "
+              "events are not in it",
+              w->options->name, (unsigned long long)atomic_load(&w->pending));
 }
 
 static void freed(void *context)
@@ -177,6 +181,10 @@ int event_writer_open(const struct event_sink_ops *ops, const struct event_sink_
 static void thread_closed(void *context)
 {
     struct event_writer *w = context;
+    const uint64_t stopped = atomic_load(&w->dropped[DROP_STOPPED]);
+    if (stopped > 0)
+        log_warning("sink %s: %llu events were not written within `drain timeout`",
+                    w->options->name, (unsigned long long)stopped);
     w->closed(w->closed_context);
 }
 
@@ -250,6 +258,10 @@ void event_writer_ledger(struct event_writer *w, struct event_sink_ledger *ledge
         }
     }
     *ledger = w->last;
+    if (w->abandoned) {
+        ledger->dropped[DROP_STOPPED] += ledger->pending;
+        ledger->pending = 0;
+    }
     ledger->bytes = atomic_load(&w->bytes);
     ledger->files = atomic_load(&w->files);
     ledger->clipped = atomic_load(&w->clipped);

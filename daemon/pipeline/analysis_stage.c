@@ -5,20 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/clock.h"
+#include "core/log.h"
 #include "io/count_lock.h"
 #include "io/sink_thread.h"
 #include "pipeline/analysis_feed.h"
+#include "pipeline/analysis_sizes.h"
 #include "pipeline/event_inlet.h"
-
-static const uint64_t queue_least = 1 << 20, queue_most = 64 << 20, queue_of_events = 4 << 20;
-
-/* Of the messages beside the frame ring: results as short as 16 frames fill both alike. */
-enum {
-    MESSAGE_BYTES = 512,
-    MESSAGE_FRAMES = 16,
-    MESSAGES_LEAST = 256 << 10,
-    MESSAGES_MOST = 8 << 20
-};
 
 /* What the analysis has counted, as the thread passes it to the loop. */
 enum { COUNTERS = sizeof(struct analysis_ledger) / sizeof(uint64_t) };
@@ -53,58 +46,18 @@ struct analysis_stage {
     struct analysis_feed feed; /* of one that takes frames … */
     struct event_inlet inlet;  /* … and of one that takes events */
     struct count_lock lock;
-    _Atomic uint64_t pending, stopped;  /* frames */
+    /* Frames. unseen: dead ones that never came to the analysis; stopped: of them, with samples. */
+    _Atomic uint64_t pending, unseen, stopped;
     _Atomic uint64_t counted[COUNTERS]; /* union ledger_counters */
     _Atomic int wakes_owed;             /* to a stream that waits for room: 2 after `room`, 1, 0 */
 };
 
-/* ---- sizes ------------------------------------------------------------------------------- */
-
-static uint64_t frame_bytes_of(const struct analysis_options *options)
-{
-    return options->stream.channels * sizeof(float);
-}
-
-static uint64_t history_of(const struct analysis_ops *ops, const struct analysis_options *options)
-{
-    return ops->history != NULL ? ops->history(options) : 0;
-}
-
-uint64_t analysis_stage_queue_bytes(const struct analysis_ops *ops,
-                                    const struct analysis_options *options)
-{
-    if (ops->of_events)
-        return queue_of_events;
-    const double second = options->stream.rate_hz * (double)frame_bytes_of(options);
-    return second < (double)queue_least  ? queue_least
-           : second > (double)queue_most ? queue_most
-                                         : (uint64_t)second;
-}
-
-/* Of the messages that go with a ring of so many bytes of frames. */
-static uint64_t message_bytes(uint64_t ring_bytes, uint64_t frame_bytes)
-{
-    const uint64_t bytes = ring_bytes / frame_bytes / MESSAGE_FRAMES * MESSAGE_BYTES;
-    return bytes < MESSAGES_LEAST ? MESSAGES_LEAST : bytes > MESSAGES_MOST ? MESSAGES_MOST : bytes;
-}
-
-/* `queue` comes on top of the history that stays in the ring. */
-static uint64_t ring_bytes_of(const struct analysis_ops *ops,
-                              const struct analysis_options *options, uint64_t queue_bytes)
-{
-    return queue_bytes + history_of(ops, options) * frame_bytes_of(options);
-}
-
 uint64_t analysis_stage_memory(const struct analysis_ops *ops,
                                const struct analysis_options *options, uint64_t queue_bytes)
 {
-    const uint64_t queue = queue_bytes > 0 ? queue_bytes : analysis_stage_queue_bytes(ops, options);
-    const uint64_t own =
-        analysis_outlets_bytes(ops, options) + (ops->memory != NULL ? ops->memory(options) : 0);
-    if (ops->of_events)
-        return own + queue;
-    const uint64_t ring = ring_bytes_of(ops, options, queue);
-    return own + ring + message_bytes(ring, frame_bytes_of(options));
+    const struct analysis_sizes sizes = analysis_sizes(ops, options, queue_bytes);
+    return analysis_outlets_bytes(ops, options) + (ops->memory != NULL ? ops->memory(options) : 0) +
+           sizes.ring_bytes + sizes.message_bytes;
 }
 
 /* ---- thread: what leaves ----------------------------------------------------------------- */
@@ -125,13 +78,15 @@ static void advance(void *context, uint64_t epoch, uint64_t frame)
 
 /* ---- thread: what it takes --------------------------------------------------------------- */
 
-/* Publishes what the analysis has counted; `frames` have left the ring, `stopped` of them unseen.
+/* Publishes what the analysis has counted; `frames` have left the ring, `unseen` of them for
+ * nobody, of these `stopped` at a deadline.
  */
-static void publish(struct analysis_stage *s, uint64_t frames, uint64_t stopped)
+static void publish(struct analysis_stage *s, uint64_t frames, uint64_t unseen, uint64_t stopped)
 {
     union ledger_counters ledger = {.counters = {0}};
     s->ops->ledger(s->analysis, &ledger.ledger);
     count_lock_begin(&s->lock);
+    atomic_fetch_add(&s->unseen, unseen);
     atomic_fetch_add(&s->stopped, stopped);
     atomic_fetch_sub(&s->pending, frames);
     for (int i = 0; i < COUNTERS; i++)
@@ -173,8 +128,10 @@ static bool take_frames(struct analysis_stage *s)
         unseen = true;
     else if (message->kind == FEED_RUN)
         s->ops->put(s->analysis, &message->run);
+    /* What came without samples was lost before. */
+    const bool stopped = unseen && message->kind == FEED_RUN && message->run.samples != NULL;
     analysis_feed_release(&s->feed, message);
-    publish(s, frames, unseen ? frames : 0);
+    publish(s, frames, unseen ? frames : 0, stopped ? frames : 0);
     offer_room(s);
     return true;
 }
@@ -194,7 +151,7 @@ static bool take_events(struct analysis_stage *s)
     else if (!stop && s->ops->advance != NULL)
         s->ops->advance(s->analysis, message->advance.epoch, message->advance.frame);
     message_ring_release(&s->thread.ring);
-    publish(s, 0, 0);
+    publish(s, 0, 0, 0);
     if (is_event)
         event_inlet_done(&s->inlet, !stop);
     offer_room(s);
@@ -249,22 +206,22 @@ static void add_pending(void *context, uint64_t frames)
     atomic_fetch_add(&s->pending, frames);
 }
 
-static int open_feed(struct analysis_stage *s, uint64_t queue_bytes, uint64_t block_frames)
+static int open_feed(struct analysis_stage *s, const struct analysis_sizes *sizes,
+                     uint64_t block_frames)
 {
-    const uint64_t frame_bytes = frame_bytes_of(&s->own);
-    const uint64_t history = history_of(s->ops, &s->own);
     const struct analysis_feed_options options = {
         .channels = s->own.stream.channels,
         .rate_hz = s->own.stream.rate_hz,
-        .history = history,
+        .history = sizes->history_frames,
         .messages = &s->thread.ring,
         .pending = add_pending,
         .context = s,
     };
     /* Two results and the zeros behind a loss fit in any case. */
-    const uint64_t least = (history + 2 * block_frames) * frame_bytes;
-    const uint64_t queue = queue_bytes > least ? queue_bytes : least;
-    return analysis_feed_open(&s->feed, &options, ring_bytes_of(s->ops, &s->own, queue));
+    const uint64_t frame_bytes = s->own.stream.channels * sizeof(float);
+    const uint64_t least = 2 * (sizes->history_frames + block_frames) * frame_bytes;
+    return analysis_feed_open(&s->feed, &options,
+                              sizes->ring_bytes > least ? sizes->ring_bytes : least);
 }
 
 int analysis_stage_open(const struct analysis_stage_options *options, uint64_t block_frames,
@@ -286,24 +243,20 @@ int analysis_stage_open(const struct analysis_stage_options *options, uint64_t b
     s->outlets.limit_count = options->limit_count;
     s->inlet.thread = &s->thread;
     s->inlet.lock = &s->lock;
-    const uint64_t queue = options->queue_bytes > 0 ? options->queue_bytes
-                                                    : analysis_stage_queue_bytes(s->ops, &s->own);
-    const uint64_t ring = ring_bytes_of(s->ops, &s->own, queue);
+    const struct analysis_sizes sizes = analysis_sizes(s->ops, &s->own, options->queue_bytes);
     const struct sink_thread_options thread = {
         .loop = options->loop, .context = s, .run = analyse, .rung = rung, .freed = freed};
-    int error =
-        sink_thread_open(&s->thread, &thread,
-                         s->ops->of_events ? queue : message_bytes(ring, frame_bytes_of(&s->own)));
+    int error = sink_thread_open(&s->thread, &thread, sizes.message_bytes);
     if (error == 0)
         error = analysis_outlets_open(&s->outlets, s->ops, options->options);
     if (error == 0 && !s->ops->of_events)
-        error = open_feed(s, queue, block_frames);
+        error = open_feed(s, &sizes, block_frames);
     if (error != 0) {
         analysis_stage_free(s);
         return problem_set(problem, ERROR_MEMORY,
                            "analysis %s: no memory for a buffer of %llu MiB; write a smaller "
                            "`buffer`",
-                           name, (unsigned long long)(queue >> 20));
+                           name, (unsigned long long)(sizes.queue_bytes >> 20));
     }
     int status = s->ops->open(&s->own, &s->analysis, problem);
     if (status != 0) {
@@ -413,12 +366,24 @@ static void part_closed(void *context)
         s->closed(s->closed_context);
 }
 
+/* Half of the time until a deadline: the other half is for what comes behind. */
+static int64_t half_way(int64_t deadline_ns)
+{
+    const int64_t now_ns = clock_monotonic_ns();
+    return deadline_ns == INT64_MAX || deadline_ns <= now_ns ? deadline_ns
+                                                             : now_ns + (deadline_ns - now_ns) / 2;
+}
+
 /* The thread has ended: nothing more comes for those behind it. */
 static void thread_closed(void *context)
 {
     struct analysis_stage *s = context;
+    const uint64_t frames = atomic_load(&s->stopped), events = atomic_load(&s->inlet.stopped);
+    if (frames + events > 0)
+        log_warning("analysis %s: %llu %s were not analysed within `drain timeout`", s->own.name,
+                    (unsigned long long)(frames + events), frames > 0 ? "frames" : "events");
     s->closing = 1 + s->outlets.reader_count;
-    analysis_outlets_close(&s->outlets, s->deadline_ns, part_closed, s);
+    analysis_outlets_close(&s->outlets, half_way(s->deadline_ns), part_closed, s);
     for (uint32_t i = 0; i < s->outlets.reader_count; i++)
         analysis_stage_close(s->readers[i], s->deadline_ns, part_closed, s);
 }
@@ -430,7 +395,7 @@ void analysis_stage_close(struct analysis_stage *s, int64_t deadline_ns,
     s->closed_context = context;
     s->deadline_ns = deadline_ns;
     if (s->begun)
-        sink_thread_close(&s->thread, deadline_ns, thread_closed, s);
+        sink_thread_close(&s->thread, half_way(deadline_ns), thread_closed, s);
     else
         thread_closed(s);
 }
@@ -439,7 +404,6 @@ void analysis_stage_close(struct analysis_stage *s, int64_t deadline_ns,
 
 static void read_ledger(const struct analysis_stage *s, struct analysis_stage_ledger *out)
 {
-    const uint64_t stopped = atomic_load(&s->stopped);
     union ledger_counters counted;
     for (int i = 0; i < COUNTERS; i++)
         counted.counters[i] = atomic_load(&s->counted[i]);
@@ -447,13 +411,13 @@ static void read_ledger(const struct analysis_stage *s, struct analysis_stage_le
         .frames = s->frames,
         .pending = atomic_load(&s->pending),
         .live = counted.ledger.live,
-        .dead = counted.ledger.dead + stopped,
+        .dead = counted.ledger.dead + atomic_load(&s->unseen),
         .taken = atomic_load(&s->inlet.taken),
         .taken_pending = atomic_load(&s->inlet.pending),
         .analysis = counted.ledger,
     };
     out->dropped[DROP_QUEUE] = s->feed.dropped;
-    out->dropped[DROP_STOPPED] = stopped;
+    out->dropped[DROP_STOPPED] = atomic_load(&s->stopped);
     out->taken_dropped[DROP_QUEUE] = atomic_load(&s->inlet.queue_drops);
     out->taken_dropped[DROP_STOPPED] = atomic_load(&s->inlet.stopped);
     out->analysis.limited = atomic_load(&s->outlets.limited);
@@ -510,12 +474,12 @@ bool analysis_stage_idle(struct analysis_stage *s)
 
 /* ---- state: loop, the thread waits ------------------------------------------------------- */
 
-enum { STATE_VERSION = 1 };
+enum { STATE_VERSION = 2 };
 
 static void walk_counts(struct analysis_stage *s, struct codec *codec)
 {
     _Atomic uint64_t *const shared[] = {
-        &s->stopped,    &s->outlets.limited,   &s->inlet.taken,
+        &s->unseen,     &s->stopped,           &s->outlets.limited, &s->inlet.taken,
         &s->inlet.seen, &s->inlet.queue_drops, &s->inlet.stopped,
     };
     codec_u64(codec, &s->frames);
@@ -567,7 +531,7 @@ bool analysis_stage_walk(struct analysis_stage *s, struct codec *codec)
     if (reads && !held)
         forget(s);
     if (reads)
-        publish(s, 0, 0);
+        publish(s, 0, 0, 0);
     return held;
 }
 
@@ -583,6 +547,7 @@ void analysis_stage_lose(struct analysis_stage *s, uint64_t frames)
 {
     count_lock_begin(&s->lock);
     s->frames += frames;
+    atomic_fetch_add(&s->unseen, frames);
     atomic_fetch_add(&s->stopped, frames);
     count_lock_end(&s->lock);
 }

@@ -55,9 +55,6 @@ struct analysis_stage;
 /* The most that it holds [bytes]: rings and the analysis itself. Any thread. */
 uint64_t analysis_stage_memory(const struct analysis_ops *ops,
                                const struct analysis_options *options, uint64_t queue_bytes);
-/* What `queue` is where it is not written. Any thread. */
-uint64_t analysis_stage_queue_bytes(const struct analysis_ops *ops,
-                                    const struct analysis_options *options);
 
 /* WORKER. Nothing of it runs yet. block_frames: of the longest result. */
 int analysis_stage_open(const struct analysis_stage_options *options, uint64_t block_frames,
@@ -95,8 +92,9 @@ void analysis_stage_lose(struct analysis_stage *stage, uint64_t frames);
  * it: what is open is cut, and told. */
 void analysis_stage_end(struct analysis_stage *stage);
 
-/* LOOP. Analyses what it holds, closes its sinks and readers, then calls `closed`; at the deadline
- * [monotonic] it drops the rest. */
+/* LOOP. Analyses what it holds, closes its sinks and readers, then calls `closed`. What is left
+ * half way to the deadline [monotonic] is dropped, so that those behind it have the rest of the
+ * time. */
 void analysis_stage_close(struct analysis_stage *stage, int64_t deadline_ns,
                           void (*closed)(void *context), void *context);
 /* Closed, or never begun; frees no reader. NULL is fine. */

@@ -21,6 +21,25 @@ void hung_name_streams(const struct pipelines *pipelines)
     }
 }
 
+static void name_event_sinks(const struct pipeline_analysis *analysis)
+{
+    for (uint32_t i = 0; i < analysis_stage_sinks(analysis->stage); i++) {
+        struct event_sink_ledger ledger;
+        analysis_stage_sink_ledger(analysis->stage, i, &ledger);
+        if (ledger.pending > 0)
+            log_warning("sink %s: what it writes to does not take it; %llu events are lost",
+                        analysis->sinks[i].name, (unsigned long long)ledger.pending);
+    }
+}
+
+void hung_name_sinks(const struct pipelines *pipelines)
+{
+    const struct pipeline *pipeline;
+    for (uint32_t at = 0; (pipeline = pipelines_next(pipelines, PIPELINES_ALL, &at)) != NULL;)
+        for (uint32_t i = 0; i < pipeline->analysis_count; i++)
+            name_event_sinks(&pipeline->analyses[i]);
+}
+
 void hung_name_sources(const struct pipelines *pipelines)
 {
     const struct pipeline *pipeline;

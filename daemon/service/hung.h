@@ -14,6 +14,8 @@ enum { SERVICE_EXIT_CUT = 3 };
 
 /* Streams that the drain timeout has cut off. */
 void hung_name_streams(const struct pipelines *pipelines);
+/* Sinks of events that have not closed, and how many events they hold. */
+void hung_name_sinks(const struct pipelines *pipelines);
 /* Sources that have not closed. */
 void hung_name_sources(const struct pipelines *pipelines);
 

@@ -121,11 +121,11 @@ static _Noreturn void leave(struct service *service)
 {
     if (service->process.connected && service->process.phase < PROCESS_CLOSING_SOURCES) {
         pipelines_flush_losses(service->process.pipelines, PIPELINES_ALL);
+        hung_name_sinks(service->process.pipelines);
         print_last_status(service);
     }
     log_warning("%s", service->process.connected
-                          ? "stopped with work left over; the table counts it as waiting, "
-                            "submitted or in flight"
+                          ? "stopped with work left over; the table says what was in flight"
                           : "stopped while preparing: files, filters, kernels or sockets took "
                             "longer than `drain timeout`");
     exit_now(service, service->error == 0 ? SERVICE_EXIT_CUT : EXIT_FAILURE, flush_ns);

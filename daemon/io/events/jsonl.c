@@ -3,39 +3,13 @@
  * (text_sink_facts); then comes one line for each event (event_text.h), in order of frame and
  * channel, and one for each mark.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "io/event_sinks.h"
 #include "io/events/text_sink.h"
 #include "io/rows.h"
 
-struct event_sink {
-    struct text_file *file;
-    struct event_text *text;
-    bool samples;
-};
-
-static void jsonl_close(struct event_sink *sink)
+static int begin(struct event_sink *sink, const struct event_sink_options *options)
 {
-    text_file_close(sink->file);
-    event_text_close(sink->text);
-    free(sink);
-}
-
-/* A line of JSON, which is freed. */
-static int add_json(struct event_sink *sink, json_t *json)
-{
-    char *line = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL;
-    int status = ERROR_MEMORY;
-    json_decref(json);
-    if (line != NULL) {
-        const size_t length = strlen(line);
-        line[length] = '\n'; /* in place of its zero */
-        status = text_file_add(sink->file, line, length + 1);
-        free(line);
-    }
-    return status;
+    return text_sink_add_json(sink, "", text_sink_facts(options));
 }
 
 static int jsonl_open(const struct event_sink_options *options,
@@ -43,25 +17,7 @@ static int jsonl_open(const struct event_sink_options *options,
                       struct problem *problem)
 {
     (void)environment;
-    const struct text_sink_options *own = options->own;
-    struct event_sink *sink = calloc(1, sizeof *sink);
-    int status = sink != NULL ? 0 : ERROR_MEMORY;
-    if (status == 0)
-        status = event_text_open(options->analysis, options->analysis_options, &sink->text);
-    if (status != 0) {
-        free(sink);
-        return problem_set(problem, status, "sink %s: out of memory", options->name);
-    }
-    sink->samples = own->samples;
-    status = text_file_open(options, &sink->file, problem);
-    if (status == 0 && add_json(sink, text_sink_facts(options)) != 0)
-        status = problem_set(problem, ERROR_SYSTEM, "sink %s: %s cannot be written", options->name,
-                             own->path);
-    if (status != 0)
-        jsonl_close(sink);
-    else
-        *out = sink;
-    return status;
+    return text_sink_open(options, begin, out, problem);
 }
 
 static int jsonl_put(struct event_sink *sink, const struct analysis_event *event)
@@ -71,17 +27,12 @@ static int jsonl_put(struct event_sink *sink, const struct analysis_event *event
     if (line == NULL)
         return ERROR_MEMORY;
     line[length] = '\n'; /* in place of its zero */
-    return text_file_add(sink->file, line, length + 1);
+    return text_sink_add(sink, line, length + 1);
 }
 
 static int jsonl_mark(struct event_sink *sink, const struct sink_mark *mark)
 {
-    return add_json(sink, text_sink_mark(mark));
-}
-
-static void jsonl_ledger(const struct event_sink *sink, struct event_sink_ledger *ledger)
-{
-    text_file_ledger(sink->file, ledger);
+    return text_sink_add_json(sink, "", text_sink_mark(mark));
 }
 
 static const struct option_row rows[] = {
@@ -106,6 +57,6 @@ const struct event_sink_ops event_sink_jsonl = {
     .open = jsonl_open,
     .put = jsonl_put,
     .mark = jsonl_mark,
-    .close = jsonl_close,
-    .ledger = jsonl_ledger,
+    .close = text_sink_close,
+    .ledger = text_sink_ledger,
 };

@@ -2,6 +2,8 @@
 #include "io/events/text_sink.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,12 +19,13 @@ struct text_file {
     const struct event_sink_options *options;
     char name[PATH_MAX];
     int fd;
+    bool opened;    /* a write may wait: the writer's thread is at work */
     uint64_t bytes; /* of whole lines */
     int64_t told_ns;
 };
 
-int text_file_open(const struct event_sink_options *options, struct text_file **out,
-                   struct problem *problem)
+static int open_file(const struct event_sink_options *options, struct text_file **out,
+                     struct problem *problem)
 {
     const struct text_sink_options *own = options->own;
     struct text_file *file = calloc(1, sizeof *file);
@@ -39,12 +42,46 @@ int text_file_open(const struct event_sink_options *options, struct text_file **
     return 0;
 }
 
-void text_file_close(struct text_file *file)
+static void close_file(struct text_file *file)
 {
     if (file == NULL)
         return;
     close(file->fd);
     free(file);
+}
+
+int text_sink_open(const struct event_sink_options *options,
+                   int (*begin)(struct event_sink *sink, const struct event_sink_options *options),
+                   struct event_sink **out, struct problem *problem)
+{
+    const struct text_sink_options *own = options->own;
+    struct event_sink *sink = calloc(1, sizeof *sink);
+    int status = sink != NULL ? 0 : ERROR_MEMORY;
+    if (status == 0)
+        status = event_text_open(options->analysis, options->analysis_options, &sink->text);
+    if (status != 0) {
+        free(sink);
+        return problem_set(problem, status, "sink %s: out of memory", options->name);
+    }
+    sink->samples = own->samples;
+    status = open_file(options, &sink->file, problem);
+    if (status == 0 && begin(sink, options) != 0)
+        status = problem_set(problem, ERROR_SYSTEM, "sink %s: %s cannot be written", options->name,
+                             own->path);
+    if (status != 0) {
+        text_sink_close(sink);
+        return status;
+    }
+    sink->file->opened = true;
+    *out = sink;
+    return 0;
+}
+
+void text_sink_close(struct event_sink *sink)
+{
+    close_file(sink->file);
+    event_text_close(sink->text);
+    free(sink);
 }
 
 /* Takes the part of a line that was written out of the file again. */
@@ -61,13 +98,18 @@ static void cut_back(struct text_file *file, int reason)
               cut ? "" : ", and its last line is not whole");
 }
 
-int text_file_add(struct text_file *file, const char *text, size_t bytes)
+int text_sink_add(struct event_sink *sink, const char *text, size_t bytes)
 {
+    struct text_file *file = sink->file;
     size_t done = 0;
     while (done < bytes) {
         const ssize_t written = write(file->fd, text + done, bytes - done);
         if (written < 0 && errno == EINTR)
             continue;
+        if (written < 0 && errno == EAGAIN && file->opened) { /* a full pipe */
+            poll(&(struct pollfd){.fd = file->fd, .events = POLLOUT}, 1, -1);
+            continue;
+        }
         if (written <= 0) {
             cut_back(file, written < 0 ? errno : ENOSPC);
             return ERROR_SYSTEM;
@@ -78,9 +120,23 @@ int text_file_add(struct text_file *file, const char *text, size_t bytes)
     return 0;
 }
 
-void text_file_ledger(const struct text_file *file, struct event_sink_ledger *ledger)
+int text_sink_add_json(struct event_sink *sink, const char *prefix, json_t *json)
 {
-    ledger->bytes = file->bytes;
+    char *text = json != NULL ? json_dumps(json, JSON_COMPACT) : NULL, *line = NULL;
+    int status = ERROR_MEMORY;
+    json_decref(json);
+    const int length = text != NULL ? asprintf(&line, "%s%s\n", prefix, text) : -1;
+    if (length >= 0) {
+        status = text_sink_add(sink, line, (size_t)length);
+        free(line);
+    }
+    free(text);
+    return status;
+}
+
+void text_sink_ledger(const struct event_sink *sink, struct event_sink_ledger *ledger)
+{
+    ledger->bytes = sink->file->bytes;
     ledger->files = 1;
 }
 

@@ -2,6 +2,8 @@
  * Text files of events: what the sinks `csv` and `jsonl` share. Each line is written at once, whole
  * or not at all: after a failed write the file is cut back to its last whole line, and the next
  * line is tried again. So others can read along, and what is cut off at any moment stays readable.
+ * Where `path` is a named pipe the lines go into it; while nobody reads it, the writer's thread
+ * waits.
  *
  * The writer's thread (event_writer.h), except where WORKER is named.
  */
@@ -22,13 +24,24 @@ struct text_sink_options {
 
 struct text_file;
 
-/* WORKER. Creates the file; the options outlive it. */
-int text_file_open(const struct event_sink_options *options, struct text_file **out,
-                   struct problem *problem);
+/* Both sinks. */
+struct event_sink {
+    struct text_file *file;
+    struct event_text *text;
+    bool samples;
+};
+
+/* WORKER. Creates the file, and has `begin` write what stands before the events; the options
+ * outlive the sink. */
+int text_sink_open(const struct event_sink_options *options,
+                   int (*begin)(struct event_sink *sink, const struct event_sink_options *options),
+                   struct event_sink **out, struct problem *problem);
 /* Adds one line or several, with their newlines. 0 or ERROR_SYSTEM: none of it is in the file. */
-int text_file_add(struct text_file *file, const char *text, size_t bytes);
-void text_file_close(struct text_file *file); /* NULL is fine */
-void text_file_ledger(const struct text_file *file, struct event_sink_ledger *ledger);
+int text_sink_add(struct event_sink *sink, const char *text, size_t bytes);
+/* Adds a line of JSON, which is freed, behind `prefix`. 0, ERROR_SYSTEM or ERROR_MEMORY. */
+int text_sink_add_json(struct event_sink *sink, const char *prefix, json_t *json);
+void text_sink_close(struct event_sink *sink);
+void text_sink_ledger(const struct event_sink *sink, struct event_sink_ledger *ledger);
 
 /* What was measured with what, as the members of a JSON object, the caller's: version, analysis,
  * stream, rate, units, scales, filters, configuration, fields. NULL: no memory. */
