@@ -2,7 +2,7 @@
  * convolvctl: asks and steers a running convolvd from the command line. The words of the command
  * line become one request by the daemon's table of commands (words.c); the reply is printed for
  * people or, with --json, as it came. What needs no daemon (check, tune, explain, list-devices) is
- * the daemon's own code, run here.
+ * the daemon's own code (local.c).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/commands.h"
 #include "clients/ctl/hits.h"
+#include "clients/ctl/local.h"
 #include "clients/ctl/reply.h"
 #include "clients/ctl/save.h"
 #include "clients/ctl/snapshot.h"
@@ -44,13 +44,14 @@ static int usage(const char *word, const char *why)
 
 /* ---- without a daemon -------------------------------------------------------------------- */
 
-static int run_local(enum command command, int count, char *const *words)
+static int run_local(enum command command, const struct options *options, int count,
+                     char *const *words)
 {
     if (count > 2)
         return usage(words[2], "one word too many");
     const struct arguments arguments = {.command = command,
                                         .config_path = count > 1 ? words[1] : NULL};
-    return command_run(&arguments);
+    return local_run(&arguments, options->json);
 }
 
 static int help(int count, char *const *words)
@@ -124,7 +125,7 @@ static int watch(const struct options *options, int count, char *const *words)
         return usage("watch", "it takes nothing but --seconds S");
     if (client_open(&options->client, &client, &problem) != 0)
         return fail(&problem);
-    const int error = view_run(client, seconds, &problem);
+    const int error = view_run(client, seconds, options->json, &problem);
     client_close(client);
     return error == 0 ? EXIT_SUCCESS : fail(&problem);
 }
@@ -204,11 +205,13 @@ static int ask(struct options *options, int count, char **words)
     if (error != 0)
         return fail(&problem);
     if (write)
-        error = save_write(reply, &problem);
+        error = save_write(reply, options->json, &problem);
     else if (names)
         print_names(reply);
     else if (options->json)
         print_json(reply);
+    else if (row == &command_table[CONTROL_TRANSIENT])
+        hits_print_transient(reply, stdout);
     else
         reply_print(row, reply, stdout);
     json_decref(reply);
@@ -232,7 +235,7 @@ static int run(struct options *options, int count, char **words)
     }
     for (size_t i = 0; i < sizeof local / sizeof *local; i++)
         if (strcmp(words[0], local[i].word) == 0)
-            return run_local(local[i].command, count, words);
+            return run_local(local[i].command, options, count, words);
     if (strcmp(words[0], "help") == 0)
         return help(count, words);
     if (strcmp(words[0], "watch") == 0)

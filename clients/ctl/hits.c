@@ -47,15 +47,8 @@ static void print_words(const json_t *words, FILE *out)
     }
 }
 
-void hits_print(const json_t *line, FILE *out)
+static void print_event(const json_t *event, FILE *out)
 {
-    const json_t *event = json_object_get(line, "analysis_event");
-    const json_t *missed = json_object_get(line, "missed");
-    if (missed != NULL)
-        fprintf(out, "(%lld events were overwritten before they were read)\n",
-                (long long)json_integer_value(missed));
-    if (event == NULL)
-        return;
     print_time(event, out);
     fputc(' ', out);
     reply_text(reply_string(event, "analysis"), out);
@@ -67,6 +60,27 @@ void hits_print(const json_t *line, FILE *out)
     print_values(json_object_get(event, "parameters"), out);
     print_values(json_object_get(event, "values"), out);
     fputc('\n', out);
+}
+
+void hits_print(const json_t *line, FILE *out)
+{
+    const json_t *event = json_object_get(line, "analysis_event");
+    const json_t *missed = json_object_get(line, "missed");
+    if (missed != NULL)
+        fprintf(out, "(%lld events were overwritten before they were read)\n",
+                (long long)json_integer_value(missed));
+    if (event != NULL)
+        print_event(event, out);
+}
+
+void hits_print_transient(const json_t *reply, FILE *out)
+{
+    print_event(json_object_get(reply, "event"), out);
+    fprintf(out, "%.0f samples at %.10g Hz in ", reply_number(reply, "sample_count"),
+            reply_number(reply, "rate_hz"));
+    reply_text(reply_string(reply, "unit"), out);
+    fprintf(out, ", the first at frame %+.0f of the event; --json has them\n",
+            reply_number(reply, "first_sample"));
 }
 
 int hits_show(struct client *client, json_t *request, bool follow, bool json,

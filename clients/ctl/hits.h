@@ -20,4 +20,7 @@ int hits_show(struct client *client, json_t *request, bool follow, bool json,
 /* One line of the daemon's for people. */
 void hits_print(const json_t *line, FILE *out);
 
+/* The answer of `transient`: its event, and how many samples there are. */
+void hits_print_transient(const json_t *reply, FILE *out);
+
 #endif

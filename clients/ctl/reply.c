@@ -120,6 +120,58 @@ static void print_change(const json_t *reply, FILE *out)
             reply_number(reply, "frame"));
 }
 
+static void print_changes(const json_t *reply, FILE *out)
+{
+    size_t i;
+    json_t *change;
+    json_array_foreach(json_object_get(reply, "changes"), i, change) print_change(change, out);
+}
+
+static void print_noise_floor(const json_t *reply, FILE *out)
+{
+    size_t i;
+    json_t *level;
+    json_array_foreach(json_object_get(reply, "noise_floor"), i, level)
+    {
+        if (json_is_number(level))
+            fprintf(out, "channel %zu: %.6g\n", i + 1, json_number_value(level));
+        else
+            fprintf(out, "channel %zu: no frames came\n", i + 1);
+    }
+}
+
+/* As the live page shows them: names and hashes tell two filters apart. */
+static void print_filters(const json_t *reply, FILE *out)
+{
+    size_t i;
+    json_t *filter;
+    json_array_foreach(json_object_get(reply, "filters"), i, filter)
+    {
+        fprintf(out, "%-20s ", reply_string(filter, "name"));
+        if (json_object_get(filter, "error") != NULL)
+            reply_text(reply_string(filter, "error"), out);
+        else
+            fprintf(out, "%7.0f taps  delay %.10g frames  %.12s", reply_number(filter, "taps"),
+                    reply_number(filter, "delay_frames"), reply_string(filter, "hash"));
+        fputc('\n', out);
+    }
+}
+
+static void print_analyses(const json_t *reply, FILE *out)
+{
+    size_t i;
+    json_t *analysis, *count;
+    const char *kind;
+    json_array_foreach(json_object_get(reply, "analyses"), i, analysis)
+    {
+        double events = 0;
+        json_object_foreach(json_object_get(json_object_get(analysis, "ledger"), "events"), kind,
+                            count) events += json_number_value(count);
+        fprintf(out, "%s: %s of stream %s, %.0f events\n", reply_string(analysis, "name"),
+                reply_string(analysis, "type"), reply_string(analysis, "stream"), events);
+    }
+}
+
 /* What has no form of its own: names and values. */
 static void print_members(const json_t *reply, FILE *out)
 {
@@ -147,6 +199,10 @@ void reply_print(const struct command_row *row, const json_t *reply, FILE *out)
         [CONTROL_FILTER] = print_change,
         [CONTROL_GAIN] = print_change,
         [CONTROL_MUTE] = print_change,
+        [CONTROL_TRANSACTION] = print_changes,
+        [CONTROL_NOISE_FLOOR] = print_noise_floor,
+        [CONTROL_RESPONSE] = print_filters,
+        [CONTROL_ANALYSES] = print_analyses,
         [CONTROL_MARK] = print_marks,
         [CONTROL_RECORD_START] = print_recordings,
         [CONTROL_RECORD_STOP] = print_recordings,

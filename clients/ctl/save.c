@@ -47,7 +47,20 @@ static int write_file(const char *path, const char *text, struct problem *proble
     return problem_set(problem, ERROR_SYSTEM, "%s: %s", path, strerror(reason));
 }
 
-int save_write(const json_t *reply, struct problem *problem)
+/* path NULL: there was nothing to write. */
+static void tell(const char *path, bool json)
+{
+    if (!json) {
+        puts(path != NULL ? path : "nothing was changed while the daemon ran");
+        return;
+    }
+    json_t *object = json_pack("{s:b, s:s?}", "ok", 1, "path", path);
+    json_dumpf(object, stdout, JSON_COMPACT);
+    fputc('\n', stdout);
+    json_decref(object);
+}
+
+int save_write(const json_t *reply, bool json, struct problem *problem)
 {
     const char *config = reply_string(reply, "config"), *text = reply_string(reply, "fragment");
     const char *slash = strrchr(config, '/');
@@ -55,7 +68,7 @@ int save_write(const json_t *reply, struct problem *problem)
     const time_t now = time(NULL);
     struct tm utc;
     if (json_array_size(json_object_get(reply, "streams")) == 0) {
-        puts("nothing was changed while the daemon ran");
+        tell(NULL, json);
         return 0;
     }
     if (slash == NULL || snprintf(folder, sizeof folder, "%.*s/conf.d", (int)(slash - config),
@@ -70,6 +83,6 @@ int save_write(const json_t *reply, struct problem *problem)
     if (error == 0)
         error = write_file(path, text, problem);
     if (error == 0)
-        puts(path);
+        tell(path, json);
     return error;
 }

@@ -8,11 +8,13 @@
 #define CONVOLVCTL_SAVE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "core/error.h"
 
-/* Writes conf.d/99-saved-TIME.conf and prints its name; nothing was changed: writes none and says
- * so. 0 or an error with its sentence; what is wrong with the configuration goes to stderr. */
-int save_write(const json_t *reply, struct problem *problem);
+/* Writes conf.d/99-saved-TIME.conf and prints its name, with `json` as {"ok", "path"}; nothing was
+ * changed: writes none and says so, with path null. 0 or an error with its sentence; what is wrong
+ * with the configuration goes to stderr. */
+int save_write(const json_t *reply, bool json, struct problem *problem);
 
 #endif

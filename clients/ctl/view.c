@@ -267,13 +267,21 @@ static bool wait_for_key(int timeout_ms)
     return poll(&key, 1, timeout_ms) > 0;
 }
 
-int view_run(struct client *client, double seconds, struct problem *problem)
+static void show_json(const json_t *reply)
+{
+    json_dumpf(reply, stdout, JSON_COMPACT);
+    fputc('\n', stdout);
+    fflush(stdout);
+}
+
+int view_run(struct client *client, double seconds, bool json, struct problem *problem)
 {
     struct view view = {.sort = SORT_NAME};
     const int64_t until_ns = clock_monotonic_ns() + (int64_t)(seconds * 1e9);
     json_t *reply = NULL;
     int error = 0;
-    prepare();
+    if (!json)
+        prepare();
     for (bool going = true; going && error == 0 && !ferror(stdout);) {
         if (!view.held || reply == NULL) {
             json_decref(reply);
@@ -283,14 +291,17 @@ int view_run(struct client *client, double seconds, struct problem *problem)
         }
         const json_t *status = json_object_get(reply, "status");
         measure(&view);
-        if (error == 0)
+        if (error == 0 && json)
+            show_json(reply);
+        else if (error == 0)
             show(&view, status);
         if (error == 0 && wait_for_key(REFRESH_MS))
             going = take_key(&view, json_array_size(json_object_get(status, "streams")));
         if (seconds > 0 && clock_monotonic_ns() >= until_ns)
             going = false;
     }
-    restore();
+    if (!json)
+        restore();
     json_decref(reply);
     return error;
 }

@@ -29,7 +29,8 @@ struct view {
 void view_draw(const struct view *view, const json_t *status, FILE *out);
 
 /* Runs until q, the end of the daemon, or for `seconds` (0: without end). Standard output is no
- * terminal: prints pictures one below the other, without keys. 0 or an error. */
-int view_run(struct client *client, double seconds, struct problem *problem);
+ * terminal: prints pictures one below the other, without keys. `json`: prints each status as it
+ * came, a line each. 0 or an error. */
+int view_run(struct client *client, double seconds, bool json, struct problem *problem);
 
 #endif

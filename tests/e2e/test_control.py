@@ -328,6 +328,44 @@ class Tool(Case):
                             (("watch", "s"), "takes nothing but")):
             self.assertIn(text, self.ctl(*words, code=1))
 
+    def test_replies_for_people(self):
+        """What is more than names and values is a line each, not the JSON that programs get."""
+        self.daemon("[analysis loud]\ntype = hits\nstream = s\nthreshold = 0.1 FS\nmax record = 5 ms\n")
+        self.rig()
+        self.assertRegex(self.ctl("transaction", "gain s -6", "mute s --output 2"),
+                         r"\A(stream s: from output frame \d+ on\n){2}\Z")
+        self.assertRegex(self.ctl("noise-floor", "s"), r"\Achannel 1: [\d.e-]+\nchannel 2: [\d.e-]+\n\Z")
+        self.assertRegex(self.ctl("response", "s"), r"(?m)^one +63 taps +delay 31 frames +[0-9a-f]{12}$")
+        self.assertRegex(self.ctl("analyses"), r"\Aloud: hits of stream s, \d+ events")
+        c.wait_for(lambda: "loud" in self.ctl("hits"), "a hit")
+        self.assertRegex(self.ctl("transient", "loud", "1"), r"\A\S+ \S+ loud hit 1 channel \d.*\n\d+ samples at \d+ Hz")
+
+    def test_json_everywhere(self):
+        """What needs no daemon, too: problems with their place, and what people see as `report`."""
+        with self.daemon() as daemon:
+            self.rig()
+            lines = self.ctl("watch", "--seconds", "0.1", "--json").splitlines()
+            self.assertEqual([json.loads(line)["status"]["streams"][0]["name"] for line in lines], ["s"] * len(lines))
+            self.assertEqual(json.loads(self.ctl("save", "--write", "--json")), {"ok": True, "path": None})
+            self.ctl("gain", "s", "-6")
+            saved = json.loads(self.ctl("save", "--write", "--json"))
+            self.assertTrue(saved["ok"] and os.path.exists(saved["path"]), saved)
+            path = daemon.path
+        for words in (("check", path), ("explain", path), ("list-devices",)):
+            answer = json.loads(self.ctl("--json", *words))
+            self.assertTrue(answer["ok"], answer)
+            first = self.ctl(*words).splitlines()[0]
+            self.assertEqual(answer["report"].splitlines()[0], first)
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("[stream broken]\n")
+        done = subprocess.run([os.path.join(c.BUILD, "convolvctl"), "check", path, "--json"], capture_output=True, text=True,
+                              timeout=c.PATIENCE_S, check=False)
+        answer = json.loads(done.stdout)
+        self.assertEqual((done.returncode, done.stderr, answer["ok"]), (1, "", False))
+        wrong = [problem for problem in answer["problems"] if problem["severity"] == "error"]
+        self.assertEqual({problem["file"] for problem in wrong}, {path})
+        self.assertTrue(all(problem["line"] > 0 and problem["text"] for problem in wrong), wrong)
+
     def test_saved_changes_survive_a_restart(self):
         with self.daemon() as daemon:
             self.rig()
