@@ -1,6 +1,7 @@
 /* Devices in use and the choice among them: see devices.h. */
 #include "pipeline/devices.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,17 @@ struct devices {
     void (*lost)(void *context, struct placement *placement);
     void *lost_context;
 };
+
+/* A stream is placed while one that a reload has replaced is freed. */
+static pthread_mutex_t load_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static double change_load(struct placement *placement, double by)
+{
+    pthread_mutex_lock(&load_mutex);
+    const double load = placement->load += by;
+    pthread_mutex_unlock(&load_mutex);
+    return load;
+}
 
 int devices_open(uv_loop_t *loop, void (*progress)(void *context), void *context,
                  const char *kernels_dir, struct devices **out, struct problem *problem)
@@ -317,7 +329,7 @@ static int place_by_load(struct devices *devices, const struct config *config,
             error = *out == NULL ? result : error;
             continue;
         }
-        if (*out == NULL || placement->load + added < (*out)->load + *load) {
+        if (*out == NULL || change_load(placement, 0) + added < change_load(*out, 0) + *load) {
             struct plan *beaten = *plan;
             *out = placement;
             *load = added;
@@ -375,13 +387,13 @@ int devices_place(struct devices *devices, const struct config *config,
     if (devices->count > 1)
         log_info("stream %s: on device %d (%s)", stream->name, (*out)->index,
                  engine_device((*out)->engine)->name);
-    (*out)->load += *load;
+    change_load(*out, *load);
     return 0;
 }
 
 void devices_displace(struct placement *placement, double load)
 {
-    placement->load -= load;
+    change_load(placement, -load);
 }
 
 /* ---- loop -------------------------------------------------------------------------------- */

@@ -35,7 +35,8 @@ struct placement {
     struct scheduler *scheduler;     /* … and the scheduler */
     int index, copy;                 /* in device_list; which of several engines there */
     uint32_t number;                 /* among those in use, from 0 */
-    double load;                     /* WORKER: share of the device's time that its streams need */
+    double load;                     /* share of the device's time that its streams need; under a
+                                        mutex of devices.c */
 
     /* LOOP: takeover.c */
     bool down;     /* lost, and not back yet */

@@ -2,6 +2,7 @@
 #include "pipeline/pipelines.h"
 
 #include <assert.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,7 @@
 
 struct pipelines {
     struct pipelines_options options;
+    _Atomic bool placing; /* a job is in `make`; one that was left behind there may come back */
     struct self_checks *checks; /* WORKER: NULL until a configuration asks for them */
     struct pipeline *list[PIPELINES_MAX];
     uint32_t count;
@@ -38,8 +40,8 @@ void pipelines_close(struct pipelines *pipelines)
 
 /* ---- one pipeline ------------------------------------------------------------------------ */
 
-int pipelines_make(struct pipelines *pipelines, const struct config *config, uint32_t index,
-                   struct pipeline *upstream, struct pipeline **out, struct problem *problem)
+static int make(struct pipelines *pipelines, const struct config *config, uint32_t index,
+                struct pipeline *upstream, struct pipeline **out, struct problem *problem)
 {
     const struct pipelines_options *options = &pipelines->options;
     const struct config_stream *stream = &config->streams[index];
@@ -85,6 +87,20 @@ int pipelines_make(struct pipelines *pipelines, const struct config *config, uin
     }
     *out = pipeline;
     return 0;
+}
+
+int pipelines_make(struct pipelines *pipelines, const struct config *config, uint32_t index,
+                   struct pipeline *upstream, struct pipeline **out, struct problem *problem)
+{
+    if (atomic_exchange(&pipelines->placing, true))
+        return problem_set(
+            problem, ERROR_DEVICE,
+            "stream %s: an earlier reload hangs while it opens a device; restart the "
+            "daemon to change streams",
+            config->streams[index].name);
+    const int error = make(pipelines, config, index, upstream, out, problem);
+    atomic_store(&pipelines->placing, false);
+    return error;
 }
 
 void pipelines_destroy(struct pipeline *pipeline)

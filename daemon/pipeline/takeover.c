@@ -58,7 +58,7 @@ static _Atomic bool uses_devices;
 
 void takeover_free_devices(struct devices *devices)
 {
-    if (!atomic_load(&uses_devices) && jobs_left_behind(JOB_OF_CHANGE) == 0)
+    if (!atomic_load(&uses_devices))
         devices_free(devices);
 }
 

@@ -1,31 +1,31 @@
-/* Reload: see reload.h. `prepare` and `release` run on workers, the rest on the loop thread. */
+/* Reload: see reload.h. reload_work.c prepares, and `release` runs in a job; the rest on the loop
+ * thread. */
 #include "service/reload.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/clock.h"
 #include "core/event.h"
-#include "core/host_memory.h"
 #include "core/log.h"
-#include "core/quantity.h"
 #include "io/net/handover.h"
 #include "pipeline/heritage.h"
+#include "pipeline/job.h"
 #include "pipeline/succession.h"
-#include "report/check.h"
-#include "report/memory.h"
+#include "service/reload_work.h"
 
 enum { CONFIGS_MAX = PIPELINES_MAX + 2, PACKETS_AHEAD = 4096 };
 
 enum step {
     STEP_IDLE,
-    STEP_PREPARING,  /* on a worker */
+    STEP_PREPARING,  /* a job */
     STEP_SUCCEEDING, /* what changed streams have received is on its way to their sinks */
     STEP_DRAINING,   /* what was replaced comes to its end */
     STEP_CLOSING_SINKS,
     STEP_CLOSING_SOURCES,
-    STEP_RELEASING, /* on a worker */
+    STEP_RELEASING, /* a job */
 };
 
 /* Successors begin when their predecessors have handed everything on, but no later than this: their
@@ -38,169 +38,39 @@ struct pair {
     bool paused; /* the epoch of the old one is open: the new one is to go on in it */
 };
 
+/* Replaced pipelines on their way to be freed. */
+struct release {
+    struct job job;
+    uint32_t count;
+    struct pipeline *pipelines[PIPELINES_MAX];
+    struct config *configs[PIPELINES_MAX]; /* held, of each */
+};
+
 struct reload {
     struct reload_host host;
     struct process *process;
-    uv_work_t work;
+    struct job_watch watch;
     enum step step;
-    bool again; /* another reload was asked for meanwhile */
+    bool again;               /* another reload was asked for meanwhile */
+    struct reload_work *work; /* through; NULL: none */
+    struct release *released; /* not started, or under way; NULL: none */
 
-    /* worker while preparing */
-    struct config *config;
-    struct pipeline *made[PIPELINES_MAX];
-    uint32_t made_count, kept;
-    int error;
-    struct problem problem;
-    struct heritage *heritages; /* of the running pipelines as the worker began */
-    uint32_t heritage_count;
-
-    /* loop, STEP_SUCCEEDING */
+    /* STEP_SUCCEEDING */
     struct pair pairs[PIPELINES_MAX];
     uint32_t pair_count, removed, failed;
     int64_t succession_deadline_ns;
 
-    /* worker while releasing */
-    struct pipeline *released[PIPELINES_MAX];
-    uint32_t released_count;
-
     struct config *owned[CONFIGS_MAX]; /* configurations read here; freed when nothing uses them */
     uint32_t owned_count;
+
+    /* Work that was left behind and is back: its thread waits until the loop has taken what it
+     * made. */
+    uv_async_t back;
+    pthread_mutex_t mutex; /* of the following */
+    pthread_cond_t taken;
+    struct reload_work *returned;
+    bool closed;
 };
-
-/* ---- prepare: worker thread --------------------------------------------------------------------
- */
-
-/* Messages about the configuration go to the log, each with file and line. */
-static int read_config(struct reload *reload)
-{
-    struct config_errors errors = {0};
-    const char *path = reload->process->config->path;
-    int error = config_load(path, &reload->config, &errors);
-    for (unsigned i = 0; i < errors.count; i++) {
-        const struct config_message *message = &errors.messages[i];
-        log_line(message->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, "%s:%u: %s", message->file,
-                 message->line, message->text);
-    }
-    if (error < 0)
-        problem_set(&reload->problem, error, "%s has %u error%s (see above)", path, errors.errors,
-                    errors.errors == 1 ? "" : "s");
-    config_errors_free(&errors);
-    return error;
-}
-
-static int compare_fixed(struct reload *reload)
-{
-    if (strcmp(reload->config->fixed_hash, reload->process->config->fixed_hash) == 0)
-        return 0;
-    return problem_set(
-        &reload->problem, ERROR_UNSUPPORTED,
-        "[device], [osc] or a directory of [daemon] has changed, which only a restart can "
-        "take over: systemctl restart convolvd");
-}
-
-static struct pipeline *find_made(const struct reload *reload, const char *name)
-{
-    for (uint32_t i = 0; i < reload->made_count; i++) {
-        if (strcmp(reload->made[i]->stream_config->name, name) == 0)
-            return reload->made[i];
-    }
-    return NULL;
-}
-
-static bool unchanged(const struct pipeline *pipeline, const struct config_stream *stream)
-{
-    return pipeline != NULL && strcmp(pipeline->stream_config->hash, stream->hash) == 0;
-}
-
-/* Receivers are to know the new pipeline as they knew the one of the same name. */
-static void introduce(struct reload *reload, struct pipeline *pipeline)
-{
-    for (uint32_t i = 0; i < reload->heritage_count; i++) {
-        const struct heritage *heritage = &reload->heritages[i];
-        if (strcmp(heritage->stream, pipeline->stream_config->name) != 0)
-            continue;
-        pipeline->heritage = malloc(sizeof *heritage);
-        if (pipeline->heritage != NULL)
-            *pipeline->heritage = *heritage;
-        return;
-    }
-}
-
-/* Old and new streams must fit into memory together: what the new ones take at most, against what
- * is left beside those that run. */
-static int check_memory(struct reload *reload)
-{
-    const struct config *config = reload->config;
-    struct memory_figure figure = {0};
-    for (uint32_t i = 0; i < config->stream_count; i++) {
-        const struct config_stream *stream = &config->streams[i];
-        struct check_plan plan;
-        if (unchanged(pipelines_find(reload->process->pipelines, stream->name), stream))
-            continue;
-        int error = check_plan_make(config, stream, NULL, &plan, &reload->problem);
-        if (error < 0)
-            return error;
-        const struct memory_plan planned = check_memory_plan(&plan);
-        memory_add_stream(&figure, config, i, &planned);
-    }
-    const uint64_t left = host_memory_available("");
-    if (memory_total(&figure) <= left)
-        return 0;
-    char needed_text[48], left_text[48];
-    return problem_set(
-        &reload->problem, ERROR_MEMORY,
-        "the changed and new streams take up to %s beside those that run, and %s are left; make "
-        "`queue` or `buffer` smaller (convolvd --check says what takes how much), or restart",
-        quantity_print(DIMENSION_MEMORY, (double)memory_total(&figure), needed_text,
-                       sizeof needed_text),
-        quantity_print(DIMENSION_MEMORY, (double)left, left_text, sizeof left_text));
-}
-
-static int make_stream(struct reload *reload, uint32_t index)
-{
-    struct pipelines *pipelines = reload->process->pipelines;
-    const struct config_stream *stream = &reload->config->streams[index];
-    if (unchanged(pipelines_find(pipelines, stream->name), stream)) {
-        reload->kept++;
-        return 0;
-    }
-    struct pipeline *upstream = NULL;
-    if (stream->upstream >= 0) {
-        const char *name = reload->config->streams[stream->upstream].name;
-        upstream = find_made(reload, name);
-        if (upstream == NULL)
-            upstream = pipelines_find(pipelines, name);
-        assert(upstream != NULL);
-    }
-    if (pipelines_count(pipelines, PIPELINES_ALL) + reload->made_count == PIPELINES_MAX)
-        return problem_set(&reload->problem, ERROR_LIMIT,
-                           "more streams than there is room for; restart instead");
-    struct pipeline *pipeline;
-    int error =
-        pipelines_make(pipelines, reload->config, index, upstream, &pipeline, &reload->problem);
-    if (error < 0)
-        return error;
-    reload->made[reload->made_count++] = pipeline;
-    introduce(reload, pipeline);
-    return pipeline_prepare(pipeline, &reload->problem);
-}
-
-static void prepare(uv_work_t *work)
-{
-    struct reload *reload = work->data;
-    reload->config = NULL;
-    reload->problem = (struct problem){0};
-    reload->made_count = reload->kept = 0;
-    reload->error = read_config(reload);
-    if (reload->error == 0)
-        reload->error = compare_fixed(reload);
-    if (reload->error == 0)
-        reload->error = check_memory(reload);
-    handover_share(reload->process->environment->handover, true);
-    for (uint32_t i = 0; reload->error == 0 && i < reload->config->stream_count; i++)
-        reload->error = make_stream(reload, i);
-    handover_share(reload->process->environment->handover, false);
-}
 
 /* ---- swap: loop thread ------------------------------------------------------------------ */
 
@@ -211,29 +81,36 @@ static void begin_retirement(struct reload *reload)
 }
 
 /* From here on the registry owns the new pipelines and closes them with the others. */
-static void add_made(struct reload *reload)
+static void add_made(const struct reload *reload, const struct reload_work *work)
 {
-    for (uint32_t i = 0; i < reload->made_count; i++)
-        pipelines_add(reload->process->pipelines, reload->made[i]);
+    for (uint32_t i = 0; i < work->made_count; i++)
+        pipelines_add(reload->process->pipelines, work->made[i]);
 }
 
-static void refuse(struct reload *reload)
+static void retire_made(struct reload *reload, const struct reload_work *work)
 {
-    event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_ERROR},
-                "reload refused: %s; the configuration in use stays", reload->problem.text);
-    add_made(reload);
-    for (uint32_t i = 0; i < reload->made_count; i++)
-        pipelines_retire(reload->made[i]);
+    add_made(reload, work);
+    for (uint32_t i = 0; i < work->made_count; i++)
+        pipelines_retire(work->made[i]);
     begin_retirement(reload);
 }
 
-static int connect_made(struct reload *reload)
+static void tell_refused(const struct reload *reload, const struct problem *problem)
 {
-    int connected = devices_connect(reload->process->devices, &reload->problem);
+    const struct reload_outcome outcome = {.error = problem->error, .text = problem->text};
+    event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_ERROR},
+                "reload refused: %s; the configuration in use stays", problem->text);
+    reload->host.finished(reload->host.context, &outcome);
+}
+
+static int connect_made(const struct reload *reload)
+{
+    struct reload_work *work = reload->work;
+    int connected = devices_connect(reload->process->devices, &work->problem);
     if (connected < 0)
         return connected;
-    for (uint32_t i = 0; i < reload->made_count; i++) {
-        int error = pipeline_connect(reload->made[i], &reload->problem);
+    for (uint32_t i = 0; i < work->made_count; i++) {
+        int error = pipeline_connect(work->made[i], &work->problem);
         if (error < 0)
             return error;
     }
@@ -262,17 +139,17 @@ static void suspend(struct pipeline *pipeline)
  * they run. Notes who takes whose place. */
 static void retire_old(struct reload *reload)
 {
-    const struct config *config = reload->config;
+    const struct config *config = reload->work->config;
     assert(config != NULL);
     struct pipeline *pipeline;
     for (uint32_t at = 0;
          (pipeline = pipelines_next(reload->process->pipelines, PIPELINES_RUNNING, &at)) != NULL;) {
         int index = config_find_stream(config, pipeline->stream_config->name);
-        if (index >= 0 && unchanged(pipeline, &config->streams[index])) {
+        if (index >= 0 && strcmp(pipeline->stream_config->hash, config->streams[index].hash) == 0) {
             pipeline_change(pipeline, config, &config->streams[index]);
             continue;
         }
-        struct pipeline *made = find_made(reload, pipeline->stream_config->name);
+        struct pipeline *made = reload_work_made(reload->work, pipeline->stream_config->name);
         const bool paused = made != NULL && may_go_on(reload, pipeline);
         if (made != NULL)
             reload->pairs[reload->pair_count++] = (struct pair){pipeline, made, paused};
@@ -334,9 +211,9 @@ static void begin_succession(struct reload *reload)
     for (uint32_t i = 0; i < reload->pair_count; i++)
         if (!waits(&reload->pairs[i]))
             succeed(&reload->pairs[i], PACKETS_AHEAD);
-    for (uint32_t i = 0; i < reload->made_count; i++)
-        if (!is_successor(reload, reload->made[i]))
-            start(reload, reload->made[i]);
+    for (uint32_t i = 0; i < reload->work->made_count; i++)
+        if (!is_successor(reload, reload->work->made[i]))
+            start(reload, reload->work->made[i]);
     uint32_t waiting = 0;
     for (uint32_t i = 0; i < reload->pair_count; i++) {
         const struct pair pair = reload->pairs[i];
@@ -361,13 +238,14 @@ static void end_succession(struct reload *reload)
     reload->pair_count = 0;
     if (!reload->host.keep_log_level)
         log_set_level(process->config->daemon.log_level);
-    const struct reload_outcome outcome = {.kept = reload->kept,
-                                           .changed = reload->made_count - reload->failed,
+    const struct reload_outcome outcome = {.kept = reload->work->kept,
+                                           .changed = reload->work->made_count - reload->failed,
                                            .removed = reload->removed};
     event_raise(&(struct event_subject){.kind = EVENT_RELOAD, .severity = LOG_LEVEL_NOTICE},
                 "reloaded: %u stream%s unchanged, %u changed or new, %u removed", outcome.kept,
                 outcome.kept == 1 ? "" : "s", outcome.changed, outcome.removed);
-    reload->made_count = 0;
+    reload_work_free(reload->work);
+    reload->work = NULL;
     begin_retirement(reload);
     reload->host.finished(reload->host.context, &outcome);
 }
@@ -378,8 +256,8 @@ static void swap(struct reload *reload)
     reload->pair_count = reload->removed = reload->failed = 0;
     /* The old sources read what has reached them and stop; the new ones read on from there. */
     retire_old(reload);
-    add_made(reload);
-    process->config = reload->config;
+    add_made(reload, reload->work);
+    process->config = reload->work->config;
     begin_succession(reload);
     pipelines_order(process->pipelines, process->config);
     if (reload->pair_count == 0)
@@ -427,52 +305,59 @@ static bool handed_on(const struct reload *reload)
     return true;
 }
 
-static void on_prepared(uv_work_t *work, int status)
+/* The configuration that was read is in use, or soon nothing uses it. */
+static void own_config(struct reload *reload, struct config *config)
 {
-    struct reload *reload = work->data;
-    (void)status; /* nobody cancels it */
-    if (reload->config != NULL)
-        reload->owned[reload->owned_count++] = reload->config;
-    if (reload->error == 0 && reload->process->stopping)
-        reload->error = problem_set(&reload->problem, ERROR_CLOSED, "the daemon stops");
-    if (reload->error == 0)
-        reload->error = connect_made(reload);
-    free(reload->heritages);
-    reload->heritages = NULL;
-    if (reload->error == 0) {
+    if (config != NULL)
+        reload->owned[reload->owned_count++] = config;
+}
+
+static void on_prepared(struct reload *reload, struct reload_work *work)
+{
+    reload->work = work;
+    own_config(reload, work->config);
+    if (work->error == 0 && reload->process->stopping)
+        work->error = problem_set(&work->problem, ERROR_CLOSED, "the daemon stops");
+    if (work->error == 0)
+        work->error = connect_made(reload);
+    if (work->error == 0) {
         swap(reload);
         return;
     }
-    refuse(reload);
-    reload->made_count = 0;
-    const struct reload_outcome outcome = {.error = reload->error, .text = reload->problem.text};
-    reload->host.finished(reload->host.context, &outcome);
+    reload->work = NULL;
+    retire_made(reload, work);
+    tell_refused(reload, &work->problem);
+    reload_work_free(work);
 }
 
-static void take_heritages(struct reload *reload)
-{
-    const struct pipelines *pipelines = reload->process->pipelines;
-    const struct pipeline *pipeline;
-    reload->heritage_count = 0;
-    reload->heritages =
-        malloc(pipelines_count(pipelines, PIPELINES_RUNNING) * sizeof *reload->heritages);
-    for (uint32_t at = 0; reload->heritages != NULL &&
-                          (pipeline = pipelines_next(pipelines, PIPELINES_RUNNING, &at)) != NULL;)
-        pipeline_leave(pipeline, &reload->heritages[reload->heritage_count++]);
-}
+static void on_returned(void *context, struct reload_work *work);
 
 void reload_start(struct reload *reload)
 {
     struct process *process = reload->process;
+    struct problem problem;
     if (reload->step != STEP_IDLE) {
         reload->again = true;
         return;
     }
     log_notice("reading %s again", process->config->path);
     reload->host.started(reload->host.context);
-    take_heritages(reload);
-    reload->step = STEP_PREPARING;
-    uv_queue_work(process->environment->loop, &reload->work, prepare, on_prepared);
+    if (jobs_left_behind(JOB_OF_CHANGE) >= JOBS_LEFT_MAX) {
+        problem_set(&problem, ERROR_LIMIT,
+                    "%d changes or reloads hang already and were left behind; restart the daemon",
+                    JOBS_LEFT_MAX);
+        tell_refused(reload, &problem);
+        return;
+    }
+    struct reload_work *work = reload_work_new(process, on_returned, reload);
+    if (work != NULL &&
+        job_watch_start(&reload->watch, &work->job, process->config->daemon.prepare_ns) == 0) {
+        reload->step = STEP_PREPARING;
+        return;
+    }
+    reload_work_free(work);
+    problem_set(&problem, ERROR_SYSTEM, "no thread or no memory for it");
+    tell_refused(reload, &problem);
 }
 
 bool reload_busy(const struct reload *reload)
@@ -482,11 +367,38 @@ bool reload_busy(const struct reload *reload)
 
 /* ---- replaced pipelines ------------------------------------------------------------------ */
 
-static void release(uv_work_t *work)
+static void release(struct job *job)
 {
-    struct reload *reload = work->data;
-    while (reload->released_count > 0)
-        pipelines_destroy(reload->released[--reload->released_count]);
+    struct release *released = (struct release *)job;
+    for (; released->count > 0; released->count--) {
+        struct pipeline *pipeline = released->pipelines[released->count - 1];
+        job_step(job, pipeline->stream_config->name, "it is freed", pipeline->engine);
+        pipelines_destroy(pipeline);
+        job_step(job, "", NULL, NULL);
+        config_free(released->configs[released->count - 1]);
+    }
+}
+
+static void free_release(struct job *job)
+{
+    job_close(job);
+    free(job);
+}
+
+/* False: no memory. */
+static bool take_retired(struct reload *reload)
+{
+    struct pipelines *pipelines = reload->process->pipelines;
+    struct release *released = calloc(1, sizeof *released);
+    if (released == NULL)
+        return false;
+    job_open(&released->job, JOB_OF_CHANGE, release, free_release);
+    pipelines_unschedule(pipelines, PIPELINES_RETIRED);
+    released->count = pipelines_take_retired(pipelines, released->pipelines);
+    for (uint32_t i = 0; i < released->count; i++)
+        released->configs[i] = config_hold(released->pipelines[i]->config);
+    reload->released = released;
+    return true;
 }
 
 static void free_configs(struct reload *reload)
@@ -503,16 +415,41 @@ static void free_configs(struct reload *reload)
     reload->owned_count = kept;
 }
 
-static void on_released(uv_work_t *work, int status)
+/* What hung and is back goes the way of what is replaced. What it reads may be gone. */
+static bool retire_returned(struct reload *reload)
 {
-    struct reload *reload = work->data;
-    (void)status; /* nobody cancels it */
-    free_configs(reload);
+    pthread_mutex_lock(&reload->mutex);
+    struct reload_work *work = reload->returned;
+    if (work != NULL) {
+        own_config(reload, work->config);
+        for (uint32_t i = 0; i < work->made_count; i++)
+            work->made[i]->upstream = NULL;
+        retire_made(reload, work);
+        reload->returned = work->next;
+        work->made_count = 0;
+        work->pipelines = NULL; /* taken */
+        pthread_cond_broadcast(&reload->taken);
+    }
+    pthread_mutex_unlock(&reload->mutex);
+    return work != NULL;
+}
+
+/* Nothing is under way: whatever waits comes next. */
+static void rest(struct reload *reload)
+{
     reload->step = STEP_IDLE;
-    if (reload->again && reload->process->phase == PROCESS_RUNNING && !reload->process->stopping) {
+    if (reload->process->phase != PROCESS_RUNNING || reload->process->stopping)
+        return;
+    if (!retire_returned(reload) && reload->again) {
         reload->again = false;
         reload_start(reload);
     }
+}
+
+static void on_released(struct reload *reload)
+{
+    free_configs(reload);
+    rest(reload);
     reload->host.changed(reload->host.context);
 }
 
@@ -545,13 +482,74 @@ bool reload_advance(struct reload *reload)
     }
     if (reload->step == STEP_CLOSING_SOURCES &&
         pipelines_closing(pipelines, PIPELINES_RETIRED) == 0) {
-        reload->step = STEP_RELEASING;
-        pipelines_unschedule(pipelines, PIPELINES_RETIRED);
-        reload->released_count = pipelines_take_retired(pipelines, reload->released);
-        uv_queue_work(process->environment->loop, &reload->work, release, on_released);
+        if (reload->released == NULL && !take_retired(reload))
+            return true; /* the next tick tries again, and so below */
+        if (job_watch_start(&reload->watch, &reload->released->job,
+                            process->config->daemon.prepare_ns) == 0)
+            reload->step = STEP_RELEASING;
     }
     return reload->step == STEP_SUCCEEDING || reload->step == STEP_DRAINING ||
            reload->step == STEP_CLOSING_SINKS || reload->step == STEP_CLOSING_SOURCES;
+}
+
+/* ---- jobs -------------------------------------------------------------------------------- */
+
+static void on_done(void *context, struct job *job)
+{
+    struct reload *reload = context;
+    if (reload->step == STEP_PREPARING) {
+        on_prepared(reload, (struct reload_work *)job);
+        return;
+    }
+    free_release(job);
+    reload->released = NULL;
+    on_released(reload);
+}
+
+/* The job was left behind, with all it has. */
+static void on_late(void *context, const char *stream, const char *step, struct engine *engine)
+{
+    struct reload *reload = context;
+    struct problem problem;
+    const bool named = stream != NULL && stream[0] != '\0';
+    problem_set(&problem, engine != NULL ? ERROR_DEVICE : ERROR_SYSTEM,
+                "%s%s%sit hangs: %s, for longer than `prepare timeout`; its thread is left behind "
+                "(%u of at most %d)",
+                named ? "stream " : "", named ? stream : "", named ? ": " : "",
+                step != NULL ? step : "it does not begin", jobs_left_behind(JOB_OF_CHANGE),
+                JOBS_LEFT_MAX);
+    if (engine != NULL)
+        takeover_note_hung(reload->process->takeover, engine);
+    if (reload->step == STEP_PREPARING) {
+        handover_share(reload->process->environment->handover, false);
+        tell_refused(reload, &problem);
+    } else {
+        log_error("what a reload has replaced cannot be freed: %s", problem.text);
+        reload->released = NULL;
+    }
+    on_released(reload);
+}
+
+/* The thread of work that was left behind. */
+static void on_returned(void *context, struct reload_work *work)
+{
+    struct reload *reload = context;
+    pthread_mutex_lock(&reload->mutex);
+    work->next = reload->returned;
+    reload->returned = work;
+    if (!reload->closed)
+        uv_async_send(&reload->back);
+    while (work->pipelines != NULL) /* at the end of the process for ever */
+        pthread_cond_wait(&reload->taken, &reload->mutex);
+    pthread_mutex_unlock(&reload->mutex);
+    reload_work_free(work);
+}
+
+static void on_back(uv_async_t *async)
+{
+    struct reload *reload = async->data;
+    if (reload->step == STEP_IDLE)
+        rest(reload);
 }
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -563,9 +561,30 @@ int reload_open(const struct reload_host *host, struct reload **out)
         return ERROR_MEMORY;
     reload->host = *host;
     reload->process = host->process;
-    reload->work.data = reload;
+    reload->watch.done = on_done;
+    reload->watch.late = on_late;
+    reload->watch.context = reload;
+    job_watch_open(&reload->watch, host->process->environment->loop);
+    uv_async_init(host->process->environment->loop, &reload->back, on_back);
+    reload->back.data = reload;
+    pthread_mutex_init(&reload->mutex, NULL);
+    pthread_cond_init(&reload->taken, NULL);
     *out = reload;
     return 0;
+}
+
+void reload_stop(struct reload *reload)
+{
+    if (reload == NULL)
+        return;
+    pthread_mutex_lock(&reload->mutex);
+    reload->closed = true;
+    pthread_mutex_unlock(&reload->mutex);
+    uv_close((uv_handle_t *)&reload->back, NULL);
+    assert(reload->step != STEP_PREPARING);
+    struct job *job = job_watch_close(&reload->watch);
+    if (job != NULL) /* pipelines that were freed just now */
+        free_release(job);
 }
 
 void reload_close(struct reload *reload)
@@ -574,5 +593,8 @@ void reload_close(struct reload *reload)
         return;
     for (uint32_t i = 0; i < reload->owned_count; i++)
         config_free(reload->owned[i]);
+    reload_work_free(reload->work); /* a stop cut its succession off */
+    pthread_cond_destroy(&reload->taken);
+    pthread_mutex_destroy(&reload->mutex);
     free(reload);
 }

@@ -3,9 +3,9 @@
  * run on untouched; changed and new ones are prepared whole on a worker while the old ones run, and
  * the loop then swaps them.
  *
- *     SIGHUP ─► worker: read, check, compare, prepare ─► loop: connect ─► stop old, then start new
- *                  └──────────────────────────────────────────┴ refused: the log says why, nothing
- *                                                               has changed
+ *     SIGHUP ─► job: read, check, compare, prepare ─► loop: connect ─► stop old, then start new
+ *                └─────────────────────────────────────────┴ refused: the log says why, nothing
+ *                                                            has changed
  *     old: drain ─► close sinks ─► close source ─► free
  *
  * What the system may refuse a new source is taken while the old one still runs (source_ops.arm),
@@ -20,7 +20,10 @@
  * whose first S - 1 frames are flagged as settling. [device], [osc] and the directories cannot
  * change while running: such a configuration is refused.
  *
- * Loop thread; preparing and freeing run on workers.
+ * Preparing (service/reload_work.h) and freeing are jobs with a deadline for each step: one that
+ * hangs is left behind (pipeline/job.h), and the next reload works.
+ *
+ * Loop thread.
  */
 #ifndef CONVOLVD_SERVICE_RELOAD_H
 #define CONVOLVD_SERVICE_RELOAD_H
@@ -44,12 +47,14 @@ struct reload_host {
 };
 
 int reload_open(const struct reload_host *host, struct reload **out);
+/* Closes its handles; what it prepares or frees is left behind. NULL is fine. */
+void reload_stop(struct reload *reload);
 void reload_close(struct reload *reload); /* the loop has ended; NULL is fine */
 
 /* Reads the configuration again; a reload already under way is followed by another one. */
 void reload_start(struct reload *reload);
 
-/* A worker is preparing: it reads the registry, and what it makes is not in there yet. */
+/* A job is preparing: what it makes is not in the registry yet. */
 bool reload_busy(const struct reload *reload);
 
 /* Takes the replaced pipelines one step further. False: it waits for nothing. */

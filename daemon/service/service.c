@@ -21,6 +21,7 @@
 #include "io/osc/hub.h"
 #include "io/sound/card.h"
 #include "pipeline/devices.h"
+#include "pipeline/job.h"
 #include "pipeline/pipelines.h"
 #include "service/hung.h"
 #include "service/membership.h"
@@ -163,6 +164,7 @@ static void close_handles(struct service *service)
     osc_control_close(service->osc);
     signals_unwatch(&service->signals);
     start_stop(service->start);
+    reload_stop(service->reload);
     uv_close((uv_handle_t *)&service->changed, NULL);
     uv_close((uv_handle_t *)&service->tick, NULL);
 }
@@ -565,6 +567,11 @@ int service_run(const struct service_options *options, struct problem *problem)
         error = service->error;
         if (error < 0 && problem != NULL)
             *problem = service->problem;
+    }
+    if (jobs_left_behind(JOB_OF_CHANGE) > 0) { /* whoever comes back uses what would be freed */
+        status_output_close(service->output, flush_ns);
+        numbers_close(service->numbers);
+        return error;
     }
 free_parts:
     free_parts(service);

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # parallel: yes
-# takes: 3 s CPU in 15 s
+# takes: 3 s CPU in 20 s
 """What prepares a start, a reload or a change and does not come back is cut off after `prepare timeout`: whoever asked
 gets an answer, the log says what hangs, what runs runs on, and the next change works."""
 import json
@@ -128,6 +128,71 @@ class HungChanges(unittest.TestCase):
             daemon.signal(c.UNWEDGE)
             c.wait_for(lambda: daemon.status()["changes_abandoned"] == 0, "the thread to come back")
             self.assertTrue(self.ask("filter", stream="s", filter="three")["ok"], daemon.output())
+            self.nothing_lost(daemon)
+            daemon.stop()
+
+    def reloads(self, daemon, extra, device="0"):
+        with open(daemon.path, "w", encoding="utf-8") as file:
+            file.write(self.config(device, extra))
+        return self.ask("reload")
+
+    def test_a_reload_whose_filter_cannot_be_read(self):
+        more = ("[stream u]\nsource = generator\nrate = 48 kHz\nchannels = 1\nwaveform = noise\namplitude = 0.1\n"
+                "filter = two\nblock = 256\n")
+        with self.daemon(self.config()) as daemon:
+            daemon.signal(c.WEDGES["filters"])
+            answer = self.reloads(daemon, more)
+            self.cut(answer)
+            self.assertIn("stream u: it hangs: its filters are read or designed", answer["error"])
+            self.assertTrue(daemon.said("reload refused: stream u: it hangs"), daemon.output())
+            self.assertEqual(daemon.status()["changes_abandoned"], 1)
+            answer = self.reloads(daemon, more)
+            self.assertEqual((answer["ok"], answer["kept"], answer["changed"]), (True, 2, 1), daemon.output())
+            daemon.signal(c.UNWEDGE)
+            c.wait_for(lambda: daemon.status()["changes_abandoned"] == 0, "the thread to come back")
+            self.assertEqual([s["name"] for s in daemon.status()["streams"]], ["s", "t", "u"])
+            answer = self.reloads(daemon, "")
+            self.assertEqual((answer["ok"], answer["kept"], answer["removed"]), (True, 2, 1), daemon.output())
+            self.nothing_lost(daemon)
+            daemon.stop()
+
+    def test_a_reload_on_a_device_that_hangs(self):
+        """What the late thread has made by then, a stream that reads another one too, is closed when it comes back."""
+        more = ("[stream u]\nsource = stream s\nfilter = two\n[stream v]\nsource = generator\nrate = 48 kHz\nchannels = 1\n"
+                "waveform = noise\namplitude = 0.1\nfilter = two\nblock = 256\n")
+        with self.daemon(self.config(device="0, 1")) as daemon:
+            c.wait_for(lambda: all(s["standby"] is not None for s in daemon.status()["streams"]), "what stands by")
+            daemon.signal(c.WEDGES["plan"])
+            answer = self.reloads(daemon, more, "0, 1")
+            self.cut(answer)
+            self.assertEqual(answer["code"], "config")
+            c.wait_for(lambda: daemon.status()["devices"][0]["losses"]["stalled"] == 1, "the verdict")
+            answer = self.reloads(daemon, more, "0, 1")
+            self.assertEqual((answer["ok"], answer["kept"], answer["changed"]), (True, 2, 2), daemon.output())
+            answer = self.reloads(daemon, "", "0, 1")
+            self.assertEqual((answer["ok"], answer["kept"], answer["removed"]), (True, 2, 2), daemon.output())
+            self.assertEqual(daemon.status()["changes_abandoned"], 1)
+            daemon.signal(c.UNWEDGE)
+            c.wait_for(lambda: daemon.status()["changes_abandoned"] == 0, "the thread to come back")
+            answer = self.reloads(daemon, more, "0, 1")
+            self.assertEqual((answer["ok"], answer["kept"], answer["changed"]), (True, 2, 2), daemon.output())
+            self.nothing_lost(daemon)
+            daemon.stop()
+
+    def test_what_was_replaced_hangs(self):
+        more = ("[stream u]\nsource = generator\nrate = 48 kHz\nchannels = 1\nwaveform = noise\namplitude = 0.1\n"
+                "filter = two\nblock = 256\n")
+        with self.daemon(self.config("0, 1", more)) as daemon:
+            c.wait_for(lambda: all(s["standby"] is not None for s in daemon.status()["streams"]), "what stands by")
+            daemon.signal(c.WEDGES["free"])
+            self.assertEqual(self.reloads(daemon, "", "0, 1")["removed"], 1)
+            answer = self.reloads(daemon, more, "0, 1")  # waits for what is freed, or does not come back
+            self.assertTrue(answer["ok"], f"{answer} {daemon.output()}")
+            self.assertEqual((answer["ok"], answer["kept"], answer["changed"]), (True, 2, 1), daemon.output())
+            self.assertTrue(daemon.said("what a reload has replaced cannot be freed: stream u: it hangs"),
+                            daemon.output())
+            daemon.signal(c.UNWEDGE)
+            c.wait_for(lambda: daemon.status()["changes_abandoned"] == 0, "the thread to come back")
             self.nothing_lost(daemon)
             daemon.stop()
 

@@ -14,7 +14,8 @@
  *     SIGRTMIN + 7   the thread that prepares what stands by, at its next plan
  *     SIGRTMIN + 8   one thread, the next that prepares a plan
  *     SIGRTMIN + 10  one thread, the next that reads or designs the filters of a stream
- *     SIGRTMIN + 11  nothing: those of 8 and 10 go on
+ *     SIGRTMIN + 11  nothing: those of 8, 10 and 12 go on
+ *     SIGRTMIN + 12  the thread that frees what a reload has replaced, at its next pipeline
  *
  * A signal may also be blocked and pending when the program starts.
  *
@@ -52,6 +53,7 @@ enum stage {
     STAGE_THREADS, /* threads.c */
     STAGE_FILTERS,
     STAGE_RELEASE,
+    STAGE_FREE,
     STAGES_END
 };
 
@@ -175,4 +177,12 @@ int __wrap_stream_filters_make(const struct config *config, const struct config_
 {
     pass_once(STAGE_FILTERS);
     return __real_stream_filters_make(config, stream, out, problem);
+}
+
+void __real_pipelines_destroy(struct pipeline *pipeline);
+void __wrap_pipelines_destroy(struct pipeline *pipeline);
+void __wrap_pipelines_destroy(struct pipeline *pipeline)
+{
+    pass_once(STAGE_FREE);
+    __real_pipelines_destroy(pipeline);
 }
