@@ -58,9 +58,12 @@ struct batch {
     struct batch_item items[BATCH_ITEMS_MAX];
     int status;           /* enum batch_status; failed: samples are not valid */
     int64_t cost_ns;      /* expected device time of its items */
+    int64_t part_ns;      /* the caller's: it goes to the device in parts that should take so long,
+                             and batches submitted later overtake it, see engine_submit; 0: whole */
     int64_t submitted_ns; /* monotonic: engine_submit called */
     int64_t started_ns;   /* handed to the device */
     int64_t completed_ns; /* the device said complete */
+    int64_t overtaken_ns; /* of the time from started to completed: between its parts */
 };
 
 #endif

@@ -392,7 +392,7 @@ struct batch *engine_batch_take(struct engine *engine)
     struct slot *slot = engine->free_slots[--engine->free_count];
     slot->batch.count = 0;
     slot->batch.status = BATCH_OK;
-    slot->batch.cost_ns = 0;
+    slot->batch.cost_ns = slot->batch.part_ns = slot->batch.overtaken_ns = 0;
     slot->batch.submitted_ns = slot->batch.started_ns = slot->batch.completed_ns = 0;
     slot->samples_used = slot->reports_used = 0;
     slot->rows_reserved = 0;
@@ -481,6 +481,8 @@ int engine_batch_add(struct engine *engine, struct batch *batch, const struct ba
 void engine_submit(struct engine *engine, struct batch *batch)
 {
     struct slot *slot = (struct slot *)batch;
+    assert(batch->part_ns == 0 || engine->in_flight == 0);
+    slot->number = ++engine->submissions;
     slot->expected_ns = 0;
     for (uint32_t i = 0; i < batch->count; i++)
         slot->expected_ns += plan_cost_ns(batch->items[i].plan, batch->items[i].blocks);
@@ -494,12 +496,24 @@ void engine_submit(struct engine *engine, struct batch *batch)
     doorbell_ring(engine->doorbell);
 }
 
+/* Mostly the oldest one; the batch in parts may stay behind. */
+static void take_from_flights(struct engine *engine, const struct batch *batch)
+{
+    const struct batch **flights = engine->flights;
+    uint32_t at = engine->flight_first;
+    while (flights[at % BATCHES_MAX] != batch)
+        at++;
+    for (; at != engine->flight_first; at--)
+        flights[at % BATCHES_MAX] = flights[(at - 1) % BATCHES_MAX];
+    engine->flight_first++;
+    engine->in_flight--;
+}
+
 struct batch *engine_completed(struct engine *engine)
 {
     struct batch *batch = engine->abandoned ? NULL : spsc_pop(&engine->completed);
     if (batch != NULL) {
-        engine->in_flight--;
-        engine->flight_first++;
+        take_from_flights(engine, batch);
         engine->busy_ns -= ((const struct slot *)batch)->expected_ns;
     }
     return batch;

@@ -126,6 +126,12 @@ bool engine_ring_feed(struct engine *engine, struct ring *ring, uint64_t changed
 struct batch *engine_batch_take(struct engine *engine); /* NULL: all in use */
 int engine_batch_add(struct engine *engine, struct batch *batch,
                      const struct batch_item *item); /* 0 or ERROR_FULL */
+/*
+ * Batches come back in the order in which they were submitted. One with part_ns > 0 may be
+ * submitted only while nothing is in flight; while it is, every batch submitted later overtakes it:
+ * the device computes it between two parts, and it may come back first. So no plan and no ring of
+ * such a batch may be one of the batch in parts, and it must not have part_ns.
+ */
 void engine_submit(struct engine *engine, struct batch *batch);
 
 /* Blocks before an item at this place whose spectra or tails the device will not hold by then, so

@@ -8,8 +8,7 @@
 #include "convolve/lost.h"
 #include "convolve/mirror.h"
 #include "convolve/object.h"
-#include "convolve/plan/fft_cache.h"
-#include "convolve/plan/fft_plan.h"
+#include "convolve/parts.h"
 #include "convolve/plan/plan.h"
 #include "convolve/table.h"
 
@@ -100,15 +99,11 @@ static struct row_item item_of(const struct engine *engine, const struct work *w
     };
 }
 
-/* Whether blocks of an item are its stage's kernel's, and whether some are `rare`'s (plan.h). */
-struct share {
-    bool whole, rare;
-};
-
-static struct share share_of(const struct stage *stage, const struct row_item *item)
+/* Which kernels of a stage compute blocks of an item. */
+static struct launch_share share_of(const struct stage *stage, const struct row_item *item)
 {
     if (stage->rare == NULL)
-        return (struct share){.whole = true};
+        return (struct launch_share){.whole = true};
     const struct row *row = &stage->rows[0]; /* all rows have the same window */
     const uint64_t first = (row->start + item->start) & item->mask;
     const uint64_t until =
@@ -116,98 +111,7 @@ static struct share share_of(const struct stage *stage, const struct row_item *i
     const bool all = (item->flags & ROW_ABSENT) != 0 || first % stage->whole_slots != 0;
     const bool some = until > (uint64_t)item->mask + 1 || item->write_from > 0 ||
                       item->write_until < item->blocks * row->hop;
-    return (struct share){.whole = !all && (!some || item->blocks > 1), .rare = all || some};
-}
-
-struct launch {
-    const struct plan *plan;
-    const struct stage *stage;
-    uint32_t first; /* row of TABLE, or group (stage.reads_groups) */
-    uint32_t rows, blocks;
-    struct share share; /* of any of its items */
-};
-
-static struct device_fft_plan *stage_fft_plan(const struct plan *plan, const struct stage *stage)
-{
-    return stage->fft_plan != NULL ? stage->fft_plan : plan->fft_plan;
-}
-
-static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch,
-                         cl_kernel kernel)
-{
-    const struct plan *plan = launch->plan;
-    const struct stage *stage = launch->stage;
-    const struct device_fft_plan *device_fft_plan = stage_fft_plan(plan, stage);
-    const struct fft_plan *fft_plan = device_fft_plan != NULL ? device_fft_plan->plan : NULL;
-    const cl_uint log_points = fft_plan != NULL ? fft_plan->log_points : 0;
-    const cl_ulong radices = fft_plan != NULL ? fft_plan->radices : 0;
-    const cl_ulong twiddles = fft_plan != NULL ? device_fft_plan->offset / sizeof(float) : 0;
-    const cl_ulong scratch =
-        plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
-    const uint32_t groups =
-        (launch->blocks + stage->group_blocks - 1) / stage->group_blocks * stage->block_groups;
-    const size_t shared_bytes = stage->shared_bytes != 0 ? (size_t)stage->shared_bytes
-                                                         : stage->items * sizeof(struct report_row);
-    uint32_t rows_step = launch->rows, groups_step = groups;
-    if (plan->layout.scratch == SCRATCH_GLOBAL) {
-        rows_step = (uint32_t)least(launch->rows, plan->scratch_groups);
-        groups_step = (uint32_t)least(groups, plan->scratch_groups / rows_step);
-    }
-    for (uint32_t r = 0; r < launch->rows; r += rows_step)
-        for (uint32_t k = 0; k < groups; k += groups_step) {
-            const cl_uint first = launch->first + r;
-            const size_t global[2] = {
-                (size_t)least(groups_step, groups - k) * stage->items * stage->sides,
-                least(rows_step, launch->rows - r) / stage->group_rows / stage->sides};
-            const size_t local[2] = {stage->items, 1};
-            enum { ARGUMENTS = 14 };
-            struct kernel_argument arguments[ARGUMENTS + STAGE_NUMBERS] = {
-                {sizeof(cl_mem), &engine->device.input.device},
-                {sizeof(cl_mem), &engine->device.spectrum.device},
-                {sizeof(cl_mem), &engine->device.output.device},
-                {sizeof(cl_mem), &engine->device.state.device},
-                {sizeof(cl_mem), &engine->device.table.device},
-                {sizeof first, &first},
-                {sizeof k, &k},
-                {sizeof log_points, &log_points},
-                {sizeof radices, &radices},
-                {sizeof twiddles, &twiddles},
-                {sizeof plan->layout.planes, &plan->layout.planes},
-                {(size_t)stage->local_bytes, NULL},
-                {shared_bytes, NULL},
-                {sizeof scratch, &scratch},
-            };
-            for (cl_uint i = 0; i < stage->number_count; i++)
-                arguments[ARGUMENTS + i] =
-                    (struct kernel_argument){sizeof(cl_ulong), &stage->numbers[i]};
-            if (slot->event != NULL)
-                clReleaseEvent(slot->event);
-            slot->event = NULL;
-            const cl_int code =
-                device_launch(&engine->device, kernel, arguments, ARGUMENTS + stage->number_count,
-                              global, local, &slot->event);
-            if (code != CL_SUCCESS) {
-                engine_note_fault(engine, "the device refused a launch of %s: %s",
-                                  plan->info.variant, opencl_error_name(code));
-                return ERROR_DEVICE;
-            }
-        }
-    return 0;
-}
-
-static int launch_rows(struct engine *engine, struct slot *slot, const struct launch *launch)
-{
-    const struct stage *stage = launch->stage;
-    if (stage->kernel != NULL) {
-        int error = 0;
-        if (launch->share.whole)
-            error = launch_kernel(engine, slot, launch, stage->kernel->kernel);
-        if (error == 0 && launch->share.rare)
-            error = launch_kernel(engine, slot, launch, stage->rare->kernel);
-        return error;
-    }
-    const struct row *table = (const struct row *)(const void *)engine->device.table.host;
-    return stage->run(&engine->device, launch->plan, table + launch->first, launch->rows);
+    return (struct launch_share){.whole = !all && (!some || item->blocks > 1), .rare = all || some};
 }
 
 /* The stages of two plans can share a launch: nothing but their rows differs. */
@@ -216,7 +120,7 @@ static bool stages_alike(const struct plan *a, const struct stage *x, const stru
 {
     return (a == b && x == y) ||
            (x->kernel != NULL && x->kernel == y->kernel && x->rare == y->rare &&
-            stage_fft_plan(a, x) == stage_fft_plan(b, y) && a->layout.scratch == SCRATCH_LOCAL &&
+            launch_fft_plan(a, x) == launch_fft_plan(b, y) && a->layout.scratch == SCRATCH_LOCAL &&
             b->layout.scratch == SCRATCH_LOCAL && a->layout.planes == b->layout.planes &&
             x->items == y->items && x->group_blocks == y->group_blocks &&
             x->block_groups == y->block_groups && x->group_rows == y->group_rows &&
@@ -258,7 +162,7 @@ static uint32_t plan_launches(struct engine *engine, struct slot *slot, struct w
                         continue;
                     work->launched[step] = true;
                     const struct row_item item = item_of(engine, work, step);
-                    const struct share share = share_of(other, &item);
+                    const struct launch_share share = share_of(other, &item);
                     launch->share.whole |= share.whole;
                     launch->share.rare |= share.rare;
                     table_add(engine, slot, work->plan, other, &item);
@@ -315,9 +219,13 @@ static cl_int clear_clips(struct engine *engine, const struct batch *batch)
 }
 
 /* The queue of the batch's kernels. Plans that keep something on the device stay on the first, in
- * order; batches of other plans take turns while several run. */
+ * order; batches of other plans take turns while several run. Where host and device share their
+ * memory, a batch in parts has the second to itself: its plans are in no other batch, and a part
+ * that leaves threads of the device idle leaves them to those that overtake it. */
 static uint32_t queue_of(const struct engine *engine, const struct slot *slot, bool apart)
 {
+    if (!engine->device.mirrored)
+        return slot == engine->parted;
     if (!apart || engine->running_count == 0)
         return 0;
     for (uint32_t i = 0; i < slot->batch.count; i++) {
@@ -358,11 +266,35 @@ static cl_int launch_inputs(struct engine *engine, const struct slot *slot, bool
     return code;
 }
 
+/* Enqueues what comes after kernels, `any` of which were launched: behind the batch's `last` ones,
+ * its results. */
+static int end_launch(struct engine *engine, struct slot *slot, bool any, bool last, int error)
+{
+    const struct batch *batch = &slot->batch;
+    if (error == 0 && engine->device.mirrored && any) {
+        cl_int code = CL_SUCCESS;
+        /* a function that enqueued on its own leaves no event */
+        if (slot->event == NULL)
+            code = clEnqueueMarkerWithWaitList(engine->device.queue, 0, NULL, &slot->event);
+        if (code == CL_SUCCESS && last)
+            code = mirror_copy_results(
+                engine, slot->apart ? engine->device.out : engine->device.queue, slot);
+        if (code != CL_SUCCESS) {
+            engine_note_fault(engine, "the device refused a batch: %s", opencl_error_name(code));
+            error = ERROR_DEVICE;
+        }
+    }
+    if (error < 0)
+        for (uint32_t i = 0; i < batch->count; i++)
+            batch->items[i].plan->cache.valid = false;
+    return error;
+}
+
 int batch_launch(struct engine *engine, struct slot *slot)
 {
     struct batch *batch = &slot->batch;
     struct work works[BATCH_ITEMS_MAX];
-    struct launch launches[2 * STAGES_MAX * BATCH_ITEMS_MAX];
+    struct launch launches[ITEM_LAUNCHES * BATCH_ITEMS_MAX];
     uint32_t rounds = batch->count > 0 ? 1 : 0;
     for (uint32_t i = 0; i < batch->count; i++) {
         works[i] = (struct work){.plan = batch->items[i].plan, .item = &batch->items[i]};
@@ -375,27 +307,32 @@ int batch_launch(struct engine *engine, struct slot *slot)
     }
     const uint32_t count = plan_launches(engine, slot, works, batch->count, rounds, launches);
 
-    const bool mirrored = engine->device.mirrored;
-    const bool apart = mirrored && mirror_apart(engine, slot);
+    const bool apart = engine->device.mirrored && mirror_apart(engine, slot);
     slot->apart = apart;
     slot->queue = queue_of(engine, slot, apart);
-    cl_int code = mirrored ? launch_inputs(engine, slot, apart) : CL_SUCCESS;
+    engine->device.queue = engine->device.compute[slot->queue];
+    cl_int code = engine->device.mirrored ? launch_inputs(engine, slot, apart) : CL_SUCCESS;
     if (code == CL_SUCCESS)
         code = clear_clips(engine, batch);
     int error = 0;
-    for (uint32_t i = 0; error == 0 && code == CL_SUCCESS && i < count; i++)
-        error = launch_rows(engine, slot, &launches[i]);
-    /* a function that enqueued on its own leaves no event */
-    if (error == 0 && code == CL_SUCCESS && mirrored && count > 0 && slot->event == NULL)
-        code = clEnqueueMarkerWithWaitList(engine->device.queue, 0, NULL, &slot->event);
-    if (error == 0 && code == CL_SUCCESS && mirrored && count > 0)
-        code = mirror_copy_results(engine, apart ? engine->device.out : engine->device.queue, slot);
     if (code != CL_SUCCESS) {
         engine_note_fault(engine, "the device refused a batch: %s", opencl_error_name(code));
         error = ERROR_DEVICE;
+    } else if (slot == engine->parted) {
+        parts_take(&engine->parts, launches, count,
+                   (double)batch->part_ns / (double)greatest((uint64_t)batch->cost_ns, 1));
+        return batch_launch_part(engine, slot);
     }
-    if (error < 0)
-        for (uint32_t i = 0; i < batch->count; i++)
-            batch->items[i].plan->cache.valid = false;
-    return error;
+    for (uint32_t i = 0; error == 0 && i < count; i++)
+        error = launch_whole(engine, slot, &launches[i]);
+    return end_launch(engine, slot, count > 0, true, error);
+}
+
+int batch_launch_part(struct engine *engine, struct slot *slot)
+{
+    struct parts *parts = &engine->parts;
+    const bool any = parts_left(parts);
+    engine->device.queue = engine->device.compute[slot->queue];
+    const int error = any ? parts_launch(engine, slot, parts) : 0;
+    return end_launch(engine, slot, any, !parts_left(parts), error);
 }

@@ -13,6 +13,10 @@
  * stay on the first queue. Copies come before what reads them all the same (mirror.h), results
  * leave through one queue, and batches are handed back in the order of their launches.
  *
+ * A batch in parts (parts.h) is cut into pieces of these launches. Where host and device share
+ * their memory it has the second queue, so that a part of few work-groups leaves idle threads of
+ * the device to the batches that overtake it.
+ *
  * Device thread only. Nothing is allocated.
  */
 #ifndef CONVOLVD_CONVOLVE_LAUNCH_H
@@ -24,5 +28,10 @@ struct slot;
 /* Enqueues everything and sets slot->event; without an event the batch is complete. 0 or
  * ERROR_DEVICE, logged. */
 int batch_launch(struct engine *engine, struct slot *slot);
+
+/* The same for the next part of the batch in parts, engine->parted, of which batch_launch enqueues
+ * the first; the part before must be complete. parts_left(&engine->parts) says whether there is
+ * one. */
+int batch_launch_part(struct engine *engine, struct slot *slot);
 
 #endif

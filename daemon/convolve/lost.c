@@ -88,7 +88,8 @@ uint64_t engine_oldest(const struct engine *engine, int64_t *given_ns)
     if (atomic_load_explicit(&engine->planner.preparing, memory_order_relaxed) > 0 &&
         *given_ns < preparing_ns)
         *given_ns = preparing_ns;
-    return (uint64_t)engine->flight_first + 1;
+    return ((const struct slot *)oldest)->number +
+           atomic_load_explicit(&engine->parts_done, memory_order_relaxed);
 }
 
 void engine_note_hung(struct engine *engine, bool hung)

@@ -50,7 +50,8 @@ void engine_note_hung(struct engine *engine, bool hung);
 const char *engine_fault(const struct engine *engine);
 
 /*
- * The oldest batch in flight: its number among those submitted, from 1; 0: none is in flight.
+ * The oldest batch in flight: a number that grows with each next one, and with each part of one in
+ * parts that completes; 0: none is in flight.
  * *given_ns: how long it may take from then on, engine_options.deadline_ns and twenty times its
  * expected cost; while a worker prepares a plan on the device, at least 5 s (on a CPU 30 s: its
  * driver compiles inside the first launch). LOOP.

@@ -12,6 +12,7 @@
 
 #include "convolve/arrivals.h"
 #include "convolve/feed.h"
+#include "convolve/launches.h"
 #include "convolve/plan/planner.h"
 #include "convolve/rings.h"
 #include "convolve/slot.h"
@@ -50,6 +51,7 @@ struct engine {
     uint32_t in_flight;
     const struct batch *flights[BATCHES_MAX]; /* submitted, oldest first, mod BATCHES_MAX */
     uint32_t flight_first;
+    uint64_t submissions;
     int64_t busy_ns; /* expected, of the batches in flight */
     bool abandoned;
     uint32_t awaited;         /* batches that were in flight when it was abandoned */
@@ -61,7 +63,8 @@ struct engine {
     struct feeds feeds;
     struct traffic traffic;
     _Atomic bool stopping;
-    _Atomic bool live; /* it has computed blocks of streams */
+    _Atomic bool live;           /* it has computed blocks of streams */
+    _Atomic uint64_t parts_done; /* of batches in parts, all together */
 
     /* ANY → LOOP */
     pthread_mutex_t wake_mutex;  /* whoever wakes LOOP holds it; LOOP takes it once, to abandon */
@@ -88,6 +91,8 @@ struct engine {
     struct slot *polled; /* the batch that runs alone and that this thread polls; NULL: none */
     struct slot *running[BATCHES_MAX + 1];
     uint32_t running_count;
+    struct slot *parted; /* of them, the one in parts; NULL: none */
+    struct parts parts;  /* what is left of it */
     int64_t last_completed_ns;
     struct arrivals arrivals;
     char fault[LOSS_DETAIL]; /* of the first batch that failed; LOOP reads it after such a batch */

@@ -34,13 +34,15 @@ struct slot {
     uint64_t reports_used; /* reports */
     uint32_t rows_reserved;
     int64_t expected_ns; /* of its plans' costs when it was submitted */
+    uint64_t number;     /* of those submitted, from 1 */
     /* device thread */
     uint32_t rows_used, groups;
     uint32_t queue; /* of device.compute */
     bool apart; /* its copies have queues of their own; else all of it is on device.compute[0] */
     cl_event event;
-    uint64_t launch; /* its number */
-    int64_t device_from_ns;
+    uint64_t launch;                      /* its number */
+    int64_t device_from_ns, predicted_ns; /* what was launched last, and what it should take */
+    int64_t spent_ns;                     /* by the parts before it */
     /* event callback → device thread */
     _Atomic int done; /* enum slot_done */
     int64_t done_ns;

@@ -9,6 +9,7 @@
 
 #include "convolve/launch.h"
 #include "convolve/lost.h"
+#include "convolve/parts.h"
 #include "convolve/plan/plan.h"
 #include "core/clock.h"
 #include "core/doorbell.h"
@@ -87,7 +88,7 @@ static cl_int wait_for(const struct engine *engine, const struct slot *slot)
 {
     const int64_t before_ns = atomic_load_explicit(&engine->last_seen_ns, memory_order_relaxed);
     const int64_t begin_ns = before_ns > slot->device_from_ns ? before_ns : slot->device_from_ns;
-    const int64_t end_ns = begin_ns + slot->batch.cost_ns;
+    const int64_t end_ns = begin_ns + slot->predicted_ns;
     for (;;) {
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE)
@@ -132,6 +133,12 @@ static void stop_polling(struct engine *engine)
     engine->polled = NULL;
 }
 
+/* The device's queue has room. The part of a batch in parts that is there takes none of it. */
+static bool takes_another(const struct engine *engine)
+{
+    return engine->running_count - (engine->parted != NULL) < engine->depth_short;
+}
+
 /*
  * The device thread polls for the batch that runs alone, which saves the ways to the waiter and
  * back. It sleeps on the doorbell, so that it serves a ring first. It leaves a batch that is late
@@ -140,7 +147,7 @@ static void stop_polling(struct engine *engine)
 static void poll_alone(struct engine *engine)
 {
     struct slot *slot = engine->polled;
-    const int64_t begin_ns = slot->device_from_ns, end_ns = begin_ns + slot->batch.cost_ns;
+    const int64_t begin_ns = slot->device_from_ns, end_ns = begin_ns + slot->predicted_ns;
     for (;;) {
         const cl_int status = event_status(slot->event);
         if (status <= CL_COMPLETE) {
@@ -149,7 +156,7 @@ static void poll_alone(struct engine *engine)
             engine->polled = NULL;
             return;
         }
-        if (engine->running_count < engine->depth_short && !spsc_empty(&engine->submitted))
+        if (takes_another(engine) && !spsc_empty(&engine->submitted))
             return; /* LOOP rings or has rung */
         const int64_t now_ns = clock_monotonic_ns();
         if (now_ns > end_ns + poll_late_ns) {
@@ -200,6 +207,20 @@ static bool is_suspect(const struct engine *engine, const struct slot *slot)
     return reads;
 }
 
+/* What was launched last is complete: the device's time for it. Work on one queue runs one after
+ * the other; a batch in parts may have a queue to itself. */
+static void note_spent(struct engine *engine, struct slot *slot)
+{
+    const bool beside = slot == engine->parted && !engine->device.mirrored;
+    int64_t from_ns = slot->device_from_ns;
+    if (!beside && engine->last_completed_ns > from_ns)
+        from_ns = engine->last_completed_ns;
+    if (slot->done_ns > from_ns)
+        slot->spent_ns += slot->done_ns - from_ns;
+    if (!beside)
+        engine->last_completed_ns = slot->done_ns;
+}
+
 static void finish(struct engine *engine, struct slot *slot, int status)
 {
     struct batch *batch = &slot->batch;
@@ -210,18 +231,20 @@ static void finish(struct engine *engine, struct slot *slot, int status)
     slot->event = NULL;
     batch->status = status;
     batch->completed_ns = slot->done_ns;
+    note_spent(engine, slot);
+    batch->overtaken_ns = slot == engine->parted && status == BATCH_OK
+                              ? batch->completed_ns - batch->started_ns - slot->spent_ns
+                              : 0;
     if (status == BATCH_OK) {
-        int64_t from = slot->device_from_ns;
-        if (engine->last_completed_ns > from)
-            from = engine->last_completed_ns;
-        learn_costs(batch, batch->completed_ns - from);
+        learn_costs(batch, slot->spent_ns);
     } else {
         engine_note_fault(engine, "a batch failed on the device: %s",
                           opencl_error_name(slot->status));
         for (uint32_t i = 0; i < batch->count; i++)
             batch->items[i].plan->cache.valid = false;
     }
-    engine->last_completed_ns = batch->completed_ns;
+    if (slot == engine->parted)
+        engine->parted = NULL;
     if (slot->worker) {
         request_finish(engine, status == BATCH_OK ? 0 : ERROR_DEVICE);
         return;
@@ -248,17 +271,9 @@ static void await_work(struct engine *engine)
     doorbell_wait(engine->doorbell);
 }
 
-static void launch(struct engine *engine, struct slot *slot)
+/* What was enqueued for the slot will be seen to complete. `alone`: nothing else runs. */
+static void await(struct engine *engine, struct slot *slot, int error, bool alone)
 {
-    atomic_store_explicit(&slot->done, DONE_NOT_YET, memory_order_relaxed);
-    slot->event = NULL;
-    slot->launch = ++engine->launches;
-    if (!slot->worker) {
-        atomic_store_explicit(&engine->live, true, memory_order_relaxed);
-        arrivals_note(&engine->arrivals, slot->batch.submitted_ns);
-    }
-    slot->batch.started_ns = slot->device_from_ns = clock_monotonic_ns();
-    int error = batch_launch(engine, slot);
     cl_int code = CL_SUCCESS;
     if (error == 0 && slot->event != NULL && !engine->waits)
         code = clSetEventCallback(slot->event, CL_COMPLETE, batch_done, slot);
@@ -277,35 +292,84 @@ static void launch(struct engine *engine, struct slot *slot)
         device_flush(&engine->device, slot->apart);
         if (engine->waits) { /* the waiter takes batches in the order of their launches */
             stop_polling(engine);
-            if (engine->running_count == 0)
+            if (alone)
                 engine->polled = slot;
             else
                 hand_to_waiter(engine, slot);
         }
     }
+}
+
+static void launch(struct engine *engine, struct slot *slot)
+{
+    struct batch *batch = &slot->batch;
+    atomic_store_explicit(&slot->done, DONE_NOT_YET, memory_order_relaxed);
+    slot->event = NULL;
+    slot->launch = ++engine->launches;
+    if (!slot->worker) {
+        atomic_store_explicit(&engine->live, true, memory_order_relaxed);
+        arrivals_note(&engine->arrivals, batch->submitted_ns);
+        if (batch->part_ns > 0 && batch->count <= PARTED_ITEMS)
+            engine->parted = slot;
+    }
+    slot->spent_ns = 0;
+    slot->predicted_ns = slot == engine->parted ? batch->part_ns : batch->cost_ns;
+    batch->started_ns = slot->device_from_ns = clock_monotonic_ns();
+    await(engine, slot, batch_launch(engine, slot), engine->running_count == 0);
     engine->running[engine->running_count++] = slot;
 }
 
-/* Hands back what has completed, oldest first. */
+/* Whether the batch in parts has one to launch: the one before is complete. */
+static bool is_between_parts(const struct engine *engine)
+{
+    return engine->parted != NULL && parts_left(&engine->parts) &&
+           atomic_load_explicit(&engine->parted->done, memory_order_acquire) == DONE_OK;
+}
+
+static void launch_part(struct engine *engine)
+{
+    struct slot *slot = engine->parted;
+    note_spent(engine, slot);
+    atomic_fetch_add_explicit(&engine->parts_done, 1, memory_order_relaxed);
+    if (slot->event != NULL)
+        clReleaseEvent(slot->event);
+    slot->event = NULL;
+    atomic_store_explicit(&slot->done, DONE_NOT_YET, memory_order_relaxed);
+    slot->device_from_ns = clock_monotonic_ns();
+    await(engine, slot, batch_launch_part(engine, slot), engine->running_count == 1);
+}
+
+/* The place in `running` of what to hand back next; running_count: nothing. That is the oldest
+ * batch once it is done, and while the batch in parts is not, one that has overtaken it. */
+static uint32_t next_done(const struct engine *engine)
+{
+    for (uint32_t i = 0; i < engine->running_count; i++) {
+        const struct slot *slot = engine->running[i];
+        const bool done = atomic_load_explicit(&slot->done, memory_order_acquire) != DONE_NOT_YET &&
+                          !(slot == engine->parted && is_between_parts(engine));
+        if (done)
+            return i;
+        if (slot != engine->parted)
+            break;
+    }
+    return engine->running_count;
+}
+
+/* Hands back what has completed. */
 static void drain(struct engine *engine)
 {
-    uint32_t finished = 0;
-    while (finished < engine->running_count) {
-        struct slot *slot = engine->running[finished];
-        int done = atomic_load_explicit(&slot->done, memory_order_acquire);
-        if (done == DONE_NOT_YET)
-            break;
-        finished++;
+    uint32_t at;
+    while ((at = next_done(engine)) < engine->running_count) {
+        struct slot *slot = engine->running[at];
+        const int done = atomic_load_explicit(&slot->done, memory_order_acquire);
+        engine->running_count--;
+        memmove(engine->running + at, engine->running + at + 1,
+                (engine->running_count - at) * sizeof engine->running[0]);
         if (done == DONE_FAILED) {
             engine->failures++;
             engine->suspect_until = engine->launches;
         }
         finish(engine, slot, done == DONE_OK ? BATCH_OK : BATCH_FAILED);
-    }
-    if (finished > 0) {
-        engine->running_count -= finished;
-        memmove(engine->running, engine->running + finished,
-                engine->running_count * sizeof engine->running[0]);
     }
 }
 
@@ -386,15 +450,14 @@ void *engine_thread(void *argument)
             drain(engine);
             take_request(engine);
             struct batch *batch;
-            while (engine->running_count < engine->depth_short &&
-                   (batch = spsc_pop(&engine->submitted)) != NULL)
+            while (takes_another(engine) && (batch = spsc_pop(&engine->submitted)) != NULL)
                 launch(engine, (struct slot *)batch);
+            if (is_between_parts(engine)) /* after those that overtake it */
+                launch_part(engine);
             if (engine->polled != NULL)
                 poll_alone(engine);
             /* A batch that is done already made room, and may have rung before we slept. */
-            again = engine->running_count > 0 &&
-                    atomic_load_explicit(&engine->running[0]->done, memory_order_acquire) !=
-                        DONE_NOT_YET;
+            again = next_done(engine) < engine->running_count || is_between_parts(engine);
         } while (again);
         if (atomic_load_explicit(&engine->stopping, memory_order_acquire) &&
             engine->running_count == 0)

@@ -49,7 +49,7 @@ static int open_queues(struct device *device, struct problem *problem)
         if (i == 2) /* `upload` is there to ask with */
             device->mirrored = device->found.info.gpu ||
                                !arena_is_shared(&device->table, device->context, device->upload);
-        if (i >= 2 && !device->mirrored)
+        if (i >= 3 && !device->mirrored)
             break;
         *queues[i] = clCreateCommandQueue(device->context, device->found.device, 0, &code);
         if (*queues[i] == NULL)
@@ -193,7 +193,7 @@ void device_flush(struct device *device, bool all)
     const cl_command_queue queues[] = {device->in, device->rows, device->compute[0],
                                        device->compute[1], device->out};
     if (!all) { /* each call takes 2 to 3 us on an H100's host */
-        clFlush(device->compute[0]);
+        clFlush(device->queue);
         return;
     }
     for (size_t i = 0; i < sizeof queues / sizeof queues[0]; i++)

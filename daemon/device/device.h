@@ -38,7 +38,7 @@ struct device {
 
     /* workers, one at a time; the device thread while a worker waits for its reset */
     cl_context context;
-    /* kernels, and the copies of small batches; compute[1] NULL: not mirrored */
+    /* kernels, and the copies of small batches */
     cl_command_queue compute[DEVICE_QUEUES];
     cl_command_queue queue; /* device thread: the one of `compute` that it launches on now */
     /* beside the kernels of other batches, copies both ways, and rows; NULL: not mirrored */
@@ -69,7 +69,7 @@ int device_reset(struct device *device, struct problem *problem);
 /* The arenas: array[DEVICE_ARENAS] is filled. */
 void device_arenas(struct device *device, struct arena **array);
 
-/* Device thread: starts what was enqueued, on `all` of its queues or on compute[0]; waits until all
+/* Device thread: starts what was enqueued, on `all` of its queues or on `queue`; waits until all
  * of it is done. */
 void device_flush(struct device *device, bool all);
 void device_finish(struct device *device);

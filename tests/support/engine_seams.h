@@ -22,6 +22,8 @@ struct engine_seams {
     uint32_t refused_devices; /* bit i: device i of the list cannot be opened */
     uint32_t refused_launch;  /* the device refuses the n-th launch of a kernel from now on, as one
                                  that has run out; 0: none. May change between batches */
+    void (*launching)(const void *kernel); /* called on the device thread before each launch; NULL:
+                                              nothing is. May change while nothing is in flight */
     /* seam_copies.c; may change between batches. Number n from now on, 0: none */
     _Atomic uint32_t refused_copy;      /* the device refuses this copy */
     _Atomic uint32_t lost_copy;         /* this copy to the device is accepted and not made */

@@ -55,6 +55,8 @@ cl_int __wrap_device_launch(struct device *device, cl_kernel kernel,
                             const struct kernel_argument *arguments, cl_uint count,
                             const size_t global[2], const size_t local[2], cl_event *event)
 {
+    if (engine_seams.launching != NULL)
+        engine_seams.launching(kernel);
     if (engine_seams.refused_launch > 0 && --engine_seams.refused_launch == 0)
         return CL_OUT_OF_RESOURCES;
     return __real_device_launch(device, kernel, arguments, count, global, local, event);

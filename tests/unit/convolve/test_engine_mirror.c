@@ -22,13 +22,13 @@
 
 enum { HOP = 64, BLOCKS = 12, FRAMES = HOP * BLOCKS, TAPS = 200, CHANNELS = 2 };
 
-struct stage {
+struct scene {
     struct test_signal *signal;
     struct test_plan plan;
     struct ring *ring;
 };
 
-static void stage_open(struct stage *stage, const char *format, const char *variant)
+static void stage_open(struct scene *stage, const char *format, const char *variant)
 {
     stage->signal = signal_noise(format, CHANNELS, FRAMES, 5);
     test_plan_diagonal(&stage->plan, stage->signal, HOP, TAPS, false, OUTPUT_REAL);
@@ -37,7 +37,7 @@ static void stage_open(struct stage *stage, const char *format, const char *vari
 }
 
 /* A ring that the device has seen nothing of. */
-static void ring_open(struct stage *stage)
+static void ring_open(struct scene *stage)
 {
     struct problem problem;
     const uint32_t frame_bytes = CHANNELS * stage->signal->format.bytes;
@@ -46,7 +46,7 @@ static void ring_open(struct stage *stage)
     memset(stage->ring->present, 0, stage->ring->frames / 8);
 }
 
-static void stage_close(struct stage *stage)
+static void stage_close(struct scene *stage)
 {
     test_plan_free(&stage->plan);
     signal_free(stage->signal);
@@ -60,7 +60,7 @@ static void put_block(struct ring *ring, uint64_t block, const void *samples)
         ring->present[n / 32] |= 1u << (n % 32);
 }
 
-static int add_block(struct stage *stage, struct batch *batch, uint64_t block, bool fresh,
+static int add_block(struct scene *stage, struct batch *batch, uint64_t block, bool fresh,
                      bool absent)
 {
     const struct batch_item item = {
@@ -77,7 +77,7 @@ static int add_block(struct stage *stage, struct batch *batch, uint64_t block, b
     return engine_batch_add(engine, batch, &item);
 }
 
-static void submit_block(struct stage *stage, uint64_t block, bool fresh, bool absent)
+static void submit_block(struct scene *stage, uint64_t block, bool fresh, bool absent)
 {
     struct batch *batch = engine_batch_take(engine);
     assert_non_null(batch);
@@ -86,7 +86,7 @@ static void submit_block(struct stage *stage, uint64_t block, bool fresh, bool a
 }
 
 /* With its presence bits. */
-static void submit(struct stage *stage, uint64_t block, bool fresh)
+static void submit(struct scene *stage, uint64_t block, bool fresh)
 {
     submit_block(stage, block, fresh, true);
 }
@@ -125,7 +125,7 @@ enum { COPIES = 2 };
 
 /* The signal block by block, `ahead` batches in flight. Copy number `copy` is refused; batch number
  * `completion` fails while it runs, and its samples never reach the device. */
-static struct outcome run(struct stage *stage, int ahead, uint32_t copy, uint32_t completion)
+static struct outcome run(struct scene *stage, int ahead, uint32_t copy, uint32_t completion)
 {
     struct outcome outcome = {.failures = 0};
     ring_open(stage);
@@ -152,7 +152,7 @@ static void refused_copies_are_made_again(void **state)
 {
     (void)state;
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
-        struct stage stage;
+        struct scene stage;
         stage_open(&stage, "s16le", variants[v]);
         const struct outcome want = run(&stage, 0, 0, 0);
         assert_int_equal(want.failures, 0);
@@ -170,7 +170,7 @@ static void what_runs_behind_a_failed_batch_fails(void **state)
 {
     (void)state;
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
-        struct stage stage;
+        struct scene stage;
         stage_open(&stage, "s16le", variants[v]);
         const struct outcome want = run(&stage, 0, 0, 0);
         for (uint32_t n = 1; n <= BLOCKS; n += 2) {
@@ -184,9 +184,9 @@ static void what_runs_behind_a_failed_batch_fails(void **state)
 
 /* The results of one stage fed to the next inside the device. What `first` computed is true; faults
  * meet only what the second stage's launches copy. */
-static struct outcome run_chain(struct stage stages[2], uint32_t copy, uint32_t completion)
+static struct outcome run_chain(struct scene stages[2], uint32_t copy, uint32_t completion)
 {
-    struct stage *first = &stages[0], *second = &stages[1];
+    struct scene *first = &stages[0], *second = &stages[1];
     struct outcome outcome = {.failures = 0};
     ring_open(first);
     ring_open(second);
@@ -216,7 +216,7 @@ static struct outcome run_chain(struct stage stages[2], uint32_t copy, uint32_t 
 static void refused_feeds_are_copied_from_the_host(void **state)
 {
     (void)state;
-    struct stage stages[2];
+    struct scene stages[2];
     stage_open(&stages[0], "s16le", "general");
     stage_open(&stages[1], "f32le", "general");
     const struct outcome want = run_chain(stages, 0, 0);
@@ -250,7 +250,7 @@ static void only_plans_without_state_take_the_second_queue(void **state)
 {
     (void)state;
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
-        struct stage stage;
+        struct scene stage;
         stage_open(&stage, "s16le", variants[v]);
         const struct outcome alone = run(&stage, 0, 0, 0), many = run(&stage, 3, 0, 0);
         assert_int_equal(on_second_queue(&alone), 0);
@@ -268,7 +268,7 @@ static void only_plans_without_state_take_the_second_queue(void **state)
 static void the_second_queue_waits_for_copies_on_the_first(void **state)
 {
     (void)state;
-    struct stage stage;
+    struct scene stage;
     stage_open(&stage, "s16le", "local");
     const struct outcome want = run(&stage, 0, 0, 0);
     struct outcome got = {.failures = 0};
@@ -301,7 +301,7 @@ static void rows_of_many_items(void **state)
     (void)state;
     _Static_assert(BLOCKS > ROW_GROUPS, "as many as an argument holds");
     for (size_t v = 0; v < sizeof variants / sizeof variants[0]; v++) {
-        struct stage stage;
+        struct scene stage;
         stage_open(&stage, "s16le", variants[v]);
         const struct outcome want = run(&stage, 0, 0, 0);
         struct outcome got = {.failures = 0};
@@ -332,7 +332,7 @@ static void presence_follows_when_a_batch_reads_it(void **state)
 {
     (void)state;
     enum { TESTED = 6 };
-    struct stage stage;
+    struct scene stage;
     stage_open(&stage, "s16le", "local");
     const struct outcome want = run(&stage, 0, 0, 0);
     struct outcome got = {.failures = 0};
@@ -356,7 +356,7 @@ static void presence_follows_when_a_batch_reads_it(void **state)
 /* ---- counts ------------------------------------------------------------------------------ */
 
 /* Samples of a block that saturate, in the memory that the last batch left behind. */
-static uint32_t saturated_of(struct stage *stage, uint64_t block)
+static uint32_t saturated_of(struct scene *stage, uint64_t block)
 {
     struct batch *batch = engine_batch_take(engine);
     assert_int_equal(add_block(stage, batch, block, true, false), 0);
@@ -375,7 +375,7 @@ static void counts_begin_at_zero(void **state)
 {
     (void)state;
     enum { LOUD = 3 };
-    struct stage stage = {.signal = signal_noise("s16le", CHANNELS, FRAMES, 5)};
+    struct scene stage = {.signal = signal_noise("s16le", CHANNELS, FRAMES, 5)};
     const size_t block_bytes = (size_t)HOP * CHANNELS * stage.signal->format.bytes;
     memset(stage.signal->bytes + LOUD * block_bytes, 0, (BLOCKS - LOUD) * block_bytes);
     signal_decode(stage.signal);

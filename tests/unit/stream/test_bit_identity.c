@@ -1,9 +1,10 @@
 /*
  * The contract that makes everything else comparable: the results of one plan are the same to the
  * last bit whatever the packet sizes, their order, the blocks of a batch, the slots of the ring,
- * the gaps beyond a frame's reach, the neighbours in a batch, the batches submitted again, a
- * device rebuilt, equal filters loaded while the stream runs, and another stream with a plan
- * prepared as the first one's state pins it that goes on in the middle (stream/resume.h).
+ * the gaps beyond a frame's reach, the neighbours in a batch, the parts in which a batch goes to
+ * the device, the batches that overtake it there, the batches submitted again, a device rebuilt,
+ * equal filters loaded while the stream runs, and another stream with a plan prepared as the first
+ * one's state pins it that goes on in the middle (stream/resume.h).
  *
  * Each case takes a variant and a shape, prepares two equal plans, and plays one signal through a
  * stream: first plainly, packet by packet, one block a batch; then several times at random, all of
@@ -47,7 +48,8 @@ static uint64_t seed = 20260401;
 
 /* What the random runs did, so that a test that stopped doing it fails. */
 static struct {
-    uint64_t single, several, shared, resubmitted, resets, gaps, changes, reordered, leads, resumed;
+    uint64_t single, several, shared, resubmitted, resets, gaps, changes, reordered, leads, resumed,
+        parted, overtook;
 } done;
 
 /* ---- a case -------------------------------------------------------------------------------- */
@@ -150,6 +152,8 @@ struct player {
 struct run {
     struct player player, neighbour; /* the second's stream NULL: none */
     struct random_state random;
+    const struct batch *parted;  /* in flight in parts; NULL: none … */
+    const struct player *blocks; /* … and whose blocks they are */
     int64_t now_ns;
     bool plain;
 };
@@ -317,8 +321,42 @@ static bool fill(struct run *run, struct player *player, struct batch *batch, bo
     return stream_fill(player->stream, batch, budget_ns, first) > 0;
 }
 
+/* Now and then a batch of one stream goes in parts, when nothing else is in flight. */
+static void choose_parts(struct run *run, struct batch *batch)
+{
+    bool ours = false, theirs = false;
+    for (uint32_t i = 0; i < batch->count; i++)
+        *(batch->items[i].ring == batch->items[0].ring ? &ours : &theirs) = true;
+    if (theirs || engine_in_flight(engine) > 0 || !chance(run, 2))
+        return;
+    batch->part_ns = 1 + (int64_t)random_below(&run->random, (uint64_t)batch->cost_ns + 1);
+    const void *owner = batch->items[batch->count - 1].owner;
+    run->parted = batch;
+    run->blocks = owner == run->player.stream ? &run->player : &run->neighbour;
+    done.parted++;
+}
+
+/* While a batch in parts is in flight, only the other stream's blocks are submitted. */
+static void overtake(struct run *run)
+{
+    struct player *other = run->blocks == &run->player ? &run->neighbour : &run->player;
+    struct batch *batch = other->stream != NULL ? engine_batch_take(engine) : NULL;
+    if (batch == NULL)
+        return;
+    if (!fill(run, other, batch, true)) {
+        engine_batch_release(engine, batch);
+        return;
+    }
+    engine_submit(engine, batch);
+    done.overtook++;
+}
+
 static bool submit_one(struct run *run)
 {
+    if (run->parted != NULL) {
+        overtake(run);
+        return true;
+    }
     struct batch *batch = engine_batch_take(engine);
     if (batch == NULL)
         return false;
@@ -347,6 +385,7 @@ static bool submit_one(struct run *run)
             fail_msg("%s", problem.text);
         done.resets++;
     }
+    choose_parts(run, batch);
     engine_submit(engine, batch);
     return true;
 }
@@ -373,6 +412,8 @@ static void complete_one(struct run *run)
     if (chance(run, 6)) {
         done.resubmitted++;
         scribble(completed[0]);
+        if (engine_in_flight(engine) > 0)
+            completed[0]->part_ns = 0;
         engine_submit(engine, completed[0]);
         for (struct batch *batch; (batch = harness_wait(engine)) != completed[0];)
             completed[count++] = batch;
@@ -382,6 +423,8 @@ static void complete_one(struct run *run)
         for (uint32_t i = 0; i < batch->count; i++)
             if (batch->items[i].owner != NULL)
                 stream_complete(batch->items[i].owner, batch, &batch->items[i]);
+        if (batch == run->parted)
+            run->parted = NULL;
         engine_batch_release(engine, batch);
     }
 }
@@ -543,7 +586,10 @@ static void same_bits(const char *only)
     assert_true(done.single > 0 && done.several > 0 && done.shared > 0 && done.resubmitted > 0);
     assert_true(done.resets > 0 && done.gaps > 0 && done.changes > 0);
     assert_true(done.reordered > 0 && done.leads > 0 && done.resumed > 0);
-    print_message("%llu streams resumed\n", (unsigned long long)done.resumed);
+    assert_true(done.parted > 0 && done.overtook > 0);
+    print_message("%llu streams resumed, %llu batches in parts, %llu beside them\n",
+                  (unsigned long long)done.resumed, (unsigned long long)done.parted,
+                  (unsigned long long)done.overtook);
 }
 
 static void same_bits_of_every_variant(void **state)

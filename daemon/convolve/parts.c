@@ -1,0 +1,193 @@
+/* Launches of a batch, whole or in parts: see parts.h. */
+#include "convolve/parts.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "convolve/lost.h"
+#include "convolve/object.h"
+#include "convolve/plan/fft_cache.h"
+#include "convolve/plan/fft_plan.h"
+
+/* Rows of a launch, and groups of work-items of each of them. */
+struct piece {
+    uint32_t row, rows, group, groups;
+};
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+struct device_fft_plan *launch_fft_plan(const struct plan *plan, const struct stage *stage)
+{
+    return stage->fft_plan != NULL ? stage->fft_plan : plan->fft_plan;
+}
+
+static int launch_kernel(struct engine *engine, struct slot *slot, const struct launch *launch,
+                         cl_kernel kernel, const struct piece *piece)
+{
+    const struct plan *plan = launch->plan;
+    const struct stage *stage = launch->stage;
+    const struct device_fft_plan *device_fft_plan = launch_fft_plan(plan, stage);
+    const struct fft_plan *fft_plan = device_fft_plan != NULL ? device_fft_plan->plan : NULL;
+    const cl_uint log_points = fft_plan != NULL ? fft_plan->log_points : 0;
+    const cl_ulong radices = fft_plan != NULL ? fft_plan->radices : 0;
+    const cl_ulong twiddles = fft_plan != NULL ? device_fft_plan->offset / sizeof(float) : 0;
+    const cl_ulong scratch =
+        plan->scratch_offset == ROW_NONE ? 0 : plan->scratch_offset / sizeof(float);
+    const size_t shared_bytes = stage->shared_bytes != 0 ? (size_t)stage->shared_bytes
+                                                         : stage->items * sizeof(struct report_row);
+    const cl_uint first = launch->first + piece->row;
+    const size_t global[2] = {(size_t)piece->groups * stage->items * stage->sides,
+                              piece->rows / stage->group_rows / stage->sides};
+    const size_t local[2] = {stage->items, 1};
+    enum { ARGUMENTS = 14 };
+    struct kernel_argument arguments[ARGUMENTS + STAGE_NUMBERS] = {
+        {sizeof(cl_mem), &engine->device.input.device},
+        {sizeof(cl_mem), &engine->device.spectrum.device},
+        {sizeof(cl_mem), &engine->device.output.device},
+        {sizeof(cl_mem), &engine->device.state.device},
+        {sizeof(cl_mem), &engine->device.table.device},
+        {sizeof first, &first},
+        {sizeof piece->group, &piece->group},
+        {sizeof log_points, &log_points},
+        {sizeof radices, &radices},
+        {sizeof twiddles, &twiddles},
+        {sizeof plan->layout.planes, &plan->layout.planes},
+        {(size_t)stage->local_bytes, NULL},
+        {shared_bytes, NULL},
+        {sizeof scratch, &scratch},
+    };
+    for (cl_uint i = 0; i < stage->number_count; i++)
+        arguments[ARGUMENTS + i] = (struct kernel_argument){sizeof(cl_ulong), &stage->numbers[i]};
+    if (slot->event != NULL)
+        clReleaseEvent(slot->event);
+    slot->event = NULL;
+    const cl_int code = device_launch(&engine->device, kernel, arguments,
+                                      ARGUMENTS + stage->number_count, global, local, &slot->event);
+    if (code == CL_SUCCESS)
+        return 0;
+    engine_note_fault(engine, "the device refused a launch of %s: %s", plan->info.variant,
+                      opencl_error_name(code));
+    return ERROR_DEVICE;
+}
+
+static int launch_piece(struct engine *engine, struct slot *slot, const struct launch *launch,
+                        const struct piece *piece)
+{
+    const struct stage *stage = launch->stage;
+    if (stage->kernel != NULL) {
+        int error = 0;
+        if (launch->share.whole)
+            error = launch_kernel(engine, slot, launch, stage->kernel->kernel, piece);
+        if (error == 0 && launch->share.rare)
+            error = launch_kernel(engine, slot, launch, stage->rare->kernel, piece);
+        return error;
+    }
+    const struct row *table = (const struct row *)(const void *)engine->device.table.host;
+    return stage->run(&engine->device, launch->plan, table + launch->first + piece->row,
+                      piece->rows);
+}
+
+/* All of a launch. A function of the stage's own takes all groups of its rows. */
+static struct piece piece_whole(const struct launch *launch)
+{
+    const struct stage *stage = launch->stage;
+    const uint32_t groups =
+        (launch->blocks + stage->group_blocks - 1) / stage->group_blocks * stage->block_groups;
+    return (struct piece){.rows = launch->rows, .groups = stage->kernel != NULL ? groups : 1};
+}
+
+/* The most that one call of the device computes: what the plan has scratch memory for. */
+static struct piece piece_most(const struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    struct piece most = piece_whole(launch);
+    if (launch->stage->kernel == NULL || plan->layout.scratch != SCRATCH_GLOBAL)
+        return most;
+    most.rows = least(most.rows, plan->scratch_groups);
+    most.groups = least(most.groups, plan->scratch_groups / most.rows);
+    return most;
+}
+
+/* The most that a part computes: whole rows, or some groups of the fewest rows that go together. */
+static struct piece piece_part(const struct launch *launch, double share)
+{
+    const struct stage *stage = launch->stage;
+    const bool apart = !stage->reads_groups && stage->sides == 1;
+    const uint32_t unit = apart ? stage->group_rows : launch->rows;
+    const double units = launch->rows / unit * share;
+    struct piece most = piece_most(launch);
+    const uint32_t rows = units >= 1 ? (uint32_t)units * unit : unit;
+    const uint32_t groups =
+        units >= 1 ? most.groups : (uint32_t)(units * piece_whole(launch).groups);
+    most.rows = least(most.rows, rows);
+    most.groups = least(most.groups, groups > 0 ? groups : 1);
+    return most;
+}
+
+/* Of a launch from here on, at most so much, without a step over the end of a row. */
+static struct piece piece_from(const struct launch *launch, const struct piece *most, uint32_t row,
+                               uint32_t group)
+{
+    const struct piece whole = piece_whole(launch);
+    return (struct piece){row, least(most->rows, whole.rows - row), group,
+                          least(most->groups, whole.groups - group)};
+}
+
+/* Where the next piece begins; false: that was the last one. */
+static bool step(const struct launch *launch, const struct piece *piece, uint32_t *row,
+                 uint32_t *group)
+{
+    const struct piece whole = piece_whole(launch);
+    *group = piece->group + piece->groups;
+    if (*group < whole.groups)
+        return true;
+    *group = 0;
+    *row = piece->row + piece->rows;
+    return *row < whole.rows;
+}
+
+int launch_whole(struct engine *engine, struct slot *slot, const struct launch *launch)
+{
+    const struct piece most = piece_most(launch);
+    uint32_t row = 0, group = 0;
+    struct piece piece;
+    do {
+        piece = piece_from(launch, &most, row, group);
+        const int error = launch_piece(engine, slot, launch, &piece);
+        if (error < 0)
+            return error;
+    } while (step(launch, &piece, &row, &group));
+    return 0;
+}
+
+/* ---- in parts ---------------------------------------------------------------------------- */
+
+void parts_take(struct parts *parts, const struct launch *launches, uint32_t count, double share)
+{
+    assert(count <= sizeof parts->launches / sizeof parts->launches[0]);
+    parts->count = count;
+    parts->at = parts->row = parts->group = 0;
+    parts->share = share;
+    memcpy(parts->launches, launches, count * sizeof *launches);
+}
+
+bool parts_left(const struct parts *parts)
+{
+    return parts->at < parts->count;
+}
+
+int parts_launch(struct engine *engine, struct slot *slot, struct parts *parts)
+{
+    assert(parts_left(parts));
+    const struct launch *launch = &parts->launches[parts->at];
+    const struct piece most = piece_part(launch, parts->share);
+    const struct piece piece = piece_from(launch, &most, parts->row, parts->group);
+    if (!step(launch, &piece, &parts->row, &parts->group)) {
+        parts->at++;
+        parts->row = parts->group = 0;
+    }
+    return launch_piece(engine, slot, launch, &piece);
+}
